@@ -305,6 +305,7 @@ CORE_SOURCES += \
   core/tiles/tiles-casts.h \
   core/tiles/tiles-impl.h \
   core/tiles/tiles-random.h \
+  core/tiles/tiles-scan.h \
   core/tiles/tiles-rows.h \
   core/tiles/tiles-pairs.h \
   core/tiles/tiles-steps.h \

@@ -134,6 +134,9 @@ enum {
   GRAMME_TILE_PAIR = 11
 };
 #define GRAMME_TILE_BEHIND 0x100u
+/* FOLD and FOLD_COLUMNS, `from`: accumulators of float64, which begin as 0 and are cast when all is folded.  Sums of
+ * float32 alone have it, and more than one block of them is folded so: of one block the bits are the same either way. */
+#define GRAMME_TILE_WIDE 0x200u
 
 #define GRAMME_TILE_NAME_BYTES 64
 

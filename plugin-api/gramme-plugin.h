@@ -73,7 +73,8 @@ enum {
   GRAMME_STATE = 10,       /* a call out of order */
   GRAMME_NOT_FOUND = 11,   /* the end of a list */
   GRAMME_INDEX = 12,       /* run: an index in the data is out of range: IndexError */
-  GRAMME_DEADLINE = 13     /* since minor 1.  compile: it took too long; as UNSUPPORTED */
+  GRAMME_DEADLINE = 13,    /* since minor 1.  compile: it took too long; as UNSUPPORTED */
+  GRAMME_CONDITION = 14    /* since minor 1.  run: what a node requires of the data does not hold: RuntimeError */
 };
 
 /* The caller's memory, the callee fills it, nothing to free; a pointer to it may be NULL. */

@@ -8,11 +8,11 @@
 
 #include <math.h>
 
-/* A floating input, widened; *own is what the result is rounded to. */
+/* A floating input, widened; *own is what the result is rounded to.  inplace_at: as in gm_arg_spared, if a gradient reads the input. */
 static GmVal
-wide (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype *own)
+wide_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDtype *own)
 {
-  GmVal x = TENSOR (0);
+  GmVal x = gm_arg_spared (api, b, a, inplace_at);
   if (gm_b_failed (b))
     return NULL;
   *own = (GmDtype) META (x)->dtype;
@@ -20,6 +20,12 @@ wide (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype *own)
     return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): takes floating dtypes, not %s; cast the input first", api->name,
                       gm_dtypes[*own].torch_name);
   return gm_widen (b, x);
+}
+
+static GmVal
+wide (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype *own)
+{
+  return wide_spared (api, b, a, -1, own);
 }
 
 /* The same; integers in the default dtype. */
@@ -55,7 +61,7 @@ gm_log1p_exp (GmBuilder *b, GmVal x)
 RUN (mish)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide (api, b, a, &own);
+  GmVal x = wide_spared (api, b, a, 1, &own);
   CHECK ();
   return finish (api, b, a, gm_b (b, mul, x, gm_b (b, tanh, gm_log1p_exp (b, x))), own, 1);
 }
@@ -151,7 +157,7 @@ RUN (hardsigmoid)
 RUN (hardswish)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide (api, b, a, &own);
+  GmVal x = wide_spared (api, b, a, 1, &own);
   CHECK ();
   GmVal line = gm_apply_num (b, div, gm_b (b, mul, x, gm_apply_num (b, add, x, 3)), 6);
   GmVal y = gm_pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
@@ -190,7 +196,7 @@ RUN (threshold)
   if (!gm_arg_is_number (&a[2]))
     return gm_give (gm_arg_fail (api, b, a, 2, "Number"));
   GmDtype d = (GmDtype) META (x)->dtype;
-  GmVal value = gm_as_dtype (b, &a[2], d);
+  GmVal value = gm_value_as (b, &a[2], d);
   return finish (api, b, a, gm_b (b, where, gm_apply_num (b, le, x, limit), value, x), d, 3);
 }
 

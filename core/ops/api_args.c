@@ -54,6 +54,18 @@ gm_arg_tensor (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
   return a[i].kind == GM_ARG_TENSOR ? a[i].v : gm_arg_fail (api, b, a, i, "Tensor");
 }
 
+GmVal
+gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at)
+{
+  GmVal x = TENSOR (0);
+  bool writes = GM_CALL_MODE (a) != GM_CALL_FRESH || (inplace_at >= 0 && FLAG (inplace_at)), recorded = false;
+  if (gm_b_failed (b) || !writes)
+    return gm_b_failed (b) ? NULL : x;
+  for (int i = 0; i < api->n_args; i++)
+    recorded |= a[i].kind == GM_ARG_TENSOR && META (a[i].v)->requires_grad;
+  return recorded ? gm_b (b, copy, x) : x;
+}
+
 /* A tensor of one element where a number is expected, as torch takes it. */
 static bool
 item (GmBuilder *b, const GmArg *a, GmScalar *out)

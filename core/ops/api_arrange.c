@@ -424,6 +424,21 @@ RUN (rot90)
   }
 }
 
+RUN (require_row)
+{
+  static const char *const names[GM_N_CONDITIONS] = {
+#define CONDITION(code, NAME, error, message) [code] = #NAME,
+#include "plugin-api/gramme-ops.def"
+  };
+  GmVal v = TENSOR (0), ok = TENSOR (1);
+  const char *name = STR (2);
+  CHECK ();
+  for (int i = 1; i < GM_N_CONDITIONS; i++)
+    if (strcmp (names[i], name) == 0)
+      return gm_give (gm_require (b, v, ok, (GmCondition) i));
+  return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "_require(): there is no condition '%s'", name));
+}
+
 /* Each element, or each slice along dim, several times in a row. */
 RUN (repeat_interleave)
 {
@@ -445,6 +460,7 @@ RUN (repeat_interleave)
     int64_t total = 0;
     GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE) };
     repeats = gm_b_cast (b, repeats, GM_I64);
+    repeats = gm_require_between (b, repeats, repeats, 0, INFINITY, GM_CONDITION_REPEATS);
     GmVal ends = gm_b_op (b, GM_OP_cumsum, &repeats, 1, &at);
     if (!IS_NONE (3))
       total = INT (3);

@@ -107,6 +107,8 @@ RUN (pad)
   CHECK ();
   PadMode mode = pad_mode (b, STR (2));
   double value = IS_NONE (3) ? 0 : FLOAT (3);
+  if (gm_arg_is_number (&a[3]))
+    gm_b_fits (b, gm_arg_number (&a[3]), (GmDtype) META (x)->dtype);
   CHECK ();
   if (n % 2 || n / 2 > ndim)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): %d widths for a tensor of %d dimensions; two for each, from the last on", n, ndim));

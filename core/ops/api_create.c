@@ -16,7 +16,7 @@ filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int6
       return gm_b_fail (b, GM_ERROR_RUNTIME,
                         "%s(): cannot create a tensor with negative dimension " FMT, api->name,
                         gm_size_number (sizes[i]));
-  return gm_b_full (b, s, d, n, sizes);
+  return gm_b_fits (b, s, d) ? gm_b_full (b, s, d, n, sizes) : NULL;
 }
 
 static GmArg
@@ -65,7 +65,7 @@ run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
   const GmMeta *m = META (v);
   GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) m->dtype);
   CHECK ();
-  return gm_give (gm_b_full (b, s, d, m->ndim, m->sizes));
+  return gm_give (gm_b_fits (b, s, d) ? gm_b_full (b, s, d, m->ndim, m->sizes) : NULL);
 }
 
 RUN (zeros_like) { return run_like (api, b, a, gm_scalar_int (0), 1); }
@@ -313,7 +313,7 @@ RUN (copy_)
   GmVal dst = TENSOR (0);
   if (!gm_check_apart (b, dst))
     return gm_give (NULL);
-  GmVal src = gm_arg_is_number (&a[1]) && dst ? gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype)
+  GmVal src = gm_arg_is_number (&a[1]) && dst ? gm_value_as (b, &a[1], (GmDtype) META (dst)->dtype)
                                               : TENSOR (1);
   return write_into (b, dst, src);
 }
@@ -335,5 +335,5 @@ RUN (fill_)
                                META (a[1].v)->ndim));
   if (a[1].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[1]))
     return gm_give (gm_arg_fail (api, b, a, 1, "Number"));
-  return write_into (b, dst, gm_as_dtype (b, &a[1], (GmDtype) META (dst)->dtype));
+  return write_into (b, dst, gm_value_as (b, &a[1], (GmDtype) META (dst)->dtype));
 }

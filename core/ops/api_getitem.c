@@ -553,7 +553,7 @@ RUN (setitem)
     return gm_give (NULL);
   if (a[2].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[2]))
     return gm_give (gm_arg_fail (api, b, a, 2, "Tensor or Number"));
-  GmVal value = gm_as_dtype (b, &a[2], (GmDtype) META (v)->dtype);
+  GmVal value = gm_value_as (b, &a[2], (GmDtype) META (v)->dtype);
   CHECK ();
   if (s.nothing)
     return gm_give (v);

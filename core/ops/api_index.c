@@ -4,6 +4,8 @@
  */
 #include "core/ops/api_private.h"
 
+#include <math.h>
+
 /* -- Gather and scatter ------------------------------------------------------------------------ */
 
 static GmVal
@@ -221,7 +223,7 @@ RUN (masked_fill)
         b, GM_ERROR_RUNTIME,
         "masked_fill(): the value must be a number or a 0-d tensor, not one of %d dimensions",
         META (a[2].v)->ndim));
-  GmVal value = gm_as_dtype (b, &a[2], (GmDtype) META (v)->dtype);
+  GmVal value = gm_value_as (b, &a[2], (GmDtype) META (v)->dtype);
   CHECK ();
   return gm_pointwise (api, b, a, GM_OP_where, (const GmArg[]){a[1], gm_tensor_arg (value), a[0]},
                        3);
@@ -247,6 +249,12 @@ RUN (one_hot)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "one_hot(): num_classes must be positive, not %" G_GINT64_FORMAT,
                                gm_size_number (classes)));
+  v = gm_require_between (b, v, v, 0, INFINITY, GM_CONDITION_CLASS_POSITIVE);
+  if (!gm_size_eq (gm_meta_numel (META (v)), 0)) {
+    GmVal most = gm_b_reduce (b, GM_OP_amax, v, NULL, 0, false);
+    v = gm_require (b, v, gm_b (b, lt, most, gm_b_scalar (b, gm_scalar_int (classes), GM_I64)), GM_CONDITION_CLASS_BELOW);
+  }
+  CHECK ();
   GmVal hit =
       gm_b (b, eq, gm_unsqueeze (b, v, META (v)->ndim), gm_arange (b, 0, 1, classes, GM_I64));
   return gm_give (gm_b_cast (b, hit, GM_I64));

@@ -169,7 +169,9 @@ RUN (binary_cross_entropy)
   GmVal room = gm_apply2 (b, mul, still, gm_num_apply (b, sub, 1, still)), end = gm_apply_num (b, lt, room, LEAST_ROOM);
   GmVal inner = gm_pick (b, end, gm_float_arg (0.5), gm_tensor_arg (x));
   GmVal loss = gm_pick (b, end, gm_tensor_arg (at_the_end (b, x, still, t)), gm_tensor_arg (two_logarithms (b, inner, t)));
-  return gm_give (reduce (b, weighted (b, loss, weight), how));
+  GmVal reduced = reduce (b, weighted (b, loss, weight), how);
+  reduced = gm_require_between (b, reduced, x, 0, 1, GM_CONDITION_INPUT_CHANCE);
+  return gm_give (gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE));
 }
 
 RUN (binary_cross_entropy_with_logits)

@@ -119,6 +119,8 @@ RUN (gaussian_nll_loss)
   if (META (var)->ndim == META (x)->ndim - 1)
     var = gm_unsqueeze (b, var, META (var)->ndim);
   CHECK ();
+  var = gm_require_between (b, var, var, 0, INFINITY, GM_CONDITION_VARIANCE);
+  CHECK ();
   GmVal low = gm_apply_num (b, lt, META (var)->requires_grad ? gm_b (b, detach, var) : var, eps);
   /* limited for the value, with the slope of var itself */
   GmVal safe = gm_pick (b, low, gm_tensor_arg (gm_apply_num (b, add, gm_b (b, sub, var, gm_b (b, detach, var)), eps)), gm_tensor_arg (var));

@@ -13,7 +13,7 @@
 static GmVal
 float_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own)
 {
-  GmVal x = TENSOR (i);
+  GmVal x = i ? TENSOR (i) : gm_arg_spared (api, b, a, -1);
   if (gm_b_failed (b))
     return NULL;
   *own = (GmDtype) META (x)->dtype;
@@ -80,7 +80,8 @@ RUN (asinh)
   GmVal y = gm_b (b, log1p, gm_b (b, add, small, gm_b (b, div, square, gm_apply_num (b, add, root, 1))));
   GmVal far = gm_apply_num (b, add, gm_b (b, log, gm_pick (b, large, gm_tensor_arg (u), gm_float_arg (1))), M_LN2);
   y = gm_b (b, where, large, far, y);
-  return finish (b, gm_b (b, where, negative, gm_b (b, neg, y), y), own);
+  y = gm_b (b, where, negative, gm_b (b, neg, y), y);
+  return finish (b, gm_b (b, where, gm_apply_num (b, eq, x, 0), x, y), own); /* zeros keep their sign */
 }
 
 RUN (acosh)
@@ -123,7 +124,9 @@ RUN (hypot)
   if (!gm_dtype_is_float (own))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "hypot(): takes floating dtypes, not %s", gm_dtypes[own].torch_name));
   GmVal x = gm_widen (b, gm_as_dtype (b, &a[0], own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
-  GmVal m = gm_b (b, maximum, gm_b (b, abs, x), gm_b (b, abs, y));
+  GmVal size_x = gm_b (b, abs, x), size_y = gm_b (b, abs, y), m = gm_b (b, maximum, size_x, size_y);
+  GmVal infinite = gm_b (b, logical_or, gm_apply_num (b, eq, size_x, INFINITY), gm_apply_num (b, eq, size_y, INFINITY));
+  GmVal decided = gm_b (b, logical_and, infinite, gm_b (b, ne, m, m)); /* NaN, but of any number it would be infinite */
   CHECK ();
   if (META (m)->requires_grad)
     m = gm_b (b, detach, m);
@@ -131,7 +134,7 @@ RUN (hypot)
   m = gm_pick (b, plain, gm_float_arg (1), gm_tensor_arg (m));
   GmVal u = gm_b (b, div, x, m), v = gm_b (b, div, y, m);
   GmVal root = gm_sqrt_safe (b, gm_b (b, add, gm_b (b, square, u), gm_b (b, square, v)));
-  return finish (b, gm_b (b, mul, m, root), own);
+  return finish (b, gm_pick (b, decided, gm_float_arg (INFINITY), gm_tensor_arg (gm_b (b, mul, m, root))), own);
 }
 
 /* sin (pi x) / (pi x), 1 at 0. */
@@ -170,7 +173,8 @@ x_times_log (const GmApi *api, GmBuilder *b, GmArg *a, GmOp log)
 {
   GmDtype own = common_dtype (api, b, a, true);
   CHECK ();
-  GmVal x = gm_widen (b, gm_as_dtype (b, &a[0], own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
+  GmArg first = a[0].kind == GM_ARG_TENSOR ? gm_give (gm_arg_spared (api, b, a, -1)) : a[0];
+  GmVal x = gm_widen (b, gm_as_dtype (b, &first, own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
   GmVal none = gm_apply_num (b, eq, x, 0), number = gm_b (b, eq, y, y);
   CHECK ();
   GmVal finite = gm_b (b, logical_and, gm_apply_num (b, gt, y, 0), gm_apply_num (b, lt, y, INFINITY));
@@ -226,7 +230,13 @@ RUN (logit)
     GmVal low = gm_apply_num (b, lt, x, eps), high = gm_apply_num (b, gt, x, 1 - eps);
     x = gm_pick (b, high, gm_float_arg (1 - eps), gm_tensor_arg (gm_pick (b, low, gm_float_arg (eps), gm_tensor_arg (x))));
   }
-  return finish (b, gm_b (b, log, gm_b (b, div, x, gm_num_apply (b, sub, 1, x))), own);
+  /* At 0 and 1 the slope of the quotient would be no number: there one of its logarithms is 0 and the other one counts. */
+  GmVal zero = gm_apply_num (b, eq, x, 0), one = gm_apply_num (b, eq, x, 1), ends = gm_b (b, logical_or, zero, one);
+  GmVal in = gm_pick (b, ends, gm_float_arg (0.5), gm_tensor_arg (x));
+  GmVal low = gm_b (b, log, gm_pick (b, zero, gm_tensor_arg (x), gm_float_arg (1)));
+  GmVal high = gm_b (b, log, gm_num_apply (b, sub, 1, gm_pick (b, one, gm_tensor_arg (x), gm_float_arg (0))));
+  GmVal y = gm_b (b, log, gm_b (b, div, in, gm_num_apply (b, sub, 1, in)));
+  return finish (b, gm_b (b, where, ends, gm_b (b, sub, low, high), y), own);
 }
 
 /* Polynomials of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), in single
@@ -262,9 +272,11 @@ RUN (erfinv)
     GmVal slope = gm_apply_num (b, mul, gm_b (b, exp, gm_b (b, neg, gm_b (b, square, y))), M_2_SQRTPI);
     y = gm_b (b, sub, y, gm_b (b, div, gm_b (b, sub, gm_b (b, erf, y), in), slope));
   }
-  GmVal infinite = gm_apply_num (b, mul, gm_b (b, sign, x), INFINITY);
-  y = gm_pick (b, outside, gm_float_arg (NAN), gm_tensor_arg (y));
-  return finish (b, gm_b (b, where, ends, infinite, y), own);
+  /* Products of x, so that the slope is the value's: infinite at the ends, NaN beyond. */
+  GmVal far_out = gm_apply_num (b, gt, size, 1);
+  GmVal beyond = gm_apply_num (b, mul, gm_pick (b, far_out, gm_tensor_arg (x), gm_float_arg (0)), NAN);
+  GmVal infinite = gm_apply_num (b, mul, gm_pick (b, ends, gm_tensor_arg (x), gm_float_arg (0)), INFINITY);
+  return finish (b, gm_b (b, where, ends, infinite, gm_b (b, where, far_out, beyond, y)), own);
 }
 
 /* -- Parts and signs --------------------------------------------------------------------------- */
@@ -374,19 +386,22 @@ RUN (fmod)
   CHECK ();
   if (d == GM_BOOL)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fmod(): is not supported for bool tensors; cast them first"));
+  gm_check_divisor (b, &a[0], &a[1]);
+  CHECK ();
   GmVal x = gm_as_dtype (b, &a[0], d), y = gm_as_dtype (b, &a[1], d);
   CHECK ();
   /* remainder has the sign of y.  Of floats: of |x| and |y| it is the size of the result, exactly. */
-  GmVal size = gm_b (b, abs, y);
   if (gm_dtype_is_float (d)) {
+    GmVal size = gm_b (b, abs, y);
     GmVal below = gm_apply_num (b, lt, x, 0), s = gm_b (b, remainder, gm_b (b, where, below, gm_b (b, neg, x), x), size);
     return gm_give (gm_b (b, where, below, gm_b (b, neg, s), s));
   }
-  /* Of integers, whose least has no size: one |y| less where x is negative. */
-  GmVal r = gm_b (b, remainder, x, size);
+  /* Of integers, whose least has no size: one y less where the signs of x and of a remainder differ. */
+  GmVal r = gm_b (b, remainder, x, y);
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
-  GmVal over = gm_b (b, logical_and, gm_b (b, lt, x, zero), gm_b (b, ne, r, zero));
-  return gm_give (gm_b (b, where, over, gm_b (b, sub, r, size), r));
+  GmVal apart = gm_b (b, ne, gm_b (b, lt, x, zero), gm_b (b, lt, r, zero));
+  GmVal over = gm_b (b, logical_and, apart, gm_b (b, ne, r, zero));
+  return gm_give (gm_b (b, where, over, gm_b (b, sub, r, y), r));
 }
 
 RUN (float_power)

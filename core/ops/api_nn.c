@@ -8,11 +8,11 @@
 
 #include <math.h>
 
-/* The input as gm_widen has it, and its own dtype. */
+/* The input as gm_widen has it, and its own dtype; inplace_at: as in gm_arg_spared, if a gradient reads the input. */
 static GmVal
-wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype *own)
+wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDtype *own)
 {
-  GmVal x = TENSOR (0);
+  GmVal x = gm_arg_spared (api, b, a, inplace_at);
   if (gm_b_failed (b))
     return NULL;
   *own = (GmDtype) META (x)->dtype;
@@ -42,7 +42,7 @@ RUN (tanh) { return gm_pointwise (api, b, a, GM_OP_tanh, a, 1); }
 RUN (gelu)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide_input (api, b, a, &own);
+  GmVal x = wide_input (api, b, a, -1, &own);
   const char *kind = STR (1);
   CHECK ();
   GmVal inner;
@@ -63,7 +63,7 @@ RUN (gelu)
 RUN (silu)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide_input (api, b, a, &own);
+  GmVal x = wide_input (api, b, a, 1, &own);
   CHECK ();
   return activation (api, b, a, gm_narrow (b, gm_b (b, mul, x, gm_b (b, sigmoid, x)), own), 1);
 }
@@ -71,7 +71,7 @@ RUN (silu)
 RUN (logsigmoid)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide_input (api, b, a, &own);
+  GmVal x = wide_input (api, b, a, -1, &own);
   CHECK ();
   GmVal tail = gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, gm_b (b, abs, x))));
   return gm_give (gm_narrow (b, gm_b (b, sub, gm_apply_num (b, minimum, x, 0), tail), own));
@@ -80,7 +80,7 @@ RUN (logsigmoid)
 RUN (softplus)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide_input (api, b, a, &own);
+  GmVal x = wide_input (api, b, a, -1, &own);
   double beta = FLOAT (1), threshold = FLOAT (2);
   CHECK ();
   GmVal scaled = beta == 1 ? x : gm_apply_num (b, mul, x, beta);
@@ -104,7 +104,7 @@ RUN (leaky_relu)
 RUN (elu)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide_input (api, b, a, &own);
+  GmVal x = wide_input (api, b, a, -1, &own);
   double alpha = FLOAT (1);
   CHECK ();
   GmVal positive = gm_apply_num (b, gt, x, 0);
@@ -118,7 +118,11 @@ RUN (elu)
 static GmVal
 hard_limits (GmBuilder *b, GmVal x, double low, double high)
 {
-  GmVal y = gm_pick (b, gm_apply_num (b, le, x, low), gm_float_arg (low), gm_tensor_arg (x));
+  if (low != low || high != high)
+    return gm_apply_num (b, clamp_max, gm_apply_num (b, clamp_min, x, low), high);
+  /* relu leaves the sign of a zero. */
+  GmVal y = low == 0 ? gm_apply1 (b, relu, x)
+                     : gm_pick (b, gm_apply_num (b, le, x, low), gm_float_arg (low), gm_tensor_arg (x));
   return gm_pick (b, gm_apply_num (b, ge, x, high), gm_float_arg (high), gm_tensor_arg (y));
 }
 

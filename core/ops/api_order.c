@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_order.c -- running products and extrema, medians and quantiles, counts.
  *
- * A running product (maximum, ...) is made in log2 (n) steps: step k combines each element with the
+ * A running maximum (log-sum-exp, ...) is made in log2 (n) steps: step k combines each element with the
  * one 2^k places before it (W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986).  So the
- * graph is short, every back end has it, and gradients are right where elements are 0.  Where n is an expression, what is
- * recorded serves all n with as many steps.
+ * graph is short, and every back end has it.  Where n is an expression, what is recorded serves all n with as many steps.
  */
 #include "core/ops/api_private.h"
 
@@ -64,16 +63,23 @@ running (GmBuilder *b, GmVal v, int dim, GmVal (*combine) (GmBuilder *, GmVal, G
   return v;
 }
 
+static GmVal
+cumprod (GmBuilder *b, GmVal v, int dim)
+{
+  GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE), .dim = dim };
+  return gm_b_op (b, GM_OP_cumprod, &v, 1, &at);
+}
+
 RUN (cumprod)
 {
-  GmVal v = TENSOR (0);
+  GmVal v = gm_arg_spared (api, b, a, -1);
   CHECK ();
   GmDtype own = (GmDtype) META (v)->dtype, d = gm_arg_dtype (api, b, a, 2, gm_dtype_is_float (own) ? own : GM_I64);
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 1, ndim);
   CHECK ();
-  v = gm_widen (b, gm_b_cast (b, v, d));
-  v = as_before (b, running (b, gm_at_least (b, v, 1), dim, product), ndim);
-  return gm_give (gm_narrow (b, gm_b_failed (b) || gm_size_lt (1, size_along (b, v, dim)) ? v : gm_b (b, copy, v), d));
+  if (d == GM_BOOL) /* of which the smallest number counts */
+    return gm_give (gm_b_cast (b, cumprod (b, gm_b_cast (b, v, GM_U8), dim), GM_BOOL));
+  return gm_give (as_before (b, cumprod (b, gm_at_least (b, gm_b_cast (b, v, d), 1), dim), ndim));
 }
 
 /* Powers are running products of a column of ones and copies of x. */

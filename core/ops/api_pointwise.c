@@ -61,6 +61,33 @@ RUN (greater) { return binary (api, b, a, GM_OP_gt, a[0], a[1]); }
 RUN (less) { return binary (api, b, a, GM_OP_lt, a[0], a[1]); }
 RUN (not_equal) { return binary (api, b, a, GM_OP_ne, a[0], a[1]); }
 
+void
+gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
+{
+  if (gm_b_failed (b) || gm_dtypes[gm_result_type (b, (const GmArg[]){*x, *y}, 2)].category != GM_CATEGORY_INT)
+    return;
+  if (gm_arg_is_number (y)) {
+    if (!gm_size_is_symbolic (y->i) && y->i == 0 && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
+      gm_b_fail (b, GM_ERROR_RUNTIME, "ZeroDivisionError");
+  } else if (y->kind == GM_ARG_TENSOR && !gm_size_eq (gm_meta_numel (META (y->v)), 0)) {
+    GmVal zero = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (y->v)->dtype);
+    y->v = gm_require (b, y->v, gm_b (b, ne, y->v, zero), GM_CONDITION_DIVISOR);
+  }
+}
+
+/* An op that divides, its divisor looked at. */
+static GmArg
+divided (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
+{
+  GmArg x[2] = {a[0], a[1]};
+  gm_check_divisor (b, &x[0], &x[1]);
+  CHECK ();
+  return binary (api, b, a, op, x[0], x[1]);
+}
+
+RUN (floor_divide) { return divided (api, b, a, GM_OP_floor_divide); }
+RUN (remainder) { return divided (api, b, a, GM_OP_remainder); }
+
 RUN (div)
 {
   if (IS_NONE (2))
@@ -68,7 +95,7 @@ RUN (div)
   const char *mode = STR (2);
   CHECK ();
   if (!strcmp (mode, "floor"))
-    return binary (api, b, a, GM_OP_floor_divide, a[0], a[1]);
+    return divided (api, b, a, GM_OP_floor_divide);
   if (strcmp (mode, "trunc"))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "%s(): rounding_mode is None, 'trunc' or 'floor', not '%s'",
@@ -77,6 +104,8 @@ RUN (div)
   if (gm_dtype_is_float (d))
     return gm_give (gm_apply1 (b, trunc, gm_apply (b, GM_OP_div, a, 2)));
   /* Integers: floor, and one more where it went below an inexact negative quotient. */
+  gm_check_divisor (b, &a[0], &a[1]);
+  CHECK ();
   GmVal x = gm_as_dtype (b, &a[0], d), y = gm_as_dtype (b, &a[1], d);
   GmVal q = gm_apply2 (b, floor_divide, x, y);
   GmVal inexact = gm_b (b, ne, gm_apply2 (b, mul, q, y), gm_b_cast (b, x, d));
@@ -103,6 +132,8 @@ RUN (pow)
       return unary (api, b, a, GM_OP_reciprocal);
     if (float_input && e == 1)
       return unary (api, b, a, GM_OP_copy);
+    if (!gm_b_fits (b, gm_arg_number (&a[1]), d))
+      return gm_give (NULL);
   }
   return binary (api, b, a, GM_OP_pow, a[0], a[1]);
 }
@@ -167,20 +198,22 @@ gm_pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
   return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
 }
 
-/* `bound` where `x op bound`, else x: so that NaN stays and the slope at the bound is 1. */
-static GmArg
-limit (GmBuilder *b, GmArg x, GmOp op, GmArg bound)
+/* True if the dtype of the result holds the bound, an unsigned one without taking it for another number. */
+static bool
+bound_fits (GmBuilder *b, const GmArg *x, const GmArg *bound)
 {
-  GmVal beyond = gm_apply (b, op, (const GmArg[]){x, bound}, 2);
-  if (!beyond)
-    return gm_give (NULL);
-  return gm_give (gm_apply (b, GM_OP_where, (const GmArg[]){gm_tensor_arg (beyond), bound, x}, 3));
+  GmDtype d = gm_result_type (b, (const GmArg[]){*x, *bound}, 2);
+  GmScalar s = gm_arg_number (bound);
+  if (d == GM_U8 && s.kind == GM_CATEGORY_INT && !gm_size_is_symbolic (s.i) && s.i < 0)
+    s = gm_scalar_int (INT64_MIN);
+  return gm_b_fits (b, s, d);
 }
 
 static GmArg
-clamp_to (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *min, const GmArg *max)
+clamp_to (const GmApi *api, GmBuilder *b, GmArg *a, const GmArg *min, const GmArg *max)
 {
-  GmArg y = *x;
+  GmArg y = a[0].kind == GM_ARG_TENSOR ? gm_give (gm_arg_spared (api, b, a, -1)) : a[0];
+  CHECK ();
   const GmArg *bound[2] = {min, max};
   for (int i = 0; i < 2; i++) {
     if (!bound[i] || bound[i]->kind == GM_ARG_NONE)
@@ -189,7 +222,9 @@ clamp_to (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *min, cons
       return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
                                  "%s(): argument '%s' must be Number or Tensor, not %s", api->name,
                                  i ? "max" : "min", gm_arg_kind_name (bound[i])));
-    y = limit (b, y, i ? GM_OP_gt : GM_OP_lt, *bound[i]);
+    if (gm_arg_is_number (bound[i]) && !bound_fits (b, &y, bound[i]))
+      return gm_give (NULL);
+    y = gm_give (gm_apply (b, i ? GM_OP_clamp_max : GM_OP_clamp_min, (const GmArg[]){y, *bound[i]}, 2));
     CHECK ();
   }
   return y;
@@ -202,17 +237,16 @@ RUN (clamp)
   if (IS_NONE (1) && IS_NONE (2))
     return gm_give (gm_b_fail (
         b, GM_ERROR_RUNTIME, "%s(): at least one of 'min' and 'max' must not be None", api->name));
-  return clamp_to (api, b, &a[0], &a[1], &a[2]);
+  return clamp_to (api, b, a, &a[1], &a[2]);
 }
 
-RUN (clamp_min) { return clamp_to (api, b, &a[0], &a[1], NULL); }
-RUN (clamp_max) { return clamp_to (api, b, &a[0], NULL, &a[1]); }
+RUN (clamp_min) { return clamp_to (api, b, a, &a[1], NULL); }
+RUN (clamp_max) { return clamp_to (api, b, a, NULL, &a[1]); }
 
 GmVal
 gm_clamp_min (GmBuilder *b, GmVal v, double least)
 {
-  GmArg y = v ? limit (b, gm_tensor_arg (v), GM_OP_lt, gm_float_arg (least)) : gm_give (NULL);
-  return y.kind == GM_ARG_TENSOR ? y.v : NULL;
+  return v ? gm_apply_num (b, clamp_min, v, least) : NULL;
 }
 
 /* -- Kinds of numbers -------------------------------------------------------------------------- */

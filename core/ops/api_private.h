@@ -42,6 +42,11 @@ const char *gm_arg_kind_name (const GmArg *a);
 GmVal gm_arg_fail (const GmApi *api, GmBuilder *b, const GmArg *a, int i, const char *wanted);
 int gm_wrap_dim (const GmApi *api, GmBuilder *b, int64_t dim, int ndim);
 
+/* Argument 0, a tensor, to compute with: a copy of it if the call writes over it (as a method's in-place
+ * form, or because argument inplace_at is true; < 0: there is none) and a gradient is recorded, which may
+ * read it later.  NULL after an error. */
+GmVal gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at);
+
 #define TENSOR(i) gm_arg_tensor (api, b, a, (i))
 #define INT(i) gm_arg_int (api, b, a, (i))
 #define FLOAT(i) gm_arg_float (api, b, a, (i))
@@ -91,6 +96,17 @@ gm_count_arg (int64_t n)
 GmDtype gm_result_type (GmBuilder *b, const GmArg *x, int n);
 /* A tensor cast to, or a number made, `dtype`. */
 GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
+/* A number as a scalar of its kind. */
+GmScalar gm_arg_number (const GmArg *x);
+/* As gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does not hold it. */
+GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
+/* x, which cannot be had where an element of ok, a bool tensor, is false: the error of the condition.  A copy. */
+GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);
+/* The same for low <= v <= high, for all elements of v; a NaN is outside.  v may be x. */
+GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high, GmCondition which);
+/* Where x / y is one of integers: the divisor y has no 0, a number at once, a tensor when its elements are known (*y
+ * becomes the one that was looked at).  Else RuntimeError, "ZeroDivisionError", as in torch. */
+void gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y);
 /* v in the type that its dtype is computed in, and a result back in a tensor's own: what torch has
  * as one kernel is rounded once for f16 and bf16, though it is several ops here.  For every other
  * dtype both give v itself. */

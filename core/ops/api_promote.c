@@ -9,6 +9,8 @@
  */
 #include "core/ops/api_private.h"
 
+#include <math.h>
+
 enum { NO_DTYPE = -1 };
 
 static int
@@ -75,6 +77,48 @@ gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype)
   }
 }
 
+GmScalar
+gm_arg_number (const GmArg *x)
+{
+  return x->kind == GM_ARG_FLOAT  ? gm_scalar_float (x->d)
+         : x->kind == GM_ARG_BOOL ? gm_scalar_bool (x->i != 0)
+                                  : gm_scalar_int (x->i);
+}
+
+GmVal
+gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype)
+{
+  if (gm_arg_is_number (x) && !gm_b_fits (b, gm_arg_number (x), dtype))
+    return NULL;
+  return gm_as_dtype (b, x, dtype);
+}
+
+GmVal
+gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which)
+{
+  if (!gm_b_failed (b) && META (ok)->ndim)
+    ok = gm_b_reduce (b, GM_OP_all, ok, NULL, 0, false);
+  GmAttrs at = {.mask = BIT (OFFSET), .offset = which};
+  return gm_b_op (b, GM_OP_require, (const GmVal[]){x, ok}, 2, &at);
+}
+
+GmVal
+gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high, GmCondition which)
+{
+  if (gm_b_failed (b) || gm_size_eq (gm_meta_numel (META (v)), 0))
+    return gm_b_failed (b) ? NULL : x;
+  if (META (v)->requires_grad)
+    v = gm_b (b, detach, v);
+  GmVal ok = NULL;
+  if (low > -INFINITY)
+    ok = gm_apply_num (b, ge, gm_b_reduce (b, GM_OP_amin, v, NULL, 0, false), low);
+  if (high < INFINITY) {
+    GmVal below = gm_apply_num (b, le, gm_b_reduce (b, GM_OP_amax, v, NULL, 0, false), high);
+    ok = ok ? gm_b (b, logical_and, ok, below) : below;
+  }
+  return gm_require (b, x, ok, which);
+}
+
 GmVal
 gm_widen (GmBuilder *b, GmVal v)
 {
@@ -102,9 +146,11 @@ bool_twin (GmOp op)
   switch (op) {
   case GM_OP_add:
   case GM_OP_maximum:
+  case GM_OP_clamp_min:
     return GM_OP_logical_or;
   case GM_OP_mul:
   case GM_OP_minimum:
+  case GM_OP_clamp_max:
     return GM_OP_logical_and;
   case GM_OP_abs:
   case GM_OP_sign:
@@ -182,8 +228,9 @@ prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
   GmDtype d = gm_result_type (b, x + first, n - first);
   if (gm_b_failed (b) || !settle (b, op, &d))
     return 0;
+  /* A number that is picked is stored as it is; one that is computed with may wrap. */
   for (int i = first; i < n; i++)
-    in[i] = gm_as_dtype (b, &x[i], d);
+    in[i] = first ? gm_value_as (b, &x[i], d) : gm_as_dtype (b, &x[i], d);
   return gm_b_failed (b) ? 0 : n;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "core/ops/api_private.h"
 
+#include <float.h>
 #include <math.h>
 
 #define FMT "%" G_GINT64_FORMAT
@@ -123,6 +124,23 @@ RUN (randint)
                  d));
 }
 
+/* drawn, whose slope by each parameter is 0: a sample is a constant of autograd, not a function. */
+static GmVal
+sampled (GmBuilder *b, GmVal drawn, const GmArg *parameters, int n)
+{
+  for (int i = 0; i < n && !gm_b_failed (b); i++)
+    if (parameters[i].kind == GM_ARG_TENSOR && META (parameters[i].v)->requires_grad && gm_dtype_is_float (META (drawn)->dtype))
+      drawn = gm_apply2 (b, overwrite, parameters[i].v, drawn);
+  return drawn;
+}
+
+/* A parameter without its history. */
+static GmArg
+still (GmBuilder *b, const GmArg *x)
+{
+  return x->kind == GM_ARG_TENSOR && META (x->v)->requires_grad ? gm_tensor_arg (gm_b (b, detach, x->v)) : *x;
+}
+
 RUN (randperm)
 {
   int64_t n = INT (0);
@@ -148,12 +166,20 @@ RUN (normal)
     shape = both;
     d = (GmDtype) META (a[i].v)->dtype;
   }
+  if (gm_arg_is_number (&a[1]) && FLOAT (1) < 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "normal expects std >= 0.0, but found std %g", FLOAT (1)));
   if (IS_NONE (2) && a[0].kind != GM_ARG_TENSOR && a[1].kind != GM_ARG_TENSOR)
     return gm_give (
         gm_b_fail (b, GM_ERROR_TYPE, "normal(): size is needed where mean and std are numbers"));
   GmVal z = draw (b, GM_OP_normal, d, shape.ndim, shape.sizes);
-  z = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (z), a[1]}, 2);
-  return gm_give (gm_apply (b, GM_OP_add, (const GmArg[]){gm_tensor_arg (z), a[0]}, 2));
+  CHECK ();
+  GmArg std = still (b, &a[1]);
+  if (std.kind == GM_ARG_TENSOR)
+    std = gm_give (gm_require_between (b, std.v, std.v, 0, INFINITY, GM_CONDITION_STD));
+  CHECK ();
+  z = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (z), std}, 2);
+  z = gm_apply (b, GM_OP_add, (const GmArg[]){gm_tensor_arg (z), still (b, &a[0])}, 2);
+  return gm_give (sampled (b, z, a, 2));
 }
 
 /* Uniform numbers of v's shape to compare with: f32 at least, double precision for integer tensors.
@@ -170,15 +196,31 @@ uniform_like (GmBuilder *b, GmVal v)
   return gm_uniform (b, d, m->ndim, m->sizes);
 }
 
+/* A probability, or a tensor of some, to compare with; without a history. */
+static GmArg
+chance (const GmApi *api, GmBuilder *b, const GmArg *p)
+{
+  if (p->kind == GM_ARG_TENSOR && !gm_b_failed (b) && META (p->v)->dtype != GM_BOOL) {
+    GmVal v = still (b, p).v;
+    return gm_give (gm_require_between (b, v, v, 0, 1, GM_CONDITION_CHANCE));
+  }
+  double number = gm_arg_is_number (p) ? gm_scalar_as_double (gm_arg_number (p)) : 0;
+  if (!(number >= 0 && number <= 1))
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s expects p to be in [0, 1], but got p=%g", api->name, number);
+  return *p;
+}
+
 RUN (bernoulli)
 {
   GmVal v = TENSOR (0);
   CHECK ();
+  GmArg p = chance (api, b, IS_NONE (1) ? &a[0] : &a[1]);
+  CHECK ();
   GmVal hit =
       gm_apply (b, GM_OP_lt,
-                (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), IS_NONE (1) ? a[0] : a[1]}, 2);
+                (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), p}, 2);
   CHECK ();
-  return gm_give (gm_b_cast (b, hit, (GmDtype) META (v)->dtype));
+  return gm_give (sampled (b, gm_b_cast (b, hit, (GmDtype) META (v)->dtype), a, 2));
 }
 
 GmVal
@@ -249,7 +291,9 @@ RUN (bernoulli_)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), a[1]}, 2);
+  GmArg p = chance (api, b, &a[1]);
+  CHECK ();
+  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), p}, 2);
   return fill (api, b, v, hit);
 }
 
@@ -353,6 +397,12 @@ RUN (multinomial)
   if (k < 1 || n < 1 || (!again && k > n))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multinomial(): cannot sample n_sample (" FMT ") > prob_dist.size(-1) (" FMT ") samples without replacement, nor less than 1", k, n));
   GmVal p = gm_b_cast (b, m.requires_grad ? gm_b (b, detach, v) : v, GM_F64);
+  if (!gm_size_eq (gm_meta_numel (&m), 0)) {
+    p = gm_require_between (b, p, p, 0, DBL_MAX, GM_CONDITION_WEIGHTS);
+    int64_t line = last;
+    GmVal mass = gm_b_reduce (b, GM_OP_amax, p, &line, 1, false);
+    p = gm_require (b, p, gm_apply_num (b, gt, mass, 0), GM_CONDITION_WEIGHT_SUM);
+  }
   if (!again) {
     GmVal time = gm_b (b, div, gm_b (b, neg, gm_b (b, log, open_uniform (b, m.ndim, m.sizes))), p);
     return gm_give (gm_cut (b, gm_argsort (b, time, last, false), last, 0, k));

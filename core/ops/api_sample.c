@@ -221,6 +221,9 @@ RUN (interpolate)
   GmVal v = mode == NEAREST || mode == NEAREST_EXACT ? x : gm_widen (b, x);
   for (int d = 0; d < space && !gm_b_failed (b); d++) {
     const Line *l = &lines[d];
+    /* A factor that leaves a size as it is moves nothing. */
+    if (!by_size && !again && (mode == NEAREST || mode == LINEAR) && gm_size_eq (l->in, l->out))
+      continue;
     if (mode == NEAREST || mode == NEAREST_EXACT)
       v = nearest_dim (b, v, 2 + d, l, by_size || again, mode == NEAREST_EXACT);
     else if (mode == CUBIC)
@@ -229,6 +232,8 @@ RUN (interpolate)
       v = linear_dim (b, v, 2 + d, l);
   }
   CHECK ();
+  if (v == x)
+    v = gm_b (b, copy, x);
   return gm_give (gm_b_contiguous (b, gm_narrow (b, v, own)));
 }
 

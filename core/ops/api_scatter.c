@@ -100,7 +100,7 @@ read_scatter (const GmApi *api, GmBuilder *b, GmArg *a, Scatter *s)
       return false;
     }
   } else if (gm_arg_is_number (&a[3]))
-    s->src = gm_b_expand (b, gm_as_dtype (b, &a[3], d), META (s->index)->ndim, META (s->index)->sizes);
+    s->src = gm_b_expand (b, gm_value_as (b, &a[3], d), META (s->index)->ndim, META (s->index)->sizes);
   else
     gm_arg_fail (api, b, a, 3, "Tensor or Number");
   if (gm_b_failed (b))
@@ -250,7 +250,7 @@ RUN (scatter)
   if (nothing (b, &s))
     return gm_give (gm_b (b, copy, a[0].v));
   if (how == REPLACE && a[3].kind != GM_ARG_TENSOR) {
-    GmVal value = gm_as_dtype (b, &a[3], (GmDtype) META (s.x)->dtype);
+    GmVal value = gm_value_as (b, &a[3], (GmDtype) META (s.x)->dtype);
     return scattered (api, b, &s, gm_b (b, where, touched (b, META (s.x), s.dim, s.index), value, s.x));
   }
   return scattered (api, b, &s, how == REPLACE ? gm_scatter_replace (b, s.x, s.dim, s.index, s.src) : reduce_at (b, &s, how == ADD ? SUM : PROD, true));
@@ -299,7 +299,7 @@ RUN (index_fill)
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 1, ndim);
   if (a[3].kind == GM_ARG_TENSOR && META (a[3].v)->ndim)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "index_fill(): the value must be a number or a 0-d tensor, not one of %d dimensions", META (a[3].v)->ndim));
-  GmVal x = gm_at_least (b, v, 1), value = gm_as_dtype (b, &a[3], (GmDtype) META (v)->dtype);
+  GmVal x = gm_at_least (b, v, 1), value = gm_value_as (b, &a[3], (GmDtype) META (v)->dtype);
   CHECK ();
   GmMeta line = gm_meta_make (GM_I64, 1, &META (x)->sizes[dim]);
   GmVal wrapped = gm_b (b, add, index, gm_b_scalar (b, gm_scalar_int (line.sizes[0]), GM_I64));
@@ -480,7 +480,7 @@ RUN (fill)
   CHECK ();
   if (a[1].kind == GM_ARG_TENSOR && META (a[1].v)->ndim)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fill() takes a number or a 0-d tensor, not one of %d dimensions", META (a[1].v)->ndim));
-  GmVal value = gm_as_dtype (b, &a[1], (GmDtype) META (v)->dtype);
+  GmVal value = gm_value_as (b, &a[1], (GmDtype) META (v)->dtype);
   CHECK ();
   return gm_give (gm_apply1 (b, copy, gm_b_expand (b, value, META (v)->ndim, META (v)->sizes)));
 }

@@ -208,13 +208,16 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
   GmVal least = NUM (le, x, 0), low = NUM (lt, x, 0.5), infinite = NUM (eq, ONE (abs, x), INFINITY);
-  GmVal finite = choose_other (b, infinite, x, 1);
+  GmVal zero = NUM (eq, x, 0), finite = choose_other (b, TWO (logical_or, infinite, zero), x, 1);
   CHECK ();
   GmVal w = gm_b (b, where, least, gm_num_apply (b, sub, 1, finite), gm_b (b, where, low, NUM (add, finite, 1), finite));
   GmVal y = at_positive (b, w, kind);
   GmVal below = reflected (b, choose (b, least, finite, -0.5), y, kind);
   GmVal between = stepped (b, choose_other (b, least, choose (b, low, finite, 0.25), 0.25), y, kind);
   y = gm_b (b, where, least, below, gm_b (b, where, low, between, y));
+  /* At 0, from the side that its sign says: with the infinite slope that the reflection has not. */
+  GmVal pole = stepped (b, choose (b, zero, x, 1), gm_b_scalar (b, gm_scalar_int (0), GM_F64), kind);
+  y = gm_b (b, where, zero, pole, y);
   double end = kind == TRIGAMMA ? 0 : INFINITY;
   GmVal ends = kind == DIGAMMA ? choose_other (b, least, x, NAN) : gm_b_full_like (b, gm_scalar_float (end), GM_F64, META (x));
   return finish (b, gm_b (b, where, infinite, ends, y), own);

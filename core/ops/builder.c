@@ -78,6 +78,15 @@ full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, i
   return gm_b_op (b, GM_OP_full, NULL, 0, &at);
 }
 
+bool
+gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype)
+{
+  if (gm_b_failed (b))
+    return false;
+  bool symbolic = s.kind == GM_CATEGORY_INT && gm_size_is_symbolic (s.i);
+  return symbolic || gm_scalar_fits (s, dtype, &b->error);
+}
+
 GmVal
 gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes)
 {

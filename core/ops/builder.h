@@ -66,6 +66,9 @@ GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *
 GmVal gm_b_set (GmBuilder *b, GmVal dst, GmVal src);
 const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 
+/* True if `dtype` holds s, as gm_scalar_fits says, or s is an expression; else the sticky error is set. */
+bool gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype);
+
 /* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */
 GmVal gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype); /* 0-d `full`, of the CPU: a number goes with every device */
 GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes); /* on b->device */

@@ -188,6 +188,46 @@ cumsum_gradient (const GmGradient *x, int i)
   return gm_b_op (x->b, GM_OP_cumsum, &x->grad, 1, &at);
 }
 
+/* The elements of dim from `first` on, and before `end`. */
+static GmVal
+part (GmBuilder *b, GmVal v, int dim, int64_t first, int64_t end)
+{
+  return gm_b_slice (b, v, dim, first, end, 1);
+}
+
+/* Result j is the product of x[0 .. j], so the slope by x[i] is the product of those before i times
+ * r[i] = g[i] + x[i + 1] r[i + 1]: without a division, so that zeros need no special case.  The
+ * recurrence by doubling: r[i] = sum[i] + factor[i] r[i + step] with steps of 1, 2, 4 ... */
+static GmVal
+cumprod_gradient (const GmGradient *x, int i)
+{
+  GmBuilder *b = x->b;
+  const GmMeta *m = x->in_meta[i];
+  int dim = (int) (x->attrs->dim < 0 ? x->attrs->dim + m->ndim : x->attrs->dim);
+  if (m->ndim == 0)
+    return x->grad;
+  int64_t n = m->sizes[dim], less = gm_size_sub (n, 1), line[GM_MAX_DIMS];
+  if (!gm_size_lt (1, n))
+    return x->grad;
+  memcpy (line, m->sizes, sizeof line);
+  line[dim] = 1;
+  bool back = x->attrs->reverse;
+  GmVal one = gm_b_full_beside (b, gm_scalar_int (1), m->dtype, m->ndim, line, x->grad);
+  GmVal a = x->in[0], sum = x->grad;
+  GmVal before = back ? join (b, part (b, x->out, dim, 1, n), one, dim) : join (b, one, part (b, x->out, dim, 0, less), dim);
+  GmVal factor = back ? join (b, one, part (b, a, dim, 0, less), dim) : join (b, part (b, a, dim, 1, n), one, dim);
+  for (int64_t step = 1; !gm_b_failed (b) && gm_size_lt (step, n); step *= 2) {
+    int64_t rest = gm_size_sub (n, step), at = back ? step : 0, from = back ? 0 : step, still = back ? 0 : rest;
+    GmVal f = part (b, factor, dim, at, gm_size_add (at, rest));
+    GmVal s = gm_b (b, add, part (b, sum, dim, at, gm_size_add (at, rest)), gm_b (b, mul, f, part (b, sum, dim, from, gm_size_add (from, rest))));
+    GmVal both = gm_b (b, mul, f, part (b, factor, dim, from, gm_size_add (from, rest)));
+    GmVal old_sum = part (b, sum, dim, still, gm_size_add (still, step)), old_factor = part (b, factor, dim, still, gm_size_add (still, step));
+    sum = back ? join (b, old_sum, s, dim) : join (b, s, old_sum, dim);
+    factor = back ? join (b, old_factor, both, dim) : join (b, both, old_factor, dim);
+  }
+  return gm_b (b, mul, before, sum);
+}
+
 /* -- Movement ---------------------------------------------------------------------------------- */
 
 static GmVal
@@ -250,20 +290,22 @@ is_transposed (const GmMeta *m)
 }
 
 /* The product is formed in the input's own layout: the gradient of a transposed weight, transposed
- * back, is row-major as the weight is, and can be kept without a copy. */
+ * back, is row-major as the weight is, and can be kept without a copy.  The bits of a product depend on
+ * how its operands lie in memory, and a compiled function gets its gradients row-major: so the
+ * gradient is row-major here, too, however it arrives. */
 static GmVal
 matmul_gradient (const GmGradient *x, int i)
 {
   GmBuilder *b = x->b;
   const GmMeta *m = x->in_meta[i];
-  GmVal d, other = x->in[!i];
+  GmVal d, other = x->in[!i], grad = gm_b_contiguous (b, x->grad);
   if (is_transposed (m)) {
-    GmVal g = gm_b_transpose (b, x->grad, -2, -1);
+    GmVal g = gm_b_transpose (b, grad, -2, -1);
     d = gm_b_transpose (b, i == 0 ? gm_b (b, matmul, other, g) : gm_b (b, matmul, g, other), -2,
                         -1);
   } else {
     other = gm_b_transpose (b, other, -2, -1);
-    d = i == 0 ? gm_b (b, matmul, x->grad, other) : gm_b (b, matmul, other, x->grad);
+    d = i == 0 ? gm_b (b, matmul, grad, other) : gm_b (b, matmul, other, grad);
   }
   return gm_b_sum_to (b, d, m->ndim, m->sizes);
 }
@@ -392,6 +434,12 @@ cat_gradient (const GmGradient *x, int i)
   for (int j = 0; j < i; j++)
     start = gm_size_add (start, x->in_meta[j]->sizes[dim]);
   return gm_b_slice (x->b, x->grad, dim, start, gm_size_add (start, x->in_meta[i]->sizes[dim]), 1);
+}
+
+static GmVal
+require_gradient (const GmGradient *x, int i)
+{
+  return i == 0 ? x->grad : NULL;
 }
 
 /* -- Dispatch ---------------------------------------------------------------------------------- */

@@ -131,6 +131,24 @@ store_slice (const GmTensor *src, GmTensor *out, int64_t dim, int64_t start, int
   gm_copy_strided (&window, src);
 }
 
+static bool
+run_require (const GmTensor *x, const GmTensor *ok, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  static const struct {
+    GmError code;
+    const char *message;
+  } conditions[GM_N_CONDITIONS] = {
+#define CONDITION(code, NAME, error, message) [code] = { GM_ERROR_##error, message },
+#include "plugin-api/gramme-ops.def"
+  };
+  if (!*(const uint8_t *) gm_tensor_data (ok)) {
+    g_set_error_literal (error, GM_ERROR, (gint) conditions[attrs->offset].code, conditions[attrs->offset].message);
+    return false;
+  }
+  gm_copy_strided (out, x);
+  return true;
+}
+
 /* -- The family -------------------------------------------------------------------------------------------- */
 
 bool
@@ -166,6 +184,7 @@ gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTe
     for (int64_t i = 0, start = 0; i < n_in; start += in[i++]->meta.sizes[attrs->dim])
       store_slice (in[i], out, attrs->dim, start, 1);
     return true;
+  case GM_OP_require: return run_require (x, in[1], attrs, out, error);
   case GM_OP_argsort: return gm_argsort_run (x, attrs, out, error);
   default: g_assert_not_reached ();
   }

@@ -385,6 +385,15 @@ infer_cat (GmOp op, const GmMeta *const *in, int n_in, int64_t dim, GmMeta *out,
   return true;
 }
 
+static bool
+infer_require (const GmMeta *ok, const GmAttrs *attrs, GError **error)
+{
+  if (ok->dtype != GM_BOOL || !gm_size_eq (gm_meta_numel (ok), 1))
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "require: expected one bool that says whether the condition holds");
+  return (attrs->offset > 0 && attrs->offset < GM_N_CONDITIONS)
+         || gm_infer_fail (error, GM_ERROR_RUNTIME, "require: there is no condition " FMT, attrs->offset);
+}
+
 bool
 gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
@@ -398,6 +407,8 @@ gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs
   }
   *out = *x;
   gm_meta_set_contiguous (out);
+  if (op == GM_OP_require)
+    return infer_require (in[1], attrs, error);
   bool pointwise_index = op == GM_OP_gather || op == GM_OP_scatter_add;
   if (op != GM_OP_slice_scatter && op != GM_OP_cat
       && !gm_infer_check_dim (op, attrs->dim, x, pointwise_index || op == GM_OP_argsort, error))

@@ -97,7 +97,7 @@ bool gm_convolve_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTens
 bool gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error);     /* pool.c */
 bool gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error); /* index.c */
 bool gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error);        /* scan.c */
-void gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out);                         /* scan.c */
+void gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);                  /* scan.c */
 void gm_random_run (GmOp op, const GmTensor *state, const GmAttrs *attrs, GmTensor *out);            /* random.c */
 bool gm_create_run (GmOp op, const GmAttrs *attrs, GmTensor *out, GError **error);                   /* create.c */
 

@@ -145,6 +145,7 @@ gm_op_attr_mask (GmOp op)
   case GM_OP_index_add:
   case GM_OP_cat: return BIT (DIM);
   case GM_OP_argsort: return BIT (DIM) | BIT (DESCENDING);
+  case GM_OP_require: return BIT (OFFSET);
   case GM_OP_full: return BIT (SIZES) | BIT (DTYPE) | BIT (VALUE);
   case GM_OP_arange: return BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2);
   case GM_OP_constant: return BIT (OFFSET);

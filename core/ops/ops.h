@@ -74,6 +74,13 @@ gm_op_detaches (GmOp op)
   return op == GM_OP_detach || op == GM_OP_bitcast || op == GM_OP_data;
 }
 
+/* What `require` may ask of data. */
+typedef enum {
+#define CONDITION(code, NAME, error, message) GM_CONDITION_##NAME = code,
+#include "plugin-api/gramme-ops.def"
+  GM_N_CONDITIONS,
+} GmCondition;
+
 GmOp gm_op_find (const char *name, size_t len); /* GM_OP_NONE if there is none */
 
 /* Attribute keys, expanded from ATTR rows: GM_ATTR_DIM = 1 ... */

@@ -5,7 +5,8 @@
  * blocks of GM_TILE that are folded one after the other.  How they lie in memory chooses the way,
  * never the order: rows     they are contiguous, or are gathered block by block columns  the
  * innermost kept dimension is the contiguous one: neighbouring results advance together so every
- * way gives the same bits.  f16 and bf16 are accumulated in f32 and rounded when all is folded.
+ * way gives the same bits.  f16 and bf16 are accumulated in f32, the blocks of long sums of f32 in
+ * f64, and rounded when all is folded.
  * Reduced dimensions may be merged but never reordered; kept ones may be both.
  */
 #include "core/ops/kernels.h"
@@ -62,9 +63,15 @@ typedef struct {
   char init[8] __attribute__ ((aligned (8)));
 } Fold;
 
+/* n: how many elements a result is made of.  Of one block the accumulator's type cannot be seen. */
 static Fold
-fold_of (GmOp op, GmDtype dtype)
+fold_of (GmOp op, GmDtype dtype, int64_t n)
 {
+  if (n > GM_TILE && gm_run_tiles->fold_wide (op, dtype))
+    return (Fold){ .row = gm_run_tiles->fold_wide (op, dtype),
+                   .columns = gm_run_tiles->fold_columns_wide (op, dtype),
+                   .finish = gm_run_tiles->cast (GM_F64, dtype),
+                   .accum_bytes = sizeof (double) }; /* which starts at 0 */
   GmDtype accum = gm_dtype_compute (dtype);
   Fold f = { .row = gm_run_tiles->fold (op, dtype),
              .columns = gm_run_tiles->fold_columns (op, dtype),
@@ -164,7 +171,7 @@ gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   split (&x->meta, reduced_dims (&x->meta, attrs), attrs->keepdim, &out->meta, &s);
   if (s.kept.numel == 0)
     return;
-  Fold f = fold_of (op, (GmDtype) x->meta.dtype);
+  Fold f = fold_of (op, (GmDtype) x->meta.dtype, s.reduced.numel);
   if (f.columns && columns_fit (&s))
     run_columns (&f, &s, gm_tensor_data (x), gm_tensor_data (out));
   else

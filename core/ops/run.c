@@ -191,7 +191,7 @@ dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor
       return gm_pool_run (op, in, attrs, out, error);
     return gm_convolve_run (op, in, attrs, out, error);
   case GM_FAMILY_INDEX: return gm_index_run (op, in, n_in, attrs, out, error);
-  case GM_FAMILY_SCAN: gm_cumsum_run (in[0], attrs, out); return true;
+  case GM_FAMILY_SCAN: gm_running_run (op, in[0], attrs, out); return true;
   case GM_FAMILY_RANDOM: gm_random_run (op, in[0], attrs, out); return true;
   case GM_FAMILY_CREATE: return gm_create_run (op, attrs, out, error);
   case GM_FAMILY_CUSTOM: gm_copy_strided (out, in[0]); return true;

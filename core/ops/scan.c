@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.c -- work along lines whose elements depend on their predecessors: cumulative sums, sorting.
+ * scan.c -- work along lines whose elements depend on their predecessors: running sums and products,
+ * sorting.
  *
- * cumsum is sequential: sum i = sum i - 1 + x i in the type that the dtype is computed in, starting
- * from 0, along DIM (from the end if REVERSE); f16 and bf16 round each result and go on with the
- * sum that was not rounded.  Up to a tile of neighbouring lines advance together, which changes no
+ * cumsum and cumprod are sequential: result i = result i - 1 + x i, or times, starting from 0 or 1,
+ * along DIM (from the end if REVERSE), in f64 for f32, in f32 for f16 and bf16: each result is rounded,
+ * and what goes on is not.  Up to a tile of neighbouring lines advance together, which changes no
  * bits. argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN
  * equal and larger than all numbers.
  */
@@ -11,53 +12,35 @@
 
 #include <string.h>
 
-/* -- Cumulative sums --------------------------------------------------------------------------------------- */
+/* -- Running sums and products ---------------------------------------------------------------------- */
 
 typedef struct {
-  GmTilePointwise add;
-  GmTileCast widen, narrow; /* both NULL: sums have the tensor's dtype */
-  int64_t n, first, step; /* positions first, first + step, ... along the line */
+  GmTileScan scan;
+  char first[8] __attribute__ ((aligned (8))); /* of an accumulator */
+  size_t accum_bytes;
+  int64_t n, start, step; /* positions start, start + step, ... along the line */
   ptrdiff_t x_bytes, out_bytes;
-} Sum;
-
-static void
-sum_one_line (const Sum *s, const char *x, char *out)
-{
-  static const char zero[8] __attribute__ ((aligned (8)));
-  const char *acc = zero;
-  for (int64_t i = 0, k = s->first; i < s->n; i++, k += s->step) {
-    s->add (out + k * s->out_bytes, acc, x + k * s->x_bytes, NULL, 1);
-    acc = out + k * s->out_bytes;
-  }
-}
+} Run;
 
 /* `x` and `out` stand at the first of `width` neighbouring lines. */
 static void
-sum_lines (const Sum *s, const GmCursor *x, const GmCursor *out, size_t width)
+run_lines (const Run *s, const GmCursor *x, const GmCursor *out, size_t width)
 {
-  char acc[GM_TILE_BYTES] __attribute__ ((aligned (64))) = { 0 };
+  char acc[GM_TILE_BYTES] __attribute__ ((aligned (64)));
   char tile[GM_TILE_BYTES] __attribute__ ((aligned (64)));
   char other[GM_TILE_BYTES] __attribute__ ((aligned (64)));
-  for (int64_t i = 0, k = s->first; i < s->n; i++, k += s->step) {
+  gm_run_tiles->gather (acc, s->first, 0, width, s->accum_bytes);
+  for (int64_t i = 0, k = s->start; i < s->n; i++, k += s->step) {
     GmCursor from = *x, to = *out;
     from.at += k * s->x_bytes;
     to.at += k * s->out_bytes;
-    const void *values = gm_cursor_read (&from, tile, width), *sums = acc;
-    if (s->widen) {
-      s->widen (other, values, width);
-      values = other;
-    }
-    s->add (acc, acc, values, NULL, width);
-    if (s->narrow) {
-      s->narrow (tile, acc, width);
-      sums = tile;
-    }
-    gm_cursor_write (&to, sums, width);
+    s->scan (acc, tile, gm_cursor_read (&from, other, width), width);
+    gm_cursor_write (&to, tile, width);
   }
 }
 
 void
-gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
+gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
 {
   int64_t along[2];
   GmLoop l;
@@ -65,25 +48,27 @@ gm_cumsum_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   int64_t n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1;
   if (l.numel == 0 || n == 0)
     return;
-  GmDtype dtype = (GmDtype) x->meta.dtype, sum = gm_dtype_compute (dtype);
-  Sum s = { .add = gm_run_tiles->pointwise (GM_OP_add, sum),
-            .widen = sum == dtype ? NULL : gm_run_tiles->cast (dtype, sum),
-            .narrow = sum == dtype ? NULL : gm_run_tiles->cast (sum, dtype),
+  GmDtype dtype = (GmDtype) x->meta.dtype, accum = dtype == GM_F32 ? GM_F64 : gm_dtype_compute (dtype);
+  Run s = { .scan = gm_run_tiles->scan (op, dtype),
+            .accum_bytes = gm_dtype_size (accum),
             .n = n,
-            .first = attrs->reverse ? n - 1 : 0,
+            .start = attrs->reverse ? n - 1 : 0,
             .step = attrs->reverse ? -1 : 1,
             .out_bytes = along[0] * (ptrdiff_t) l.elem[0],
             .x_bytes = along[1] * (ptrdiff_t) l.elem[1] };
+  gm_scalar_store (gm_scalar_int (op == GM_OP_cumprod), accum, s.first);
+  GmTileScanLine line = gm_run_tiles->scan_line (op, dtype);
   GmCursor to, from;
   gm_cursor_init (&to, &l, 0, gm_tensor_data (out));
   gm_cursor_init (&from, &l, 1, gm_tensor_data (x));
-  if (l.numel == 1 && !s.widen) {
-    sum_one_line (&s, from.at, (char *) to.at);
+  if (l.numel == 1 && line) {
+    line ((char *) to.at + s.start * s.out_bytes, s.step * along[0], from.at + s.start * s.x_bytes,
+          s.step * along[1], (size_t) n);
     return;
   }
   for (int64_t pos = 0; pos < l.numel; pos += GM_TILE) {
     size_t width = (size_t) MIN (GM_TILE, l.numel - pos);
-    sum_lines (&s, &from, &to, width);
+    run_lines (&s, &from, &to, width);
     gm_cursor_skip (&from, width);
     gm_cursor_skip (&to, width);
   }

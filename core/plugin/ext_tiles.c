@@ -110,12 +110,12 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
     tile_name (name, "cast", "", gm_dtypes[s].text, d_name);
     break;
   case GRAMME_TILE_FOLD:
-    f.fold = t->fold ((int) op, d);
-    tile_name (name, "fold", op_name, "", d_name);
+    f.fold = from == GRAMME_TILE_WIDE ? t->fold_wide ((int) op, d) : t->fold ((int) op, d);
+    tile_name (name, from == GRAMME_TILE_WIDE ? "fold_wide" : "fold", op_name, "", d_name);
     break;
   case GRAMME_TILE_FOLD_COLUMNS:
-    f.fold_columns = t->fold_columns ((int) op, d);
-    tile_name (name, "fold_columns", op_name, "", d_name);
+    f.fold_columns = from == GRAMME_TILE_WIDE ? t->fold_columns_wide ((int) op, d) : t->fold_columns ((int) op, d);
+    tile_name (name, from == GRAMME_TILE_WIDE ? "fold_columns_wide" : "fold_columns", op_name, "", d_name);
     break;
   case GRAMME_TILE_ARG_FOLD:
     f.arg_fold = t->arg_fold ((int) op, d);

@@ -30,6 +30,7 @@ static const Code codes[] = {
   [GRAMME_NOT_FOUND] = { "there is no such thing", GM_ERROR_BACKEND },
   [GRAMME_INDEX] = { "an index is out of range", GM_ERROR_INDEX },
   [GRAMME_DEADLINE] = { "it took too long", GM_ERROR_BACKEND },
+  [GRAMME_CONDITION] = { "a condition on its data does not hold", GM_ERROR_RUNTIME },
 };
 
 int32_t
@@ -60,6 +61,9 @@ gm_status_take_error (GrammeStatus *s, GError *error)
       break;
     case GM_ERROR_UNSUPPORTED:
       code = GRAMME_UNSUPPORTED;
+      break;
+    case GM_ERROR_RUNTIME:
+      code = GRAMME_CONDITION;
       break;
     default:
       break;

@@ -100,6 +100,11 @@ store (PyObject *data, int depth, Store *w)
                     "expected a number at depth %d, got a %s: the lists are uneven", depth,
                     Py_TYPE (o)->tp_name);
     Py_XDECREF (o);
+    GError *error = NULL;
+    if (ok && !gm_scalar_fits (s, (GmDtype) w->meta->dtype, &error)) {
+      gm_py_raise (error);
+      ok = false;
+    }
     if (ok) {
       g_assert (w->next < w->end);
       gm_scalar_store (s, (GmDtype) w->meta->dtype, w->next);

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/base/thread.h"
 
 const GmDtypeInfo gm_dtypes[GM_N_DTYPES] = {
@@ -174,6 +175,26 @@ gm_scalar_store (GmScalar s, GmDtype d, void *out)
     memcpy (&x_, in, sizeof x_); \
     return make (x_); \
   } while (0)
+
+bool
+gm_scalar_fits (GmScalar s, GmDtype d, GError **error)
+{
+  if (gm_dtypes[d].category != GM_CATEGORY_INT)
+    return true;
+  int bits = gm_dtypes[d].bits;
+  bool is_unsigned = d == GM_U8, fits = bits == 64; /* every GmScalar of integers is an int64_t */
+  if (s.kind == GM_CATEGORY_FLOAT) {
+    double end = ldexp (1, is_unsigned ? bits : bits - 1);
+    fits = s.d >= (is_unsigned ? 0 : -end) && s.d < end; /* false of a NaN */
+  } else if (!fits) {
+    int64_t largest = (INT64_C (1) << (is_unsigned ? bits : bits - 1)) - 1;
+    fits = s.i <= largest && s.i >= (is_unsigned ? -largest : -largest - 1);
+  }
+  if (!fits)
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "value cannot be converted to type %s without overflow",
+                 gm_dtypes[d].torch_name);
+  return fits;
+}
 
 GmScalar
 gm_scalar_load (GmDtype d, const void *in)

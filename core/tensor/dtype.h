@@ -59,6 +59,11 @@ static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGO
 void gm_scalar_store (GmScalar s, GmDtype d, void *out);
 GmScalar gm_scalar_load (GmDtype d, const void *in);
 
+/* True if `d` holds s: every dtype that is not an integer's does.  An integer dtype holds the numbers of
+ * its range, whose fraction is cut off, and no NaN; an unsigned one takes a negative integer, too, as the
+ * number that is congruent to it, if it is no farther from 0 than the largest.  Else GM_ERROR_RUNTIME. */
+bool gm_scalar_fits (GmScalar s, GmDtype d, GError **error);
+
 /* How a floating dtype is laid out: sign, exponent, fraction.  f8e4m3 has no infinities: its
  * highest exponent holds numbers, and only all ones is a NaN. */
 typedef struct {

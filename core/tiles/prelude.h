@@ -415,13 +415,14 @@ MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
 /* exp, tanh and erf of f32 are written out below. */
 #define GM_ELEMENTARY(ONE, TWO, ONE_f64) \
   ONE (exp2) ONE (expm1) ONE (log) ONE (log2) ONE (log10) ONE (sin) ONE (cos) ONE (tan) ONE (atan) ONE (sinh) ONE (cosh) \
-  TWO (pow) TWO (atan2) ONE_f64 (exp) ONE_f64 (tanh) ONE_f64 (erf)
+  TWO (atan2) ONE_f64 (exp) ONE_f64 (tanh) ONE_f64 (erf)
 GM_ELEMENTARY (ELEMENTARY1, ELEMENTARY2, ELEMENTARY1_f64)
 #undef ELEMENTARY1
 #undef ELEMENTARY1_f64
 #undef ELEMENTARY2
 
-/* Two of SLEEF's functions have holes.  log1p gives infinity for the last powers of two: there it is log.  fmod is wrong for
+/* Three of SLEEF's functions have holes.  log1p gives infinity for the last powers of two: there it is log.  pow gives infinity for what
+ * is near the type's largest number: there it is the square of the root, or the base itself.  fmod is wrong for
  * subnormals and for quotients near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
 #ifdef GM_TILES_SOURCE
 extern float GM_EXTERNAL (fmodf) (float, float) __attribute__ ((const));
@@ -435,6 +436,17 @@ extern double GM_EXTERNAL (fmod) (double, double) __attribute__ ((const));
     A_##T r = GM_SLEEF_##T (log1p) (a); \
     M_##T large = a > splat_##T (LARGE); \
     return __builtin_expect (gm_any_set ((vi64) large), 0) ? sel_##T (large, log_##T (a), r) : r; \
+  } \
+  extern A_##T GM_EXTERNAL (GM_SLEEF_##T (pow)) (A_##T, A_##T) __attribute__ ((const)); \
+  GM_INLINE A_##T pow_##T (A_##T a, A_##T b) \
+  { \
+    A_##T r = GM_SLEEF_##T (pow) (a, b), end = splat_##T (INFINITY), zero = { 0 }; \
+    M_##T infinite = (r == end) | (r == -end); \
+    if (__builtin_expect (!gm_any_set ((vi64) infinite), 1)) \
+      return r; \
+    A_##T size = sel_##T (a < zero, -a, a), root = GM_SLEEF_##T (pow) (size, b * splat_##T (0.5f)), y = root * root; \
+    y = sel_##T (b == splat_##T (1), a, sel_##T (r < zero, -y, y)); \
+    return sel_##T (infinite & (size != zero) & (size < end) & (b < end) & (b > -end), y, r); \
   } \
   GM_INLINE A_##T fmod_##T (A_##T a, A_##T b) \
   { \

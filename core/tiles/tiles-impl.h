@@ -29,12 +29,23 @@ enum {
 
 /* -- Rows, type by type ------------------------------------------------------------------------------------ */
 
+enum {
+#define NAMED(code, version, name, ...) GM_TILE_OP_##name = code,
+#define POINTWISE NAMED
+#define REDUCE NAMED
+#define ARGREDUCE NAMED
+#define SCAN NAMED
+#include "plugin-api/gramme-ops.def"
+#undef NAMED
+};
+
 #define GM_EACH_TYPE "core/tiles/tiles-rows.h"
 #include "core/tiles/tiles-types.h"
 #undef GM_EACH_TYPE
 
 #include "core/tiles/tiles-casts.h"
 #include "core/tiles/tiles-random.h"
+#include "core/tiles/tiles-scan.h"
 
 /* -- Products with windows --------------------------------------------------------------------------------- */
 
@@ -152,15 +163,6 @@ scatter (void *out, ptrdiff_t out_stride, const void *in, size_t n, size_t elem_
 
 /* -- Look-up ----------------------------------------------------------------------------------------------- */
 
-enum {
-#define NAMED(code, version, name, ...) GM_TILE_OP_##name = code,
-#define POINTWISE NAMED
-#define REDUCE NAMED
-#define ARGREDUCE NAMED
-#include "plugin-api/gramme-ops.def"
-#undef NAMED
-};
-
 #include "core/tiles/tiles-pairs.h"
 
 /* Rows that mean the same for bytes that are 0 or 1 as for any others: bool has them from u8. */
@@ -274,7 +276,7 @@ static const struct {
 #define EXTERNAL(f) { TEXT (f), (void *) f },
 #define ONLY_F64(f) EXTERNAL (GM_SLEEF_f64 (f))
 #define BOTH(f) EXTERNAL (GM_SLEEF_f32 (f)) EXTERNAL (GM_SLEEF_f64 (f))
-  GM_ELEMENTARY (BOTH, BOTH, ONLY_F64) BOTH (log1p)
+  GM_ELEMENTARY (BOTH, BOTH, ONLY_F64) BOTH (log1p) BOTH (pow)
   EXTERNAL (GM_FMOD_f32) EXTERNAL (GM_FMOD_f64) { "gm_fmodf", (void *) fmodf }, { "gm_fmod", (void *) fmod },
 #undef TEXT_
 #undef TEXT
@@ -308,6 +310,10 @@ const GmTiles GM_TILES_TABLE = {
   .fold = look_up_fold,
   .fold_columns = look_up_fold_columns,
   .arg_fold = look_up_arg_fold,
+  .fold_wide = look_up_fold_wide,
+  .fold_columns_wide = look_up_fold_columns_wide,
+  .scan = look_up_scan,
+  .scan_line = look_up_scan_line,
   .reduce_init = reduce_init,
   .gather = gather,
   .scatter = scatter,

@@ -76,10 +76,10 @@ static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
 
 /* -- Folds ------------------------------------------------------------------------------------------------- */
 
-#define FOLD(name) \
-  static void GM_N (fold_##name) (void *acc, const void *px, size_t n) \
+#define FOLD(code, name) \
+  /* What came before, in lane 0, with a block. */ \
+  GM_INLINE VALS GM_N (block_##name) (const ELEM *x, size_t n, ACCUM so_far) \
   { \
-    const ELEM *x = px; \
     const VALS init = GM_N (init_##name) (); \
     VALS p[N_PARTIALS]; \
     GM_UNROLL for (size_t k = 0; k < N_PARTIALS; k++) \
@@ -98,17 +98,28 @@ static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
         i += LANES; \
       } \
     } \
+    VALS v = GM_N (close_##name) (p, GM_V (splat) (so_far)); \
+    if (code == GM_TILE_OP_prod && v[0] != v[0]) { /* never of integers */ \
+      v = GM_V (splat) (so_far); \
+      for (i = 0; i < n; i++) \
+        v = v * GM_V (splat) ((ACCUM) GM_N (load_part) (x + i, 1, init)[0]); \
+    } \
+    return v; \
+  } \
+  static void GM_N (fold_##name) (void *acc, const void *x, size_t n) \
+  { \
     ACCUM so_far; \
     memcpy (&so_far, acc, sizeof (ACCUM)); \
-    VALS v = GM_N (close_##name) (p, GM_V (splat) (so_far)); \
+    VALS v = GM_N (block_##name) (x, n, so_far); \
     memcpy (acc, &v, sizeof (ACCUM)); \
   }
 
 /* One vector of columns: the 16 partials are whole vectors, and the tree goes across them. */
-#define FOLD_COLUMNS(name) \
+#define FOLD_COLUMNS(code, name) \
   GM_INLINE VALS GM_N (columns_##name) (const char *x, ptrdiff_t stride, size_t rows, size_t k, VALS acc) \
   { \
     const VALS init = GM_N (init_##name) (); \
+    const char *first = x; \
     VALS p[16]; \
     GM_UNROLL for (int i = 0; i < 16; i++) \
       p[i] = init; \
@@ -129,7 +140,14 @@ static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
     GM_UNROLL for (int s = 8; s > 0; s /= 2) \
       GM_UNROLL for (int i = 0; i < s; i++) \
         p[i] = GM_N (value_combine_##name) (p[i], p[i + s], p[i]); \
-    return GM_N (value_combine_##name) (acc, p[0], p[0]); \
+    VALS all = GM_N (value_combine_##name) (acc, p[0], p[0]); \
+    if (code == GM_TILE_OP_prod && gm_any_set ((vi64) (all != all))) { \
+      MASKS no_number = (MASKS) (all != all); \
+      for (r = 0; r < rows; r++, first += stride) \
+        acc = acc * (k < LANES ? GM_N (load_part) (first, k, init) : GM_N (load) (first)); \
+      all = GM_V (sel) (no_number, acc, all); \
+    } \
+    return all; \
   } \
   static void GM_N (fold_columns_##name) (void *acc, const void *x, ptrdiff_t row_stride_bytes, size_t rows, \
                                           size_t width) \
@@ -148,7 +166,7 @@ static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
     } \
   }
 
-#define REDUCE(code, version, name, types, ...) IF_##types (FOLD (name) FOLD_COLUMNS (name))
+#define REDUCE(code, version, name, types, ...) IF_##types (FOLD (code, name) FOLD_COLUMNS (code, name))
 #include "plugin-api/gramme-ops.def"
 
 static const GmTileFold GM_N (fold)[GM_TILE_OPS] = {

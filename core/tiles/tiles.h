@@ -10,7 +10,9 @@
  * Reductions have one order, from the logical positions alone.  The reduced elements, in row-major order of the
  * reduced dimensions, are cut in blocks of GM_TILE.  Within a block, 16 partial results start at the row's `init`, element
  * i is combined into partial i % 16, and the partials are folded by a tree (k with k + 8, + 4, + 2, + 1).
- * Blocks are combined one after the other into an accumulator that starts at `init`.
+ * Blocks are combined one after the other into an accumulator that starts at `init`.  That of a sum of more than one block of f32 is
+ * f64 and rounded once, so that no digits are lost however many blocks there are.  A block of a product that comes out as NaN is multiplied
+ * again, element after element: partial results may be 0 and infinite where the product itself is a number.
  *
  * f16 and bf16 are computed in f32: a pointwise row widens its operands and rounds its result once.  Accumulators (and `init`, and
  * the best of an ArgFold) are of the dtype's `compute` type in dtypes.def, f32 for these: the caller rounds them when all is done.
@@ -40,6 +42,12 @@ typedef void (*GmTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_strid
  * better than every number; the first NaN stays. */
 typedef void (*GmTileArgFold) (void *best, int64_t *index, const void *x, int64_t base, size_t n);
 
+/* acc[j] = combine (acc[j], x[j]) and out[j] = acc[j], rounded, for j < n: a step of n running results.
+ * Accumulators of f32 and f64 are f64, those of other dtypes are of the `compute` type. */
+typedef void (*GmTileScan) (void *acc, void *out, const void *x, size_t n);
+/* The running result of one line; strides in elements. */
+typedef void (*GmTileScanLine) (void *out, ptrdiff_t out_stride, const void *x, ptrdiff_t x_stride, size_t n);
+
 typedef struct {
   const char *isa;   /* "avx2", "avx512" */
   /* Indexed by op code (gramme-ops.def) and dtype code of the *operands* (SELECT: of b and c); NULL if undefined. */
@@ -50,6 +58,12 @@ typedef struct {
   GmTileFold (*fold) (int op, int dtype);
   GmTileFoldColumns (*fold_columns) (int op, int dtype);
   GmTileArgFold (*arg_fold) (int op, int dtype);
+  /* The same for accumulators of f64: of sums of f32, whose blocks are added up in f64.  NULL for all others. */
+  GmTileFold (*fold_wide) (int op, int dtype);
+  GmTileFoldColumns (*fold_columns_wide) (int op, int dtype);
+  /* Of cumsum and cumprod; a line has no tile for f16 and bf16. */
+  GmTileScan (*scan) (int op, int dtype);
+  GmTileScanLine (*scan_line) (int op, int dtype);
   /* Writes the reduction's neutral element, of the accumulator's type. */
   void (*reduce_init) (int op, int dtype, void *out);
   /* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */

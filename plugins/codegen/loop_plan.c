@@ -54,10 +54,23 @@ loop_accum_dtype (const Loop *l, uint32_t m)
 }
 
 bool
+codegen_folds_wide (const CgProgram *p, const GrammeNode *n, int64_t length)
+{
+  return n->op == GRAMME_OP_sum && p->values[n->out].dtype == GRAMME_DTYPE_F32
+         && codegen_size_may_exceed (length, p->tiles->tile_elems);
+}
+
+uint32_t
+loop_fold_dtype (const Loop *l, uint32_t m)
+{
+  return codegen_folds_wide (l->p, loop_member (l, m), l->n) ? GRAMME_DTYPE_F64 : loop_accum_dtype (l, m);
+}
+
+bool
 loop_casts_at_end (const Loop *l, uint32_t m)
 {
   return loop_is_fold (l, m)
-         && loop_accum_dtype (l, m) != l->p->values[loop_member (l, m)->out].dtype;
+         && loop_fold_dtype (l, m) != l->p->values[loop_member (l, m)->out].dtype;
 }
 
 int

@@ -67,6 +67,10 @@ bool loop_is_fold (const Loop *l, uint32_t m);
 bool loop_reads_full (const Loop *l, uint32_t m);
 /* The dtype that a reduction is accumulated in; is it another than its result's? */
 uint32_t loop_accum_dtype (const Loop *l, uint32_t m);
+/* The same where blocks of a row are folded one after the other: float64 for a long sum of float32. */
+uint32_t loop_fold_dtype (const Loop *l, uint32_t m);
+/* True if reduction n of so many elements to a result is to be folded by the wide tiles (GRAMME_TILE_WIDE). */
+bool codegen_folds_wide (const CgProgram *p, const GrammeNode *n, int64_t length);
 bool loop_casts_at_end (const Loop *l, uint32_t m);
 /* The place of an access in l->access. */
 int loop_access (Loop *l, uint32_t value, bool as_row, bool store);

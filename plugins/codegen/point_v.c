@@ -91,6 +91,8 @@ vec_supports (const Loop *l, uint32_t m)
     return from->dtype != to->dtype
            && !(bytes && (to->dtype == GRAMME_DTYPE_U8 || to->dtype == GRAMME_DTYPE_I8));
   }
+  if (n->op == GRAMME_OP_prod && from->class == VECTORS && from->dtype != GRAMME_DTYPE_I32 && from->dtype != GRAMME_DTYPE_I64)
+    return false; /* a block may have to be multiplied again, and its elements are gone */
   if (from->class == MASK)
     return family == GRAMME_FAMILY_REDUCE ? vec_mask_fold_is_any (n->op) >= 0 : mask_rows[n->op] != NULL;
   return from->class == VECTORS;

@@ -98,7 +98,7 @@ put_gather (CgText *t, Loop *l, uint32_t k, bool in_chunk)
 {
   const Access *a = &l->access[k];
   char name[GRAMME_TILE_NAME_BYTES];
-  add_tile (t, l->p, GRAMME_TILE_GATHER, 0, 0, name);
+  add_tile (t, l->p, GRAMME_TILE_GATHER, 0, 0, 0, name);
   put (t, "    %s (", name);
   put_tile (t, l, a->tile);
   put (t, ", ");
@@ -151,7 +151,7 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
   const CgValue *v = &l->p->values[loop_member (l, m)->out];
   char name[GRAMME_TILE_NAME_BYTES];
   if (loop_casts_at_end (l, m)) {
-    add_cast (t, l->p, loop_accum_dtype (l, m), v->dtype, name);
+    add_cast (t, l->p, loop_fold_dtype (l, m), v->dtype, name);
     put (t, "    %s (", name);
     put_row (t, l, m);
     put (t, ", ");
@@ -165,7 +165,7 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
     put (t, ");\n");
   }
   if (l->spread[m] >= 0) {
-    add_tile (t, l->p, GRAMME_TILE_GATHER, 0, 0, name);
+    add_tile (t, l->p, GRAMME_TILE_GATHER, 0, 0, 0, name);
     put (t, "    %s (", name);
     put_tile (t, l, l->spread[m]);
     put (t, ", ");
@@ -217,6 +217,8 @@ put_one (CgText *t, Loop *l, uint32_t m)
   uint32_t kind = family == GRAMME_FAMILY_POINTWISE ? GRAMME_TILE_POINTWISE
                   : family == GRAMME_FAMILY_CAST    ? GRAMME_TILE_CAST
                                                     : GRAMME_TILE_FOLD;
+  if (kind == GRAMME_TILE_FOLD && codegen_folds_wide (l->p, n, l->n))
+    fn = l->p->tiles->find (l->p->tiles->ctx, kind, n->op, GRAMME_DTYPE_F32, GRAMME_TILE_WIDE, name);
   add_symbol (t, name, kind, (const void *) (uintptr_t) fn);
   put (t, "    %s (", name);
   if (loop_is_row (l, m))
@@ -251,7 +253,7 @@ put_member (CgText *t, Loop *l, uint32_t m)
     put_one (t, l, m);
   int store = v->stored && !loop_is_row (l, m) ? loop_access (l, n->out, false, true) : -1;
   if (store >= 0 && (l->tiles[m] >= 0 || l->buffers[m] != LOOP_NO_BUFFER)) {
-    add_tile (t, l->p, GRAMME_TILE_SCATTER, 0, 0, name);
+    add_tile (t, l->p, GRAMME_TILE_SCATTER, 0, 0, 0, name);
     put (t, "    %s (", name);
     put_chunk (t, l, (uint32_t) store);
     put (t, ", %s, ", SIZE (l->p, l->access[store].inner));
@@ -274,7 +276,10 @@ put_fold_starts (CgText *t, Loop *l, int phase)
     const CgValue *v = &l->p->values[loop_member (l, m)->out];
     uint64_t bits = 0;
     l->p->tiles->reduce_init (l->p->tiles->ctx, loop_member (l, m)->op, v->dtype, &bits);
-    put (t, "    *(%s *) (", elem_types[GRAMME_DTYPE_BYTES (loop_accum_dtype (l, m))]);
+    uint32_t accum = loop_fold_dtype (l, m);
+    if (accum != loop_accum_dtype (l, m))
+      bits = 0; /* of float64 */
+    put (t, "    *(%s *) (", elem_types[GRAMME_DTYPE_BYTES (accum)]);
     put_row_slot (t, l, l->accums[m]);
     put (t, ") = 0x%llxul;\n", (unsigned long long) bits);
   }
@@ -369,12 +374,12 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
 /* Columns by way of accumulators of another dtype: a tile of columns at a time. */
 static void
 put_columns_and_cast (CgText *t, const CgProgram *p, const CgStep *s, const char *fold,
-                      uint32_t fill, uint32_t dtype)
+                      uint32_t fill, uint32_t dtype, uint32_t accum)
 {
-  uint32_t accum = gramme_tile_accumulator (dtype), tile = p->tiles->tile_elems;
+  uint32_t tile = p->tiles->tile_elems;
   uint32_t elem = GRAMME_DTYPE_BYTES (dtype);
   char gather[GRAMME_TILE_NAME_BYTES], cast[GRAMME_TILE_NAME_BYTES];
-  add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, gather);
+  add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, 0, gather);
   add_cast (t, p, accum, dtype, cast);
   put (t, ", *a = ws + %llu;\n", (unsigned long long) p->temp_bytes);
   const char *width = SIZE (p, s->width), *n_rows = SIZE (p, s->n_rows);
@@ -399,11 +404,14 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
   uint32_t tile = p->tiles->tile_elems;
   char gather[GRAMME_TILE_NAME_BYTES], fold[GRAMME_TILE_NAME_BYTES];
   uint64_t bits = 0;
-  uint32_t dtype = p->values[from].dtype, accum = gramme_tile_accumulator (dtype);
-  p->tiles->reduce_init (p->tiles->ctx, n->op, dtype, &bits);
+  uint32_t dtype = p->values[from].dtype;
+  bool wide = codegen_folds_wide (p, n, s->n_rows);
+  uint32_t accum = wide ? GRAMME_DTYPE_F64 : gramme_tile_accumulator (dtype);
+  if (!wide)
+    p->tiles->reduce_init (p->tiles->ctx, n->op, dtype, &bits);
   uint32_t fill = add_fill (t, p, bits, GRAMME_DTYPE_BYTES (accum));
-  add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, gather);
-  add_tile (t, p, GRAMME_TILE_FOLD_COLUMNS, n->op, dtype, fold);
+  add_tile (t, p, GRAMME_TILE_GATHER, 0, 0, 0, gather);
+  add_tile (t, p, GRAMME_TILE_FOLD_COLUMNS, n->op, dtype, wide ? GRAMME_TILE_WIDE : 0, fold);
   const char *width = SIZE (p, s->width), *n_rows = SIZE (p, s->n_rows);
   const char *stride = BYTES (p, s->row_stride, elem);
   put (t, "  { /* %u: %s of %s columns */\n    char *x = ", step, gramme_op_facts (n->op).name, width);
@@ -411,7 +419,7 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
   put (t, ", *y = ");
   put_address (t, p, n->out);
   if (accum != dtype) {
-    put_columns_and_cast (t, p, s, fold, fill, dtype);
+    put_columns_and_cast (t, p, s, fold, fill, dtype, accum);
     return;
   }
   put (t, ";\n    %s (y, %sk%u, 0, %s, %u);\n", gather, t->prefix, fill, width, elem);

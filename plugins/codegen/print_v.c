@@ -41,6 +41,13 @@ fold_type (const VecPrinter *v, uint32_t m)
   return vec_type_of (v->l->p, gramme_node_in (v->l->p->image, loop_member (v->l, m), 0));
 }
 
+/* True if blocks are added up in float64, as the wide tiles do. */
+static bool
+folds_wide (const VecPrinter *v, uint32_t m)
+{
+  return codegen_folds_wide (v->l->p, loop_member (v->l, m), v->l->n);
+}
+
 /* Declares what folds carry: from block to block, or, as `block`, within one. */
 static void
 put_fold_start (VecPrinter *v, uint32_t m, char block)
@@ -55,6 +62,8 @@ put_fold_start (VecPrinter *v, uint32_t m, char block)
     put (v->t, " };\n");
   } else if (type->class == MASK) {
     return;
+  } else if (!block && folds_wide (v, m)) {
+    put (v->t, "    double a%u = 0;\n", m);
   } else if (!block) {
     put (v->t, "    A_%s a%u = init_%s_%s ();\n", type->work, m, name, type->work);
   } else {
@@ -68,7 +77,9 @@ static void
 put_fold_block_end (VecPrinter *v, uint32_t m)
 {
   const VecType *type = fold_type (v, m);
-  if (type->class == VECTORS)
+  if (type->class == VECTORS && folds_wide (v, m))
+    put (v->t, "    a%u += (double) close_sum_f32 (f%u, init_sum_f32 ())[0];\n", m, m);
+  else if (type->class == VECTORS)
     put (v->t, "    a%u = splat_%s (close_%s_%s (f%u, a%u)[0]);\n", m, type->work,
          gramme_op_facts (loop_member (v->l, m)->op).name, type->work, m, m);
 }
@@ -89,7 +100,8 @@ put_fold_end (VecPrinter *v, uint32_t m)
       put (v->t, "      M_f32 v%u_%d = (M_f32){ 0 } + o%u;\n", m, q, m);
   } else {
     for (int q = 0; q < vec_parts (v, type->work_bytes); q++)
-      put (v->t, "      A_%s v%u_%d = a%u;\n", type->work, m, q, m);
+      put (v->t, folds_wide (v, m) ? "      A_%s v%u_%d = splat_f32 ((float) a%u);\n" : "      A_%s v%u_%d = a%u;\n",
+           type->work, m, q, m);
     vec_put_rounding (v, type, m);
   }
   vec_put_row_store (v, m);

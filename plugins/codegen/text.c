@@ -55,10 +55,10 @@ add_symbol (CgText *t, const char *name, uint32_t kind, const void *address)
 
 /* Adds the primitive and leaves its name in `name`. */
 void
-add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype,
+add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
           char name[GRAMME_TILE_NAME_BYTES])
 {
-  GrammeTileFn fn = p->tiles->find (p->tiles->ctx, kind, op, dtype, 0, name);
+  GrammeTileFn fn = p->tiles->find (p->tiles->ctx, kind, op, dtype, from, name);
   add_symbol (t, name, kind, (const void *) (uintptr_t) fn);
 }
 

@@ -58,7 +58,7 @@ void put_sizes (CgText *t, const CgProgram *p);
 /* One symbol of each name. */
 void add_symbol (CgText *t, const char *name, uint32_t kind, const void *address);
 /* Add the primitive and leave its name in `name`. */
-void add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype,
+void add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
                char name[GRAMME_TILE_NAME_BYTES]);
 void add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
                char name[GRAMME_TILE_NAME_BYTES]);

@@ -201,23 +201,24 @@ print_argreduce (NvUnit *u, uint32_t node)
 
 /* -- Along a line -------------------------------------------------------------------------------------- */
 
-/* A thread adds up a line; what is stored is rounded, what is carried on is not. */
+/* A thread adds up, or multiplies, a line; what is stored is rounded, what is carried on is not: float64 of float32. */
 static void
-print_cumsum (NvUnit *u, uint32_t node)
+print_scan (NvUnit *u, uint32_t node)
 {
   const GrammeNode *n = gramme_image_node (u->p->image, node);
   uint32_t in = gramme_node_in (u->p->image, n, 0);
   const CgValue *x = &u->p->values[in], *out = &u->p->values[n->out];
   int dim = x->ndim ? (int) gramme_node_int (u->p->image, n, GRAMME_ATTR_DIM, 0) : -1;
   bool reverse = gramme_node_int (u->p->image, n, GRAMME_ATTR_REVERSE, 0) != 0;
-  const char *w = nv_work (x->dtype);
+  uint32_t op = n->op == GRAMME_OP_cumprod ? GRAMME_OP_mul : GRAMME_OP_add;
+  const char *w = x->dtype == GRAMME_DTYPE_F32 ? "f64" : nv_work (x->dtype);
   int64_t size = dim < 0 ? 1 : x->sizes[dim];
   char offset[512], memory[600], value[700];
-  if (size == 0 || !nv_call_begin (u, "cumsum", node, x, dim, &in, 1))
+  if (size == 0 || !nv_call_begin (u, gramme_op_facts (n->op).name, node, x, dim, &in, 1))
     return;
   CgText *t = &u->k.text;
-  nv_need_value (u, GRAMME_OP_add, w);
-  put (t, "  E_%s a = 0;\n  for (gm_index j = 0; j < %s; j++) {\n", w, NVZ (u, size));
+  nv_need_value (u, op, w);
+  put (t, "  E_%s a = %d;\n  for (gm_index j = 0; j < %s; j++) {\n", w, op == GRAMME_OP_mul, NVZ (u, size));
   if (reverse)
     put (t, "    const gm_index k = %s - 1u - j;\n", NVZ (u, size));
   else
@@ -225,7 +226,7 @@ print_cumsum (NvUnit *u, uint32_t node)
   nv_call_offset (u, offset, sizeof offset, x, x->ndim, dim, "k");
   snprintf (memory, sizeof memory, "p%u[%s]", nv_arg (u, in, false), offset);
   nv_load (value, sizeof value, x->dtype, memory);
-  put (t, "    a = op_add_%s (a, %s);\n  ", w, value);
+  put (t, "    a = op_%s_%s (a, %s);\n  ", gramme_op_facts (op).name, w, value);
   nv_call_offset (u, offset, sizeof offset, out, x->ndim, dim, "k");
   put_result (u, t, n, offset, "a");
   put (t, "  }\n");
@@ -308,7 +309,7 @@ nv_print_call (NvUnit *u, uint32_t step)
     print_argreduce (u, node);
     return;
   case GRAMME_FAMILY_SCAN:
-    print_cumsum (u, node);
+    print_scan (u, node);
     return;
   case GRAMME_FAMILY_RANDOM:
     print_random (u, node);

@@ -192,6 +192,25 @@ print_argsort (NvUnit *u, uint32_t node)
   nv_call_end (u, x, -1);
 }
 
+/* A thread to an element, and each looks at the condition.  In the error word its code takes the place of the position,
+ * and the node is counted below 0. */
+static void
+print_require (NvUnit *u, uint32_t node)
+{
+  const GrammeNode *n = gramme_image_node (u->p->image, node);
+  uint32_t x = input (u, n, 0), ok = input (u, n, 1), values[3] = { x, ok, n->out };
+  const CgValue *out = &u->p->values[n->out];
+  char from[512], to[512];
+  if (!nv_call_begin (u, "require", node, out, -1, values, 3))
+    return;
+  nv_call_offset (u, from, sizeof from, &u->p->values[x], out->ndim, -1, "");
+  nv_call_offset (u, to, sizeof to, out, out->ndim, -1, "");
+  uint32_t a = nv_arg (u, x, false), b = nv_arg (u, n->out, true), c = nv_arg (u, ok, false), e = nv_arg_error (u);
+  put (&u->k.text, "  if (!p%u[0]) {\n    GM_REPORT (p%u, %lld, %lld);\n  }\n  p%u[%s] = p%u[%s];\n", c, e, -1 - (long long) node,
+       (long long) gramme_node_int (u->p->image, n, GRAMME_ATTR_OFFSET, 0), b, to, a, from);
+  nv_call_end (u, out, -1);
+}
+
 void
 nv_print_index (NvUnit *u, uint32_t node)
 {
@@ -216,6 +235,9 @@ nv_print_index (NvUnit *u, uint32_t node)
     return;
   case GRAMME_OP_argsort:
     print_argsort (u, node);
+    return;
+  case GRAMME_OP_require:
+    print_require (u, node);
     return;
   default:
     nv_fail (u, GRAMME_UNSUPPORTED, (int32_t) node, "there is no kernel for this operator");

@@ -350,6 +350,21 @@ name_kernels (const NvRole *r, int32_t code, GrammeStatus *status)
   return gramme_fail (status, code, -1, "%.200s; the kernels since the last wait were %.250s", before, names);
 }
 
+/* What a node requires does not hold. */
+static int32_t
+fail_condition (int32_t node, int64_t condition, GrammeStatus *status)
+{
+  enum { RUNTIME = GRAMME_CONDITION, VALUE = GRAMME_INVALID };
+  switch (condition) {
+#define CONDITION(code, NAME, error, message) \
+  case code: \
+    return gramme_fail (status, error, node, "%s", message);
+#include <gramme-ops.def>
+  default:
+    return gramme_fail (status, GRAMME_CONDITION, node, "a condition on the data does not hold");
+  }
+}
+
 static int32_t
 check_error_word (NvDevice *d, const NvRole *r, NvAddress error, GrammeStatus *status)
 {
@@ -357,6 +372,8 @@ check_error_word (NvDevice *d, const NvRole *r, NvAddress error, GrammeStatus *s
   int32_t code = nv_device_to_host (d, said, error, sizeof said, status);
   if (code != GRAMME_OK || said[0] == 0)
     return code;
+  if (said[0] < 0)
+    return fail_condition ((int32_t) (-1 - said[0]), said[1], status);
   const char *what = "a node";
   for (uint32_t i = 0; i < r->n_launches; i++)
     if (r->launches[i].node == (int32_t) said[0] - 1)

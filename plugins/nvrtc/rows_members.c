@@ -111,7 +111,7 @@ nv_rows_put_results (Rows *r, uint64_t members)
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m)) {
       uint32_t dtype = r->l.p->values[loop_member (&r->l, m)->out].dtype;
-      if (loop_casts_at_end (&r->l, m))
+      if (loop_accum_dtype (&r->l, m) != dtype)
         put (r->t, "  const E_f32 r%u = rounded_%s (a%u);\n", m, nv_elem (dtype), m);
       else
         put (r->t, "  const E_%s r%u = a%u;\n", nv_work (dtype), m, m);

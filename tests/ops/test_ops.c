@@ -145,15 +145,36 @@ combiner (GmOp op)
   }
 }
 
+/* The product, element after element. */
+static void
+model_product (GmDtype from, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
+{
+  char wide[8];
+  for (int64_t i = 0; i < n; i++) {
+    tiles->cast (from, dtype) (wide, x[i], 1);
+    tiles->pointwise (GM_OP_mul, dtype) (acc, acc, wide, NULL, 1);
+  }
+}
+
+static bool
+is_nan (GmDtype dtype, const char *x)
+{
+  GmScalar s = gm_scalar_load (dtype, x);
+  return s.kind == GM_CATEGORY_FLOAT && s.d != s.d;
+}
+
 /* The stated order, one element at a time, in the type that `dtype` is computed in: blocks of
- * GM_TILE, 16 partials, a tree, block after block. */
+ * GM_TILE, 16 partials, a tree, block after block; several of a sum of f32 in f64.  A product that is
+ * NaN is one of element after element. */
 static void
 model_fold (GmOp op, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
 {
   GmDtype from = dtype;
   dtype = gm_dtype_compute (from);
   GmTilePointwise combine = tiles->pointwise (combiner (op), dtype);
-  char partial[16][8], wide[8];
+  char partial[16][8], wide[8], before[8];
+  double sum = 0;
+  bool is_long = op == GM_OP_sum && from == GM_F32 && n > GM_TILE;
   tiles->reduce_init (op, dtype, acc);
   for (int64_t block = 0; block < n; block += GM_TILE) {
     for (int k = 0; k < 16; k++)
@@ -164,8 +185,16 @@ model_fold (GmOp op, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
     for (int s = 8; s > 0; s /= 2)
       for (int k = 0; k < s; k++)
         combine (partial[k], partial[k], partial[k + s], NULL, 1);
+    sum += is_long ? gm_scalar_load (dtype, partial[0]).d : 0;
+    memcpy (before, acc, sizeof before);
     combine (acc, acc, partial[0], NULL, 1);
+    if (op == GM_OP_prod && is_nan (dtype, acc)) {
+      memcpy (acc, before, sizeof before);
+      model_product (from, dtype, x + block, MIN (GM_TILE, n - block), acc);
+    }
   }
+  if (is_long)
+    gm_scalar_store (gm_scalar_float (sum), dtype, acc);
   tiles->cast (dtype, from) (acc, acc, 1); /* one element: read before it is written */
 }
 
@@ -318,8 +347,8 @@ START_TEST (scan_rows_are_sequential)
             g_autoptr (GmTensor) x = new_filled (dtype, shapes[s].ndim, shapes[s].sizes, lcg () % N_LAYOUTS, some_or_tame ());
             GmAttrs attrs = { .mask = gm_op_attr_mask (op), .dim = dim, .reverse = reverse };
             g_autoptr (GmTensor) y = run_all_ways (op, &x, 1, &attrs);
-            GmDtype sum = gm_dtype_compute (dtype);
-            GmTilePointwise add = tiles->pointwise (GM_OP_add, sum);
+            GmDtype sum = dtype == GM_F32 ? GM_F64 : gm_dtype_compute (dtype);
+            GmTilePointwise step = tiles->pointwise (op == GM_OP_cumprod ? GM_OP_mul : GM_OP_add, sum);
             uint32_t mask = x->meta.ndim ? 1u << dim : 0;
             GmMeta kept = kept_shape (&x->meta, mask);
             char (*xs)[8] = g_malloc (8 * 2048), (*ys)[8] = g_malloc (8 * 2048);
@@ -327,10 +356,11 @@ START_TEST (scan_rows_are_sequential)
               int64_t count = collect (x, mask, &kept, i, xs);
               collect (y, mask, &kept, i, ys);
               char acc[8] = { 0 }, wide[8], want[8];
+              gm_scalar_store (gm_scalar_int (op == GM_OP_cumprod), sum, acc);
               for (int64_t k = 0; k < count; k++) {
                 int64_t at = reverse ? count - 1 - k : k;
                 tiles->cast (dtype, sum) (wide, xs[at], 1);
-                add (acc, acc, wide, NULL, 1);
+                step (acc, acc, wide, NULL, 1);
                 tiles->cast (sum, dtype) (want, acc, 1);
                 demand (same_element (dtype, want, ys[at]), "%s of %s", gm_ops[op].name,
                         gm_dtypes[dtype].text);

@@ -70,7 +70,7 @@ END_TEST
 START_TEST (negative_operands_have_right_slopes_too)
 {
   static const GmOp ops[] = {GM_OP_abs,     GM_OP_relu,  GM_OP_sign,      GM_OP_maximum,
-                             GM_OP_minimum, GM_OP_erf,   GM_OP_sigmoid,   GM_OP_tanh,
+                             GM_OP_minimum, GM_OP_clamp_min, GM_OP_clamp_max, GM_OP_erf,   GM_OP_sigmoid,   GM_OP_tanh,
                              GM_OP_square,  GM_OP_atan2, GM_OP_remainder, GM_OP_div};
   for (size_t k = 0; k < G_N_ELEMENTS (ops); k++) {
     GmTensor *in[2] = {random_f64 (k, -0.9, 0.9, SIZES (7)),
@@ -147,6 +147,8 @@ START_TEST (movements_have_right_slopes)
       {GM_OP_unfold, 1, {.mask = BIT (DIM) | BIT (SIZES) | BIT (STEP), .dim = 1, .n_list = 1, .list = {1}, .step = 2}},
       {GM_OP_cumsum, 1, {.mask = BIT (DIM) | BIT (REVERSE), .dim = 1}},
       {GM_OP_cumsum, 1, {.mask = BIT (DIM) | BIT (REVERSE), .dim = 2, .reverse = 1}},
+      {GM_OP_cumprod, 1, {.mask = BIT (DIM) | BIT (REVERSE), .dim = 1}},
+      {GM_OP_cumprod, 1, {.mask = BIT (DIM) | BIT (REVERSE), .dim = 2, .reverse = 1}},
       {GM_OP_cast, 1, {.mask = BIT (DTYPE), .dtype = GM_F64}},
   };
   for (size_t k = 0; k < G_N_ELEMENTS (rows); k++) {

@@ -313,6 +313,8 @@ static long double m_reciprocal (long double a, long double b) { (void) b; retur
 static long double m_square (long double a, long double b) { (void) b; return a * a; }
 static long double m_maximum (long double a, long double b) { return isnan (a) || isnan (b) ? NAN : fmaxl (a, b); }
 static long double m_minimum (long double a, long double b) { return isnan (a) || isnan (b) ? NAN : fminl (a, b); }
+static long double m_clamp_min (long double a, long double b) { return m_maximum (a, b); }
+static long double m_clamp_max (long double a, long double b) { return m_minimum (a, b); }
 static long double m_relu (long double a, long double b) { (void) b; return isnan (a) ? NAN : fmaxl (a, 0); }
 static long double m_copy (long double a, long double b) { (void) b; return a; }
 static long double
@@ -347,7 +349,7 @@ static const struct {
   MODEL (add, 0.5) MODEL (sub, 0.5) MODEL (mul, 0.5) MODEL (div, 0.5) MODEL (neg, 0) MODEL (abs, 0) MODEL (sign, 0) MODEL (exp, 1)
   MODEL (log, 1) MODEL (log1p, 1) MODEL (expm1, 1) MODEL (sqrt, 0.5) MODEL (rsqrt, 1.5) MODEL (sin, 1) MODEL (cos, 1)
   MODEL (tan, 1) MODEL (tanh, 1.7) MODEL (sigmoid, 3) MODEL (erf, 1.2) MODEL (pow, 1) MODEL (reciprocal, 0.5)
-  MODEL (square, 0.5) MODEL (maximum, 0) MODEL (minimum, 0) MODEL (relu, 0) MODEL (floor, 0) MODEL (ceil, 0)
+  MODEL (square, 0.5) MODEL (maximum, 0) MODEL (minimum, 0) MODEL (clamp_min, 0) MODEL (clamp_max, 0) MODEL (relu, 0) MODEL (floor, 0) MODEL (ceil, 0)
   MODEL (round, 0) MODEL (trunc, 0) MODEL (floor_divide, 0.5) MODEL (remainder, 0.5) MODEL (copy, 0) MODEL (atan, 1)
   MODEL (sinh, 1) MODEL (cosh, 1) MODEL (log2, 1) MODEL (log10, 1) MODEL (exp2, 1) MODEL (atan2, 1)
 };
@@ -617,7 +619,8 @@ model_block (const GmTiles *t, const Row *r, int dtype, void *acc, const char *x
 {
   size_t s = gm_dtype_size (dtype);
   int from = dtype;
-  char p[16][8], wide[8];
+  char p[16][8], wide[8], before[8];
+  memcpy (before, acc, sizeof before);
   for (int i = 0; i < 16; i++)
     t->reduce_init (r->code, dtype, p[i]);
   dtype = gm_dtype_compute (dtype);
@@ -629,6 +632,14 @@ model_block (const GmTiles *t, const Row *r, int dtype, void *acc, const char *x
     for (int i = 0; i < step; i++)
       combine (t, r->name, dtype, p[i], p[i + step]);
   combine (t, r->name, dtype, acc, p[0]);
+  GmScalar all = gm_scalar_load (dtype, acc);
+  if (strcmp (r->name, "prod") || all.kind != GM_CATEGORY_FLOAT || all.d == all.d)
+    return;
+  memcpy (acc, before, sizeof before); /* a product that is NaN is one of element after element */
+  for (size_t i = 0; i < n; i++) {
+    t->cast (from, dtype) (wide, x + i * s, 1);
+    combine (t, r->name, dtype, acc, wide);
+  }
 }
 
 START_TEST (folds_follow_the_stated_order_to_the_bit)

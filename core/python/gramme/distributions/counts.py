@@ -63,8 +63,7 @@ def _uniform(like, generator):
 def poisson(input, generator=None):
     """Draws of Poisson's distribution with the rates of input, of its dtype."""
     rate = input.detach().to(gramme.float64)
-    if not gramme.compiler.is_compiling() and bool((rate < 0).any()):
-        raise RuntimeError("poisson: rates are not negative")
+    rate = gramme._require(rate, ~(rate < 0), "RATE")
     large = rate >= 10
     low, high = gramme.where(large, 1.0, rate), gramme.where(large, rate, 10.0)
     few = _by_adding(_uniform(rate, generator), (-low).exp(), lambda k: low / k.clamp(min=1), _MOST)
@@ -74,7 +73,8 @@ def poisson(input, generator=None):
         large, high + 0.43, -0.059 + 0.02483 * b, b, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2),
         lambda k: k * log_rate - high - gramme.lgamma(k + 1), generator,
     )  # fmt: skip
-    return gramme.where(rate.isnan(), rate, gramme.where(large, many, few)).to(input.dtype)
+    drawn = gramme.where(rate.isnan(), rate, gramme.where(large, many, few)).to(input.dtype)
+    return drawn + input.sign() * 0 if input.requires_grad else drawn  # a gradient of zeros, as a draw is no function of its rate
 
 
 def binomial(count, prob, generator=None):

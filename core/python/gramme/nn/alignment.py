@@ -53,6 +53,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     ]
     inputs, lengths = [x.to(gramme.int64).reshape(-1).expand(n) for x in as_tensor]
     labels = _targets_as_rows(targets, target_lengths, blank)
+    inputs = gramme._require(inputs, (inputs >= 0) & (inputs <= steps), "INPUT_LENGTH")
+    lengths = gramme._require(lengths, (lengths >= 0) & (lengths <= labels.shape[1]), "TARGET_LENGTH")
     # A blank before, between and behind the labels; a label may follow one that is another without a blank.
     blanks = gramme.full(labels.shape, blank, dtype=gramme.int64, device=labels.device)
     last = gramme.full((n, 1), blank, dtype=gramme.int64, device=labels.device)

@@ -9,6 +9,10 @@ from gramme.nn import functional as F
 
 def _bags_of_vector(input, offsets, include_last_offset):
     """(how many bags, which bag each index is in)."""
+    if offsets.shape[0] > 0:
+        offsets = gramme._require(offsets, offsets[0] == 0, "FIRST_OFFSET")
+        in_order = gramme.cat([offsets[1:] >= offsets[:-1], (offsets[-1] <= input.shape[0]).reshape(1)])
+        offsets = gramme._require(offsets, in_order, "OFFSET_ORDER")
     starts = offsets[:-1] if include_last_offset else offsets
     places = gramme.arange(input.shape[0], dtype=starts.dtype, device=starts.device)
     return starts.shape[0], gramme.searchsorted(starts, places, right=True) - 1
