@@ -194,7 +194,12 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
     if (read[root[n.out]] || gm_op_has_effects (n.op) || !node_may_fail (g, &n))
       continue;
     GmValueId value = n.out;
-    if (!gm_op_is_higher (n.op)) {
+    if (n.op == GM_OP_require) { /* of the condition alone: one element */
+      GmVal ok[2] = { gm_val_from_id (n.in[1]), gm_val_from_id (n.in[1]) };
+      b->where = n.where;
+      GmVal v = gm_b_op (&b->base, GM_OP_require, ok, 2, n.attrs);
+      value = v ? gm_id_from_val (v) : GM_NO_ID;
+    } else if (!gm_op_is_higher (n.op)) {
       Checked c = { n.in[gm_op_index_input (n.op)],
                     gm_graph_meta (g, n.in[0])->sizes[n.attrs->dim] };
       if (is_checked (checked, c) || is_inside (g, c.index, c.bound))
