@@ -483,6 +483,7 @@ EXTENSION_SOURCES = \
   core/python/function_py.c \
   core/python/graph_object.c \
   core/python/graph_sizes.c \
+  core/python/planned_graph.c core/python/planned_graph.h \
   core/python/node_py.c core/python/node_py.h \
   core/python/host_function.c core/python/host_function.h \
   core/python/handler_table.c \
@@ -632,7 +633,8 @@ package__dynamo_PYTHON = \
 package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends
 package__dynamo_backends_PYTHON = \
   core/python/gramme/_dynamo/backends/__init__.py \
-  core/python/gramme/_dynamo/backends/common.py
+  core/python/gramme/_dynamo/backends/common.py \
+  core/python/gramme/_dynamo/backends/registry.py
 package_fxdir = $(pythondir)/gramme/fx
 package_fx_PYTHON = core/python/gramme/fx/__init__.py core/python/gramme/fx/graph.py core/python/gramme/fx/node.py
 package_nndir = $(pythondir)/gramme/nn

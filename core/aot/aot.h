@@ -334,7 +334,7 @@ bool gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmT
  * one requires no grad or is not wanted. */
 void gm_higher_attach (struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, uint64_t seq);
 
-/* The same, walked: a function whose first node is n, at the place `seq` of the tape. */
+/* The same, walked: a function whose first node is n, at the place `seq` of the tape (0: the newest). */
 typedef struct {
   const GmGraph *g;
   const GmNode *n;
@@ -345,6 +345,12 @@ typedef struct {
   bool lost; /* the histories of `captured` are not complete: no second derivative */
 } GmCustomCall;
 void gm_custom_attach (const GmCustomCall *call, uint64_t seq);
+/* Returns the number of the result of n's function that is computed as value v, or -1. */
+int gm_custom_result_of (const GmGraph *g, const GmNode *n, GmValueId v);
+/* Returns what node n gives when a graph runs node by node: a new reference to its first operand's elements, with a history if
+ * gradients are on and an argument requires grad.  The function is one node of the tape, made for the first of its results.
+ * given: by value, NULL at the beginning; holds the places of the other results in that node until their nodes run. */
+GmTensor *gm_custom_run (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **given);
 
 /* The graph without MUTATE nodes.  `differentiate` false: nothing requires grad any more.
  * Errors: GM_ERROR_UNSUPPORTED for a write that has no functional form (through an expand;

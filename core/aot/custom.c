@@ -10,6 +10,7 @@
 #include "core/aot/aot.h"
 
 #include "core/autograd/autograd.h"
+#include "core/autograd/node_user.h"
 
 static bool
 is_of (const GmGraph *g, uint32_t i, int64_t row)
@@ -191,5 +192,87 @@ gm_custom_attach (const GmCustomCall *call, uint64_t seq)
                g_memdup2 (call->result_of, (n_captured + 1) * sizeof (int)), call->lost };
   for (uint32_t k = 0; k < n_captured; k++)
     c->captured[k] = gm_tensor_ref (call->captured[k]);
-  gm_autograd_place (gm_autograd_attach (&function, c, call->args, (int) n_args, call->outs, (int) n_results), seq);
+  GmAgNode *node = gm_autograd_attach (&function, c, call->args, (int) n_args, call->outs, (int) n_results);
+  if (seq)
+    gm_autograd_place (node, seq);
+}
+
+int
+gm_custom_result_of (const GmGraph *g, const GmNode *n, GmValueId v)
+{
+  for (uint32_t k = 0; k < g->nodes->len; k++)
+    if (is_of (g, k, n->attrs->offset) && gm_graph_node (g, k)->in[0] == v)
+      return gm_graph_node (g, k)->attrs->dim;
+  return -1;
+}
+
+/* -- Node by node ------------------------------------------------------------------------------ */
+
+/* An alias of t without a history. */
+static GmTensor *
+apart (GmTensor *t)
+{
+  GmTensor *alias = gm_tensor_new_alias (t);
+
+  alias->meta.requires_grad = 0;
+  return alias;
+}
+
+static void
+keep_nothing (void *owner, void *data, size_t bytes)
+{
+}
+
+/* A tensor of that meta that has no memory: it carries a history until the result is computed. */
+static GmTensor *
+stand_in (const GmMeta *like)
+{
+  GmMeta m = *like;
+
+  m.requires_grad = 0;
+  return gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL);
+}
+
+/* Result n->attrs->dim of the call whose node has the output that `place` has; takes place. */
+static GmTensor *
+take_place (GmTensor *place, GmTensor *computed)
+{
+  uint32_t nr;
+  GmAgNode *node = gm_tensor_node (place, &nr);
+  GmTensor *t = node ? gm_autograd_as_output (computed, node, (int) nr) : apart (computed);
+
+  if (node)
+    gm_node_unref (node);
+  gm_tensor_unref (place);
+  return t;
+}
+
+GmTensor *
+gm_custom_run (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **given)
+{
+  uint32_t n_args = gm_graph_custom (g, n)->outputs->len, n_captured = n->n_in - 1 - n_args,
+           n_results = gm_graph_custom_n_results (g, n);
+  g_autofree int *result_of = g_new (int, n_captured + 1);
+  g_autofree GmTensor **outs = g_new0 (GmTensor *, n_results + 1);
+  bool any = false;
+
+  if (given[n->out])
+    return take_place (g_steal_pointer (&given[n->out]), in[0]);
+  for (uint32_t k = 0; k < n_args; k++)
+    any |= gm_grad_enabled () && in[1 + k]->meta.requires_grad;
+  GmTensor *result = apart (in[0]);
+  if (!any)
+    return result;
+  for (uint32_t k = 0; k < n_captured; k++)
+    result_of[k] = gm_custom_result_of (g, n, n->in[1 + n_args + k]);
+  for (uint32_t k = 0; k < g->nodes->len; k++) {
+    const GmNode *m = gm_graph_node (g, k);
+    if (!is_of (g, k, n->attrs->offset))
+      continue;
+    if (m != n)
+      given[m->out] = stand_in (gm_graph_meta (g, m->out));
+    outs[m->attrs->dim] = m == n ? result : given[m->out];
+  }
+  gm_custom_attach (&(GmCustomCall){ g, n, in + 1, in + 1 + n_args, result_of, outs, false }, 0);
+  return result;
 }

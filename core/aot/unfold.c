@@ -439,18 +439,6 @@ number_of (const Unfold *w, uint64_t seq, uint32_t k)
   return gm_unfold_number (w->u, w->u->numbers, seq, k);
 }
 
-/* Which result of the function with that row the value is, as computed; -1: none that gradients reach. */
-static int
-result_of (const Unfold *w, uint32_t first, int64_t row, GmValueId v)
-{
-  for (uint32_t k = first; k < w->g->nodes->len; k++) {
-    const GmNode *n = gm_graph_node (w->g, k);
-    if (n->op == GM_OP_custom && n->attrs->offset == row && n->in[0] == v)
-      return n->attrs->dim;
-  }
-  return -1;
-}
-
 /* All results of the function whose first node is k, at once. */
 static void
 record_custom (Unfold *w, uint32_t k, uint64_t seq)
@@ -471,7 +459,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
     return;
   for (uint32_t i = 0; i < n_captured; i++) {
     GmValueId v = n->in[1 + n_args + i];
-    results[i] = result_of (w, k, n->attrs->offset, v);
+    results[i] = gm_custom_result_of (g, n, v);
     captured[i] = leaf_or_tape (w, v);
     lost |= gm_graph_meta (g, v)->requires_grad && !captured[i]->meta.requires_grad;
   }

@@ -74,7 +74,7 @@ compiler_for (PyObject *callable, const char *role)
   return Py_NewRef (callable);
 }
 
-/* fn (graph, examples, **options); takes examples.  role: "compile_backward", "compile_inference", or NULL: a callable that
+/* fn (graph, examples, **options); takes examples.  role: "compile_forward", "compile_backward", "compile_inference", or NULL: a callable that
  * has a method of this name has it called instead.  core: NULL, or gets the graph object, a new reference.  NULL with
  * BackendCompilerFailed. */
 static PyObject *
@@ -494,7 +494,7 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
 {
   Exec *x = g_new0 (Exec, 1);
   x->config = gm_config_ref (data);
-  bool made = !forward || make_role (x, 0, backward ? NULL : "compile_inference", forward);
+  bool made = !forward || make_role (x, 0, backward ? "compile_forward" : "compile_inference", forward);
   if (made && backward && at_once) {
     made = make_role (x, 1, "compile_backward", backward);
   } else if (made && backward) {

@@ -213,11 +213,8 @@ run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **val
   const GmMeta *m = gm_graph_meta (g, n->out);
   if (n->op == GM_OP_constant)
     return gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset));
-  if (n->op == GM_OP_custom) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "a graph with the gradient of an autograd.Function is not run node by node");
-    return NULL;
-  }
+  if (n->op == GM_OP_custom)
+    return gm_custom_run (g, n, in, values);
   if (gm_op_is_higher (n->op))
     return run_higher (g, n, in, values, error);
   bool off = !m->requires_grad && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
@@ -242,7 +239,7 @@ run_nodes (const GmGraph *g, GmTensor **values, GError **error)
     g_autofree GmTensor **in = g_new (GmTensor *, n->n_in + 1);
     for (uint32_t k = 0; k < n->n_in; k++)
       in[k] = values[n->in[k]];
-    if (!values[n->out])
+    if (!values[n->out] || n->op == GM_OP_custom)
       values[n->out] = run_node (g, n, in, values, error);
     if (!values[n->out]) {
       g_prefix_error (error, "%s%s%s: ", gm_ops[n->op].name, n->where ? " from " : "", n->where ? n->where : "");
@@ -360,12 +357,12 @@ graph_size (PyObject *self, PyObject *row)
 static GmTensor *
 run_part (GmPyGraph *self, const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error)
 {
-  GmTensor *t;
   if (!self->given)
     self->given = g_new0 (GmTensor *, g->values->len + 1);
-  if (n->attrs->dim > 0 && (t = g_steal_pointer (&self->given[n->out])))
-    return t;
-  for (uint32_t k = 0; k < g->nodes->len; k++) {
+  bool waits = n->attrs->dim > 0 && self->given[n->out];
+  if (waits && n->op != GM_OP_custom)
+    return g_steal_pointer (&self->given[n->out]);
+  for (uint32_t k = 0; k < g->nodes->len && !waits; k++) {
     const GmNode *m = gm_graph_node (g, k);
     if (m->op == n->op && m->attrs->offset == n->attrs->offset)
       g_clear_pointer (&self->given[m->out], gm_tensor_unref);
@@ -394,7 +391,7 @@ graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
     if (!(in[k] = gm_py_tensor_get (args[1 + k])))
       return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k, gm_ops[n->op].name);
   GError *error = NULL;
-  GmTensor *t = gm_op_has_effects (n->op) ? run_part (o, g, n, in, &error) : run_node (g, n, in, NULL, &error);
+  GmTensor *t = gm_op_has_effects (n->op) || n->op == GM_OP_custom ? run_part (o, g, n, in, &error) : run_node (g, n, in, NULL, &error);
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 

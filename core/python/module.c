@@ -21,6 +21,7 @@
 #include "core/python/lapack_py.h"
 #include "core/python/members_py.h"
 #include "core/python/overrides.h"
+#include "core/python/planned_graph.h"
 #include "core/python/tensor_number.h"
 #include "core/python/types.h"
 
@@ -340,7 +341,7 @@ static int (*const initialisers[]) (PyObject *module) = {
     gm_py_init_overrides,
     check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
     gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
-    gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend,
+    gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend, gm_py_init_planned_graph,
     gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device, gm_py_init_lapack, gm_py_init_anomaly,
     gm_py_init_members,
 };

@@ -4,6 +4,7 @@
 from gramme import _core
 from gramme._compile import backend_of
 from gramme._dynamo import compiled_autograd, config, utils
+from gramme._dynamo.backends.registry import lookup_backend
 from gramme._dynamo.comptime import comptime
 from gramme.compiler import (
     allow_in_graph,
@@ -46,6 +47,7 @@ __all__ = [
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
+    "lookup_backend",
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",

@@ -2,6 +2,19 @@
 """aot_autograd: a back end of two compilers, one for forward graphs and one for backward graphs."""
 
 
+from gramme import _core
+
+
+def plan(graph, backend, options=None):
+    """Compiles a GraphModule with another back end, a name or a callable.  options: "key=value" strings, or None.
+
+    Returns a callable of the graph's inputs.  TypeError for what is no GraphModule, and for one that was edited.
+    """
+    if getattr(graph, "edited", False):
+        raise TypeError("the graph was edited, so its nodes are Python: return graph.forward, or edit it after it was compiled")
+    return _core.PlannedGraph(getattr(graph, "_core", graph), backend, options)
+
+
 def default_partition(*args, **kwargs):
     """Stands for the partition that saves what the backward graph reads.  It is done in C: name it, do not call it."""
     raise TypeError("the graph is cut in C: give default_partition to aot_autograd, do not call it")
@@ -26,14 +39,23 @@ class AotAutograd:
         self.__name__ = f"aot_autograd({getattr(fw_compiler, '__name__', type(fw_compiler).__name__)})"
 
     def __call__(self, graph, example_inputs, **options):
+        """Compiles a recorded graph that another back end was given: `aot_autograd(...)(graph, example_inputs)`.
+
+        Returns a callable of the graph's inputs that returns a tuple of tensors, with gradients where inputs require them.
+        TypeError if the graph was edited: its nodes are Python then, and have no gradient to be joined.
+        """
+        return plan(graph, self, [f"partition={self.aot_partition}"] if self.aot_partition else None)
+
+    def compile_forward(self, graph, example_inputs, **options):
+        """Compiles a forward graph that has a backward; called by the core."""
         return self.fw_compiler(graph, example_inputs, **options)
 
     def compile_backward(self, graph, example_inputs, **options):
-        """What is called instead for a backward graph."""
+        """Compiles a backward graph; called by the core."""
         return (self.bw_compiler or self.fw_compiler)(graph, example_inputs, **options)
 
     def compile_inference(self, graph, example_inputs, **options):
-        """What is called instead for a forward graph that has no backward."""
+        """Compiles a forward graph that has no backward; called by the core."""
         return (self.inference_compiler or self.fw_compiler)(graph, example_inputs, **options)
 
 
