@@ -9,6 +9,7 @@
 
 #include "core/trace/cell.h"
 #include "core/trace/number.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -125,6 +126,15 @@ meta_of (GmRecorder *r, const GmTracker *t)
   return NULL;
 }
 
+/* A size as comptime code sees it: an int, or a value for an expression. */
+static PyObject *
+size_value (PyObject *session, int64_t size)
+{
+  GmRecorder *r = ((Session *) session)->r;
+  const GmTracker *t = gm_size_tracker (r, size);
+  return gm_is_size (t) ? gm_comptime_value (session, t) : PyLong_FromLongLong (size);
+}
+
 /* (shape, stride, dtype, requires_grad) or None. */
 static PyObject *
 value_meta (PyObject *o, PyObject *unused)
@@ -137,8 +147,8 @@ value_meta (PyObject *o, PyObject *unused)
     Py_RETURN_NONE;
   PyObject *shape = PyTuple_New (m->ndim), *stride = PyTuple_New (m->ndim);
   for (int i = 0; shape && stride && i < m->ndim; i++) {
-    PyTuple_SET_ITEM (shape, i, PyLong_FromLongLong (m->sizes[i]));
-    PyTuple_SET_ITEM (stride, i, PyLong_FromLongLong (m->strides[i]));
+    PyTuple_SET_ITEM (shape, i, size_value ((PyObject *) ((Value *) o)->session, m->sizes[i]));
+    PyTuple_SET_ITEM (stride, i, size_value ((PyObject *) ((Value *) o)->session, m->strides[i]));
   }
   return Py_BuildValue ("(NNOO)", shape, stride, gm_host.dtype_object (m->dtype), m->requires_grad ? Py_True : Py_False);
 }
@@ -178,6 +188,8 @@ tracker_text (GmRecorder *r, const GmTracker *t)
     PyErr_Clear ();
     return text;
   }
+  if (gm_is_size (t))
+    return gm_sym_text (r->graph->sizes->sym, t->number);
   PyTypeObject *type = type_of (r, t);
   return g_strdup_printf ("%s %s%s%s", t->kind == &gm_kind_lazy ? "not used yet:" : t->kind->name, type ? type->tp_name : "",
                           t->source ? " from " : "", t->source ? t->source->name : "");
@@ -196,6 +208,44 @@ value_is_number (PyObject *o, PyObject *unused)
 {
   GmRecorder *r = recorder (((Value *) o)->session);
   return r ? PyBool_FromLong (gm_is_number (((Value *) o)->t)) : NULL;
+}
+
+/* True if the number, or a size of the tensor, may differ in another call of the entry. */
+static PyObject *
+value_is_dynamic (PyObject *o, PyObject *unused)
+{
+  GmRecorder *r = recorder (((Value *) o)->session);
+  const GmTracker *t = ((Value *) o)->t;
+  const GmMeta *m = r ? meta_of (r, t) : NULL;
+  return r ? PyBool_FromLong (gm_is_number (t) || gm_is_size (t) || (m && gm_meta_is_symbolic (m))) : NULL;
+}
+
+static bool
+append_fact (GmRecorder *r, const GmFact *fact)
+{
+  if (!r->facts)
+    r->facts = g_array_new (FALSE, FALSE, sizeof (GmFact));
+  g_array_append_val (r->facts, *fact);
+  return true;
+}
+
+/* Fixes the size, or the sizes of the tensor, at what they are in this call: when the comptime code ends. */
+static PyObject *
+value_fix (PyObject *o, PyObject *unused)
+{
+  GmRecorder *r = recorder (((Value *) o)->session);
+  const GmTracker *t = ((Value *) o)->t;
+  const GmMeta *m = r ? meta_of (r, t) : NULL;
+  if (!r)
+    return NULL;
+  if (gm_is_size (t))
+    append_fact (r, &(GmFact){ t, GM_FACT_FIXED, 0 });
+  for (int i = 0; m && i < m->ndim; i++) {
+    const GmTracker *size = gm_size_tracker (r, m->sizes[i]);
+    if (gm_is_size (size))
+      append_fact (r, &(GmFact){ size, GM_FACT_FIXED, 0 });
+  }
+  Py_RETURN_NONE;
 }
 
 /* fact (op, int): the number compared with it, op as in Py_LT ... */
@@ -224,6 +274,8 @@ static PyMethodDef value_methods[] = {
   { "constant", value_constant, METH_NOARGS, "(value,) if it is known, else ()." },
   { "meta", value_meta, METH_NOARGS, "(shape, stride, dtype, requires_grad) of a tensor, else None." },
   { "is_number", value_is_number, METH_NOARGS, "Whether it is an integer that only the run knows." },
+  { "is_dynamic", value_is_dynamic, METH_NOARGS, "True if the number, or a size of the tensor, may differ in the next call." },
+  { "fix", value_fix, METH_NOARGS, "Fixes the size, or the sizes of the tensor, at those of this call." },
   { "fact", value_fact, METH_VARARGS, "fact(op, int): a comparison of such a number, for gramme._check()." },
   { "place", value_place, METH_NOARGS, "(is an input, number) of a tensor in the graph, else None." },
   { NULL },
@@ -274,10 +326,7 @@ gm_comptime_add_fact (PyObject *o)
   GmRecorder *r = recorder (f->session);
   if (!r)
     return false;
-  if (!r->facts)
-    r->facts = g_array_new (FALSE, FALSE, sizeof (GmFact));
-  g_array_append_val (r->facts, f->fact);
-  return true;
+  return append_fact (r, &f->fact);
 }
 
 /* -- The session ------------------------------------------------------------------------------- */

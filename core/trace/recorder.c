@@ -704,6 +704,7 @@ recorder_free (void *data)
   g_clear_pointer (&r->facts, g_array_unref);
   g_clear_pointer (&r->mortals, g_array_unref);
   g_ptr_array_unref (r->own);
+  g_clear_pointer (&r->comptime_done, g_array_unref);
   g_ptr_array_unref (r->refs);
   gm_classes_free (r);
   g_ptr_array_unref (r->buffers);

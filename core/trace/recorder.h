@@ -94,6 +94,8 @@ typedef struct {
   int op;
   int64_t with;
 } GmFact;
+#define GM_FACT_FIXED 6 /* op: the number is the one of this call from now on */
+
 
 #define GM_N_STATEMENTS 32 /* marks of statements that are kept, the newest ones */
 
@@ -147,9 +149,9 @@ struct GmRecorder {
   uint32_t n_graphs; /* those of them that become graphs of their own */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
   PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
-  /* comptime: the session of the call that runs now; the instruction that ran the last one, which no rollback forgets */
+  /* comptime: the session of the call that runs now; under stress the calls that have run, which no rollback forgets */
   PyObject *comptime;
-  uint32_t comptime_done;
+  GArray *comptime_done; /* uint64_t, the states that they found; or NULL */
   GArray *facts; /* GmFact: what the last one asked to be taken for granted; or NULL */
   /* sticky; taken back where an exception is caught */
   PyObject *raised; /* what comptime code raised, or NULL */

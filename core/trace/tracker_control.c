@@ -207,6 +207,10 @@ add_facts (GmRecorder *r)
   for (uint32_t i = 0; check && i < r->facts->len && !r->stop; i++) {
     static const char *const signs[] = { "<", "<=", "==", "!=", ">", ">=" };
     const GmFact *f = &g_array_index (r->facts, GmFact, i);
+    if (f->op == GM_FACT_FIXED) {
+      gm_size_settled (r, f->number);
+      continue;
+    }
     const GmTracker *cond = gm_compare (r, f->op, f->number, gm_from_int (r, f->with));
     if (r->stop)
       break;
@@ -224,17 +228,30 @@ add_facts (GmRecorder *r)
   Py_XDECREF (module);
 }
 
+/* True if this call has run before its instruction was undone: it finds the state that it found then, and comptime code runs once per
+ * compilation.  Notes that it runs now. */
+static bool
+has_run (GmRecorder *r)
+{
+  uint64_t state = gm_record_hash (r);
+  if (!r->comptime_done)
+    r->comptime_done = g_array_new (FALSE, FALSE, sizeof state);
+  for (uint32_t i = 0; i < r->comptime_done->len; i++)
+    if (g_array_index (r->comptime_done, uint64_t, i) == state)
+      return true;
+  g_array_append_val (r->comptime_done, state);
+  return false;
+}
+
 static const GmTracker *
 call_comptime (GmRecorder *r, const GmCallArgs *args)
 {
   if (args->n < 2 || args->names)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "comptime() takes a function and its fallback");
-  /* Once per compilation, also where an instruction is undone and done again. */
-  if (r->comptime_done == r->n_executed && r->stress) {
+  if (r->stress && has_run (r)) {
     add_facts (r);
     return r->stop ? &gm_tracker_poison : gm_none (r);
   }
-  r->comptime_done = r->n_executed;
   g_clear_pointer (&r->facts, g_array_unref);
   GmMark before = gm_record_mark (r); /* looking at the recording leaves no trace in it */
   PyObject *fn = callable_of (r, args->args[0]);

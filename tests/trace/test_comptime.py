@@ -232,6 +232,58 @@ def test_variables_answer():
     }
 
 
+def test_compt_10_a_size_that_may_differ_is_dynamic_and_can_be_fixed():  # COMPT-10
+    seen, graphs = [], []
+
+    def counting(graph, example_inputs):
+        graphs.append(graph)
+        return graph
+
+    def make(fix):
+        def f(x):
+            n = x.shape[0]
+
+            @comptime
+            def look(ctx):
+                size, tensor = ctx.get_local("n"), ctx.get_local("x")
+                seen.append((size.is_dynamic(), tensor.is_dynamic(), str(tensor.size(0)), size.is_python_constant()))
+                if fix:
+                    (size if fix == "size" else tensor).force_static()
+
+            return x * n
+
+        return f
+
+    for fix, count in (("", 1), ("size", 2), ("tensor", 2)):
+        seen.clear(), graphs.clear(), G._dynamo.reset()
+        f = G.compile(make(fix), backend=counting, dynamic=True)
+        assert [f(G.ones(n)).tolist() for n in (5, 6, 5)] == [[5.0] * 5, [6.0] * 6, [5.0] * 5]
+        assert len(graphs) == count, fix
+        assert seen == [(True, True, seen[0][2], False)] * count and not seen[0][2].isdigit()
+
+    seen.clear(), G._dynamo.reset()
+    G.compile(make(""), backend=counting, dynamic=False)(G.ones(5))
+    assert seen == [(False, False, "5", True)]
+
+
+def test_comptime_code_runs_once_in_each_branch_of_cond():  # COMPT-01
+    seen = []
+
+    def branch(name, by):
+        def run_branch(x):
+            @comptime
+            def look(ctx):
+                seen.append(name)
+
+            return x + by
+
+        return run_branch
+
+    f = G.compile(lambda p, x: G.cond(p, branch("t", 1), branch("f", -1), (x,)), backend="eager", fullgraph=True)
+    assert f(G.tensor(True), G.ones(1)).item() == 2
+    assert sorted(set(seen)) == ["f", "t"] and len(seen) == 2
+
+
 def test_parent_is_the_calling_frame():
     seen = []
 

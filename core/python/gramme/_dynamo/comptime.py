@@ -68,7 +68,7 @@ class ComptimeVar:
         return self.__value.place() is not None
 
     def as_fake(self):
-        """shape, stride, dtype and requires_grad of a tensor; of an integer that only the run knows, something that can be compared with
+        """shape, stride, dtype and requires_grad of a tensor, where a size that may differ is a ComptimeVar; of an integer that only the run knows, something that can be compared with
         integers, for gramme._check().  TypeError for others."""
         if self.__value.is_number():
             return _Number(self.__value)
@@ -76,6 +76,8 @@ class ComptimeVar:
         if meta is None:
             raise TypeError(f"{self!r} is no tensor")
         shape, stride, dtype, requires_grad = meta
+        known = lambda sizes: tuple(ComptimeVar(n, self.__context) if type(n) is _core.ComptimeValue else n for n in sizes)
+        shape, stride = known(shape), known(stride)
         return types.SimpleNamespace(shape=shape, stride=stride, dtype=dtype, requires_grad=requires_grad)
 
     def size(self, dim=None):
@@ -98,13 +100,14 @@ class ComptimeVar:
         return bool(self.__value.constant())
 
     def is_dynamic(self):
-        """Whether its sizes, or it as a number, may differ in the next call of the entry: an integer that only the run knows, else never."""
-        return self.__value.is_number()
+        """True if the number, or a size of the tensor, may differ in the next call of the entry."""
+        return self.__value.is_dynamic()
 
     def force_static(self):
-        """Fixes what is dynamic.  TypeError for an integer that only the run knows."""
-        if self.is_dynamic():
+        """Fixes a size, or the sizes of a tensor, at those of this call.  TypeError for an integer that only the run knows."""
+        if self.__value.is_number():
             raise TypeError(f"{self!r} cannot be fixed: only the run knows it")
+        self.__value.fix()
 
     def __repr__(self):
         return repr(self.__value)
