@@ -161,15 +161,14 @@ join (GmCompile *c, GError **error)
   return gm_join (c->functionalize.graph, c->arena, &c->join, error);
 }
 
-/* Per input of the forward: it is one of the recorded graph's, a leaf that requires grad. */
+/* Returns, per input of the forward, true for what is a module's input of the recorded graph. */
 static const bool *
 find_static (const GmCompile *c)
 {
   const GmLayers *l = &c->functionalize.layers;
-  const GmGraph *g = c->simplify.graph;
   bool *is_static = gm_arena_newn (c->arena, bool, c->join.n_inputs);
 
-  for (uint32_t i = 0; g && i < c->join.n_inputs; i++) {
+  for (uint32_t i = 0; i < c->join.n_inputs; i++) {
     uint32_t k = i;
     if (l->has_bases && l->bases.sources[i].kind != GM_BASE_CALLER)
       continue;
@@ -177,8 +176,7 @@ find_static (const GmCompile *c)
       k = l->bases.sources[i].input.i;
     if (l->has_dedupe)
       k = l->dedupe.from[k].i;
-    const GmGraphAlias *a = gm_graph_value (g, g_array_index (g->inputs, GmValueId, k))->alias;
-    is_static[i] = a && a->leaf;
+    is_static[i] = c->ask.of_module && c->ask.of_module[k];
   }
   return is_static;
 }

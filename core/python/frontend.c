@@ -109,11 +109,25 @@ is_left_behind (const GmRecording *rec, GmTensor *const *t)
   return false;
 }
 
-/* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
- * guarded.  Saved-tensor hooks ask which of them are leaves. */
+/* True for a parameter, and for what Buffer () made: a module's, which is there in the next call, too. */
 static bool
-describe_memory (const Job *job, GmGraph *g, const char **why)
+is_of_module (PyObject *o)
 {
+  if (Py_TYPE (o) == gm_host.parameter_type)
+    return true;
+  PyObject *mark = PyObject_GetAttrString (o, "_is_buffer");
+  bool is = mark == Py_True;
+  Py_XDECREF (mark);
+  PyErr_Clear ();
+  return is;
+}
+
+/* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
+ * guarded.  Saved-tensor hooks ask which of them are a module's. */
+static bool
+describe_memory (const Job *job, GmCompile *c, const char **why)
+{
+  GmGraph *g = c->record.graph;
   const GmRecording *rec = job->rec;
   bool any = job->hooks != NULL;
   for (guint i = 0; i < g->nodes->len && !any; i++)
@@ -127,6 +141,12 @@ describe_memory (const Job *job, GmGraph *g, const char **why)
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     if (rec->inputs[i].slot != GM_SLOT_RNG && !rec->inputs[i].is_int)
       tensors[i] = gm_py_tensor_get (slots[rec->inputs[i].slot]);
+  if (job->hooks) {
+    bool *of_module = gm_arena_newn (c->arena, bool, rec->n_inputs + 1);
+    for (uint32_t i = 0; i < rec->n_inputs; i++)
+      of_module[i] = tensors[i] && is_of_module (slots[rec->inputs[i].slot]);
+    c->ask.of_module = of_module;
+  }
   if (is_shared_unseen (rec, tensors)) {
     *why = "an in-place write to a tensor whose memory another one has by another way (two tensors over one array): make one from the other";
     return false;
@@ -194,7 +214,7 @@ record (GmCompile *c, GError **error)
   c->record.graph = g_steal_pointer (&job->rec->graph);
   job->looks = gm_looks_find (c->record.graph, job->rec->looks, job->rec->n_looks);
   gm_looks_note (c->record.graph, &job->looks);
-  if (!describe_memory (job, c->record.graph, &c->why)) {
+  if (!describe_memory (job, c, &c->why)) {
     c->stopped = true;
     return true;
   }

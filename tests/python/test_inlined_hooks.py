@@ -479,13 +479,28 @@ def test_saved_tensors_that_are_changed_in_place_are_still_an_error():
 def test_hook_19_the_option_says_which_tensors_hooks_see(mode, packed):
     """One f16 copy of 16 elements for each tensor that they see; those that the caller has cost nothing where they are not seen."""
     f = G.compile(lambda a, w: (a * w).exp().sum(), backend="eager", options={"saved-tensors-hooks-filtering-mode": mode})
-    a, w = leaves()[0] * 1, leaves()[1]
+    a, w = leaves()[0] * 1, G.nn.Parameter(leaves()[1])
     with saved_tensors_hooks(to_half, from_half):
         f(a, w)
         before = G._core.live_bytes()
         y = f(a, w)
     assert counted(G._core.live_bytes() - before) == packed * 16 * 2 + 4
     assert y.requires_grad
+
+
+def test_hook_19_no_static_leaves_out_parameters_and_not_other_leaves():  # HOOK-19
+    packed = []
+
+    def fw_compiler(graph, example_inputs, options):
+        packed.append("f16" in graph.code)
+        return graph
+
+    backend = G._dynamo.backends.common.aot_autograd(fw_compiler=fw_compiler)
+    f = G.compile(lambda x: x.sin(), backend=backend, fullgraph=True, options={"saved-tensors-hooks-filtering-mode": "no_static"})
+    for x in (G.ones(4, requires_grad=True), G.nn.Parameter(G.ones(4))):
+        with saved_tensors_hooks(to_half, from_half):
+            f(x).sum().backward()
+    assert packed == [True, True, False, False] or packed == [True, False]
 
 
 def test_hooks_inside_a_compiled_function_are_those_of_its_parts():
