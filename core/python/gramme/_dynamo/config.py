@@ -17,9 +17,13 @@ decided by what gramme._check() says of it, else the graph breaks there.  False:
 
 recompile_limit: how many entries a function may have for each back end; calls that none of them fits then run as plain Python.
 
+patch(...): other values for a while; see there.
+
 compiled_autograd: whether backward() and grad() run through the back end of the compiled function that calls them, or the default one outside
 of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
+
+import contextlib
 
 side_effect_replay_policy = "silent"
 replay_side_effects = True
@@ -27,3 +31,37 @@ capture_scalar_outputs = False
 capture_dynamic_output_shape_ops = True
 recompile_limit = 8
 compiled_autograd = False
+
+
+class _Patch(contextlib.ContextDecorator):
+    """What patch() returns: a context manager, and a decorator of functions; may be entered again while it is open."""
+
+    def __init__(self, changes):
+        self._changes, self._before = changes, []
+
+    def __enter__(self):
+        here = globals()
+        self._before.append({name: here[name] for name in self._changes})
+        here.update(self._changes)
+        return self
+
+    def __exit__(self, *raised):
+        globals().update(self._before.pop())
+        return False
+
+
+def patch(changes=None, value=None, **more):
+    """Gives switches other values in a `with` block, or while a decorated function runs.
+
+    patch(recompile_limit=2), patch("recompile_limit", 2) and patch({"recompile_limit": 2}) mean the same.  AttributeError for a name that is no
+    switch.  The values hold for the process, not for the thread.
+    """
+    changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
+    changes.update(more)
+    for name in changes:
+        if name not in _SWITCHES:
+            raise AttributeError(f"there is no switch {name!r} in gramme._dynamo.config; there are: {', '.join(sorted(_SWITCHES))}")
+    return _Patch(changes)
+
+
+_SWITCHES = {name for name, switch in globals().items() if not name.startswith("_") and isinstance(switch, (bool, int, str))}

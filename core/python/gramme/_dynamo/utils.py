@@ -20,10 +20,10 @@ from gramme import _core
 
 
 class _Counters(Mapping):
-    """Read when asked: an item is a collections.Counter of that moment."""
+    """Read when asked: an item is a collections.Counter of that moment, an empty one for a section that there is not."""
 
     def __getitem__(self, section):
-        return collections.Counter(_core.counters()[section])
+        return collections.Counter(_core.counters().get(section, {}))
 
     def __iter__(self):
         return iter(_core.counters())
