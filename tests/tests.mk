@@ -63,6 +63,13 @@ check-nightly: all $(check_PROGRAMS)
 	$(MAKE) check-install
 	$(MAKE) distcheck
 
+# Faults planted one at a time in a copy of the sources, and how many of them the tests see: tests/fuzz/planted_faults.py says more.
+# GM_FAULTS: how many; each takes minutes, one that nothing sees as long as all tests.
+check-planted:
+	rm -rf planted && mkdir planted && $(MAKE) distdir distdir=planted/tree && mkdir planted/build
+	cd planted/build && ../tree/configure PYTHON='$(PYTHON)' CC='$(CC)' >configure.out && $(MAKE) >make.out && $(MAKE) check TESTS= >check.out
+	$(PYTHON) $(srcdir)/tests/fuzz/planted_faults.py --tree planted/tree --build planted/build --count $${GM_FAULTS:-300} --log planted-faults.jsonl
+
 # The Python tests with every CPython that is there: see the script.  PYTHONS="A B" names them.
 check-pythons:
 	$(srcdir)/build-aux/check-pythons "$(abs_builddir)/pythons"
@@ -98,4 +105,4 @@ check-install:
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-dist check-fuzz check-install check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-dist check-planted check-fuzz check-install check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally

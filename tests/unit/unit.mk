@@ -255,6 +255,7 @@ TEST_FILES = \
   tests/python/test_bool_index.py \
   tests/python/test_bytecode.py \
   tests/python/test_cache.py \
+  tests/python/test_config.py \
   tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \
@@ -404,6 +405,8 @@ TEST_FILES = \
   tests/trace/test_modules.py \
   tests/trace/test_statements_ckpt.py \
   tests/trace/test_statements_hook.py \
+  tests/trace/test_planned_graphs.py \
+  tests/trace/test_public_reports.py \
   tests/trace/test_statements_side.py \
   tests/trace/test_random_programs.py \
   tests/trace/test_resume.py \
@@ -419,6 +422,7 @@ TEST_FILES = \
   tests/fuzz/forks.py \
   tests/fuzz/interrupts.py \
   tests/fuzz/kills.py \
+  tests/fuzz/planted_faults.py \
   tests/trace/test_imports.py \
   tests/trace/test_interpreters.py \
   tests/trace/check_leaks.py \
