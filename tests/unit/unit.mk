@@ -76,7 +76,7 @@ tests_unit_test_cache_SOURCES = tests/unit/test_cache.c
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
 tests_unit_test_codegen_SOURCES = tests/unit/test_codegen.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c \
-  plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c plugins/cc/load.h \
+  plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c plugins/cc/load.h plugins/cc/object.c plugins/cc/object.h \
   plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
 tests_unit_test_codegen_CPPFLAGS = $(PLUGIN_CPPFLAGS) -DCC_DEFAULT_COMPILER='"$(CC)"'
 tests_unit_test_compile_SOURCES = tests/unit/test_compile.c tests/unit/aot_test.h
