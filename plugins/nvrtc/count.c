@@ -28,7 +28,8 @@ operands_need_memory (NvUnit *u, uint32_t node)
     needs_memory (u, gramme_node_in (u->p->image, n, i));
 }
 
-/* A loop knows where in the arange it is, unless only the run knows how many bytes a view skips. */
+/* A loop knows where in the arange it is, unless only the run knows how many bytes a view skips, or the view takes the bytes of
+ * numbers for numbers of another dtype. */
 static void
 look_at_loop (NvUnit *u, const CgStep *s)
 {
@@ -36,7 +37,8 @@ look_at_loop (NvUnit *u, const CgStep *s)
     const GrammeNode *n = gramme_image_node (u->p->image, s->members[m]);
     for (uint32_t i = 0; i < n->n_in; i++) {
       uint32_t value = gramme_node_in (u->p->image, n, i);
-      if (codegen_is_symbolic (u->p->values[value].view_bytes))
+      const CgValue *v = &u->p->values[value];
+      if (codegen_is_symbolic (v->view_bytes) || v->dtype != u->p->values[v->root].dtype)
         needs_memory (u, value);
     }
   }

@@ -531,6 +531,10 @@ make_index (Maker *m, GmOp op)
     return add (m, op,
                 (GmValueId[]){ x, index, exactly (m, (GmDtype) type.dtype, part.ndim, part.sizes) },
                 3, &a);
+  case GM_OP_require:
+    a = (GmAttrs){ .mask = BIT (OFFSET), .offset = GM_CONDITION_DIVISOR };
+    index = add_full (m, GM_BOOL, 0, NULL, gm_scalar_bool (true)); /* a condition that holds */
+    return add (m, op, (GmValueId[]){ x, index }, 2, &a);
   case GM_OP_index_select:
     return add (m, op, (GmValueId[]){ x, positions (m, 1, &n, size) }, 2, &a);
   case GM_OP_index_add:

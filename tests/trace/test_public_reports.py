@@ -480,7 +480,7 @@ def a_division_by_zero_is_caught_by_the_program(C):
     def f(x):
         try:
             return 1 // x
-        except ZeroDivisionError:
+        except RuntimeError:
             return x + 2
 
     g = C(f)
@@ -1114,7 +1114,7 @@ def a_bound_that_is_nan_gives_nan(C):
     return str(C(lambda t: t.clamp(min=float("nan")))(G.ones(1)).item())
 
 
-@report("pt178013", "ZeroDivisionError")
+@report("pt178013", "RuntimeError")
 def integers_divided_by_zero(C):
     return kind(C(lambda a, b: G.floor_divide(a, b)), G.tensor([5]), G.tensor([0]))
 

@@ -509,7 +509,7 @@ START_TEST (subscripts_are_checked)
                 "too many indices for tensor of dimension 2");
   expect_error ("getitem(A, ::-1)", GM_ERROR_VALUE, "step must be greater than zero");
   expect_error ("getitem(A, (..., ...))", GM_ERROR_INDEX, "single ellipsis");
-  expect_error ("getitem(A, 'x')", GM_ERROR_INDEX, "not str");
+  expect_error ("getitem(A, 'x')", GM_ERROR_TYPE, "not str");
   expect_error ("getitem(A, B)", GM_ERROR_INDEX, "float64");
   expect_error ("getitem(A, M)", GM_ERROR_UNSUPPORTED, "depends on the values of the mask");
   expect_error ("getitem(A, [7])", GM_ERROR_INDEX, "index 7");
