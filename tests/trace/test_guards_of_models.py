@@ -237,16 +237,19 @@ def looked_at(n, changing):
         return model._compiled_call.measure_guards(10, changing, model, x)[1]
 
 
+MANY = 100 if "rollback" in ON else 1000  # each instruction undone hashes the state, which is as large as the model
+
+
 @undisturbed
 @pytest.mark.skipif(_core.debug_checks, reason="this build looks at everything that it remembers")
 def test_gu_2_a_thousand_modules_cost_what_ten_cost():  # GU-2
     """There are 6,000 guards of a thousand."""
-    assert looked_at(1000, False) <= looked_at(10, False)
+    assert looked_at(MANY, False) <= looked_at(10, False)
 
 
 @undisturbed
 @pytest.mark.skipif(_core.debug_checks, reason="this build looks at everything that it remembers")
 def test_gu_2_where_some_dict_has_changed_one_number_a_dict_is_compared():  # GU-2
     """Two of each further module: its attributes, and its parameters."""
-    small, large = looked_at(10, True), looked_at(1000, True)
-    assert large - small <= 2 * 990
+    small, large = looked_at(10, True), looked_at(MANY, True)
+    assert large - small <= 2 * (MANY - 10)
