@@ -52,7 +52,7 @@ check-nightly: all $(check_PROGRAMS)
 	./in-tree python3 $(srcdir)/tests/fuzz/interrupts.py --count $${GM_FUZZ_INTERRUPTS:-10000}
 	./in-tree python3 $(srcdir)/tests/fuzz/forks.py --count $${GM_FUZZ_FORKS:-10000}
 	./in-tree python3 $(srcdir)/tests/fuzz/kills.py --count $${GM_FUZZ_KILLS:-10000}
-	GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
+	GM_BREAKS="break break:3" GM_RANDOM_PROGRAMS=2000 ./in-tree sh $(srcdir)/tests/breaks.sh
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh trace
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh python
 	GM_STRESS=rollback,guards,arena ./in-tree sh $(srcdir)/tests/pytest.sh aot
