@@ -161,14 +161,16 @@ join (GmCompile *c, GError **error)
   return gm_join (c->functionalize.graph, c->arena, &c->join, error);
 }
 
-/* Returns, per input of the forward, true for what is a module's input of the recorded graph. */
+/* Returns, per input of the forward, true for a module's input of the recorded graph.  A graph of no program knows no modules: there
+ * it is true for a leaf that requires grad. */
 static const bool *
 find_static (const GmCompile *c)
 {
   const GmLayers *l = &c->functionalize.layers;
+  const GmGraph *g = c->simplify.graph;
   bool *is_static = gm_arena_newn (c->arena, bool, c->join.n_inputs);
 
-  for (uint32_t i = 0; i < c->join.n_inputs; i++) {
+  for (uint32_t i = 0; g && i < c->join.n_inputs; i++) {
     uint32_t k = i;
     if (l->has_bases && l->bases.sources[i].kind != GM_BASE_CALLER)
       continue;
@@ -176,7 +178,8 @@ find_static (const GmCompile *c)
       k = l->bases.sources[i].input.i;
     if (l->has_dedupe)
       k = l->dedupe.from[k].i;
-    is_static[i] = c->ask.of_module && c->ask.of_module[k];
+    const GmGraphAlias *a = gm_graph_value (g, g_array_index (g->inputs, GmValueId, k))->alias;
+    is_static[i] = c->ask.of_module ? c->ask.of_module[k] : a && a->leaf;
   }
   return is_static;
 }

@@ -42,7 +42,7 @@ struct GmCompile {
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
     void *trace_hooks_data;
     GmHookedFilter hooked; /* a host option, too */
-    const bool *of_module; /* per input of the recorded graph: a parameter or buffer, which no_static leaves as it is; NULL: none is */
+    const bool *of_module; /* per input of the recorded graph: a parameter or buffer, which no_static leaves as it is; NULL: not known */
     char *no_cache, *cache_salt; /* owned; see GmCompileHow */
     char **for_backend;           /* private: what of `options` the back end gets */
   } ask;
