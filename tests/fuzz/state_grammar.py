@@ -542,7 +542,8 @@ class Writer:
                     continue
             break
         if template[0] == "!" and self.random.random() > self.risk:
-            template = "try:\n    " + template[1:].replace("\n", "\n    ") + "\n" + self.random.choice(["except Exception as e:\n    out.append(e)", "except Exception as e:\n    out.append((type(e).__name__, e.args))", "except Exception:\n    pass", "except (LookupError, TypeError, AttributeError, RuntimeError):\n    out.append($i)"])
+            # A traceback that is kept keeps the function's variables alive, generators among them, in plain Python alone.
+            template = "try:\n    " + template[1:].replace("\n", "\n    ") + "\n" + self.random.choice(["except Exception as e:\n    out.append(e.with_traceback(None))", "except Exception as e:\n    out.append((type(e).__name__, e.args))", "except Exception:\n    pass", "except (LookupError, TypeError, AttributeError, RuntimeError):\n    out.append($i)"])
         template = template.lstrip("?%!")
         declared = None
         if template.startswith("N:"):
