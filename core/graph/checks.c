@@ -6,7 +6,7 @@
  * the results are reduced to one.  The check is an output of the recorded graph that the program
  * does not get; so it is alive for all stages behind, and for back ends that never heard of it. An
  * index that cannot be out of bounds (places that a sort or an argmax gave, constants) is not
- * checked.  A call of graphs that may fail is kept whole.
+ * checked.  Of `require` the condition is kept.  A call of graphs that may fail is kept whole.
  *
  * Values that are one memory live and die together here, and what is written to memory is read
  * where that memory is.  So a result that is written somewhere and overwritten before it is read

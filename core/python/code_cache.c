@@ -79,6 +79,29 @@ gm_config_for (PyObject *callable, PyObject *kwargs, char **options)
 }
 
 const GmConfig *
+gm_config_of (PyObject *backend, PyObject *options)
+{
+  g_auto (GStrv) list = NULL;
+
+  if (options != Py_None && !PyList_Check (options)) {
+    PyErr_Format (PyExc_TypeError, "options must be a list of \"key=value\" strings or None, not %.100s", Py_TYPE (options)->tp_name);
+    return NULL;
+  }
+  Py_ssize_t n = options == Py_None ? 0 : PyList_GET_SIZE (options);
+  list = options == Py_None ? NULL : g_new0 (char *, n + 1);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    const char *text = PyUnicode_AsUTF8 (PyList_GET_ITEM (options, i));
+    if (!text)
+      return NULL;
+    list[i] = g_strdup (text);
+  }
+  const char *name = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
+  if (PyErr_Occurred ())
+    return NULL;
+  return name ? gm_config_get (name, list) : gm_config_for (backend, NULL, list);
+}
+
+const GmConfig *
 gm_config_ref (const GmConfig *config)
 {
   ((GmConfig *) config)->refs++;

@@ -28,6 +28,8 @@ typedef struct GmConfig {
 /* New references. */
 const GmConfig *gm_config_get (const char *backend, char **options);
 const GmConfig *gm_config_for (PyObject *callable, PyObject *kwargs_or_null, char **options); /* NULL with an exception */
+/* The same for what a program gives: a name or a callable, and None or a list of "key=value" strings.  NULL with an exception. */
+const GmConfig *gm_config_of (PyObject *backend, PyObject *options);
 const GmConfig *gm_config_ref (const GmConfig *config);
 void gm_config_unref (const GmConfig *config); /* NULL is fine */
 

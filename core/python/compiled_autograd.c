@@ -162,24 +162,10 @@ scope_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   PyObject *backend, *options = Py_None;
   const GmConfig *config = NULL;
-  g_auto (GStrv) list = NULL;
 
   if (!PyArg_ParseTuple (args, "O|O:CompiledAutograd", &backend, &options))
     return NULL;
-  if (options != Py_None) {
-    Py_ssize_t n = PyList_Check (options) ? PyList_GET_SIZE (options) : 0;
-    list = g_new0 (char *, n + 1);
-    for (Py_ssize_t i = 0; i < n; i++) {
-      const char *text = PyUnicode_AsUTF8 (PyList_GET_ITEM (options, i));
-      if (!text)
-        return NULL;
-      list[i] = g_strdup (text);
-    }
-  }
-  const char *name = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
-  if (PyErr_Occurred ())
-    return NULL;
-  if (backend != Py_None && !(config = name ? gm_config_get (name, list) : gm_config_for (backend, NULL, list)))
+  if (backend != Py_None && !(config = gm_config_of (backend, options)))
     return NULL;
   CompiledAutograd *self = (CompiledAutograd *) type->tp_alloc (type, 0);
   if (self && config)

@@ -169,24 +169,12 @@ static PyObject *
 planned_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   PyObject *graph, *backend, *options = Py_None;
-  g_auto (GStrv) list = NULL;
 
   if (!PyArg_ParseTuple (args, "OO|O:PlannedGraph", &graph, &backend, &options))
     return NULL;
   if (!gm_py_graph_get (graph))
     return PyErr_Format (PyExc_TypeError, "a back end compiles a recorded graph, not a %.100s", Py_TYPE (graph)->tp_name);
-  if (options != Py_None) {
-    Py_ssize_t n = PyList_Check (options) ? PyList_GET_SIZE (options) : 0;
-    list = g_new0 (char *, n + 1);
-    for (Py_ssize_t i = 0; i < n; i++) {
-      const char *text = PyUnicode_AsUTF8 (PyList_GET_ITEM (options, i));
-      if (!text)
-        return NULL;
-      list[i] = g_strdup (text);
-    }
-  }
-  const char *name = PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
-  const GmConfig *config = PyErr_Occurred () ? NULL : name ? gm_config_get (name, list) : gm_config_for (backend, NULL, list);
+  const GmConfig *config = gm_config_of (backend, options);
   Planned *self = config ? (Planned *) type->tp_alloc (type, 0) : NULL;
   if (!self) {
     gm_config_unref (config);

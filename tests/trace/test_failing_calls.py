@@ -149,6 +149,31 @@ def test_an_operation_that_fails_does_so_without_a_reader(operation, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("call, good, bad", [
+    (lambda t: g.nn.functional.one_hot(t, 3), [0, 2], [0, 3]),
+    (lambda t: g.ones(2, dtype=g.int64) // t, [1, 2], [1, 0]),
+    (lambda t: g.arange(2.0).repeat_interleave(t), [1, 2], [1, -1]),
+])
+def test_a_condition_on_data_is_asked_without_a_reader(call, good, bad, backend):
+    def f(t, log):
+        log.append(1)
+        call(t)
+        log.append(2)
+        return t + 1
+
+    compiled = g.compile(f, backend=backend)
+    for data, want in ((good, [1, 2]), (bad, [1]), (good, [1, 2])):
+        for run in (f, compiled):
+            log = []
+            if data is bad:
+                with pytest.raises(RuntimeError):
+                    run(g.tensor(data), log)
+            else:
+                run(g.tensor(data), log)
+            assert log == want
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_reader_of_the_shape_alone_and_a_value_that_is_written_over_keep_the_check(backend):
     compare("return g.zeros_like(x[i])", backend)
     compare("z = x * 2\nz[i] = 1.0\nreturn x + 1", backend)
