@@ -195,7 +195,7 @@ enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor 
   return t;
 }
 
-/* As if nothing had been drawn. */
+/* Sets the generator back to `state`, as if nothing had been drawn. */
 static void
 undo_random (const GmTensor *state)
 {

@@ -396,7 +396,7 @@ RUN (fmod)
     GmVal below = gm_apply_num (b, lt, x, 0), s = gm_b (b, remainder, gm_b (b, where, below, gm_b (b, neg, x), x), size);
     return gm_give (gm_b (b, where, below, gm_b (b, neg, s), s));
   }
-  /* Of integers, whose least has no size: one y less where the signs of x and of a remainder differ. */
+  /* The remainder of integers, whose least has no size: one y less where the signs of x and of a remainder differ. */
   GmVal r = gm_b (b, remainder, x, y);
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
   GmVal apart = gm_b (b, ne, gm_b (b, lt, x, zero), gm_b (b, lt, r, zero));

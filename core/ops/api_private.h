@@ -98,7 +98,7 @@ GmDtype gm_result_type (GmBuilder *b, const GmArg *x, int n);
 GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* A number as a scalar of its kind. */
 GmScalar gm_arg_number (const GmArg *x);
-/* As gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does not hold it. */
+/* Like gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does not hold it. */
 GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* x, which cannot be had where an element of ok, a bool tensor, is false: the error of the condition.  A copy. */
 GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);

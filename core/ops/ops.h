@@ -74,7 +74,7 @@ gm_op_detaches (GmOp op)
   return op == GM_OP_detach || op == GM_OP_bitcast || op == GM_OP_data;
 }
 
-/* What `require` may ask of data. */
+/* The conditions that `require` may ask of data. */
 typedef enum {
 #define CONDITION(code, NAME, error, message) GM_CONDITION_##NAME = code,
 #include "plugin-api/gramme-ops.def"

@@ -27,7 +27,7 @@ extern const char *const gm_refusal_texts[GM_N_REFUSALS]; /* NONE: "" */
 extern const char *const gm_refusal_remedies[GM_N_REFUSALS];
 /* The row's name: "NOT_ELF".  For --json and tests. */
 extern const char *const gm_refusal_names[GM_N_REFUSALS];
-/* What is installed beside the file can cure it. */
+/* The cause is outside of the file: an installation can cure it. */
 extern const bool gm_refusal_is_outside[GM_N_REFUSALS];
 
 /* Why a file is refused: the row, and a whole sentence without the file's name.  Zeroed: not

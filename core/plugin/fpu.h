@@ -48,7 +48,7 @@ gm_fpu_is_standard (void)
   return (denormal + denormal == least) & (one + half != one) & (one + quarter == one);
 }
 
-/* As gm_fpu_get, but MXCSR is 0 where the mode is the standard one: reading the register waits for all that is being computed,
+/* Like gm_fpu_get, but MXCSR is 0 where the mode is the standard one: reading the register waits for all that is being computed,
  * which takes ten times as long as six sums, on processors of AMD. */
 static inline GmFpuControl
 gm_fpu_look (void)
@@ -60,7 +60,7 @@ gm_fpu_look (void)
   return c;
 }
 
-/* What `before`, which gm_fpu_look gave, stands for. */
+/* Returns the mode that `before`, which gm_fpu_look gave, stands for. */
 static inline GmFpuControl
 gm_fpu_exact (GmFpuControl before)
 {

@@ -102,7 +102,7 @@ end_children (void)
   }
 }
 
-/* What a plugin starts may leave its group and its parent; this process becomes the parent then, and ends it.  Returns in a child of
+/* A process that a plugin starts may leave its group and its parent; this process becomes the parent then, and ends it.  Returns in a child of
  * its own; this one ends as that does.  SIGTERM: its time is over. */
 static void
 stand_between (void)

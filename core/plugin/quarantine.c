@@ -157,7 +157,7 @@ gm_file_key_of (int fd, uint64_t libraries, GmFileKey *key)
                         .libraries = libraries };
 }
 
-/* What is installed, as far as can be told at once: it changes whenever a package with a library comes or goes. */
+/* Returns a number for what is installed, as far as can be told at once: it changes whenever a package with a library comes or goes. */
 static char *
 installed_text (void)
 {
