@@ -31,24 +31,24 @@
 
 const char *const gm_refusal_texts[GM_N_REFUSALS] = {
   [GM_REFUSAL_NONE] = "",
-#define REFUSAL(NAME, text, remedy, outside) [GM_REFUSAL_##NAME] = text,
+#define REFUSAL(NAME, text, remedy, cause) [GM_REFUSAL_##NAME] = text,
 #include "core/plugin/refusals.def"
 };
 
 const char *const gm_refusal_remedies[GM_N_REFUSALS] = {
   [GM_REFUSAL_NONE] = "",
-#define REFUSAL(NAME, text, remedy, outside) [GM_REFUSAL_##NAME] = remedy,
+#define REFUSAL(NAME, text, remedy, cause) [GM_REFUSAL_##NAME] = remedy,
 #include "core/plugin/refusals.def"
 };
 
 const char *const gm_refusal_names[GM_N_REFUSALS] = {
   [GM_REFUSAL_NONE] = "none",
-#define REFUSAL(NAME, text, remedy, outside) [GM_REFUSAL_##NAME] = #NAME,
+#define REFUSAL(NAME, text, remedy, cause) [GM_REFUSAL_##NAME] = #NAME,
 #include "core/plugin/refusals.def"
 };
 
-const bool gm_refusal_is_outside[GM_N_REFUSALS] = {
-#define REFUSAL(NAME, text, remedy, outside) [GM_REFUSAL_##NAME] = outside,
+const GmCause gm_refusal_causes[GM_N_REFUSALS] = {
+#define REFUSAL(NAME, text, remedy, cause) [GM_REFUSAL_##NAME] = cause,
 #include "core/plugin/refusals.def"
 };
 

@@ -16,9 +16,12 @@
 
 #define GM_PLUGIN_QUERY_SYMBOL "gramme_plugin_query_v0"
 
+/* Where the cause of a refusal lies, and so what makes a file be tried again: another file; an installation; a minute. */
+typedef enum { GM_CAUSE_INSIDE, GM_CAUSE_OUTSIDE, GM_CAUSE_MOMENT } GmCause;
+
 typedef enum {
   GM_REFUSAL_NONE = 0,
-#define REFUSAL(NAME, text, remedy, outside) GM_REFUSAL_##NAME,
+#define REFUSAL(NAME, text, remedy, cause) GM_REFUSAL_##NAME,
 #include "core/plugin/refusals.def"
   GM_N_REFUSALS,
 } GmRefusal;
@@ -27,8 +30,7 @@ extern const char *const gm_refusal_texts[GM_N_REFUSALS]; /* NONE: "" */
 extern const char *const gm_refusal_remedies[GM_N_REFUSALS];
 /* The row's name: "NOT_ELF".  For --json and tests. */
 extern const char *const gm_refusal_names[GM_N_REFUSALS];
-/* The cause is outside of the file: an installation can cure it. */
-extern const bool gm_refusal_is_outside[GM_N_REFUSALS];
+extern const GmCause gm_refusal_causes[GM_N_REFUSALS];
 
 /* Why a file is refused: the row, and a whole sentence without the file's name.  Zeroed: not
  * refused. */

@@ -27,6 +27,7 @@
 
 #define N_SIGNALS 65
 #define MAX_DESCRIPTORS 4096
+#define TICK_US 10000
 #define SETTLE_MS 200 /* a thread that was joined is seen a little longer */
 
 #define THREAD_NAME_BYTES 16 /* of PR_GET_NAME */
@@ -34,13 +35,15 @@
 
 extern char **environ;
 
+/* clock: the one that the timer runs by, or one that is never behind it. */
 static const struct {
   int which;
+  clockid_t clock;
   const char *what;
 } timers[] = {
-  { ITIMER_REAL, "an alarm" },
-  { ITIMER_VIRTUAL, "a timer of processor time (ITIMER_VIRTUAL)" },
-  { ITIMER_PROF, "a timer of processor time (ITIMER_PROF)" },
+  { ITIMER_REAL, CLOCK_MONOTONIC, "an alarm" },
+  { ITIMER_VIRTUAL, CLOCK_PROCESS_CPUTIME_ID, "a timer of processor time (ITIMER_VIRTUAL)" },
+  { ITIMER_PROF, CLOCK_PROCESS_CPUTIME_ID, "a timer of processor time (ITIMER_PROF)" },
 };
 #define N_TIMERS G_N_ELEMENTS (timers)
 
@@ -60,6 +63,7 @@ struct GmSnapshot {
   locale_t thread_locale;
   struct stat folder;
   struct itimerval timers[N_TIMERS];
+  gint64 read_at[N_TIMERS]; /* when timers were read, in microseconds of their clocks */
   cpu_set_t processors;
   char name[THREAD_NAME_BYTES];
   long attributes[MAX_ATTRIBUTES];
@@ -381,6 +385,14 @@ has_children (void)
   return waitid (P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+static gint64
+microseconds (clockid_t clock)
+{
+  struct timespec t = { 0 };
+  clock_gettime (clock, &t);
+  return t.tv_sec * G_USEC_PER_SEC + t.tv_nsec / 1000;
+}
+
 GmSnapshot *
 gm_snapshot_new (bool alone)
 {
@@ -390,8 +402,10 @@ gm_snapshot_new (bool alone)
   for (int i = 1; i < N_SIGNALS; i++)
     sigaction (i, NULL, &s->actions[i]);
   pthread_sigmask (SIG_SETMASK, NULL, &s->mask);
-  for (unsigned i = 0; i < N_TIMERS; i++)
+  for (unsigned i = 0; i < N_TIMERS; i++) {
+    s->read_at[i] = microseconds (timers[i].clock);
     getitimer (timers[i].which, &s->timers[i]);
+  }
   read_attributes (s);
   for (int i = 0; i < (int) RLIM_NLIMITS; i++)
     getrlimit (i, &s->limits[i]);
@@ -449,6 +463,33 @@ masks_differ (const sigset_t *a, const sigset_t *b)
 /* glibc adds this one (SA_RESTORER) to all that it sets, also to what is put back as it was. */
 #define NOT_OURS 0x04000000
 
+/* True if timer i of a, which runs no more, may have come to its end by itself: the program had set it once, and its time is
+ * over.  The system counts processor time in ticks. */
+static bool
+timer_may_have_ended (const GmSnapshot *a, unsigned i)
+{
+  const struct itimerval *was = &a->timers[i];
+  gint64 left = was->it_value.tv_sec * G_USEC_PER_SEC + was->it_value.tv_usec;
+  return !timerisset (&was->it_interval) &&
+         left <= microseconds (timers[i].clock) - a->read_at[i] + TICK_US;
+}
+
+static void
+check_timers (const GmSnapshot *a, const char *when, GmRefused *why)
+{
+  for (unsigned i = 0; i < N_TIMERS; i++) {
+    struct itimerval timer;
+    if (getitimer (timers[i].which, &timer) != 0)
+      continue;
+    bool runs = timerisset (&timer.it_value), ran = timerisset (&a->timers[i].it_value);
+    if (runs == ran || (ran && timer_may_have_ended (a, i)))
+      continue;
+    setitimer (timers[i].which, &a->timers[i], NULL);
+    gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "%s is %s, %s", timers[i].what,
+               runs ? "set" : "gone", when);
+  }
+}
+
 static void
 check_signals (const GmSnapshot *a, const char *when, GmRefused *why)
 {
@@ -461,14 +502,6 @@ check_signals (const GmSnapshot *a, const char *when, GmRefused *why)
     sigaction (i, &a->actions[i], NULL);
     gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "the handler of signal %d (%s), %s", i,
                strsignal (i), when);
-  }
-  for (unsigned i = 0; i < N_TIMERS; i++) {
-    struct itimerval timer;
-    if (getitimer (timers[i].which, &timer) == 0 &&
-        timerisset (&timer.it_value) != timerisset (&a->timers[i].it_value)) {
-      setitimer (timers[i].which, &a->timers[i], NULL);
-      gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "%s is set or gone, %s", timers[i].what, when);
-    }
   }
   sigset_t now;
   pthread_sigmask (SIG_SETMASK, NULL, &now);
@@ -608,6 +641,7 @@ gm_snapshot_check (const GmSnapshot *before, const char *when, GmRefused *why)
 {
   check_fpu (before, when, why);
   check_signals (before, when, why);
+  check_timers (before, when, why);
   check_locale (before, when, why);
   check_folder (before, when, why);
   check_limits (before, when, why);

@@ -23,6 +23,7 @@
 
 #define FILE_NAME "plugins-1.ini"
 #define MAX_BYTES (4u << 20)
+#define MOMENT_SECONDS 60
 
 static GMutex lock;
 static GKeyFile *own; /* what this process has found, in the same form */
@@ -169,9 +170,16 @@ installed_text (void)
                           (long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec);
 }
 
+/* True if what was the cause of a refusal that is remembered may be over. */
 static bool
-is_cured (GKeyFile *f, const char *group)
+may_be_over (GKeyFile *f, const char *group, GmCause cause)
 {
+  if (cause == GM_CAUSE_INSIDE)
+    return false;
+  if (cause == GM_CAUSE_MOMENT) {
+    gint64 seconds = g_get_real_time () / G_USEC_PER_SEC - g_key_file_get_int64 (f, group, "second", NULL);
+    return seconds < 0 || seconds > MOMENT_SECONDS; /* below 0: the clock was set back */
+  }
   g_autofree char *then = g_key_file_get_string (f, group, "installed", NULL), *now = installed_text ();
   return g_strcmp0 (then, now) != 0;
 }
@@ -188,7 +196,7 @@ find_in (GKeyFile *f, const char *group, const char *key, GmRefused *why)
     return GM_TRIED_GOOD;
   for (int code = GM_REFUSAL_NONE + 1; code < GM_N_REFUSALS; code++)
     if (strcmp (result, gm_refusal_names[code]) == 0 && why->code == GM_REFUSAL_NONE &&
-        !(gm_refusal_is_outside[code] && is_cured (f, group))) {
+        !may_be_over (f, group, gm_refusal_causes[code])) {
       *why = (GmRefused){ (GmRefusal) code, g_utf8_make_valid (text ? text : "", -1) };
       return GM_TRIED_BAD;
     }
@@ -220,7 +228,9 @@ note_in (GKeyFile *f, const char *canonical, const char *group, const char *key,
   g_key_file_set_string (f, group, "result", why->code ? gm_refusal_names[why->code] : "good");
   if (why->code)
     g_key_file_set_string (f, group, "text", why->text);
-  if (gm_refusal_is_outside[why->code]) {
+  if (gm_refusal_causes[why->code] == GM_CAUSE_MOMENT)
+    g_key_file_set_int64 (f, group, "second", g_get_real_time () / G_USEC_PER_SEC);
+  if (gm_refusal_causes[why->code] == GM_CAUSE_OUTSIDE) {
     g_autofree char *installed = installed_text ();
     g_key_file_set_string (f, group, "installed", installed);
   }

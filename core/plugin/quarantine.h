@@ -4,8 +4,8 @@
  * A key file, gramme/plugins-1.ini in the user's cache folder, replaced by rename.  A row belongs to a
  * file as it is, with the libraries that it needs: where one of them has come, has gone or is another, or
  * the file has another size, time, inode or gramme, it is tried again.  A refusal for a reason
- * that lies outside of the file holds until something is installed.  What cannot be written is
- * remembered by this process.  A process with raised privileges neither reads nor writes it.
+ * that lies outside of the file holds until something is installed, and one that may lie in the moment holds
+ * for a minute.  What cannot be written is remembered by this process.  A process with raised privileges neither reads nor writes it.
  */
 #ifndef GM_PLUGIN_QUARANTINE_H
 #define GM_PLUGIN_QUARANTINE_H

@@ -19,6 +19,7 @@
  *   TABLE_AT_END     its table lacks the last function, and behind it is a page that nobody may read
  *   REFUSES          the query says no, with a message
  *   OPEN_FAILS       open fails, with a message
+ *   SLOW_OPEN        open takes five seconds
  *   FLUSH_TO_ZERO    its constructor changes the floating-point mode
  *   WRITES_PAST      get_support fills a row too many
  *   GARBAGE          says YES to everything and computes nothing
@@ -54,6 +55,9 @@ open_it (const GrammeHost *host, const GrammeOption *options, uint32_t n, Gramme
          GrammeStatus *status)
 {
   (void) host, (void) options, (void) n;
+#ifdef SLOW_OPEN
+  sleep (5);
+#endif
 #ifdef OPEN_FAILS
   return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "the moon is not full");
 #endif

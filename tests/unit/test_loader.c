@@ -2,11 +2,14 @@
  * test_loader.c -- hostile plugins are refused, each for its own reason; the listing shows it; the
  * rest goes on working.
  */
+#include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/plugin/backend.h"
+#include "core/plugin/hygiene.h"
 #include "core/plugin/loader.h"
 #include "tests/plugin/hostile.h"
 
@@ -226,6 +229,32 @@ START_TEST (what_came_of_trying_is_remembered_until_the_file_changes)
 }
 END_TEST
 
+/* A machine that was too busy once does not cost a user the plugin until the next build of it. */
+START_TEST (a_plugin_that_took_too_long_is_tried_again_after_a_minute)
+{
+  g_autofree char *file = hostile_build ("slow", "SLOW_OPEN", NULL), *path = gm_quarantine_path ();
+  pid_t child = fork ();
+  if (child == 0) {
+    GmRefused why = { 0 };
+    g_setenv ("GM_PROBE_MS", "200", TRUE);
+    gm_loader_load (file, &why);
+    _exit (why.code == GM_REFUSAL_HUNG ? 0 : 1);
+  }
+  int status = -1;
+  ck_assert_int_eq (waitpid (child, &status, 0), child);
+  ck_assert_int_eq (status, 0);
+  ck_assert_int_eq (known_of (file), GM_TRIED_BAD);
+  g_autoptr (GKeyFile) f = g_key_file_new ();
+  ck_assert (g_key_file_load_from_file (f, path, G_KEY_FILE_NONE, NULL));
+  g_auto (GStrv) groups = g_key_file_get_groups (f, NULL);
+  gint64 second = g_key_file_get_int64 (f, groups[0], "second", NULL);
+  ck_assert_int_gt (second, 0);
+  g_key_file_set_int64 (f, groups[0], "second", second - 120);
+  ck_assert (g_key_file_save_to_file (f, path, NULL));
+  ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
+}
+END_TEST
+
 /* GPH-9: what others may write, or is no key file, is as if it were not there. */
 START_TEST (a_damaged_or_foreign_memory_of_trying_is_ignored)
 {
@@ -358,6 +387,35 @@ START_TEST (refused_neighbours_do_not_keep_a_good_one_from_loading)
 }
 END_TEST
 
+/* Refused for a timer of the program that is `seconds` + `microseconds` from its end, after a wait, if it is then stopped. */
+static bool
+timer_refused (long seconds, long microseconds, bool stop)
+{
+  GmRefused why = { 0 };
+  struct itimerval none = { 0 }, timer = { .it_value = { seconds, microseconds } };
+  setitimer (ITIMER_REAL, &timer, NULL);
+  g_autoptr (GmSnapshot) before = gm_snapshot_new (false);
+  g_usleep (20000);
+  if (stop)
+    setitimer (ITIMER_REAL, &none, NULL);
+  bool same = gm_snapshot_check (before, "meanwhile", &why);
+  ck_assert_msg (same || strstr (why.text, "an alarm is gone"), "%s", why.text);
+  setitimer (ITIMER_REAL, &none, NULL);
+  gm_refused_clear (&why);
+  return !same;
+}
+
+START_TEST (an_alarm_that_goes_off_meanwhile_is_no_plugins_doing)
+{
+  signal (SIGALRM, SIG_IGN);
+  ck_assert (!timer_refused (0, 1, false));
+  ck_assert (!timer_refused (0, 15000, false));
+  ck_assert (!timer_refused (100, 0, false));
+  ck_assert (timer_refused (100, 0, true));
+  signal (SIGALRM, SIG_DFL);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -369,10 +427,12 @@ main (void)
   tcase_add_loop_test (t, a_load_refuses_and_the_next_listing_says_why, 0, G_N_ELEMENTS (loaded));
   tcase_add_test (t, a_library_whose_library_is_missing_is_refused);
   tcase_add_test (t, the_floating_point_mode_is_restored);
+  tcase_add_test (t, an_alarm_that_goes_off_meanwhile_is_no_plugins_doing);
   tcase_add_test (t, a_table_is_read_within_its_size);
   tcase_add_test (t, plugins_of_all_released_headers_and_of_later_ones_load);
   tcase_add_test (t, a_later_minor_of_the_table_reads_as_null);
   tcase_add_test (t, what_came_of_trying_is_remembered_until_the_file_changes);
+  tcase_add_test (t, a_plugin_that_took_too_long_is_tried_again_after_a_minute);
   tcase_add_test (t, a_damaged_or_foreign_memory_of_trying_is_ignored);
   tcase_add_test (t, without_the_program_a_plugin_is_loaded_untried);
   tcase_add_test (t, the_first_file_of_an_id_wins);
