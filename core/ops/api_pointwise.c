@@ -66,8 +66,15 @@ gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
 {
   if (gm_b_failed (b) || gm_dtypes[gm_result_type (b, (const GmArg[]){*x, *y}, 2)].category != GM_CATEGORY_INT)
     return;
+  if (gm_arg_is_number (y) && gm_size_is_symbolic (y->i) && !gm_sizes_has_hint (gm_sizes_current (), y->i)) {
+    GmDtype d = gm_result_type (b, (const GmArg[]){*x, *y}, 2);
+    if (gm_b_fits (b, gm_arg_number (y), d))
+      *y = gm_tensor_arg (gm_as_dtype (b, y, d)); /* only the run knows it */
+    if (gm_b_failed (b))
+      return;
+  }
   if (gm_arg_is_number (y)) {
-    if (!gm_size_is_symbolic (y->i) && y->i == 0 && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
+    if (gm_size_eq (y->i, 0) && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
       gm_b_fail (b, GM_ERROR_RUNTIME, "ZeroDivisionError");
   } else if (y->kind == GM_ARG_TENSOR && !gm_size_eq (gm_meta_numel (META (y->v)), 0)) {
     GmVal zero = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (y->v)->dtype);
@@ -204,7 +211,7 @@ bound_fits (GmBuilder *b, const GmArg *x, const GmArg *bound)
 {
   GmDtype d = gm_result_type (b, (const GmArg[]){*x, *bound}, 2);
   GmScalar s = gm_arg_number (bound);
-  if (d == GM_U8 && s.kind == GM_CATEGORY_INT && !gm_size_is_symbolic (s.i) && s.i < 0)
+  if (d == GM_U8 && s.kind == GM_CATEGORY_INT && gm_size_lt (s.i, 0))
     s = gm_scalar_int (INT64_MIN);
   return gm_b_fits (b, s, d);
 }

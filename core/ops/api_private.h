@@ -105,7 +105,8 @@ GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);
 /* The same for low <= v <= high, for all elements of v; a NaN is outside.  v may be x. */
 GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high, GmCondition which);
 /* Where x / y is one of integers: the divisor y has no 0, a number at once, a tensor when its elements are known (*y
- * becomes the one that was looked at).  Else RuntimeError, "ZeroDivisionError", as in torch. */
+ * becomes the one that was looked at), and so a number that only the run knows.  Else RuntimeError,
+ * "ZeroDivisionError", as in torch. */
 void gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y);
 /* v in the type that its dtype is computed in, and a result back in a tensor's own: what torch has
  * as one kernel is rounded once for f16 and bf16, though it is several ops here.  For every other

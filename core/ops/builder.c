@@ -83,8 +83,12 @@ gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype)
 {
   if (gm_b_failed (b))
     return false;
-  bool symbolic = s.kind == GM_CATEGORY_INT && gm_size_is_symbolic (s.i);
-  return symbolic || gm_scalar_fits (s, dtype, &b->error);
+  int64_t low, high;
+  if (s.kind != GM_CATEGORY_INT || !gm_size_is_symbolic (s.i))
+    return gm_scalar_fits (s, dtype, &b->error);
+  if (!gm_dtype_int_range (dtype, &low, &high) || (gm_size_le (low, s.i) && gm_size_le (s.i, high)))
+    return true;
+  return gm_scalar_fits (gm_scalar_int (INT64_MAX), dtype, &b->error);
 }
 
 GmVal

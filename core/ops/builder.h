@@ -66,7 +66,7 @@ GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *
 GmVal gm_b_set (GmBuilder *b, GmVal dst, GmVal src);
 const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 
-/* True if `dtype` holds s, as gm_scalar_fits says, or s is an expression; else the sticky error is set. */
+/* True if `dtype` holds s, as gm_scalar_fits says, which becomes a fact where s is an expression; else the sticky error is set. */
 bool gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype);
 
 /* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */

@@ -177,6 +177,17 @@ gm_scalar_store (GmScalar s, GmDtype d, void *out)
   } while (0)
 
 bool
+gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high)
+{
+  int bits = gm_dtypes[d].bits;
+  if (gm_dtypes[d].category != GM_CATEGORY_INT || bits >= 64)
+    return false;
+  *high = (INT64_C (1) << (d == GM_U8 ? bits : bits - 1)) - 1;
+  *low = d == GM_U8 ? -*high : -*high - 1;
+  return true;
+}
+
+bool
 gm_scalar_fits (GmScalar s, GmDtype d, GError **error)
 {
   if (gm_dtypes[d].category != GM_CATEGORY_INT)
@@ -187,8 +198,8 @@ gm_scalar_fits (GmScalar s, GmDtype d, GError **error)
     double end = ldexp (1, is_unsigned ? bits : bits - 1);
     fits = s.d >= (is_unsigned ? 0 : -end) && s.d < end; /* false of a NaN */
   } else if (!fits) {
-    int64_t largest = (INT64_C (1) << (is_unsigned ? bits : bits - 1)) - 1;
-    fits = s.i <= largest && s.i >= (is_unsigned ? -largest : -largest - 1);
+    int64_t low, high;
+    fits = !gm_dtype_int_range (d, &low, &high) || (low <= s.i && s.i <= high);
   }
   if (!fits)
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "value cannot be converted to type %s without overflow",

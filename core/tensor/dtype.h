@@ -59,6 +59,8 @@ static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGO
 void gm_scalar_store (GmScalar s, GmDtype d, void *out);
 GmScalar gm_scalar_load (GmDtype d, const void *in);
 
+/* The numbers that an integer dtype below 64 bits takes, the congruent ones of an unsigned one included; false of all other dtypes. */
+bool gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high);
 /* True if `d` holds s: every dtype that is not an integer's does.  An integer dtype holds the numbers of
  * its range, whose fraction is cut off, and no NaN; an unsigned one takes a negative integer, too, as the
  * number that is congruent to it, if it is no farther from 0 than the largest.  Else GM_ERROR_RUNTIME. */

@@ -293,6 +293,7 @@ TEST_FILES = \
   tests/python/test_lr_scheduler.py \
   tests/python/test_optim.py \
   tests/python/test_optim_formulas.py \
+  tests/python/test_other_pythons.py \
   tests/python/test_partition.py \
   tests/python/test_reshape_in_place.py \
   tests/python/test_generator.py \
@@ -395,7 +396,7 @@ TEST_FILES = \
   tests/trace/test_guard_runs_no_code.py \
   tests/trace/test_guard_runs.py \
   tests/trace/test_guards.py tests/trace/test_guards_of_models.py \
-  tests/trace/test_numbers.py \
+  tests/trace/test_numbers.py tests/trace/test_numbers_that_do_not_fit.py \
   tests/trace/test_random_module.py \
   tests/trace/test_resume_in_try.py \
   tests/trace/test_cached_functions.py \
