@@ -567,6 +567,7 @@ packagedir = $(pythondir)/gramme
 package_PYTHON = \
   core/python/gramme/__init__.py \
   core/python/gramme/_C.py \
+  core/python/gramme/_built_for.py \
   core/python/gramme/_compile.py \
   core/python/gramme/overrides.py \
   core/python/gramme/_ready.py \

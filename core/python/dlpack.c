@@ -15,8 +15,11 @@
 #include "core/python/device_py.h"
 #include "core/tensor/device.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef struct {
   int32_t type, id;
@@ -301,8 +304,16 @@ read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
   return true;
 }
 
+/* True if the system knows each page of the bytes; which object they belong to, nobody can tell. */
+static bool
+is_mapped (uintptr_t begin, size_t bytes)
+{
+  uintptr_t page = (uintptr_t) sysconf (_SC_PAGESIZE), from = begin / page * page;
+  return bytes == 0 || msync ((void *) from, begin + bytes - from, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
 /* The meta of a foreign tensor, where its elements begin and the bytes that they reach; false with BufferError.  A capsule may say
- * anything: each field is looked at before it is used, but for an address, which nobody can judge that is not NULL. */
+ * anything: each field is looked at before it is used, and memory of the CPU must be there. */
 static bool
 read_tensor (const DlTensor *d, GmMeta *meta, char **data, size_t *bytes)
 {
@@ -322,8 +333,11 @@ read_tensor (const DlTensor *d, GmMeta *meta, char **data, size_t *bytes)
   else if (last >= 0 && !d->data)
     PyErr_SetString (PyExc_BufferError, "the capsule says that there are elements, and has no memory for them (NULL)");
   else if (__builtin_add_overflow ((uintptr_t) d->data, d->byte_offset, &begin) ||
-           begin > UINTPTR_MAX - (uintptr_t) (last + 1) * size)
+           begin > UINTPTR_MAX - (uintptr_t) (last + 1) * size ||
+           (d->device.type == GM_DEVICE_CPU && d->byte_offset > 0 && !is_mapped (begin, (size_t) (last + 1) * size)))
     PyErr_Format (PyExc_BufferError, "a byte offset of %llu does not lie in memory", (unsigned long long) d->byte_offset);
+  else if (d->device.type == GM_DEVICE_CPU && !is_mapped (begin, (size_t) (last + 1) * size))
+    PyErr_SetString (PyExc_BufferError, "the sizes and strides reach past the end of memory");
   else if (begin % size != 0 && last >= 0)
     PyErr_SetString (PyExc_BufferError, "memory that is not aligned to its elements cannot be shared: copy it before");
   else {

@@ -11,7 +11,12 @@ from math import e, inf, nan, pi
 # allocated; malloc's are free there.  GLib asks when it is loaded, so the variable is there for that long.
 _as_it_was = os.environ.get("G_SLICE")
 os.environ.setdefault("G_SLICE", "always-malloc")
-from gramme import _core
+try:
+    from gramme import _core
+except ImportError as error:
+    from gramme._built_for import explain
+
+    raise explain(error) from None
 
 _core.check_interpreter()
 if _as_it_was is None:
