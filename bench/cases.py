@@ -689,6 +689,50 @@ def two_threads(rounds):
     return rows
 
 
+@case
+def all_cores(rounds):
+    """What one thread and what all threads take, by the clock on the wall: products, a convolution's gradients, training steps.  Bits are the same; limit: one
+    thread's time through 1.8."""
+    most = gramme.get_num_threads()
+    a, b, wide = gramme.randn(512, 256), gramme.randn(256, 768), gramme.randn(1024, 1024)
+    heads, row, table = gramme.randn(32, 128, 64), gramme.randn(1, 1024), gramme.randn(1024, 4096)
+    image = gramme.randn(8, 64, 16, 16, requires_grad=True)
+    convolution = nn.Conv2d(64, 128, 3, padding=1)
+    block = Block(256, 4)
+    step = gramme.compile(lambda x: (block(x) ** 2).mean())
+    x = gramme.randn(8, 64, 256)
+
+    def gradients(fn, *args):
+        for p in (*block.parameters(), *convolution.parameters()):
+            p.grad = None
+        fn(*args).sum().backward()
+
+    work = {
+        "512 x 256 by 256 x 768": lambda: a @ b,
+        "1,024 x 1,024, squared": lambda: wide @ wide,
+        "32 heads, 128 x 64 by 64 x 128": lambda: heads @ heads.transpose(1, 2),
+        "1 x 1,024 by 1,024 x 4,096": lambda: row @ table,
+        "convolution of 64 to 128 channels with gradients": lambda: gradients(convolution, image),
+        "compiled training step of a transformer block": lambda: gradients(step, x),
+    }
+    for _ in range(3):
+        work["compiled training step of a transformer block"]()
+    gramme.compiler.wait()
+    rows = []
+    for name, fn in work.items():
+
+        def with_threads(n, fn=fn):
+            gramme.set_num_threads(n)
+            fn()
+
+        sides = {f"{name}: {n} thread{'s' * (n > 1)}": functools.partial(with_threads, n) for n in (1, most)}
+        found = interleave(sides, 3 * rounds, 2, clock=time.perf_counter_ns)
+        found[-1]["limit_ns"] = found[0]["min_ns"] / 1.8
+        rows += found
+    gramme.set_num_threads(most)
+    return rows
+
+
 class Block(nn.Module):
     """A transformer's: attention and a perceptron, both on normalised inputs, both added to what came in."""
 
