@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * contract.c -- batched matrix products over gm_tile_matmul.
+ * contract.c -- batched matrix products, in blocks (GmProduct), which threads share.
  *
- * Each batch entry is one BLAS call, but for one case: when b has no batch and a's batch and rows are evenly spaced,
+ * Each batch entry is one product, but for one case: when b has no batch and a's batch and rows are evenly spaced,
  * they are one long matrix (a linear layer on [batch, time, features]).  An operand whose matrices BLAS cannot read, neither row
  * nor column contiguous, is copied first.  The result is written directly if its matrices are row-major.
  * f16 and bf16 are cast to f32, multiplied there and rounded once.
  * What is chosen follows from the metas alone, so equal metas give equal bits.
  */
+#include "core/base/threads.h"
 #include "core/ops/kernels.h"
 
 #include <string.h>
+
+#define WORTH_PARTS ((double) (1 << 21)) /* multiply-adds */
+#define MOST_PARTS 64
 
 typedef struct {
   int64_t rows, cols, row_stride, col_stride;
@@ -77,20 +81,74 @@ init_batches (GmLoop *l, const GmMeta *a, const GmMeta *b, const GmMeta *out)
   gm_loop_init_metas (l, 3, (const GmMeta *const[]){ &batch[0], &batch[1], &batch[2] });
 }
 
+/* A product for each entry of the batch, in blocks; an item is a block of an entry. */
+typedef struct {
+  GmProduct product; /* of the first entry */
+  GmLoop batch;      /* of out, a and b */
+  uint32_t blocks;   /* of each entry */
+  int64_t items;
+  uint32_t parts;
+} Products;
+
+/* Moves the pointers to entry i of the batch. */
+static void
+go_to_entry (const GmLoop *l, int64_t i, char **at, int64_t *index)
+{
+  for (int d = l->ndim - 1; d >= 0; d--) {
+    index[d] = i % l->sizes[d];
+    i /= l->sizes[d];
+    for (int x = 0; x < 3; x++)
+      at[x] += index[d] * l->strides[x][d] * (ptrdiff_t) l->elem[x];
+  }
+}
+
+static void
+products_part (void *arg, uint32_t part)
+{
+  const Products *j = arg;
+  int64_t from = j->items * part / j->parts, to = j->items * (part + 1) / j->parts, index[GM_MAX_DIMS] = { 0 };
+  const ptrdiff_t *strides[3] = { j->batch.strides[0], j->batch.strides[1], j->batch.strides[2] };
+  char *at[3] = { j->product.c, (char *) j->product.a, (char *) j->product.b };
+  uint32_t block = (uint32_t) (from % j->blocks);
+  go_to_entry (&j->batch, from / j->blocks, at, index);
+  for (int64_t i = from; i < to; i++) {
+    GmProduct p = j->product;
+    p.c = at[0], p.a = at[1], p.b = at[2];
+    gm_product_block (&p, block);
+    if (++block < j->blocks)
+      continue;
+    block = 0;
+    gm_odometer_next (index, j->batch.ndim, j->batch.sizes, 3, at, strides, j->batch.elem);
+  }
+}
+
+/* Does all items, by threads where there is enough to do. */
+static void
+run_products (Products *j)
+{
+  const GmProduct *p = &j->product;
+  j->blocks = gm_product_blocks (p);
+  j->items *= j->blocks;
+  double work = (double) p->m * (double) p->n * (double) p->k * ((double) j->items / j->blocks);
+  j->parts = work < WORTH_PARTS ? 1 : (uint32_t) MIN (j->items, MOST_PARTS);
+  gm_threads_run (j->parts, products_part, j);
+}
+
+static GmProduct
+product_of (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out, int64_t ldc)
+{
+  return (GmProduct){ out->meta.dtype,    ma->rows,       mb->cols,       ma->cols,       gm_tensor_data (a),   gm_tensor_data (b),
+                      ma->row_stride, ma->col_stride, mb->row_stride, mb->col_stride, gm_tensor_data (out), ldc };
+}
+
 static void
 run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out)
 {
   const GmMeta *m = &out->meta;
-  int64_t ldc = ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1);
-  GmLoop l;
-  init_batches (&l, &a->meta, &b->meta, m);
-  char *at[3] = { gm_tensor_data (out), gm_tensor_data (a), gm_tensor_data (b) };
-  const ptrdiff_t *strides[3] = { l.strides[0], l.strides[1], l.strides[2] };
-  int64_t index[GM_MAX_DIMS] = { 0 };
-  do
-    gm_tile_matmul (m->dtype, ma->rows, mb->cols, ma->cols, at[1], ma->row_stride, ma->col_stride, at[2], mb->row_stride,
-                    mb->col_stride, at[0], ldc);
-  while (gm_odometer_next (index, l.ndim, l.sizes, 3, at, strides, l.elem));
+  Products j = { .product = product_of (a, b, ma, mb, out, ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1)) };
+  init_batches (&j.batch, &a->meta, &b->meta, m);
+  j.items = j.batch.numel;
+  run_products (&j);
 }
 
 static bool
@@ -103,8 +161,7 @@ run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
   if (!fb)
     return false;
   if (fold_batch (&fa->meta, &fb->meta, &out->meta, &ma, &ldc))
-    gm_tile_matmul (out->meta.dtype, ma.rows, mb.cols, ma.cols, gm_tensor_data (fa), ma.row_stride, ma.col_stride,
-                    gm_tensor_data (fb), mb.row_stride, mb.col_stride, gm_tensor_data (out), ldc);
+    run_products (&(Products){ .product = product_of (fa, fb, &ma, &mb, out, ldc), .items = 1 });
   else
     run_batches (fa, fb, &ma, &mb, out);
   return true;

@@ -29,7 +29,8 @@ typedef struct {
 } Convolution;
 
 #define WORTH_PARTS ((double) (1 << 22)) /* multiply-adds */
-#define MOST_PARTS 8
+#define MOST_PARTS 32
+#define LEAST_PLACES 128 /* of the kernel, in a part of them: each part turns the gradient for itself */
 
 /* How many parts `n` things are done in, which take `work` multiply-adds in all; at most `most`. */
 static uint32_t
@@ -221,11 +222,6 @@ run_input (const Convolution *c)
 
 /* -- The gradient of the weight ---------------------------------------------------------------------------- */
 
-typedef struct {
-  char *panel, *sums;
-  size_t panel_bytes, sums_bytes;
-} Sums;
-
 /* Few channels are weighed each alone: lines of windows are the vectors. */
 static bool
 few (const Convolution *c)
@@ -233,83 +229,122 @@ few (const Convolution *c)
   return c->y_channels <= 2;
 }
 
+/* Channels of the result that are weighed at once; those of a group are so many panels. */
+static int64_t
+panel_channels (const Convolution *c)
+{
+  return few (c) ? 1 : GM_PANEL;
+}
+
+/* Some panels of all groups, and of these some places of the kernel. */
 typedef struct {
   const Convolution *c;
-  const GmWindows *windows;
-  const char *panel;
-  char *sums;
-  int64_t columns;
-  uint32_t n;
-} WeighJob;
+  const GmAxis *axes;
+  int64_t panels;        /* of a group */
+  uint32_t n, by_places; /* parts, and into how many each range of panels is cut by places */
+  bool failed;           /* atomic */
+} WeightJob;
+
+/* What is weighed at once, and where: panels of one group from `first` to `end`, places from `from` to `to`. */
+typedef struct {
+  int64_t group, first, end, from, to;
+  char *panel, *sums; /* the result's gradient turned; [panel][place][channel] */
+} Weighing;
 
 static void
-weigh_places (void *arg, uint32_t part)
+weigh_image (const Convolution *c, const GmImageSource *s, const Weighing *t, int64_t n)
 {
-  const WeighJob *j = arg;
-  GmWindows w = *j->windows;
-  int64_t from = w.depth * part / j->n, to = w.depth * (part + 1) / j->n;
-  w.places += from;
-  w.depth = to - from;
-  j->c->tiles->weigh (&w, j->panel, j->columns, j->sums + (size_t) (from * GM_PANEL) * j->c->elem);
-}
-
-static void
-weigh_group (const Convolution *c, GmImageSource *s, int64_t group, const Sums *t)
-{
-  const GmImage *y = &c->y;
-  const GmConvolveTiles *f = c->tiles;
-  int64_t depth = s->windows.depth, windows = gm_image_volume (y), by = few (c) ? 1 : GM_PANEL, last = c->y_channels;
-  size_t row_bytes = (size_t) depth * c->elem * (few (c) ? GM_WINDOW_CHAINS : 1);
-  memset (t->sums, 0, t->sums_bytes);
-  for (int64_t n = 0; n < y->sizes[0]; n++) {
-    gm_source_read (s, n, group * c->x_channels);
-    for (int64_t r = 0; r < last; r += by) {
-      const char *from = y->data + (size_t) (n * y->strides[0] + (group * last + r) * windows) * c->elem;
-      char *sums = t->sums + (size_t) r * row_bytes;
-      if (few (c))
-        f->weigh_line (&s->windows, from, sums);
-      else {
-        f->transpose (t->panel, GM_PANEL, from, windows, MIN (last - r, by), windows);
-        WeighJob j = { c, &s->windows, t->panel, sums, MIN (last - r, by), 1 };
-        j.n = parts_of (depth / 16, (double) windows * (double) depth * (double) j.columns, MOST_PARTS);
-        gm_threads_run (j.n, weigh_places, &j);
-      }
+  int64_t windows = gm_image_volume (&c->y), by = panel_channels (c), depth = t->to - t->from;
+  GmWindows w = s->windows;
+  w.places += t->from;
+  w.depth = depth;
+  for (int64_t i = t->first; i < t->end; i++) {
+    int64_t columns = MIN (c->y_channels - i * by, by);
+    const char *from = c->y.data + (size_t) (n * c->y.strides[0] + (t->group * c->y_channels + i * by) * windows) * c->elem;
+    char *sums = t->sums + (size_t) ((i - t->first) * depth * (few (c) ? GM_WINDOW_CHAINS : GM_PANEL)) * c->elem;
+    if (few (c))
+      c->tiles->weigh_line (&w, from, sums);
+    else {
+      c->tiles->transpose (t->panel, GM_PANEL, from, windows, columns, windows);
+      c->tiles->weigh (&w, t->panel, columns, sums);
     }
   }
-  for (int64_t r = 0; r < last; r += by) {
-    char *to = c->weight + (size_t) ((group * last + r) * depth) * c->elem, *sums = t->sums + (size_t) r * row_bytes;
+}
+
+static void
+put_weights (const Convolution *c, const Weighing *t, int64_t places)
+{
+  int64_t by = panel_channels (c), depth = t->to - t->from;
+  for (int64_t i = t->first; i < t->end; i++) {
+    char *to = c->weight + (size_t) ((t->group * c->y_channels + i * by) * places + t->from) * c->elem;
+    char *sums = t->sums + (size_t) ((i - t->first) * depth * (few (c) ? GM_WINDOW_CHAINS : GM_PANEL)) * c->elem;
     if (few (c))
-      f->fold_chains (to, sums, depth);
+      c->tiles->fold_chains (to, sums, depth);
     else
-      f->transpose (to, depth, sums, GM_PANEL, depth, MIN (last - r, by));
+      c->tiles->transpose (to, places, sums, GM_PANEL, depth, MIN (c->y_channels - i * by, by));
   }
 }
 
+/* Panels of all groups from `first` to `end`. */
+static bool
+weigh_panels (const WeightJob *j, int64_t first, int64_t end, uint32_t piece)
+{
+  const Convolution *c = j->c;
+  GmImageSource s;
+  bool ok = gm_source_init (&s, &c->x, j->axes, c->x_channels, c->dtype, 0);
+  gm_windows_merge (&s.windows, c->y.strides + 2);
+  int64_t places = s.windows.depth;
+  Weighing t = { .from = places * piece / j->by_places, .to = places * (piece + 1) / j->by_places };
+  size_t panel_bytes = (few (c) ? 1 : (size_t) gm_image_volume (&c->y) * GM_PANEL) * c->elem;
+  size_t sums_bytes = (size_t) (MIN (end - first, j->panels) * MAX (t.to - t.from, 1) * (few (c) ? GM_WINDOW_CHAINS : GM_PANEL)) * c->elem;
+  t.panel = ok ? gm_alloc (panel_bytes) : NULL;
+  t.sums = t.panel ? gm_alloc (sums_bytes) : NULL;
+  ok = t.sums != NULL;
+  if (ok)
+    memset (t.panel, 0, panel_bytes); /* for the columns that no channel has */
+  for (int64_t at = first; ok && at < end;) {
+    t.group = at / j->panels;
+    t.first = at % j->panels;
+    t.end = MIN (j->panels, t.first + end - at);
+    memset (t.sums, 0, sums_bytes);
+    for (int64_t n = 0; n < c->y.sizes[0]; n++) {
+      gm_source_read (&s, n, t.group * c->x_channels);
+      weigh_image (c, &s, &t, n);
+    }
+    put_weights (c, &t, places);
+    at += t.end - t.first;
+  }
+  if (t.panel)
+    gm_free (t.panel, panel_bytes);
+  if (t.sums)
+    gm_free (t.sums, sums_bytes);
+  gm_source_clear (&s);
+  return ok;
+}
+
+static void
+weigh_part (void *arg, uint32_t part)
+{
+  WeightJob *j = arg;
+  int64_t ranges = j->n / j->by_places, panels = j->c->groups * j->panels, range = part / j->by_places;
+  if (!weigh_panels (j, panels * range / ranges, panels * (range + 1) / ranges, part % j->by_places))
+    __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
+}
+
+/* Each element is summed over all windows by one part, in the same order whatever the parts are. */
 static bool
 run_weight (const Convolution *c)
 {
   GmAxis axes[SPACE];
-  GmImageSource s;
   for (int d = 0; d < SPACE; d++)
     axes[d] = gm_axis_forward (&c->w, d, c->x.sizes[2 + d], c->y.sizes[2 + d]);
-  bool ok = gm_source_init (&s, &c->x, axes, c->x_channels, c->dtype, 0);
-  gm_windows_merge (&s.windows, c->y.strides + 2);
-  int64_t panels = (c->y_channels + GM_PANEL - 1) / GM_PANEL * GM_PANEL, depth = MAX (s.windows.depth, 1);
-  Sums t = { .panel_bytes = (few (c) ? 1 : (size_t) gm_image_volume (&c->y) * GM_PANEL) * c->elem,
-             .sums_bytes = (size_t) (depth * (few (c) ? c->y_channels * GM_WINDOW_CHAINS : panels)) * c->elem };
-  t.panel = ok ? gm_alloc (t.panel_bytes) : NULL;
-  t.sums = t.panel ? gm_alloc (t.sums_bytes) : NULL;
-  ok = t.sums != NULL;
-  if (ok)
-    memset (t.panel, 0, t.panel_bytes); /* for the columns that no channel has */
-  for (int64_t g = 0; ok && g < c->groups; g++)
-    weigh_group (c, &s, g, &t);
-  if (t.panel)
-    gm_free (t.panel, t.panel_bytes);
-  if (t.sums)
-    gm_free (t.sums, t.sums_bytes);
-  gm_source_clear (&s);
-  return ok;
+  int64_t by = panel_channels (c), panels = (c->y_channels + by - 1) / by;
+  int64_t places = c->x_channels * c->w.kernel[0] * c->w.kernel[1] * c->w.kernel[2];
+  uint32_t ranges = parts_of (c->groups * panels, work_of (c), MOST_PARTS);
+  uint32_t by_places = few (c) || ranges * 2 > MOST_PARTS ? 1 : parts_of (places / LEAST_PLACES, work_of (c) / ranges, MOST_PARTS / ranges);
+  WeightJob j = { .c = c, .axes = axes, .panels = panels, .n = ranges * by_places, .by_places = by_places };
+  gm_threads_run (j.n, weigh_part, &j);
+  return !j.failed;
 }
 
 /* -- The entry --------------------------------------------------------------------------------------------- */

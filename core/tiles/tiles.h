@@ -88,10 +88,24 @@ const GmTiles *gm_tiles_get (const char **why);
 /* A named table ("avx2", "avx512"), or NULL if this CPU or build lacks it: for tests. */
 const GmTiles *gm_tiles_for (const char *isa);
 
-/* C = A B for one matrix pair through CBLAS, f32 or f64; integers by plain loops; no other
- * dtypes: f16 and bf16 are products of f32.  Sizes in elements; strides in elements, each operand
- * needs one of its two strides to be 1 (else the caller copies).  C is row-major with row stride ldc.  The choice of
- * transposition flags follows from the strides alone, so equal arguments give equal bits. k == 0 writes zeros. */
+/* C = A B for one matrix pair: A has m rows and k columns, B has n columns.  Sizes in elements; strides in elements, each operand
+ * needs one of its two strides to be 1 (else the caller copies).  C is row-major with row stride ldc. */
+typedef struct {
+  int dtype; /* f32 and f64 through CBLAS; integers by plain loops; f16 and bf16 are products of f32 */
+  int64_t m, n, k;
+  const void *a, *b;
+  int64_t a_row_stride, a_col_stride, b_row_stride, b_col_stride;
+  void *c;
+  int64_t ldc;
+} GmProduct;
+
+/* A large product is computed in blocks of C, which share no element: several threads may each do some.  The sizes and strides
+ * alone decide the blocks and the transposition flags, so equal arguments give equal bits, whoever computes which block.
+ * k == 0 writes zeros. */
+uint32_t gm_product_blocks (const GmProduct *p); /* how many; never 0 */
+void gm_product_block (const GmProduct *p, uint32_t i);
+
+/* All blocks, one after the other. */
 void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride,
                      int64_t a_col_stride, const void *b, int64_t b_row_stride, int64_t b_col_stride, void *c,
                      int64_t ldc);

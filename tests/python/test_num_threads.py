@@ -23,6 +23,18 @@ CASES = {
     "sums of columns": (lambda x: x.exp().sum(0), (1000, 700)),
     "convolution": (lambda x: F.conv2d(x.reshape(2, 8, 60, 61), x[: 16 * 8 * 9].reshape(16, 8, 3, 3), padding=1), (2 * 8 * 60 * 61,)),
     "convolution of one image": (lambda x: F.conv2d(x.reshape(1, 32, 40, 41), x[: 32 * 32 * 9].reshape(32, 32, 3, 3), padding=1), (32 * 40 * 41,)),
+    "convolution of many small images": (lambda x: F.conv2d(x.reshape(6, 70, 9, 10), x[: 50 * 70 * 9].reshape(50, 70, 3, 3), padding=1), (6 * 70 * 9 * 10,)),
+    "pointwise convolution": (lambda x: F.conv2d(x.reshape(2, 200, 21, 22), x[: 300 * 200].reshape(300, 200, 1, 1), stride=2), (2 * 200 * 21 * 22,)),
+    "two large products": (lambda x: x @ (x.t() @ x), (301, 517)),
+    "a long product": (lambda x: x @ x.t(), (260, 5003)),
+    "a flat product": (lambda x: x.t() @ x, (17, 1024)),
+    "a batch of small products": (lambda x: x @ x.transpose(-1, -2), (6, 5, 65, 83)),
+    "a batch that repeats": (lambda x: x @ x[0, :1].transpose(-1, -2), (3, 5, 165, 83)),
+    "a linear layer": (lambda x: F.linear(x, x[0, :70], x[0, 0, :70]), (3, 311, 201)),
+    "a matrix and a vector": (lambda x: x @ x[0], (1501, 1003)),
+    "a vector and a matrix": (lambda x: x[:, 0] @ x, (1501, 1003)),
+    "a row and a turned matrix": (lambda x: x[:1] @ x.t(), (1501, 1003)),
+    "a product of half precision": (lambda x: (x.bfloat16() @ x.t().bfloat16()).float(), (301, 517)),
     "depthwise": (lambda x: F.conv2d(x.reshape(2, 32, 60, 61), x[: 32 * 9].reshape(32, 1, 3, 3), padding=1, groups=32), (2 * 32 * 60 * 61,)),
 }
 

@@ -25,11 +25,10 @@ def gramme_tool(*arguments, **env):
 THREADS = "import gramme as g; g.get_num_threads(); (g.ones(200, 200) @ g.ones(200, 200)).sum(); print('went on', g.get_num_threads() > 0)"
 
 
-@pytest.mark.parametrize("name", ["GRAMME_NUM_THREADS", "GRAMME_BLAS_THREADS"])
 @pytest.mark.parametrize("value", ["2x", "0"])
-def test_a_number_of_threads_that_is_none_is_named_and_not_used(name, value):
-    code, out, err = run(sys.executable, "-c", THREADS, **{name: value})
-    assert code == 0 and "went on True" in out and err.count(f"{name}={value} is not used") == 1, err
+def test_a_number_of_threads_that_is_none_is_named_and_not_used(value):
+    code, out, err = run(sys.executable, "-c", THREADS, GRAMME_NUM_THREADS=value)
+    assert code == 0 and "went on True" in out and err.count(f"GRAMME_NUM_THREADS={value} is not used") == 1, err
 
 
 STORES = "import gramme as g; [g.compile(f, backend='cc', options={'wait': 'true'})(g.ones(3)) for f in (lambda x: x * 2 + 1, lambda x: x - 3)]"

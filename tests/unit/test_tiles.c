@@ -897,6 +897,53 @@ START_TEST (products_agree_with_a_plain_loop_for_all_layouts)
 }
 END_TEST
 
+static void
+check_large (int dtype, int64_t m, int64_t n, int64_t k, int layout)
+{
+  size_t s = gm_dtype_size (dtype);
+  bool ta = layout & 1, tb = layout & 2;
+  int64_t ldc = n + 3;
+  g_autofree char *a = g_malloc ((size_t) (m * k) * s), *b = g_malloc ((size_t) (k * n) * s), *c = g_malloc ((size_t) (m * ldc) * s),
+                  *again = g_malloc ((size_t) (m * ldc) * s);
+  fill (a, dtype, (size_t) (m * k), true);
+  fill (b, dtype, (size_t) (k * n), true);
+  for (int64_t i = 0; i < m * ldc; i++)
+    gm_scalar_store (gm_scalar_float (NAN), dtype, c + (size_t) i * s);
+  memcpy (again, c, (size_t) (m * ldc) * s);
+  GmProduct p = { dtype, m, n, k, a, b, ta ? 1 : k, ta ? m : 1, tb ? 1 : n, tb ? k : 1, again, ldc };
+  gm_tile_matmul (dtype, m, n, k, a, p.a_row_stride, p.a_col_stride, b, p.b_row_stride, p.b_col_stride, c, ldc);
+  uint32_t blocks = gm_product_blocks (&p);
+  ck_assert_uint_gt (blocks, 1);
+  ck_assert_uint_le (blocks, 16);
+  for (uint32_t i = blocks; i-- > 0;)
+    gm_product_block (&p, i);
+  ck_assert_mem_eq (again, c, (size_t) (m * ldc) * s);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < ldc; j += i % 7 ? 5 : 1) {
+      double got = gm_scalar_load (dtype, c + (size_t) (i * ldc + j) * s).d, want = 0, sizes = 0;
+      if (j >= n) {
+        ck_assert (isnan (got)); /* behind a row nothing is written */
+        continue;
+      }
+      for (int64_t l = 0; l < k; l++) {
+        double term = gm_scalar_load (dtype, a + (size_t) (i * p.a_row_stride + l * p.a_col_stride) * s).d *
+                      gm_scalar_load (dtype, b + (size_t) (l * p.b_row_stride + j * p.b_col_stride) * s).d;
+        want += term;
+        sizes += fabs (term);
+      }
+      ck_assert_double_eq_tol (got, want, sizes * (dtype == GM_F32 ? 1e-5 : 1e-14));
+    }
+}
+
+START_TEST (large_products_are_the_same_in_blocks_of_any_order)
+{
+  static const int64_t shapes[][3] = { { 300, 517, 64 }, { 16, 1025, 259 }, { 1025, 17, 257 }, { 1, 2053, 300 }, { 2053, 1, 300 }, { 1, 260, 4099 } };
+  for (size_t i = 0; i < G_N_ELEMENTS (shapes); i++)
+    for (int layout = 0; layout < 4; layout++)
+      check_large (_i ? GM_F64 : GM_F32, shapes[i][0], shapes[i][1], shapes[i][2], layout);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -927,6 +974,7 @@ main (void)
   tcase_add_test (c, streams_do_not_depend_on_where_they_are_cut);
   tcase_add_test (c, distributions_have_their_moments);
   tcase_add_test (c, products_agree_with_a_plain_loop_for_all_layouts);
+  tcase_add_loop_test (c, large_products_are_the_same_in_blocks_of_any_order, 0, 2);
   suite_add_tcase (suite, c);
   SRunner *sr = srunner_create (suite);
   srunner_run_all (sr, CK_NORMAL);
