@@ -106,11 +106,16 @@ static void
 products_part (void *arg, uint32_t part)
 {
   const Products *j = arg;
-  int64_t from = j->items * part / j->parts, to = j->items * (part + 1) / j->parts, index[GM_MAX_DIMS] = { 0 };
+  int64_t from = 0, to = j->items, index[GM_MAX_DIMS] = { 0 };
   const ptrdiff_t *strides[3] = { j->batch.strides[0], j->batch.strides[1], j->batch.strides[2] };
   char *at[3] = { j->product.c, (char *) j->product.a, (char *) j->product.b };
-  uint32_t block = (uint32_t) (from % j->blocks);
-  go_to_entry (&j->batch, from / j->blocks, at, index);
+  uint32_t block = 0;
+  if (j->parts > 1) {
+    from = j->items * part / j->parts;
+    to = j->items * (part + 1) / j->parts;
+    block = (uint32_t) (from % j->blocks);
+    go_to_entry (&j->batch, from / j->blocks, at, index);
+  }
   for (int64_t i = from; i < to; i++) {
     GmProduct p = j->product;
     p.c = at[0], p.a = at[1], p.b = at[2];

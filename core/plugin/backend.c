@@ -25,7 +25,8 @@ static uint64_t n_fallbacks, n_compiles; /* atomic */
 
 /* -- Getting one by name ----------------------------------------------------------------------- */
 
-static GMutex loading; /* held while one is loaded: [load] calls are serialised */
+/* Held while one is loaded: [load] calls are serialised.  Others of the program's threads get their turn while one is tried. */
+static GmYieldLock loading;
 static GMutex backends_lock;
 static GPtrArray *backends; /* GmBackend, process lifetime */
 
@@ -118,11 +119,11 @@ gm_backend_get (const char *name, GError **error)
 {
   GmBackend *b = find (name);
   if (!b) {
-    g_mutex_lock (&loading);
+    gm_yield_lock (&loading);
     b = find (name); /* another thread was first */
     if (!b && (b = load (name, error)))
       add (b);
-    g_mutex_unlock (&loading);
+    gm_yield_unlock (&loading);
   }
   return b && gm_forked_refuses (b->plugin, error) ? NULL : b;
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/yield.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trust.h"
 
@@ -354,7 +355,9 @@ gm_probe (const char *canonical, GmRefused *why)
     g_snprintf (token + i, 9, "%08x", g_random_int ());
   if (!start (p, canonical, token))
     return GM_TRIED_NOT;
+  void *left = gm_yield_leave ();
   wait_for (p);
+  gm_yield_enter (left);
   gm_quarantine_set_output (p->output);
   GmTried tried = judge (p, token, why);
   gm_log (GM_LOG_PLUGINS, "%s: tried, %s", canonical, why->code ? why->text : "good");

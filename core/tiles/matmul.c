@@ -259,6 +259,10 @@ gm_product_block (const GmProduct *p, uint32_t i)
   if (p->m <= 0 || p->n <= 0)
     return;
   Grid g = grid_of (p);
+  if (g.rows * g.cols == 1) { /* small ones take less time than the divisions below */
+    product (p);
+    return;
+  }
   int64_t row = cut (p->m, g.rows, i / g.cols), col = cut (p->n, g.cols, i % g.cols);
   ptrdiff_t elem = (ptrdiff_t) elem_of (p->dtype);
   GmProduct block = *p;

@@ -185,6 +185,31 @@ def test_other_threads_run_while_one_waits_for_the_compiler(tmp_path):
 
 
 @needs_cc
+def test_other_threads_run_while_a_plugin_is_tried(tmp_path):
+    # The back end cc is tried for the first time, with a compiler that never ends.
+    text = """
+import gramme, threading, time, os
+found, ticks = [], 0
+def call():
+    try:
+        gramme.compile(lambda x: x * 3, backend="cc")(gramme.ones(3))
+    except Exception as e:
+        found.append(str(e))
+worker = threading.Thread(target=call)
+worker.start()
+while worker.is_alive():
+    ticks += 1
+    time.sleep(0.01)
+print(ticks > 20, "did not come back in time" in found[0])
+"""
+    script = slow_compiler(tmp_path)
+    environment = {**os.environ, "GRAMME_CACHE": "0", "GRAMME_CC": str(script), "TMPDIR": str(tmp_path), "GM_STATE": str(tmp_path / "state"), "GM_PROBE_MS": "1500"}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout == "True True\n", done.stdout + done.stderr
+    assert are_gone(tmp_path)
+
+
+@needs_cc
 @pytest.mark.parametrize("variable, options", [(1, "{}"), (None, "{'limit': 1}")])
 def test_a_compiler_that_reaches_its_limit_is_stopped_and_the_message_says_how_to_give_it_more(variable, options, tmp_path):
     said = {"GRAMME_CC_LIMIT": variable} if variable else {}
