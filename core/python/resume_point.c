@@ -99,23 +99,31 @@ hop (const GmCode *code, uint32_t insn)
   return insn;
 }
 
+/* The variables that are bound after instructions of a step, a byte for each slot. */
+static void
+note_bound (const GmInsn *i, GmStackShape stack, uint8_t *bound)
+{
+  bool restores = stack.depth > 0 && gm_point_bit (stack.unbound, stack.depth - 1); /* what was unbound before a comprehension */
+  if (i->op == GM_INSN_STORE_FAST)
+    bound[i->arg] = !restores;
+  else if (i->op == GM_INSN_DELETE_FAST || i->op == GM_INSN_LOAD_FAST_AND_CLEAR)
+    bound[i->arg] = false;
+}
+
 static GmResumePoint *
-next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape stack, const char **why)
+next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape stack, const uint8_t *bound, const char **why)
 {
   const GmCode *code = o->code;
-  g_autofree uint32_t *locals = g_new (uint32_t, p->n_locals + 1);
+  g_autofree uint32_t *locals = g_new (uint32_t, code->n_slots + 1);
   GmRecordStart key = { .insn = insn, .depth = stack.depth, .nulls = stack.nulls, .unbound = stack.unbound, .away = p->away, .locals = locals };
   if (stack.depth > 63 || insn >= code->n_insns) {
     *why = "the stack is too deep";
     return NULL;
   }
   key.insn = hop (code, insn);
-  const GmInsn *step = &code->insns[p->insn];
-  bool unbinds = step->op == GM_INSN_DELETE_FAST || step->op == GM_INSN_LOAD_FAST_AND_CLEAR
-                 || (step->op == GM_INSN_STORE_FAST && p->depth > 0 && gm_point_bit (p->unbound, p->depth - 1)); /* it was, before a comprehension */
-  for (uint32_t i = 0; i < p->n_locals; i++) /* also what is read no more: it keeps its object alive */
-    if (!unbinds || step->arg != p->locals[i])
-      locals[key.n_locals++] = p->locals[i];
+  for (uint32_t s = 0; s < code->n_slots; s++) /* also what is read no more: it keeps its object alive */
+    if (bound[s])
+      locals[key.n_locals++] = s;
   return point_get (o, GM_POINT_REST, &key, why);
 }
 
@@ -139,23 +147,29 @@ make_next (GmResumePoint *p, const char **why)
   const GmInsn *insns = o->code->insns;
   const GmRecordStart *at = &p->at;
   GmStackShape stack = { at->depth, at->nulls, at->unbound };
+  g_autofree uint8_t *bound = g_new0 (uint8_t, o->code->n_slots + 1);
   uint32_t k = at->insn;
+  for (uint32_t i = 0; i < at->n_locals; i++)
+    bound[at->locals[i]] = true;
   if (p->kind == GM_POINT_CALL) {
     stack.depth++;
-    p->next[0] = next_point (o, at, k + 1, stack, why);
+    p->next[0] = next_point (o, at, k + 1, stack, bound, why);
     return p->next[0] != NULL;
   }
-  for (uint32_t end = gm_resume_step_end (o->code, k); k < end; k++)
+  for (uint32_t end = gm_resume_step_end (o->code, k); k < end; k++) {
+    note_bound (&insns[k], stack, bound);
     stack = gm_stack_after (at, &insns[k], stack, false);
+  }
   const GmInsn *i = &insns[k];
+  note_bound (i, stack, bound);
   if (i->op == GM_INSN_RETURN_VALUE || i->op == GM_INSN_RAISE_VARARGS || i->op == GM_INSN_RERAISE)
     return true;
-  p->next[0] = next_point (o, at, k + 1, gm_stack_after (at, i, stack, false), why);
+  p->next[0] = next_point (o, at, k + 1, gm_stack_after (at, i, stack, false), bound, why);
   if (!p->next[0])
     return false;
   if (gm_insns[i->op].operand != GM_OPERAND_JUMP)
     return true;
-  p->next[1] = next_point (o, at, i->target, gm_stack_after (at, i, stack, true), why);
+  p->next[1] = next_point (o, at, i->target, gm_stack_after (at, i, stack, true), bound, why);
   return p->next[1] != NULL;
 }
 

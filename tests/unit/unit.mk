@@ -373,6 +373,7 @@ TEST_FILES = \
   tests/trace/test_cond.py \
   tests/trace/test_drawing_bodies.py \
   tests/trace/test_failing_calls.py \
+  tests/trace/test_handlers_and_finalizers.py \
   tests/trace/test_host_calls.py \
   tests/trace/test_kept_exceptions.py \
   tests/trace/test_frames.py \
