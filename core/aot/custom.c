@@ -11,6 +11,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/autograd/node_user.h"
+#include "core/graph/checks.h"
 
 static bool
 is_of (const GmGraph *g, uint32_t i, int64_t row)
@@ -53,12 +54,26 @@ evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
   }
 }
 
+/* The gradients rest from now on on the check of v, a value of `backward` that may fail to be computed and that is not read. */
+static void
+tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *map, GmVal *result, uint32_t n)
+{
+  const GmNode *m = gm_graph_node (backward, gm_graph_value (backward, v)->node);
+  GmVal in[m->n_in];
+
+  for (uint32_t a = 0; a < m->n_in; a++)
+    in[a] = map[m->in[a]];
+  for (uint32_t k = 0; k < n && !gm_b_failed (b); k++)
+    if (result[k])
+      result[k] = gm_graph_after_check (b, m, in, result[k]);
+}
+
 void
 gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result)
 {
   const GmNode *n = gm_graph_node (g, i);
   const GmGraph *backward = gm_graph_custom (g, n);
-  uint32_t n_results = gm_graph_custom_n_results (g, n), n_args = backward->outputs->len;
+  uint32_t n_results = gm_graph_custom_n_results (g, n), n_args = gm_graph_custom_n_args (backward);
   int64_t row = n->attrs->offset;
   g_autofree GmVal *map = g_new0 (GmVal, backward->values->len + 1);
 
@@ -70,6 +85,8 @@ gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *cons
   evaluate (b, backward, n_results, map);
   for (uint32_t k = 0; k < n_args; k++)
     result[k] = map[g_array_index (backward->outputs, GmGraphOutput, k).value];
+  for (uint32_t k = n_args; k < backward->outputs->len && !gm_b_failed (b); k++)
+    tie_to_check (b, backward, g_array_index (backward->outputs, GmGraphOutput, k).value, map, result, n_args);
 }
 
 /* -- On the tape ------------------------------------------------------------------------------- */
@@ -148,7 +165,7 @@ run_call (GmAgNode *node, const Call *c, GmTensor *const *grads, GmTensor **resu
   bool ok = !gm_b_failed (&b.base);
   if (!ok)
     g_propagate_error (error, g_steal_pointer (&b.base.error));
-  for (uint32_t k = 0; ok && k < g->outputs->len; k++)
+  for (uint32_t k = 0; ok && k < gm_graph_custom_n_args (g); k++)
     result[k] = gm_tensor_ref (gm_tensor_from_val (map[g_array_index (g->outputs, GmGraphOutput, k).value]));
   gm_eager_builder_clear (&b);
   return ok;
@@ -173,7 +190,7 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
   bool was = gm_grad_set_enabled (create_graph && g->twice == GM_TWICE);
   bool ok = run_call (node, c, grads, result, error);
   gm_grad_set_enabled (was);
-  for (uint32_t k = 0; ok && create_graph && g->twice == GM_ONCE && k < g->outputs->len; k++)
+  for (uint32_t k = 0; ok && create_graph && g->twice == GM_ONCE && k < gm_graph_custom_n_args (g); k++)
     result[k] = mark_once (result[k]);
   return ok;
 }
@@ -184,7 +201,7 @@ void
 gm_custom_attach (const GmCustomCall *call, uint64_t seq)
 {
   const GmGraph *backward = gm_graph_custom (call->g, call->n);
-  uint32_t n_results = gm_graph_custom_n_results (call->g, call->n), n_args = backward->outputs->len,
+  uint32_t n_results = gm_graph_custom_n_results (call->g, call->n), n_args = gm_graph_custom_n_args (backward),
            n_captured = backward->inputs->len - n_results;
   Call *c = g_new (Call, 1);
 
@@ -250,7 +267,7 @@ take_place (GmTensor *place, GmTensor *computed)
 GmTensor *
 gm_custom_run (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **given)
 {
-  uint32_t n_args = gm_graph_custom (g, n)->outputs->len, n_captured = n->n_in - 1 - n_args,
+  uint32_t n_args = gm_graph_custom_n_args (gm_graph_custom (g, n)), n_captured = n->n_in - 1 - n_args,
            n_results = gm_graph_custom_n_results (g, n);
   g_autofree int *result_of = g_new (int, n_captured + 1);
   g_autofree GmTensor **outs = g_new0 (GmTensor *, n_results + 1);

@@ -60,7 +60,7 @@ static void
 differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
 {
   const GmNode *n = gm_graph_node (g, i);
-  uint32_t n_args = gm_graph_custom (g, n)->outputs->len;
+  uint32_t n_args = gm_graph_custom_n_args (gm_graph_custom (g, n));
   g_autofree GmVal *result = g_new0 (GmVal, n_args + 1);
 
   j->b.where = n->where;

@@ -46,7 +46,7 @@ output_value (const GmUnfold *u, uint32_t tangent)
 static bool
 flows (const GmGraph *g, const GmNode *n, uint32_t i)
 {
-  if (n->op == GM_OP_custom && (i == 0 || i > gm_graph_custom (g, n)->outputs->len))
+  if (n->op == GM_OP_custom && (i == 0 || i > gm_graph_custom_n_args (gm_graph_custom (g, n))))
     return false; /* the result as computed, and what the gradient reads */
   return gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i);
 }
@@ -180,7 +180,7 @@ gradient_reads (const Unfold *w, uint32_t k)
     return r;
   r.ticket = n->op == GM_OP_host_call ? gm_host_call_ticket (g, n) : GM_NO_ID;
   if (n->op == GM_OP_custom)
-    r.from = gm_graph_custom (g, n)->outputs->len + 1;
+    r.from = gm_graph_custom_n_args (gm_graph_custom (g, n)) + 1;
   else if (!gm_op_is_higher (n->op))
     r.saves = gm_op_saves (n->op, (int) n->n_in, flow);
   else if (r.ticket == GM_NO_ID)
@@ -445,7 +445,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
 {
   const GmGraph *g = w->g, *backward = gm_graph_custom (g, gm_graph_node (g, k));
   const GmNode *n = gm_graph_node (g, k);
-  uint32_t n_args = backward->outputs->len, n_captured = n->n_in - 1 - n_args;
+  uint32_t n_args = gm_graph_custom_n_args (backward), n_captured = n->n_in - 1 - n_args;
   GmTensor *args[n_args + 1], *captured[n_captured + 1],
       *outs[gm_graph_custom_n_results (g, n) + 1];
   int results[n_captured + 1];

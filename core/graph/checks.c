@@ -146,11 +146,21 @@ typedef struct {
   int64_t bound;
 } Checked;
 
-/* One element, which is there if all of `index` is inside of `bound`. */
-static GmVal
-check (GmGraphBuilder *to, GmVal index, int64_t bound)
+bool
+gm_graph_needs_check (const GmGraph *g, const GmNode *n)
 {
-  GmBuilder *b = &to->base;
+  if (!node_may_fail (g, n))
+    return false;
+  if (n->op == GM_OP_require || !gm_op_may_fail (n->op))
+    return true;
+  return !is_inside (g, n->in[gm_op_index_input (n->op)],
+                     gm_graph_meta (g, n->in[0])->sizes[n->attrs->dim]);
+}
+
+/* One element, which is false, and is there if all of `index` is inside of `bound`. */
+static GmVal
+check (GmBuilder *b, GmVal index, int64_t bound)
+{
   int64_t all = gm_meta_numel (gm_b_meta (b, index));
   GmAttrs along = { .mask = 1u << GM_ATTR_DIM };
   GmVal flat = gm_b_reshape (b, index, 1, &all);
@@ -163,7 +173,23 @@ gm_graph_check_truth (GmGraphBuilder *b, GmVal truth)
 {
   GmVal not = gm_b_op (&b->base, GM_OP_logical_not, &truth, 1, NULL);
 
-  return check (b, gm_b_cast (&b->base, not, GM_I64), 1);
+  return check (&b->base, gm_b_cast (&b->base, not, GM_I64), 1);
+}
+
+GmVal
+gm_graph_after_check (GmBuilder *b, const GmNode *n, const GmVal *in, GmVal x)
+{
+  GmAttrs at = { .mask = 1u << GM_ATTR_OFFSET, .offset = GM_CONDITION_DIVISOR };
+  GmVal ok = n->op == GM_OP_require ? in[1] : NULL;
+
+  if (ok) {
+    at = *n->attrs;
+  } else { /* an index that is out of bounds has its own error, before the condition is asked */
+    GmVal fine = check (b, in[gm_op_index_input (n->op)],
+                        gm_b_meta (b, in[0])->sizes[n->attrs->dim]);
+    ok = gm_b_op (b, GM_OP_logical_not, &fine, 1, NULL);
+  }
+  return gm_b_op (b, GM_OP_require, (const GmVal[]){ x, ok }, 2, &at);
 }
 
 static bool
@@ -191,7 +217,7 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
 
   for (uint32_t i = 0; i < n_nodes && !gm_b_failed (&b->base); i++) {
     const GmNode n = *gm_graph_node (g, i); /* the array may move */
-    if (read[root[n.out]] || gm_op_has_effects (n.op) || !node_may_fail (g, &n))
+    if (read[root[n.out]] || gm_op_has_effects (n.op) || !gm_graph_needs_check (g, &n))
       continue;
     GmValueId value = n.out;
     if (n.op == GM_OP_require) { /* of the condition alone: one element */
@@ -202,11 +228,11 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
     } else if (!gm_op_is_higher (n.op)) {
       Checked c = { n.in[gm_op_index_input (n.op)],
                     gm_graph_meta (g, n.in[0])->sizes[n.attrs->dim] };
-      if (is_checked (checked, c) || is_inside (g, c.index, c.bound))
+      if (is_checked (checked, c))
         continue;
       g_array_append_val (checked, c);
       b->where = n.where;
-      GmVal v = check (b, gm_val_from_id (c.index), c.bound);
+      GmVal v = check (&b->base, gm_val_from_id (c.index), c.bound);
       value = v ? gm_id_from_val (v) : GM_NO_ID;
     }
     if (value != GM_NO_ID)

@@ -15,6 +15,12 @@ bool gm_graph_may_fail (const GmGraph *g);
  * outputs that the graph has count. */
 void gm_graph_add_checks (GmGraphBuilder *b, GArray *checks);
 
+/* True if node n may fail, and nothing says that the operands which it has are right.  */
+bool gm_graph_needs_check (const GmGraph *g, const GmNode *n);
+
+/* A copy of x that is made only where n, of operands `in`, does not fail.  n is not higher. */
+GmVal gm_graph_after_check (GmBuilder *b, const GmNode *n, const GmVal *in, GmVal x);
+
 /* A value that fails if `truth`, a bool without dimensions, is false. */
 GmVal gm_graph_check_truth (GmGraphBuilder *b, GmVal truth);
 

@@ -36,10 +36,21 @@ gm_graph_custom (const GmGraph *g, const GmNode *n)
 }
 
 uint32_t
+gm_graph_custom_n_args (const GmGraph *backward)
+{
+  uint32_t n = 0;
+
+  while (n < backward->outputs->len
+         && g_array_index (backward->outputs, GmGraphOutput, n).kind == GM_OUTPUT_GRAD)
+    n++;
+  return n;
+}
+
+uint32_t
 gm_graph_custom_n_results (const GmGraph *g, const GmNode *n)
 {
   const GmGraph *backward = gm_graph_custom (g, n);
-  uint32_t captured = n->n_in - 1 - backward->outputs->len;
+  uint32_t captured = n->n_in - 1 - gm_graph_custom_n_args (backward);
 
   return backward->inputs->len - captured;
 }

@@ -113,13 +113,14 @@ GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /*
 /* Gradients that the program gives (core/graph/custom.c).  A function whose results are r0 .. and whose gradient is `backward` is
  * recorded as one `custom` node per result that has a gradient: operands are the result as computed (where nothing
  * requires grad), the arguments that get a gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result
- * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a gradient per argument; it is
- * functional. */
+ * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a gradient per argument (GRAD), then
+ * values that may fail to be computed and that no gradient rests on; it is functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* takes it; returns its row */
 GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* of its own arena */
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
-/* How many results, and arguments, the function of a node has. */
+/* How many results the function of a node has, and how many arguments that get a gradient. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
+uint32_t gm_graph_custom_n_args (const GmGraph *backward);
 /* `to` gets the tables of `from` that attributes name rows of: customs and highers. */
 void gm_graph_share_tables (GmGraph *to, const GmGraph *from);
 /* Copied; NULL: nothing is known any more. */

@@ -222,7 +222,7 @@ check_custom (Verifier *v, const GmNode *n)
   g_autoptr (GError) why = NULL;
   if (!backward)
     return fail (v, GM_RULE_CUSTOM_ROW, "the graph has no gradient for it");
-  uint32_t n_args = backward->outputs->len;
+  uint32_t n_args = gm_graph_custom_n_args (backward);
   if (n->n_in < 1 + n_args || n->n_in - 1 - n_args > backward->inputs->len || n->attrs->dim < 0
       || n->attrs->dim >= (int64_t) gm_graph_custom_n_results (v->g, n))
     return fail (v, GM_RULE_CUSTOM_OPERANDS, "%u operands do not fit its gradient", n->n_in);

@@ -10,6 +10,7 @@
  */
 #include "core/trace/custom.h"
 
+#include "core/graph/checks.h"
 #include "core/trace/attrs.h"
 #include "core/trace/body.h"
 #include "core/trace/builtin.h"
@@ -336,9 +337,10 @@ is_own (const GmRecorder *r, const Backward *w, GmValueId v)
   return node != GM_NO_ID && node >= w->first && gm_graph_node (r->graph, node)->op != GM_OP_constant;
 }
 
-/* Which of backward's nodes its results need. */
+/* Which of backward's nodes its results need, or may fail, and what these need; values that may fail and are not read go to
+ * `checks` (GmValueId). */
 static bool *
-find_live (const GmRecorder *r, const Backward *w)
+find_live (const GmRecorder *r, const Backward *w, GArray *checks)
 {
   uint32_t n = r->graph->nodes->len - w->first;
   bool *live = g_new0 (bool, n + 1);
@@ -349,6 +351,10 @@ find_live (const GmRecorder *r, const Backward *w)
   }
   for (uint32_t i = n; i-- > 0;) {
     const GmNode *m = gm_graph_node (r->graph, w->first + i);
+    if (!live[i] && gm_graph_needs_check (r->graph, m)) {
+      live[i] = true;
+      g_array_append_val (checks, m->out);
+    }
     for (uint32_t k = 0; live[i] && k < m->n_in; k++)
       if (is_own (r, w, m->in[k]))
         live[gm_graph_value (r->graph, m->in[k])->node - w->first] = true;
@@ -364,7 +370,16 @@ take_out (Call *c, Backward *w)
   GmRecorder *r = c->r;
   GmGraph *to = gm_graph_new_like (r->graph, "backward", NULL);
   g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL);
-  g_autofree bool *live = find_live (r, w);
+  g_autoptr (GArray) checks = g_array_new (FALSE, FALSE, sizeof (GmValueId));
+  g_autofree bool *live = find_live (r, w, checks);
+  for (uint32_t i = 0; i < checks->len; i++) {
+    uint32_t made = gm_graph_value (r->graph, g_array_index (checks, GmValueId, i))->node;
+    if (gm_op_is_higher (gm_graph_node (r->graph, made)->op)) {
+      refuse (c, "backward reads no result of a call of graphs that may fail");
+      gm_graph_free (to);
+      return NULL;
+    }
+  }
   for (uint32_t i = 0; i < w->n_gradients; i++) {
     g_autofree char *name = g_strdup_printf ("gradient%u", i);
     GmMeta m = *gm_graph_meta (r->graph, w->gradients[i]);
@@ -393,6 +408,8 @@ take_out (Call *c, Backward *w)
   }
   for (uint32_t i = 0; i < w->results->len; i++)
     gm_graph_add_output (to, map_value (r, w, map, to, g_array_index (w->results, GmValueId, i)), GM_OUTPUT_GRAD);
+  for (uint32_t i = 0; i < checks->len; i++)
+    gm_graph_add_output (to, map_value (r, w, map, to, g_array_index (checks, GmValueId, i)), GM_OUTPUT_USER);
   return to;
 }
 
@@ -446,6 +463,8 @@ record_backward (Call *c, Backward *w)
   if (r->stop || !is_functional (c, w->first) || !gradients_out (c, w, v))
     return NULL;
   GmGraph *backward = take_out (c, w);
+  if (!backward)
+    return NULL;
   backward->twice = how_often (c, since);
   bool keeps = r->inputs->len != n_inputs; /* it read tensors that nothing had read: they are inputs now */
   for (uint32_t i = 0; i < w->captured->len; i++)

@@ -269,7 +269,7 @@ add_custom (GmGraph *g, uint32_t n_in, int64_t dim, bool sound)
   GmValueId in[] = { gm_graph_add_input (backward, "g", &m),
                      gm_graph_add_input (backward, "c", &m) };
   GmValueId v = gm_graph_add_node (backward, GM_OP_mul, in, 2, NULL, NULL, NULL);
-  gm_graph_add_output (backward, v, GM_OUTPUT_USER);
+  gm_graph_add_output (backward, v, GM_OUTPUT_GRAD);
   if (!sound)
     gm_graph_meta (backward, v)->sizes[0]++;
   GmAttrs a = { .mask = 1u << GM_ATTR_OFFSET | 1u << GM_ATTR_DIM,

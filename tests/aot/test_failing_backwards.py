@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A backward that fails in a compiled function leaves what it leaves in plain Python.
+
+Tables of programs: operations that fail, and functions of the program that raise, in the backward; what is compared with plain Python is the error, the gradients of the leaves, what was
+called, the generator's state, and the innermost frame of the traceback.
+"""
+
+import pytest
+
+import gramme as g
+
+BACKENDS = ["eager", "tcc"]
+
+
+def leaves():
+    return [g.tensor(v, requires_grad=True) for v in ([1.0, 2.0, 3.0], [0.5, 0.25, 2.0], [1.5, -1.0, 0.25])]
+
+
+# -- Operations whose result nobody reads
+
+FAILING = {
+    "subscript": lambda x, i: x[i],
+    "gather": lambda x, i: x.gather(0, i),
+    "scatter": lambda x, i: x.scatter(0, i, x),
+    "index_add": lambda x, i: x.index_add(0, i, x[:1]),
+    "embedding": lambda x, i: g.nn.functional.embedding(i, x[:, None]),
+    "one_hot": lambda x, i: g.nn.functional.one_hot(i, 3),
+    "division": lambda x, i: i // (i - 9),
+    "solve": lambda x, i: g.linalg.inv(g.eye(2) * (i < 3)),
+}
+
+
+def functions_of(fail):
+    class Forward(g.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, i):
+            fail(x, i)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2, None
+
+    class Backward(g.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, i):
+            ctx.save_for_backward(i)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            fail(grad, *ctx.saved_tensors)
+            return grad * 2, None
+
+    return Forward, Backward
+
+
+def places_of(forward, backward, fail):
+    def unread(x, i):
+        fail(x, i)
+        return x + 1
+
+    return {
+        "forward": lambda x, i: forward.apply(x, i),
+        "forward, unread": lambda x, i: (forward.apply(x, i), x + 1)[1],
+        "backward": lambda x, i: backward.apply(x, i),
+        "backward, among others": lambda x, i: (backward.apply(x.exp(), i) * x).sin(),
+        "backward in a checkpoint": lambda x, i: g.utils.checkpoint.checkpoint(lambda x, i: backward.apply(x, i).sin(), x, i, use_reentrant=False),
+        "backward in a branch": lambda x, i: g.cond(i.sum() > -5, lambda x, i: backward.apply(x, i), lambda x, i: x + 2, (x, i)),
+        "gradient inside": lambda x, i: (x.requires_grad and g.autograd.grad(backward.apply(x * 1, i).sum(), [x]), x + 1)[1],
+        "branch": lambda x, i: g.cond(i.sum() > -5, unread, lambda x, i: x + 2, (x, i)),
+        "branch, unread": lambda x, i: (g.cond(i.sum() > -5, unread, lambda x, i: x + 2, (x, i)), x + 1)[1],
+        "loop": lambda x, i: g.while_loop(lambda k, x: k < 2, lambda k, x: (k + 1, unread(x, i)), (g.tensor(0), x))[1],
+        "condition of a loop": lambda x, i: g.while_loop(lambda k, x: (unread(x, i), k < 2)[1], lambda k, x: (k + 1, x + 1), (g.tensor(0), x))[1],
+        "scan": lambda x, i: g.scan(lambda c, v: (unread(x, i).sum() * 0 + c + v, c * 2), x[0].clone(), x)[1],
+        "checkpoint": lambda x, i: g.utils.checkpoint.checkpoint(lambda x, i: unread(x, i).sin(), x, i, use_reentrant=False),
+    }
+
+
+def place_outcome(f, fails, requires_grad):
+    x, i = g.tensor([1.0, 2.0, 3.0], requires_grad=requires_grad), g.tensor([9 if fails else 1])
+    where = "forward"
+    try:
+        y = f(x, i)
+        where = "backward"
+        if y.requires_grad:
+            y.sum().backward()
+    except (IndexError, RuntimeError) as error:
+        return where, type(error), str(error)
+    return y.tolist(), None if x.grad is None else x.grad.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", places_of(*functions_of(None), None))
+def test_an_operation_that_fails_does_so_without_a_reader_wherever_it_stands(place):
+    for name, fail in FAILING.items():
+        f = places_of(*functions_of(fail), fail)[place]
+        for backend in BACKENDS if name == "gather" else BACKENDS[:1]:
+            g.compiler.reset()
+            compiled = g.compile(f, backend=backend)
+            for requires_grad in (True, False):
+                for fails in (True, False):
+                    assert place_outcome(compiled, fails, requires_grad) == place_outcome(f, fails, requires_grad), name
+
+
+def test_a_gradient_that_is_differentiated_again_fails_without_a_reader():
+    backward = functions_of(FAILING["gather"])[1]
+
+    def outcome(f, fails):
+        x, i = g.tensor([1.0, 2.0], requires_grad=True), g.tensor([9 if fails else 1])
+        try:
+            (first,) = g.autograd.grad(f(x, i), [x], create_graph=True)
+            first.sum().backward()
+        except IndexError as error:
+            return str(error)
+        return x.grad.tolist()
+
+    def f(x, i):
+        return backward.apply(x * x, i).sum()
+
+    compiled = g.compile(f, backend="eager", fullgraph=True)
+    assert outcome(compiled, False) == outcome(f, False) == [4.0, 4.0]
+    assert outcome(compiled, True) == outcome(f, True) == "gather: index 9 is out of bounds for dimension 0 with size 2"
