@@ -268,10 +268,14 @@ hold_what_is_there (GmPlan *p, uint32_t *places)
   for (uint32_t m = 0; m < p->layers.functional.n_mutations; m++)
     written[p->layers.functional.mutations[m].input.i] = true;
   g_autofree bool *needed = gm_unfold_reads (&p->unfold);
-  for (uint32_t i = 0; i < g->inputs->len; i++) {
-    GmValueId v = g_array_index (g->inputs, GmValueId, i);
-    if (needed[v] && places[v] == GM_NO_ID && !written[i])
-      hold (p, saved, places, v, (GmSavedValue){ true, i });
+  for (int only_needed = 0; only_needed < 2; only_needed++) {
+    for (uint32_t i = 0; i < g->inputs->len; i++) {
+      GmValueId v = g_array_index (g->inputs, GmValueId, i);
+      if ((only_needed ? needed : reads)[v] && places[v] == GM_NO_ID && !written[i])
+        hold (p, saved, places, v, (GmSavedValue){ true, i });
+    }
+    if (!only_needed)
+      p->n_watched = p->n_held;
   }
 }
 
@@ -361,7 +365,7 @@ gm_plan_new (const GmPlanSpec *s)
   p->n_forward = (int) parts->forward->outputs->len;
   p->forward_metas = output_metas (p, parts->forward);
   if (parts->backward) {
-    p->n_held = p->n_saved = (int) parts->n_saved;
+    p->n_held = p->n_watched = p->n_saved = (int) parts->n_saved;
     p->n_tangents = (int) parts->n_tangents;
     p->n_grads = (int) parts->n_grads;
     p->n_joint_tangents = (int) s->joint->n_tangents;

@@ -65,6 +65,9 @@ is_as_saved (const GmHistory *h)
       return false;
   }
   return true;
+  for (int i = h->plan->n_saved; i < h->plan->n_watched; i++)
+    if (!h->saved[i].is_packed && gm_tensor_version (h->saved[i].t) != h->saved[i].version)
+      return false;
 }
 
 /* Whether the compiled backward would do something else than the plain one (unfold.c). */

@@ -36,7 +36,8 @@ struct GmPlan {
   int n_function; /* outputs of the function (user outputs and mutations) */
   int n_forward;  /* outputs of the forward: those, then what is saved */
   int n_saved, n_tangents, n_grads, n_backward;
-  int n_held; /* of a history: n_saved, then results and inputs that the plain backward reads and this one not */
+  int n_watched; /* of a history: n_saved, then results and inputs that plain gradients read and this backward not */
+  int n_held;    /* n_watched, then inputs that what plain gradients read is computed again of */
   const GmPlanLook *looks; /* unfold.n_looks, of the recorded graph's inputs */
   int n_early; /* of a history: numbers of views among the inputs */
   const uint32_t *early; /* n_early: which, as the bases are made of them */

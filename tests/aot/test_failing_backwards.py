@@ -121,3 +121,72 @@ def test_a_gradient_that_is_differentiated_again_fails_without_a_reader():
     compiled = g.compile(f, backend="eager", fullgraph=True)
     assert outcome(compiled, False) == outcome(f, False) == [4.0, 4.0]
     assert outcome(compiled, True) == outcome(f, True) == "gather: index 9 is out of bounds for dimension 0 with size 2"
+
+
+# -- Written to between a call and its backward
+
+QUOTIENTS = {
+    "by the sum": lambda x: x / x.sum(),
+    "by more": lambda x: x / (x.sum() + 1),
+    "then exp": lambda x: (x / x.sum()).exp(),
+    "summed": lambda x: (x / x.sum()).sum(),
+    "by the norm": lambda x: x / x.norm(),
+    "product": lambda x: x * x.sum(),
+    "largest": lambda x: (x * x.amax()).sin(),
+    "softmax": lambda x: x.softmax(0),
+    "less the mean": lambda x: x - x.mean(),
+}
+
+
+def written_outcome(f, of_leaf, in_graph):
+    leaf = leaves()[0]
+    x = leaf if of_leaf else leaf * 2
+
+    def whole(x):
+        y = f(x)
+        with g.no_grad():
+            x.add_(1)
+        return y
+
+    try:
+        y = whole(x) if not in_graph else in_graph(whole)(x)
+        y.sum().backward()
+    except RuntimeError as error:
+        assert "changed by an in-place operation" in str(error)
+        return "refused"
+    return leaf.grad.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_what_plain_gradients_read_is_watched_though_the_compiled_backward_does_without(name, backend):
+    f = QUOTIENTS[name]
+    compiled = g.compile(f, backend=backend)
+    for of_leaf in (False, True):
+        want = written_outcome(f, of_leaf, None)
+        assert written_outcome(compiled, of_leaf, None) == want
+        assert written_outcome(f, of_leaf, lambda whole: g.compile(whole, backend=backend)) == want
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_result_that_is_written_to_is_watched_as_well(backend):
+    def f(x):
+        y = x * 1
+        s = y.sum()
+        return y / s, y, s
+
+    def run(f, k):
+        leaf = leaves()[0]
+        results = f(leaf)
+        with g.no_grad():
+            results[k].add_(1)
+        try:
+            results[0].sum().backward()
+        except RuntimeError as error:
+            assert "changed by an in-place operation" in str(error)
+            return "refused"
+        return leaf.grad.tolist()
+
+    compiled = g.compile(f, backend=backend)
+    assert [run(compiled, k) for k in range(3)] == [run(f, k) for k in range(3)]
