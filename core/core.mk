@@ -211,7 +211,7 @@ CORE_SOURCES += \
   core/aot/plan_history.c \
   core/aot/plan_private.h \
   core/aot/plan_program.c \
-  core/aot/plan_sized.c \
+  core/aot/plan_sized.c core/aot/rerun.c \
   core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \
   core/aot/tape.c \
@@ -220,7 +220,7 @@ CORE_SOURCES += \
   core/aot/aot.h \
   core/aot/facts.h \
   core/aot/mincut.h \
-  core/aot/partition.h \
+  core/aot/partition.h core/aot/rerun.h \
   core/aot/plan.h \
   core/aot/saved_hooks.h \
   core/aot/tape.h \

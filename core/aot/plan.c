@@ -332,6 +332,9 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   p->has_hooks = gm_gradient_hooks_any (p->graph);
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
+  p->calls_program = p->has_hooks;
+  for (uint32_t i = 0; i < p->graph->nodes->len; i++)
+    p->calls_program |= gm_op_has_effects (gm_graph_node (p->graph, i)->op);
   hold_what_is_there (p, places);
   find_early (p);
   g_autofree bool *read = find_read (p->graph, s->joint);

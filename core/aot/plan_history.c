@@ -7,6 +7,7 @@
  * read where it is now, so the function is taken apart for it.
  */
 #include "core/aot/plan_private.h"
+#include "core/aot/rerun.h"
 #include "core/graph/higher.h"
 #include "core/tensor/alloc.h"
 
@@ -64,10 +65,10 @@ is_as_saved (const GmHistory *h)
     if (s->is_packed ? !gm_meta_is_dense (&h->plan->saved_metas[i]) : gm_tensor_version (s->t) != s->version)
       return false;
   }
-  return true;
   for (int i = h->plan->n_saved; i < h->plan->n_watched; i++)
     if (!h->saved[i].is_packed && gm_tensor_version (h->saved[i].t) != h->saved[i].version)
       return false;
+  return true;
 }
 
 /* Whether the compiled backward would do something else than the plain one (unfold.c). */
@@ -338,19 +339,15 @@ note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
     h->walked = gm_unfold_walked (&h->plan->unfold, n, grads);
 }
 
-/* True if the plain backward may run where the compiled one has failed: nothing of what was saved is used up, and no function of the program's
- * has been called.  What failed as an operation fails again, with its own text, and behind what it comes after; what memory was too short for may do. */
+/* True if the plain backward may run where the compiled one has failed: nothing of what was saved is used up, and the program's functions need
+ * not be called again.  What failed as an operation fails again, with its own text, and behind what it comes after; what memory was too short
+ * for may do. */
 static bool
-may_run_plainly (const GmHistory *h, const GError *error)
+may_run_plainly (const GmHistory *h, const GmRerun *calls, const GError *error)
 {
   const GmPlan *p = h->plan;
 
-  if (!p->graph || h->spent || p->has_hooks || p->restore || error->domain != GM_ERROR)
-    return false;
-  for (uint32_t i = 0; i < p->unfold.g->nodes->len; i++)
-    if (gm_op_has_effects (gm_graph_node (p->unfold.g, i)->op))
-      return false;
-  return true;
+  return p->graph && !h->spent && !p->restore && (error->domain == GM_ERROR || gm_rerun_has_failed (calls));
 }
 
 static bool
@@ -380,19 +377,23 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   if (!check_versions (h, error) || !gm_plan_prepare (p, error) || !take_inputs (h, grads, in, error))
     return false;
   GError *failed = NULL;
+  GmRerun calls = { NULL };
+  if (G_UNLIKELY (p->calls_program))
+    gm_rerun_begin (&calls);
   bool ok = run_backward (h, n, in, grads, result, &failed);
   gm_plan_unref_all (in + p->n_saved, p->n_tangents);
   drop_unpacked (h, in, p->n_saved);
-  if (G_LIKELY (ok))
-    return true;
-  if (may_run_plainly (h, failed)) {
-    g_error_free (failed);
+  if (G_UNLIKELY (!ok) && may_run_plainly (h, &calls, failed)) {
+    g_clear_error (&failed);
+    calls.again = true;
     ok = unfold (h, n, grads, result, false, error);
     h->spent = !ok && gm_autograd_is_last (n); /* operations that did not fail have used up what they had saved */
-    return ok;
   }
-  g_propagate_error (error, failed);
-  return false;
+  if (G_UNLIKELY (p->calls_program))
+    gm_rerun_end (&calls);
+  if (failed)
+    g_propagate_error (error, failed);
+  return ok;
 }
 
 static bool

@@ -61,6 +61,7 @@ struct GmPlan {
   const uint32_t *hook_order, *grad_order; /* tangents and gradients as eager's nodes have them; NULL: as they are */
   bool keeps_nothing;      /* no operation on the way of gradients reads anything but these: a plain backward uses nothing up */
   bool has_hooks;          /* hooks on gradients inside run in the backward */
+  bool calls_program;      /* these, or histories of functions that are nodes, which may have such hooks */
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
   uint64_t hooked;         /* tangents, by bit, that arrive at a hook before they arrive at the base of what they are of */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */

@@ -5,6 +5,8 @@ Tables of programs: operations that fail, and functions of the program that rais
 called, the generator's state, and the innermost frame of the traceback.
 """
 
+import traceback
+
 import pytest
 
 import gramme as g
@@ -190,3 +192,155 @@ def test_a_result_that_is_written_to_is_watched_as_well(backend):
 
     compiled = g.compile(f, backend=backend)
     assert [run(compiled, k) for k in range(3)] == [run(f, k) for k in range(3)]
+
+
+# -- Functions of the program that raise
+
+CALLED, RAISES = [], [None]
+
+
+def say(name):
+    CALLED.append(name)
+    if RAISES[0] and RAISES[0][0] == name:
+        raise RAISES[0][1](name)
+
+
+def hook_a(grad):
+    say("a")
+    CALLED.append(g.rand(1).item())
+
+
+def hook_b(grad):
+    say("b")
+    CALLED.append(g.rand(1).item())
+
+
+def hook_twice(grad):
+    say("twice")
+    return grad * 2
+
+
+def hook_in_place(grad):
+    say("in place")
+    grad.mul_(2)
+
+
+def hook_node(grad):
+    say("node")
+
+
+class Own(g.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        say("node")
+        return grad * 2
+
+
+class Looks(g.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, i):
+        ctx.save_for_backward(i)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[ctx.saved_tensors[0]].sum() * grad, None
+
+
+@g.compiler.allow_in_graph
+def hooked(x):
+    y = x * 3
+    if y.requires_grad:
+        y.register_hook(hook_node)
+    return y * x
+
+
+@g.compiler.allow_in_graph
+def with_own(x):
+    return Own.apply(x) * x
+
+
+def two_hooks(x, w, v, i):
+    a = x * w
+    a.register_hook(hook_a)
+    b = a.exp() * v
+    b.register_hook(hook_b)
+    return (b * w).sum()
+
+
+def hooks_that_change(x, w, v, i):
+    a = x * w
+    a.register_hook(hook_a)
+    b = a.exp() * v
+    b.register_hook(hook_twice)
+    b.register_hook(hook_in_place)
+    b.register_hook(hook_b)
+    return (b.sin() * w * v).sum()
+
+
+def beside(x, w, v, i):
+    a = x * w
+    c = (v * v * 3).sum()
+    a.register_hook(hook_a)
+    return a.sum() + c
+
+
+def node(x, w, v, i):
+    b = hooked(x * w) * v
+    b.register_hook(hook_b)
+    return b.sum()
+
+
+def two_nodes(x, w, v, i):
+    b = with_own(hooked(w)) * x * v
+    return b.sum() + (v * v).sum()
+
+
+def hooks_before_an_operation(x, w, v, i):
+    a = Looks.apply(x * w, i)
+    b = a * v
+    b.register_hook(hook_b)
+    return (b * w).sum()
+
+
+def nodes_before_an_operation(x, w, v, i):
+    a = hooked(x * w) * v
+    a.register_hook(hook_a)
+    b = Looks.apply(with_own(a), i) * v
+    b.register_hook(hook_twice)
+    return (b * w).sum()
+
+
+PROGRAMS = [two_hooks, hooks_that_change, beside, node, two_nodes, hooks_before_an_operation, nodes_before_an_operation]
+
+
+def raising_outcome(f, fails):
+    g.manual_seed(1)
+    CALLED.clear()
+    x, w, v = leaves()
+    was, RAISES[0] = RAISES[0], None
+    y, said, frame = f(x, w, v, g.tensor([9 if fails else 1])), None, None
+    RAISES[0] = was
+    try:
+        y.backward()
+    except BaseException as error:
+        said = type(error), str(error)
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        frame = None if fails else (last.name, last.lineno)
+    return said, frame, [None if t.grad is None else t.grad.tolist() for t in (x, w, v)], CALLED[:], g.get_rng_state().tolist()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_a_function_of_the_program_that_raises_in_a_backward_is_called_once_at_its_place(f, backend):
+    g.compiler.reset()
+    compiled = g.compile(f, backend=backend, fullgraph=True)
+    for RAISES[0] in (None, *((name, kind) for name in ("a", "b", "twice", "in place", "node") for kind in (ValueError, KeyboardInterrupt))):
+        for fails in (False, True):
+            want = raising_outcome(f, fails)
+            assert raising_outcome(compiled, fails) == want, (RAISES[0], fails)
+    RAISES[0] = None
