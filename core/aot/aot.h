@@ -316,6 +316,9 @@ bool gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to,
 bool gm_host_call_goes_on (const struct GmHigher *h, const GmNode *n, uint32_t k, GmVal *const grad);
 /* A call on the tape; out: per result but the ticket, NULL where gradients do not arrive. */
 void gm_host_call_attach (struct GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint64_t seq);
+/* A call that was made over `leaves`, which stand for `in`, and whose results have a history: out are these, new tensors, and the
+ * history goes on in that of `in`, as a node of the tape. */
+void gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in, GmTensor *const *results, uint32_t n_results, GmTensor **out);
 /* The hook that node i puts on the gradient of v, if it is one and was not taken off: by another one on it, without a function. */
 const struct GmHigher *gm_gradient_hook_on (const GmGraph *g, uint32_t i, GmValueId v);
 bool gm_gradient_hooks_any (const GmGraph *g);

@@ -587,6 +587,26 @@ attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq)
 }
 
 void
+gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in, GmTensor *const *results, uint32_t n_results, GmTensor **out)
+{
+  Call *c = g_new (Call, 1);
+
+  *c = (Call){ .note = g_new (Note, 1), .in = g_new (GmTensor *, n_in + 1), .n_in = n_in };
+  *c->note = (Note){ .companion.destroy = note_free, .n_in = n_in, .n_out = n_results, .leaves = g_new (GmTensor *, n_in + 1),
+                     .results = g_new (GmTensor *, n_results + 1) };
+  for (uint32_t i = 0; i < n_in; i++) {
+    c->note->leaves[i] = gm_tensor_ref (leaves[i]);
+    c->in[i] = gm_tensor_ref (in[i]);
+  }
+  for (uint32_t i = 0; i < n_results; i++) {
+    c->note->results[i] = gm_tensor_ref (results[i]);
+    out[i] = gm_tensor_new_alias (results[i]);
+    out[i]->meta.requires_grad = 0;
+  }
+  attach_call (c, out, n_results, 0);
+}
+
+void
 gm_host_call_attach (GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint64_t seq)
 {
   Call *c = g_new (Call, 1);

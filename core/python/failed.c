@@ -17,11 +17,11 @@
  *                                        copies are kept (callable_backend.c)
  *   looks at views, numbers of nodes     the plain run looks and numbers again: nothing is seen
  *   calls of the program's functions     what each gave, or raised, is noted, and the hook on
- *   (allow_in_graph)                     frames hands it out in the place of the call
+ *   (allow_in_graph)                     frames hands it out in the place of the call; a history,
+ *                                        which leads to stand-ins for the arguments, is tied to those
+ *                                        of the plain run
  *
  *   what cannot be done twice            the exception goes out, the state is that of before
- *   such calls whose results have a      it leads to stand-ins of the graph's, not to the arguments
- *   history                              of the plain run
  *   hooks of saved tensors that were     plain Python calls them at other places:
  *   called                               gm_failed_program_calls
  *   KeyboardInterrupt, SystemExit        it comes as if it had come before the region
@@ -36,6 +36,7 @@
  */
 #include "core/python/failed.h"
 
+#include "core/aot/aot.h"
 #include "core/autograd/autograd.h"
 #include "core/base/log.h"
 #include "core/python/control.h"
@@ -67,10 +68,32 @@ exception_text (void)
 
 /* -- Calls that a graph has made --------------------------------------------------------------- */
 
+/* Where a frame has an argument when it begins. */
 typedef struct {
-  PyObject *code, *result;            /* owned; result: NULL: it raised ... */
+  Py_ssize_t local, item; /* item: of the tuple that the local is; -1: the local itself */
+  PyObject *name;         /* NULL, or, owned: the key in the dict that the local is */
+} Place;
+
+/* An argument that a history of the result may lead to. */
+typedef struct {
+  GmTensor *leaf; /* owned: what stood for it in the graph */
+  Place place;
+} Leaf;
+
+typedef struct {
+  PyObject *code, *result;            /* owned; code: NULL: this cannot be handed out; result: NULL: it raised ... */
   PyObject *type, *value, *traceback; /* ... this, owned */
+  GArray *leaves;                     /* Leaf, owned; NULL: the result has no history */
 } Noted;
+
+static void
+leaf_clear (gpointer p)
+{
+  Leaf *l = p;
+
+  gm_tensor_unref (l->leaf);
+  Py_XDECREF (l->place.name);
+}
 
 static GM_THREAD GmCallNotes *noting;
 GM_THREAD GmCallNotes *gm_failed_given_out;
@@ -80,6 +103,7 @@ noted_clear (gpointer p)
 {
   Noted *c = p;
 
+  g_clear_pointer (&c->leaves, g_array_unref);
   Py_XDECREF (c->code);
   Py_XDECREF (c->result);
   Py_XDECREF (c->type);
@@ -101,14 +125,97 @@ gm_call_notes_end (GmCallNotes *notes)
   g_clear_pointer (&notes->calls, g_array_unref);
 }
 
-void
-gm_call_note (PyObject *fn, PyObject *result)
+/* The tensors of a result that is one, or a tuple or list of nothing else; NULL: it is not. */
+static GPtrArray *
+tensors_of (PyObject *result)
 {
-  Noted c = { PyFunction_Check (fn) ? Py_NewRef (PyFunction_GET_CODE (fn)) : NULL,
-              Py_XNewRef (result) };
+  bool one = gm_py_tensor_check (result),
+       ok = one || PyTuple_CheckExact (result) || PyList_CheckExact (result);
+  Py_ssize_t n = one ? 1 : ok ? PySequence_Fast_GET_SIZE (result) : 0;
+  GPtrArray *all = g_ptr_array_new ();
 
+  for (Py_ssize_t i = 0; i < n && ok; i++) {
+    PyObject *o = one ? result : PySequence_Fast_GET_ITEM (result, i);
+    if ((ok = gm_py_tensor_check (o)))
+      g_ptr_array_add (all, gm_py_tensor_get (o));
+  }
+  if (!ok)
+    g_clear_pointer (&all, g_ptr_array_unref);
+  return all;
+}
+
+/* True if the plain run may get that result: it lies in no argument's memory, which is the graph's,
+ * and its history, if it may have one, can be tied. */
+static bool
+may_hand_out (PyObject *result, GmTensor *const *args, uint32_t n)
+{
+  g_autoptr (GPtrArray) all = tensors_of (result);
+  bool may = true;
+
+  for (uint32_t i = 0; i < n; i++) {
+    may &= !args[i] || !args[i]->meta.requires_grad || all;
+    for (uint32_t k = 0; args[i] && all && k < all->len; k++)
+      may &= ((GmTensor *) all->pdata[k])->storage != args[i]->storage;
+  }
+  return may;
+}
+
+static bool
+has_history (PyObject *result)
+{
+  g_autoptr (GPtrArray) all = tensors_of (result);
+  bool is = false;
+
+  for (uint32_t i = 0; all && i < all->len; i++)
+    is |= gm_tensor_requires_grad (all->pdata[i]);
+  return is;
+}
+
+/* The place of argument i, which has no name, or that one. */
+static Place
+place_of (const PyCodeObject *co, Py_ssize_t i, PyObject *name)
+{
+  Py_ssize_t named = co->co_argcount + co->co_kwonlyargcount;
+  bool many = co->co_flags & CO_VARARGS;
+
+  if (!name)
+    return i < co->co_argcount ? (Place){ i, -1, NULL }
+                               : (Place){ named, i - co->co_argcount, NULL };
+  for (Py_ssize_t k = co->co_posonlyargcount; k < named; k++)
+    if (PyUnicode_Compare (PyTuple_GET_ITEM (co->co_localsplusnames, k), name) == 0)
+      return (Place){ k, -1, NULL };
+  return (Place){ named + many, -1, Py_NewRef (name) };
+}
+
+static GArray *
+leaves_of (PyObject *code, GmTensor *const *args, uint32_t n, PyObject *names)
+{
+  GArray *leaves = g_array_new (FALSE, FALSE, sizeof (Leaf));
+  Py_ssize_t first = (Py_ssize_t) n - (names ? PyTuple_GET_SIZE (names) : 0);
+
+  g_array_set_clear_func (leaves, leaf_clear);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    bool known = !args[i] || !args[i]->meta.requires_grad;
+    for (uint32_t k = 0; k < leaves->len && !known; k++)
+      known = g_array_index (leaves, Leaf, k).leaf == args[i];
+    if (known)
+      continue;
+    PyObject *name = i < first ? NULL : PyTuple_GET_ITEM (names, i - first);
+    Leaf l = { gm_tensor_ref (args[i]), place_of ((PyCodeObject *) code, i, name) };
+    g_array_append_val (leaves, l);
+  }
+  return leaves;
+}
+
+void
+gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names, PyObject *result)
+{
   if (!noting)
-    return noted_clear (&c);
+    return;
+  bool may = PyFunction_Check (fn) && (!result || may_hand_out (result, args, n));
+  Noted c = { may ? Py_NewRef (PyFunction_GET_CODE (fn)) : NULL, Py_XNewRef (result) };
+  if (may && result && has_history (result))
+    c.leaves = leaves_of (c.code, args, n, names);
   if (!noting->calls) {
     noting->calls = g_array_new (FALSE, FALSE, sizeof (Noted));
     g_array_set_clear_func (noting->calls, noted_clear);
@@ -121,43 +228,84 @@ gm_call_note (PyObject *fn, PyObject *result)
   g_array_append_val (noting->calls, c);
 }
 
-static bool
-has_history (PyObject *result)
-{
-  if (result && gm_py_tensor_check (result))
-    return gm_tensor_requires_grad (gm_py_tensor_get (result));
-  bool is = false, many = result && (PyTuple_Check (result) || PyList_Check (result));
-  for (Py_ssize_t i = 0; many && i < PySequence_Fast_GET_SIZE (result); i++)
-    is |= has_history (PySequence_Fast_GET_ITEM (result, i));
-  return is;
-}
-
 /* True if each call of the program's functions since then can be handed out. */
 static bool
 can_give_out (const GmCallNotes *notes, GmFailedMark mark)
 {
   uint32_t n = notes && notes->calls ? notes->calls->len : 0;
 
-  for (uint32_t i = 0; i < n; i++) {
-    const Noted *c = &g_array_index (notes->calls, Noted, i);
-    if (!c->code || has_history (c->result))
+  for (uint32_t i = 0; i < n; i++)
+    if (!g_array_index (notes->calls, Noted, i).code)
       return false;
-  }
   return gm_failed_program_calls - mark.program_calls == n;
 }
 
+/* The tensor there, borrowed, or NULL. */
+static GmTensor *
+tensor_at (Place p, PyObject *const *locals)
+{
+  PyObject *o = locals[p.local];
+
+  if (o && p.name)
+    o = PyDict_GetItem (o, p.name);
+  else if (o && p.item >= 0)
+    o = PyTuple_GET_ITEM (o, p.item);
+  return o && gm_py_tensor_check (o) ? gm_py_tensor_get (o) : NULL;
+}
+
+/* The result with a history that goes on in that of the frame's arguments: new tensors where the
+ * result has one.  A new reference. */
+static PyObject *
+tie (const Noted *c, PyObject *const *locals)
+{
+  bool container = !gm_py_tensor_check (c->result);
+  g_autoptr (GPtrArray) all = tensors_of (c->result), made = g_ptr_array_new (),
+                        in = g_ptr_array_new (), leaves = g_ptr_array_new ();
+  g_autofree GmTensor **out = g_new (GmTensor *, all->len + 1);
+
+  for (uint32_t i = 0; i < c->leaves->len; i++) {
+    const Leaf *l = &g_array_index (c->leaves, Leaf, i);
+    GmTensor *t = tensor_at (l->place, locals);
+    if (!t)
+      continue;
+    g_ptr_array_add (in, t);
+    g_ptr_array_add (leaves, l->leaf);
+  }
+  for (uint32_t i = 0; i < all->len; i++)
+    if (gm_tensor_requires_grad (all->pdata[i]))
+      g_ptr_array_add (made, all->pdata[i]);
+  gm_host_call_tie ((GmTensor *const *) leaves->pdata, (GmTensor *const *) in->pdata, in->len,
+                    (GmTensor *const *) made->pdata, made->len, out);
+  PyObject *items = PyTuple_New (all->len);
+  bool ok = items != NULL;
+  for (uint32_t i = 0, k = 0; i < all->len && items; i++) {
+    PyObject *o = gm_tensor_requires_grad (all->pdata[i]) ? gm_py_tensor_take (out[k++])
+                  : container ? Py_NewRef (PySequence_Fast_GET_ITEM (c->result, i))
+                              : Py_NewRef (c->result);
+    PyTuple_SET_ITEM (items, i, o);
+    ok &= o != NULL;
+  }
+  PyObject *result = !ok                         ? NULL
+                     : !container                ? Py_NewRef (PyTuple_GET_ITEM (items, 0))
+                     : PyList_Check (c->result) ? PySequence_List (items)
+                                                 : Py_NewRef (items);
+  Py_XDECREF (items);
+  return result;
+}
+
 bool
-gm_failed_give_out (PyObject *code, PyObject **result)
+gm_failed_give_out (PyCodeObject *code, PyObject *const *locals, PyObject **result)
 {
   GmCallNotes *notes = gm_failed_given_out;
   bool any = notes->calls && notes->next < notes->calls->len;
   Noted *c = any ? &g_array_index (notes->calls, Noted, notes->next) : NULL;
 
-  if (!c || c->code != code)
+  if (!c || c->code != (PyObject *) code)
     return false;
   notes->next++;
-  *result = g_steal_pointer (&c->result);
-  if (!*result)
+  bool raised = !c->result;
+  *result = c->leaves ? tie (c, locals) : g_steal_pointer (&c->result);
+  if (raised)
     PyErr_Restore (g_steal_pointer (&c->type), g_steal_pointer (&c->value),
                    g_steal_pointer (&c->traceback));
   return true;

@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "core/base/thread.h"
+#include "core/tensor/tensor.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -41,8 +42,9 @@ typedef struct {
 void gm_call_notes_begin (GmCallNotes *notes);
 void gm_call_notes_end (GmCallNotes *notes);
 /* A call of fn has ended with result (borrowed), or, NULL, with the exception that is set, which
- * stays. */
-void gm_call_note (PyObject *fn, PyObject *result);
+ * stays.  args: the n arguments, in their order, those without a name first: a tensor, which a
+ * history of the result may lead to, or NULL; names: of the last ones, a tuple or NULL. */
+void gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names, PyObject *result);
 
 /* Counted up by each call of a function of the program's that a graph, or what follows it, makes:
  * such a function is not called twice for one call of the program. */
@@ -74,9 +76,10 @@ PyObject *gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNo
 void gm_failed_again_begin (GmCallEnd *end);
 PyObject *gm_failed_again_end (GmCallEnd *end, PyObject *name, PyObject *result);
 
-/* For the hook: true if the frame of this code is not to run, because the graph has made this
- * call: then *result is what it gave, a new reference, or NULL with its exception. */
+/* For the hook: true if the frame of this code, whose locals are its arguments alone, is not to
+ * run, because the graph has made this call: then *result is what it gave, a new reference, with a
+ * history that leads to these arguments, or NULL with its exception. */
 extern GM_THREAD GmCallNotes *gm_failed_given_out;
-bool gm_failed_give_out (PyObject *code, PyObject **result);
+bool gm_failed_give_out (PyCodeObject *code, PyObject *const *locals, PyObject **result);
 
 #endif

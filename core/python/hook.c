@@ -328,7 +328,7 @@ run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 static bool
 is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **result)
 {
-  bool is = gm_failed_give_out ((PyObject *) FRAME_CODE (f), result);
+  bool is = gm_failed_give_out (FRAME_CODE (f), f->localsplus, result);
   if (is)
     frame_drop (ts, f);
   return is;

@@ -67,6 +67,16 @@ call_python (const Callee *c, GmTensor *const *in)
   return result;
 }
 
+static void
+note_call (const Callee *c, GmTensor *const *in, PyObject *result)
+{
+  g_autofree GmTensor **args = g_new0 (GmTensor *, c->n + 1);
+
+  for (uint32_t i = 0; i < c->n; i++)
+    args[i] = c->values[i] ? NULL : in[c->which[i]];
+  gm_call_note (c->fn, args, c->n, c->names, result);
+}
+
 /* The kind of a result: 0, 't', 'l'; '?': it is none of tensors. */
 static char
 container_of (PyObject *o)
@@ -106,7 +116,7 @@ call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, u
   PyGILState_STATE gil = PyGILState_Ensure ();
   PyObject *o = call_python (c, in);
   if (!c->is_ours)
-    gm_call_note (c->fn, o);
+    note_call (c, in, o);
   char kind = o ? container_of (o) : '?';
   g_autoptr (GPtrArray) tensors = o && kind != '?' ? tensors_of (o, kind) : NULL;
   bool ok = tensors && kind == c->container && tensors->len == n_out;

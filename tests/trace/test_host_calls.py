@@ -628,20 +628,18 @@ MOOD = ["plain"]
 def moody(x):
     y = x * 2
     mood = MOOD[0]
-    return {"plain": y, "longer": y.repeat(2), "tuple": (y,), "double": y.double(), "detached": y.detach(), "itself": x}[mood]
+    return {"plain": y, "longer": y.repeat(2), "tuple": (y,), "double": y.double(), "detached": y.detach(), "itself": x, "dict": {"y": y}}[mood]
 
 
 @undisturbed
 @pytest.mark.parametrize(
     "mood, text",
     [
-        ("longer", r"moody: result 0 is .*\[6\].*, but it was .*\[3\]"),
-        ("tuple", "gave a tuple of tensors"),
-        ("double", "moody: result 0 is f64"),
         ("itself", "moody: result 0 lies in the memory of an argument"),
+        ("dict", "gave something else"),
     ],
 )
-def test_a_call_that_differs_is_an_error_that_names_the_function(mood, text):
+def test_a_call_whose_history_cannot_be_tied_is_an_error_that_names_the_function(mood, text):
     MOOD[0] = "plain"
     compiled = G.compile(lambda x: moody(x).sum(), backend="tcc", fullgraph=True)
     x = G.ones(3).requires_grad_()
@@ -652,6 +650,34 @@ def test_a_call_that_differs_is_an_error_that_names_the_function(mood, text):
             compiled(x)
     finally:
         MOOD[0] = "plain"
+    assert compiled(x).item() == 6
+
+
+@undisturbed
+@pytest.mark.parametrize(
+    "mood, text, grad",
+    [
+        ("longer", r"moody: result 0 is .*\[6\].*, but it was .*\[3\]", 4),
+        ("tuple", "gave a tuple of tensors", 2),
+        ("double", "moody: result 0 is f64", 2),
+    ],
+)
+def test_a_call_that_differs_is_plain_pythons_with_its_history_and_told(mood, text, grad):
+    def total(y):
+        return (y[0] if isinstance(y, tuple) else y).sum()
+
+    MOOD[0] = "plain"
+    compiled = G.compile(lambda x: total(moody(x)), backend="tcc", fullgraph=True)
+    x = G.ones(3).requires_grad_()
+    assert compiled(x).item() == 6
+    MOOD[0] = mood
+    try:
+        with pytest.warns(G.compiler.GraphBreakWarning, match=text):
+            result = compiled(x)
+    finally:
+        MOOD[0] = "plain"
+    result.backward()
+    assert x.grad.tolist() == [grad] * 3
     assert compiled(x).item() == 6
 
 
