@@ -10,8 +10,9 @@
  * A frame of the user's keeps all variables that are bound, as in plain Python, whether or not the
  * code reads them again: a debugger, a traceback or a function that is called finds them by name.
  * Of a frame that cannot be left so, of one with very many variables and of the package's own
- * frames the live ones are kept.  A dead tensor with a history would cost time in each backward: it
- * is kept where the step that breaks raises, or a function that is inlined looks at frames.
+ * frames the live ones are kept, and what is passed on anyway, or has a weak reference.  A dead
+ * tensor with a history would cost time in each backward: it is kept where it is passed on anyway,
+ * where the step that breaks raises, or a function that is inlined looks at frames.
  * Invariant: a value of the package's own frames that is dead at the break is neither an output of
  * the graph nor in the tuple.
  * Rejected: recording once more from the start up to the break; it cost time for each break.
@@ -72,22 +73,27 @@ cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
   return t && t->kind == &gm_kind_cell ? t : NULL;
 }
 
-/* Something that a weak reference or a finalizer may see die: it lives as long as the variable, which costs nothing, as it exists already. */
+/* Something that a weak reference or a finalizer may see die: it lives as long as the variable, which costs nothing, as it exists already.
+ * A tensor has no finalizer. */
 static bool
 is_seen_to_die (const GmTracker *t)
 {
-  return t->source && t->real && PyObject_IS_GC (t->real)
-         && !PyObject_TypeCheck (t->real, gm_host.tensor_type);
+  if (!t->source || !t->real)
+    return false;
+  if (PyObject_TypeCheck (t->real, gm_host.tensor_type))
+    return *PyObject_GET_WEAKREFS_LISTPTR (t->real) != NULL;
+  return PyObject_IS_GC (t->real);
 }
 
-/* The instruction that breaks gets it as an operand: it may make a weak reference. */
+/* The instruction that breaks gets it as an operand: it may make a weak reference.  What it gets exists then, whether the variable is kept or
+ * not. */
 static bool
 is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
 {
   for (uint32_t k = 0; k < depth; k++)
     if (gm_heap_load (&r->heap, f->id, f->code->n_slots + k) == t)
-      return t->kind != &gm_kind_tensor;
-  return false;
+      return true;
+  return f != r->frame && is_operand (r, r->frame, r->depth, t);
 }
 
 /* The step at `insn` reads a name that is nowhere: the NameError is shown with similar names, those of the frame's variables among them. */
@@ -112,38 +118,64 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
 typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL } Keep;
 
 /* A tensor with a history that the region makes, or a new object that leads to one.  As an output
- * of the graph it would take part in each backward. */
+ * of the graph it would take part in each backward.  passed: what is an output anyway. */
 static bool
-has_history (GmRecorder *r, const GmTracker *t, int nesting)
+has_history (GmRecorder *r, const GmTracker *t, GHashTable *passed, int nesting)
 {
-  if (t == NULL || t->source || t->real)
+  if (t == NULL || t->source || t->real || g_hash_table_contains (passed, t))
     return false;
   if (t->kind == &gm_kind_tensor)
     return gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number)->requires_grad;
   bool any = false;
   for (uint32_t i = 0; i < t->n && nesting > 0 && !any; i++)
-    any = has_history (r, t->items[i], nesting - 1);
+    any = has_history (r, t->items[i], passed, nesting - 1);
   uint32_t n = t->id != GM_NO_OBJECT && nesting > 0 ? g_array_index (r->heap.objects, GmHeapObject, t->id).n : 0;
   for (uint32_t k = 0; k < n && !any; k++)
-    any = has_history (r, gm_heap_load (&r->heap, t->id, k), nesting - 1);
+    any = has_history (r, gm_heap_load (&r->heap, t->id, k), passed, nesting - 1);
   return any;
 }
 
+/* What is passed on whatever is kept: the live variables and the stacks of all frames. */
+static GHashTable *
+find_passed (GmRecorder *r)
+{
+  GHashTable *passed = g_hash_table_new (NULL, NULL);
+  uint32_t insn = r->pc, depth = r->depth;
+
+  for (const GmFrame *f = r->frame; f; insn = f->return_pc - 1, depth = f->return_depth, f = f->parent) {
+    const GmLiveness *live = gm_liveness_get (f->code);
+    for (uint32_t s = 0; s < f->code->n_slots + depth; s++) {
+      const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
+      if (t && (s >= f->code->n_slots || gm_liveness_live (live, insn, s)))
+        g_hash_table_add (passed, (gpointer) t);
+    }
+  }
+  return passed;
+}
+
+/* What dead variables are kept. */
+typedef struct {
+  Keep keep;
+  GHashTable *passed; /* find_passed's */
+} Kept;
+
 /* The slots of the bound variables that are live, held or kept. */
 static uint32_t
-bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Keep keep, uint32_t *locals)
+bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept, uint32_t *locals)
 {
   enum { NESTING = 4 };
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
   bool all = f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code);
-  if (code->n_slots > MAX_KEPT_VARIABLES || gm_frame_is_ours (f))
-    keep = KEEP_LIVE;
+  bool ours = gm_frame_is_ours (f);
+  if (code->n_slots > MAX_KEPT_VARIABLES || ours)
+    kept.keep = KEEP_LIVE;
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
     bool held = t && (all || is_seen_to_die (t) || is_operand (r, f, depth, t));
-    held = held || keep == KEEP_ALL || (keep == KEEP_CHEAP && !has_history (r, t, NESTING));
+    held = held || (t && !ours && g_hash_table_contains (kept.passed, t)) || kept.keep == KEEP_ALL
+           || (kept.keep == KEEP_CHEAP && !has_history (r, t, kept.passed, NESTING));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
         || (gm_is_cell_slot (&code->slots[s]) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
       continue;
@@ -174,7 +206,7 @@ unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const Gm
 
 /* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
 static bool
-frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Keep keep, GPtrArray *values,
+frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept, GPtrArray *values,
              GmBreakFrame *out)
 {
   const GmCode *code = f->code;
@@ -188,7 +220,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kee
   *out = (GmBreakFrame){
     .code = code, .globals = f->globals, .insn = insn, .depth = depth, .locals = locals
   };
-  out->n_locals = bound_locals (r, f, insn, depth, keep, locals);
+  out->n_locals = bound_locals (r, f, insn, depth, kept, locals);
   for (uint32_t i = 0; i < out->n_locals; i++)
     g_ptr_array_add (values, (gpointer) gm_heap_load (&r->heap, f->id, locals[i]));
   for (uint32_t k = 0; k < depth; k++) {
@@ -237,6 +269,7 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
   point->mode = mode;
   point->frames = frames;
   uint32_t insn = r->pc, depth = r->depth;
+  g_autoptr (GHashTable) passed = find_passed (r);
   /* The exception that is being handled is no value of the frame: a resume function would lose it. */
   const GmTracker *handled = gm_heap_load (&r->heap, r->frame->handled_id, 0);
   if (handled != NULL && handled != &gm_tracker_null && handled->real != Py_None)
@@ -245,7 +278,7 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
     if (f->generator)
       return NULL;
     GmBreakFrame *out = &frames[point->n_frames++];
-    if (!frame_state (r, f, insn, depth, keep, values, out))
+    if (!frame_state (r, f, insn, depth, (Kept){ keep, passed }, values, out))
       return NULL;
     if (f->parent == NULL)
       break;

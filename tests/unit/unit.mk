@@ -377,7 +377,7 @@ TEST_FILES = \
   tests/trace/test_host_calls.py \
   tests/trace/test_kept_exceptions.py \
   tests/trace/test_frames.py \
-  tests/trace/test_lifetimes.py \
+  tests/trace/test_lifetimes.py tests/trace/test_lifetimes_behind_breaks.py \
   tests/trace/test_loops.py \
   tests/trace/test_prefixes.py \
   tests/trace/test_nested_control.py \
