@@ -5,6 +5,7 @@
  */
 #include "core/aot/order.h"
 #include "core/aot/plan_private.h"
+#include "core/graph/higher.h"
 #include "core/tensor/alloc.h"
 
 /* -- Making one -------------------------------------------------------------------------------- */
@@ -333,8 +334,10 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   p->calls_program = p->has_hooks;
-  for (uint32_t i = 0; i < p->graph->nodes->len; i++)
-    p->calls_program |= gm_op_has_effects (gm_graph_node (p->graph, i)->op);
+  for (uint32_t i = 0; i < p->graph->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (p->graph, i);
+    p->calls_program |= n->op == GM_OP_host_call && gm_graph_higher (p->graph, n)->ticket;
+  }
   hold_what_is_there (p, places);
   find_early (p);
   g_autofree bool *read = find_read (p->graph, s->joint);

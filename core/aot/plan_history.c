@@ -8,6 +8,7 @@
  */
 #include "core/aot/plan_private.h"
 #include "core/aot/rerun.h"
+#include "core/autograd/node_user.h"
 #include "core/graph/higher.h"
 #include "core/tensor/alloc.h"
 
@@ -75,7 +76,7 @@ is_as_saved (const GmHistory *h)
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
-  return create_graph || gm_autograd_is_awaited (n) || (h->plan->has_hooks && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
+  return create_graph || gm_autograd_is_awaited (n) || (h->plan->calls_program && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
          || gm_autograd_order_matters (n, h->plan->n_terms)
          || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_as_saved (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
 }
@@ -275,8 +276,8 @@ unfold_from (const GmHistory *h, const GmUnfold *u, GmAgNode *n, const GmSaved *
 }
 
 static bool
-unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create,
-        GError **error)
+unfold_noting (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create,
+               bool **used_up, GError **error)
 {
   const GmPlan *p = h->plan;
   GmUnfold u = p->unfold;
@@ -287,6 +288,7 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
   if (numbers)
     u.g = numbers;
   u.numbers = early_numbers (h);
+  u.used_up = used_up;
   g_autofree bool *all = h->used && !h->walked ? g_new (bool, u.g->nodes->len + 1) : NULL;
   if (all)
     memset (all, true, u.g->nodes->len);
@@ -307,6 +309,21 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
     kept[i] = (GmSaved){ .t = out[i], .version = gm_tensor_version (out[i]) };
   bool ok = unfold_from (h, &u, n, kept, grads, result, create, error);
   gm_plan_unref_all (out, n_kept);
+  return ok;
+}
+
+/* Where it fails, the operations that had run have used up what they saved, and another backward does not come through them. */
+static bool
+unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create, GError **error)
+{
+  bool *used_up = NULL, ok = unfold_noting (h, n, grads, result, create, grads ? &used_up : NULL, error);
+
+  if (used_up) {
+    g_free (h->walked);
+    h->walked = used_up;
+    h->used = true;
+    gm_node_leave_parts (n);
+  }
   return ok;
 }
 
@@ -387,7 +404,6 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
     g_clear_error (&failed);
     calls.again = true;
     ok = unfold (h, n, grads, result, false, error);
-    h->spent = !ok && gm_autograd_is_last (n); /* operations that did not fail have used up what they had saved */
   }
   if (G_UNLIKELY (p->calls_program))
     gm_rerun_end (&calls);
@@ -533,6 +549,8 @@ gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single
     gm_autograd_reach_back (h->node, p->reaches_back);
     gm_autograd_wait_inside (h->node, p->read_inside);
     gm_autograd_hook_inside (h->node, p->hooked);
+    if (p->calls_program)
+      gm_node_calls_program (h->node);
   }
   return h;
 }

@@ -21,6 +21,7 @@
 
 #include <string.h>
 
+#include "core/autograd/node_user.h"
 #include "core/graph/higher.h"
 
 typedef struct {
@@ -600,6 +601,25 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
   }
 }
 
+/* After a walk that failed. */
+static void
+note_used_up (const Unfold *w)
+{
+  uint32_t n = w->g->nodes->len, nr;
+  g_autofree bool *used = g_new0 (bool, n + 1);
+  bool any = false;
+
+  for (uint32_t k = 0; k < n; k++) {
+    GmTensor *t = w->tape[gm_graph_node (w->g, k)->out];
+    GmAgNode *made = t && t->meta.requires_grad ? gm_tensor_node (t, &nr) : NULL;
+    any |= used[k] = made && gm_node_is_used_up (made);
+    if (made)
+      gm_node_unref (made);
+  }
+  if (any)
+    *w->u->used_up = g_steal_pointer (&used);
+}
+
 static bool
 walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, bool stay, GmTensor **result,
       GError **error)
@@ -608,7 +628,10 @@ walk (Unfold *w, GmAgNode *node, GmTensor *const *grads, bool create, bool stay,
 
   for (uint32_t k = 0; k < w->u->n_tangents; k++)
     roots[k] = w->tape[output_value (w->u, k)];
-  return gm_autograd_through (node, roots, grads, create, stay, result, error);
+  bool ok = gm_autograd_through (node, roots, grads, create, stay, result, error);
+  if (!ok && w->u->used_up)
+    note_used_up (w);
+  return ok;
 }
 
 static void

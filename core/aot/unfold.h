@@ -17,6 +17,7 @@ typedef struct {
   const uint32_t *early;   /* per node of g: 1 + the view, taken before the call, that it takes part in taking, or 0; NULL: there are none */
   const uint64_t *numbers; /* per such view: its number */
   const bool *walked; /* per node of g: a backward has used it up; NULL: none was */
+  bool **used_up;     /* NULL, or: *used_up is per node of g what a walk that failed has used up, the caller's to free; NULL if nothing */
   bool is_packed; /* hooks in the graphs have seen all that was saved: no leaf is kept as itself */
 } GmUnfold;
 

@@ -559,19 +559,26 @@ is_watched (const Slot *s)
          || (n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd && n->saved_in[0].t->autograd->hooks);
 }
 
-/* n, which stands for many operations, has failed in one of them: leaves whose gradient was complete before that have it.  Takes result.  Errors
- * of theirs come too late to be told. */
+/* n, which stands for many operations, has failed in one of them, with *error: leaves whose gradient was complete before that have it.  Takes
+ * result.  Where one of them fails in its turn, a hook of its own, that is the error: it would have come before the operation. */
 static void
-give_to_leaves (Walk *w, GmAgNode *n, GmTensor **result)
+give_to_leaves (Walk *w, GmAgNode *n, GmTensor **result, GError **error)
 {
-  for (uint32_t i = 0; i < n->n_in; i++) {
+  const uint32_t *order = gm_walk_order_of (n, true);
+  GError *before = NULL;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    uint32_t i = order ? order[k] : k;
     GmAgNode *to = n->edges[i].node;
-    Slot *s = result[i] && to && to->kind == GM_NODE_LEAF && w->accumulate ? gm_walk_slot (w, to) : NULL;
+    Slot *s = result[i] && to && to->kind == GM_NODE_LEAF && w->accumulate && !before ? gm_walk_slot (w, to) : NULL;
     GmTensor *g = g_steal_pointer (&result[i]);
     if (!s)
       gm_tensor_unref (g);
-    else if (deliver (w, n->edges[i], g, NULL) && s->waiting == 0)
-      gm_walk_run_node (w, s, NULL);
+    else if (deliver (w, n->edges[i], g, &before) && s->waiting == 0)
+      gm_walk_run_node (w, s, &before);
+  }
+  if (before) {
+    g_clear_error (error);
+    g_propagate_error (error, before);
   }
 }
 
@@ -618,7 +625,7 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     ok = (G_LIKELY (!n->region) || gm_region_give (n, error))
          && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
     if (G_UNLIKELY (!ok) && n->fn->parts)
-      give_to_leaves (w, n, result);
+      give_to_leaves (w, n, result, error);
   }
   gm_walk_clear (s);
   ok = ok && (!arrived || gm_node_run_after (n, result, arrived, error));

@@ -61,6 +61,24 @@ gm_node_is_apart (const GmAgNode *n)
   return n->apart != NULL;
 }
 
+bool
+gm_node_is_used_up (const GmAgNode *n)
+{
+  return n->released;
+}
+
+void
+gm_node_calls_program (GmAgNode *n)
+{
+  n->has_beside = true;
+}
+
+void
+gm_node_leave_parts (GmAgNode *n)
+{
+  n->released = true;
+}
+
 uint32_t
 gm_node_n_outputs (const GmAgNode *n)
 {

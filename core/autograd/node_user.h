@@ -15,6 +15,13 @@ GmAgNode *gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr); /* borrowed; NUL
 uint32_t gm_node_n_outputs (const GmAgNode *n);
 /* An earlier walk has taken the function apart: no hook on the node runs any more. */
 bool gm_node_is_apart (const GmAgNode *n);
+/* A backward that keeps no graph has freed what the node saved. */
+bool gm_node_is_used_up (const GmAgNode *n);
+/* The function calls the program's functions between the operations that it stands for: where a leaf has hooks as well, a backward takes it
+ * apart first, and each runs in its turn. */
+void gm_node_calls_program (GmAgNode *n);
+/* A backward that failed inside of the function has used up a part of what it saved: the next one takes it apart first. */
+void gm_node_leave_parts (GmAgNode *n);
 GmTensor *gm_node_leaf (const GmAgNode *n); /* borrowed; NULL: it is no leaf's */
 /* A tensor with that history and without elements, like `meta` (NULL: a scalar), or the leaf: for who names a place in the history. */
 GmTensor *gm_node_stand_in (GmAgNode *n, uint32_t nr, const GmMeta *meta);

@@ -318,11 +318,14 @@ def nodes_before_an_operation(x, w, v, i):
 PROGRAMS = [two_hooks, hooks_that_change, beside, node, two_nodes, hooks_before_an_operation, nodes_before_an_operation]
 
 
-def raising_outcome(f, fails):
+def raising_outcome(f, fails, of_leaves):
     g.manual_seed(1)
     CALLED.clear()
     x, w, v = leaves()
     was, RAISES[0] = RAISES[0], None
+    if of_leaves:
+        w.register_hook(hook_b)
+        v.register_post_accumulate_grad_hook(hook_node)
     y, said, frame = f(x, w, v, g.tensor([9 if fails else 1])), None, None
     RAISES[0] = was
     try:
@@ -331,7 +334,15 @@ def raising_outcome(f, fails):
         said = type(error), str(error)
         last = traceback.extract_tb(error.__traceback__)[-1]
         frame = None if fails else (last.name, last.lineno)
-    return said, frame, [None if t.grad is None else t.grad.tolist() for t in (x, w, v)], CALLED[:], g.get_rng_state().tolist()
+    left = [None if t.grad is None else t.grad.tolist() for t in (x, w, v)], CALLED[:], g.get_rng_state().tolist()
+    RAISES[0] = None
+    try:
+        y.backward()  # plain Python refuses it where an operation that has run needs what it saved
+        again = None
+    except (RuntimeError, IndexError) as error:
+        again = type(error)
+    RAISES[0] = was
+    return said, frame, left, again, [None if t.grad is None else t.grad.tolist() for t in (x, w, v)], CALLED[:]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -340,7 +351,19 @@ def test_a_function_of_the_program_that_raises_in_a_backward_is_called_once_at_i
     g.compiler.reset()
     compiled = g.compile(f, backend=backend, fullgraph=True)
     for RAISES[0] in (None, *((name, kind) for name in ("a", "b", "twice", "in place", "node") for kind in (ValueError, KeyboardInterrupt))):
-        for fails in (False, True):
-            want = raising_outcome(f, fails)
-            assert raising_outcome(compiled, fails) == want, (RAISES[0], fails)
+        for fails, of_leaves in ((False, False), (True, False), (False, True), (True, True)):
+            want = raising_outcome(f, fails, of_leaves)
+            assert raising_outcome(compiled, fails, of_leaves) == want, (RAISES[0], fails, of_leaves)
+    RAISES[0] = None
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_such_a_function_is_called_once_at_its_place_by_compiled_autograd_too(f):
+    compiled = g.compile(f, backend="eager", fullgraph=True)
+    for RAISES[0] in (None, *((name, ValueError) for name in ("a", "b", "twice", "in place", "node"))):
+        for fails, of_leaves in ((False, False), (True, False), (True, True)):
+            want = raising_outcome(f, fails, of_leaves)
+            for run in (f, compiled, compiled):
+                with g._dynamo.compiled_autograd.enable("eager"):
+                    assert raising_outcome(run, fails, of_leaves) == want, (RAISES[0], fails, of_leaves)
     RAISES[0] = None
