@@ -6,7 +6,8 @@
  * the results are reduced to one.  The check is an output of the recorded graph that the program
  * does not get; so it is alive for all stages behind, and for back ends that never heard of it. An
  * index that cannot be out of bounds (places that a sort or an argmax gave, constants) is not
- * checked.  Of `require` the condition is kept.  A call of graphs that may fail is kept whole.
+ * checked.  Of `require` the condition is kept.  Kept whole, in its place, is a call of graphs that
+ * may fail, and what a function of the program stands behind: that is not called where it failed.
  *
  * Values that are one memory live and die together here, and what is written to memory is read
  * where that memory is.  So a result that is written somewhere and overwritten before it is read
@@ -213,29 +214,32 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
   g_autofree GmValueId *root = find_roots (g);
   g_autofree bool *read = find_read (g, root);
   g_autoptr (GArray) checked = g_array_new (FALSE, FALSE, sizeof (Checked));
-  uint32_t n_nodes = g->nodes->len;
+  uint32_t n_nodes = g->nodes->len, n_before = n_nodes;
 
+  while (n_before > 0 && !gm_op_has_effects (gm_graph_node (g, n_before - 1)->op))
+    n_before--;
   for (uint32_t i = 0; i < n_nodes && !gm_b_failed (&b->base); i++) {
     const GmNode n = *gm_graph_node (g, i); /* the array may move */
     if (read[root[n.out]] || gm_op_has_effects (n.op) || !gm_graph_needs_check (g, &n))
       continue;
-    GmValueId value = n.out;
-    if (n.op == GM_OP_require) { /* of the condition alone: one element */
+    GmVal v = gm_val_from_id (n.out);
+    b->where = n.where;
+    if (i < n_before || gm_op_is_higher (n.op)) {
+      if (gm_graph_meta (g, n.out)->requires_grad) /* no gradient comes for it */
+        v = gm_b_op (&b->base, GM_OP_detach, &v, 1, NULL);
+    } else if (n.op == GM_OP_require) { /* of the condition alone: one element */
       GmVal ok[2] = { gm_val_from_id (n.in[1]), gm_val_from_id (n.in[1]) };
-      b->where = n.where;
-      GmVal v = gm_b_op (&b->base, GM_OP_require, ok, 2, n.attrs);
-      value = v ? gm_id_from_val (v) : GM_NO_ID;
-    } else if (!gm_op_is_higher (n.op)) {
+      v = gm_b_op (&b->base, GM_OP_require, ok, 2, n.attrs);
+    } else {
       Checked c = { n.in[gm_op_index_input (n.op)],
                     gm_graph_meta (g, n.in[0])->sizes[n.attrs->dim] };
       if (is_checked (checked, c))
         continue;
       g_array_append_val (checked, c);
-      b->where = n.where;
-      GmVal v = check (&b->base, gm_val_from_id (c.index), c.bound);
-      value = v ? gm_id_from_val (v) : GM_NO_ID;
+      v = check (&b->base, gm_val_from_id (c.index), c.bound);
     }
-    if (value != GM_NO_ID)
+    GmValueId value = v ? gm_id_from_val (v) : GM_NO_ID;
+    if (v)
       g_array_append_val (checks, value);
   }
 }

@@ -13,6 +13,8 @@
  */
 #include "core/plugin/regions.h"
 
+#include "core/graph/checks.h"
+
 #include <string.h>
 
 enum { HOST = 1, PLUGIN = 2, OUTPUT = 4 };
@@ -35,7 +37,8 @@ typedef struct {
   uint32_t open[64]; /* items by bit, or GM_REGION_NONE */
   unsigned next_bit;
   GArray *reads;     /* scratch: the items that a node reads */
-  uint32_t last;     /* the item of the last node that has effects: the next one comes after it */
+  uint32_t last;     /* the item of the last node that has effects: the next one comes after it ... */
+  uint32_t since;    /* ... and after what may fail from this node on: a function of the program is not called behind an error */
 
   GmRegions *out;
   uint32_t *slot_of; /* by value, or GM_NO_ID */
@@ -162,6 +165,19 @@ choose_item (Cutter *c, bool host, uint32_t cluster)
   return open_item (c, host, cluster);
 }
 
+/* The items that a node with effects comes after. */
+static void
+add_order (Cutter *c, uint32_t node)
+{
+  if (c->last != GM_REGION_NONE)
+    g_array_append_val (c->reads, c->last);
+  for (; c->since < node; c->since++) {
+    uint32_t item = c->item_of[c->since];
+    if (item != GM_REGION_NONE && item != c->last && gm_graph_needs_check (c->g, gm_graph_node (c->g, c->since)))
+      g_array_append_val (c->reads, item);
+  }
+}
+
 static void
 place (Cutter *c, uint32_t node)
 {
@@ -169,8 +185,8 @@ place (Cutter *c, uint32_t node)
   g_array_set_size (c->reads, 0);
   add_reads (c, node, host);
   bool effects = gm_op_has_effects (gm_graph_node (c->g, node)->op);
-  if (effects && c->last != GM_REGION_NONE)
-    g_array_append_val (c->reads, c->last);
+  if (effects)
+    add_order (c, node);
   uint32_t at = choose_item (c, host, host ? 0 : c->verdicts[node].cluster);
   Item *item = ITEM (c, at);
   uint64_t before = item->before;

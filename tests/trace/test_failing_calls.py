@@ -459,6 +459,35 @@ def test_a_result_of_a_function_that_is_a_node_keeps_its_history_where_the_graph
                 assert history_outcome(compiled, fails, of_leaves, twice) == history_outcome(f, fails, of_leaves, twice)
 
 
+ORDERED = {
+    "read later": "return x[i].sum() * noted(x, 1)",
+    "unread": "x[i]\nreturn noted(x, 1)",
+    "both read": "y = x[i]\nz = noted(x, 1)\nreturn (y * 2).sum() + z.sum()",
+    "between two": "a = noted(x, 1)\nx[i]\nreturn a + noted(x, 2)",
+    "among three": "a = noted(x, 1)\ny = x.exp()[i]\nb = noted(x * 2, 2)\nc = noted(x * 3, 3)\nreturn a.sum() + y.sum() + b.sum() + c.sum()",
+    "read by it": "y = x[i]\nreturn noted(x * y.sum(), 1)",
+    "a factorization": "c = g.linalg.inv(m * (i < 3))\nreturn c.sum() + noted(x, 1).sum()",
+    "a branch": "y = g.cond(i.sum() > 2, lambda x, i: x[i], lambda x, i: x[i] + 1, (x, i))\nreturn noted(x, 1)",
+    "a condition": "g.nn.functional.one_hot(i, 3)\nreturn noted(x, 1)",
+}
+
+
+@undisturbed
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("text", ORDERED)
+def test_a_function_that_is_a_node_is_not_called_behind_an_operation_that_fails(text, backend):
+    f = with_nodes(ORDERED[text])
+    compiled = g.compile(f, backend=backend)
+    RAISES[0] = None
+    for requires_grad in (False, True):
+        compiled(*arguments(False, requires_grad), State())
+        for fails in (True, False, True):
+            CALLS.clear()
+            want, plain = outcome(f, arguments(fails, requires_grad)), CALLS[:]
+            CALLS.clear()
+            assert (outcome(compiled, arguments(fails, requires_grad))[0][:2], CALLS) == (want[0][:2], plain)
+
+
 @undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_interrupt_in_a_function_that_is_a_node_comes_as_if_before_the_region(backend):
