@@ -562,9 +562,8 @@ is_watched (const Slot *s)
 /* n, which stands for many operations, has failed in one of them, with *error: leaves whose gradient was complete before that have it.  Takes
  * result.  Where one of them fails in its turn, a hook of its own, that is the error: it would have come before the operation. */
 static void
-give_to_leaves (Walk *w, GmAgNode *n, GmTensor **result, GError **error)
+give_to_leaves (Walk *w, GmAgNode *n, const uint32_t *order, GmTensor **result, GError **error)
 {
-  const uint32_t *order = gm_walk_order_of (n, true);
   GError *before = NULL;
   for (uint32_t k = 0; k < n->n_in; k++) {
     uint32_t i = order ? order[k] : k;
@@ -607,6 +606,7 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     any |= *gm_walk_gradient (s, i) != NULL;
   GmTensor *small[GM_NODE_INLINE] = {NULL};
   GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
+  const uint32_t *order = gm_walk_order_of (n, true); /* the state's */
   g_autofree GmTensor **arrived = NULL;
   if (hooked && any) {
     ok = gm_node_run_before (n, s->many ? s->many : &s->one, error);
@@ -625,7 +625,7 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     ok = (G_LIKELY (!n->region) || gm_region_give (n, error))
          && n->fn->backward (n, n->state, s->many ? s->many : &s->one, result, w->create, error);
     if (G_UNLIKELY (!ok) && n->fn->parts)
-      give_to_leaves (w, n, result, error);
+      give_to_leaves (w, n, order, result, error);
   }
   gm_walk_clear (s);
   ok = ok && (!arrived || gm_node_run_after (n, result, arrived, error));
@@ -633,7 +633,6 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     ok = gm_anomaly_look (n, result, ok, error);
   for (uint32_t i = 0; arrived && i < n->n_out; i++)
     gm_tensor_unref (arrived[i]);
-  const uint32_t *order = gm_walk_order_of (n, true); /* the state's */
   bool release = ok && any && !w->retain;
   if (release && !order)
     gm_node_release (n);

@@ -80,15 +80,20 @@ gm_walk_run_one_node (GmWalk *w, GmAgNode *n, uint32_t nr, GmTensor *grad, GErro
   slot.many = grads; /* whoever asks sees what has arrived */
   n->slot = &slot;
   gm_walk_enter (w);
-  bool ok = n->fn->backward (n, n->state, grads, result, false, error);
-  n->slot = NULL;
-  gm_tensor_unref (grads[nr]);
   const uint32_t *order = gm_walk_order_of (n, true);
   if (order) /* the state's */
     order = memcpy (turns, order, sizeof *turns * n->n_in);
+  GError *failed = NULL, *before = NULL;
+  bool ok = n->fn->backward (n, n->state, grads, result, false, &failed);
+  n->slot = NULL;
+  gm_tensor_unref (grads[nr]);
   if (ok && !w->retain)
     gm_node_release (n);
-  ok = give_to_leaves (w, n, order, result, error) && ok;
+  ok = give_to_leaves (w, n, order, result, &before) && ok;
+  if (before) /* a leaf's hook, which would have come before the operation that failed */
+    g_clear_error (&failed);
+  if (!ok)
+    g_propagate_error (error, before ? before : failed);
   gm_grad_set_enabled (mode);
   return gm_walk_leave (w, ok, error);
 }

@@ -5,6 +5,9 @@ Tables of programs: operations that fail, and functions of the program that rais
 called, the generator's state, and the innermost frame of the traceback.
 """
 
+import linecache
+import os
+import random
 import traceback
 
 import pytest
@@ -366,4 +369,89 @@ def test_such_a_function_is_called_once_at_its_place_by_compiled_autograd_too(f)
             for run in (f, compiled, compiled):
                 with g._dynamo.compiled_autograd.enable("eager"):
                     assert raising_outcome(run, fails, of_leaves) == want, (RAISES[0], fails, of_leaves)
+    RAISES[0] = None
+
+
+# -- Random programs
+
+
+class Unread(g.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, i):
+        ctx.save_for_backward(x, i)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, i = ctx.saved_tensors
+        grad.gather(0, i)
+        return grad * x.cos(), None
+
+
+STATEMENTS = (
+    "{new} = {a} * {b}",
+    "{new} = {a} / ({b}.sum() + 9)",
+    "{new} = ({a} + {b}).tanh()",
+    "{new} = {a}.exp() * 0.125",
+    "{new} = {a} - {b}",
+    "{new} = {a}.flip(0)",
+    "{new} = {a} * 1\n{new}.mul_({b})",
+    "{new} = Looks.apply({a}, i) * 0.25",
+    "{new} = Unread.apply({a}, i)",
+    "{new} = {a}[i - i] * {b}",
+    "{new} = hooked({a}) * 0.125",
+    "{new} = with_own({a}) * 0.125",
+    "{a}.register_hook(hook_a)",
+    "{a}.register_hook(hook_b)",
+    "{a}.register_hook(hook_twice)",
+    "{a} = {a} * 2",
+    "{a}[i].sum()",
+    "{a}.gather(0, i)",
+)
+
+
+def random_program(seed):
+    """A function of x, w, v and i: all that is made is part of the loss."""
+    dice = random.Random(seed)
+    names, made, lines = ["x", "w", "v"], [], []
+    for k in range(dice.randint(3, 9)):
+        text = dice.choice(STATEMENTS)
+        if "{a} =" in text or ".register_hook" in text:
+            if not made:
+                continue
+            lines.append(text.format(a=dice.choice(made)))
+            continue
+        lines += text.format(new=f"t{k}", a=dice.choice(names), b=dice.choice(names)).split("\n")
+        if "{new}" in text:
+            made.append(f"t{k}")
+            names.append(f"t{k}")
+    lines.append("return " + " + ".join(f"{name}.sum()" for name in made[-dice.randint(1, 3) :] or ["(x * w * v)"]))
+    source = "def f(x, w, v, i):\n" + "".join(f"    {line}\n" for line in lines)
+    file = f"<failing backward {seed}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    space = dict(globals())
+    exec(compile(source, file, "exec"), space)
+    return space["f"], source
+
+
+def random_outcome(f, fails, of_leaves):
+    try:
+        outcome = raising_outcome(f, fails, of_leaves)
+        return outcome[:3] if of_leaves else outcome  # where a leaf's hook raises, plain Python may have used up less
+    except IndexError as error:  # of the forward
+        return str(error), CALLED[:]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_programs_fail_as_in_plain_python():
+    for seed in range(int(os.environ.get("GM_FAILING_PROGRAMS", "60"))):
+        f, source = random_program(seed)
+        g.compiler.reset()
+        compiled = g.compile(f, backend=BACKENDS[seed % 2])
+        RAISES[0] = None
+        random_outcome(compiled, False, False)  # what the recorder tries is no call
+        for RAISES[0] in (None, *((name, ValueError) for name in ("a", "b", "twice", "node"))):
+            for fails, of_leaves in ((False, False), (True, False), (True, True)):
+                want = random_outcome(f, fails, of_leaves)
+                assert random_outcome(compiled, fails, of_leaves) == want, f"seed {seed}, {RAISES[0]}, {fails}, {of_leaves}\n{source}"
     RAISES[0] = None
