@@ -735,7 +735,7 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
     ok = g && deliver (w, edges[i], g, error);
   }
   while (ok && w->n_heap)
-    ok = gm_stretch_runner_now && !w->through && !gm_anomaly_on ? gm_stretch_step (w, error)
+    ok = gm_stretch_runner_now && !w->through && !w->plainly && !gm_anomaly_on ? gm_stretch_step (w, error)
                                               : gm_walk_run_node (w, gm_walk_pop (w), error);
   gm_grad_set_enabled (mode);
   return gm_walk_leave (w, ok, error);

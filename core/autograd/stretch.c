@@ -513,17 +513,76 @@ finish_step (GmStretch *s, const Step *step, bool ran, GError **error)
   return ok;
 }
 
+/* True if the walk may go back to before the stretch: one of its operations has failed, and nothing of the program's has been called. */
+static bool
+may_undo (const GmStretch *s, const GError *error)
+{
+  bool operation = error->domain == GM_ERROR
+                   && (error->code == GM_ERROR_INDEX || error->code == GM_ERROR_RUNTIME || error->code == GM_ERROR_VALUE
+                       || error->code == GM_ERROR_MEMORY);
+
+  return operation && (!s->calls_hooks || (s->hooks->len == 0 && s->programs->len == 0));
+}
+
+static int
+by_arrival (gconstpointer a, gconstpointer b)
+{
+  const GmSlot *x = *(GmSlot *const *) a, *y = *(GmSlot *const *) b;
+
+  return (x->arrived > y->arrived) - (x->arrived < y->arrived);
+}
+
+/* Nothing of the stretch has been delivered: what was ready before it is ready again, and the walk goes on node by node.  So the operation
+ * fails again, with its own text, and behind all that comes before it. */
+static void
+undo (GmStretch *s)
+{
+  GmWalk *w = s->w;
+  g_autoptr (GPtrArray) slots = g_ptr_array_new ();
+
+  for (uint32_t i = 0; i < w->n_heap; i++)
+    g_ptr_array_add (slots, w->heap[i]);
+  for (guint i = 0; i < s->steps->len; i++) {
+    const Step *step = GM_STRETCH_STEP (s, i);
+    const GmAgNode *n = step->slot->node;
+    g_ptr_array_add (slots, step->slot);
+    if (step->n_hooks > 0) /* these were a part of the program */
+      step->slot->greeted = false;
+    for (uint32_t k = 0; step->runs && k < n->n_in; k++) {
+      GmSlot *to = n->edges[k].node ? gm_walk_slot (w, n->edges[k].node) : NULL;
+      if (to)
+        to->waiting++;
+    }
+  }
+  g_ptr_array_sort (slots, by_arrival);
+  w->n_heap = 0;
+  for (guint i = 0; i < slots->len; i++)
+    if (((GmSlot *) slots->pdata[i])->waiting == 0)
+      gm_walk_push (w, slots->pdata[i]);
+  w->plainly = true;
+}
+
 static bool
 run (GmStretch *s, GError **error)
 {
   g_autofree GmTensor **out = g_new0 (GmTensor *, s->n_gradients + 1);
   g_autofree bool *ran = g_new0 (bool, s->steps->len + 1);
   const GmStretchRunner *r = gm_stretch_runner_now;
-  bool ok = (s->n_operations == 0 && s->hooks->len == 0) || r->run (r->data, s, out, ran, error);
+  GError *failed = NULL;
+  bool ok = (s->n_operations == 0 && s->hooks->len == 0) || r->run (r->data, s, out, ran, &failed);
+  bool again = failed && may_undo (s, failed);
 
   if (ok)
     put_gradients (s, out);
   drop_inputs (s, 0);
+  if (again) {
+    g_clear_error (&failed);
+    g_clear_error (&s->error);
+    undo (s);
+    return true;
+  }
+  if (failed)
+    g_propagate_error (error, failed);
   for (guint i = 0; i < s->places->len; i++)
     g_array_index (s->places, Place, i).slot->place = 0;
   for (guint i = 0; ok && i < s->steps->len; i++)

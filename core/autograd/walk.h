@@ -58,6 +58,7 @@ typedef struct GmWalk {
   int n_edges;  /* its edges: captures from here on are of its outputs */
   bool only;    /* of the leaves, only what was asked for is added up */
   bool some_lead; /* there are slots of that kind */
+  bool plainly;   /* node by node from now on: a stretch has failed */
   uint64_t n_arrived;
   GArray *callbacks;     /* callbacks.c; NULL: none */
   struct GmWalk *around; /* the walk that this one is inside of */

@@ -5,6 +5,7 @@ Tables of programs: operations that fail, and functions of the program that rais
 called, the generator's state, and the innermost frame of the traceback.
 """
 
+import contextlib
 import linecache
 import os
 import random
@@ -444,7 +445,7 @@ def random_outcome(f, fails, of_leaves):
 
 @pytest.mark.filterwarnings("ignore")
 def test_random_programs_fail_as_in_plain_python():
-    for seed in range(int(os.environ.get("GM_FAILING_PROGRAMS", "60"))):
+    for seed in range(int(os.environ.get("GM_FAILING_PROGRAMS", "25"))):
         f, source = random_program(seed)
         g.compiler.reset()
         compiled = g.compile(f, backend=BACKENDS[seed % 2])
@@ -453,5 +454,8 @@ def test_random_programs_fail_as_in_plain_python():
         for RAISES[0] in (None, *((name, ValueError) for name in ("a", "b", "twice", "node"))):
             for fails, of_leaves in ((False, False), (True, False), (True, True)):
                 want = random_outcome(f, fails, of_leaves)
-                assert random_outcome(compiled, fails, of_leaves) == want, f"seed {seed}, {RAISES[0]}, {fails}, {of_leaves}\n{source}"
+                for run, enabled in ((compiled, False), (f, True), (compiled, True)):
+                    with g._dynamo.compiled_autograd.enable(BACKENDS[seed % 2]) if enabled else contextlib.nullcontext():
+                        have = random_outcome(run, fails, of_leaves)
+                    assert have == want, f"seed {seed}, {run is f}, {enabled}, {RAISES[0]}, {fails}, {of_leaves}\n{source}"
     RAISES[0] = None
