@@ -25,6 +25,12 @@ own (GmEagerBuilder *b, GmTensor *t)
   return t;
 }
 
+static void
+note_outside (GmBuilder *base)
+{
+  base->outside = g_error_matches (base->error, GM_ERROR, GM_ERROR_INDEX);
+}
+
 static GmVal
 eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
@@ -34,6 +40,8 @@ eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *at
     t = gm_tensor_new_scalar (attrs->value, (GmDtype) attrs->dtype, &base->error);
   else
     t = gm_autograd_op (op, (GmTensor *const *) in, n_in, attrs, &base->error);
+  if (G_UNLIKELY (!t))
+    note_outside (base);
   return gm_val_from_tensor (own ((GmEagerBuilder *) base, t));
 }
 
@@ -51,6 +59,8 @@ eager_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, cons
 {
   bool ok = gm_autograd_into (gm_tensor_from_val (dst), op, (GmTensor *const *) in, n_in, attrs,
                               &base->error);
+  if (G_UNLIKELY (!ok))
+    note_outside (base);
   return ok ? dst : NULL;
 }
 
@@ -140,6 +150,7 @@ gm_eager_builder_init (GmEagerBuilder *b)
   b->base.generator = NULL;
   b->base.device = 0;
   b->base.autocast = gm_autocast_mode ();
+  b->base.outside = false;
   b->base.refuses_draws = gm_draws_refused ();
   b->owned = NULL;
   b->n_inline = 0;

@@ -29,6 +29,7 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define N GM_API_NUMBERS
 #define W GM_API_VIEWS
 #define Z GM_API_RESIZES
+#define R GM_API_OUTSIDE_RUNTIME
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -47,6 +48,7 @@ static const GmApi named_rows[] = {
 #undef N
 #undef W
 #undef Z
+#undef R
 
 static GmApi *rows;
 static size_t n_rows;
@@ -580,6 +582,8 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
   if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) /* the function counted something */
     check_guesses (api, b, sizes);
   if (gm_b_failed (b)) {
+    if (b->outside && api->where & GM_API_OUTSIDE_RUNTIME)
+      b->error->code = GM_ERROR_RUNTIME;
     gm_arg_clear (&result);
     return gm_give (NULL);
   }

@@ -35,7 +35,8 @@ typedef struct GmArg {
 
 typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_API_NN = 8, GM_API_RESHAPES = 16,
   GM_API_SIZES = 32, GM_API_NUMBERS = 64, GM_API_VIEWS = 128,
-  GM_API_RESIZES = 256 } GmApiWhere;
+  GM_API_RESIZES = 256,
+  GM_API_OUTSIDE_RUNTIME = 512 } GmApiWhere;
 /* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also Tensor.name_, whose
  * result is written into self.  NN: gramme.nn.functional.name.  RESHAPES: Tensor.name_ does not write: self becomes the result.
  * SIZES: sizes of its tensors, and in its lists of ints, may be expressions.  NUMBERS: and so may its ints.  VIEWS: where a result

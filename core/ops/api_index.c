@@ -55,6 +55,10 @@ RUN (index_select)
   CHECK ();
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   CHECK ();
+  if (META (index)->ndim > 1) {
+    g_autofree char *shape = gm_shape_text (META (index)->ndim, META (index)->sizes);
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "index_select(): the index must have one dimension, not shape %s", shape));
+  }
   return gm_give (gm_index_select (b, v, dim, index));
 }
 

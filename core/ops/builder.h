@@ -44,6 +44,7 @@ struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* what functions of api.def cast to: gm_autocast_mode */
+  bool outside;       /* what failed was an index among a tensor's elements */
   bool refuses_draws; /* functions that draw random numbers fail: gm_draws_refused */
   uint8_t device;   /* where tensors that a function of api.def makes lie; 0: the CPU */
   GmVal generator;  /* what the call of a function draws from: an i64[2], seed and next draw; NULL: the process's generator */
