@@ -35,6 +35,7 @@ CORE_SOURCES += \
   core/tensor/tensor.c \
   core/tensor/text.c \
   core/tensor/alloc.h \
+  core/tensor/storage.h \
   core/tensor/device.h \
   core/tensor/dtype.h \
   core/tensor/meta.h \
@@ -588,6 +589,7 @@ package_PYTHON = \
   core/python/gramme/saved_tree.py \
   core/python/gramme/serialization.py \
   core/python/gramme/settings.py \
+  core/python/gramme/storage.py \
   core/python/gramme/testing.py
 package_ampdir = $(pythondir)/gramme/amp
 package_amp_PYTHON = core/python/gramme/amp/__init__.py core/python/gramme/amp/scaling.py

@@ -6,6 +6,7 @@
  * so whether a program is differentiable is a matter of the grad mode alone.
  */
 #include "core/autograd/node.h"
+#include "core/tensor/storage.h"
 
 #include "core/ops/api.h"
 #include "core/tensor/device.h"
@@ -138,9 +139,16 @@ eager_around (GmBuilder *base, GmVal v, int64_t *offset)
   return gm_val_from_tensor (own ((GmEagerBuilder *) base, all));
 }
 
+static GmVal
+eager_resized (GmBuilder *base, GmVal v, int n, const int64_t *sizes)
+{
+  GmTensor *t = gm_tensor_resized (gm_tensor_from_val (v), n, sizes, &base->error);
+  return t ? gm_val_from_tensor (own ((GmEagerBuilder *) base, t)) : NULL;
+}
+
 static const GmBuilderVtable eager_vtable = {.op = eager_op, .meta = eager_meta, .into = eager_into, .random = eager_random,
                                              .constant = eager_constant, .item = eager_item, .set = eager_set, .around = eager_around,
-                                             .offset = eager_offset};
+                                             .offset = eager_offset, .resized = eager_resized};
 
 void
 gm_eager_builder_init (GmEagerBuilder *b)

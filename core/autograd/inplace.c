@@ -106,8 +106,8 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
     positions[k] = where >= 0 && where < extent ? of[where] : -1;
     if (positions[k] < 0) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "a view no longer lies inside the tensor that it was taken of, because set_ () "
-                   "changed that tensor; take the view again");
+                   "a view no longer lies inside the tensor that it was taken of, because set_ (), "
+                   "as_strided_ () or resize_ () changed that tensor; take the view again");
       selection_unref (s);
       return NULL;
     }
@@ -304,6 +304,7 @@ gm_view_refresh (GmTensor *view)
     return;
   }
   GmAutograd *ag = gm_ag_get (view);
+  uint32_t before = ag->epoch;
   ag->epoch = base->autograd->epoch;
   if (!base->meta.requires_grad)
     return;
@@ -311,6 +312,9 @@ gm_view_refresh (GmTensor *view)
   Selection *s = selection_new (base, view, &error);
   if (g_error_matches (error, GM_ERROR, GM_ERROR_RUNTIME)) { /* outside of its base by now */
     g_error_free (error);
+    uint32_t now = base->autograd->epoch, reshaped = base->autograd->reshaped;
+    if (reshaped && !(now == reshaped && before + 1 == reshaped))
+      gm_view_lose_place (view);
     return;
   }
   if (!s) /* the index of positions is bookkeeping that must exist: as with GLib's allocator */
@@ -319,6 +323,31 @@ gm_view_refresh (GmTensor *view)
   GmAgNode *n = gm_function_node (overlaps ? &as_overlapping_view : &selecting, s, 1, 1);
   n->edges[0] = gm_edge_to (base);
   gm_history_set (view, n, 0);
+}
+
+bool
+gm_view_is_outside (const GmTensor *t)
+{
+  const GmTensor *base = gm_tensor_view_base (t);
+  int64_t n = gm_meta_numel (&t->meta), at[GM_MAX_DIMS] = { 0 };
+
+  if (!base || n == 0)
+    return false;
+  int64_t first = t->offset - base->offset, extent = gm_meta_extent (&base->meta);
+  if (base->meta.dtype != t->meta.dtype)
+    return false; /* view (dtype) is of all of it */
+  if (first < 0 || first + gm_meta_extent (&t->meta) > extent)
+    return true;
+  if (gm_meta_is_dense (&base->meta))
+    return false;
+  g_autofree uint8_t *there = g_malloc0 ((gsize) extent);
+  for (int64_t i = 0, all = gm_meta_numel (&base->meta); i < all; i++, step (&base->meta, at))
+    there[address (&base->meta, at)] = 1;
+  memset (at, 0, sizeof at);
+  for (int64_t i = 0; i < n; i++, step (&t->meta, at))
+    if (!there[first + address (&t->meta, at)])
+      return true;
+  return false;
 }
 
 bool

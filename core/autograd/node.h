@@ -96,6 +96,7 @@ struct GmAutograd {
   GmAgNode *leaf; /* weak: the accumulating node, while someone has an edge to it */
   GArray *hooks;  /* of a leaf */
   GArray *post_hooks; /* GmPostHook, of a leaf; NULL: none */
+  uint32_t reshaped; /* of a base: its epoch when it last took others of its own memory's elements, by which nothing was written; 0: never */
   GArray *left; /* uint32_t, of a base: its epochs when set_ gave it other memory; NULL: it has what it had */
   bool retain;
   bool unsettled; /* a view: the look before a call made its history (gm_autograd_look) */
@@ -177,6 +178,8 @@ void gm_view_refresh (GmTensor *view);
  * gives it one that fails in the backward: nobody knows any more what it would be. */
 bool gm_is_left_behind (const GmTensor *view);
 void gm_view_give_up (GmTensor *view);
+/* set.c: gives a view, which its base was changed under so that it is not inside of it any more, a history that fails in the backward. */
+void gm_view_lose_place (GmTensor *view);
 bool gm_is_view_made_late (const GmAgNode *n); /* n is such a history */
 
 /* post_hooks.c: after a gradient was added to the leaf's. */

@@ -7,6 +7,8 @@
  */
 #include "core/autograd/node.h"
 
+#include <string.h>
+
 static bool
 fail (GError **error, const char *what)
 {
@@ -15,7 +17,8 @@ fail (GError **error, const char *what)
   return false;
 }
 
-/* Views of dst find their elements by where they lie in it: these must stay where they are. */
+/* Views of dst find their elements by where they lie in it: these stay where they are.  Else a view that is not
+ * inside of dst any more keeps its history until dst is written to (gm_view_refresh), and is not written to together with it. */
 static bool
 keeps_elements (const GmTensor *dst, const GmTensor *src)
 {
@@ -41,10 +44,6 @@ check (GmTensor *dst, GmTensor *src, GError **error)
                  "with gradients off, a tensor that has a history would keep one for its old "
                  "shape; do it with gradients on, or on a detach ()");
   }
-  if (dst->storage == src->storage && dst != src && !keeps_elements (dst, src))
-    return fail (error,
-                 "within its own memory it must keep all of its elements and take no others; "
-                 "assign a view to the variable instead");
   return true;
 }
 
@@ -88,6 +87,22 @@ gm_view_give_up (GmTensor *view)
                     "new history; ask for the view's grad_fn before set_ (), or take the view again");
 }
 
+void
+gm_view_lose_place (GmTensor *view)
+{
+  gm_autograd_lose (&view, 1, NULL, 0, 0,
+                    "a view has no gradient: the tensor that it was taken of took other elements in place (as_strided_, resize_), and was "
+                    "written to since; take the view again");
+}
+
+/* t has taken other elements of its own memory; its views may be outside of it. */
+static void
+note_reshaped (GmTensor *t)
+{
+  if (t->autograd && !t->base)
+    t->autograd->reshaped = MAX (t->autograd->epoch, 1);
+}
+
 bool
 gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -102,6 +117,7 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
   bool is_on = gm_grad_enabled ();
   GmEdge history = is_on ? gm_edge_to (src) : (GmEdge){ NULL, 0 };
   bool had = dst->meta.requires_grad;
+  bool moves = dst->storage == src->storage && !keeps_elements (dst, src);
   if (dst->storage != src->storage)
     note_left (dst);
   gm_tensor_become (dst, src);
@@ -113,7 +129,35 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
     gm_history_set (dst, NULL, 0);
     dst->autograd->quiet = gm_tensor_view_base (dst) != NULL; /* what src has no part in, dst has none in any more */
   }
+  if (moves)
+    note_reshaped (dst);
   return true;
+}
+
+void
+gm_autograd_set_data (GmTensor *t, GmTensor *from)
+{
+  GmMeta was = t->meta;
+  bool other = t->storage != from->storage, moves = !other && !keeps_elements (t, from);
+
+  gm_tracked (t); /* a history that a write to its base gives it is that of the elements that it had */
+  if (other)
+    note_left (t);
+  GmTensor *alias = gm_tensor_new_alias (from); /* a reference to the storage, which it swaps for t's */
+  GmStorage *old = t->storage;
+  t->storage = alias->storage;
+  t->offset = alias->offset;
+  t->meta = alias->meta;
+  t->meta.requires_grad = was.requires_grad;
+  gm_tensor_meta_changed (t);
+  alias->storage = old;
+  gm_tensor_unref (alias);
+  if (moves)
+    note_reshaped (t);
+  bool fits = was.ndim == t->meta.ndim && !memcmp (was.sizes, t->meta.sizes, sizeof *was.sizes * was.ndim)
+              && was.dtype == t->meta.dtype && was.device == t->meta.device;
+  if (!fits && !gm_tensor_is_leaf (t))
+    gm_autograd_lose (&t, 1, NULL, 0, 0, "the data of a tensor with a history was set to one of another shape, dtype or device, which no gradient fits");
 }
 
 bool

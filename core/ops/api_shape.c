@@ -292,14 +292,23 @@ RUN (resize)
   GmMeta to = gm_meta_make ((GmDtype) META (v)->dtype, n, sizes);
   if (META (v)->requires_grad)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "resize_(): a tensor that requires grad cannot be resized; use view or reshape"));
-  if (!gm_size_eq (gm_meta_numel (&to), gm_meta_numel (META (v))) || !gm_meta_is_contiguous (META (v))) {
-    g_autofree char *from = gm_shape_text (META (v)->ndim, META (v)->sizes), *want = gm_shape_text (n, sizes);
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                               "resize_(): from shape %s to %s: only a row-major tensor to a shape with as many elements; use "
-                               "contiguous (), or make a new tensor",
-                               from, want));
+  bool same = n == META (v)->ndim;
+  for (int d = 0; d < n; d++) {
+    if (gm_size_lt (sizes[d], 0))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "resize_(): size %" G_GINT64_FORMAT " of dimension %d is negative", sizes[d], d));
+    same = same && gm_size_eq (sizes[d], META (v)->sizes[d]);
   }
-  return gm_give (gm_b_view (b, v, n, sizes));
+  if (same)
+    return gm_give (v);
+  if (gm_size_eq (gm_meta_numel (&to), gm_meta_numel (META (v))) && gm_meta_is_contiguous (META (v)))
+    return gm_give (gm_b_view (b, v, n, sizes));
+  if (b->vt->resized)
+    return gm_give (b->vt->resized (b, v, n, sizes));
+  g_autofree char *from = gm_shape_text (META (v)->ndim, META (v)->sizes), *want = gm_shape_text (n, sizes);
+  return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                             "resize_(): from shape %s to %s: in a graph only a row-major tensor to a shape with as many elements; plain Python "
+                             "does it, or make a new tensor",
+                             from, want));
 }
 
 RUN (set)

@@ -104,7 +104,7 @@ static bool
 is_left_behind (const GmRecording *rec, GmTensor *const *t)
 {
   for (uint32_t i = 0; i < rec->n_inputs; i++)
-    if (rec->inputs[i].mutated && t[i] && t[i]->base && !gm_tensor_view_base (t[i]) && gm_tensor_requires_grad (t[i]))
+    if (t[i] && ((rec->inputs[i].mutated && t[i]->base && !gm_tensor_view_base (t[i]) && gm_tensor_requires_grad (t[i])) || gm_view_is_outside (t[i])))
       return true;
   return false;
 }
@@ -152,7 +152,7 @@ describe_memory (const Job *job, GmCompile *c, const char **why)
     return false;
   }
   if (is_left_behind (rec, tensors)) {
-    *why = "an in-place write to a view of a tensor that set_ () has given other memory";
+    *why = "an in-place write beside a view of a tensor that set_ (), as_strided_ () or resize_ () has given other memory";
     return false;
   }
   gm_overlap_describe (g, tensors);

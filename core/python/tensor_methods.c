@@ -4,6 +4,7 @@
  * What computes is a row there (api_object.c adds those); what stands here asks about a tensor,
  * converts it to something of Python's, or is about its place in autograd.
  */
+#include "core/tensor/storage.h"
 #include "core/python/args.h"
 #include "core/python/device_py.h"
 #include "core/python/autograd_py.h"
@@ -416,7 +417,7 @@ get_data (PyObject *self, void *closure)
   return gm_py_tensor_take (alias);
 }
 
-/* self shows another tensor's memory from now on; its place in autograd stays, and its count of changes. */
+/* self shows another tensor's memory from now on; its place in autograd stays. */
 static int
 set_data (PyObject *self, PyObject *value, void *closure)
 {
@@ -425,27 +426,40 @@ set_data (PyObject *self, PyObject *value, void *closure)
     PyErr_SetString (PyExc_TypeError, "data must be a Tensor");
     return -1;
   }
-  if (t->base || !gm_tensor_is_leaf (t)) {
-    PyErr_SetString (PyExc_RuntimeError,
-                     "data can be set on leaves only: this tensor is a view or has history");
-    return -1;
-  }
   if (gm_tensor_requires_grad (t) && !gm_dtype_is_float (from->meta.dtype)) {
-    PyErr_SetString (PyExc_RuntimeError, "a tensor that requires grad needs floating data");
+    PyErr_SetString (PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype");
     return -1;
   }
-  GmTensor *alias =
-      gm_tensor_new_alias (from); /* a reference to the storage, which it swaps for ours */
-  GmStorage *old = t->storage;
-  uint8_t requires_grad = t->meta.requires_grad;
-  t->storage = alias->storage;
-  t->offset = alias->offset;
-  t->meta = alias->meta;
-  t->meta.requires_grad = requires_grad;
-  gm_tensor_meta_changed (t);
-  alias->storage = old;
-  gm_tensor_unref (alias);
+  gm_autograd_set_data (t, from);
   return 0;
+}
+
+/* _storage_bytes (): the tensor's storage as uint8[its bytes], over the same memory, and a number that tells one storage from another. */
+static PyObject *
+storage_bytes (PyObject *self, PyObject *unused)
+{
+  GmTensor *all = gm_tensor_new_alias (T (self));
+  int64_t n = (int64_t) all->storage->bytes;
+  int device = all->meta.device;
+  all->meta = gm_meta_make (GM_U8, 1, &n);
+  all->meta.device = (uint8_t) device;
+  all->offset = 0;
+  void *which = all->storage;
+  PyObject *bytes = gm_py_tensor_take (all);
+  return bytes ? Py_BuildValue ("(NN)", bytes, PyLong_FromVoidPtr (which)) : NULL;
+}
+
+/* _storage_grow (bytes): makes the tensor's storage at least that large. */
+static PyObject *
+storage_grow (PyObject *self, PyObject *bytes)
+{
+  GError *error = NULL;
+  size_t n = PyLong_AsSize_t (bytes);
+  if (n == (size_t) -1 && PyErr_Occurred ())
+    return NULL;
+  if (!gm_storage_grow (T (self), n, &error))
+    return gm_py_raise (error);
+  Py_RETURN_NONE;
 }
 
 /* _make_subclass (cls, data, requires_grad=False): another object of type cls over data's
@@ -524,6 +538,8 @@ PyMethodDef gm_py_tensor_methods[] = {
     {"__array__", KEYWORDS (gm_py_tensor_array), NULL},
     {"__dlpack__", KEYWORDS (gm_py_tensor_dlpack), NULL},
     {"__dlpack_device__", gm_py_tensor_dlpack_device, METH_NOARGS, NULL},
+    {"_storage_bytes", storage_bytes, METH_NOARGS, NULL},
+    {"_storage_grow", storage_grow, METH_O, NULL},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, NULL},
     {"__init_subclass__", KEYWORDS (gm_py_tensor_init_subclass) | METH_CLASS, NULL},
     {0},

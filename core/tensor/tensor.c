@@ -10,6 +10,7 @@
 
 #include "core/tensor/alloc.h"
 #include "core/tensor/device.h"
+#include "core/tensor/storage.h"
 
 void (*gm_tensor_autograd_free) (GmAutograd *ag);
 uint64_t gm_tensor_watch_epoch;
@@ -79,7 +80,12 @@ storage_unref (GmStorage *s)
     return;
   companion_unref (s->companion);
   if (s->together) {
-    gm_free_behind (s, HEAD, s->bytes);
+    size_t behind = s->bytes;
+    if (G_UNLIKELY (s->data != (char *) s + HEAD)) { /* it has grown */
+      gm_free (s->data, s->bytes);
+      behind = GPOINTER_TO_SIZE (s->owner);
+    }
+    gm_free_behind (s, HEAD, behind);
     return;
   }
   if (s->release)
@@ -273,6 +279,53 @@ gm_tensor_become (GmTensor *t, const GmTensor *src)
   if (t->storage == old)
     (*gm_tensor_writes (t))++;
   storage_unref (old);
+}
+
+/* Bytes behind the struct of a storage that is `together` stay there, unused, when its data moves: `owner` says how many. */
+bool
+gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
+{
+  GmStorage *s = t->storage;
+  if (bytes <= s->bytes)
+    return true;
+  if (s->release || s->readonly || t->meta.device != GM_DEVICE_CPU) {
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "Trying to resize storage that is not resizable: its %zu bytes are %s, and %zu are asked for; clone () the tensor first",
+                 s->bytes, t->meta.device == GM_DEVICE_CPU ? "another library's" : "a device's", bytes);
+    return false;
+  }
+  void *data = gm_alloc (bytes);
+  if (!data) {
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "cannot allocate %zu bytes for a tensor that is resized", bytes);
+    return false;
+  }
+  if (s->bytes)
+    memcpy (data, s->data, s->bytes);
+  if (!s->together)
+    gm_free (s->data, s->bytes);
+  else if (s->data == (char *) s + HEAD)
+    s->owner = GSIZE_TO_POINTER (s->bytes);
+  else
+    gm_free (s->data, s->bytes);
+  s->data = data;
+  s->bytes = bytes;
+  __atomic_fetch_add (&gm_tensor_watch_epoch, 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+GmTensor *
+gm_tensor_resized (GmTensor *t, int ndim, const int64_t *sizes, GError **error)
+{
+  GmMeta m = gm_meta_make ((GmDtype) t->meta.dtype, ndim, sizes);
+  size_t bytes, before = (size_t) t->offset * gm_dtype_size (t->meta.dtype);
+  m.device = t->meta.device;
+  if (!meta_bytes (&m, &bytes) || __builtin_add_overflow (bytes, before, &bytes))
+    return fail_memory (&m, error);
+  if (gm_meta_numel (&m) > 0 && !gm_storage_grow (t, bytes, error))
+    return NULL;
+  GmTensor *made = gm_tensor_new_alias (t);
+  made->meta = m;
+  return made;
 }
 
 GmTensor *

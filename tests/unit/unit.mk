@@ -257,6 +257,7 @@ TEST_FILES = \
   tests/python/test_cache.py \
   tests/python/test_config.py \
   tests/python/test_index_errors.py \
+  tests/python/test_resized_tensors.py \
   tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \

@@ -78,6 +78,7 @@ from gramme.legacy import (
     set_default_tensor_type,
 )  # fmt: skip
 from gramme.limits import finfo, iinfo
+from gramme.storage import UntypedStorage
 from gramme.methods import METHODS, adjoint, itself, narrow_copy, split_with_sizes
 from gramme.settings import (
     are_deterministic_algorithms_enabled, backends, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,

@@ -2,7 +2,7 @@
 """Methods of Tensor that are compositions of others: the functions of METHODS become methods when the package is imported."""
 
 import gramme
-from gramme import compare, copies, functions, numeric, overrides
+from gramme import compare, copies, functions, numeric, overrides, storage
 from gramme._core import Tensor
 
 
@@ -139,6 +139,7 @@ METHODS = {
     "unsafe_chunk": Tensor.chunk, "unsafe_split": Tensor.split, "unsafe_split_with_sizes": Tensor.split,
     "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
     "__torch_function__": classmethod(overrides._tensor_function), "as_subclass": overrides.as_subclass,
+    "untyped_storage": storage.untyped_storage,
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
     "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no, "is_inference": no,
 }  # fmt: skip
