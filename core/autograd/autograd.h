@@ -85,8 +85,8 @@ void gm_autograd_make_late (GmTensor *view);
 bool gm_autograd_is_last (const GmAgNode *n);
 /* Whether it has one of that kind, and nobody has asked yet.  To ask this is no look. */
 bool gm_autograd_is_late (const GmTensor *view);
-/* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src is a view of dst with the
- * same elements, or lies in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
+/* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src lies in the memory of dst, or
+ * in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
  * operations.  In its own memory the version advances. */
 bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
 /* t takes the dtype, shape and memory of `from`, and keeps its history, its place as a leaf, and its object.  Views of t stay where they

@@ -15,6 +15,29 @@
 
 #include <string.h>
 
+bool
+gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, uint32_t objects)
+{
+  static const int deepest = 8;
+  static int depth;
+  bool holds = false;
+  if (t == NULL || depth > deepest)
+    return t != NULL;
+  if (t->kind == &gm_kind_tensor) {
+    GmValueId v = (GmValueId) gm_contents_of (r, t)->number;
+    return v >= values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
+  }
+  depth++;
+  for (uint32_t i = 0; i < t->n && !holds; i++)
+    holds = gm_body_holds_new_tensor (r, t->items[i], values, objects);
+  if (!holds && t->id != GM_NO_OBJECT && t->id >= objects && !t->source) {
+    const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
+    holds = contents && contents != t && gm_body_holds_new_tensor (r, contents, values, objects);
+  }
+  depth--;
+  return holds;
+}
+
 /* -- What was changed -------------------------------------------------------------------------- */
 
 static bool
@@ -248,16 +271,34 @@ slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
   return looked_at || same_contents (before, now) ? NULL : g_strdup ("an object that was made outside of it");
 }
 
+/* Where a body begins. */
+typedef struct {
+  GmHeapMark heap;
+  uint32_t effects, draws, values;
+} Start;
+
+/* once: NULL for a body that may change nothing; else a set that gets the objects that it changed. */
 static bool
-check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t n_draws, uint32_t exempt)
+check (GmRecorder *r, const char *op, const Start *start, uint32_t exempt, GHashTable *once)
 {
-  if (r->draws->len != n_draws)
+  uint32_t from = start->effects;
+  if (r->draws->len != start->draws)
     gm_record_break (r, GM_BREAK_BODY_EFFECT, op, "the state of the module random");
-  g_autoptr (GArray) slots = written_slots (r, m, from, exempt);
+  g_autoptr (GArray) slots = written_slots (r, start->heap, from, exempt);
   for (uint32_t i = 0; i < slots->len && !r->stop; i++) {
-    g_autofree char *what = slot_change (r, m, from, g_array_index (slots, Slot, i));
-    if (what)
+    Slot s = g_array_index (slots, Slot, i);
+    g_autofree char *what = slot_change (r, start->heap, from, s);
+    bool is_mode = s.object == r->modes_id;
+    if (what && once && !is_mode)
+      g_hash_table_add (once, GUINT_TO_POINTER (s.object));
+    if (what && (!once || is_mode || gm_body_holds_new_tensor (r, gm_heap_load (&r->heap, s.object, s.key), start->values, start->heap.objects)))
       gm_record_break (r, GM_BREAK_BODY_EFFECT, op, what);
+  }
+  for (uint32_t i = from; once && i < r->effects->len && !r->stop; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    for (uint32_t k = 0; k < e->n && !r->stop; k++)
+      if (gm_body_holds_new_tensor (r, e->args[k], start->values, start->heap.objects))
+        gm_record_break (r, GM_BREAK_BODY_EFFECT, op, "an object by a tensor that it made");
   }
   for (uint32_t i = from; i < r->effects->len && !r->stop; i++) /* each run would register one more */
     if (g_array_index (r->effects, GmEffect, i).kind == GM_EFFECT_HOOK)
@@ -266,14 +307,19 @@ check (GmRecorder *r, const char *op, GmHeapMark m, uint32_t from, uint32_t n_dr
 }
 
 const GmTracker *
-gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt)
+gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt, GHashTable *changed)
 {
-  GmHeapMark m = gm_heap_mark (&r->heap);
-  uint32_t from = r->effects->len, n_draws = r->draws->len;
+  Start start = { gm_heap_mark (&r->heap), r->effects->len, r->draws->len, r->graph->values->len };
   r->n_bodies++;
   const GmTracker *result = gm_call (r, fn, args);
   r->n_bodies--;
-  return !r->stop && check (r, op, m, from, n_draws, exempt) ? result : &gm_tracker_poison;
+  return !r->stop && check (r, op, &start, exempt, changed) ? result : &gm_tracker_poison;
+}
+
+const GmTracker *
+gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt)
+{
+  return gm_body_run_once (r, op, fn, args, exempt, NULL);
 }
 
 /* -- checkpoint -------------------------------------------------------------------------------- */

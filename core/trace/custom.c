@@ -127,6 +127,7 @@ typedef struct {
   uint32_t n_args;
   const GmTracker *const *results;
   uint32_t n_results;
+  GHashTable *changed; /* a set: heap objects that forward changed, which outlive it */
 } Call;
 
 static GmValueId
@@ -147,9 +148,9 @@ needs_grad (GmRecorder *r, const GmTracker *t)
   return t->kind == &gm_kind_tensor && meta_of (r, t)->requires_grad;
 }
 
-/* function.name (ctx, *args), with gradients off. */
+/* function.name (ctx, *args), with gradients off.  changed: where the side runs at once, and may change things, a set for them; or NULL. */
 static const GmTracker *
-run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n)
+run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n, GHashTable *changed)
 {
   GmRecorder *r = c->r;
   const GmTracker *fn = gm_getattr (r, c->cls, interned (r, name));
@@ -164,7 +165,7 @@ run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *cons
   g_autofree char *op = g_strdup_printf ("%s.%s", c->function->tp_name, name);
   bool mode = gm_grad_mode_get (r);
   gm_grad_mode_set (r, false);
-  const GmTracker *v = gm_body_run (r, op, fn, &(GmCallArgs){ all, at, NULL }, c->ctx->id);
+  const GmTracker *v = gm_body_run_once (r, op, fn, &(GmCallArgs){ all, at, NULL }, c->ctx->id, changed);
   if (!r->stop)
     gm_grad_mode_set (r, mode);
   return r->stop ? &gm_tracker_poison : gm_realize (r, v);
@@ -175,12 +176,12 @@ run_forward (Call *c)
 {
   GmRecorder *r = c->r;
   if (c->setup->real == Py_None)
-    return run_side (c, "forward", c->ctx, c->args, c->n_args);
-  const GmTracker *v = run_side (c, "forward", NULL, c->args, c->n_args);
+    return run_side (c, "forward", c->ctx, c->args, c->n_args, c->changed);
+  const GmTracker *v = run_side (c, "forward", NULL, c->args, c->n_args, c->changed);
   if (r->stop)
     return v;
   const GmTracker *more[2] = { gm_tuple_new (r, c->args, c->n_args), v };
-  run_side (c, "setup_context", c->ctx, more, 2);
+  run_side (c, "setup_context", c->ctx, more, 2, c->changed);
   return v;
 }
 
@@ -459,7 +460,15 @@ record_backward (Call *c, Backward *w)
   GmJournalMark since = gm_journal_mark (&r->heap.journal);
   w->first = r->graph->nodes->len;
   const GmTracker **in = gradients_in (c, w);
-  const GmTracker *v = run_side (c, "backward", c->ctx, in, c->n_results);
+  bool seen = false;
+  if (g_hash_table_size (c->changed) > 0) {
+    r->heap.watched = c->changed;
+    r->heap.seen = &seen;
+  }
+  const GmTracker *v = run_side (c, "backward", c->ctx, in, c->n_results, NULL);
+  r->heap.watched = NULL;
+  if (seen && !r->stop) /* by the time that it runs another call may have changed it again */
+    refuse (c, "backward reads what forward changes");
   if (r->stop || !is_functional (c, w->first) || !gradients_out (c, w, v))
     return NULL;
   GmGraph *backward = take_out (c, w);
@@ -558,7 +567,8 @@ gm_custom_apply (GmRecorder *r, const GmCallArgs *args)
     needs[i] = gm_from_bool (r, needs_grad (r, values[i]));
     any |= needs_grad (r, values[i]);
   }
-  Call c = { .r = r, .function = (PyTypeObject *) cls->real, .cls = cls, .setup = setup, .args = values, .n_args = inner.n };
+  g_autoptr (GHashTable) changed = g_hash_table_new (NULL, NULL);
+  Call c = { .r = r, .changed = changed, .function = (PyTypeObject *) cls->real, .cls = cls, .setup = setup, .args = values, .n_args = inner.n };
   c.ctx = gm_object_new (r, (PyTypeObject *) gm_host.context_type);
   hide (r, c.ctx, NEEDS, gm_tuple_new (r, needs, inner.n));
   const GmTracker *value = run_forward (&c);

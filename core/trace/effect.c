@@ -172,6 +172,64 @@ gm_effects_merged (GmRecorder *r)
   return merged_since (r, 0);
 }
 
+/* -- Places that hold in the end what they held before the region -------------- */
+
+/* The value that a place shows before the region, and where it is found; NULL: there is none, or a descriptor has a hand in it.  An attribute may
+ * be the class's: its instance then has none of its own, and gets none where a flag is set and set back. */
+static PyObject *
+held_at (GmRecorder *r, const GmEffect *e, const GmSource **source)
+{
+  const GmTracker *t = e->args[0];
+  PyObject **dict, *old;
+  *source = NULL;
+  if (e->kind == GM_EFFECT_GLOBAL) {
+    old = PyDict_GetItemWithError (e->fn, e->name);
+    *source = old ? gm_source_global (r, e->fn, e->name) : NULL;
+  } else if (e->kind == GM_EFFECT_CELL) {
+    old = t->real && t->source ? PyCell_GET (t->real) : NULL;
+    *source = old ? gm_source_part (r, t->source, GM_SOURCE_CONTENTS, 0, NULL) : NULL;
+  } else {
+    bool plain = t->kind == &gm_kind_object && t->real && t->source;
+    dict = plain ? _PyObject_GetDictPtr (t->real) : NULL;
+    old = dict && *dict ? PyDict_GetItemWithError (*dict, e->name) : NULL;
+    *source = old ? gm_source_attr (r, t->source, e->name) : NULL;
+    if (dict && !old && (old = gm_class_lookup (r, (PyTypeObject *) t->data, e->name)) != NULL && !Py_TYPE (old)->tp_descr_get) {
+      gm_guard (r, ATTR_ABSENT, t->source, .key = e->name);
+      *source = gm_source_class_attr (r, (PyTypeObject *) t->data, e->name);
+    }
+  }
+  PyErr_Clear ();
+  return *source ? old : NULL;
+}
+
+static const GmTracker *
+stored (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_GLOBAL ? e->args[0] : e->args[1];
+}
+
+/* A constant of a type whose equal values are one value. */
+static bool
+is_same_constant (const GmTracker *t, PyObject *old)
+{
+  PyTypeObject *type = Py_TYPE (old);
+  bool exact = type == &PyBool_Type || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type || old == Py_None;
+  return t->kind == &gm_kind_constant && exact && Py_TYPE (t->real) == type && PyObject_RichCompareBool (t->real, old, Py_EQ) == 1;
+}
+
+bool
+gm_effect_restores (GmRecorder *r, const GmEffect *e)
+{
+  const GmSource *source;
+  if (!has_place (e) || deletes (e))
+    return false;
+  PyObject *old = held_at (r, e, &source);
+  if (!old || !is_same_constant (stored (e), old))
+    return false;
+  const GmTracker *t = gm_realize (r, gm_wrap (r, old, source)); /* which leaves a guard */
+  return !r->stop && t->kind == &gm_kind_constant;
+}
+
 /* -- Questions ------------------------------------------------------------- */
 
 bool
@@ -307,6 +365,7 @@ gm_recording_effects_text (const GmRecording *rec)
 
 typedef struct {
   char *object, *action; /* owned */
+  char *was;             /* owned: the value of the place before the region; or NULL */
   uint64_t hash;         /* of both, by structure */
 } Deed;
 
@@ -320,6 +379,19 @@ deed_clear (gpointer p)
   Deed *d = p;
   g_free (d->object);
   g_free (d->action);
+  g_free (d->was);
+}
+
+static char *
+was_text (GmRecorder *r, const GmEffect *e)
+{
+  const GmSource *source;
+  PyObject *old = has_place (e) ? held_at (r, e, &source) : NULL;
+  PyObject *repr = old && (PyLong_Check (old) || PyUnicode_Check (old) || PyFloat_Check (old) || old == Py_None) ? PyObject_Repr (old) : NULL;
+  char *text = repr ? g_strdup_printf ("%.60s", PyUnicode_AsUTF8 (repr)) : NULL;
+  Py_XDECREF (repr);
+  PyErr_Clear ();
+  return text;
 }
 
 GmEffectState *
@@ -331,7 +403,9 @@ gm_effects_state (GmRecorder *r, uint32_t from)
   g_autoptr (GPtrArray) list = merged_since (r, from);
   for (uint32_t i = 0; i < list->len; i++) {
     const GmEffect *e = list->pdata[i];
-    Deed d = { object_text (r, e), action_text (r, e), gm_record_effect_hash (r, e) };
+    if (gm_effect_restores (r, e))
+      continue;
+    Deed d = { object_text (r, e), action_text (r, e), was_text (r, e), gm_record_effect_hash (r, e) };
     g_array_append_val (s->deeds, d);
   }
   return s;
@@ -374,11 +448,11 @@ difference (const GmEffectState *a, const GmEffectState *b, const char *a_name, 
     for (uint32_t j = 0; j < i; j++)
       k += strcmp (g_array_index (a->deeds, Deed, j).object, d->object) == 0;
     const Deed *other = deed_on (b, d->object, k);
+    const char *was = d->was ? d->was : "", *which = d->was ? ", which was " : "";
     if (other == NULL)
-      return g_strdup_printf ("%s: %s in the %s, nothing in the %s", d->object, d->action, a_name,
-                              b_name);
+      return g_strdup_printf ("%s%s%s: %s in the %s, nothing in the %s", d->object, which, was, d->action, a_name, b_name);
     if (other->hash != d->hash)
-      return g_strdup_printf ("%s: %s in the %s, %s in the %s%s", d->object, d->action, a_name,
+      return g_strdup_printf ("%s%s%s: %s in the %s, %s in the %s%s", d->object, which, was, d->action, a_name,
                               other->action, b_name,
                               strcmp (d->action, other->action) ? "" : " (another object)");
   }

@@ -23,6 +23,8 @@ typedef struct {
   GArray *objects;  /* GmHeapObject */
   GPtrArray *slots; /* of GmTracker; each object's are adjacent */
   GmJournal journal;
+  GHashTable *watched; /* borrowed: a set of ids; or NULL */
+  bool *seen;          /* borrowed: becomes true when one of those is loaded */
 } GmHeap;
 
 typedef struct {

@@ -9,24 +9,11 @@
 #include "core/graph/higher.h"
 #include "core/trace/body.h"
 
-/* Whether the value holds a tensor that the body computed, which is gone when it is rolled back. */
+/* True if the value holds a tensor that the body computed, which is gone when it is rolled back. */
 static bool
-holds_new_tensor (const GmHigherTrace *c, const GmTracker *t, int depth)
+holds_new_tensor (const GmHigherTrace *c, const GmTracker *t)
 {
-  GmRecorder *r = c->r;
-  if (t == NULL || depth > 8)
-    return depth > 8;
-  if (t->kind == &gm_kind_tensor) {
-    GmValueId v = gm_higher_value_of (r, t);
-    return v >= c->mark.graph.values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
-  }
-  for (uint32_t i = 0; i < t->n; i++)
-    if (holds_new_tensor (c, t->items[i], depth + 1))
-      return true;
-  if (t->id == GM_NO_OBJECT || t->id < c->mark.heap.objects || t->source)
-    return false;
-  const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
-  return contents && contents != t && holds_new_tensor (c, contents, depth + 1);
+  return gm_body_holds_new_tensor (c->r, t, c->mark.graph.values, c->mark.heap.objects);
 }
 
 static bool
@@ -47,6 +34,40 @@ same_value (const GmHigherTrace *c, const GmTracker *a, const GmTracker *b)
   return a->id == b->id && a->id < c->mark.heap.objects;
 }
 
+/* The last store to a name of the object, or NULL. */
+static const GmEffect *
+last_store (const GmRecorder *r, uint32_t object, PyObject *name)
+{
+  for (uint32_t i = r->effects->len; i-- > 0;) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? g_hash_table_lookup (r->by_real, e->fn) : e->n ? e->args[0] : NULL;
+    if (t && t->id == object && e->name && gm_str_equal (e->name, name))
+      return e;
+  }
+  return NULL;
+}
+
+/* True if the names that an object or a module got new values under have those that they had: names that were stored
+ * before the body, or, in what existed before the region, constants. */
+static bool
+same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, const GmTracker *now)
+{
+  if (!before || !now || before->kind != &gm_kind_contents || now->kind != &gm_kind_contents || now->n % 2)
+    return false;
+  for (uint32_t i = 0; i < now->n; i += 2) {
+    const GmTracker *name = now->items[i], *old = NULL;
+    if (!name || !name->real || !PyUnicode_CheckExact (name->real))
+      return false;
+    for (uint32_t k = 0; !old && k + 1 < before->n; k += 2)
+      if (before->items[k]->real && PyUnicode_CheckExact (before->items[k]->real) && gm_str_equal (before->items[k]->real, name->real))
+        old = before->items[k + 1];
+    const GmEffect *e = old ? NULL : last_store (c->r, object, name->real);
+    if (old ? !same_value (c, old, now->items[i + 1]) : !e || !gm_effect_restores (c->r, e))
+      return false;
+  }
+  return true;
+}
+
 /* The slots of objects that existed before, with what they held and hold; effects are those on what existed before the region. */
 static GArray *
 changed_slots (const GmHigherTrace *c)
@@ -61,7 +82,7 @@ changed_slots (const GmHigherTrace *c)
         || !g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
       continue;
     GmHigherSlot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
-    if (!same_value (c, s.before, s.now) && s.before != NULL)
+    if (s.before != NULL && !same_value (c, s.before, s.now) && !(key == 0 && same_names (c, object, s.before, s.now)))
       g_array_append_val (all, s);
   }
   return all;
@@ -84,7 +105,7 @@ gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b)
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
     bool held = e->kind == GM_EFFECT_HOOK;
     for (uint32_t k = 0; !held && k < e->n; k++)
-      held = holds_new_tensor (c, e->args[k], 0);
+      held = holds_new_tensor (c, e->args[k]);
     if (held) {
       gm_higher_refuse (c, e->kind == GM_EFFECT_HOOK ? "%s registers a hook" : "%s stores a tensor that it computed in an object outside of it", b->name);
       return false;
@@ -92,7 +113,7 @@ gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b)
   }
   for (uint32_t i = 0; i < b->slots->len; i++) {
     const GmHigherSlot *s = &g_array_index (b->slots, GmHigherSlot, i);
-    if (s->object == r->modes_id || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now, 0))) {
+    if (s->object == r->modes_id || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now))) {
       gm_higher_refuse (c, s->object == r->modes_id ? "%s leaves the grad mode or autocast changed"
                                          : "%s stores a tensor that it computed in an object outside of it", b->name);
       return false;
@@ -133,6 +154,20 @@ value_text (GmRecorder *r, const GmTracker *t)
   return g_strdup (s->str);
 }
 
+/* The variable that holds the cell, in quotes: its name where it is made, or how it is found.  Caller frees; NULL: it is no variable. */
+static char *
+variable_text (const GmRecorder *r, uint32_t object)
+{
+  for (const GmFrame *f = r->frame; f; f = f->parent) {
+    for (uint32_t i = 0; i < f->code->n_slots; i++) {
+      const GmTracker *t = gm_heap_load (&r->heap, f->id, i);
+      if (t && t->kind == &gm_kind_cell && t->id == object)
+        return g_strdup_printf ("the variable %s around it", PyUnicode_AsUTF8 (f->code->slots[i].name));
+    }
+  }
+  return NULL;
+}
+
 /* NULL: both changed the same, in the same way. */
 static char *
 slot_difference (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
@@ -143,7 +178,8 @@ slot_difference (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBo
       continue;
     g_autofree char *before = value_text (c->r, s->before), *one = value_text (c->r, s->now),
                     *two = value_text (c->r, t ? t->now : s->before);
-    return g_strdup_printf ("a variable or object around it, which was %s: %s after %s, %s after %s", before, one, a->name, two,
+    g_autofree char *variable = variable_text (c->r, s->object);
+    return g_strdup_printf ("%s, which was %s: %s after %s, %s after %s", variable ? variable : "an object around it", before, one, a->name, two,
                             b->name);
   }
   return NULL;

@@ -340,7 +340,7 @@ def test_cond_09_the_difference_names_object_key_and_both_values():
         return x * 1
 
     text = error_of(lambda x: cond(x.sum() > 0, lambda: store(box, 1, x), lambda: store(box, 2, x)), G.ones(1))
-    assert "L['box'].n: = 1 in the first, = 2 in the second" in text, text
+    assert "L['box'].n, which was 0: = 1 in the first, = 2 in the second" in text, text
     text = error_of(lambda x: cond(x.sum() > 0, lambda: put(7, x), lambda: put(8, x)), G.ones(1))
     assert "__closure__[0].cell_contents: ['k'] = 7 in the first" in text and "'k'" in text and "7" in text and "8" in text, text
     assert Counter.n == 0 and table == {"k": 0}
