@@ -32,6 +32,12 @@ index_at (const PyDictKeysObject *keys, size_t place)
 
 typedef enum { DIFFERENT, EQUAL, UNKNOWN } Same;
 
+static bool
+is_compared_in_c (PyTypeObject *type)
+{
+  return gm_is_constant_type (type) || gm_key_is_by_value (type);
+}
+
 /* Whether a key of a dict, of the same hash, is equal to another one. */
 static Same
 same (PyObject *stored, PyObject *key)
@@ -40,7 +46,7 @@ same (PyObject *stored, PyObject *key)
     return EQUAL;
   if (!gm_key_is_plain (Py_TYPE (stored)))
     return UNKNOWN;
-  if (gm_is_constant_type (Py_TYPE (stored)) && gm_is_constant_type (Py_TYPE (key)))
+  if (is_compared_in_c (Py_TYPE (stored)) && is_compared_in_c (Py_TYPE (key)))
     return PyObject_RichCompareBool (stored, key, Py_EQ) == 1 ? EQUAL : DIFFERENT;
   if (!PyTuple_CheckExact (stored) || !PyTuple_CheckExact (key) || PyTuple_GET_SIZE (stored) != PyTuple_GET_SIZE (key))
     return DIFFERENT;

@@ -49,9 +49,8 @@ gm_key_is_identity (GmRecorder *r, const GmTracker *k)
          || k->kind == &gm_kind_class || k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
 }
 
-/* The value that a key is looked up by; NULL: it is no constant. */
-static PyObject *
-key_value (GmRecorder *r, const GmTracker *k)
+PyObject *
+gm_key_value (GmRecorder *r, const GmTracker *k)
 {
   const GmTracker *value = gm_value_of (k);
   PyObject *hash, *eq;
@@ -129,7 +128,7 @@ gm_key_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
   gm_key_guard_nan (r, k);
   if (r->stop)
     return false;
-  PyObject *o = key_value (r, k);
+  PyObject *o = gm_key_value (r, k);
   if (o == NULL)
     return user_hash (r, k, hash);
   *hash = PyObject_Hash (o);
@@ -162,7 +161,7 @@ gm_key_known (GmRecorder *r, const GmTracker *key)
 static bool
 equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
 {
-  PyObject *x = key_value (r, stored), *y = key_value (r, key);
+  PyObject *x = gm_key_value (r, stored), *y = gm_key_value (r, key);
   if (x && y) {
     int same = PyObject_RichCompareBool (x, y, Py_EQ);
     if (same < 0)
@@ -314,9 +313,26 @@ gm_key_still (GmRecorder *r, const GmTracker *key)
 /* -- Dicts that exist ------------------------------------------------------ */
 
 bool
+gm_key_is_by_value (const PyTypeObject *type)
+{
+  return (type->tp_hash == PyLong_Type.tp_hash && type->tp_richcompare == PyLong_Type.tp_richcompare)
+         || (type->tp_hash == PyUnicode_Type.tp_hash && type->tp_richcompare == PyUnicode_Type.tp_richcompare);
+}
+
+/* True for a member of such an Enum, which is the only one that is it. */
+static bool
+is_member_by_value (PyTypeObject *type)
+{
+  PyObject *name = gm_key_is_by_value (type) ? PyUnicode_InternFromString ("_member_map_") : NULL;
+  bool member = name && _PyType_Lookup (type, name) != NULL;
+  Py_XDECREF (name);
+  return member;
+}
+
+bool
 gm_key_is_plain (const PyTypeObject *type)
 {
-  if (gm_is_constant_type ((PyTypeObject *) type) || type->tp_richcompare == NULL
+  if (gm_key_is_by_value (type) || gm_is_constant_type ((PyTypeObject *) type) || type->tp_richcompare == NULL
       || type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
     return true;
   bool number = type->tp_as_number && type != &PyFrozenSet_Type; /* Decimal (1) == 1 */
@@ -340,7 +356,7 @@ gm_key_kind (PyObject *key)
   PyTypeObject *type = Py_TYPE (key);
   if (is_fixed (key, GM_MAX_NESTING))
     return GM_KEY_FIXED;
-  if (type == gm_host.dtype_type || PyFunction_Check (key))
+  if (type == gm_host.dtype_type || PyFunction_Check (key) || is_member_by_value (type))
     return GM_KEY_IDENTITY;
   if (PyType_Check (key))
     return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare

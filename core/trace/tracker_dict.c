@@ -77,7 +77,10 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
   if (storage == NULL || storage->kind != &gm_kind_dict)
     return NULL;
   PyObject *found;
-  return gm_object_how (r, t, "__iter__", &found) == GM_HOW_C ? storage : NULL;
+  bool direct = gm_object_how (r, t, "__iter__", &found) == GM_HOW_C;
+  if (storage->number) /* an OrderedDict iterates in a way of its own, so that C asks it for its keys and items */
+    direct = direct && gm_object_how (r, t, "keys", &found) == GM_HOW_C && gm_object_how (r, t, "__getitem__", &found) == GM_HOW_C;
+  return direct ? storage : NULL;
 }
 
 const GmTracker *
@@ -139,19 +142,21 @@ find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
   return table && gm_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
 }
 
-/* True if a guard can look the key up in a dict that exists: a constant, or a key that is known by
- * what it is, and is guarded to be that. */
-static bool
-is_looked_up (GmRecorder *r, const GmTracker *key)
+/* The object by which a guard looks the key up in a dict that exists: a constant, the value of an object that is compared as its value, or a key
+ * that is known by what it is, and is guarded to be that.  NULL: there is none. */
+static PyObject *
+looked_up_by (GmRecorder *r, const GmTracker *key)
 {
   if (key->kind == &gm_kind_constant)
-    return true;
+    return key->real;
+  if (key->kind == &gm_kind_object && gm_value_of (key) != key)
+    return gm_key_value (r, key);
   if (key->real == NULL || !gm_key_is_identity (r, key)
       || gm_key_kind (key->real) != GM_KEY_IDENTITY)
-    return false;
+    return NULL;
   if (key->source && key->source->kind != GM_SOURCE_CONST)
     gm_guard (r, IS, key->source, .obj = key->real);
-  return true;
+  return key->real;
 }
 
 /* The value, or NULL if there is no such key (or after a break). */
@@ -177,12 +182,13 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict of objects with an __eq__", gm_type_text (r, key));
     return NULL;
   }
-  if (t->n == 0 && contents == NULL && is_looked_up (r, key)) {
-    PyObject *value = PyDict_GetItemWithError (t->real, key->real);
+  PyObject *plain = t->n == 0 && contents == NULL ? looked_up_by (r, key) : NULL;
+  if (plain) {
+    PyObject *value = PyDict_GetItemWithError (t->real, plain);
     if (value)
-      return gm_wrap_present (r, value, gm_source_dict_item (r, t->source, key->real));
+      return gm_wrap_present (r, value, gm_source_dict_item (r, t->source, plain));
     PyErr_Clear ();
-    gm_guard (r, DICT_ABSENT, t->source, .key = key->real);
+    gm_guard (r, DICT_ABSENT, t->source, .key = plain);
     return NULL;
   }
   contents = gm_dict_contents (r, t);
@@ -443,6 +449,40 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
 }
 
+/* Stores what a dict is updated with: an OrderedDict asks the __setitem__ of its class. */
+static void
+put (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
+{
+  const GmTracker *owner = t->number ? gm_storage_object (r, t) : NULL;
+  PyObject *found;
+  if (owner && gm_object_how (r, owner, "__setitem__", &found) != GM_HOW_C)
+    gm_call_special (r, owner, "__setitem__", (const GmTracker *const[]){ key, value }, 2);
+  else
+    store (r, t, key, value);
+}
+
+/* What an object's keys () lead to, by its __getitem__. */
+static void
+update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const GmTracker *keys)
+{
+  const GmTracker *all = gm_call (r, keys, &(GmCallArgs){ NULL, 0, NULL });
+  const GmTracker *it = r->stop ? NULL : gm_iter (r, all), *key;
+  while (!r->stop && (key = gm_next (r, it)) != NULL) {
+    const GmTracker *value = gm_getitem (r, from, key);
+    if (!r->stop)
+      put (r, t, key, value);
+  }
+}
+
+/* True if an OrderedDict is updated with a dict whose class answers keys () or [] in a way of its own. */
+static bool
+answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
+{
+  PyObject *found;
+  return t->number && from->kind == &gm_kind_object && gm_dict_of (r, from)
+         && (gm_object_how (r, from, "keys", &found) != GM_HOW_C || gm_object_how (r, from, "__getitem__", &found) != GM_HOW_C);
+}
+
 /* Stores the i-th pair of what a dict is updated with.  An OrderedDict unpacks it as Python code would. */
 static void
 update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t i)
@@ -454,7 +494,7 @@ update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t
     gm_raise_new (r, PyExc_TypeError, "cannot convert dictionary update sequence element #%u to a sequence", i);
   else if (pair == NULL || pair->len == 2) {
     if (pair)
-      store (r, t, pair->pdata[0], pair->pdata[1]);
+      put (r, t, pair->pdata[0], pair->pdata[1]);
   } else if (!t->number)
     gm_raise_new (r, PyExc_ValueError, "dictionary update sequence element #%u has length %u; 2 is required", i, pair->len);
   else if (pair->len > 2)
@@ -470,16 +510,19 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (args->n > 1)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "dict");
   if (args->n) {
-    const GmTracker *from = gm_realize (r, args->args[0]);
-    if (gm_dict_of (r, from))
+    const GmTracker *from = gm_realize (r, args->args[0]), *keys = NULL;
+    if (!answers_itself (r, t, from) && gm_dict_of (r, from))
       from = gm_dict_of (r, from);
-    if (!r->stop && from->kind == &gm_kind_object
-        && gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys"))))
-      return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", "dict");
+    if (!r->stop && from->kind == &gm_kind_object)
+      keys = gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys")));
+    if (r->stop)
+      return &gm_tracker_poison;
     if (from->kind == &gm_kind_dict) {
-      const GmTracker *contents = gm_dict_contents (r, from);
+      const GmTracker *contents = gm_dict_contents (r, from); /* as it is now: what is called may change it */
       for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
-        store (r, t, contents->items[i], contents->items[i + 1]);
+        put (r, t, contents->items[i], contents->items[i + 1]);
+    } else if (keys) {
+      update_by_keys (r, t, from, keys);
     } else {
       const GmTracker *it = gm_iter (r, from), *entry;
       for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++) /* one at a time: it may raise */
@@ -487,7 +530,7 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     }
   }
   for (uint32_t i = 0; i < gm_args_n_named (args) && !r->stop; i++)
-    store (r, t, gm_from_constant (r, PyTuple_GET_ITEM (args->names, i)), args->args[args->n + i]);
+    put (r, t, gm_from_constant (r, PyTuple_GET_ITEM (args->names, i)), args->args[args->n + i]);
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
 
@@ -507,14 +550,6 @@ others_overridden (GmRecorder *r, const GmTracker *t)
 }
 
 #define OVERRIDDEN "OrderedDict whose items are kept by methods of a subclass"
-
-static const GmTracker *
-method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
-{
-  if ((args->n || args->names) && others_overridden (r, t))
-    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__init__", OVERRIDDEN);
-  return method_update (r, t, args);
-}
 
 /* The last pair, or the first of an OrderedDict. */
 static const GmTracker *
@@ -537,7 +572,10 @@ method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     items[0] = gm_table_key (r, table, at);
     items[1] = gm_table_value (r, table, at);
   } else {
-    gm_tracker_copy (items, &gm_dict_contents (r, t)->items[first ? 0 : 2 * n - 2], 2);
+    const GmTracker *contents = gm_dict_contents (r, t);
+    if (r->stop)
+      return &gm_tracker_poison;
+    gm_tracker_copy (items, &contents->items[first ? 0 : 2 * n - 2], 2);
   }
   const GmTracker *pair = gm_tuple_new (r, items, 2);
   drop (r, t, items[0]);
@@ -588,7 +626,7 @@ static const GmMethodRow ordered_methods[] = { { "move_to_end", method_move_to_e
                                                { NULL, NULL } };
 
 static const GmMethodRow methods[] = {
-  { "__init__", method_init }, { "popitem", method_popitem },       { "keys", method_keys },
+  { "__init__", method_update }, { "popitem", method_popitem },       { "keys", method_keys },
   { "values", method_values }, { "items", method_items },           { "get", method_get },
   { "pop", method_pop },       { "setdefault", method_setdefault }, { "clear", method_clear },
   { "copy", method_copy },     { "update", method_update },         { NULL, NULL },
@@ -598,7 +636,7 @@ static const GmMethodRow methods[] = {
 static bool
 asks_others (PyObject *name)
 {
-  static const char *const asking[] = { "copy", "pop", "popitem", "setdefault", "update" };
+  static const char *const asking[] = { "copy", "pop", "popitem", "setdefault" };
   bool asks = false;
   for (size_t i = 0; i < G_N_ELEMENTS (asking) && !asks; i++)
     asks = PyUnicode_CompareWithASCIIString (name, asking[i]) == 0;
@@ -628,8 +666,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   if (op != GM_BIN_OR || reflected || other->kind != &gm_kind_dict)
     return NULL;
-  if (others_overridden (r, t))
-    return gm_record_break (r, GM_BREAK_CALL_METHOD, inplace ? "__ior__" : "__or__", OVERRIDDEN);
+  if (!inplace && others_overridden (r, t))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__or__", OVERRIDDEN);
   const GmTracker *to = inplace ? t : dict_add (r, NULL, NULL, gm_dict_contents (r, t));
   method_update (r, to, &(GmCallArgs){ &other, 1, NULL });
   return to;

@@ -365,6 +365,7 @@ TEST_FILES = \
   tests/trace/test_length_of_a_dict.py \
   tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
+  tests/trace/test_dicts_of_subclasses.py \
   tests/trace/test_state_of_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \
