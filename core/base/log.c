@@ -25,10 +25,38 @@ G_STATIC_ASSERT (GM_N_LOGS <= 32);
 
 /* -- Selection --------------------------------------------------------------------------------------------- */
 
+/* Other names of channels, torch's for what stands under another one here. */
+static const struct {
+  const char *name;
+  uint32_t channels;
+} log_aliases[] = {
+#define LOG_ALIAS(text, mask) { text, mask },
+#define CHANNEL(NAME) (1u << GM_LOG_##NAME)
+#include "core/base/logs.def"
+#undef CHANNEL
+};
+
+/* The channels that a name stands for; 0: there is none of this name. */
+static uint32_t
+channels_of (const char *name)
+{
+  if (!strcmp (name, "all"))
+    return (uint32_t) ((1ull << GM_N_LOGS) - 1);
+  for (int i = 0; i < GM_N_LOGS; i++)
+    if (!strcmp (name, gm_logs[i].name))
+      return 1u << i;
+  for (size_t i = 0; i < G_N_ELEMENTS (log_aliases); i++)
+    if (!strcmp (name, log_aliases[i].name))
+      return log_aliases[i].channels;
+  return 0;
+}
+
+/* False if names of the list are unknown, all of which the error gives; the other names are heeded. */
 static bool
 apply (const char *list, GError **error)
 {
   g_auto (GStrv) names = g_strsplit (list, ",", -1);
+  g_autoptr (GString) unknown = g_string_new (NULL);
   for (char **p = names; *p; p++) {
     char *name = g_strstrip (*p);
     if (!*name)
@@ -36,25 +64,21 @@ apply (const char *list, GError **error)
     bool off = *name == '-';
     if (*name == '-' || *name == '+')
       name++;
-    uint32_t mask = 0;
-    if (!strcmp (name, "all"))
-      mask = (uint32_t) ((1ull << GM_N_LOGS) - 1);
-    for (int i = 0; i < GM_N_LOGS; i++)
-      if (!strcmp (name, gm_logs[i].name))
-        mask = 1u << i;
-    if (!mask) {
-      g_autoptr (GString) known = g_string_new ("all");
-      for (int i = 0; i < GM_N_LOGS; i++)
-        g_string_append_printf (known, ", %s", gm_logs[i].name);
-      g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "there is no log \"%s\"; choose from: %s", name, known->str);
-      return false;
-    }
-    if (off)
+    uint32_t mask = channels_of (name);
+    if (!mask)
+      g_string_append_printf (unknown, "%s\"%s\"", unknown->len ? ", " : "", name);
+    else if (off)
       __atomic_fetch_and (&open_channels, ~mask, __ATOMIC_RELAXED);
     else
       __atomic_fetch_or (&open_channels, mask, __ATOMIC_RELAXED);
   }
-  return true;
+  if (unknown->len == 0)
+    return true;
+  g_autoptr (GString) known = g_string_new ("all");
+  for (int i = 0; i < GM_N_LOGS; i++)
+    g_string_append_printf (known, ", %s", gm_logs[i].name);
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "there is no log %s; choose from: %s", unknown->str, known->str);
+  return false;
 }
 
 static void
