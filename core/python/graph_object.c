@@ -457,14 +457,25 @@ gm_py_graph_sizes (PyObject *o)
 }
 
 static bool
-add_hooks (PyObject *module, const GmGraph *g)
+add_graph (PyObject *module, const GmGraph *part)
+{
+  PyObject *made = gm_py_graph_module (part);
+  bool ok = made && PyObject_SetAttrString (module, part->name, made) == 0;
+  Py_XDECREF (made);
+  return ok;
+}
+
+/* Saved-tensor hooks of the graph, and the bodies of its operators over graphs, by their names. */
+static bool
+add_graphs (PyObject *module, const GmGraph *g)
 {
   bool ok = true;
-  for (uint32_t i = 0; ok && g->hooks && i < g->hooks->len; i++) {
-    const GmGraph *hook = g->hooks->pdata[i];
-    PyObject *made = gm_py_graph_module (hook);
-    ok = made && PyObject_SetAttrString (module, hook->name, made) == 0;
-    Py_XDECREF (made);
+  for (uint32_t i = 0; ok && g->hooks && i < g->hooks->len; i++)
+    ok = add_graph (module, g->hooks->pdata[i]);
+  for (uint32_t i = 0; ok && g->highers && i < g->highers->len; i++) {
+    const GmHigher *h = g->highers->pdata[i];
+    for (uint32_t b = 0; ok && b < h->n_bodies; b++)
+      ok = !h->bodies[b] || !h->bodies[b]->name || add_graph (module, h->bodies[b]);
   }
   return ok;
 }
@@ -474,7 +485,7 @@ gm_py_graph_module (const GmGraph *g)
 {
   PyObject *fx = PyImport_ImportModule ("gramme.fx"), *graph = fx ? gm_py_graph_new (g) : NULL;
   PyObject *made = graph ? PyObject_CallMethod (fx, "GraphModule", "O", graph) : NULL;
-  if (made && !add_hooks (made, g))
+  if (made && !add_graphs (made, g))
     Py_CLEAR (made);
   Py_XDECREF (graph);
   Py_XDECREF (fx);

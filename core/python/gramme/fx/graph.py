@@ -140,7 +140,11 @@ class Graph:
 
 
 class GraphModule:
-    """A recorded graph: `module(*inputs)` runs it on eager's kernels and returns a tuple; gradients flow through."""
+    """A recorded graph: `module(*inputs)` runs it on eager's kernels and returns a tuple; gradients flow through.
+
+    Functions that cond(), while_loop() and scan() run are attributes, GraphModules by the names that `code` has for them: module.cond_true_0.
+    They are there to be looked at and called; the module itself runs the functions that were recorded, whatever is edited in them.
+    """
 
     def __init__(self, core):
         self._core = core
