@@ -465,6 +465,7 @@ EXTENSION_SOURCES = \
   core/python/inline_hooks.c \
   core/python/code_cache.c \
   core/python/profile_store.c \
+  core/python/switches.c \
   core/python/compiled_autograd.c \
   core/python/compiler_py.c \
   core/python/construct.c \
@@ -523,6 +524,7 @@ EXTENSION_SOURCES = \
   core/python/inline_hooks.h \
   core/python/code_cache.h \
   core/python/profile_store.h \
+  core/python/switches.h \
   core/python/compiled_autograd.h \
   core/python/compiler_py.h \
   core/python/construct.h \
@@ -570,6 +572,7 @@ package_PYTHON = \
   core/python/gramme/_C.py \
   core/python/gramme/_built_for.py \
   core/python/gramme/_compile.py \
+  core/python/gramme/_switches.py \
   core/python/gramme/overrides.py \
   core/python/gramme/_ready.py \
   core/python/gramme/compare.py \
@@ -583,7 +586,6 @@ package_PYTHON = \
   core/python/gramme/polynomials.py \
   core/python/gramme/special.py \
   core/python/gramme/methods.py \
-  core/python/gramme/compiler.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/random.py \
   core/python/gramme/saved_tree.py \
@@ -591,6 +593,10 @@ package_PYTHON = \
   core/python/gramme/settings.py \
   core/python/gramme/storage.py \
   core/python/gramme/testing.py
+package_compilerdir = $(pythondir)/gramme/compiler
+package_compiler_PYTHON = core/python/gramme/compiler/__init__.py core/python/gramme/compiler/config.py
+package_functorchdir = $(pythondir)/gramme/_functorch
+package_functorch_PYTHON = core/python/gramme/_functorch/__init__.py core/python/gramme/_functorch/config.py
 package_ampdir = $(pythondir)/gramme/amp
 package_amp_PYTHON = core/python/gramme/amp/__init__.py core/python/gramme/amp/scaling.py
 package_cudadir = $(pythondir)/gramme/cuda
@@ -631,6 +637,8 @@ package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/compiled_autograd.py \
   core/python/gramme/_dynamo/comptime.py \
   core/python/gramme/_dynamo/config.py \
+  core/python/gramme/_dynamo/convert_frame.py \
+  core/python/gramme/_dynamo/eval_frame.py \
   core/python/gramme/_dynamo/run.py \
   core/python/gramme/_dynamo/utils.py
 package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends

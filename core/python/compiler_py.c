@@ -98,7 +98,17 @@ live_functions (PyObject *module, PyObject *unused)
   return list;
 }
 
+static PyObject *
+code_entries (PyObject *module, PyObject *code)
+{
+  if (!PyCode_Check (code))
+    return PyErr_Format (PyExc_TypeError, "code_entries() takes a code object, not %s", Py_TYPE (code)->tp_name);
+  GmCodeCache *cache = gm_code_cache_get ((PyCodeObject *) code);
+  return cache ? gm_report_own_entries (cache) : NULL;
+}
+
 static PyMethodDef functions[] = {
+  { "code_entries", code_entries, METH_O, "code_entries(code) -> list of dicts: the entries of a code object, the newest first." },
   { "list_backends", list_backends, METH_NOARGS, "list_backends() -> list of str: installed and usable, nothing is loaded." },
   { "backend_options", backend_options, METH_O, "backend_options(name) -> list of str: the keys of its options, nothing is loaded." },
   { "check_backend", check_backend, METH_O, "check_backend(name): ValueError, with names that are near, unless it is installed and trusted." },

@@ -22,6 +22,7 @@ typedef enum { SEEN = 1, BROKEN = 2, CAPTURED = 4 } FunctionState;
 static uint32_t period = 1;
 static uint64_t frames, frames_ok, missed, recompiles, retired, hits_before, compiles_before;
 static uint64_t functions, functions_whole, functions_captured;
+static uint64_t graphs, calls_captured, aot_total, aot_ok;
 static GHashTable *breaks; /* text -> count */
 static uint64_t breaks_by_id[GM_N_BREAKS];
 
@@ -86,6 +87,20 @@ gm_count_break (GmCodeCache *cache, GmBreak id, const char *text)
 }
 
 void
+gm_count_graph (uint64_t calls)
+{
+  graphs++;
+  calls_captured += calls;
+}
+
+void
+gm_count_aot (bool ok)
+{
+  aot_total++;
+  aot_ok += ok;
+}
+
+void
 gm_count_retired (uint64_t hits)
 {
   retired += hits;
@@ -105,6 +120,7 @@ gm_counters_reset (void)
   period++;
   frames = frames_ok = missed = recompiles = 0;
   functions = functions_whole = functions_captured = 0;
+  graphs = calls_captured = aot_total = aot_ok = 0;
   hits_before = hits_ever ();
   compiles_before = gm_backend_compiles ();
   memset (breaks_by_id, 0, sizeof breaks_by_id);
@@ -144,10 +160,11 @@ ids_dict (void)
 static PyObject *
 counters (PyObject *module, PyObject *unused)
 {
-  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:{s:K},s:N,s:N,s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
+  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:{s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:N,s:N,s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
                         "entries", "hit", hits_ever () - hits_before, "missed", missed, "functions", "total",
                         functions, "captured", functions_captured, "whole", functions_whole, "recompiles", "total", recompiles, "backend",
-                        "compiles", gm_backend_compiles () - compiles_before,
+                        "compiles", gm_backend_compiles () - compiles_before, "stats", "unique_graphs", graphs, "calls_captured",
+                        calls_captured, "aot_autograd", "total", aot_total, "ok", aot_ok, "not_ok", aot_total - aot_ok,
                         "graph_break", breaks_dict (), "graph_break_id", ids_dict (),
                         "compiled_autograd", gm_compiled_autograd_counts (), "compiled_autograd_reason",
                         gm_compiled_autograd_reasons ());

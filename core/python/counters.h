@@ -17,6 +17,10 @@ void gm_count_frame (GmCodeCache *cache);
 void gm_count_entry (GmCodeCache *cache, bool again);
 /* A break was met; GM_BREAK_NONE is a back end's refusal. */
 void gm_count_break (GmCodeCache *cache, GmBreak id, const char *text);
+/* A graph with this many operations became an entry. */
+void gm_count_graph (uint64_t calls);
+/* A graph went through functionalization, differentiation and partition, and was compiled, or was not. */
+void gm_count_aot (bool ok);
 /* Hits of an entry that is freed. */
 void gm_count_retired (uint64_t hits);
 void gm_counters_reset (void);

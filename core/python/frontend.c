@@ -30,6 +30,7 @@
 #include "core/python/measure.h"
 #include "core/python/profile_store.h"
 #include "core/python/report.h"
+#include "core/python/switches.h"
 #include "core/python/kept_frame.h"
 #include "core/python/resume_call.h"
 #include "core/python/resume_code.h"
@@ -40,6 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define MAX_ACCUMULATED 256 /* entries of a function for all back ends, where accumulated_recompile_limit is no number */
 #define MAX_BREAKS 4 /* different arguments may take another path: try this often, then leave the function alone */
 
 PyObject *gm_py_unsupported, *gm_py_break_warning;
@@ -60,6 +62,8 @@ typedef struct {
   GmEntry *entry;
   char effects; /* the policy */
   bool numbers, counted; /* capture_scalar_outputs; capture_dynamic_output_shape_ops */
+  bool arithmetic;       /* nothing is computed but numbers of sizes: no back end is asked */
+  GmDynamic dynamic;     /* for a function that says nothing of it */
   GmPlans *plans;
   bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
   bool keep_objects; /* replay_side_effects is False, fullgraph is True */
@@ -99,7 +103,8 @@ is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
 }
 
 /* What is written to and takes part in the gradient is a view of a tensor that set_ () has given other memory: new histories of the one do
- * not reach the other any more, which no graph says. */
+ * not reach the other any more, which no graph says.  Or an input is a view of a tensor that lost some of its elements in place: nothing that
+ * graphs know of views and their bases holds. */
 static bool
 is_left_behind (const GmRecording *rec, GmTensor *const *t)
 {
@@ -164,7 +169,7 @@ dynamic_mode (const Job *job, uint8_t option)
 {
   if (job->never_dynamic || option == GM_DYNAMIC_OPTION_FALSE)
     return GM_DYNAMIC_NEVER;
-  return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_SEEN;
+  return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : job->dynamic;
 }
 
 /* The function's first argument, whose instance the sizes are remembered for; NULL: there is none.  Behind a break it is among what is
@@ -467,45 +472,38 @@ log_recompile (const Job *job)
             PyUnicode_AsUTF8 (code->co_filename), code->co_firstlineno, text->str);
 }
 
+static void
+refuse (const GmCodeCache *cache, const char *who, const char *reason)
+{
+  PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and %s: %s", cache->code->co_qualname,
+                cache->snapshot->n ? " again" : "", who, reason ? reason : "it has not been compiled yet");
+}
+
 PyObject *
 gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
-  GmCodeCache *cache = target->cache;
-  Job job = { .target = target, .cache = cache, .env = env, .locals = locals };
+  Job job = { .target = target, .cache = target->cache, .env = env, .locals = locals };
   g_autofree char *reason = recompile_reason (&job);
-  PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and the stance is %s: %s", cache->code->co_qualname,
-                cache->snapshot->n ? " again" : "", gm_control ()->steady ? "skip_guard_eval_unsafe" : "fail_on_recompile", reason ? reason : "it has not been compiled yet");
+  refuse (target->cache, gm_control ()->steady ? "the stance is skip_guard_eval_unsafe" : "the stance is fail_on_recompile", reason);
   return NULL;
 }
 
-/* What gramme._dynamo.config has under a name; NULL: nothing. */
-static PyObject *
-config_value (const char *name)
-{
-  PyObject *config = PyImport_ImportModule ("gramme._dynamo.config");
-  PyObject *value = config ? PyObject_GetAttrString (config, name) : NULL;
-  PyErr_Clear ();
-  Py_XDECREF (config);
-  return value;
-}
-
-/* recompile_limit, or what it is where that is no number. */
-static long
-entry_limit (void)
-{
-  PyObject *value = config_value ("recompile_limit");
-  long limit = value && PyLong_Check (value) ? PyLong_AsLong (value) : GM_MAX_ENTRIES;
-  PyErr_Clear ();
-  Py_XDECREF (value);
-  return MAX (limit, 0);
-}
-
+/* True if the function may have no more entries: it is said once, or raised each time, as fail_on_recompile_limit_hit wants. */
 static bool
 past_limit (Job *job, const char *reason)
 {
-  long limit = entry_limit ();
-  if ((long) gm_code_cache_count (job->cache, job->target->config) < limit)
+  long limit = gm_switch_number ("recompile_limit", GM_MAX_ENTRIES), in_all = gm_switch_number ("accumulated_recompile_limit", MAX_ACCUMULATED);
+  long own = (long) gm_code_cache_count (job->cache, job->target->config), all = (long) job->cache->snapshot->n;
+  if (own < limit && all < in_all)
     return false;
+  if (own < limit)
+    limit = in_all;
+  if (gm_switch_is_true ("fail_on_recompile_limit_hit")) {
+    g_autofree char *why = reason ? NULL : recompile_reason (job);
+    PyErr_Format (PyExc_RuntimeError, "%U() has been compiled for %ld different kinds of calls, the recompile limit, and fail_on_recompile_limit_hit is set; "
+                  "the last one did not fit because of %s", job->cache->code->co_qualname, limit, reason ? reason : why ? why : "its guards");
+    return true;
+  }
   if (!job->cache->limit_warned && !job->target->hooked && !gm_hook_all () && !gm_stress ("guards")) {
     job->cache->limit_warned = true;
     PyErr_WarnFormat (gm_py_break_warning, 1,
@@ -516,20 +514,11 @@ past_limit (Job *job, const char *reason)
   return true;
 }
 
-static bool
-config_is_true (const char *name)
-{
-  PyObject *value = config_value (name);
-  bool yes = value == Py_True;
-  Py_XDECREF (value);
-  return yes;
-}
-
 /* What side_effect_replay_policy says, as its first letter: silent, info, warn, error. */
 static char
 effect_policy (void)
 {
-  PyObject *policy = config_value ("side_effect_replay_policy");
+  PyObject *policy = gm_switch_value ("gramme._dynamo.config", "side_effect_replay_policy");
   const char *text = policy && PyUnicode_Check (policy) ? PyUnicode_AsUTF8 (policy) : NULL;
   char letter = text && *text ? *text : 's';
   PyErr_Clear ();
@@ -587,6 +576,33 @@ fail_each (const Job *job, GmEntry *e)
   g_assert (gm_guards_check (e->guards, job->env, job->locals, job->target->func, slots) == held);
 }
 
+/* GRAMME_LOGS=bytecode: a code object's instructions, as Python's module dis shows them. */
+static void
+log_code (const char *what, PyObject *code)
+{
+  PyObject *dis = PyImport_ImportModule ("dis"), *made = dis ? PyObject_CallMethod (dis, "Bytecode", "O", code) : NULL,
+           *text = made ? PyObject_CallMethod (made, "dis", NULL) : NULL;
+  const char *words = text ? PyUnicode_AsUTF8 (text) : NULL;
+  if (words)
+    gm_log (GM_LOG_BYTECODE, "%s %s:\n%s", PyUnicode_AsUTF8 (((PyCodeObject *) code)->co_qualname), what, words);
+  PyErr_Clear ();
+  Py_XDECREF (text);
+  Py_XDECREF (made);
+  Py_XDECREF (dis);
+}
+
+/* How many operations a graph has, without the numbers among their operands. */
+static uint64_t
+n_calls (const GmGraph *g)
+{
+  uint64_t n = 0;
+  for (guint i = 0; i < g->nodes->len; i++) {
+    const GmNode *node = gm_graph_node (g, i);
+    n += node->op != GM_OP_constant && !(node->op == GM_OP_full && gm_graph_meta (g, node->out)->ndim == 0);
+  }
+  return n;
+}
+
 static GmEntry *
 finish (Job *job, GmCompile *c, char *reason, bool again)
 {
@@ -599,11 +615,18 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
     e->times[i] = (GmStageTime){ letters[i], gm_compile_stage_ms (c, letters[i]) };
   e->reason = reason;
   e->graph = g_steal_pointer (&c->record.graph); /* no stage comes after this */
+  if (e->n_nodes > 0 && !job->arithmetic)
+    gm_count_graph (n_calls (e->graph));
   measure_guards (job, e);
   if (gm_log_on (GM_LOG_GUARDS)) {
     g_autofree char *text = gm_guards_text (e->guards);
     gm_log (GM_LOG_GUARDS, "%s: %u guards, %.0f ns a check, %.0f ns the first\n%s", PyUnicode_AsUTF8 (job->cache->code->co_qualname),
             gm_guards_n_checks (e->guards), e->guard_ns, e->guard_cold_ns, text);
+  }
+  if (gm_log_on (GM_LOG_BYTECODE)) {
+    log_code ("was read", (PyObject *) job->cache->code);
+    if (e->residual)
+      log_code ("does what its graph does not", (PyObject *) e->residual);
   }
   if (gm_stress ("guards"))
     fail_each (job, e);
@@ -615,8 +638,6 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
 static bool
 run_direct (Job *job, GmCompile *c, GError **error)
 {
-  if (!gm_compile_run (c, 'd', 'r', error) || c->stopped)
-    return c->stopped;
   const GmSizes *sizes = c->record.graph->sizes;
   uint32_t n_facts = sizes ? gm_size_facts_n (sizes->facts) : 0;
   if (!gm_compile_run (c, 's', 's', error) || c->stopped)
@@ -661,25 +682,44 @@ run_symbolic (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
+/* True if the graph computes nothing but numbers of the sizes and ints that it is given: there is nothing to compile. */
+static bool
+is_arithmetic (const GmGraph *g)
+{
+  for (guint i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    const GmMeta *m = gm_graph_meta (g, n->out);
+    if (n->op != GM_OP_full || m->ndim > 0 || m->device != GM_DEVICE_CPU)
+      return false;
+  }
+  return g->nodes->len > 0;
+}
+
 static bool
 run_stages (Job *job, GmCompile *c, GError **error)
 {
   const GmConfig *config = job->target->config;
-  if (config->callable && !gm_callable_is_aot (config->callable))
-    return run_direct (job, c, error);
-  if (config->callable) {
-    c->ask.make_exec = gm_callable_make_exec;
-    c->ask.make_exec_data = config;
-  } else {
-    c->ask.backend = gm_backend_get (config->backend, error);
-    if (!c->ask.backend)
-      return false;
-  }
+  if (!config->callable && !(c->ask.backend = gm_backend_get (config->backend, error)))
+    return false;
   if (!gm_compile_run (c, 'd', 'r', error) || c->stopped)
     return c->stopped;
-  if (c->record.graph->sizes)
-    return run_symbolic (job, c, error);
-  return gm_compile_run (c, 's', 'a', error);
+  GmBackend *host = is_arithmetic (c->record.graph) ? gm_backend_get ("eager", NULL) : NULL;
+  job->arithmetic = host != NULL;
+  if (host) {
+    c->ask.backend = host;
+    g_strfreev (c->ask.for_backend); /* those of the other one */
+    c->ask.for_backend = g_new0 (char *, 1);
+  } else if (config->callable && !gm_callable_is_aot (config->callable)) {
+    return run_direct (job, c, error);
+  } else if (config->callable) {
+    c->ask.make_exec = gm_callable_make_exec;
+    c->ask.make_exec_data = config;
+  }
+  bool any = !host && c->record.graph->nodes->len > 0;
+  bool good = c->record.graph->sizes ? run_symbolic (job, c, error) : gm_compile_run (c, 's', 'a', error);
+  if (any && !c->stopped)
+    gm_count_aot (good);
+  return good;
 }
 
 /* What the hooks call decides whether, and under which key, the code may be kept on disk. */
@@ -690,6 +730,39 @@ keep_hooks (GmCompile *c, const GmCallEnv *env)
   gm_py_find_wrapped (env->pack, salt, &c->ask.no_cache);
   gm_py_find_wrapped (env->unpack, salt, &c->ask.no_cache);
   c->ask.cache_salt = g_string_free (salt, salt->len == 0);
+}
+
+/* True if suppress_errors is set; leaves the exception that is there alone. */
+static bool
+is_suppressing (void)
+{
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  bool yes = gm_switch_is_true ("suppress_errors");
+  PyErr_Restore (type, value, traceback);
+  return yes;
+}
+
+/* A back end that failed, where suppress_errors says that the function runs as plain Python then. */
+static void
+suppress_failure (Job *job)
+{
+  if (job->target->fullgraph || !PyErr_Occurred ()
+      || !(PyErr_ExceptionMatches (gm_py_backend_failed) || PyErr_ExceptionMatches (gm_py_backend_error)) || !is_suppressing ())
+    return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch (&type, &value, &traceback);
+  PyErr_NormalizeException (&type, &value, &traceback);
+  PyObject *said = value ? PyObject_Str (value) : NULL;
+  const char *words = said ? PyUnicode_AsUTF8 (said) : NULL;
+  PyErr_Clear ();
+  g_autofree char *text = g_strdup_printf ("gramme cannot compile %s(): %s", PyUnicode_AsUTF8 (job->cache->code->co_qualname),
+                                           words ? words : "the back end failed");
+  tell_stop (job, GM_BREAK_NONE, words ? words : "the back end failed", text);
+  Py_XDECREF (said);
+  Py_XDECREF (type);
+  Py_XDECREF (value);
+  Py_XDECREF (traceback);
 }
 
 static GmEntry *
@@ -711,6 +784,10 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   loosen_floats (&job);
   if (past_limit (&job, reason))
     return NULL;
+  if (again && gm_switch_is_true ("error_on_recompile")) {
+    refuse (cache, "error_on_recompile is set", reason);
+    return NULL;
+  }
   if (gm_log_on (GM_LOG_RECOMPILES))
     log_recompile (&job);
   if (!gm_trace_host_tell ())
@@ -720,7 +797,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   GError *error = NULL;
   GmCompile *c = gm_compile_new ();
   c->front = &job;
-  c->ask.options = (const char *const *) target->config->options;
+  g_auto (GStrv) options = gm_switch_options (target->config->options);
+  c->ask.options = (const char *const *) options;
   c->ask.differentiate = env->modes & GM_MODE_GRAD;
   GmEntry *entry = NULL;
   if (env->modes & GM_MODE_SAVED_HOOKS && (job.hooks = gm_py_hooks_new (env)) != NULL) {
@@ -730,9 +808,12 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   }
   PyErr_Clear (); /* of hooks that cannot be told apart for long: such a pair is called, not traced */
   job.effects = effect_policy ();
-  job.numbers = config_is_true ("capture_scalar_outputs");
-  job.counted = !never_dynamic && !target->config->callable && config_is_true ("capture_dynamic_output_shape_ops");
-  job.keep_objects = target->fullgraph && !config_is_true ("replay_side_effects");
+  job.numbers = gm_switch_is_true ("capture_scalar_outputs");
+  job.counted = !never_dynamic && !target->config->callable && gm_switch_is_true ("capture_dynamic_output_shape_ops");
+  job.dynamic = !gm_switch_is_true ("assume_static_by_default")  ? GM_DYNAMIC_ALWAYS
+                : gm_switch_is_true ("automatic_dynamic_shapes") ? GM_DYNAMIC_SEEN
+                                                                 : GM_DYNAMIC_MARKED;
+  job.keep_objects = target->fullgraph && !gm_switch_is_true ("replay_side_effects");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);
   else if (gm_interrupt_is_parked ()) /* it comes in plain Python */
@@ -753,6 +834,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   } else if (error)
     gm_py_raise (g_steal_pointer (&error));
   g_clear_error (&error);
+  suppress_failure (&job);
   gm_entry_unref (job.entry);
   gm_direct_free (job.direct);
   gm_plans_free (job.plans);

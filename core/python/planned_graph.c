@@ -11,6 +11,7 @@
 #include "core/plans.h"
 #include "core/plugin/registry.h"
 #include "core/python/callable_backend.h"
+#include "core/python/counters.h"
 #include "core/python/errors.h"
 #include "core/python/graph_object.h"
 #include "core/python/hook.h"
@@ -70,6 +71,7 @@ make (Planned *self)
     g_autoptr (GmCompile) c = begin (self, g, &error);
     made = c && (self->plans = gm_plans_new (c, &error));
   }
+  gm_count_aot (made);
   if (!made)
     gm_py_raise (error);
   return made;

@@ -16,6 +16,7 @@
 #include "core/python/hook.h"
 #include "core/python/resume_code.h"
 #include "core/python/resume_original.h"
+#include "core/python/switches.h"
 
 #define FORMAT "gramme shape profile 1"
 #define LABEL "sizes that change"
@@ -100,9 +101,9 @@ make_key (PyCodeObject *code, GmCacheKey *key)
   return good;
 }
 
-/* That of a function with breaks is made once: what follows each of them has the same one, and the code is long. */
+/* The key of a function with breaks is made once: what follows each of them has the same one, and the code is long. */
 static bool
-key_of (const GmCodeCache *cache, GmCacheKey *key)
+key_of_code (const GmCodeCache *cache, GmCacheKey *key)
 {
   GmOriginal *o = cache->point ? cache->point->original : cache->original;
   if (o && o->profile_key) {
@@ -115,13 +116,34 @@ key_of (const GmCodeCache *cache, GmCacheKey *key)
   return good;
 }
 
+/* Processes with a job_id share nothing with those of another one, or of none. */
+static bool
+key_of (const GmCodeCache *cache, GmCacheKey *key)
+{
+  if (!key_of_code (cache, key))
+    return false;
+  PyObject *job = gm_switch_value ("gramme.compiler.config", "job_id");
+  bool good = true;
+  if (job && PyUnicode_Check (job)) {
+    GChecksum *sum = g_checksum_new (G_CHECKSUM_SHA256);
+    gsize n = sizeof key->bytes;
+    add (sum, key->bytes, n);
+    good = add_text (sum, job);
+    g_checksum_get_digest (sum, key->bytes, &n);
+    g_checksum_free (sum);
+  }
+  PyErr_Clear ();
+  Py_XDECREF (job);
+  return good;
+}
+
 /* -- The entry --------------------------------------------------------------------------------- */
 
 static bool
 is_wanted (void)
 {
   const char *cache = secure_getenv ("GRAMME_CACHE"), *profile = secure_getenv ("GRAMME_PROFILE");
-  return !(cache && !strcmp (cache, "0")) && !(profile && !strcmp (profile, "0"));
+  return !(cache && !strcmp (cache, "0")) && !(profile && !strcmp (profile, "0")) && gm_switch_is_true ("automatic_dynamic_local_pgo");
 }
 
 static void

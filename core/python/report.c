@@ -226,3 +226,16 @@ gm_report_entries (const GmCodeCache *cache, const GmConfig *config)
   }
   return list;
 }
+
+PyObject *
+gm_report_own_entries (const GmCodeCache *cache)
+{
+  PyObject *list = PyList_New (0);
+  for (uint32_t i = 0; list && i < cache->snapshot->n; i++) {
+    PyObject *d = entry_dict (cache->snapshot->entries[i]);
+    if (!d || PyList_Append (list, d) < 0)
+      Py_CLEAR (list);
+    Py_XDECREF (d);
+  }
+  return list;
+}

@@ -313,6 +313,8 @@ is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfil
     return true;
   if (mark->kind == MARK_NONE && is_of_module (real, source))
     return false;
+  if (mark->kind == MARK_NONE && r->request->dynamic == GM_DYNAMIC_MARKED)
+    return false;
   if (mark->kind == MARK_NONE && r->request->dynamic == GM_DYNAMIC_SEEN && !row->size_varies[d])
     return false;
   if (!small || row->size_varies[d] == GM_VARIES_ALL)
@@ -373,7 +375,7 @@ gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *
     m.sizes[d] = size_symbol (r, source, row, d, &mark);
     any = true;
   }
-  for (int d = 0; d < is->ndim; d++)
+  for (int d = 0; d < is->ndim && r->request->dynamic >= GM_DYNAMIC_SEEN; d++)
     any |= row->stride_varies[d] && !is_of_module (real, source);
   if (any && !r->stop) {
     sizes_for (r);

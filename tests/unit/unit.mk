@@ -258,6 +258,7 @@ TEST_FILES = \
   tests/python/test_config.py \
   tests/python/test_index_errors.py \
   tests/python/test_resized_tensors.py \
+  tests/python/test_switches.py \
   tests/python/test_cc.py \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \
@@ -366,6 +367,7 @@ TEST_FILES = \
   tests/trace/test_autocast.py \
   tests/trace/test_bodies.py \
   tests/trace/test_dicts_of_subclasses.py \
+  tests/trace/test_numbers_alone.py \
   tests/trace/test_state_of_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \

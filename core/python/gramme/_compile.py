@@ -128,6 +128,7 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     model: a Python function or method, also inside of a staticmethod, classmethod or property, a function of gramme, or an object with a
         method __call__.  An
         nn.Module is compiled in place and returned: see nn.Module.compile.  A class of modules likewise, for all its instances.
+        Or a gramme.fx.GraphModule that was not edited: its graph is compiled as it is, and the result takes its inputs and returns a tuple.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else "auto": tcc's
         code at once, cc's code between two calls when it is ready, the same bits; nvrtc for graphs with tensors on device cuda.  Or a callable that gets a
     gramme.fx.GraphModule and example inputs, and returns a callable of the inputs that returns a tuple of tensors; see
@@ -163,6 +164,12 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     words = words or None
     from gramme.nn.module import Module
 
+    from gramme.fx import GraphModule
+
+    if isinstance(model, GraphModule) and not model.edited:
+        from gramme._dynamo.backends.common import plan
+
+        return plan(model, backend, words)
     if isinstance(model, Module) or isinstance(model, type) and issubclass(model, Module):
         return compile_module(model, lambda fn: _core.CompiledFunction(fn, backend, words, fullgraph, extra))
     again = lambda fn: fn and compile(fn, backend=backend, options=options, fullgraph=fullgraph, dynamic=dynamic)

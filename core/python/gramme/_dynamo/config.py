@@ -15,53 +15,65 @@ capture_dynamic_output_shape_ops: whether nonzero, masks, unique and their kin, 
 comes after is compiled for all sizes.  True, unlike torch, because nothing is slower for it and the answer is the same.  What is asked of such a size is
 decided by what gramme._check() says of it, else the graph breaks there.  False: the graph breaks at the call.
 
-recompile_limit: how many entries a function may have for each back end; calls that none of them fits then run as plain Python.
+recompile_limit (also cache_size_limit): how many entries a function may have for each back end; calls that none of them fits then run as plain Python.
 
-patch(...): other values for a while; see there.
+accumulated_recompile_limit (also accumulated_cache_size_limit): how many it may have in all.
+
+fail_on_recompile_limit_hit: True: where a limit is reached, RuntimeError instead of plain Python.
+
+error_on_recompile: True: a call that would compile a function again, because none of its entries fits, raises RuntimeError, which says why.
+
+automatic_dynamic_shapes: whether a size that was seen to change becomes a symbol, where gramme.compile is not told `dynamic`.  False: each size has an
+entry of its own, but for those of mark_dynamic().
+
+assume_static_by_default: False: all sizes are symbols from the start, as with dynamic=True, where gramme.compile is not told `dynamic`.
+
+automatic_dynamic_local_pgo: whether the sizes that a function was called with are kept on disk, so that another process knows which of them change.
+
+suppress_errors: True: a function that a back end cannot compile runs as plain Python, with a warning; not under fullgraph=True.
+
+verbose: kept; messages say all that is known with either value.
+
+patch(...): other values for a while.
 
 compiled_autograd: whether backward() and grad() run through the back end of the compiled function that calls them, or the default one outside
 of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
 
-import contextlib
+from gramme._switches import make_switches
 
 side_effect_replay_policy = "silent"
 replay_side_effects = True
 capture_scalar_outputs = False
 capture_dynamic_output_shape_ops = True
 recompile_limit = 8
+accumulated_recompile_limit = 256
+fail_on_recompile_limit_hit = False
+error_on_recompile = False
+automatic_dynamic_shapes = True
+assume_static_by_default = True
+automatic_dynamic_local_pgo = True
+suppress_errors = False
+verbose = False
 compiled_autograd = False
 
-
-class _Patch(contextlib.ContextDecorator):
-    """What patch() returns: a context manager, and a decorator of functions; may be entered again while it is open."""
-
-    def __init__(self, changes):
-        self._changes, self._before = changes, []
-
-    def __enter__(self):
-        here = globals()
-        self._before.append({name: here[name] for name in self._changes})
-        here.update(self._changes)
-        return self
-
-    def __exit__(self, *raised):
-        globals().update(self._before.pop())
-        return False
-
-
-def patch(changes=None, value=None, **more):
-    """Gives switches other values in a `with` block, or while a decorated function runs.
-
-    patch(recompile_limit=2), patch("recompile_limit", 2) and patch({"recompile_limit": 2}) mean the same.  AttributeError for a name that is no
-    switch.  The values hold for the process, not for the thread.
-    """
-    changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
-    changes.update(more)
-    for name in changes:
-        if name not in _SWITCHES:
-            raise AttributeError(f"there is no switch {name!r} in gramme._dynamo.config; there are: {', '.join(sorted(_SWITCHES))}")
-    return _Patch(changes)
-
-
-_SWITCHES = {name for name, switch in globals().items() if not name.startswith("_") and isinstance(switch, (bool, int, str))}
+make_switches(
+    __name__,
+    choices={"side_effect_replay_policy": ("silent", "info", "warn", "error")},
+    aliases={
+        "cache_size_limit": (__name__, "recompile_limit"),
+        "accumulated_cache_size_limit": (__name__, "accumulated_recompile_limit"),
+    },
+    instead={
+        "disable": "set_stance('force_eager') of gramme.compiler runs compiled functions as plain Python",
+        "dynamic_shapes": "dynamic= of gramme.compile says whether sizes become symbols",
+        "force_parameter_static_shapes": "sizes of parameters are numbers, but for those of gramme._dynamo.mark_dynamic",
+        "guard_nn_modules": "modules are guarded, always",
+        "inline_inbuilt_nn_modules": "modules are recorded like any other object, always",
+        "log_level": "the variable GRAMME_LOGS opens logs",
+        "optimize_ddp": "there is one process and one device",
+        "specialize_float": "a float that changes becomes an input of the graph after it was seen to",
+        "specialize_int": "mark_static of gramme._dynamo, or dynamic=False of gramme.compile, fixes numbers",
+        "verify_correctness": "gramme check-plugin compares a back end with eager",
+    },
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataParallel: for programs that wrap their model in it."""
+"""DataParallel: for programs that wrap their model in it; DistributedDataParallel, which says that there is none."""
 
 from gramme.nn.module import Module
 
@@ -23,3 +23,13 @@ class DataParallel(Module):
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
     """module(*inputs, **module_kwargs): there is one device."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+
+
+class DistributedDataParallel(Module):
+    """Is here so that programs can import the name: RuntimeError when it is made, as gramme works in one process on one device."""
+
+    def __init__(self, module, *args, **kwargs):
+        raise RuntimeError(
+            "DistributedDataParallel() needs several processes with a device each, and gramme works in one process on one device: "
+            "leave the module as it is, or wrap it in nn.DataParallel, which keeps its names in state_dict()"
+        )

@@ -6,6 +6,7 @@ import os
 import types
 
 from gramme import _core
+from gramme.compiler import config
 from gramme._compile import backend_of, compile_module, compiled_form, copy_names
 from gramme._compile import registered as _registered
 from gramme._core import BackendCompilerFailed, BackendError, GraphBreakWarning, Unsupported, is_compiling
@@ -19,6 +20,7 @@ __all__ = [
     "assume_constant_result",
     "builds",
     "cache_counts",
+    "config",
     "disable",
     "explain",
     "is_compiling",
