@@ -8,6 +8,7 @@
  * A state is what was done since some moment, as texts and hashes: two ways through a branch are
  * compared by it after the recorder has been rolled back and knows neither.
  */
+#include "core/trace/object.h"
 #include "core/trace/recorder.h"
 
 /* -- Noting ---------------------------------------------------------------- */
