@@ -140,8 +140,8 @@ gm_cache_entry_clear (GmCacheEntry *e)
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
-bool
-gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why)
+static bool
+store (const GmCacheKey *key, const char *label, const void *data, size_t bytes, bool is_hint, char **why)
 {
   uint8_t secret[GM_CACHE_SECRET_BYTES];
   char name[2 * GM_CACHE_KEY_BYTES + 1];
@@ -156,11 +156,24 @@ gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size
   g_strlcpy (h.label, label, sizeof h.label);
   mac_of (secret, &h, data, h.mac);
   name_of (key, name);
-  gm_cache_make_room (folder, sizeof h + bytes);
+  if (!is_hint)
+    gm_cache_make_room (folder, sizeof h + bytes);
   const GmCachePiece pieces[] = { { &h, sizeof h }, { data, bytes } };
-  bool good = gm_cache_write_file (folder, name, pieces, 2, true, why);
+  bool good = gm_cache_write_file (folder, name, pieces, 2, true, !is_hint, why);
   close (folder);
   return good;
+}
+
+bool
+gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why)
+{
+  return store (key, label, data, bytes, false, why);
+}
+
+bool
+gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why)
+{
+  return store (key, label, data, bytes, true, why);
 }
 
 bool

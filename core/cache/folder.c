@@ -85,7 +85,7 @@ get_secret (int folder, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why)
   if (getrandom (fresh, sizeof fresh, 0) != sizeof fresh)
     return gm_cache_fail (why, "the system gives no random numbers: %s", g_strerror (errno));
   const GmCachePiece piece = { fresh, sizeof fresh };
-  gm_cache_write_file (folder, GM_CACHE_SECRET, &piece, 1, false, why);
+  gm_cache_write_file (folder, GM_CACHE_SECRET, &piece, 1, false, true, why);
   return read_secret (folder, secret, &absent, why) /* also if another process was quicker */
          || gm_cache_fail (why, "its file \"%s\" cannot be made", GM_CACHE_SECRET);
 }
@@ -201,7 +201,7 @@ write_all (int fd, const GmCachePiece *p)
 
 bool
 gm_cache_write_file (int folder, const char *name, const GmCachePiece *pieces, size_t n,
-                     bool replace, char **why)
+                     bool replace, bool durable, char **why)
 {
   static uint32_t serial; /* atomic */
   char temporary[64];
@@ -214,7 +214,7 @@ gm_cache_write_file (int folder, const char *name, const GmCachePiece *pieces, s
   bool good = fd >= 0;
   for (size_t i = 0; i < n && good; i++)
     good = write_all (fd, &pieces[i]);
-  good = good && fsync (fd) == 0;
+  good = good && (!durable || fsync (fd) == 0);
   int error = errno;
   if (fd >= 0 && close (fd) != 0 && good) {
     good = false;

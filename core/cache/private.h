@@ -23,13 +23,13 @@ int gm_cache_open (bool make, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why)
 int gm_cache_open_file (int folder, const char *name, struct stat *st, char **why);
 /* All of it, or NULL: *why. */
 void *gm_cache_read_file (int fd, size_t bytes, char **why);
-/* Writes `n` pieces to a new file and gives it the name, in one step.  replace: also where there is one. */
+/* Writes `n` pieces to a new file and gives it the name, in one step.  replace: also where there is one.  durable: waits until the disk has it. */
 typedef struct {
   const void *data;
   size_t bytes;
 } GmCachePiece;
 bool gm_cache_write_file (int folder, const char *name, const GmCachePiece *pieces, size_t n,
-                          bool replace, char **why);
+                          bool replace, bool durable, char **why);
 
 /* Opens, reads and checks one entry.  label may be NULL. */
 GmCacheResult gm_cache_read_entry (int folder, const char *name,

@@ -193,7 +193,7 @@ record (GmCompile *c, GError **error)
                               .start = job->cache->point ? &job->cache->point->at : NULL, .unknown = job->cache->unknown, .effect_stacks = job->effects != 's',
                               .keep_objects = job->keep_objects, .numbers = job->numbers, .counted = job->counted, .dynamic = dynamic_mode (job, c->ask.dynamic),
                               .profile = job->cache->profile };
-  bool seen = request.dynamic == GM_DYNAMIC_SEEN;
+  bool seen = request.dynamic == GM_DYNAMIC_SEEN && !gm_hook_all ();
   if (seen)
     gm_profile_store_enter (job->cache, first_argument (job));
   job->rec = gm_record_function (&request);

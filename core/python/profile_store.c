@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * profile_store.c -- see profile_store.h.
  *
- * One entry for each code object, text as gm_profile_text gives it.  An entry is written when something is found to vary, which is
- * when a function is compiled a second time; so functions that are compiled once cost a look that finds nothing.
+ * One entry for each code object, text as gm_profile_text gives it.  An entry is written when a function is compiled for the first time by any
+ * process, with the sizes of that call, and when something is found to vary.  So a later process that comes with another size
+ * knows that it varies, and compiles for all at once; one with the same sizes reads, and writes nothing.
  * What cannot be read, or is none of ours, is as if it were not there, and told once in a process.
  */
 #include "core/python/cpython.h"
@@ -199,7 +200,7 @@ gm_profile_store_enter (GmCodeCache *cache, PyObject *self)
   cache->profile_read = true;
   if (is_wanted () && key_of (cache, &key)) {
     read_entry (&key, cache->profile);
-    cache->profile->widened = false;
+    cache->profile->widened = cache->profile->added = false;
   }
 }
 
@@ -208,12 +209,12 @@ gm_profile_store_leave (GmCodeCache *cache)
 {
   GmCacheKey key;
   g_autofree char *why = NULL;
-  if (!cache->profile->widened || !is_wanted () || !key_of (cache, &key))
+  if (!(cache->profile->widened || cache->profile->added) || !is_wanted () || !key_of (cache, &key))
     return;
   read_entry (&key, cache->profile);
   g_autofree char *text = gm_profile_text (cache->profile);
-  cache->profile->widened = cache->profile->changed = false;
-  if (!gm_cache_store (&key, LABEL, text, strlen (text), &why))
+  cache->profile->widened = cache->profile->added = cache->profile->changed = false;
+  if (!gm_cache_store_hint (&key, LABEL, text, strlen (text), &why))
     gm_log (GM_LOG_CACHE, "sizes that change: not stored: %s", why ? why : "the cache is off");
   else
     gm_log (GM_LOG_CACHE, "sizes that change: stored for %s", PyUnicode_AsUTF8 (cache->code->co_qualname));

@@ -62,14 +62,13 @@ set_varies (GmProfile *p, uint8_t *was, uint8_t is)
 }
 
 static void
-note (GmProfile *p, int64_t *was, int64_t is, bool change, uint8_t *varies)
+note (GmProfile *p, int64_t *was, int64_t is, uint8_t *varies)
 {
   if (*was == is)
     return;
   *was = is;
   p->changed = true;
-  if (change)
-    set_varies (p, varies, GM_VARIES);
+  set_varies (p, varies, GM_VARIES);
 }
 
 const GmProfileRow *
@@ -81,19 +80,18 @@ gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *
   }
   bool fresh = !row || row->ndim == UINT8_MAX;
   row = row ? row : add (p, source, p->instance);
-  bool change = !row->is_read;
-  row->is_read = false;
   row->ndim = (uint8_t) ndim;
   for (uint32_t d = 0; d < ndim; d++) {
     if (fresh) {
+      p->added = true;
       row->sizes[d] = sizes[d];
       row->strides[d] = strides ? strides[d] : 0;
       p->changed = true;
       continue;
     }
-    note (p, &row->sizes[d], sizes[d], change, &row->size_varies[d]);
+    note (p, &row->sizes[d], sizes[d], &row->size_varies[d]);
     if (strides)
-      note (p, &row->strides[d], strides[d], change, &row->stride_varies[d]);
+      note (p, &row->strides[d], strides[d], &row->stride_varies[d]);
   }
   return row;
 }
@@ -199,7 +197,6 @@ widen (GmProfile *p, const GmProfileRow *read)
     char *source = (row = add (p, read->source, read->instance))->source;
     *row = *read;
     row->source = source;
-    row->is_read = true;
     return;
   }
   for (uint32_t d = 0; row->ndim == read->ndim && d < row->ndim; d++) {

@@ -28,7 +28,6 @@ typedef enum {
 typedef struct {
   char *source;
   uint32_t instance; /* 0: the first, or no method */
-  bool is_read;      /* what it says of sizes is of another process: they are no change */
   uint8_t ndim;                       /* of an int: 1, its value being the size */
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
   uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS]; /* GmVaries; GM_VARIES_NOT, GM_VARIES */
@@ -41,6 +40,7 @@ typedef struct {
   uint32_t instance; /* whose rows are asked for */
   bool changed;      /* since it was made, read or written ... */
   bool widened;      /* ... and so that more varies */
+  bool added;        /* ... and there are rows that were seen and not read */
 } GmProfile;
 
 GmProfile *gm_profile_new (void);

@@ -30,6 +30,7 @@ assert r.tolist() == fn(x).tolist()
 assert f(x).tolist() == r.tolist() and g.compiler.wait(100) and f(x).tolist() == r.tolist()
 print(ms, *(f"{{k}}={{v}}" for k, v in g.compiler.cache_counts().items()), "of_cc" if "of cc" in places else "of_tcc")
 """
+CODE_ALONE = {"GRAMME_PROFILE": "0"}  # the entries are those of code, without what is kept of sizes
 TANH = "fn = lambda x: g.tanh(x) * 3 + x"
 
 
@@ -61,7 +62,7 @@ class Cache:
         """{"hits": n, ...}, with "compilers": how many ran, and "ms": of the first call."""
         before = self.runs()
         text = PROGRAM.format(define=define, options=options)
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=self.environment(**env), timeout=120)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=self.environment(**CODE_ALONE, **env), timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         ms, *counts, which = done.stdout.split()
         self.said = done.stderr
@@ -214,7 +215,7 @@ def test_hook_07_a_hook_with_a_wrapped_call_is_cached_only_under_a_string_of_the
 
 def test_two_processes_at_once_both_get_right_results(cache):
     text = PROGRAM.format(define=TANH, options="{}")
-    both = [subprocess.Popen([sys.executable, "-c", text], env=cache.environment(), stdout=subprocess.DEVNULL) for _ in range(4)]
+    both = [subprocess.Popen([sys.executable, "-c", text], env=cache.environment(**CODE_ALONE), stdout=subprocess.DEVNULL) for _ in range(4)]
     assert [p.wait(120) for p in both] == [0] * 4
     assert len(cache.entries()) == 1 and cache.run()["hits"] == 1
 
@@ -279,10 +280,28 @@ def test_sym_02_05_a_second_process_compiles_for_all_sizes_at_once_and_finds_the
     assert second["graph"] == first["graph"]  # with the names of the first
 
 
-def test_sym_01_a_function_called_with_one_size_stores_no_profile(cache):  # SYM-01
+def test_sym_01_the_sizes_of_the_first_call_are_stored_so_that_another_process_knows_which_change(cache):  # SYM-01
+    assert sizes_run(cache, (3, 3))["graphs"] == 1 and cache.tool("ls").count("sizes that change") == 1
+    second = sizes_run(cache, (4, 5))
+    assert second["graphs"] == 1 and "f32[3]" not in second["graph"] and "f32[4]" not in second["graph"]  # for all sizes, at once
+    assert sizes_run(cache, (9,))["hits"] == 1
+
+
+def test_sym_01_the_sizes_that_are_stored_already_are_not_written_again(cache):  # SYM-01
+    def written():
+        return {e.name: e.stat().st_ino for e in cache.entries() if b"gramme shape profile" in e.read_bytes()}
+
     sizes_run(cache, (3, 3))
-    assert len(cache.entries()) == 1 and "sizes that change" not in cache.tool("ls")
-    assert sizes_run(cache, (4,))["graphs"] == 1 and "sizes that change" not in cache.tool("ls")  # of another process: no change
+    before = written()
+    assert len(before) == 1 and sizes_run(cache, (3,))["graphs"] == 1 and written() == before
+
+
+def test_a_job_and_the_switch_keep_the_sizes_of_processes_apart(cache):
+    setting = "g._dynamo.config.automatic_dynamic_local_pgo = {}; g.compiler.config.job_id = {!r}\n"
+    sizes_run(cache, (3,), setting.format(True, "one") + ROWS)
+    for on, job, sizes, static in ((True, "two", (4,), True), (True, None, (4,), True), (False, "one", (4,), True), (True, "one", (5,), False)):
+        run = sizes_run(cache, sizes, setting.format(on, job) + ROWS)
+        assert (f"f32[{sizes[0]} 4]" in run["graph"].replace(",", " ") or f"f32[{sizes[0]}" in run["graph"]) == static, (on, job)
 
 
 def test_the_profile_belongs_to_the_code_not_to_its_line(cache):
