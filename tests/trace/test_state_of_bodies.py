@@ -279,3 +279,38 @@ def test_what_cannot_be_replayed_runs_as_plain_python(fn, words):
     assert grads[0] == grads[1]
     with pytest.raises(G.compiler.Unsupported, match=words):
         compiled(fn)(G.ones(2, requires_grad=True))
+
+
+# -- vmap
+
+
+def writes_shared(a, b):
+    b.add_(a)
+    return b * 2
+
+
+def writes_shared_and_breaks(a, b):
+    b.add_(a)
+    G._dynamo.graph_break()
+    return b * 2
+
+
+def writes_own_and_breaks(a, b):
+    a.add_(b)
+    G._dynamo.graph_break()
+    return a * 2
+
+
+@pytest.mark.parametrize("fn", [writes_shared, writes_shared_and_breaks, writes_own_and_breaks])
+@pytest.mark.parametrize("how", ["plain", "the function is compiled", "all is compiled"])
+def test_vmap_refuses_writes_to_what_is_shared_and_leaves_it_as_it_was(fn, how):
+    inner = G.compile(fn, backend="eager") if how == "the function is compiled" else fn
+    mapped = G.func.vmap(inner, in_dims=(0, None))
+    run = G.compile(lambda a, b: mapped(a, b), backend="eager") if how == "all is compiled" else mapped
+    a, b = G.arange(6.0).reshape(2, 3), G.ones(3)
+    if fn is writes_own_and_breaks:
+        assert run(a, b).tolist() == [[2, 4, 6], [8, 10, 12]] and a.tolist() == [[1, 2, 3], [4, 5, 6]]
+    else:
+        with pytest.raises(RuntimeError, match="tensor in place that all examples share"):
+            run(a, b)
+    assert b.tolist() == [1, 1, 1]

@@ -91,16 +91,15 @@ class _Refusing:
 
 
 def _shared(leaves, dims):
-    """(leaves, those that all examples share): compiled, a shared one is a copy, of which it is known whether it was written."""
-    compiling = gramme.compiler.is_compiling()
-    leaves = [x.clone() if d is None and compiling else x for x, d in zip(leaves, dims)]
-    shared = [x for x, d in zip(leaves, dims) if d is None]
-    return leaves, [(x, None if compiling else x._version) for x in shared]
+    """(leaves, those that all examples share): a shared one is a copy, of which it is known whether it was written, so that a write that is refused
+    leaves the argument as it was, wherever the function breaks a compiled graph."""
+    leaves = [x.clone() if d is None else x for x, d in zip(leaves, dims)]
+    return leaves, [x for x, d in zip(leaves, dims) if d is None]
 
 
 def _check_shared(shared):
-    for x, version in shared:
-        if not (untouched(x) if version is None else x._version == version):
+    for x in shared:
+        if not untouched(x):
             raise RuntimeError(
                 "vmap(): the function changes a tensor in place that all examples share (its in_dims is None): map it, or compute out of place"
             )
