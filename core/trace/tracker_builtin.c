@@ -460,14 +460,17 @@ gm_builtin_method_name (GmRecorder *r, const GmTracker *t)
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
-  if (t->n == 2) { /* list.append.__get__ (object), whatever the object's class has made of it */
+  if (t->n == 2) {
+    /* list.append.__get__ (object, list), whatever the object's class has made of it.  Some methods
+     * of C are told their class, which CPython reads without a look at whether it was given. */
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
     gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
                       gm_record_take (gm_residual_recorder (b),
                                       PyUnicode_InternFromString ("__get__")));
     gm_residual_value (b, t->items[1]);
-    gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) PyDescr_TYPE (t->real));
+    gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
     return true;
   }
   if (t->number) { /* a method, bound to its value */
