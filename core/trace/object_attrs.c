@@ -133,13 +133,24 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
-/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, and
- * of dict's methods where an OrderedDict has its own. */
+/* True of a method that tells of an instance of a subclass more than of the value in it: its
+ * attributes and class, which are methods of `object`, and how much memory it takes. */
+static bool
+sees_instance (const PyDescrObject *found)
+{
+  return found->d_type == &PyBaseObject_Type || PyUnicode_CompareWithASCIIString (found->d_name, "__sizeof__") == 0;
+}
+
+/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, of
+ * dict's methods where an OrderedDict has its own, and of what sees more than a value. */
 static bool
 knows_descriptor (const GmTracker *storage, PyObject *found)
 {
-  bool descriptor = storage->kind == &gm_kind_dict && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
-  return !descriptor
+  if (!Py_IS_TYPE (found, &PyWrapperDescr_Type) && !Py_IS_TYPE (found, &PyMethodDescr_Type))
+    return true;
+  if (storage->kind == &gm_kind_constant)
+    return !sees_instance ((PyDescrObject *) found);
+  return storage->kind != &gm_kind_dict
          || _PyType_Lookup (gm_dict_owner (storage), ((PyDescrObject *) found)->d_name) == found;
 }
 
