@@ -54,7 +54,7 @@ value_storage (GmRecorder *r, PyTypeObject *layout, PyObject *real, const GmSour
 const GmTracker *
 gm_storage_owner (GmRecorder *r, const GmTracker *storage)
 {
-  return storage->real || storage->n ? NULL : gm_heap_load (&r->heap, storage->id, GM_SLOT_OWNER);
+  return storage->real || storage->n || storage->id == GM_NO_OBJECT ? NULL : gm_heap_load (&r->heap, storage->id, GM_SLOT_OWNER);
 }
 
 const GmTracker *

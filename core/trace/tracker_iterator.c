@@ -424,7 +424,7 @@ over_storage (GmRecorder *r, const GmTracker *t)
   if (of == NULL || (of->kind != &gm_kind_list && of->kind != &gm_kind_dict
                      && of->kind != &gm_kind_set && of->kind != &gm_kind_tuple))
     return false;
-  return (of->kind != &gm_kind_tuple && gm_storage_owner (r, of) != NULL)
+  return gm_storage_owner (r, of) != NULL
          || (of->real && of->source && gm_type_of (r, of) != Py_TYPE (of->real));
 }
 
