@@ -321,12 +321,23 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
 
 /* -- Reading --------------------------------------------------------------- */
 
+/* True of a descriptor that stands for a place in the objects of this class, under the place's own
+ * name.  One of another class would be read beyond the object, where CPython raises; a second name
+ * of a place is none that the recorder's attributes know. */
+static bool
+is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
+{
+  const PyDescrObject *d = (PyDescrObject *) found;
+  return Py_IS_TYPE (found, &PyMemberDescr_Type) && PyType_IsSubtype (type, d->d_type) && gm_str_equal (d->d_name, name);
+}
+
 /* A slot of __slots__: a place in the object. */
 static const GmTracker *
 member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *name)
 {
   PyMemberDef *m = ((PyMemberDescrObject *) descriptor)->d_member;
-  if (m->type != T_OBJECT_EX && m->type != T_OBJECT)
+  bool own = is_own_member ((PyTypeObject *) t->data, descriptor, name);
+  if (!own || (m->type != T_OBJECT_EX && m->type != T_OBJECT))
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
   const GmTracker *stored = gm_attrs_get (r, t, name);
   if (stored)
@@ -539,7 +550,7 @@ store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value
   PyObject *found = gm_class_lookup (r, type, name);
   if (r->stop)
     return;
-  bool member = found && Py_IS_TYPE (found, &PyMemberDescr_Type)
+  bool member = found && is_own_member (type, found, name)
                 && ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX;
   if (found && Py_TYPE (found)->tp_descr_set && !member) {
     if (Py_IS_TYPE (found, &PyProperty_Type))
