@@ -68,7 +68,12 @@ make_frozenset (GmRecorder *r, const GmCallArgs *args)
   g_autoptr (GPtrArray) elements = sequence ? gm_iterate (r, t) : NULL;
   for (uint32_t i = 0; elements && i < elements->len && !r->stop; i++)
     gm_key_guard_nan (r, gm_realize (r, elements->pdata[i]));
-  return gm_frozenset_made (r, convert_number (r, &PyFrozenSet_Type, args));
+  const GmTracker *v = convert_number (r, &PyFrozenSet_Type, args), *of = NULL;
+  if (elements && !r->stop)
+    of = gm_tuple_new (r, (const GmTracker *const *) elements->pdata, elements->len);
+  else if (t && (t->kind == &gm_kind_set || t->kind == &gm_kind_dict))
+    of = t;
+  return gm_frozenset_made (r, v, of);
 }
 
 static const GmTracker *

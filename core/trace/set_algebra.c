@@ -13,6 +13,43 @@
 #include "core/trace/set_table.h"
 #include "core/trace/table.h"
 
+/* -- Elements of what CPython makes ---------------------------------------- */
+
+static const GmTracker *
+element_in (GmRecorder *r, const GmTracker *operand, const GmTracker *key)
+{
+  const GmTracker *contents = operand->kind == &gm_kind_tuple ? operand : gm_contents_of (r, operand);
+  int64_t at = gm_key_find (r, contents, operand->kind == &gm_kind_dict ? 2 : 1, key);
+  return at < 0 || r->stop ? NULL : contents->items[at];
+}
+
+/* The element of a set that CPython made of the operands (sets, dicts, tuples of elements), of which
+ * the first that has an equal element gave it: a program can tell equal tuples apart. */
+static const GmTracker *
+element_of (GmRecorder *r, PyObject *key, const GmTracker *const *operands, uint32_t n)
+{
+  const GmTracker *known = PyTuple_CheckExact (key) ? gm_known (r, key, NULL) : NULL;
+  const GmTracker *t = known ? known : gm_from_constant (r, key);
+  const GmTracker *found = NULL;
+  if (known || (!PyTuple_CheckExact (key) && !PyFrozenSet_CheckExact (key)))
+    return t;
+  for (uint32_t i = 0; i < n && found == NULL && !r->stop; i++)
+    found = element_in (r, operands[i], t);
+  return found ? found : t;
+}
+
+/* Puts that one of two operands first whose elements an intersection has: those of the smaller set,
+ * or of the second where both are as large, or it is no set. */
+static void
+order_for_intersection (GmRecorder *r, const GmTracker *operands[2])
+{
+  const GmTracker *second = operands[1];
+  if (second->kind == &gm_kind_set && gm_contents_of (r, second)->n > gm_contents_of (r, operands[0])->n)
+    return;
+  operands[1] = operands[0];
+  operands[0] = second;
+}
+
 /* -- New sets of others ---------------------------------------------------- */
 
 /* A real object of the same elements in the same table: of a set, or a dict of the keys; NULL: not all are constants, or the table is not known. */
@@ -50,7 +87,7 @@ merged (GmRecorder *r, const GmTracker *from)
     return NULL;
   gm_record_take (r, real);
   while (_PySet_NextEntry (real, &pos, &key, &hash))
-    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+    g_ptr_array_add (items, (gpointer) element_of (r, key, &from, 1));
   const GmTracker *t = gm_set_add (r, NULL, NULL, (const GmTracker *const *) items->pdata, items->len), *c = gm_contents_of (r, t);
   gm_set_relies (r, t, from);
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .data = c->data, .number = 1, .real = real));
@@ -110,6 +147,22 @@ changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTrac
   return result ? table : NULL;
 }
 
+/* Stores the elements of the table that is an intersection of t and another set, or dict; returns how
+ * many they are. */
+static uint32_t
+common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTracker *other, const GmTracker **elements)
+{
+  const GmTracker *operands[2] = { t, other };
+  Py_ssize_t pos = 0;
+  PyObject *key;
+  Py_hash_t hash;
+  uint32_t n = 0;
+  order_for_intersection (r, operands);
+  while (_PySet_NextEntry (table, &pos, &key, &hash))
+    elements[n++] = element_of (r, key, operands, 2);
+  return n;
+}
+
 /* Changes a set by another one, a dict, or a tuple of elements.  CPython's own method is replayed: it may lay out the table anew, so that taking out
  * and adding one by one would leave another order. */
 static const GmTracker *
@@ -138,6 +191,8 @@ change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *othe
       kept[n++] = by->items[i];
     }
   PyObject *table = r->stop ? NULL : changed_table (r, change_names[op], t, other, operand);
+  if (table && op == GM_BIN_AND)
+    n = common_elements (r, table, t, tuple || dict ? other : elements, kept);
   if (r->stop)
     return &gm_tracker_poison;
   gm_set_be (r, t, table, kept, n);
@@ -268,9 +323,10 @@ constant_element (GmRecorder *r, const GmTracker *item)
   return o;
 }
 
-/* A set that an operation made of t and others; `known`: its table is what CPython's is. */
+/* A set that an operation made of n operands, in the order in which they give their elements;
+ * `known`: its table is what CPython's is. */
 static const GmTracker *
-set_result (GmRecorder *r, PyObject *result, bool known)
+set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const *operands, uint32_t n)
 {
   g_autoptr (GPtrArray) items = g_ptr_array_new ();
   Py_ssize_t pos = 0;
@@ -278,18 +334,27 @@ set_result (GmRecorder *r, PyObject *result, bool known)
   Py_hash_t hash;
   gm_record_take (r, result);
   while (_PySet_NextEntry (result, &pos, &key, &hash))
-    g_ptr_array_add (items, (gpointer) gm_from_constant (r, key));
+    g_ptr_array_add (items, (gpointer) element_of (r, key, operands, n));
   const GmTracker *const *all = (const GmTracker *const *) items->pdata;
   const GmTracker *t = gm_set_add (r, NULL, NULL, NULL, 0);
   gm_set_be (r, t, known && !PyFrozenSet_Check (result) ? result : NULL, all, items->len);
   return PyFrozenSet_Check (result) ? gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE }) : t;
 }
 
-/* An argument of a method of a real set: a set or dict as it is, else a list of the elements; borrowed.  NULL after a break. */
-static PyObject *
-real_argument (GmRecorder *r, const GmTracker *t)
+const GmTracker *
+gm_frozenset_made (GmRecorder *r, const GmTracker *t, const GmTracker *of)
 {
-  t = gm_set_inside (r, t);
+  if (r->stop || t == NULL || t->kind != &gm_kind_set || t->number != GM_SET_EXISTS || t->source)
+    return t;
+  return set_result (r, Py_NewRef (t->real), true, &of, of != NULL);
+}
+
+/* An argument of a method of a real set: a set or dict as it is, else a list of the elements; borrowed.  NULL after a break.  `operand` is the set or
+ * dict, or a tuple of the elements. */
+static PyObject *
+real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
+{
+  *operand = t = gm_set_inside (r, t);
   PyObject *real = !r->stop && (t->kind == &gm_kind_set || t->kind == &gm_kind_dict) ? real_operand (r, t) : NULL;
   if (real)
     return gm_record_take (r, real);
@@ -300,6 +365,8 @@ real_argument (GmRecorder *r, const GmTracker *t)
     if (o == NULL || PyList_Append (list, o) < 0)
       return NULL;
   }
+  if (list)
+    *operand = gm_tuple_new (r, (const GmTracker *const *) items->pdata, items->len);
   return list;
 }
 
@@ -325,11 +392,15 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
   PyTypeObject *type = t->number ? &PyFrozenSet_Type : &PySet_Type; /* of a subclass the method is the same */
   PyObject *method = PyDict_GetItemString (gm_type_dict (type), name);
   g_autofree PyObject **values = g_new0 (PyObject *, args->n + 1);
+  g_autofree const GmTracker **operands = gm_tracker_array_own (args->n + 1);
   values[0] = self;
+  operands[0] = t;
   bool known = table_is_known (r, t);
   for (uint32_t i = 0; i < args->n; i++) {
     bool itself = gm_set_inside (r, args->args[i]) == t; /* CPython's sets look at that */
-    if ((values[i + 1] = itself ? self : real_argument (r, args->args[i])) == NULL)
+    if (itself)
+      operands[i + 1] = t;
+    if ((values[i + 1] = itself ? self : real_argument (r, args->args[i], &operands[i + 1])) == NULL)
       return &gm_tracker_poison;
     known = known && table_is_known (r, args->args[i]);
   }
@@ -340,7 +411,9 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
     Py_DECREF (result);
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "frozenset");
   }
-  const GmTracker *v = set_result (r, result, known);
+  if (strcmp (name, "intersection") == 0 && args->n)
+    order_for_intersection (r, operands);
+  const GmTracker *v = set_result (r, result, known, operands, args->n + 1);
   gm_set_relies (r, v, t);
   for (uint32_t i = 0; i < args->n; i++)
     gm_set_relies (r, v, gm_set_inside (r, args->args[i]));
@@ -356,10 +429,20 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
     return on_real (r, t, #name, args);                                                            \
   }
 ON_REAL (union)
-ON_REAL (intersection)
 ON_REAL (difference)
 ON_REAL (symmetric_difference)
 ON_REAL (issubset)
+
+/* As CPython does it, with one argument after the other. */
+static const GmTracker *
+method_intersection (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  if (args->n < 2 || args->names)
+    return on_real (r, t, "intersection", args);
+  for (uint32_t i = 0; i < args->n && !r->stop; i++)
+    t = on_real (r, t, "intersection", &(GmCallArgs){ args->args + i, 1, NULL });
+  return t;
+}
 
 /* Reads no further than to the first element that decides it: one that is there, or one that is not. */
 static const GmTracker *

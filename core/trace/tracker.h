@@ -222,7 +222,9 @@ const GmTracker *gm_list_storage (GmRecorder *r, PyObject *real, const GmSource 
 const GmTracker *gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source);
-const GmTracker *gm_frozenset_made (GmRecorder *r, const GmTracker *t);
+/* The frozenset t that a call made, or t if the call made none; `of` is the set, dict or tuple whose
+ * elements it has, or NULL. */
+const GmTracker *gm_frozenset_made (GmRecorder *r, const GmTracker *t, const GmTracker *of);
 /* The value under a key; NULL: there is none, or a break. */
 /* Key, value, key, value ..., loaded if this is the first look at the whole; poison after a break. */
 const GmTracker *gm_dict_contents (GmRecorder *r, const GmTracker *dict);

@@ -135,15 +135,6 @@ gm_wrap_set (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* frozenset (...): what exists already is itself. */
-const GmTracker *
-gm_frozenset_made (GmRecorder *r, const GmTracker *t)
-{
-  if (r->stop || t == NULL || t->kind != &gm_kind_set || t->number != GM_SET_EXISTS || t->source)
-    return t;
-  return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = t->real, .id = t->id, .number = GM_SET_MADE });
-}
-
 const GmTracker *
 gm_set_inside (GmRecorder *r, const GmTracker *t)
 {
