@@ -442,9 +442,10 @@ PyObject *
 gm_record_take (GmRecorder *r, PyObject *o)
 {
   g_ptr_array_add (r->refs, o);
-  if (PyUnicode_CheckExact (o) || PyBytes_CheckExact (o))
-    r->kept_bytes += PyBytes_CheckExact (o) ? (size_t) PyBytes_GET_SIZE (o)
-                                            : (size_t) PyUnicode_GET_LENGTH (o) * PyUnicode_KIND (o);
+  if (PyBytes_CheckExact (o))
+    r->kept_bytes += (size_t) PyBytes_GET_SIZE (o);
+  else if (PyUnicode_CheckExact (o) && gm_str_ready (o))
+    r->kept_bytes += (size_t) PyUnicode_GET_LENGTH (o) * PyUnicode_KIND (o);
   return o;
 }
 

@@ -214,14 +214,26 @@ extern GmTraceHost gm_host;
 
 #define gm_host_tensor(o) (*(GmTensor *const *) ((const char *) (o) + gm_host.tensor_offset))
 
+/* True if a string is laid out, as each one is since 3.12; without memory it is not, and no error
+ * is left. */
+static inline bool
+gm_str_ready (PyObject *s)
+{
+  if (PY_VERSION_HEX >= 0x030c0000 || PyUnicode_READY (s) == 0)
+    return true;
+  PyErr_Clear ();
+  return false;
+}
+
 /* Two strings, whose types are str or a subclass. */
 static inline bool
 gm_str_equal (PyObject *a, PyObject *b)
 {
+  if (a == b || !gm_str_ready (a) || !gm_str_ready (b))
+    return a == b;
   Py_ssize_t n = PyUnicode_GET_LENGTH (a);
-  return a == b
-         || (n == PyUnicode_GET_LENGTH (b) && PyUnicode_KIND (a) == PyUnicode_KIND (b)
-             && memcmp (PyUnicode_DATA (a), PyUnicode_DATA (b), (size_t) n * PyUnicode_KIND (a)) == 0);
+  return n == PyUnicode_GET_LENGTH (b) && PyUnicode_KIND (a) == PyUnicode_KIND (b)
+         && memcmp (PyUnicode_DATA (a), PyUnicode_DATA (b), (size_t) n * PyUnicode_KIND (a)) == 0;
 }
 
 /* A type's own dict, borrowed.  Builtin static types keep it elsewhere since 3.12. */
