@@ -157,13 +157,13 @@ gm_key_known (GmRecorder *r, const GmTracker *key)
 }
 
 /* True if a look-up of `key` finds the entry of `stored`; both are known, and neither is known by
- * what it is. */
+ * what it is.  `value` is the key's key_value. */
 static bool
-equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key)
+equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key, PyObject *value)
 {
-  PyObject *x = gm_key_value (r, stored), *y = gm_key_value (r, key);
-  if (x && y) {
-    int same = PyObject_RichCompareBool (x, y, Py_EQ);
+  PyObject *x = value ? gm_key_value (r, stored) : NULL;
+  if (x) {
+    int same = PyObject_RichCompareBool (x, value, Py_EQ);
     if (same < 0)
       gm_record_break_exception (r);
     return same == 1;
@@ -238,12 +238,14 @@ gm_key_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const Gm
   bool itself = gm_key_is_identity (r, key);
   if (r->stop)
     return -1;
-  if (!gm_contents_find (r, contents, stride, key, &at))
+  if (!gm_contents_find (r, contents, stride, key, &at)) {
+    PyObject *value = itself || contents->n == 0 ? NULL : gm_key_value (r, key);
     for (uint32_t i = 0; i < contents->n && at < 0 && !r->stop; i += stride) {
       const GmTracker *stored = gm_realize (r, contents->items[i]);
-      if (stored == key || (!itself && !gm_key_is_identity (r, stored) && equals (r, stored, key)))
+      if (stored == key || (!itself && !gm_key_is_identity (r, stored) && equals (r, stored, key, value)))
         at = i;
     }
+  }
   if (itself && at < 0)
     guard_apart (r, contents, stride, key);
   return r->stop ? -1 : at;

@@ -444,6 +444,8 @@ gm_record_take (GmRecorder *r, PyObject *o)
   g_ptr_array_add (r->refs, o);
   if (PyBytes_CheckExact (o))
     r->kept_bytes += (size_t) PyBytes_GET_SIZE (o);
+  else if (PyTuple_CheckExact (o)) /* keys that are looked up one by one make many */
+    r->kept_bytes += sizeof (PyTupleObject) + (size_t) PyTuple_GET_SIZE (o) * sizeof (PyObject *);
   else if (PyUnicode_CheckExact (o) && gm_str_ready (o))
     r->kept_bytes += (size_t) PyUnicode_GET_LENGTH (o) * PyUnicode_KIND (o);
   return o;
