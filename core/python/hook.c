@@ -54,23 +54,31 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 #define FRAME_FUNC(f) ((PyFunctionObject *) (f)->f_funcobj)
 
-static bool
-any_tool (const uint8_t *tools, size_t n)
+/* The tools that see some event. */
+static unsigned
+tools_of (const uint8_t *tools, size_t n)
 {
-  uint8_t any = 0;
+  unsigned any = 0;
   for (size_t i = 0; i < n; i++)
     any |= tools[i];
   return any;
 }
 
+/* The tools of settrace and setprofile see the frames of the threads that have set a function.  They
+ * stay on in the interpreter when a thread ends that had one, until the next function is set. */
 bool
 gm_hook_is_traced (const PyCodeObject *code)
 {
+  enum { BY_THREAD = 1 << PY_MONITORING_SYS_TRACE_ID | 1 << PY_MONITORING_SYS_PROFILE_ID };
   const _Py_GlobalMonitors *all = &PyInterpreterState_Get ()->monitors;
-  if (G_UNLIKELY (any_tool (all->tools, G_N_ELEMENTS (all->tools))))
-    return true;
   const _Py_LocalMonitors *own = code && code->_co_monitoring ? &code->_co_monitoring->local_monitors : NULL;
-  return G_UNLIKELY (own != NULL) && any_tool (own->tools, G_N_ELEMENTS (own->tools));
+  unsigned tools = tools_of (all->tools, G_N_ELEMENTS (all->tools));
+  if (G_UNLIKELY (own != NULL))
+    tools |= tools_of (own->tools, G_N_ELEMENTS (own->tools));
+  if (G_LIKELY (tools == 0))
+    return false;
+  const PyThreadState *ts = PyThreadState_Get ();
+  return tools & ~(unsigned) BY_THREAD || ts->c_tracefunc || ts->c_profilefunc;
 }
 
 /* A frame that has not run: nothing but its references and its place on the thread's stack. */
