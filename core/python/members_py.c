@@ -8,8 +8,9 @@
  * Module's own dict: with a base in C, a module could not take another class whose bases stand in
  * another order.
  */
-#include "core/python/members_py.h"
+#include "core/python/cpython.h"
 
+#include "core/python/members_py.h"
 #include "core/python/tensor_object.h"
 
 static PyTypeObject *module_type; /* gramme.nn.Module, borrowed: it lives as long as the package */

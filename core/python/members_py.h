@@ -4,7 +4,7 @@
 #ifndef GM_PYTHON_MEMBERS_PY_H
 #define GM_PYTHON_MEMBERS_PY_H
 
-#include "core/python/cpython.h"
+#include <Python.h>
 
 int gm_py_init_members (PyObject *module);
 
