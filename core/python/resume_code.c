@@ -81,7 +81,7 @@ typedef struct {
 static uint32_t
 put (Writer *w, uint8_t opcode, uint32_t arg)
 {
-  GmRaw raw = { .opcode = opcode, .arg = arg, .target = -1, .place = { w->here.line, -1, -1, -1 } };
+  GmRaw raw = { .opcode = opcode, .arg = arg, .target = -1, .place = w->here };
   g_array_append_val (w->out, raw);
   return w->out->len - 1;
 }

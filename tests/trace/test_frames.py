@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import io
 import pdb
+import re
 import sys
 import threading
 import traceback
@@ -35,7 +36,9 @@ def caller():
 
 
 def variables(frame):
-    return sorted((name, str(value)) for name, value in frame.f_locals.items() if not inspect.isframe(value))
+    """Names and texts, without addresses; since 3.12 the variables of comprehensions are among them."""
+    texts = ((name, re.sub("0x[0-9a-f]+", "0x", str(value))) for name, value in frame.f_locals.items() if not inspect.isframe(value))
+    return sorted(texts)
 
 
 def of_traceback(error):
@@ -131,6 +134,16 @@ def the_stack_of_a_helper(x):
     seen = two_of_the_stack()
     z = y + 1
     return seen, z.tolist()
+
+
+def columns():
+    return tuple(inspect.getframeinfo(sys._getframe(1)).positions), tuple(inspect.stack()[0].positions)
+
+
+def the_columns_of_a_call(x):
+    y = x * 2
+    seen = [1, columns(), columns()]
+    return seen, (y + 1).tolist()
 
 
 def in_a_loop(x):
@@ -306,7 +319,7 @@ def an_assertion(x):
 
 
 LOOKS = [own_frame, own_names_after_a_break, names_of_a_helper, dead_tensors_of_another_part, inner_names, names_of_two_up, a_frame_that_is_kept,
-         the_stack, the_stack_of_a_helper, in_a_loop, of_a_cell, in_a_comprehension, rebound, deleted, in_a_with_block, in_a_handler,
+         the_stack, the_stack_of_a_helper, the_columns_of_a_call, in_a_loop, of_a_cell, in_a_comprehension, rebound, deleted, in_a_with_block, in_a_handler,
          of_an_error_that_is_kept, text_of_an_error_that_is_kept, put_into_locals, one_dict_of_variables, bound_by_exec, bound_by_exec_and_evaluated]
 RAISES = [raised, raised_in_a_callee, raised_in_a_callee_behind_breaks, shapes_that_do_not_fit, a_name_that_is_nowhere, a_key_that_is_missing, an_assertion]
 
