@@ -410,6 +410,7 @@ TEST_FILES = \
   tests/trace/test_programs.py \
   tests/trace/programs_hooks.py \
   tests/trace/test_graph_passes.py \
+  tests/trace/test_methods_of_c.py \
   tests/trace/test_modules.py \
   tests/trace/test_statements_ckpt.py \
   tests/trace/test_statements_hook.py \
