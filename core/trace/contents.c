@@ -17,7 +17,7 @@ typedef struct {
   uint32_t used, cap;
   uint32_t indexed;  /* the items before are in the index */
   uint32_t mask;     /* places of the index less 1; 0: there is none */
-  bool mixed;        /* a key is neither a constant nor known by what it is: no index */
+  bool mixed;        /* a key is neither fixed nor known by what it is: no index */
   uint32_t *places;  /* 1 + the place of a key; 0: free */
   const GmTracker *items[];
 } Buffer;
@@ -60,13 +60,53 @@ gm_key_is_constant (const GmTracker *key)
   return key->kind == &gm_kind_constant && gm_is_constant_type (Py_TYPE (key->real));
 }
 
-/* Where the index has the key, or where it would stand; NULL with an exception.  A key that is no
- * constant is equal to itself alone. */
+/* True of a constant, and of a plain tuple of such. */
+static bool
+is_fixed (const GmTracker *key, uint32_t depth)
+{
+  if (key->kind != &gm_kind_tuple)
+    return gm_key_is_constant (key);
+  bool fixed = depth > 0 && !key->data && !key->number;
+  for (uint32_t i = 0; i < key->n && fixed; i++)
+    fixed = is_fixed (key->items[i], depth - 1);
+  return fixed;
+}
+
+/* -1 with an exception. */
+static Py_hash_t
+fixed_hash (const GmTracker *key)
+{
+  if (key->kind != &gm_kind_tuple)
+    return PyObject_Hash (key->real);
+  uint64_t all = key->n;
+  for (uint32_t i = 0; i < key->n; i++) {
+    Py_hash_t hash = fixed_hash (key->items[i]);
+    if (hash == -1)
+      return -1;
+    all = (all ^ (uint64_t) hash) * 0x9e3779b97f4a7c15u;
+  }
+  return (Py_hash_t) (all >> 1); /* never -1 */
+}
+
+/* 1 if two fixed keys are equal, 0 if not, -1 with an exception. */
+static int
+fixed_same (const GmTracker *a, const GmTracker *b)
+{
+  int same = a->kind == b->kind && a->n == b->n;
+  if (a->kind != &gm_kind_tuple)
+    return same ? PyObject_RichCompareBool (a->real, b->real, Py_EQ) : 0;
+  for (uint32_t i = 0; same > 0 && i < a->n; i++)
+    same = fixed_same (a->items[i], b->items[i]);
+  return same;
+}
+
+/* Where the index has the key, or where it would stand; NULL with an exception.  A key that is not
+ * fixed is equal to itself alone. */
 static uint32_t *
 probe (const Buffer *b, const GmTracker *key)
 {
-  bool constant = gm_key_is_constant (key);
-  Py_hash_t hash = constant ? PyObject_Hash (key->real) : (Py_hash_t) (uintptr_t) key;
+  bool fixed = is_fixed (key, GM_MAX_NESTING);
+  Py_hash_t hash = fixed ? fixed_hash (key) : (Py_hash_t) (uintptr_t) key;
   if (hash == -1)
     return NULL;
   for (uint32_t i = (uint32_t) (((uint64_t) hash * 0x9e3779b97f4a7c15u) >> 32);; i++) {
@@ -75,8 +115,8 @@ probe (const Buffer *b, const GmTracker *key)
       return place;
     const GmTracker *stored = b->items[*place - 1];
     int same = stored == key;
-    if (!same && constant && gm_key_is_constant (stored))
-      same = PyObject_RichCompareBool (stored->real, key->real, Py_EQ);
+    if (!same && fixed && is_fixed (stored, GM_MAX_NESTING))
+      same = fixed_same (stored, key);
     if (same != 0)
       return same < 0 ? NULL : place;
   }
@@ -86,7 +126,7 @@ probe (const Buffer *b, const GmTracker *key)
 static bool
 has_place (GmRecorder *r, const GmTracker *key)
 {
-  return gm_key_is_constant (key) || gm_key_is_identity (r, key);
+  return is_fixed (key, GM_MAX_NESTING) || gm_key_is_identity (r, key);
 }
 
 /* Takes what has been appended into the index. */
