@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs CPython's own test modules with every function captured, and compares test by test with plain Python.
 
-    run.py [--short] [--verbose] [MODULE ...]      default: all of modules.txt
+    run.py [--short | --all] [--verbose] [MODULE ...]      default: all of modules.txt
 
 Each module runs twice, plain and captured, each in a process of its own.  A test that passes plainly and not when captured is a failure, and so is a
 process that dies or hangs.  Printed per module: its tests, the functions that were captured, and how many of them without a graph break.
+--all takes every module that the interpreter has, and passes over those that plain Python does not end within two minutes.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 600
+LIMIT_PLAIN_S = 120
 
 
 # -- In the child: one module, plain or captured
@@ -57,6 +61,11 @@ def run_child(module, captured, out):
         def addUnexpectedSuccess(self, test):
             self.note(test, "unexpected success", "")
 
+    from test import support
+
+    # Not what needs a network, a screen or gigabytes.
+    support.use_resources = ["cpu", "decimal", "subprocess", "tzdata", "walltime"]
+
     def run():
         suite = unittest.defaultTestLoader.loadTestsFromName("test." + module)
         suite.run(Result())
@@ -82,18 +91,25 @@ def run_child(module, captured, out):
 def run_module(module, captured, folder):
     """(what the child wrote, or None; why it wrote nothing)."""
     out = os.path.join(folder, f"{module}.{'captured' if captured else 'plain'}.json")
+    limit_s = LIMIT_S if captured else LIMIT_PLAIN_S
     command = [sys.executable, os.path.abspath(__file__), "--child", "captured" if captured else "plain", out, module]
     environment = dict(os.environ, PYTHONHASHSEED="0")
-    try:
-        done = subprocess.run(command, cwd=folder, env=environment, timeout=LIMIT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except subprocess.TimeoutExpired:
-        why = f"still running after {LIMIT_S} s"
-    else:
-        if done.returncode == 0 and os.path.exists(out):
-            with open(out) as file:
-                return json.load(file), ""
-        tail = done.stdout.decode(errors="replace")[-3000:]
-        why = f"ended with status {done.returncode}\n{tail}"
+    with open(out + ".said", "w+b") as said:
+        child = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+                                 start_new_session=True)
+        try:
+            status = child.wait(limit_s)
+            said.seek(0)
+            why = f"ended with status {status}\n{said.read()[-3000:].decode(errors='replace')}"
+        except subprocess.TimeoutExpired:
+            status, why = None, f"still running after {limit_s} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # it, and what it has started
+            child.wait()
+    if status == 0 and os.path.exists(out):
+        with open(out) as file:
+            return json.load(file), ""
     if os.path.exists(out + ".now"):
         with open(out + ".now") as file:
             why = f"in {file.read()}: {why}"
@@ -116,6 +132,13 @@ def share(part, whole):
     return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
+def all_modules():
+    import test
+
+    names = (os.path.splitext(entry)[0] for entry in os.listdir(os.path.dirname(test.__file__)))
+    return sorted(name for name in names if name.startswith("test_"))
+
+
 def chosen_modules(names, short):
     rows = []
     with open(os.path.join(HERE, "modules.txt")) as file:
@@ -129,6 +152,7 @@ def chosen_modules(names, short):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="the marked modules only")
+    parser.add_argument("--all", action="store_true", help="all that the interpreter has")
     parser.add_argument("--verbose", action="store_true", help="show the most frequent breaks")
     parser.add_argument("--child", nargs=2, metavar=("MODE", "OUT"), help=argparse.SUPPRESS)
     parser.add_argument("modules", nargs="*")
@@ -146,10 +170,10 @@ def main():
         print(f"SKIP: {sys.executable} has no test modules of CPython's (Debian: apt-get install libpython3.11-testsuite)")
         return 77
     bad = 0
-    total = {"tests": 0, "functions": 0, "captured": 0, "whole": 0, "missing": []}
+    total = {"modules": 0, "ended": 0, "tests": 0, "functions": 0, "captured": 0, "whole": 0, "missing": []}
     breaks = {}
     print(f"{'module':<18}{'tests':>7}{'functions':>11}{'captured':>10}{'unbroken':>10}{'share':>8}{'hits':>9}{'s plain':>9}{'s':>7}")
-    for module in chosen_modules(args.modules, args.short):
+    for module in all_modules() if args.all else chosen_modules(args.modules, args.short):
         if not exists(module):
             total["missing"].append(module)
             continue
@@ -159,12 +183,14 @@ def main():
                 print(f"{module:<18} cannot be run by plain Python: {why}")
                 continue
             captured, why = run_module(module, True, folder)
+        total["modules"] += 1
+        total["tests"] += len(plain["outcomes"])
         if captured is None:
             bad += 1
+            total["ended"] += 1
             print(f"{module:<18} FAILED {why}")
             continue
         functions, entries = captured["counters"]["functions"], captured["counters"]["entries"]
-        total["tests"] += len(plain["outcomes"])
         for key in ("captured", "whole"):
             total[key] += functions[key]
         total["functions"] += functions["total"]
@@ -182,6 +208,7 @@ def main():
     if args.verbose:
         for text, n in sorted(breaks.items(), key=lambda item: -item[1])[:60]:
             print(f"{n:>7}  {text}")
+    print(f"{total['modules']} modules, {total['tests']} tests, {total['ended']} modules that die or hang")
     print(f"{bad} failures that plain Python does not have" if bad else "no failure that plain Python does not have")
     return 1 if bad else 0
 
