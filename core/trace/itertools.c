@@ -342,8 +342,8 @@ make_named (GmRecorder *r, const char *name, const GmCallArgs *args)
       return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "repeat()");
     return gm_iterator_new (r, GM_ITER_REPEAT, in, 1, in[1] && times < 0 ? 0 : times);
   }
-  static const char *const names[] = { "iterable", "func", "initial" };
-  if (!gm_args_take (r, name, args, names, 3, in) || in[0] == NULL)
+  static const char *const names[] = { "iterable", "func", "initial" }; /* the last by name alone */
+  if (args->n > 2 || !gm_args_take (r, name, args, names, 3, in) || in[0] == NULL)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "accumulate()");
   bool initial = in[2] && gm_realize (r, in[2])->real != Py_None;
   const GmTracker *items[3] = { gm_iter (r, in[0]), in[1] ? in[1] : gm_none (r),

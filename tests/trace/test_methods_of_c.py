@@ -4,6 +4,7 @@
 import array
 import collections
 import itertools
+import operator
 import pickle
 import re
 import resource
@@ -136,6 +137,11 @@ def test_methods_of_an_instance_see_more_than_its_value(kind, fn):
 
 def test_an_empty_tuple_has_operators_as_methods():
     check(lambda: (().__add__((1,)), ().__mul__(2), outcome(().__add__, lambda: (2,))))
+
+
+def test_accumulate_takes_its_start_by_name_alone():
+    check(lambda: list(itertools.accumulate([1, 2], operator.add, 5)))
+    check(lambda: list(itertools.accumulate([1, 2], operator.add, initial=5)))
 
 
 class Key:
