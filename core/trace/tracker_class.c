@@ -57,23 +57,25 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
       && gm_class_lookup_text (r, metatype, "__getattribute__")
              != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__getattribute__"))
     return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, metatype->tp_name, "how classes work");
-  if (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0) {
+  PyObject *meta = gm_class_lookup (r, metatype, name);
+  /* A property of the metaclass, say, stands for what `type` itself would give. */
+  bool says = meta && Py_TYPE (meta)->tp_descr_set && meta != PyDict_GetItem (gm_type_dict (&PyType_Type), name);
+  if (!says && (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0)) {
     PyObject *value = gm_record_take (r, PyObject_GetAttr (t->real, name));
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
       gm_guard (r, CLASS_NAME, NULL, .obj = t->real, .key = value, .index = text[2] == 'q');
     return gm_from_constant (r, value);
   }
-  if (strcmp (text, "__module__") == 0) {
+  if (!says && strcmp (text, "__module__") == 0) {
     PyObject *module = gm_class_lookup (r, type, name);
     if (module && PyUnicode_CheckExact (module))
       return gm_from_constant (r, module);
   }
-  if (strcmp (text, "__doc__") == 0) {
+  if (!says && strcmp (text, "__doc__") == 0) {
     PyObject *doc = gm_class_lookup (r, type, name);
     if (doc && (doc == Py_None || PyUnicode_CheckExact (doc)))
       return gm_from_constant (r, doc);
   }
-  PyObject *meta = gm_class_lookup (r, metatype, name);
   if (meta && Py_TYPE (meta)->tp_descr_set) {
     if (Py_IS_TYPE (meta, &PyProperty_Type))
       return gm_descriptor_get (r, metatype, metatype, name, meta, t);

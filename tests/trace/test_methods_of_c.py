@@ -139,6 +139,29 @@ def test_an_empty_tuple_has_operators_as_methods():
     check(lambda: (().__add__((1,)), ().__mul__(2), outcome(().__add__, lambda: (2,))))
 
 
+class Meta(type):
+    @property
+    def __module__(cls):
+        raise AttributeError("none")
+
+    @property
+    def __name__(cls):
+        return "another"
+
+    @property
+    def __doc__(cls):
+        return "about " + cls.__qualname__
+
+
+class OfMeta(metaclass=Meta):
+    """Its own."""
+
+
+def test_a_metaclass_says_what_a_class_tells_of_itself():
+    check(lambda: (hasattr(OfMeta, "__module__"), OfMeta.__name__, OfMeta.__doc__, OfMeta.__qualname__))
+    check(lambda: (Meta.__name__, Meta.__doc__, Meta.__module__))
+
+
 def test_accumulate_takes_its_start_by_name_alone():
     check(lambda: list(itertools.accumulate([1, 2], operator.add, 5)))
     check(lambda: list(itertools.accumulate([1, 2], operator.add, initial=5)))
