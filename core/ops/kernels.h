@@ -60,6 +60,13 @@ const void *gm_cursor_read (GmCursor *c, void *buffer, size_t n);
 /* Stores the next n elements; the operand must be writable memory. */
 void gm_cursor_write (GmCursor *c, const void *values, size_t n);
 void gm_cursor_skip (GmCursor *c, size_t n);
+/* True if the next n elements lie beside each other. */
+static inline bool
+gm_cursor_is_run (const GmCursor *c, size_t n)
+{
+  int last = c->ndim - 1;
+  return c->strides[last] == 1 && (int64_t) n <= c->sizes[last] - c->index[last];
+}
 
 /* Advances an odometer over `ndim` dimensions, the last fastest, and the pointers with it.  False after the last. */
 static inline bool

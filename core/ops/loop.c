@@ -125,7 +125,7 @@ const void *
 gm_cursor_read (GmCursor *c, void *buffer, size_t n)
 {
   int last = c->ndim - 1;
-  if (c->strides[last] == 1 && (int64_t) n <= c->sizes[last] - c->index[last]) {
+  if (gm_cursor_is_run (c, n)) {
     const void *here = c->at;
     cursor_advance (c, (int64_t) n);
     return here;

@@ -52,6 +52,8 @@ split (const GmMeta *x, uint32_t mask, bool keepdim, const GmMeta *out, Split *s
 
 enum { X, OUT }; /* operands of Split.kept */
 
+#define ROWS_AT_ONCE 64 /* results that are cast together */
+
 /* -- Rows -------------------------------------------------------------------------------------------------- */
 
 /* How an op folds a dtype. */
@@ -99,21 +101,29 @@ fold_row (GmTileFold fold, const GmLoop *reduced, const char *x, void *acc)
   }
 }
 
+/* Results whose accumulators have another type are cast together, as many as lie beside each other. */
 static void
 run_rows (const Fold *f, const Split *s, const char *x, char *out)
 {
-  char accum[8] __attribute__ ((aligned (8)));
+  char accums[ROWS_AT_ONCE * 8] __attribute__ ((aligned (64)));
   const GmLoop *kept = &s->kept;
-  char *at[2] = { (char *) x, out };
+  char *at[2] = { (char *) x, out }, *first = out;
   const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
   int64_t index[GM_MAX_DIMS] = { 0 };
+  size_t n = 0;
   do {
-    char *acc = f->finish ? accum : at[OUT];
+    if (n > 0 && (n == ROWS_AT_ONCE || at[OUT] != first + n * kept->elem[OUT])) {
+      f->finish (first, accums, n);
+      n = 0;
+    }
+    if (n == 0)
+      first = at[OUT];
+    char *acc = f->finish ? accums + n++ * f->accum_bytes : at[OUT];
     memcpy (acc, f->init, f->accum_bytes);
     fold_row (f->row, &s->reduced, at[X], acc);
-    if (f->finish)
-      f->finish (at[OUT], acc, 1);
   } while (gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem));
+  if (n > 0)
+    f->finish (first, accums, n);
 }
 
 /* -- Columns ----------------------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@
 
 /* -- Running sums and products ---------------------------------------------------------------------- */
 
+#define LONG_LINE 16 /* elements */
+
 typedef struct {
   GmTileScan scan;
   char first[8] __attribute__ ((aligned (8))); /* of an accumulator */
@@ -30,12 +32,21 @@ run_lines (const Run *s, const GmCursor *x, const GmCursor *out, size_t width)
   char tile[GM_TILE_BYTES] __attribute__ ((aligned (64)));
   char other[GM_TILE_BYTES] __attribute__ ((aligned (64)));
   gm_run_tiles->gather (acc, s->first, 0, width, s->accum_bytes);
+  const bool x_is_run = gm_cursor_is_run (x, width), out_is_run = gm_cursor_is_run (out, width);
   for (int64_t i = 0, k = s->start; i < s->n; i++, k += s->step) {
-    GmCursor from = *x, to = *out;
-    from.at += k * s->x_bytes;
-    to.at += k * s->out_bytes;
-    s->scan (acc, tile, gm_cursor_read (&from, other, width), width);
-    gm_cursor_write (&to, tile, width);
+    const void *in = x->at + k * s->x_bytes;
+    char *result = (char *) out->at + k * s->out_bytes;
+    if (!x_is_run) {
+      GmCursor from = *x;
+      from.at = in;
+      in = gm_cursor_read (&from, other, width);
+    }
+    s->scan (acc, out_is_run ? result : tile, in, width);
+    if (!out_is_run) {
+      GmCursor to = *out;
+      to.at = result;
+      gm_cursor_write (&to, tile, width);
+    }
   }
 }
 
@@ -61,14 +72,16 @@ gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   GmCursor to, from;
   gm_cursor_init (&to, &l, 0, gm_tensor_data (out));
   gm_cursor_init (&from, &l, 1, gm_tensor_data (x));
-  if (l.numel == 1 && line) {
-    line ((char *) to.at + s.start * s.out_bytes, s.step * along[0], from.at + s.start * s.x_bytes,
-          s.step * along[1], (size_t) n);
-    return;
-  }
-  for (int64_t pos = 0; pos < l.numel; pos += GM_TILE) {
-    size_t width = (size_t) MIN (GM_TILE, l.numel - pos);
-    run_lines (&s, &from, &to, width);
+  /* Elements of a long line that lie beside each other are not worth being gathered one by one. */
+  const bool by_line = line && (l.numel == 1 || (n >= LONG_LINE && along[1] == 1));
+  const int64_t most = by_line ? 1 : GM_TILE;
+  for (int64_t pos = 0; pos < l.numel; pos += most) {
+    size_t width = (size_t) MIN (most, l.numel - pos);
+    if (by_line)
+      line ((char *) to.at + s.start * s.out_bytes, s.step * along[0],
+            from.at + s.start * s.x_bytes, s.step * along[1], (size_t) n);
+    else
+      run_lines (&s, &from, &to, width);
     gm_cursor_skip (&from, width);
     gm_cursor_skip (&to, width);
   }
