@@ -3,34 +3,47 @@
  *
  * A module's parameters, buffers and children stand in three dicts among its attributes.
  * __getattr__ looks into them for what is not found otherwise, so a class may override it;
- * __setattr__ stores at once what no dict is concerned with, and calls the method _set_member for
- * the rest.  core/trace/members.c is the recorder's model of both.  They are descriptors in
- * Module's own dict: with a base in C, a module could not take another class whose bases stand in
- * another order.
+ * __setattr__ stores at once what no dict is concerned with, and a new Parameter or child under a
+ * name that nothing else has; it calls the method _set_member for the rest.  core/trace/members.c
+ * is the recorder's model of both.  They are descriptors in Module's own dict: with a base in C, a
+ * module could not take another class whose bases stand in another order.  A tp_setattro of C is
+ * out of the question: with it, object.__setattr__ would refuse modules.
  */
 #include "core/python/cpython.h"
 
 #include "core/python/members_py.h"
 #include "core/python/tensor_object.h"
 
-static PyTypeObject *module_type; /* gramme.nn.Module, borrowed: it lives as long as the package */
-static PyObject *tables[3], *set_member; /* interned names */
+enum { PARAMETERS, BUFFERS, MODULES, N_TABLES };
 
-/* The item of a name in the module's dicts, borrowed; NULL, with an exception only if a look
- * failed.  *table: the dict that has it. */
+/* gramme.nn.Module and Parameter, borrowed: they live as long as the package. */
+static PyTypeObject *module_type, *parameter_type;
+/* Interned names. */
+static PyObject *tables[N_TABLES], *non_persistent, *set_member, *register_parameter;
+/* Module's own methods of the last two names. */
+static PyObject *own_set_member, *own_register_parameter;
+
+/* The dict of a module's attributes, borrowed from it; NULL with an exception. */
 static PyObject *
-find (PyObject *self, PyObject *name, PyObject **table, int *which)
+attributes (PyObject *self)
 {
-  PyObject *dict = PyObject_GenericGetDict (self, NULL), *found = NULL;
-  if (!dict)
-    return NULL;
-  for (int i = 0; i < 3 && !found && !PyErr_Occurred (); i++) {
-    *table = PyDict_GetItemWithError (dict, tables[i]);
+  PyObject *dict = PyObject_GenericGetDict (self, NULL);
+  Py_XDECREF (dict); /* the module keeps it */
+  return dict;
+}
+
+/* The item of a name in the three dicts among the attributes, borrowed; NULL, with an exception only
+ * if a look failed.  *table: the dict that has it. */
+static PyObject *
+find (PyObject *attrs, PyObject *name, PyObject **table, int *which)
+{
+  PyObject *found = NULL;
+  for (int i = 0; attrs && i < N_TABLES && !found && !PyErr_Occurred (); i++) {
+    *table = PyDict_GetItemWithError (attrs, tables[i]);
     *which = i;
-    if (*table && PyDict_Check (*table))
+    if (*table && PyDict_Check (*table) && PyDict_GET_SIZE (*table) > 0)
       found = PyDict_GetItemWithError (*table, name);
   }
-  Py_DECREF (dict); /* the module keeps it */
   return found;
 }
 
@@ -42,21 +55,21 @@ static PyObject *getattr_method, *object_getattribute; /* this file's __getattr_
 static PyObject *
 read_attribute (PyObject *self, PyObject *name)
 {
-  PyObject *dict, *found, *table;
+  PyObject *attrs, *found, *table;
   int which;
   if (_PyType_Lookup (Py_TYPE (self), name)) {
     found = PyObject_GenericGetAttr (self, name);
     if (found || !PyErr_ExceptionMatches (PyExc_AttributeError))
       return found;
     PyErr_Clear ();
+    attrs = attributes (self);
   } else {
-    dict = PyObject_GenericGetDict (self, NULL);
-    found = dict ? PyDict_GetItemWithError (dict, name) : NULL;
-    Py_XDECREF (dict); /* the module keeps it */
+    attrs = attributes (self);
+    found = attrs ? PyDict_GetItemWithError (attrs, name) : NULL;
     if (found || PyErr_Occurred ())
       return Py_XNewRef (found);
   }
-  found = find (self, name, &table, &which);
+  found = find (attrs, name, &table, &which);
   if (!found && !PyErr_Occurred ())
     PyErr_Format (PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE (self)->tp_name, name);
   return Py_XNewRef (found);
@@ -80,10 +93,57 @@ members_getattr (PyObject *self, PyObject *name)
   PyObject *table;
   int which;
   learn_to_read (Py_TYPE (self));
-  PyObject *found = PyUnicode_Check (name) ? find (self, name, &table, &which) : NULL;
+  PyObject *found = PyUnicode_Check (name) ? find (attributes (self), name, &table, &which) : NULL;
   if (!found && !PyErr_Occurred ())
     PyErr_Format (PyExc_AttributeError, "'%.100s' object has no attribute '%S'", Py_TYPE (self)->tp_name, name);
   return Py_XNewRef (found);
+}
+
+/* True if register_parameter of Module takes a Parameter under this name without looking at more
+ * than the module's dicts. */
+static bool
+may_register (PyTypeObject *type, PyObject *name, PyObject *parameter)
+{
+  learn_to_read (type);
+  return type->tp_getattro == read_attribute && !_PyType_Lookup (type, name)
+         && _PyType_Lookup (type, register_parameter) == own_register_parameter
+         && PyUnicode_GET_LENGTH (name) > 0
+         && PyUnicode_FindChar (name, '.', 0, PY_SSIZE_T_MAX, 1) == -1
+         && !gm_tensor_grad_fn_name (gm_py_tensor_get (parameter));
+}
+
+/* The exact dict, without `name`, that is the attribute `key`; NULL, perhaps with an exception. */
+static PyObject *
+table_without (PyObject *attrs, PyObject *key, PyObject *name)
+{
+  PyObject *table = PyDict_GetItemWithError (attrs, key);
+  return table && PyDict_CheckExact (table) && PyDict_Contains (table, name) == 0 ? table : NULL;
+}
+
+/* Stores a Parameter or a Module as a member, where nothing else has its name: 1; 0: _set_member
+ * has to look closer; -1: an exception. */
+static int
+store_member (PyObject *self, PyObject *name, PyObject *value)
+{
+  PyTypeObject *type = Py_TYPE (self);
+  bool is_parameter = PyObject_TypeCheck (value, parameter_type);
+  if (!PyUnicode_CheckExact (name) || (!is_parameter && !PyObject_TypeCheck (value, module_type))
+      || _PyType_Lookup (type, set_member) != own_set_member
+      || (is_parameter && !may_register (type, name, value)))
+    return 0;
+  PyObject *attrs = attributes (self);
+  int into = is_parameter ? PARAMETERS : MODULES, beside = is_parameter ? MODULES : PARAMETERS;
+  PyObject *table = attrs ? PyDict_GetItemWithError (attrs, tables[into]) : NULL, *dropped = NULL;
+  if (table && PyDict_CheckExact (table))
+    dropped = PyDict_GetItemWithError (attrs, non_persistent);
+  bool fits = dropped && PySet_CheckExact (dropped) && PyDict_Contains (attrs, name) == 0
+              && table_without (attrs, tables[beside], name)
+              && table_without (attrs, tables[BUFFERS], name);
+  if (!fits)
+    return PyErr_Occurred () ? -1 : 0;
+  if (PySet_GET_SIZE (dropped) > 0 && PySet_Discard (dropped, name) < 0)
+    return -1;
+  return PyDict_SetItem (table, name, value) < 0 ? -1 : 1;
 }
 
 static PyObject *
@@ -95,7 +155,11 @@ members_setattr (PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     PyErr_SetString (PyExc_TypeError, "__setattr__() takes a name, which is a str, and a value");
     return NULL;
   }
-  PyObject *name = args[0], *value = args[1], *found = find (self, name, &table, &which);
+  PyObject *name = args[0], *value = args[1];
+  int stored = module_type ? store_member (self, name, value) : 0;
+  if (stored)
+    return stored < 0 ? NULL : Py_NewRef (Py_None);
+  PyObject *found = find (attributes (self), name, &table, &which);
   if (PyErr_Occurred ())
     return NULL;
   /* A tensor with attributes may be a Buffer. */
@@ -103,7 +167,7 @@ members_setattr (PyObject *self, PyObject *const *args, Py_ssize_t nargs)
   bool foreign = !gm_py_tensor_check (value) && !(module_type && PyObject_TypeCheck (value, module_type));
   if (!found && (plain_tensor || foreign))
     return PyObject_GenericSetAttr (self, name, value) < 0 ? NULL : Py_NewRef (Py_None);
-  if (found && which == 1 && plain_tensor)
+  if (found && which == BUFFERS && plain_tensor)
     return PyDict_SetItem (table, name, value) < 0 ? NULL : Py_NewRef (Py_None);
   return PyObject_CallMethodObjArgs (self, set_member, name, value, NULL);
 }
@@ -115,18 +179,16 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-/* add_members (Module): the class gets the two methods. */
+/* add_members (Module, Parameter): the class gets the two methods. */
 static PyObject *
-add_members (PyObject *module, PyObject *cls)
+add_members (PyObject *module, PyObject *args)
 {
-  if (!PyType_Check (cls)) {
-    PyErr_SetString (PyExc_TypeError, "add_members() takes a class");
+  PyTypeObject *cls, *parameter;
+  if (!PyArg_ParseTuple (args, "O!O!:add_members", &PyType_Type, &cls, &PyType_Type, &parameter))
     return NULL;
-  }
-  module_type = (PyTypeObject *) cls;
   for (PyMethodDef *def = methods; def->ml_name; def++) {
     PyObject *method = PyDescr_NewMethod (&PyBaseObject_Type, def);
-    int bad = method ? PyObject_SetAttrString (cls, def->ml_name, method) : -1;
+    int bad = method ? PyObject_SetAttrString ((PyObject *) cls, def->ml_name, method) : -1;
     Py_XDECREF (method);
     if (bad)
       return NULL;
@@ -134,11 +196,17 @@ add_members (PyObject *module, PyObject *cls)
       getattr_method = method; /* the class keeps it */
   }
   object_getattribute = PyDict_GetItemString (GM_TYPE_GET_DICT (&PyBaseObject_Type), "__getattribute__");
+  own_set_member = Py_XNewRef (_PyType_Lookup (cls, set_member));
+  own_register_parameter = Py_XNewRef (_PyType_Lookup (cls, register_parameter));
+  module_type = cls;
+  parameter_type = parameter;
   Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"add_members", add_members, METH_O, "add_members(cls)\n\nGives the class, nn.Module, __getattr__ and __setattr__."},
+    {"add_members", add_members, METH_VARARGS,
+     "add_members(cls, parameter)\n\nGives the class, nn.Module, __getattr__ and __setattr__; parameter: "
+     "the class Parameter.  Errors: TypeError unless both are classes."},
     {0},
 };
 
@@ -146,9 +214,13 @@ int
 gm_py_init_members (PyObject *module)
 {
   static const char *const names[] = {"_parameters", "_buffers", "_modules"};
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < N_TABLES; i++)
     if (!(tables[i] = PyUnicode_InternFromString (names[i])))
       return -1;
+  non_persistent = PyUnicode_InternFromString ("_non_persistent_buffers_set");
   set_member = PyUnicode_InternFromString ("_set_member");
-  return set_member ? PyModule_AddFunctions (module, functions) : -1;
+  register_parameter = PyUnicode_InternFromString ("register_parameter");
+  if (!non_persistent || !set_member || !register_parameter)
+    return -1;
+  return PyModule_AddFunctions (module, functions);
 }

@@ -35,7 +35,10 @@ class _Conv(Module):
         self.padding = padding if isinstance(padding, str) else _each(padding, n)
         self.padding_mode = padding_mode
         self.weight = Parameter(gramme.empty(out_channels, in_channels // groups, *self.kernel_size, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(gramme.empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        if bias:
+            self.bias = Parameter(gramme.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -100,7 +103,10 @@ class _ConvTranspose(Module):
         self.kernel_size, self.stride, self.dilation = _each(kernel_size, n), _each(stride, n), _each(dilation, n)
         self.padding, self.output_padding, self.padding_mode = _each(padding, n), _each(output_padding, n), padding_mode
         self.weight = Parameter(gramme.empty(in_channels, out_channels // groups, *self.kernel_size, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(gramme.empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        if bias:
+            self.bias = Parameter(gramme.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self):

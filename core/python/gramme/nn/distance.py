@@ -41,7 +41,10 @@ class Bilinear(Module):
             raise ValueError(f"in1_features must be positive, and is {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(gramme.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(gramme.empty(out_features, device=device, dtype=dtype)) if bias else None)
+        if bias:
+            self.bias = Parameter(gramme.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self):

@@ -28,7 +28,10 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(gramme.empty(out_features, in_features, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(gramme.empty(out_features, device=device, dtype=dtype)) if bias else None)
+        if bias:
+            self.bias = Parameter(gramme.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self):

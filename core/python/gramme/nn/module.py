@@ -48,11 +48,12 @@ class Module:
     _compiled_call = None  # what calls run instead of _call_impl: compile() and gramme.compiler.disable() set it
 
     def __init__(self):
-        object.__setattr__(self, "training", True)
-        object.__setattr__(self, "_parameters", {})
-        object.__setattr__(self, "_buffers", {})
-        object.__setattr__(self, "_non_persistent_buffers_set", set())
-        object.__setattr__(self, "_modules", {})
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"] = {}
+        own["_buffers"] = {}
+        own["_non_persistent_buffers_set"] = set()
+        own["_modules"] = {}
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
@@ -220,13 +221,14 @@ class Module:
 
     def _check_name(self, name, kind, table):
         """Raises unless this can be the name of a new member in the dict `table`."""
-        if table not in vars(self):
+        members = vars(self).get(table)
+        if members is None:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
             raise TypeError(f"the name of a {kind} is a str, not a {type(name).__name__}")
         if "." in name or not name:
             raise KeyError(f"the name of a {kind} has no dots and is not empty, and this is {name!r}")
-        if name not in vars(self)[table] and hasattr(self, name):
+        if name not in members and hasattr(self, name):
             raise KeyError(f"attribute {name!r} already exists")
 
     def register_parameter(self, name, param):
@@ -604,7 +606,7 @@ class Module:
         return f"{name}(\n  " + "\n  ".join(lines + children) + "\n)"
 
 
-add_members(Module)
+add_members(Module, Parameter)
 
 
 # -- Hooks of all modules -----------------------------------------------------------------------------------------
