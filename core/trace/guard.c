@@ -245,26 +245,43 @@ gm_guard_apart_new (uint32_t n)
   uint32_t size = 4;
   while (size < 2 * n)
     size *= 2;
-  GmApart *a = g_malloc0 (sizeof *a + size * sizeof a->entries[0]);
+  size_t bytes = sizeof (GmApart) + size * sizeof ((GmApart *) NULL)->entries[0];
+  GmApart *a = g_malloc0 (bytes + n * sizeof a->last[0]);
   a->mask = size - 1;
+  a->n = n;
+  a->last = (void *) ((char *) a + bytes);
   return a;
 }
 
-/* False if the object is one of those that were added since `first`. */
+/* False if the object, which is in that slot, is one of those that were added since `first`. */
 static inline bool
-apart_add (GmApart *a, bool first, const PyObject *o)
+apart_add (GmApart *a, bool first, const PyObject *o, uint32_t slot)
 {
   a->stamp += first;
+  a->n_last = first ? 0 : a->n_last;
   for (uint32_t i = (uint32_t) (((uint64_t) (uintptr_t) o * 0x9e3779b97f4a7c15u) >> 32);; i++) {
     uint32_t at = i & a->mask;
     if (a->entries[at].stamp != a->stamp) {
       a->entries[at].object = o;
       a->entries[at].stamp = a->stamp;
+      a->last[a->n_last].slot = slot;
+      a->last[a->n_last++].object = o;
       return true;
     }
     if (a->entries[at].object == o)
       return false;
   }
+}
+
+/* True if the objects of a group are those that were all different when they were compared last:
+ * numbers that differ, whatever stands at these addresses now. */
+static inline bool
+apart_as_before (const GmApart *a, PyObject *const *slots)
+{
+  uint32_t i = 0;
+  while (i < a->n_last && slots[a->last[i].slot] == a->last[i].object)
+    i++;
+  return i == a->n;
 }
 
 static inline bool
@@ -522,9 +539,10 @@ gm_guards_n_looked (const GmGuards *g)
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->n; i++) {
     const GmCheck *c = &g->checks[i];
-    uint32_t together = c->kind == GM_SOURCE_TREE  ? gm_guard_memo_n_looked (c->ptr)
-                        : c->kind == GM_SOURCE_RUN ? gm_guard_run_n (c->ptr)
-                                                   : UINT32_MAX;
+    uint32_t together = c->kind == GM_SOURCE_TREE    ? gm_guard_memo_n_looked (c->ptr)
+                        : c->kind == GM_SOURCE_RUN   ? gm_guard_run_n (c->ptr)
+                        : c->kind == GM_SOURCE_GROUP ? (uint32_t) c->index
+                                                     : UINT32_MAX;
     n += together == UINT32_MAX ? 1 : together;
     i += together == UINT32_MAX ? 0 : (uint32_t) c->index;
   }

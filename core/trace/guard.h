@@ -17,7 +17,8 @@ typedef struct {
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
   const void *ptr;     /* GLOBAL, ATTR, DICT_ITEM: what it found last, borrowed; TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: as obj, or NULL;
-                          BACKEND_MATCH: the key; TREE: GmGuardMemo; RUN: GmGuardRun */
+                          BACKEND_MATCH: the key; TREE: GmGuardMemo; RUN: GmGuardRun;
+                          APART, GROUP: GmApart */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 
@@ -139,10 +140,15 @@ void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *en
 /* -- Objects that are all different ------------------------------------------------------------ */
 
 /* The objects of a group that a check has met so far: a table with open addressing, of which only
- * entries with the table's own stamp count. */
+ * entries with the table's own stamp count; and the same in their order, n of them if all were
+ * different. */
 typedef struct {
   uint64_t stamp;
-  uint32_t mask;
+  uint32_t mask, n, n_last;
+  struct {
+    const PyObject *object;
+    uint32_t slot;
+  } *last;
   struct {
     const PyObject *object;
     uint64_t stamp;

@@ -233,6 +233,7 @@ typedef struct {
   PyObject *callback; /* of weak references */
   int64_t group;      /* the last one of objects that are all different, and its table */
   GmApart *apart;
+  bool in_tree; /* what is added is skipped with its tree */
 } Compiler;
 
 static PyObject *
@@ -320,7 +321,7 @@ load (Compiler *k, const GmSource *s)
   return out;
 }
 
-/* Loads all objects of a group: between its records nothing may run. */
+/* Loads all objects of a group, between whose records nothing may run, and begins these. */
 static void
 begin_group (Compiler *k, const GmGuard *gd)
 {
@@ -330,6 +331,10 @@ begin_group (Compiler *k, const GmGuard *gd)
   for (; g < end && g->kind == GM_GUARD_APART && g->index == gd->index; g++, n++)
     load (k, g->source);
   k->apart = gm_guard_apart_new (n);
+  if (!k->in_tree)
+    add (k,
+         (GmCheck){ .kind = GM_SOURCE_GROUP, .in = load (k, gd->source), .index = n, .ptr = k->apart },
+         NULL, (GmWhere){ 0 });
 }
 
 static void
@@ -574,8 +579,10 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
     root_slot = load (k, k->r->sources->pdata[root]);
   uint32_t from = k->checks->len, first = k->g->n_slots;
   add (k, (GmCheck){ .kind = GM_SOURCE_TREE }, NULL, (GmWhere){ 0 });
+  k->in_tree = true;
   for (uint32_t i = 0; i < t->guards->len; i++)
     add_guard (k, &g_array_index (k->r->guards, GmGuard, g_array_index (t->guards, uint32_t, i)));
+  k->in_tree = false;
   for (uint32_t i = 0; i < p->n_extra; i++) {
     const Place *place = place_of (p->extra[i], p->places);
     if (place->kind == PLACE_TREE && place->root == root)
