@@ -81,7 +81,8 @@ typedef struct {
 } Leaf;
 
 typedef struct {
-  PyObject *code, *result;            /* owned; code: NULL: this cannot be handed out; result: NULL: it raised ... */
+  PyObject *code;                     /* owned; NULL: this cannot be handed out */
+  PyObject *result;                   /* owned; NULL: it raised ... */
   PyObject *type, *value, *traceback; /* ... this, owned */
   GArray *leaves;                     /* Leaf, owned; NULL: the result has no history */
 } Noted;

@@ -73,8 +73,8 @@ cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
   return t && t->kind == &gm_kind_cell ? t : NULL;
 }
 
-/* Something that a weak reference or a finalizer may see die: it lives as long as the variable, which costs nothing, as it exists already.
- * A tensor has no finalizer. */
+/* Something that a weak reference or a finalizer may see die: it lives as long as the variable,
+ * which costs nothing, as it exists already.  A tensor has no finalizer. */
 static bool
 is_seen_to_die (const GmTracker *t)
 {
@@ -85,8 +85,8 @@ is_seen_to_die (const GmTracker *t)
   return PyObject_IS_GC (t->real);
 }
 
-/* The instruction that breaks gets it as an operand: it may make a weak reference.  What it gets exists then, whether the variable is kept or
- * not. */
+/* The instruction that breaks gets it as an operand: it may make a weak reference.  What it gets
+ * exists then, whether the variable is kept or not. */
 static bool
 is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
 {
