@@ -85,15 +85,17 @@ void gm_autograd_make_late (GmTensor *view);
 bool gm_autograd_is_last (const GmAgNode *n);
 /* Whether it has one of that kind, and nobody has asked yet.  To ask this is no look. */
 bool gm_autograd_is_late (const GmTensor *view);
-/* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.  src lies in the memory of dst, or
- * in other memory.  dst's base stays its base where the memory stays; its leaf-ness follows torch's rules for in-place
- * operations.  In its own memory the version advances. */
+/* dst becomes src in all but identity (t_, squeeze_, set_ ...): shape, strides, memory and history.
+ * src lies in the memory of dst, or in other memory.  dst's base stays its base where the memory
+ * stays; its leaf-ness follows torch's rules for in-place operations.  In its own memory the
+ * version advances. */
 bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
-/* t takes the dtype, shape and memory of `from`, and keeps its history, its place as a leaf, and its object.  Views of t stay where they
- * are.  A history is one of a gradient of t's dtype and shape: with others its backward fails, and says why. */
+/* t takes the dtype, shape and memory of `from`, and keeps its history, its place as a leaf, and
+ * its object.  Views of t stay where they are.  A history is one of a gradient of t's dtype and
+ * shape: with others its backward fails, and says why. */
 void gm_autograd_set_data (GmTensor *t, GmTensor *from);
-/* True if t is a view of a tensor that has not all of t's elements any more, since as_strided_ () or resize_ () changed
- * that one in place. */
+/* True if t is a view of a tensor that has not all of t's elements any more, since as_strided_ ()
+ * or resize_ () changed that one in place. */
 bool gm_view_is_outside (const GmTensor *t);
 /* t's elements on a device, with a history: t itself, another reference, if it is there. */
 GmTensor *gm_autograd_to_device (GmTensor *t, int device, GError **error);

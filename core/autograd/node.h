@@ -178,7 +178,8 @@ void gm_view_refresh (GmTensor *view);
  * gives it one that fails in the backward: nobody knows any more what it would be. */
 bool gm_is_left_behind (const GmTensor *view);
 void gm_view_give_up (GmTensor *view);
-/* set.c: gives a view, which its base was changed under so that it is not inside of it any more, a history that fails in the backward. */
+/* set.c: gives a view, which its base was changed under so that it is not inside of it any more, a
+ * history that fails in the backward. */
 void gm_view_lose_place (GmTensor *view);
 bool gm_is_view_made_late (const GmAgNode *n); /* n is such a history */
 

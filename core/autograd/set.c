@@ -17,8 +17,9 @@ fail (GError **error, const char *what)
   return false;
 }
 
-/* Views of dst find their elements by where they lie in it: these stay where they are.  Else a view that is not
- * inside of dst any more keeps its history until dst is written to (gm_view_refresh), and is not written to together with it. */
+/* Views of dst find their elements by where they lie in it: these stay where they are.  Else a view
+ * that is not inside of dst any more keeps its history until dst is written to (gm_view_refresh),
+ * and is not written to together with it. */
 static bool
 keeps_elements (const GmTensor *dst, const GmTensor *src)
 {

@@ -51,7 +51,8 @@ channels_of (const char *name)
   return 0;
 }
 
-/* False if names of the list are unknown, all of which the error gives; the other names are heeded. */
+/* False if names of the list are unknown, all of which the error gives; the other names are
+ * heeded. */
 static bool
 apply (const char *list, GError **error)
 {

@@ -52,8 +52,9 @@ void gm_cache_entry_clear (GmCacheEntry *e);
 bool gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
                      char **why);
 
-/* The same for what is found again if it is lost: the disk is not waited for, and nothing is evicted, so it is cheap.  After the power failed there may
- * be a damaged entry, which is refused. */
+/* The same for what is found again if it is lost: the disk is not waited for, and nothing is
+ * evicted, so it is cheap.  After the power failed there may be a damaged entry, which is
+ * refused. */
 bool gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why);
 
 /* Would entries be stored and found?  Makes the folder. */

@@ -23,7 +23,8 @@ int gm_cache_open (bool make, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why)
 int gm_cache_open_file (int folder, const char *name, struct stat *st, char **why);
 /* All of it, or NULL: *why. */
 void *gm_cache_read_file (int fd, size_t bytes, char **why);
-/* Writes `n` pieces to a new file and gives it the name, in one step.  replace: also where there is one.  durable: waits until the disk has it. */
+/* Writes `n` pieces to a new file and gives it the name, in one step.  replace: also where there is
+ * one.  durable: waits until the disk has it. */
 typedef struct {
   const void *data;
   size_t bytes;

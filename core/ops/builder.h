@@ -38,7 +38,8 @@ typedef struct {
   /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its elements, in memory, stand before v's
    * first.  NULL: there is none. */
   GmVal (*around) (GmBuilder *b, GmVal v, int64_t *offset);
-  /* v's elements, and what comes after them in its memory, in a row-major shape; the memory grows if need be.  NULL: this builder cannot. */
+  /* v's elements, and what comes after them in its memory, in a row-major shape; the memory grows
+   * if need be.  NULL: this builder cannot. */
   GmVal (*resized) (GmBuilder *b, GmVal v, int n, const int64_t *sizes);
 } GmBuilderVtable;
 

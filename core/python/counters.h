@@ -19,7 +19,8 @@ void gm_count_entry (GmCodeCache *cache, bool again);
 void gm_count_break (GmCodeCache *cache, GmBreak id, const char *text);
 /* A graph with this many operations became an entry. */
 void gm_count_graph (uint64_t calls);
-/* A graph went through functionalization, differentiation and partition, and was compiled, or was not. */
+/* A graph went through functionalization, differentiation and partition, and was compiled, or was
+ * not. */
 void gm_count_aot (bool ok);
 /* Hits of an entry that is freed. */
 void gm_count_retired (uint64_t hits);

@@ -488,7 +488,8 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
   return NULL;
 }
 
-/* True if the function may have no more entries: it is said once, or raised each time, as fail_on_recompile_limit_hit wants. */
+/* True if the function may have no more entries: it is said once, or raised each time, as
+ * fail_on_recompile_limit_hit wants. */
 static bool
 past_limit (Job *job, const char *reason)
 {
@@ -682,7 +683,8 @@ run_symbolic (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
-/* True if the graph computes nothing but numbers of the sizes and ints that it is given: there is nothing to compile. */
+/* True if the graph computes nothing but numbers of the sizes and ints that it is given: there is
+ * nothing to compile. */
 static bool
 is_arithmetic (const GmGraph *g)
 {
@@ -743,7 +745,8 @@ is_suppressing (void)
   return yes;
 }
 
-/* A back end that failed, where suppress_errors says that the function runs as plain Python then. */
+/* A back end that failed, where suppress_errors says that the function runs as plain Python
+ * then. */
 static void
 suppress_failure (Job *job)
 {

@@ -16,8 +16,9 @@ const GmGraph *gm_py_graph_get (PyObject *o);
 GmGraphSizes *gm_py_graph_sizes (PyObject *o);
 /* fn (*args), while the graph's sizes are those of `now`, or NULL.  A new reference, or NULL with an exception. */
 PyObject *gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject *const *args, Py_ssize_t n);
-/* gramme.fx.GraphModule (graph), NULL with an exception.  Saved-tensor hooks of the graph, and the functions that its cond, while_loop and
- * scan run (cond_true_0, cond_false_0 ...), are modules too, its attributes. */
+/* gramme.fx.GraphModule (graph), NULL with an exception.  Saved-tensor hooks of the graph, and the
+ * functions that its cond, while_loop and scan run (cond_true_0, cond_false_0 ...), are modules
+ * too, its attributes. */
 PyObject *gm_py_graph_module (const GmGraph *g);
 
 int gm_py_init_graph (PyObject *module);

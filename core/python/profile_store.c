@@ -102,7 +102,8 @@ make_key (PyCodeObject *code, GmCacheKey *key)
   return good;
 }
 
-/* The key of a function with breaks is made once: what follows each of them has the same one, and the code is long. */
+/* The key of a function with breaks is made once: what follows each of them has the same one, and
+ * the code is long. */
 static bool
 key_of_code (const GmCodeCache *cache, GmCacheKey *key)
 {

@@ -13,8 +13,8 @@
 
 /* Before a recording: asks the disk, once for a cache, and says whose rows are meant: `self` is the function's first argument, or NULL. */
 void gm_profile_store_enter (GmCodeCache *cache, PyObject *self);
-/* After it: what was seen for the first time, and what varies now and did not before, is stored, with what other processes have stored
- * meanwhile. */
+/* After it: what was seen for the first time, and what varies now and did not before, is stored,
+ * with what other processes have stored meanwhile. */
 void gm_profile_store_leave (GmCodeCache *cache);
 
 #endif

@@ -13,7 +13,8 @@ char *gm_report_break_text (const GmBreakInfo *stop);
  * NULL with an exception. */
 PyObject *gm_report_status (const GmCodeCache *cache, const GmConfig *config);
 PyObject *gm_report_entries (const GmCodeCache *cache, const GmConfig *config);
-/* Dicts likewise, of the entries of this code object alone, for all configurations, the newest first. */
+/* Dicts likewise, of the entries of this code object alone, for all configurations, the newest
+ * first. */
 PyObject *gm_report_own_entries (const GmCodeCache *cache);
 
 #endif

@@ -12,14 +12,17 @@
 #include <glib.h>
 #include <stdbool.h>
 
-/* Returns the value of a switch, a new reference; NULL, without an exception, if the module or the switch is not there. */
+/* Returns the value of a switch, a new reference; NULL, without an exception, if the module or the
+ * switch is not there. */
 PyObject *gm_switch_value (const char *module, const char *name);
 /* True if the switch of gramme._dynamo.config is True. */
 bool gm_switch_is_true (const char *name);
-/* Returns the value of the switch of gramme._dynamo.config, at least 0; `otherwise` if it is no number. */
+/* Returns the value of the switch of gramme._dynamo.config, at least 0; `otherwise` if it is no
+ * number. */
 long gm_switch_number (const char *name, long otherwise);
-/* Returns `options` ("key=value" strings, or NULL) behind what gramme._functorch.config says of the same things, where
- * `options` does not; NULL if there is nothing.  The caller frees the result with g_strfreev. */
+/* Returns `options` ("key=value" strings, or NULL) behind what gramme._functorch.config says of the
+ * same things, where `options` does not; NULL if there is nothing.  The caller frees the result
+ * with g_strfreev. */
 char **gm_switch_options (char *const *options);
 
 #endif

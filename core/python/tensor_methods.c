@@ -434,7 +434,8 @@ set_data (PyObject *self, PyObject *value, void *closure)
   return 0;
 }
 
-/* _storage_bytes (): the tensor's storage as uint8[its bytes], over the same memory, and a number that tells one storage from another. */
+/* _storage_bytes (): the tensor's storage as uint8[its bytes], over the same memory, and a number
+ * that tells one storage from another. */
 static PyObject *
 storage_bytes (PyObject *self, PyObject *unused)
 {

@@ -281,7 +281,8 @@ gm_tensor_become (GmTensor *t, const GmTensor *src)
   storage_unref (old);
 }
 
-/* Bytes behind the struct of a storage that is `together` stay there, unused, when its data moves: `owner` says how many. */
+/* Bytes behind the struct of a storage that is `together` stay there, unused, when its data moves:
+ * `owner` says how many. */
 bool
 gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
 {

@@ -15,27 +15,34 @@
 
 #include <string.h>
 
-bool
-gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, uint32_t objects)
+typedef struct {
+  GmRecorder *r;
+  uint32_t values, objects;
+} NewTensor;
+
+static bool
+holds_new_tensor (const NewTensor *c, const GmTracker *t, int depth)
 {
-  static const int deepest = 8;
-  static int depth;
-  bool holds = false;
-  if (t == NULL || depth > deepest)
+  GmRecorder *r = c->r;
+  if (t == NULL || depth > 8)
     return t != NULL;
   if (t->kind == &gm_kind_tensor) {
     GmValueId v = (GmValueId) gm_contents_of (r, t)->number;
-    return v >= values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
+    return v >= c->values && gm_graph_value (r->graph, v)->node != GM_NO_ID;
   }
-  depth++;
-  for (uint32_t i = 0; i < t->n && !holds; i++)
-    holds = gm_body_holds_new_tensor (r, t->items[i], values, objects);
-  if (!holds && t->id != GM_NO_OBJECT && t->id >= objects && !t->source) {
-    const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
-    holds = contents && contents != t && gm_body_holds_new_tensor (r, contents, values, objects);
-  }
-  depth--;
-  return holds;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (holds_new_tensor (c, t->items[i], depth + 1))
+      return true;
+  if (t->id == GM_NO_OBJECT || t->id < c->objects || t->source)
+    return false;
+  const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
+  return contents && contents != t && holds_new_tensor (c, contents, depth + 1);
+}
+
+bool
+gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, uint32_t objects)
+{
+  return holds_new_tensor (&(NewTensor){ r, values, objects }, t, 0);
 }
 
 /* -- What was changed -------------------------------------------------------------------------- */
@@ -277,7 +284,8 @@ typedef struct {
   uint32_t effects, draws, values;
 } Start;
 
-/* once: NULL for a body that may change nothing; else a set that gets the objects that it changed. */
+/* once: NULL for a body that may change nothing; else a set that gets the objects that it
+ * changed. */
 static bool
 check (GmRecorder *r, const char *op, const Start *start, uint32_t exempt, GHashTable *once)
 {
@@ -291,7 +299,9 @@ check (GmRecorder *r, const char *op, const Start *start, uint32_t exempt, GHash
     bool is_mode = s.object == r->modes_id;
     if (what && once && !is_mode)
       g_hash_table_add (once, GUINT_TO_POINTER (s.object));
-    if (what && (!once || is_mode || gm_body_holds_new_tensor (r, gm_heap_load (&r->heap, s.object, s.key), start->values, start->heap.objects)))
+    const GmTracker *now = gm_heap_load (&r->heap, s.object, s.key);
+    bool keeps = once && gm_body_holds_new_tensor (r, now, start->values, start->heap.objects);
+    if (what && (!once || is_mode || keeps))
       gm_record_break (r, GM_BREAK_BODY_EFFECT, op, what);
   }
   for (uint32_t i = from; once && i < r->effects->len && !r->stop; i++) {

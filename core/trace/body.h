@@ -10,10 +10,12 @@
  * exempt: heap object that it may change, or GM_NO_OBJECT. */
 const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt);
 
-/* fn (*args) as a function that an operator calls once: it may change what exists outside of it, as any call may, but keeps no tensor there that
- * it made, and registers no hooks.  `changed` gets the heap objects that it changed, a set; NULL: it may change nothing. */
+/* fn (*args) as a function that an operator calls once: it may change what exists outside of it, as
+ * any call may, but keeps no tensor there that it made, and registers no hooks.  `changed` gets the
+ * heap objects that it changed, a set; NULL: it may change nothing. */
 const GmTracker *gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt, GHashTable *changed);
-/* True if t holds, at any depth, a tensor computed since the graph had `values` values; objects: how many the heap had then. */
+/* True if t holds, at any depth, a tensor computed since the graph had `values` values; objects:
+ * how many the heap had then. */
 bool gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, uint32_t objects);
 
 /* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the program sees. */

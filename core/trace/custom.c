@@ -148,7 +148,8 @@ needs_grad (GmRecorder *r, const GmTracker *t)
   return t->kind == &gm_kind_tensor && meta_of (r, t)->requires_grad;
 }
 
-/* function.name (ctx, *args), with gradients off.  changed: where the side runs at once, and may change things, a set for them; or NULL. */
+/* function.name (ctx, *args), with gradients off.  changed: where the side runs at once, and may
+ * change things, a set for them; or NULL. */
 static const GmTracker *
 run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n, GHashTable *changed)
 {

@@ -175,8 +175,9 @@ gm_effects_merged (GmRecorder *r)
 
 /* -- Places that hold in the end what they held before the region -------------- */
 
-/* The value that a place shows before the region, and where it is found; NULL: there is none, or a descriptor has a hand in it.  An attribute may
- * be the class's: its instance then has none of its own, and gets none where a flag is set and set back. */
+/* The value that a place shows before the region, and where it is found; NULL: there is none, or a
+ * descriptor has a hand in it.  An attribute may be the class's: its instance then has none of its
+ * own, and gets none where a flag is set and set back. */
 static PyObject *
 held_at (GmRecorder *r, const GmEffect *e, const GmSource **source)
 {

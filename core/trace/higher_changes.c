@@ -47,8 +47,8 @@ last_store (const GmRecorder *r, uint32_t object, PyObject *name)
   return NULL;
 }
 
-/* True if the names that an object or a module got new values under have those that they had: names that were stored
- * before the body, or, in what existed before the region, constants. */
+/* True if the names that an object or a module got new values under have those that they had: names
+ * that were stored before the body, or, in what existed before the region, constants. */
 static bool
 same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, const GmTracker *now)
 {
@@ -154,7 +154,8 @@ value_text (GmRecorder *r, const GmTracker *t)
   return g_strdup (s->str);
 }
 
-/* The variable that holds the cell, in quotes: its name where it is made, or how it is found.  Caller frees; NULL: it is no variable. */
+/* The variable that holds the cell, in quotes: its name where it is made, or how it is found.
+ * Caller frees; NULL: it is no variable. */
 static char *
 variable_text (const GmRecorder *r, uint32_t object)
 {

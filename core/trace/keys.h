@@ -40,11 +40,14 @@ bool gm_key_hash_called (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
  * well may need what is filled in last. */
 bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);
 
-/* True if keys of the type say without code of the user's that they are equal to a constant, and are so only if they are compared as constants are. */
-/* The value that a key is looked up by, borrowed; NULL: it is no constant, and no object that is hashed and compared as one. */
+/* True if keys of the type say without code of the user's that they are equal to a constant, and
+ * are so only if they are compared as constants are. */
+/* The value that a key is looked up by, borrowed; NULL: it is no constant, and no object that is
+ * hashed and compared as one. */
 PyObject *gm_key_value (GmRecorder *r, const GmTracker *k);
 bool gm_key_is_plain (const PyTypeObject *type);
-/* True for a subclass of int or str that is hashed and compared as these are, by C: IntEnum, StrEnum, class S (str, Enum). */
+/* True for a subclass of int or str that is hashed and compared as these are, by C: IntEnum,
+ * StrEnum, class S (str, Enum). */
 bool gm_key_is_by_value (const PyTypeObject *type);
 /* The ways in which a guard can look up an object as a key of a dict that exists, without code of
  * the user's. */
@@ -54,7 +57,8 @@ typedef enum {
   GM_KEY_IDENTITY, /* a function, a plain class, a dtype, a member of an Enum: it is itself */
 } GmKeyKind;
 GmKeyKind gm_key_kind (PyObject *key);
-/* True if a look into a dict that exists runs no code of the user's, and finds a constant by nothing but what is compared as one: what gm_dict_get does. */
+/* True if a look into a dict that exists runs no code of the user's, and finds a constant by
+ * nothing but what is compared as one: what gm_dict_get does. */
 bool gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict);
 
 #endif

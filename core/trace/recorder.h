@@ -293,8 +293,8 @@ bool gm_is_modified (GmRecorder *r, const GmTracker *t);
 bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
 /* What has been done since effect number `from`, by value: nothing that happens to the recorder later changes it. */
 typedef struct GmEffectState GmEffectState;
-/* True if the effect, the last one on an attribute, a global or a captured variable, leaves there the constant that was there before the region;
- * a guard says what that is. */
+/* True if the effect, the last one on an attribute, a global or a captured variable, leaves there
+ * the constant that was there before the region; a guard says what that is. */
 bool gm_effect_restores (GmRecorder *r, const GmEffect *e);
 GmEffectState *gm_effects_state (GmRecorder *r, uint32_t from);
 /* NULL: the same effects.  Else a sentence that names an object and what each side does to it.  Caller frees. */

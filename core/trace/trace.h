@@ -421,7 +421,8 @@ typedef struct {
 } GmSizePlace;
 
 /* Which sizes are symbols: none but those the user marked, those that were seen to change, all. */
-/* Which sizes become symbols: none, those that the user marked, those that were seen to change as well, all. */
+/* Which sizes become symbols: none, those that the user marked, those that were seen to change as
+ * well, all. */
 typedef enum { GM_DYNAMIC_NEVER, GM_DYNAMIC_MARKED, GM_DYNAMIC_SEEN, GM_DYNAMIC_ALWAYS } GmDynamic;
 
 #define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]  \

@@ -142,8 +142,9 @@ find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
   return table && gm_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
 }
 
-/* The object by which a guard looks the key up in a dict that exists: a constant, the value of an object that is compared as its value, or a key
- * that is known by what it is, and is guarded to be that.  NULL: there is none. */
+/* The object by which a guard looks the key up in a dict that exists: a constant, the value of an
+ * object that is compared as its value, or a key that is known by what it is, and is guarded to be
+ * that.  NULL: there is none. */
 static PyObject *
 looked_up_by (GmRecorder *r, const GmTracker *key)
 {
@@ -474,7 +475,8 @@ update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const 
   }
 }
 
-/* True if an OrderedDict is updated with a dict whose class answers keys () or [] in a way of its own. */
+/* True if an OrderedDict is updated with a dict whose class answers keys () or [] in a way of its
+ * own. */
 static bool
 answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
 {

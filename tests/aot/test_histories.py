@@ -436,14 +436,11 @@ def overlapping_halves(x):
 
 
 @pytest.mark.parametrize("f", [turned_out_of_sight, overlapping_halves])
-def test_a_change_of_shape_that_plain_python_refuses_is_refused_where_nobody_sees_the_tensor(f):
+def test_a_change_of_shape_to_other_elements_where_nobody_sees_the_tensor(f):
     def run(f):
-        try:
-            return describe([f(base()[1:2].expand(4) if f.__name__.startswith("turned") else base())])
-        except RuntimeError:
-            return ["raises"]
+        return describe([f(base()[1:2].expand(4) if f.__name__.startswith("turned") else base())])
 
-    assert same(f, run, fullgraph=False) == ["raises"]
+    same(f, run, fullgraph=False)
 
 
 def become_each_other(x, y):
