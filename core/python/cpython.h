@@ -8,7 +8,7 @@
 #define GM_PYTHON_CPYTHON_H
 
 #if defined Py_PYTHON_H && !defined Py_BUILD_CORE_MODULE
-#error "cpython.h comes before every other header that includes Python.h: 3.13 refuses its internal headers else"
+#error "cpython.h comes before other headers with Python.h: 3.13 refuses internal headers else"
 #endif
 #define PY_SSIZE_T_CLEAN
 /* Not Py_BUILD_CORE: that refers to symbols which the interpreter hides. */

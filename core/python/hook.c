@@ -64,8 +64,9 @@ tools_of (const uint8_t *tools, size_t n)
   return any;
 }
 
-/* The tools of settrace and setprofile see the frames of the threads that have set a function.  They
- * stay on in the interpreter when a thread ends that had one, until the next function is set. */
+/* The tools of settrace and setprofile see the frames of the threads that have set a function.
+ * They stay on in the interpreter when a thread ends that had one, until the next function is set.
+ */
 bool
 gm_hook_is_traced (const PyCodeObject *code)
 {

@@ -242,7 +242,8 @@ gm_key_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const Gm
     PyObject *value = itself || contents->n == 0 ? NULL : gm_key_value (r, key);
     for (uint32_t i = 0; i < contents->n && at < 0 && !r->stop; i += stride) {
       const GmTracker *stored = gm_realize (r, contents->items[i]);
-      if (stored == key || (!itself && !gm_key_is_identity (r, stored) && equals (r, stored, key, value)))
+      if (stored == key
+          || (!itself && !gm_key_is_identity (r, stored) && equals (r, stored, key, value)))
         at = i;
     }
   }

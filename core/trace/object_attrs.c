@@ -138,7 +138,8 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
 static bool
 sees_instance (const PyDescrObject *found)
 {
-  return found->d_type == &PyBaseObject_Type || PyUnicode_CompareWithASCIIString (found->d_name, "__sizeof__") == 0;
+  return found->d_type == &PyBaseObject_Type
+         || PyUnicode_CompareWithASCIIString (found->d_name, "__sizeof__") == 0;
 }
 
 /* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, of
@@ -328,7 +329,8 @@ static bool
 is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
 {
   const PyDescrObject *d = (PyDescrObject *) found;
-  return Py_IS_TYPE (found, &PyMemberDescr_Type) && PyType_IsSubtype (type, d->d_type) && gm_str_equal (d->d_name, name);
+  return Py_IS_TYPE (found, &PyMemberDescr_Type) && PyType_IsSubtype (type, d->d_type)
+         && gm_str_equal (d->d_name, name);
 }
 
 /* A slot of __slots__: a place in the object. */

@@ -18,13 +18,14 @@
 static const GmTracker *
 element_in (GmRecorder *r, const GmTracker *operand, const GmTracker *key)
 {
-  const GmTracker *contents = operand->kind == &gm_kind_tuple ? operand : gm_contents_of (r, operand);
+  bool tuple = operand->kind == &gm_kind_tuple;
+  const GmTracker *contents = tuple ? operand : gm_contents_of (r, operand);
   int64_t at = gm_key_find (r, contents, operand->kind == &gm_kind_dict ? 2 : 1, key);
   return at < 0 || r->stop ? NULL : contents->items[at];
 }
 
-/* The element of a set that CPython made of the operands (sets, dicts, tuples of elements), of which
- * the first that has an equal element gave it: a program can tell equal tuples apart. */
+/* The element of a set that CPython made of the operands (sets, dicts, tuples of elements), of
+ * which the first that has an equal element gave it: a program can tell equal tuples apart. */
 static const GmTracker *
 element_of (GmRecorder *r, PyObject *key, const GmTracker *const *operands, uint32_t n)
 {
@@ -44,7 +45,8 @@ static void
 order_for_intersection (GmRecorder *r, const GmTracker *operands[2])
 {
   const GmTracker *second = operands[1];
-  if (second->kind == &gm_kind_set && gm_contents_of (r, second)->n > gm_contents_of (r, operands[0])->n)
+  uint32_t n = gm_contents_of (r, operands[0])->n;
+  if (second->kind == &gm_kind_set && gm_contents_of (r, second)->n > n)
     return;
   operands[1] = operands[0];
   operands[0] = second;
@@ -147,10 +149,11 @@ changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTrac
   return result ? table : NULL;
 }
 
-/* Stores the elements of the table that is an intersection of t and another set, or dict; returns how
- * many they are. */
+/* Stores the elements of the table that is an intersection of t and another set, dict, or tuple of
+ * elements; returns how many they are. */
 static uint32_t
-common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTracker *other, const GmTracker **elements)
+common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTracker *other,
+                 const GmTracker **elements)
 {
   const GmTracker *operands[2] = { t, other };
   Py_ssize_t pos = 0;
@@ -326,7 +329,8 @@ constant_element (GmRecorder *r, const GmTracker *item)
 /* A set that an operation made of n operands, in the order in which they give their elements;
  * `known`: its table is what CPython's is. */
 static const GmTracker *
-set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const *operands, uint32_t n)
+set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const *operands,
+            uint32_t n)
 {
   g_autoptr (GPtrArray) items = g_ptr_array_new ();
   Py_ssize_t pos = 0;
@@ -349,8 +353,8 @@ gm_frozenset_made (GmRecorder *r, const GmTracker *t, const GmTracker *of)
   return set_result (r, Py_NewRef (t->real), true, &of, of != NULL);
 }
 
-/* An argument of a method of a real set: a set or dict as it is, else a list of the elements; borrowed.  NULL after a break.  `operand` is the set or
- * dict, or a tuple of the elements. */
+/* An argument of a method of a real set: a set or dict as it is, else a list of the elements;
+ * borrowed, NULL after a break.  `operand` is the set or dict, or a tuple of the elements. */
 static PyObject *
 real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
 {
@@ -400,7 +404,8 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
     bool itself = gm_set_inside (r, args->args[i]) == t; /* CPython's sets look at that */
     if (itself)
       operands[i + 1] = t;
-    if ((values[i + 1] = itself ? self : real_argument (r, args->args[i], &operands[i + 1])) == NULL)
+    values[i + 1] = itself ? self : real_argument (r, args->args[i], &operands[i + 1]);
+    if (values[i + 1] == NULL)
       return &gm_tracker_poison;
     known = known && table_is_known (r, args->args[i]);
   }

@@ -54,7 +54,8 @@ value_storage (GmRecorder *r, PyTypeObject *layout, PyObject *real, const GmSour
 const GmTracker *
 gm_storage_owner (GmRecorder *r, const GmTracker *storage)
 {
-  return storage->real || storage->n || storage->id == GM_NO_OBJECT ? NULL : gm_heap_load (&r->heap, storage->id, GM_SLOT_OWNER);
+  bool in_heap = !storage->real && storage->n == 0 && storage->id != GM_NO_OBJECT;
+  return in_heap ? gm_heap_load (&r->heap, storage->id, GM_SLOT_OWNER) : NULL;
 }
 
 const GmTracker *

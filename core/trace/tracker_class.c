@@ -59,7 +59,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, metatype->tp_name, "how classes work");
   PyObject *meta = gm_class_lookup (r, metatype, name);
   /* A property of the metaclass, say, stands for what `type` itself would give. */
-  bool says = meta && Py_TYPE (meta)->tp_descr_set && meta != PyDict_GetItem (gm_type_dict (&PyType_Type), name);
+  bool says = meta && Py_TYPE (meta)->tp_descr_set
+              && meta != PyDict_GetItem (gm_type_dict (&PyType_Type), name);
   if (!says && (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0)) {
     PyObject *value = gm_record_take (r, PyObject_GetAttr (t->real, name));
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
