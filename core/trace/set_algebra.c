@@ -18,9 +18,16 @@
 static const GmTracker *
 element_in (GmRecorder *r, const GmTracker *operand, const GmTracker *key)
 {
-  bool tuple = operand->kind == &gm_kind_tuple;
+  bool tuple = operand->kind == &gm_kind_tuple, set = key->kind == &gm_kind_set;
+  uint32_t stride = operand->kind == &gm_kind_dict ? 2 : 1;
   const GmTracker *contents = tuple ? operand : gm_contents_of (r, operand);
-  int64_t at = gm_key_find (r, contents, operand->kind == &gm_kind_dict ? 2 : 1, key);
+  int64_t at = set ? -1 : gm_key_find (r, contents, stride, key);
+  for (uint32_t i = 0; set && at < 0 && i < contents->n; i += stride) {
+    const GmTracker *item = gm_realize (r, contents->items[i]);
+    bool frozen = !r->stop && item->kind == &gm_kind_set && item->real;
+    if (frozen && PyObject_RichCompareBool (item->real, key->real, Py_EQ) == 1)
+      at = i;
+  }
   return at < 0 || r->stop ? NULL : contents->items[at];
 }
 
@@ -340,9 +347,11 @@ set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const 
   while (_PySet_NextEntry (result, &pos, &key, &hash))
     g_ptr_array_add (items, (gpointer) element_of (r, key, operands, n));
   const GmTracker *const *all = (const GmTracker *const *) items->pdata;
-  const GmTracker *t = gm_set_add (r, NULL, NULL, NULL, 0);
-  gm_set_be (r, t, known && !PyFrozenSet_Check (result) ? result : NULL, all, items->len);
-  return PyFrozenSet_Check (result) ? gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE }) : t;
+  const GmTracker *t = gm_set_add (r, NULL, NULL, all, items->len);
+  if (PyFrozenSet_Check (result)) /* its contents are in the order of its table */
+    return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE });
+  gm_set_be (r, t, known ? result : NULL, all, items->len);
+  return t;
 }
 
 const GmTracker *
