@@ -350,6 +350,8 @@ EXTENSION_SOURCES = \
   core/trace/deepcopy.c \
   core/trace/dispatch.c \
   core/trace/heap.c \
+  core/trace/import.c \
+  core/trace/import.h \
   core/trace/interrupt.c \
   core/trace/interrupt.h \
   core/trace/instance_dict.c \

@@ -8,12 +8,14 @@
 #include "core/python/hook.h"
 #include "core/python/tensor_object.h"
 
+#include "core/trace/import.h"
+
 /* anomaly_mode.name (...), which is not captured; takes args. */
 static PyObject *
 call (const char *name, PyObject *args)
 {
   gm_hook_suspend ();
-  PyObject *module = args ? PyImport_ImportModule ("gramme.autograd.anomaly_mode") : NULL;
+  PyObject *module = args ? gm_import ("gramme.autograd.anomaly_mode") : NULL;
   PyObject *fn = module ? PyObject_GetAttrString (module, name) : NULL;
   PyObject *result = fn ? PyObject_CallObject (fn, args) : NULL;
   gm_hook_unsuspend ();

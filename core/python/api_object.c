@@ -14,6 +14,8 @@
 #include "core/python/overrides.h"
 #include "core/python/types.h"
 
+#include "core/trace/import.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -417,7 +419,7 @@ api_text_signature (PyObject *self, void *closure)
 static PyObject *
 api_signature (PyObject *self, void *closure)
 {
-  PyObject *inspect = PyImport_ImportModule ("inspect");
+  PyObject *inspect = gm_import ("inspect");
   PyObject *globals = PyDict_New ();
   PyObject *text =
       PyUnicode_FromFormat ("lambda %s: None", ((const GmPyApi *) self)->api->signature);

@@ -11,6 +11,8 @@
 #include "core/python/hook_program.h"
 #include "core/python/node_py.h"
 
+#include "core/trace/import.h"
+
 #include <stddef.h>
 
 /* -- Lists of tensors -------------------------------------------------------------------------- */
@@ -207,7 +209,7 @@ zeros_like (const GmTensor *t, GError **error)
 static PyObject *
 call_batched (PyObject *args, PyObject *options)
 {
-  PyObject *functional = PyImport_ImportModule ("gramme.autograd.functional");
+  PyObject *functional = gm_import ("gramme.autograd.functional");
   PyObject *function = functional ? PyObject_GetAttrString (functional, "batched_grad") : NULL;
   PyObject *result = function && args && options ? PyObject_Call (function, args, options) : NULL;
   Py_XDECREF (function);
@@ -632,7 +634,7 @@ region_watch (GmRegion *r, PyObject *o)
 static PyObject *
 higher_order (PyObject *module, PyObject *args)
 {
-  PyObject *package = PyImport_ImportModule ("gramme.higher_order");
+  PyObject *package = gm_import ("gramme.higher_order");
   PyObject *run = package ? PyObject_GetAttrString (package, "_eagerly") : NULL;
   PyObject *result = run ? PyObject_Call (run, args, NULL) : NULL;
   Py_XDECREF (run);

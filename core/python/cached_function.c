@@ -6,6 +6,8 @@
  */
 #include "core/python/cached_function.h"
 
+#include "core/trace/import.h"
+
 #include <string.h>
 
 /* The same in 3.11, 3.12 and 3.13. */
@@ -83,7 +85,7 @@ remember (PyObject *module, PyObject *const *args, Py_ssize_t n)
 static Cache *
 sample (int maxsize, bool typed)
 {
-  PyObject *functools = PyImport_ImportModule ("functools"), *decorate = NULL, *cache = NULL;
+  PyObject *functools = gm_import ("functools"), *decorate = NULL, *cache = NULL;
   PyObject *size = maxsize < 0 ? Py_NewRef (Py_None) : PyLong_FromLong (maxsize);
   if (functools && size)
     decorate = PyObject_CallMethod (functools, "lru_cache", "OO", size, typed ? Py_True : Py_False);

@@ -15,6 +15,8 @@
 #include "core/python/hook.h"
 #include "core/python/hook_program.h"
 
+#include "core/trace/import.h"
+
 static GHashTable *tapes; /* GmConfig -> GmTape */
 
 /* -- Compiling --------------------------------------------------------------------------------- */
@@ -111,7 +113,7 @@ config_now (void)
 
   if (config)
     return gm_config_ref (config);
-  PyObject *module = PyImport_ImportModule ("gramme._compile");
+  PyObject *module = gm_import ("gramme._compile");
   PyObject *backend = module ? PyObject_CallMethod (module, "backend_of", "O", Py_None) : NULL;
   const char *text = backend && PyUnicode_Check (backend) ? PyUnicode_AsUTF8 (backend) : NULL;
   if (text)

@@ -37,6 +37,7 @@
 #include "core/python/trace_host.h"
 #include "core/python/types.h"
 #include "core/python/wrapped_calls.h"
+#include "core/trace/import.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -581,7 +582,7 @@ fail_each (const Job *job, GmEntry *e)
 static void
 log_code (const char *what, PyObject *code)
 {
-  PyObject *dis = PyImport_ImportModule ("dis"), *made = dis ? PyObject_CallMethod (dis, "Bytecode", "O", code) : NULL,
+  PyObject *dis = gm_import ("dis"), *made = dis ? PyObject_CallMethod (dis, "Bytecode", "O", code) : NULL,
            *text = made ? PyObject_CallMethod (made, "dis", NULL) : NULL;
   const char *words = text ? PyUnicode_AsUTF8 (text) : NULL;
   if (words)

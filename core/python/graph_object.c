@@ -15,6 +15,8 @@
 #include "core/python/host_function.h"
 #include "core/python/types.h"
 
+#include "core/trace/import.h"
+
 typedef struct {
   PyObject_HEAD GmGraph *g; /* owned */
   GmGraphSizes *sizes;      /* NULL: all are numbers */
@@ -30,7 +32,7 @@ size_object (PyObject *self, int64_t size)
 {
   if (!gm_size_is_symbolic (size))
     return PyLong_FromLongLong (size);
-  PyObject *fx = PyImport_ImportModule ("gramme.fx");
+  PyObject *fx = gm_import ("gramme.fx");
   g_autofree char *text = gm_sym_text (((GmPyGraph *) self)->g->sym, size);
   PyObject *made = fx ? PyObject_CallMethod (fx, "SymInt", "OLs", self, (long long) size, text) : NULL;
   Py_XDECREF (fx);
@@ -483,7 +485,7 @@ add_graphs (PyObject *module, const GmGraph *g)
 PyObject *
 gm_py_graph_module (const GmGraph *g)
 {
-  PyObject *fx = PyImport_ImportModule ("gramme.fx"), *graph = fx ? gm_py_graph_new (g) : NULL;
+  PyObject *fx = gm_import ("gramme.fx"), *graph = fx ? gm_py_graph_new (g) : NULL;
   PyObject *made = graph ? PyObject_CallMethod (fx, "GraphModule", "O", graph) : NULL;
   if (made && !add_graphs (made, g))
     Py_CLEAR (made);

@@ -18,6 +18,8 @@
 #include "core/python/tensor_object.h"
 #include "core/python/trace_host.h"
 
+#include "core/trace/import.h"
+
 #include <pthread.h>
 #include <string.h>
 
@@ -573,7 +575,7 @@ static PyMethodDef functions[] = {
 int
 gm_py_init_hook (PyObject *module)
 {
-  PyObject *os = PyImport_ImportModule ("os"), *file = os ? PyObject_GetAttrString (os, "__file__") : NULL;
+  PyObject *os = gm_import ("os"), *file = os ? PyObject_GetAttrString (os, "__file__") : NULL;
   const char *path = file && PyUnicode_Check (file) ? PyUnicode_AsUTF8 (file) : NULL;
   if (path) {
     g_autofree char *folder = g_path_get_dirname (path);

@@ -18,6 +18,8 @@
 
 #include "core/python/kept_frame.h"
 
+#include "core/trace/import.h"
+
 #include <string.h>
 
 PyObject *gm_kept_frame_ask, *gm_kept_frame_adopt;
@@ -134,7 +136,7 @@ move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
 static Py_ssize_t
 move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObject *to)
 {
-  PyObject *gc = PyImport_ImportModule ("gc"), *all = NULL;
+  PyObject *gc = gm_import ("gc"), *all = NULL;
   Py_ssize_t n = 0;
   if (gc && generation < 0)
     all = PyObject_CallMethod (gc, "get_referrers", "O", o);

@@ -11,6 +11,8 @@
 #include "core/python/numpy.h"
 #include "core/python/device_py.h"
 
+#include "core/trace/import.h"
+
 #include <string.h>
 
 /* -- From a buffer ----------------------------------------------------------------------------- */
@@ -302,7 +304,7 @@ as_array (PyObject *self, PyObject *dtype)
                   gm_dtypes[own].torch_name);
     return NULL;
   }
-  PyObject *numpy = PyImport_ImportModule ("numpy");
+  PyObject *numpy = gm_import ("numpy");
   PyObject *view = numpy ? PyMemoryView_FromObject (self) : NULL;
   PyObject *array =
       view ? PyObject_CallMethod (numpy, "asarray", "OO", view, dtype ? dtype : Py_None) : NULL;

@@ -8,6 +8,7 @@
 #include "core/python/resume_call.h"
 
 #include "core/trace/break.h"
+#include "core/trace/import.h"
 
 /* The source line as linecache knows it, without its newline; NULL if there is none.  The program
  * may look at linecache's dict of files: a file that came in for this line alone leaves it again. */
@@ -17,7 +18,7 @@ source_line (const char *file, int line)
   char *text = NULL;
   PyObject *type, *value, *traceback;
   PyErr_Fetch (&type, &value, &traceback);
-  PyObject *linecache = PyImport_ImportModule ("linecache");
+  PyObject *linecache = gm_import ("linecache");
   PyObject *cache = linecache ? PyObject_GetAttrString (linecache, "cache") : NULL;
   bool added = cache && PyDict_CheckExact (cache) && PyDict_GetItemString (cache, file) == NULL;
   PyObject *s = linecache ? PyObject_CallMethod (linecache, "getline", "si", file, line) : NULL;

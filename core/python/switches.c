@@ -2,6 +2,7 @@
  * switches.c -- see switches.h.
  */
 #include "core/python/switches.h"
+#include "core/trace/import.h"
 
 #include <string.h>
 
@@ -11,7 +12,7 @@
 PyObject *
 gm_switch_value (const char *module, const char *name)
 {
-  PyObject *config = PyImport_ImportModule (module);
+  PyObject *config = gm_import (module);
   PyObject *value = config ? PyObject_GetAttrString (config, name) : NULL;
   PyErr_Clear ();
   Py_XDECREF (config);

@@ -15,6 +15,8 @@
 #include "core/python/types.h"
 #include "core/python/overrides.h"
 
+#include "core/trace/import.h"
+
 #define T(self) gm_py_tensor_get (self)
 
 /* -- Shape and memory -------------------------------------------------------------------------- */
@@ -308,7 +310,7 @@ deepcopy (PyObject *self, PyObject *memo)
   Py_XDECREF (key);
   PyObject *dict = ((GmPyTensor *) self)->dict;
   if (ok && dict && PyDict_GET_SIZE (dict)) {
-    PyObject *module = PyImport_ImportModule ("copy");
+    PyObject *module = gm_import ("copy");
     PyObject *attributes =
         module ? PyObject_CallMethod (module, "deepcopy", "OO", dict, memo) : NULL;
     ok = attributes && PyObject_SetAttrString (o, "__dict__", attributes) == 0;
@@ -324,7 +326,7 @@ deepcopy (PyObject *self, PyObject *memo)
 static PyObject *
 serialized (PyObject *self, const char *by)
 {
-  PyObject *module = PyImport_ImportModule ("gramme.serialization");
+  PyObject *module = gm_import ("gramme.serialization");
   PyObject *result = module ? PyObject_CallMethod (module, by, "O", self) : NULL;
   Py_XDECREF (module);
   return result;

@@ -22,6 +22,8 @@
 #include "core/python/loan.h"
 #include "core/python/types.h"
 
+#include "core/trace/import.h"
+
 static const GmApi *
 api_get (PyObject *o, bool *inplace)
 {
@@ -63,7 +65,7 @@ fields_type (const char *fields)
 static PyObject *
 package_attr (const char *module, const char *name)
 {
-  PyObject *m = PyImport_ImportModule (module);
+  PyObject *m = gm_import (module);
   PyObject *o = m ? PyObject_GetAttrString (m, name) : NULL;
   Py_XDECREF (m);
   PyErr_Clear ();
@@ -89,7 +91,7 @@ type_dict (PyTypeObject *type)
 static bool
 load_modules (void)
 {
-  PyObject *ready = PyImport_ImportModule ("gramme._ready");
+  PyObject *ready = gm_import ("gramme._ready");
   PyObject *loaded = ready ? PyObject_CallMethod (ready, "load", NULL) : NULL;
   bool good = loaded != NULL;
   Py_XDECREF (ready);

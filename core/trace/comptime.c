@@ -8,6 +8,7 @@
 #include "core/trace/control.h"
 
 #include "core/trace/cell.h"
+#include "core/trace/import.h"
 #include "core/trace/number.h"
 #include "core/trace/size.h"
 
@@ -518,7 +519,7 @@ gm_comptime_failed (GmRecorder *r)
 bool
 gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, uint32_t n)
 {
-  PyObject *module = PyImport_ImportModule ("gramme._dynamo.comptime"), *session = gm_comptime_session (r);
+  PyObject *module = gm_import ("gramme._dynamo.comptime"), *session = gm_comptime_session (r);
   PyObject *list = PyList_New (n), *result = NULL;
   for (uint32_t i = 0; list && session && i < n; i++) {
     PyObject *v = gm_comptime_value (session, values[i]);

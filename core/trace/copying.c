@@ -5,6 +5,7 @@
  * another one and the dict itself.  copy.copy is Python and is traced; it calls the class's __new__ and updates the new dict.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/import.h"
 #include "core/trace/object.h"
 
 /* Whether all classes but object leave these names alone; guarded. */
@@ -48,7 +49,7 @@ gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *arg
   PyTypeObject *type = self->kind == &gm_kind_object ? (PyTypeObject *) self->data : NULL;
   bool plain = type && gm_layout_of (type) == &PyBaseObject_Type && gm_storage (self) == NULL && gm_is_user_type (type)
                && gm_constant_int (r, args->args[0], &protocol) && protocol >= 2 && is_silent (r, type) && !has_slots (type);
-  PyObject *copyreg = plain ? PyImport_ImportModule ("copyreg") : NULL;
+  PyObject *copyreg = plain ? gm_import ("copyreg") : NULL;
   PyObject *make = copyreg ? PyObject_GetAttrString (copyreg, "__newobj__") : NULL;
   Py_XDECREF (copyreg);
   PyErr_Clear ();

@@ -9,6 +9,7 @@
 #include "core/trace/interrupt.h"
 
 #include "core/base/thread.h"
+#include "core/trace/import.h"
 
 #undef PyErr_Clear
 #undef PyErr_Restore
@@ -171,7 +172,7 @@ int
 gm_interrupt_init (bool (*is_main) (void))
 {
   is_main_thread = is_main;
-  PyObject *module = PyImport_ImportModule ("_signal");
+  PyObject *module = gm_import ("_signal");
   getsignal = module ? PyObject_GetAttrString (module, "getsignal") : NULL;
   call_name = PyUnicode_InternFromString ("__call__");
   Py_XDECREF (module);

@@ -4,6 +4,7 @@
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
+#include "core/trace/import.h"
 #include "core/trace/object.h"
 
 /* The text that a method of Python gives; `asked` is the function's name for messages: str () may
@@ -256,7 +257,7 @@ field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numb
 const GmTracker *
 gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
 {
-  PyObject *module = PyImport_ImportModule ("_string");
+  PyObject *module = gm_import ("_string");
   PyObject *parsed = module ? PyObject_CallMethod (module, "formatter_parser", "O", format) : NULL;
   PyObject *parts = parsed ? PySequence_List (parsed) : NULL; /* errors of the format are found here */
   Py_XDECREF (parsed);

@@ -10,6 +10,7 @@
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
+#include "core/trace/import.h"
 #include "core/trace/number.h"
 #include "core/trace/size.h"
 
@@ -202,7 +203,7 @@ call_check (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 static void
 add_facts (GmRecorder *r)
 {
-  PyObject *module = r->facts && r->facts->len ? PyImport_ImportModule ("gramme._core") : NULL;
+  PyObject *module = r->facts && r->facts->len ? gm_import ("gramme._core") : NULL;
   PyObject *check = module ? PyObject_GetAttrString (module, "_check") : NULL;
   for (uint32_t i = 0; check && i < r->facts->len && !r->stop; i++) {
     static const char *const signs[] = { "<", "<=", "==", "!=", ">", ">=" };

@@ -238,3 +238,33 @@ def test_a_whole_step_with_its_backward_and_its_optimizer():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert train(lambda f: G.compile(f, backend="eager")) == train(lambda f: f)
+
+
+def test_what_the_library_imports_for_itself_is_no_import_of_the_program(monkeypatch):
+    usual, seen = builtins.__import__, []
+
+    @G.compiler.disable
+    def stop():
+        raise KeyError("k")
+
+    def keeps_its_frame(x):
+        y = x + 1
+        try:
+            stop()
+        except KeyError as e:
+            kept = e
+        y = y * 2
+        return y.sum().item(), str(kept)
+
+    def importer(name, *args, **kwargs):
+        seen.append(name)
+        return usual(name, *args, **kwargs)
+
+    compiled = G.compile(keeps_its_frame, backend="eager")
+    monkeypatch.setattr(builtins, "__import__", importer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [keeps_its_frame(G.ones(1)), compiled(G.ones(1)), compiled(G.ones(1))]
+    monkeypatch.undo()
+    assert results == [(4.0, "'k'")] * 3
+    assert {"gc", "linecache", "copyreg", "_string", "gramme._dynamo.config"}.isdisjoint(seen), seen

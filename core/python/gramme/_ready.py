@@ -13,7 +13,7 @@ lock = threading.RLock()  # held by whoever imports a module of the package late
 os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 _loaded = False
 
-# What core/ names in PyImport_ImportModule and may come to while it compiles; `import gramme` has loaded the others.
+# What core/ names in gm_import and may come to while it compiles; `import gramme` has loaded the others.
 MODULES = ("_string", "copy", "copyreg", "dis", "functools", "gc", "gramme._dynamo.comptime", "gramme._dynamo.config", "gramme.fx", "gramme.nn", "inspect", "linecache")
 
 
