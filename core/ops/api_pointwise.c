@@ -139,7 +139,7 @@ RUN (pow)
       return unary (api, b, a, GM_OP_reciprocal);
     if (float_input && e == 1)
       return unary (api, b, a, GM_OP_copy);
-    if (!gm_b_fits (b, gm_arg_number (&a[1]), d))
+    if (!gm_dtype_is_float (d) && !gm_b_fits (b, gm_arg_number (&a[1]), d))
       return gm_give (NULL);
   }
   return binary (api, b, a, GM_OP_pow, a[0], a[1]);

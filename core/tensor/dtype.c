@@ -180,6 +180,11 @@ bool
 gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high)
 {
   int bits = gm_dtypes[d].bits;
+  if (gm_dtypes[d].category == GM_CATEGORY_FLOAT && gm_dtype_largest (d) < 0x1p63) {
+    *high = (int64_t) gm_dtype_largest (d);
+    *low = -*high;
+    return true;
+  }
   if (gm_dtypes[d].category != GM_CATEGORY_INT || bits >= 64)
     return false;
   *high = (INT64_C (1) << (d == GM_U8 ? bits : bits - 1)) - 1;
@@ -190,11 +195,14 @@ gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high)
 bool
 gm_scalar_fits (GmScalar s, GmDtype d, GError **error)
 {
-  if (gm_dtypes[d].category != GM_CATEGORY_INT)
-    return true;
   int bits = gm_dtypes[d].bits;
   bool is_unsigned = d == GM_U8, fits = bits == 64; /* every GmScalar of integers is an int64_t */
-  if (s.kind == GM_CATEGORY_FLOAT) {
+  if (gm_dtypes[d].category == GM_CATEGORY_BOOL) {
+    return true;
+  } else if (gm_dtypes[d].category == GM_CATEGORY_FLOAT) {
+    double size = fabs (gm_scalar_as_double (s));
+    fits = !(size > gm_dtype_largest (d)) || isinf (size);
+  } else if (s.kind == GM_CATEGORY_FLOAT) {
     double end = ldexp (1, is_unsigned ? bits : bits - 1);
     fits = s.d >= (is_unsigned ? 0 : -end) && s.d < end; /* false of a NaN */
   } else if (!fits) {

@@ -59,11 +59,11 @@ static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGO
 void gm_scalar_store (GmScalar s, GmDtype d, void *out);
 GmScalar gm_scalar_load (GmDtype d, const void *in);
 
-/* The numbers that an integer dtype below 64 bits takes, the congruent ones of an unsigned one included; false of all other dtypes. */
+/* The integers that a dtype takes as gm_scalar_fits says; false where it takes each that has 64 bits. */
 bool gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high);
-/* True if `d` holds s: every dtype that is not an integer's does.  An integer dtype holds the numbers of
- * its range, whose fraction is cut off, and no NaN; an unsigned one takes a negative integer, too, as the
- * number that is congruent to it, if it is no farther from 0 than the largest.  Else GM_ERROR_RUNTIME. */
+/* True if `d` holds s, else GM_ERROR_RUNTIME: bool all; an integer its range, with fractions cut off,
+ * no NaN, and where it is unsigned also negatives down to minus its largest, as what is congruent; a
+ * float all from minus its largest to its largest, infinities and NaN. */
 bool gm_scalar_fits (GmScalar s, GmDtype d, GError **error);
 
 /* How a floating dtype is laid out: sign, exponent, fraction.  f8e4m3 has no infinities: its

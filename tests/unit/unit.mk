@@ -310,6 +310,7 @@ TEST_FILES = \
   tests/python/test_special.py \
   tests/python/test_values_at_ends.py \
   tests/python/test_sums_by_row.py \
+  tests/python/test_numbers_of_floats.py \
   tests/python/test_setting_members.py \
   tests/python/test_special_values.py \
   tests/python/test_distributions.py \
