@@ -62,6 +62,8 @@ void gm_generator_yield (GmRecorder *r, const GmTracker *value);
 const GmTracker *gm_exception_from_stop (GmRecorder *r, const GmTracker *stop);
 /* The value yielded; NULL: it returned r->stopped_value, or raised, or a break. */
 const GmTracker *gm_generator_send (GmRecorder *r, const GmTracker *t, const GmTracker *value);
+/* True if it has not ended: its frame holds its variables, and *depth entries of a stack. */
+bool gm_generator_holds (GmRecorder *r, const GmTracker *t, uint32_t *depth);
 /* A break if a generator was left behind in a block that Python would run the end of. */
 void gm_generators_finish (GmRecorder *r);
 

@@ -10,6 +10,10 @@
  *     the frames and effects breaks.
  *   - A container, a cell, an object or a dict of globals that exists breaks where it lets go of a
  *     value, see gm_dropped.
+ *   - What a break leaves has all mortals that the frames hold, also those that only a variable
+ *     holds that is read no more; else the break goes back to a line where it has.  Left out is at
+ *     most the one that the step lets go of: several die in an order that depends on what holds
+ *     them, and where they are left to the end of a part, its return breaks.
  * Edges that the walk does not know make it break too often, never too seldom.
  */
 #include "core/trace/lifetime.h"
@@ -94,11 +98,23 @@ break_for_death (GmRecorder *r)
   gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object whose death the program can tell");
 }
 
+/* True if the part has changed `o`: it may have got one of the arguments. */
+static bool
+is_changed (GmRecorder *r, PyObject *o)
+{
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
+    if (e->n > 0 && e->args[0]->real == o)
+      return true;
+  }
+  return false;
+}
+
 void
 gm_dropped_object (GmRecorder *r, PyObject *old)
 {
   uint32_t n = 0;
-  if (!PyType_Check (old) && !PyModule_Check (old) && dies (old, true, &n))
+  if (!PyType_Check (old) && !PyModule_Check (old) && (dies (old, true, &n) || (r->lifetime && is_changed (r, old))))
     break_for_death (r);
 }
 
@@ -117,43 +133,93 @@ typedef struct {
   uint32_t home;
 } Mortal;
 
-void
-gm_lifetime_add (GmRecorder *r, uint32_t i, uint32_t home)
+struct GmLifetime {
+  const GmFrame *root;
+  GArray *mortals; /* Mortal */
+  GHashTable *own; /* PyObject, borrowed: arguments that nothing else refers to, and what they alone hold -> that argument */
+};
+
+typedef struct {
+  GHashTable *own;
+  PyObject *argument;
+} Owner;
+
+static int
+note_own (PyObject *o, void *data)
 {
-  PyObject *const *locals = r->request->locals, *o = locals[i];
-  const GmRecordStart *start = r->request->start;
-  uint32_t n_nulls = (uint32_t) __builtin_popcountll (start->nulls | start->unbound);
-  uint32_t n_values = start->n_locals + start->depth - n_nulls, n = 0;
-  Py_ssize_t own = 0;
-  for (uint32_t k = 0; k < n_values; k++)
-    own += locals[k] == o;
-  bool sole = Py_REFCNT (o) <= own;
-  if (PyType_Check (o) || PyModule_Check (o))
-    return;
-  if (sole && PyObject_IS_GC (o))
-    g_ptr_array_add (r->own, o);
-  if (!dies (o, sole, &n))
-    return;
-  if (!r->mortals)
-    r->mortals = g_array_new (FALSE, FALSE, sizeof (Mortal));
-  Mortal m = { o, home };
-  g_array_append_val (r->mortals, m);
+  const Owner *w = data;
+  bool sole = o == w->argument || (Py_REFCNT (o) == 1 && !PyType_Check (o) && !PyModule_Check (o));
+  if (sole && PyObject_IS_GC (o) && g_hash_table_size (w->own) < MAX_HELD && g_hash_table_insert (w->own, o, w->argument)
+      && Py_TYPE (o)->tp_traverse)
+    Py_TYPE (o)->tp_traverse (o, note_own, data);
+  return 0;
 }
 
-/* True if an effect gives its arguments to what outlives the part.  What a container of the part's
- * own gets is among its contents. */
-static bool
-gives_away (GmRecorder *r, const GmEffect *e)
+void
+gm_lifetime_begin (GmRecorder *r)
 {
-  PyObject *to = e->n > 0 ? e->args[0]->real : NULL;
-  return to == NULL || !g_ptr_array_find (r->own, to, NULL);
+  PyObject *const *locals = r->request->locals;
+  const GmRecordStart *start = r->request->start;
+  uint32_t n_nulls = (uint32_t) __builtin_popcountll (start->nulls | start->unbound), next = 0;
+  uint32_t n_values = start->n_locals + start->depth - n_nulls;
+  GmLifetime *l = g_new (GmLifetime, 1);
+  *l = (GmLifetime){ r->frame, g_array_new (FALSE, FALSE, sizeof (Mortal)), g_hash_table_new (NULL, NULL) };
+  for (uint32_t k = 0; k < start->n_locals + start->depth; k++) {
+    uint32_t place = k - MIN (k, start->n_locals), n = 0;
+    if (k >= start->n_locals && place < 64 && (start->nulls | start->unbound) >> place & 1)
+      continue;
+    PyObject *o = locals[next++];
+    Mortal m = { o, k < start->n_locals ? start->locals[k] : r->frame->code->n_slots + place };
+    Py_ssize_t from_here = 0;
+    for (uint32_t i = 0; i < n_values; i++)
+      from_here += locals[i] == o;
+    bool sole = Py_REFCNT (o) <= from_here;
+    if (PyType_Check (o) || PyModule_Check (o))
+      continue;
+    if (sole)
+      note_own (o, &(Owner){ l->own, o });
+    if (dies (o, sole, &n))
+      g_array_append_val (l->mortals, m);
+  }
+  if (l->mortals->len > 0)
+    r->lifetime = l;
+  else
+    gm_lifetime_free (l);
 }
+
+void
+gm_lifetime_free (GmLifetime *l)
+{
+  if (l == NULL)
+    return;
+  g_array_unref (l->mortals);
+  g_hash_table_unref (l->own);
+  g_free (l);
+}
+
+/* -- What is in reach ------------------------------------------------------ */
 
 typedef struct {
   GmRecorder *r;
   GHashTable *seen; /* GmTracker */
+  GHashTable *real; /* PyObject: those of `seen` */
   GPtrArray *work;
+  bool made; /* only what the part has made is looked into */
 } Reach;
+
+static void
+reach_begin (Reach *w, GmRecorder *r)
+{
+  *w = (Reach){ r, g_hash_table_new (NULL, NULL), g_hash_table_new (NULL, NULL), g_ptr_array_new (), false };
+}
+
+static void
+reach_clear (Reach *w)
+{
+  g_hash_table_unref (w->seen);
+  g_hash_table_unref (w->real);
+  g_ptr_array_unref (w->work);
+}
 
 static void
 note (Reach *w, const GmTracker *t)
@@ -186,46 +252,162 @@ note_frame (Reach *w, const GmFrame *f, uint32_t depth)
   note (w, f->init_object);
 }
 
-/* True if the frames or what they have done hold an object. */
-static bool
-is_held (GmRecorder *r, const PyObject *o)
+static void
+reach_follow (Reach *w)
 {
-  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
-  g_autoptr (GPtrArray) work = g_ptr_array_new ();
-  Reach w = { r, seen, work };
+  while (w->work->len > 0) {
+    const GmTracker *t = g_ptr_array_steal_index_fast (w->work, w->work->len - 1);
+    if (t->real)
+      g_hash_table_add (w->real, t->real);
+    if (w->made && t->real)
+      continue;
+    for (uint32_t i = 0; i < t->n; i++)
+      note (w, t->items[i]);
+    note_slots (w, t->id);
+    uint32_t depth;
+    if (t->kind == &gm_kind_generator && gm_generator_holds (w->r, t, &depth))
+      note_frame (w, t->data, depth);
+  }
+}
+
+/* Notes what an effect gives to what outlives the part.  What is followed (containers, objects, cells) has it among its contents, and what
+ * was taken out again is held no more; what an argument alone holds lives as long as the argument. */
+static void
+note_effect (Reach *w, const GmEffect *e)
+{
+  const GmTracker *to = e->n > 0 ? e->args[0] : NULL;
+  if (e->kind == GM_EFFECT_GLOBAL) {
+    note (w, gm_global_load (w->r, e->fn, e->name));
+  } else if (to && to->real && to->id != GM_NO_OBJECT && e->kind != GM_EFFECT_HOOK) {
+    PyObject *argument = g_hash_table_lookup (w->r->lifetime->own, to->real);
+    note (w, !argument || g_hash_table_contains (w->real, argument) ? to : NULL);
+  } else {
+    for (uint32_t k = 0; k < e->n; k++)
+      note (w, e->args[k]);
+  }
+}
+
+/* All that is in reach of what was noted, and of the effects. */
+static void
+reach_with_effects (Reach *w)
+{
+  do {
+    reach_follow (w);
+    for (uint32_t i = 0; i < w->r->effects->len; i++)
+      note_effect (w, &g_array_index (w->r->effects, GmEffect, i));
+  } while (w->work->len > 0);
+}
+
+/* Begins with all that the frames hold. */
+static void
+reach_of_frames (Reach *w, GmRecorder *r)
+{
   uint32_t depth = r->depth;
+  reach_begin (w, r);
   for (const GmFrame *f = r->frame; f; f = f->parent) {
-    note_frame (&w, f, depth);
+    note_frame (w, f, depth);
     depth = f->return_depth;
   }
-  for (uint32_t i = 0; i < r->effects->len; i++) {
-    const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    for (uint32_t k = 0; k < e->n && gives_away (r, e); k++)
-      note (&w, e->args[k]);
+  reach_with_effects (w);
+}
+
+/* -- Checks ---------------------------------------------------------------- */
+
+static bool
+is_at_home (GmRecorder *r, const Mortal *m)
+{
+  const GmTracker *t = gm_heap_load (&r->heap, r->lifetime->root->id, m->home);
+  return t && t->real == m->o;
+}
+
+/* After a step inside of the part. */
+static void
+check_step (GmRecorder *r)
+{
+  const GmLifetime *l = r->lifetime;
+  uint32_t n = 0, away = 0;
+  bool container = false;
+  for (uint32_t i = 0; i < l->mortals->len; i++)
+    away += !is_at_home (r, &g_array_index (l->mortals, Mortal, i));
+  if (away == 0)
+    return;
+  Reach w;
+  reach_of_frames (&w, r);
+  for (uint32_t i = 0; i < l->mortals->len; i++) {
+    const Mortal *m = &g_array_index (l->mortals, Mortal, i);
+    if (is_at_home (r, m) || g_hash_table_contains (w.real, m->o))
+      continue;
+    n++;
+    container |= is_container (m->o);
   }
-  while (work->len > 0) {
-    const GmTracker *t = g_ptr_array_steal_index_fast (work, work->len - 1);
-    if (t->real == o)
-      return true;
-    for (uint32_t i = 0; i < t->n; i++)
-      note (&w, t->items[i]);
-    note_slots (&w, t->id);
-    if (t->kind == &gm_kind_generator)
-      note_frame (&w, t->data, ((const GmFrame *) t->data)->code->stack_size);
+  reach_clear (&w);
+  if (n == 0)
+    return;
+  break_for_death (r);
+  r->stop->drops_one = n == 1 && !container;
+}
+
+/* The part has returned.  Its arguments die in the order of their places, which is that of the variables: an object that something else than its
+ * own variable holds may die sooner or later than that. */
+static void
+check_return (GmRecorder *r)
+{
+  const GmLifetime *l = r->lifetime;
+  const GmFrame *root = l->root;
+  uint32_t n = 0, at_home = 0, n_held = 0;
+  Reach lives, w;
+  reach_begin (&lives, r);
+  note (&lives, r->stopped_value);
+  reach_with_effects (&lives);
+  reach_begin (&w, r);
+  w.made = true;
+  for (uint32_t k = 0; k < root->code->n_slots; k++)
+    note (&w, gm_heap_load (&r->heap, root->id, k));
+  reach_follow (&w);
+  for (uint32_t i = 0; i < l->mortals->len; i++) {
+    const Mortal *m = &g_array_index (l->mortals, Mortal, i);
+    bool dead = !g_hash_table_contains (lives.real, m->o);
+    n += dead;
+    at_home += dead && m->home < root->code->n_slots && is_at_home (r, m);
+    g_hash_table_remove (w.real, m->o);
   }
-  return false;
+  GHashTableIter iter;
+  void *o;
+  g_hash_table_iter_init (&iter, w.real);
+  while (g_hash_table_iter_next (&iter, &o, NULL))
+    if (!PyType_Check (o) && !PyModule_Check (o) && !g_hash_table_contains (lives.real, o))
+      n += dies (o, false, &n_held);
+  reach_clear (&lives);
+  reach_clear (&w);
+  if (n > 1 && at_home < n)
+    break_for_death (r);
 }
 
 void
 gm_lifetime_check (GmRecorder *r)
 {
-  const GmFrame *root = r->frame;
-  while (root && root->parent)
-    root = root->parent;
-  for (uint32_t i = 0; i < r->mortals->len && root && !r->stop; i++) {
-    const Mortal *m = &g_array_index (r->mortals, Mortal, i);
-    const GmTracker *at_home = gm_heap_load (&r->heap, root->id, m->home);
-    if ((at_home == NULL || at_home->real != m->o) && !is_held (r, m->o))
-      break_for_death (r);
+  if (r->frame)
+    check_step (r);
+  else
+    check_return (r);
+}
+
+uint32_t
+gm_lifetime_lost (GmRecorder *r, const GPtrArray *left)
+{
+  const GmLifetime *l = r->lifetime;
+  uint32_t n = 0;
+  Reach held, kept;
+  reach_of_frames (&held, r);
+  reach_begin (&kept, r);
+  for (uint32_t i = 0; i < left->len; i++)
+    note (&kept, left->pdata[i]);
+  reach_with_effects (&kept);
+  for (uint32_t i = 0; i < l->mortals->len; i++) {
+    PyObject *o = g_array_index (l->mortals, Mortal, i).o;
+    n += g_hash_table_contains (held.real, o) && !g_hash_table_contains (kept.real, o);
   }
+  reach_clear (&held);
+  reach_clear (&kept);
+  return n;
 }

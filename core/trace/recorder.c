@@ -623,7 +623,7 @@ gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec)
       execute_twice (r, until);
     else
       execute (r, until);
-    if (G_UNLIKELY (r->mortals != NULL) && rec && !r->stop)
+    if (G_UNLIKELY (r->lifetime != NULL) && rec && !r->stop)
       gm_lifetime_check (r);
     if (seal)
       gm_arena_seal (r->arena);
@@ -663,7 +663,6 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->wrapped = g_ptr_array_new ();
   r->refs = g_ptr_array_new_with_free_func (unref_object);
   r->buffers = g_ptr_array_new_with_free_func (g_free);
-  r->own = g_ptr_array_new ();
   r->by_real = g_hash_table_new (NULL, NULL);
   r->user_keys = g_hash_table_new (NULL, NULL);
   r->source_index = g_hash_table_new (gm_source_hash, gm_source_equal);
@@ -705,8 +704,7 @@ recorder_free (void *data)
   Py_XDECREF (r->raised);
   Py_XDECREF (r->comptime);
   g_clear_pointer (&r->facts, g_array_unref);
-  g_clear_pointer (&r->mortals, g_array_unref);
-  g_ptr_array_unref (r->own);
+  gm_lifetime_free (r->lifetime);
   g_clear_pointer (&r->comptime_done, g_array_unref);
   g_ptr_array_unref (r->refs);
   gm_classes_free (r);
@@ -731,16 +729,14 @@ enter_middle (GmRecorder *r, const GmRecordStart *start)
 {
   const GmCode *code = r->frame->code;
   uint32_t next = 0, cell = 0;
-  for (; next < start->n_locals; next++) {
-    gm_lifetime_add (r, next, start->locals[next]);
+  gm_lifetime_begin (r);
+  for (; next < start->n_locals; next++)
     gm_local_set (r, start->locals[next], left_value (r, next));
-  }
   for (uint32_t k = 0; k < start->depth; k++) {
     if (start->nulls >> k & 1 || start->unbound >> k & 1) {
       gm_push (r, start->nulls >> k & 1 ? &gm_tracker_null : &gm_tracker_unbound);
       continue;
     }
-    gm_lifetime_add (r, next, code->n_slots + k);
     gm_push (r, left_value (r, next));
     next++;
   }

@@ -99,6 +99,8 @@ typedef struct {
 
 #define GM_N_STATEMENTS 32 /* marks of statements that are kept, the newest ones */
 
+typedef struct GmLifetime GmLifetime;
+
 struct GmRecorder {
   const GmRecordRequest *request;
   uint64_t number; /* of this recording in the process */
@@ -123,8 +125,7 @@ struct GmRecorder {
   GArray *looks;      /* GmGraphLook */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
   size_t kept_bytes;  /* of the strings among them */
-  GArray *mortals;    /* see lifetime.c; NULL: there are none */
-  GPtrArray *own;     /* PyObject, borrowed: arguments of a part that nothing else refers to */
+  GmLifetime *lifetime; /* see lifetime.c; NULL: no argument of this part could be seen to die */
   /* see class_made.c: NULL until needed; nothing refers to what a rollback leaves in them */
   GHashTable *made;        /* PyTypeObject -> GmTracker */
   GHashTable *stand_ins;   /* PyObject -> GmTracker */

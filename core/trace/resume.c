@@ -23,6 +23,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"
+#include "core/trace/lifetime.h"
 #include "core/trace/liveness.h"
 #include "core/trace/object.h"
 #include "core/trace/recorder.h"
@@ -114,8 +115,9 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
  * their square. */
 #define MAX_KEPT_VARIABLES 250
 
-/* Which dead variables a break keeps: none, those that cost nothing in the backward, or all. */
-typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL } Keep;
+/* Which dead variables a break keeps: none, those that cost nothing in the backward, all, or all of
+ * any frame, however many. */
+typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL, KEEP_WHOLE } Keep;
 
 /* A tensor with a history that the region makes, or a new object that leads to one.  As an output
  * of the graph it would take part in each backward.  passed: what is an output anyway. */
@@ -168,13 +170,13 @@ bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Ke
   const GmLiveness *live = gm_liveness_get (code);
   bool all = f == r->frame ? finds_no_name (r, f, insn) : gm_liveness_sees_frame (r->frame->code);
   bool ours = gm_frame_is_ours (f);
-  if (code->n_slots > MAX_KEPT_VARIABLES || ours)
+  if (kept.keep != KEEP_WHOLE && (code->n_slots > MAX_KEPT_VARIABLES || ours))
     kept.keep = KEEP_LIVE;
   uint32_t n = 0;
   for (uint32_t s = 0; s < code->n_slots; s++) {
     const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
     bool held = t && (all || is_seen_to_die (t) || is_operand (r, f, depth, t));
-    held = held || (t && !ours && g_hash_table_contains (kept.passed, t)) || kept.keep == KEEP_ALL
+    held = held || (t && !ours && g_hash_table_contains (kept.passed, t)) || kept.keep >= KEEP_ALL
            || (kept.keep == KEEP_CHEAP && !has_history (r, t, kept.passed, NESTING));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
         || (gm_is_cell_slot (&code->slots[s]) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
@@ -311,8 +313,9 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
   return exits->len > 0;
 }
 
+/* may_lose: of the objects whose death can be told. */
 static bool
-resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, GmRecording *rec)
+resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, uint32_t may_lose, GmRecording *rec)
 {
   gm_record_rollback (r, mark);
   r->stop = NULL;
@@ -320,7 +323,7 @@ resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, Gm
   r->nesting = 0;
   g_autoptr (GPtrArray) values = g_ptr_array_new ();
   GmBreakPoint *point = describe (r, mode, keep, values);
-  if (point == NULL || !is_of_use (r, point))
+  if (point == NULL || !is_of_use (r, point) || (r->lifetime && gm_lifetime_lost (r, values) > may_lose))
     return false;
   const GmTracker *whole = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
   r->frame = NULL;
@@ -348,7 +351,9 @@ static bool
 resume_for (GmRecorder *r, const GmMark *mark, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
 {
   bool shown = why && (gm_breaks[why->id].shows_frames || is_looked_at (r));
-  return resume_with (r, mark, mode, shown ? KEEP_ALL : KEEP_CHEAP, rec) || resume_with (r, mark, mode, KEEP_LIVE, rec);
+  uint32_t may_lose = why && why->drops_one;
+  return resume_with (r, mark, mode, shown ? KEEP_ALL : KEEP_CHEAP, may_lose, rec)
+         || (r->lifetime && resume_with (r, mark, mode, KEEP_WHOLE, may_lose, rec)) || resume_with (r, mark, mode, KEEP_LIVE, may_lose, rec);
 }
 
 bool

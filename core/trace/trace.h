@@ -458,6 +458,7 @@ typedef struct {
   int line, col, end_line, end_col;
   const char *stack; /* "  file:line in function\n" for each inlined frame, outermost first */
   bool error; /* to be raised, also where breaks are allowed */
+  bool drops_one; /* the step drops one object whose death can be told */
 } GmBreakInfo;
 
 /* A place in the middle of a code object, and what a call that goes on there has: its arguments are the

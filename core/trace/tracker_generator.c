@@ -324,6 +324,13 @@ const GmTrackerKind gm_kind_generator = {
 
 /* -- The end --------------------------------------------------------------- */
 
+bool
+gm_generator_holds (GmRecorder *r, const GmTracker *t, uint32_t *depth)
+{
+  *depth = DEPTH (state_of (r, t));
+  return PHASE (state_of (r, t)) != DONE;
+}
+
 void
 gm_generators_finish (GmRecorder *r)
 {

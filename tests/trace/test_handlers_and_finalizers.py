@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions, blocks and loops that hold the last reference to objects with finalizers: each object dies where plain Python lets it die, and the
+"""Exceptions, blocks, loops and generators that hold the last reference to objects with finalizers: each object dies where plain Python lets it die, and the
 names that a handler binds and unbinds are bound where plain Python has them."""
 
+import collections
 import contextlib
 import warnings
 
@@ -35,6 +36,10 @@ class Swallows:
 
     def __del__(self):
         log.append("the manager died")
+
+
+class Plain:
+    pass
 
 
 @G.compiler.disable
@@ -82,6 +87,59 @@ BODIES = {
 }
 
 
+# Several that die together, or in something that the function changed before.
+TOGETHER = {
+    "generator expression": "gen=(q for q in [D(1),D(2)]); next(gen); gen=None; log.append('b'); y = x + 1",
+    "generator expression that is deleted": "gen=(q for q in [D(1),D(2)]); next(gen); del gen; log.append('b'); y = x + 1",
+    "generator": "def gg(l):\n  for q in l: yield q\ngen=gg([D(1),D(2)]); next(gen); gen=None; log.append('b'); y = x + 1",
+    "generator that is closed": "gen=(q for q in [D(1),D(2)]); next(gen); gen.close(); log.append('b'); y = x + 1",
+    "generator at the end": "gen=(q for q in [D(1),D(2)]); y = x + 1; next(gen)",
+    "exit stack that is closed": "st = contextlib.ExitStack()\nst.callback(lambda d: None, D(4))\ny = x + 1\nst.close(); log.append('b')",
+    "exit stack": "with contextlib.ExitStack() as st:\n  st.callback(lambda d: log.append('cb'), D(4))\n  st.callback(lambda d: log.append('cb'), D(5))\n  y = x + 1\nlog.append('b')",
+    "exit stack with a manager": "st = contextlib.ExitStack()\nst.enter_context(Swallows())\ny = x + 1\nst.close(); log.append('b')",
+    "exit stack that is handed on": "st = contextlib.ExitStack()\nst.callback(lambda d: None, D(4))\ny = x + 1\ns2 = st.pop_all(); log.append('a'); s2.close(); log.append('b')",
+    "exit stack with two arguments": "with contextlib.ExitStack() as st:\n  y = x + 1\n  st.callback(lambda d, e: log.append('cb'), D(4), e=D(5))\nlog.append('b')",
+    "exception with two": "try: raise ValueError(D(1), D(2))\nexcept ValueError as e: y = x + 1\nlog.append('b')",
+    "exception with a list": "try: raise ValueError([D(1), D(2)])\nexcept ValueError as e: y = x + 1\nlog.append('b')",
+    "list at the end": "l = [D(1), D(2)]; y = x + 1",
+    "tuple at the end": "l = (D(1), D(2)); y = x + 1",
+    "defaults at the end": "l = lambda a=D(1), b=D(2): 1\ny = x + 1",
+    "two that one variable shares": "a = D(1); b = [a, D(2)]; c = D(3); y = x + 1",
+    "list of a callee": "def cc():\n  l = [D(1), D(2)]\n  return 1\ny = x + cc(); log.append('b')",
+    "generator of a callee": "def cc():\n  gen = (q for q in [D(1), D(2)]); next(gen)\n  return 1\ny = x + cc(); log.append('b')",
+    "generator with a block that is closed": "def gg(d):\n  try: yield d.n\n  finally: log.append('closed')\nq = gg(D(1)); y = x + next(q); q.close(); log.append('b')",
+    "generator that has ended": "def gg(d):\n  yield d.n\nq = gg(D(1)); y = x + sum(q); log.append('b'); q = None; log.append('c')",
+    "generator that has failed": "def gg(a, b):\n  yield a.n\n  yield b.n\nq = gg(D(1), D(2)); y = x + next(q)\ntry: q.throw(KeyError)\nexcept KeyError: pass\nlog.append('c'); q = None; log.append('d')",
+    "generator that was sent them": "def gg(a):\n  b = yield 1\n  while True: b = yield b.n\nq = gg(D(1)); next(q); y = x + q.send(D(2)); y = y + q.send(D(3)); log.append('a'); q = None; log.append('c')",
+    "delegation": "def gi(a):\n  yield a.n\n  yield 2\ndef gg(a, b):\n  yield from gi(a)\n  yield b.n\nq = gg(D(1), D(2)); y = x + next(q); q = None; log.append('c')",
+    "loop that leaves a generator": "def gg(a, b):\n  yield a.n\n  yield b.n\nfor i in gg(D(1), D(2)):\n  y = x + i\n  break\nlog.append('c')",
+    "loop at the end": "l = [D(1), D(2)]; y = x + 1; stop()\nfor i in l: y = y + i.n",
+    "item at the end": "l = [D(1), D(2)]; y = x + 1; stop()\ni = l[0]",
+    "tuple in a deque that exists": "q = collections.deque()\ndef cl():\n      k, cb = q.pop()\n      cb.n\nq.append((1, D(1))); y = x + 1\ncl(); log.append('b')",
+    "closures in a list": "def w(d):\n  def i(): return d\n  return i\nclass S:\n  def __init__(s): s.q = [(1, w(D(1))), (2, w(D(2)))]\n  def cl(s):\n    while s.q:\n      k, cb = s.q.pop()\n      cb()\n      log.append('p')\ns = S(); y = x + 1\ns.cl(); log.append('b')",
+    "global that is rebound": "global g_h\nd = D(1); y = x + 1; g_h = [d]; del d; log.append('a'); g_h = 1; log.append('b')",
+    "global that is deleted": "global g_h\nd = D(1); y = x + 1; g_h = [d]; del d; log.append('a'); del g_h; log.append('b')",
+    "holder of a list": "s = Plain(); s.q = []\nstop()\nd = D(1); y = x + 1; s.q.append((1, d)); del d; log.append('a'); s = None; log.append('b')",
+    "list of a holder": "s = Plain(); s.q = []\nstop()\nd = D(1); y = x + 1; s.q.append((1, d)); del d; log.append('a'); s.q = None; log.append('b')",
+    "list in a captured variable": "q = []\ndef h(): return q\nstop()\nd = D(1); y = x + 1; q.append((1, d)); del d; log.append('a'); q = None; log.append('b')",
+    "value in a dict that exists": "s = Plain(); s.q = {}\nstop()\nd = D(1); y = x + 1; s.q['a'] = (1, d); del d; log.append('a'); s.q.pop('a'); log.append('b')",
+    "set that exists": "s = Plain(); s.q = set()\nstop()\nd = D(1); y = x + 1; s.q.add((1, d)); del d; log.append('a'); s.q.clear(); log.append('b')",
+    "attribute that is rebound": "s = Plain()\nstop()\nd = D(1); y = x + 1; s.q = (1, d); del d; log.append('a'); s.q = 1; log.append('b')",
+    "attribute that is deleted": "s = Plain()\nstop()\nd = D(1); y = x + 1; s.q = (1, d); del d; log.append('a'); del s.q; log.append('b')",
+    "ordered dict": "s = Plain(); s.q = collections.OrderedDict()\nstop()\nd = D(1); y = x + 1; s.q['a'] = (1, d); del d; log.append('a'); s.q.popitem(); log.append('b')",
+    "attribute of a function": "s = lambda: 1\nstop()\nd = D(1); y = x + 1; s.q = (1, d); del d; log.append('a'); s.q = 1; log.append('b')",
+    "attribute of a class": "class P: pass\nstop()\nd = D(1); y = x + 1; P.q = (1, d); del d; log.append('a'); P.q = 1; log.append('b')",
+    "subclass of list": "class L(list): pass\ns = L()\nstop()\nd = D(1); y = x + 1; s.append((1, d)); del d; log.append('a'); s.pop(); log.append('b')",
+    "subclass of dict": "class L(dict): pass\ns = L()\nstop()\nd = D(1); y = x + 1; s['a'] = (1, d); del d; log.append('a'); s.pop('a'); log.append('b')",
+    "defaultdict": "s = collections.defaultdict(list)\nstop()\nd = D(1); y = x + 1; s['a'].append((1, d)); del d; log.append('a'); s.pop('a'); log.append('b')",
+    "list that stays": "s = Plain(); s.q = []\nstop()\nd = D(1); y = x + 1; s.q.append((1, d)); del d; y = y * 2; log.append('a'); y = y + 1",
+    "object that holds two": "l = D(1); l.a = D(2); l.b = D(3); y = x + 1; l = None; log.append('b')",
+    "closure over two": "def mk():\n  a = D(1); b = D(2)\n  return lambda: (b, a)\nl = mk(); y = x + 1; l = None; log.append('b')",
+    "two that change places": "y = x\na = D(1); b = D(2); a, b = b, None; log.append('b'); a = 0; log.append('c')",
+    "context manager": "@contextlib.contextmanager\ndef cm(a, b):\n  try: yield a.n + b.n\n  finally: log.append('f')\nwith cm(D(1), D(2)) as v: y = x + v\nlog.append('b')",
+}
+
+
 def function(body):
     source = "def f(x):\n" + "".join(f"    {line}\n" for line in body.split("\n")) + "    return y\n"
     space = {**globals(), "D": Finalized}
@@ -106,6 +164,29 @@ def agree(body, backend):
 @pytest.mark.parametrize("case", BODIES)
 def test_what_a_handler_holds_dies_at_its_place_and_its_names_are_bound_as_in_plain_python(case):
     agree(BODIES[case], "eager")
+
+
+@pytest.mark.parametrize("case", TOGETHER)
+def test_what_dies_together_dies_in_the_order_of_plain_python(case):
+    agree(TOGETHER[case], "eager")
+
+
+def test_an_object_that_a_list_holds_to_the_end_costs_no_break():
+    def f(x, values):
+        o = Finalized()
+        stop()
+        values.append((o, 1))
+        y = x + 1
+        values.append(1)
+        return y * 2
+
+    compiled = G.compile(f, backend="eager")
+    values = []
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert compiled(G.ones(1), values).tolist() == [4.0]
+    assert not [w for w in raised if "letting go" in str(w.message)]
 
 
 def test_a_back_end_that_generates_code_changes_nothing_about_handlers():
