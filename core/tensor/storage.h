@@ -7,7 +7,7 @@
 #include "core/tensor/tensor.h"
 
 /* Makes the memory of t's storage at least `bytes` large.  All tensors over it keep their elements,
- * at another address; what is new has no value.  Error: GM_ERROR_RUNTIME for memory that is not
+ * at another address; what is new is 0.  Error: GM_ERROR_RUNTIME for memory that is not
  * gramme's own on the CPU, GM_ERROR_MEMORY. */
 bool gm_storage_grow (GmTensor *t, size_t bytes, GError **error);
 /* Returns t's elements, and what comes after them in its memory, in row-major order in this shape:

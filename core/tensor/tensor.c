@@ -302,6 +302,7 @@ gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
   }
   if (s->bytes)
     memcpy (data, s->data, s->bytes);
+  memset ((char *) data + s->bytes, 0, bytes - s->bytes); /* the same in plain Python and compiled */
   if (!s->together)
     gm_free (s->data, s->bytes);
   else if (s->data == (char *) s + HEAD)

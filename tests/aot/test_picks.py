@@ -105,9 +105,9 @@ def test_a_position_out_of_range_is_an_error_as_before(bad, backend):
     x, t = numbers(8, 64), chosen(8, 64)
     t[5] = bad
     for f in (PICKS["probability"], PICKS["likelihood"]):
-        with pytest.raises(IndexError) as plain:
+        with pytest.raises((IndexError, RuntimeError)) as plain:
             f(x, t)
-        with pytest.raises(IndexError) as fast:
+        with pytest.raises(plain.type) as fast:
             compiled(f, backend)(x, t)
         assert str(bad) in str(plain.value) and str(bad) in str(fast.value)
 
