@@ -67,7 +67,25 @@ type (GmRecorder *r, const GmTracker *t)
   return &PyDict_Type;
 }
 
-/* The dict inside, if a value is a dict or an instance of a subclass that is iterated as a dict. */
+/* True if C code that copies or merges an object with a dict inside asks methods of its class for the entries: into a dict if it is not
+ * iterated as dicts are.  An OrderedDict is asked for its keys and for each value, and asks so itself (`ordered`). */
+static bool
+is_asked (GmRecorder *r, const GmTracker *object, bool ordered)
+{
+  bool items = ordered || gm_storage (object)->number;
+  const char *const asked[] = { items ? "keys" : "__iter__", items ? "__getitem__" : "__iter__" };
+  return gm_object_how (r, object, asked[0], NULL) != GM_HOW_C || gm_object_how (r, object, asked[1], NULL) != GM_HOW_C;
+}
+
+/* The same of a dict that may be inside of an object. */
+static bool
+is_asked_for (GmRecorder *r, const GmTracker *t, bool ordered)
+{
+  const GmTracker *object = gm_storage_object (r, t);
+  return object && is_asked (r, object, ordered);
+}
+
+/* The dict inside, if a value is a dict or an instance of a subclass that is merged into one without a look at its methods. */
 const GmTracker *
 gm_dict_of (GmRecorder *r, const GmTracker *t)
 {
@@ -76,11 +94,7 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
     return t;
   if (storage == NULL || storage->kind != &gm_kind_dict)
     return NULL;
-  PyObject *found;
-  bool direct = gm_object_how (r, t, "__iter__", &found) == GM_HOW_C;
-  if (storage->number) /* an OrderedDict iterates in a way of its own, so that C asks it for its keys and items */
-    direct = direct && gm_object_how (r, t, "keys", &found) == GM_HOW_C && gm_object_how (r, t, "__getitem__", &found) == GM_HOW_C;
-  return direct ? storage : NULL;
+  return is_asked (r, t, false) ? NULL : storage;
 }
 
 const GmTracker *
@@ -441,11 +455,15 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
+#define ASKED "dict whose entries are read by methods of a subclass"
+
 static const GmTracker *
 method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "copy", args, 0, 0))
     return &gm_tracker_poison;
+  if (is_asked_for (r, t, false))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "copy", ASKED);
   const GmTracker *contents = gm_dict_contents (r, t);
   return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
 }
@@ -480,9 +498,7 @@ update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const 
 static bool
 answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
 {
-  PyObject *found;
-  return t->number && from->kind == &gm_kind_object && gm_dict_of (r, from)
-         && (gm_object_how (r, from, "keys", &found) != GM_HOW_C || gm_object_how (r, from, "__getitem__", &found) != GM_HOW_C);
+  return t->number && from->kind == &gm_kind_object && gm_dict_of (r, from) && is_asked (r, from, true);
 }
 
 /* Stores the i-th pair of what a dict is updated with.  An OrderedDict unpacks it as Python code would. */
@@ -515,6 +531,8 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     const GmTracker *from = gm_realize (r, args->args[0]), *keys = NULL;
     if (!answers_itself (r, t, from) && gm_dict_of (r, from))
       from = gm_dict_of (r, from);
+    if (!r->stop && from->kind == &gm_kind_dict && is_asked_for (r, from, t->number != 0))
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, "update", ASKED);
     if (!r->stop && from->kind == &gm_kind_object)
       keys = gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys")));
     if (r->stop)
@@ -670,6 +688,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return NULL;
   if (!inplace && others_overridden (r, t))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "__or__", OVERRIDDEN);
+  if (!inplace && is_asked_for (r, t, false))
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "__or__", ASKED);
   const GmTracker *to = inplace ? t : dict_add (r, NULL, NULL, gm_dict_contents (r, t));
   method_update (r, to, &(GmCallArgs){ &other, 1, NULL });
   return to;

@@ -381,6 +381,7 @@ TEST_FILES = \
   tests/trace/test_collecting.py \
   tests/trace/test_comptime.py \
   tests/trace/test_cond.py \
+  tests/trace/test_dicts_that_are_asked.py \
   tests/trace/test_drawing_bodies.py \
   tests/trace/test_failing_calls.py \
   tests/trace/test_handlers_and_finalizers.py \
