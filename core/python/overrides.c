@@ -26,6 +26,7 @@ bool gm_py_overrides;
 static GM_THREAD bool off;         /* no class is asked: DisableTorchFunctionSubclass */
 static GM_THREAD PyObject *modes;  /* a list, or NULL; the innermost is the last */
 static PyObject *name_of_function; /* "__torch_function__" */
+static PyObject *name_of_dispatch; /* "__torch_dispatch__" */
 static PyObject *disabled;         /* a class whose __torch_function__ is this is as plain as Tensor */
 
 /* -- Who is asked ------------------------------------------------------------------------------ */
@@ -292,6 +293,12 @@ PyObject *
 gm_py_tensor_init_subclass (PyObject *cls, PyObject *args, PyObject *kwargs)
 {
   PyTypeObject *type = (PyTypeObject *) cls;
+  PyObject *dispatch = _PyType_Lookup (type, name_of_dispatch);
+  if (dispatch && dispatch != Py_None)
+    return PyErr_Format (PyExc_NotImplementedError,
+                         "class %s has a __torch_dispatch__, which would never be called: functions of gramme ask __torch_function__ alone; define "
+                         "that instead, it gets the function, the types, the arguments and the named ones, too",
+                         type->tp_name);
   if (_PyType_Lookup (type, name_of_function) != disabled) {
     gm_py_overrides = true;
     if (type->tp_getattro == PyObject_GenericGetAttr)
@@ -462,7 +469,8 @@ int
 gm_py_init_overrides (PyObject *module)
 {
   name_of_function = PyUnicode_InternFromString ("__torch_function__");
-  if (!name_of_function || PyType_Ready (&asking_type) < 0 || PyModule_AddFunctions (module, functions) < 0)
+  name_of_dispatch = PyUnicode_InternFromString ("__torch_dispatch__");
+  if (!name_of_function || !name_of_dispatch || PyType_Ready (&asking_type) < 0 || PyModule_AddFunctions (module, functions) < 0)
     return -1;
   disabled = PyObject_GetAttrString (module, "_disabled_torch_function_impl");
   return disabled ? 0 : -1;

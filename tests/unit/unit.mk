@@ -277,6 +277,7 @@ TEST_FILES = \
   tests/python/test_module_api.py \
   tests/python/test_module_members.py \
   tests/python/test_torch_details.py \
+  tests/python/test_torch_dispatch.py \
   tests/python/test_torch_function.py \
   tests/python/test_nn.py \
   tests/python/test_nn_composed.py \

@@ -9,7 +9,7 @@ A subclass of Tensor, or any other class, may define
 which is called in the place of func(*args, **kwargs) whenever one of the arguments is of the class.  func is a function of gramme, a method of
 Tensor, or Tensor.NAME.__get__ for an attribute.  NotImplemented passes the call on.  Tensor has one, for super(): it computes as with plain
 tensors, and what comes out is of the subclass.  A compiled function that meets such an object, or runs under a mode, runs that part as plain
-Python.
+Python.  A __torch_dispatch__ would never be called: making a subclass of Tensor that has one raises NotImplementedError.
 """
 
 import functools
