@@ -16,6 +16,15 @@ import gramme as G
 from stress import counted
 
 
+@pytest.fixture(autouse=True)
+def no_tool_stays_on():
+    """Since 3.12 a thread that ends with a tracer leaves its tool on until another is set; 3.13.0's debugger stops a line later then."""
+    yield
+    for setter in (sys.settrace, sys.setprofile):
+        setter(lambda *event: None)
+        setter(None)
+
+
 @G.compiler.disable
 def stop():
     pass
@@ -183,7 +192,7 @@ def test_a_debugger_shows_all_variables_and_steps_from_line_to_line(fn, monkeypa
         warnings.simplefilter("ignore")
         want = session(fn)
         compiled = G.compile(fn, backend="eager")
-        assert "-> v = w" in want[1] and "Return" not in want[1]
+        assert "-> w = z" in want[1] and "Return" not in want[1]
         assert [session(compiled), session(compiled)] == [want, want]
 
 
