@@ -116,13 +116,13 @@ gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values)
     *tail = (GmTail){ .entry = gm_entry_ref (e), .globals = Py_NewRef (globals), .args = values };
 }
 
-/* The variables of a frame die in their order, a tuple's items in the opposite one. */
+/* The variables of a frame die in their order, cells last; a tuple's items in the opposite one.  NULL is fine. */
 static void
 drop_in_order (PyObject *args)
 {
-  for (Py_ssize_t i = 0; Py_REFCNT (args) == 1 && i < PyTuple_GET_SIZE (args); i++)
+  for (Py_ssize_t i = 0; args && Py_REFCNT (args) == 1 && i < PyTuple_GET_SIZE (args); i++)
     Py_SETREF (PyTuple_GET_ITEM (args, i), Py_NewRef (Py_None));
-  Py_DECREF (args);
+  Py_XDECREF (args);
 }
 
 static void
@@ -131,9 +131,8 @@ tail_clear (GmTail *tail)
   gm_resume_point_unref (tail->point);
   gm_entry_unref (tail->entry);
   Py_XDECREF (tail->globals);
-  Py_XDECREF (tail->closure);
-  if (tail->args)
-    drop_in_order (tail->args);
+  drop_in_order (tail->args);
+  drop_in_order (tail->closure);
   *tail = (GmTail){ 0 };
 }
 
@@ -274,7 +273,7 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
   result = call_part (e, k, globals, values, closure);
   int marker = marker_of (result);
   if (marker < 0) {
-    Py_XDECREF (closure);
+    drop_in_order (closure);
     return result;
   }
   PyObject *args = NULL;

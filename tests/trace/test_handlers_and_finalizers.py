@@ -135,6 +135,9 @@ TOGETHER = {
     "list that stays": "s = Plain(); s.q = []\nstop()\nd = D(1); y = x + 1; s.q.append((1, d)); del d; y = y * 2; log.append('a'); y = y + 1",
     "object that holds two": "l = D(1); l.a = D(2); l.b = D(3); y = x + 1; l = None; log.append('b')",
     "closure over two": "def mk():\n  a = D(1); b = D(2)\n  return lambda: (b, a)\nl = mk(); y = x + 1; l = None; log.append('b')",
+    "captured variables": "a = D(1); b = D(2)\ndef h(): return (a, b)\ny = x + 1; stop(); y = y * 2",
+    "captured variables beside others": "c = D(3); a = D(1); b = D(2); d = D(4)\ndef h(): return (a, b)\nstop(); y = x + 1",
+    "captured variables of a callee": "def inner():\n  a = D(1); b = D(2)\n  def h(): return (a, b)\n  stop()\n  return 1\ny = x + inner(); log.append('b')",
     "two that change places": "y = x\na = D(1); b = D(2); a, b = b, None; log.append('b'); a = 0; log.append('c')",
     "context manager": "@contextlib.contextmanager\ndef cm(a, b):\n  try: yield a.n + b.n\n  finally: log.append('f')\nwith cm(D(1), D(2)) as v: y = x + v\nlog.append('b')",
 }
