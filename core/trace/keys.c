@@ -157,7 +157,7 @@ gm_key_known (GmRecorder *r, const GmTracker *key)
 }
 
 /* True if a look-up of `key` finds the entry of `stored`; both are known, and neither is known by
- * what it is.  `value` is the key's key_value. */
+ * what it is.  `value` is gm_key_value of the key. */
 static bool
 equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key, PyObject *value)
 {
