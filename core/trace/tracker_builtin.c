@@ -62,6 +62,25 @@ gm_builtin_plain_value (GmRecorder *r, const GmTracker *t)
   return gm_storage (t);
 }
 
+/* True if the call may ask a handler of the program's (codecs.register_error), which sees each call,
+ * about what cannot be encoded or decoded: one of the arguments is its name. */
+static bool
+asks_handler (PyObject *fn, PyObject *const *values, uint32_t n)
+{
+  const char *name = PyCFunction_Check (fn) ? ((PyCFunctionObject *) fn)->m_ml->ml_name : "";
+  bool codes = fn == (PyObject *) &PyUnicode_Type || fn == (PyObject *) &PyBytes_Type
+               || strcmp (name, "encode") == 0 || strcmp (name, "decode") == 0;
+  bool asks = false;
+  for (uint32_t i = 0; codes && i < n && !asks; i++) {
+    const char *text = PyUnicode_CheckExact (values[i]) ? PyUnicode_AsUTF8 (values[i]) : NULL;
+    PyObject *handler = text ? PyCodec_LookupError (text) : NULL;
+    asks = handler && !PyCFunction_Check (handler);
+    Py_XDECREF (handler);
+    PyErr_Clear ();
+  }
+  return asks;
+}
+
 const GmTracker *
 gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -70,6 +89,8 @@ gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   for (uint32_t i = 0; i < n; i++)
     if ((values[i] = gm_constant (r, gm_builtin_plain_value (r, args->args[i]))) == NULL)
       return NULL;
+  if (asks_handler (fn, values, n))
+    return NULL;
   return gm_from_constant_take (r, PyObject_Vectorcall (fn, values, args->n, args->names));
 }
 

@@ -2,6 +2,7 @@
 """Methods of C types, bound and called on instances of subclasses, slots under other names, and the very elements that sets made of others have."""
 
 import array
+import codecs
 import collections
 import itertools
 import operator
@@ -160,6 +161,26 @@ class OfMeta(metaclass=Meta):
 def test_a_metaclass_says_what_a_class_tells_of_itself():
     check(lambda: (hasattr(OfMeta, "__module__"), OfMeta.__name__, OfMeta.__doc__, OfMeta.__qualname__))
     check(lambda: (Meta.__name__, Meta.__doc__, Meta.__module__))
+
+
+def test_a_handler_of_codecs_is_asked_at_each_call():
+    asked = []
+
+    def handler(error):
+        asked.append(error.start)
+        return f"<{len(asked)}>", error.end
+
+    codecs.register_error("gramme.counted", handler)
+
+    def f(x):
+        e = "gramme.counted"
+        return x + 1, "a\xff".encode("ascii", e), b"\xff".decode("ascii", errors=e), bytes("\xff", "ascii", e), str(b"\xfe", "ascii", e)
+
+    compiled = G.compile(f, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [f(G.ones(1))[1:], compiled(G.ones(1))[1:], compiled(G.ones(1))[1:]]
+    assert results == [(b"a<%d>" % n, f"<{n + 1}>", b"<%d>" % (n + 2), f"<{n + 3}>") for n in (1, 5, 9)]
 
 
 def test_accumulate_takes_its_start_by_name_alone():
