@@ -11,6 +11,8 @@
 void
 gm_heap_init (GmHeap *h)
 {
+  h->watched = NULL;
+  h->seen = NULL;
   h->objects = g_array_new (FALSE, FALSE, sizeof (GmHeapObject));
   h->slots = g_ptr_array_new ();
   gm_journal_init (&h->journal);

@@ -18,6 +18,8 @@
  */
 #include "core/trace/lifetime.h"
 
+#include "core/trace/attrs.h"
+#include "core/trace/exception.h"
 #include "core/trace/guard.h"
 
 /* -- What the program could tell ------------------------------------------- */

@@ -19,6 +19,10 @@ BACK_ENDS = [name for name in ("eager", "tcc", "auto") if name in INSTALLED]
 needs_cc = pytest.mark.skipif("cc" not in INSTALLED, reason="the back end cc is not installed")
 
 
+if "cc" in INSTALLED:  # a plugin is tried once, and what comes of it is remembered: let that be with a compiler that works
+    gramme.compile(lambda x: x + 1, backend="cc")(gramme.ones(2))
+
+
 def run(text, seconds=60, **environment):
     environment = {**os.environ, "GRAMME_CACHE": "0", "GRAMME_AUTO": "", **{k: str(v) for k, v in environment.items()}}
     return subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, env=environment, timeout=seconds)

@@ -142,7 +142,7 @@ def test_constants_and_whole_numbers():
         same(got, want)
 
 
-def test_an_index_out_of_range_is_an_index_error_that_names_the_line():
+def test_an_index_out_of_range_is_an_error_that_names_the_line():
     def f(x, i):
         y = gramme.exp(x)
         return y.index_select(0, i)
@@ -150,7 +150,7 @@ def test_an_index_out_of_range_is_an_index_error_that_names_the_line():
     compiled = on_gpu(f)
     x = gramme.randn(4, 3)
     same(compiled(x, gramme.tensor([3, 0])), f(x, gramme.tensor([3, 0])))
-    with pytest.raises(IndexError, match="index 4 is out of bounds") as caught:
+    with pytest.raises(RuntimeError, match="index 4 is out of bounds") as caught:
         compiled(x, gramme.tensor([0, 4]))
     assert str(caught.traceback[-1].statement).strip() == "return y.index_select(0, i)"
     same(compiled(x, gramme.tensor([1, 2])), f(x, gramme.tensor([1, 2])))
