@@ -29,7 +29,7 @@ EXTRA_DIST += $(TEST_FILES)
 
 # What a build from the tarball runs where all tests have run in the tree before: the tests that read other files of the sources,
 # write beside them, or use what is installed.
-DIST_TESTS = tests/python.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/new_plugin.py \
+DIST_TESTS = tests/dist.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/new_plugin.py \
   tests/plugin/callbacks.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py
 check-dist:
 	$(MAKE) distcheck TESTS='$(DIST_TESTS)'

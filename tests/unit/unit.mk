@@ -338,7 +338,7 @@ TEST_FILES = \
   tests/trace/conftest.py \
   tests/trace/programs_basic.py \
   tests/guards.sh \
-  tests/tape.sh \
+  tests/dist.sh tests/tape.sh \
   tests/trace/stress.py \
   tests/trace/test_cache.py \
   tests/trace/shape_programs.py \
