@@ -64,7 +64,8 @@ def test_whatever_way_a_process_ends_its_folders_are_removed_at_the_latest_by_th
     script.write_text('#!/bin/sh\nmkdir "$TMPDIR/more"\ntouch "$TMPDIR/ccXXXX.o" "$TMPDIR/more/file"\nsleep 0.5\nexit 1\n')
     script.chmod(0o755)
     run(UNDER_WAY + END[end], tmp_path, GRAMME_CC=str(script), GRAMME_CACHE="0")
-    assert len(left(tmp_path)) == (0 if end == "sys.exit" else 1)
+    # One that ends in order removes it, but what a compiler that is being ended writes meanwhile.
+    assert len(left(tmp_path)) in ((0, 1) if end == "sys.exit" else (1,))
     run(PROGRAM, tmp_path)
     assert not left(tmp_path)
 
