@@ -66,7 +66,8 @@ gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
 {
   if (gm_b_failed (b) || gm_dtypes[gm_result_type (b, (const GmArg[]){*x, *y}, 2)].category != GM_CATEGORY_INT)
     return;
-  if (gm_arg_is_number (y) && gm_size_is_symbolic (y->i) && !gm_sizes_has_hint (gm_sizes_current (), y->i)) {
+  const GmSizes *sizes = gm_sizes_current (); /* NULL: all are numbers, also those that look like a row */
+  if (sizes && gm_arg_is_number (y) && gm_size_is_symbolic (y->i) && !gm_sizes_has_hint (sizes, y->i)) {
     GmDtype d = gm_result_type (b, (const GmArg[]){*x, *y}, 2);
     if (gm_b_fits (b, gm_arg_number (y), d))
       *y = gm_tensor_arg (gm_as_dtype (b, y, d)); /* only the run knows it */

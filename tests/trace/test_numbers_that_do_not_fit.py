@@ -85,6 +85,15 @@ def test_so_does_a_number_that_only_the_run_knows(kind, name, backend):
             assert outcome(compiled, G.tensor(n), *more) == outcome(f, *more, n), n
 
 
+def test_a_divisor_that_no_size_can_be_is_a_number():
+    x = G.tensor([5, -9])
+    for n in (-(2**62), -(2**62) - 3, -(2**62) + 3, -(2**63), 2**63 - 1):
+        for f in (lambda x: x // n, lambda x: x % n, lambda x: G.div(x, n, rounding_mode="trunc")):
+            want = f(x)
+            assert want.tolist() == G.compile(f, backend="eager")(x).tolist()
+        assert (x // n).tolist() == [5 // n, -9 // n] and (x % n).tolist() == [5 % n, -9 % n]
+
+
 def test_a_divisor_of_the_run_stays_in_the_graph():
     compiled = G.compile(lambda x, t: x // t.item() + 1, backend="eager", fullgraph=True)
     with G._dynamo.config.patch(capture_scalar_outputs=True):
