@@ -312,7 +312,7 @@ unfold_noting (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **res
   return ok;
 }
 
-/* Where it fails, the operations that had run have used up what they saved, and another backward does not come through them. */
+/* Takes the backward apart and walks it operation by operation.  Where that fails, the operations that had run have used up what they saved, and another backward does not come through them. */
 static bool
 unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create, GError **error)
 {

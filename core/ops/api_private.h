@@ -104,7 +104,7 @@ GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
 GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);
 /* The same for low <= v <= high, for all elements of v; a NaN is outside.  v may be x. */
 GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high, GmCondition which);
-/* Where x / y is one of integers: the divisor y has no 0, a number at once, a tensor when its elements are known (*y
+/* Checks, where x / y is one of integers, that the divisor y has no 0: a number at once, a tensor when its elements are known (*y
  * becomes the one that was looked at), and so a number that only the run knows.  Else RuntimeError,
  * "ZeroDivisionError", as in torch. */
 void gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y);

@@ -245,7 +245,7 @@ typedef struct {
   bool failed;           /* atomic */
 } WeightJob;
 
-/* What is weighed at once, and where: panels of one group from `first` to `end`, places from `from` to `to`. */
+/* One round of weighing: panels of one group from `first` to `end`, places from `from` to `to`. */
 typedef struct {
   int64_t group, first, end, from, to;
   char *panel, *sums; /* the result's gradient turned; [panel][place][channel] */

@@ -16,7 +16,7 @@
 
 #define GM_PLUGIN_QUERY_SYMBOL "gramme_plugin_query_v0"
 
-/* Where the cause of a refusal lies, and so what makes a file be tried again: another file; an installation; a minute. */
+/* The place of a refusal's cause, which says what makes a file be tried again: another file, an installation, a minute. */
 typedef enum { GM_CAUSE_INSIDE, GM_CAUSE_OUTSIDE, GM_CAUSE_MOMENT } GmCause;
 
 typedef enum {

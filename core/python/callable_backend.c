@@ -253,7 +253,7 @@ call_plain (const GmDirect *d, PyObject *const *slots)
   return check_results (d->name, result, d->outputs, d->n_outputs);
 }
 
-/* What a graph writes to while it runs, as it was. */
+/* A tensor that a graph writes to while it runs, as it was before. */
 typedef struct {
   GmTensor *copy; /* owned; NULL: it cannot be put back */
   uint32_t writes;

@@ -101,7 +101,7 @@ store (PyObject *data, int depth, Store *w)
                     Py_TYPE (o)->tp_name);
     Py_XDECREF (o);
     GError *error = NULL;
-    /* What a floating dtype does not hold becomes infinity here, as in torch. */
+    /* A number that a floating dtype does not hold becomes infinity here, as in torch. */
     bool to_integer = gm_dtypes[w->meta->dtype].category == GM_CATEGORY_INT;
     if (ok && to_integer && !gm_scalar_fits (s, (GmDtype) w->meta->dtype, &error)) {
       gm_py_raise (error);

@@ -68,7 +68,7 @@ exception_text (void)
 
 /* -- Calls that a graph has made --------------------------------------------------------------- */
 
-/* Where a frame has an argument when it begins. */
+/* The place of an argument in a frame that begins. */
 typedef struct {
   Py_ssize_t local, item; /* item: of the tuple that the local is; -1: the local itself */
   PyObject *name;         /* NULL, or, owned: the key in the dict that the local is */

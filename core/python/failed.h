@@ -14,15 +14,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Who is to run a call's frame. */
+/* The one who is to run a call's frame. */
 typedef enum {
   GM_CALL_DONE,  /* nothing is left to be run: there is a result, an exception or a rest (GmTail) */
   GM_CALL_PLAIN, /* nothing has happened: the plain function, whose callees may be captured */
   GM_CALL_AGAIN, /* the same after a graph that failed: nothing of the plain function captured */
 } GmCallKind;
 
-/* What calls of the program's functions gave that a graph made, in their order: the plain run gets
- * it instead of calling them again. */
+/* The results of the program's functions that a graph called, in the order of the calls: the plain run gets
+ * these instead of calling them again. */
 typedef struct GmCallNotes GmCallNotes;
 struct GmCallNotes {
   GmCallNotes *around;

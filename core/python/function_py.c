@@ -269,7 +269,7 @@ broadcasts_to (const GmMeta *from, const GmMeta *to)
   return lead >= 0;
 }
 
-/* What backward returned for argument i: None, or a tensor of the argument's shape, in whose dtype it goes on; one of a shape that the
+/* Takes what backward returned for argument i: None, or a tensor of the argument's shape, in whose dtype it goes on; one of a shape that the
  * argument's broadcasts to is summed. */
 static bool
 gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, GmTensor **result)
