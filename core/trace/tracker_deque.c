@@ -45,6 +45,8 @@ const GmTracker *
 gm_wrap_deque (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   uint32_t n = (uint32_t) Py_SIZE (real);
+  if (!gm_record_limit_items (r, n))
+    return &gm_tracker_poison;
   PyObject *maxlen = gm_record_take (r, PyObject_GetAttrString (real, "maxlen"));
   gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
   gm_guard (r, DEQUE_LEN, source, .index = n);

@@ -106,6 +106,8 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
   if (contents)
     return contents;
   uint32_t n = (uint32_t) PyDict_GET_SIZE (t->real), i = 0;
+  if (!gm_record_limit_items (r, 2 * (Py_ssize_t) n))
+    return &gm_tracker_poison;
   const GmTracker **items = gm_tracker_array (r, 2 * n);
   PyObject *keys = gm_record_take (r, PyTuple_New (n));
   PyObject *order = t->number ? PyObject_CallOneArg ((PyObject *) &PyList_Type, t->real) : NULL;

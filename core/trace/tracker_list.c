@@ -30,6 +30,8 @@ const GmTracker *
 gm_list_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   uint32_t n = (uint32_t) PyList_GET_SIZE (real);
+  if (!gm_record_limit_items (r, n))
+    return &gm_tracker_poison;
   gm_guard (r, LIST_LEN, source, .index = n);
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
@@ -43,7 +45,8 @@ gm_wrap_list (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_guard (r, TYPE, source, .obj = (PyObject *) &PyList_Type);
   const GmTracker *t = gm_list_storage (r, real, source);
-  gm_know (r, t);
+  if (!r->stop)
+    gm_know (r, t);
   return t;
 }
 

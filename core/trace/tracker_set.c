@@ -112,6 +112,8 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
   PyObject *key;
   Py_hash_t hash;
   bool simple = true; /* no two elements of different types are equal */
+  if (!gm_record_limit_items (r, PySet_GET_SIZE (real)))
+    return &gm_tracker_poison;
   while (_PySet_NextEntry (real, &pos, &key, &hash)) {
     if (!is_element (key, GM_MAX_NESTING))
       return gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");

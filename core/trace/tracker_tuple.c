@@ -87,6 +87,8 @@ gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
                ? gm_wrap_object (r, real, source)
                : gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);
+  if (!gm_record_limit_items (r, n))
+    return &gm_tracker_poison;
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
   gm_guard (r, TUPLE_LEN, source, .index = n);
   const GmTracker **items = gm_tracker_array (r, n);
@@ -104,6 +106,8 @@ const GmTracker *
 gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);
+  if (!gm_record_limit_items (r, n))
+    return &gm_tracker_poison;
   gm_guard (r, TUPLE_LEN, source, .index = n);
   const GmTracker **items = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)

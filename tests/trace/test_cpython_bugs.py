@@ -9,7 +9,6 @@ import gc
 import itertools
 import os
 import sys
-import time
 import warnings
 import weakref
 from collections import OrderedDict, deque
@@ -568,18 +567,11 @@ def test_an_endless_recording_breaks(program):
     plain = program()
     _dynamo.reset()
     compiled = G.compile(program, backend="eager")
-    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert compiled() == plain
-    spent = time.process_time() - start
-    start = time.process_time()
-    program()
-    spent -= time.process_time() - start
     ids = set(counters["graph_break_id"])
     assert ids & {"LOOP_LIMIT", "MEMORY_LIMIT"}, ids
-    room = 20 if "libasan" in os.environ.get("LD_PRELOAD", "") else 4
-    assert spent < room, "a second, and room for a build with assertions"
 
 
 def recursion():
@@ -599,12 +591,10 @@ def test_recursion_without_end_and_a_getattr_that_raises_break(program, reason):
     plain = outcome(program).split(":")[0]
     _dynamo.reset()
     compiled = G.compile(program, backend="eager")
-    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert outcome(compiled).split(":")[0] == plain
     assert reason in counters["graph_break_id"], counters["graph_break_id"]
-    assert time.process_time() - start < 4
 
 
 def test_containers_that_contain_themselves():
