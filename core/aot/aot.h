@@ -348,8 +348,9 @@ typedef struct {
   bool lost; /* the histories of `captured` are not complete: no second derivative */
 } GmCustomCall;
 void gm_custom_attach (const GmCustomCall *call, uint64_t seq);
-/* Returns the number of the result of n's function that is computed as value v, or -1. */
-int gm_custom_result_of (const GmGraph *g, const GmNode *n, GmValueId v);
+/* Returns the number of the result that value k is, of those which the gradient of n's function reads beside gradients; or -1.  Nodes do
+ * not tell: that of a result which nobody reads is dead, and another value may have become one with a result's. */
+int gm_custom_result_of (const GmGraph *g, const GmNode *n, uint32_t k);
 /* Returns what node n gives when a graph runs node by node: a new reference to its first operand's elements, with a history if
  * gradients are on and an argument requires grad.  The function is one node of the tape, made for the first of its results.
  * given: by value, NULL at the beginning; holds the places of the other results in that node until their nodes run. */

@@ -215,12 +215,11 @@ gm_custom_attach (const GmCustomCall *call, uint64_t seq)
 }
 
 int
-gm_custom_result_of (const GmGraph *g, const GmNode *n, GmValueId v)
+gm_custom_result_of (const GmGraph *g, const GmNode *n, uint32_t k)
 {
-  for (uint32_t k = 0; k < g->nodes->len; k++)
-    if (is_of (g, k, n->attrs->offset) && gm_graph_node (g, k)->in[0] == v)
-      return gm_graph_node (g, k)->attrs->dim;
-  return -1;
+  const GmGraph *backward = gm_graph_custom (g, n);
+
+  return backward->result_of ? backward->result_of[gm_graph_custom_n_results (g, n) + k] : -1;
 }
 
 /* -- Node by node ------------------------------------------------------------------------------ */
@@ -281,7 +280,7 @@ gm_custom_run (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor 
   if (!any)
     return result;
   for (uint32_t k = 0; k < n_captured; k++)
-    result_of[k] = gm_custom_result_of (g, n, n->in[1 + n_args + k]);
+    result_of[k] = gm_custom_result_of (g, n, k);
   for (uint32_t k = 0; k < g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (g, k);
     if (!is_of (g, k, n->attrs->offset))

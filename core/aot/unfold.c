@@ -460,7 +460,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
     return;
   for (uint32_t i = 0; i < n_captured; i++) {
     GmValueId v = n->in[1 + n_args + i];
-    results[i] = gm_custom_result_of (g, n, v);
+    results[i] = gm_custom_result_of (g, n, i);
     captured[i] = leaf_or_tape (w, v);
     lost |= gm_graph_meta (g, v)->requires_grad && !captured[i]->meta.requires_grad;
   }

@@ -23,8 +23,16 @@ gm_graph_custom_copy (const GmGraph *backward)
 {
   GmGraph *to = gm_graph_simplify (backward, 0, NULL);
 
-  to->twice = backward->twice;
+  gm_graph_custom_describe (to, backward);
   return to;
+}
+
+void
+gm_graph_custom_describe (GmGraph *to, const GmGraph *from)
+{
+  to->twice = from->twice;
+  if (from->result_of)
+    to->result_of = gm_arena_copy (to->arena, from->result_of, from->inputs->len * sizeof *from->result_of);
 }
 
 const GmGraph *

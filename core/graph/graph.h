@@ -89,6 +89,8 @@ typedef struct {
   GmSym *sym;     /* sizes->sym, or NULL */
   bool owns_arena;
   uint8_t twice; /* GmTwice */
+  const int32_t *result_of; /* of a gradient that the program gave: per input the number of the function's result that it is, or -1; in
+                               the arena; NULL: none is one */
   uint32_t step; /* of nodes that are added; GM_NO_ID: their own number */
 } GmGraph;
 
@@ -117,6 +119,8 @@ GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /*
  * values that may fail to be computed and that no gradient rests on; it is functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* takes it; returns its row */
 GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* of its own arena */
+/* `to`, a copy of the nodes of `from`, gets what else is known of a gradient that the program gave. */
+void gm_graph_custom_describe (GmGraph *to, const GmGraph *from);
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
 /* How many results the function of a node has, and how many arguments that get a gradient. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);

@@ -161,7 +161,7 @@ specialise_customs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
     GmGraph *now = gm_graph_specialise (from, symbols, NULL, error);
     good = now != NULL;
     if (good) {
-      now->twice = from->twice;
+      gm_graph_custom_describe (now, from);
       g_ptr_array_add (own, now);
     }
   }
@@ -214,7 +214,7 @@ own_customs (GmGraph *g, GmSizes *sizes)
   for (uint32_t i = 0; i < g->customs->len; i++) {
     const GmGraph *from = g->customs->pdata[i];
     GmGraph *now = sizes ? gm_graph_copy_with (from, gm_sizes_ref (sizes)) : gm_graph_settle (from, NULL);
-    now->twice = from->twice;
+    gm_graph_custom_describe (now, from);
     g_ptr_array_add (own, now);
   }
   g_ptr_array_unref (g->customs);

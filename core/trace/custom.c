@@ -195,6 +195,13 @@ in_tuple (const GmTracker *tuple, const GmTracker *t)
   return false;
 }
 
+/* A result that gets a gradient.  plain: those that mark_non_differentiable named, or NULL. */
+static bool
+is_tied (Call *c, const GmTracker *plain, const GmTracker *t)
+{
+  return t->kind == &gm_kind_tensor && gm_dtype_is_float (meta_of (c->r, t)->dtype) && !in_tuple (plain, t);
+}
+
 static const GmTracker *
 refuse (Call *c, const char *why)
 {
@@ -226,7 +233,7 @@ look_at_results (Call *c, uint32_t *n_tied)
       refuse (c, "a result is a tensor that existed before");
       return false;
     }
-    *n_tied += gm_dtype_is_float (meta_of (r, t)->dtype) && !in_tuple (plain, t);
+    *n_tied += is_tied (c, plain, t);
   }
   const GmTracker *none = hidden (r, c->ctx, NO_ZEROS);
   if (none && none->real == Py_True && *n_tied > 1) {
@@ -280,7 +287,7 @@ gradients_in (Call *c, Backward *w)
       continue;
     }
     in[i] = stand_in (r, meta_of (r, t));
-    if (gm_dtype_is_float (meta_of (r, t)->dtype) && !in_tuple (plain, t))
+    if (is_tied (c, plain, t))
       w->gradients[w->n_gradients++] = value_of (r, in[i]);
   }
   return in;
@@ -451,6 +458,26 @@ how_often (const Call *c, GmJournalMark since)
   return once ? GM_ONCE : asked_for_mode (c->r, since) ? GM_TWICE_UNKNOWN : GM_TWICE;
 }
 
+/* Which of the function's results an input of backward is. */
+static void
+note_results (Call *c, const Backward *w, GmGraph *backward)
+{
+  GmRecorder *r = c->r;
+  const GmTracker *plain = hidden (r, c->ctx, PLAIN);
+  int32_t *result_of = gm_arena_alloc (backward->arena, (backward->inputs->len + 1) * sizeof *result_of), number = 0;
+  memset (result_of, -1, backward->inputs->len * sizeof *result_of);
+  for (uint32_t i = 0; i < c->n_results; i++) {
+    const GmTracker *t = c->results[i];
+    if (!is_tied (c, plain, t))
+      continue;
+    for (uint32_t k = 0; k < w->captured->len; k++)
+      if (g_array_index (w->captured, GmValueId, k) == value_of (r, t))
+        result_of[w->n_gradients + k] = number;
+    number++;
+  }
+  backward->result_of = result_of;
+}
+
 /* Records backward and gives its graph; what it reads and whom it serves is in w. */
 static GmGraph *
 record_backward (Call *c, Backward *w)
@@ -476,6 +503,7 @@ record_backward (Call *c, Backward *w)
   if (!backward)
     return NULL;
   backward->twice = how_often (c, since);
+  note_results (c, w, backward);
   bool keeps = r->inputs->len != n_inputs; /* it read tensors that nothing had read: they are inputs now */
   for (uint32_t i = 0; i < w->captured->len; i++)
     keeps |= g_array_index (w->captured, GmValueId, i) >= before.values;
@@ -502,7 +530,7 @@ tie (Call *c, const Backward *w, uint32_t row, const GmTracker *value)
     in[1 + w->args->len + i] = gm_val_from_id (g_array_index (w->captured, GmValueId, i));
   for (uint32_t i = 0; i < c->n_results; i++) {
     const GmTracker *t = out[i] = c->results[i];
-    if (t->kind != &gm_kind_tensor || !gm_dtype_is_float (meta_of (r, t)->dtype) || in_tuple (plain, t))
+    if (!is_tied (c, plain, t))
       continue;
     GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = (int) number++, .offset = row };
     in[0] = gm_val_from_id (value_of (r, t));

@@ -139,7 +139,7 @@ TEST_FILES = \
   tests/aot/test_as_strided.py tests/aot/test_donation.py tests/aot/test_failing_backwards.py tests/aot/test_histories.py tests/aot/test_moved_leaves.py tests/aot/test_order.py tests/aot/test_picks.py \
   tests/aot/test_walks.py tests/aot/test_when_compiled.py tests/aot/test_written_since.py \
   tests/aot/test_memory.py \
-  tests/aot/test_random.py tests/aot/test_reinterpret.py tests/aot/test_views.py \
+  tests/aot/test_random.py tests/aot/test_reinterpret.py tests/aot/test_results_that_gradients_read.py tests/aot/test_views.py \
   tests/aot/varied.py \
   tests/aot/wide.py \
   tests/breaks.sh \
@@ -282,6 +282,7 @@ TEST_FILES = \
   tests/python/test_nn.py \
   tests/python/test_nn_composed.py \
   tests/python/test_nn_layers.py \
+  tests/python/test_recurrence.py \
   tests/python/test_rnn.py \
   tests/python/test_transformer.py \
   tests/python/test_num_threads.py \
@@ -376,6 +377,7 @@ TEST_FILES = \
   tests/trace/test_state_of_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \
+  tests/trace/test_callable_sizes_that_are_numbers.py \
   tests/trace/test_counted.py \
   tests/trace/test_changed_dicts.py \
   tests/trace/test_changed_rows.py \
