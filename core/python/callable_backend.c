@@ -89,8 +89,11 @@ call_backend (const GmConfig *config, const char *role, const GmGraph *graph, Py
     PyErr_Format (PyExc_TypeError, "it returned a %.100s, which cannot be called", Py_TYPE (made)->tp_name);
     Py_CLEAR (made);
   }
-  if (made && core)
+  if (made && core) {
     *core = PyObject_GetAttrString (module, "_core");
+    if (*core && !gm_py_graph_sizes (*core)) /* all its sizes have turned out to be numbers */
+      Py_CLEAR (*core);
+  }
   Py_XDECREF (args);
   Py_XDECREF (module);
   Py_XDECREF (examples);

@@ -441,7 +441,7 @@ gm_py_graph_new (const GmGraph *g)
   if (!self)
     return NULL;
   self->given = NULL;
-  self->g = gm_graph_copy_apart (g);
+  self->g = gm_graph_settle (g, NULL); /* a symbol that is known to be a number has no input that says what it is */
   self->sizes = gm_graph_sizes_new (self->g);
   return (PyObject *) self;
 }
