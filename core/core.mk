@@ -677,6 +677,7 @@ package_nn_PYTHON = \
   core/python/gramme/nn/parallel.py \
   core/python/gramme/nn/parameter.py \
   core/python/gramme/nn/pooling.py \
+  core/python/gramme/nn/recurrence.py \
   core/python/gramme/nn/recurrent.py \
   core/python/gramme/nn/rnn.py \
   core/python/gramme/nn/sampling.py \

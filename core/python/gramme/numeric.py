@@ -141,31 +141,22 @@ def _sides(input, hx, w_ih, w_hh, b_ih, b_hh):
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """tanh (w_ih input + b_ih + w_hh hx + b_hh)."""
-    x, h = _sides(input, hx, w_ih, w_hh, b_ih, b_hh)
-    return (x + h).tanh()
+    return gramme.nn.recurrence.Tanh.step(*_sides(input, hx, w_ih, w_hh, b_ih, b_hh), (hx,))[0][0]
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """relu (w_ih input + b_ih + w_hh hx + b_hh)."""
-    x, h = _sides(input, hx, w_ih, w_hh, b_ih, b_hh)
-    return (x + h).relu()
+    return gramme.nn.recurrence.Relu.step(*_sides(input, hx, w_ih, w_hh, b_ih, b_hh), (hx,))[0][0]
 
 
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a gated recurrent unit: the next hx."""
-    x, h = _sides(input, hx, w_ih, w_hh, b_ih, b_hh)
-    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
-    z = (xz + hz).sigmoid()
-    n = (xn + (xr + hr).sigmoid() * hn).tanh()
-    return n + z * (hx - n)
+    return gramme.nn.recurrence.Gru.step(*_sides(input, hx, w_ih, w_hh, b_ih, b_hh), (hx,))[0][0]
 
 
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a long short-term memory from hx = (h, c): the next (h, c)."""
-    x, h = _sides(input, hx[0], w_ih, w_hh, b_ih, b_hh)
-    i, f, g, o = (x + h).chunk(4, -1)
-    c = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
+    return gramme.nn.recurrence.Lstm.step(*_sides(input, hx[0], w_ih, w_hh, b_ih, b_hh), tuple(hx))[0]
 
 
 # -- Factors of low rank

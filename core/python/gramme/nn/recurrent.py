@@ -5,18 +5,18 @@ import math
 
 import gramme
 from gramme.nn import functional as F
-from gramme.nn import init
+from gramme.nn import init, recurrence
 from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
 
 
 class _Cell(Module):
-    _gates = 1
+    _cell = recurrence.Tanh
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
-        rows = self._gates * hidden_size
+        rows = self._cell.gates * hidden_size
         self.weight_ih = Parameter(gramme.empty(rows, input_size, device=device, dtype=dtype))
         self.weight_hh = Parameter(gramme.empty(rows, hidden_size, device=device, dtype=dtype))
         self.register_parameter("bias_ih", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None)
@@ -51,33 +51,26 @@ class RNNCell(_Cell):
         self.nonlinearity = nonlinearity
 
     def forward(self, input, hx=None):
-        a, b = self._products(input, self._start(input) if hx is None else hx)
-        return (a + b).tanh() if self.nonlinearity == "tanh" else (a + b).relu()
+        h = self._start(input) if hx is None else hx
+        cell = recurrence.Tanh if self.nonlinearity == "tanh" else recurrence.Relu
+        return cell.step(*self._products(input, h), (h,))[0][0]
 
 
 class GRUCell(_Cell):
     """Cho et al., 2014, in torch's form: h' = (1 - z) * tanh (W_in x + r * (W_hn h)) + z * h."""
 
-    _gates = 3
+    _cell = recurrence.Gru
 
     def forward(self, input, hx=None):
         h = self._start(input) if hx is None else hx
-        a, b = self._products(input, h)
-        a_r, a_z, a_n = a.chunk(3, -1)
-        b_r, b_z, b_n = b.chunk(3, -1)
-        r, z = (a_r + b_r).sigmoid(), (a_z + b_z).sigmoid()
-        n = (a_n + r * b_n).tanh()
-        return n + z * (h - n)
+        return recurrence.Gru.step(*self._products(input, h), (h,))[0][0]
 
 
 class LSTMCell(_Cell):
     """Hochreiter and Schmidhuber, 1997, with forget gates: (h', c') from x and (h, c); None: zeros."""
 
-    _gates = 4
+    _cell = recurrence.Lstm
 
     def forward(self, input, hx=None):
         h, c = (self._start(input), self._start(input)) if hx is None else hx
-        a, b = self._products(input, h)
-        i, f, g, o = (a + b).chunk(4, -1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
+        return recurrence.Lstm.step(*self._products(input, h), (h, c))[0]

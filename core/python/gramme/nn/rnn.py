@@ -3,14 +3,14 @@
 
 A sequence is run as a list of steps of which each has at most as many examples as the one before: equally many for tensors, fewer
 and fewer for packed sequences.  The products of all inputs with weight_ih are one product, those with the hidden state one at each step;
-compiled, the loop over the steps is unrolled.
+compiled, the loop over the steps is unrolled.  The cells and their gradients are recurrence.py's.
 """
 
 import math
 
 import gramme
 from gramme.nn import functional as F
-from gramme.nn import init
+from gramme.nn import init, recurrence
 from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
 from gramme.nn.utils.rnn import PackedSequence
@@ -24,7 +24,7 @@ class RNNBase(Module):
     zeros.  dropout is between layers.  Errors: ValueError for another shape.
     """
 
-    _gates = 1
+    _cell = None  # of recurrence.py
 
     def __init__(
         self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
@@ -40,7 +40,7 @@ class RNNBase(Module):
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
         self._out = proj_size or hidden_size
-        rows = self._gates * hidden_size
+        rows = self._cell.gates * hidden_size
         self._names = []  # for each layer and direction: its parameters
         for layer in range(num_layers):
             for suffix in ("", "_reverse") if bidirectional else ("",):
@@ -75,40 +75,8 @@ class RNNBase(Module):
     def flatten_parameters(self):
         """Nothing to do: how weights lie in memory does not matter here."""
 
-    # -- One direction of one layer -----------------------------------------------------------------------------
-
-    def _step(self, product, state, weights):
-        """The next state, a tuple whose first is the output; product: weight_ih @ x + bias_ih."""
-        raise NotImplementedError
-
-    def _hidden(self, state, weights):
-        return F.linear(state[0], weights["weight_hh"], weights.get("bias_hh"))
-
-    def _run(self, steps, start, weights):
-        """(outputs, state at each example's last step): the state of examples that have ended waits aside."""
-        outputs, ended, state = [], [], start
-        for product in steps:
-            n = product.shape[0]
-            if n < state[0].shape[0]:
-                ended.append(tuple([part[n:] for part in state]))
-                state = tuple([part[:n] for part in state])
-            state = self._step(product, state, weights)
-            outputs.append(state[0])
-        ended.append(state)
-        if len(ended) > 1:
-            state = tuple([gramme.cat([part[i] for part in reversed(ended)]) for i in range(len(start))])
-        return outputs, state
-
-    def _run_back(self, steps, start, weights):
-        """The same from the end: examples join where they end."""
-        outputs, state = [], tuple([part[: steps[-1].shape[0]] for part in start])
-        for product in reversed(steps):
-            now, n = state[0].shape[0], product.shape[0]
-            if n > now:
-                state = tuple([gramme.cat([part, first[now:n]]) for part, first in zip(state, start)])
-            state = self._step(product, state, weights)
-            outputs.append(state[0])
-        return outputs[::-1], state
+    def _chosen_cell(self):
+        return self._cell
 
     def _layers(self, flat, sizes, start):
         """flat: all steps below each other, sizes: how many rows each has; start: a tuple of (D * num_layers, N, ...)."""
@@ -118,10 +86,12 @@ class RNNBase(Module):
             for direction in range(self._directions):
                 k = layer * self._directions + direction
                 weights = {name: getattr(self, attribute) for name, attribute in self._names[k].items()}
-                steps = F.linear(flat, weights["weight_ih"], weights.get("bias_ih")).split(sizes)
-                run = self._run_back if direction else self._run
-                outputs, end = run(steps, tuple([part[k] for part in start]), weights)
-                sides.append(gramme.cat(outputs))
+                flat_products = F.linear(flat, weights["weight_ih"], weights.get("bias_ih"))
+                output, *end = recurrence.layer(
+                    self._chosen_cell(), bool(direction), sizes, flat_products, weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr"),
+                    tuple([part[k] for part in start]),
+                )  # fmt: skip
+                sides.append(output)
                 ends.append(end)
             flat = gramme.cat(sides, -1) if len(sides) > 1 else sides[0]
             if self.dropout and layer < self.num_layers - 1:
@@ -192,6 +162,8 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """h' = tanh (W_ih x + b_ih + W_hh h + b_hh), or relu (Elman 1990).  What goes in and comes out stands at RNNBase."""
 
+    _cell = recurrence.Tanh
+
     def __init__(
         self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False,
         device=None, dtype=None,
@@ -201,41 +173,26 @@ class RNN(RNNBase):
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
 
-    def _step(self, product, state, weights):
-        both = product + self._hidden(state, weights)
-        return (both.tanh() if self.nonlinearity == "tanh" else both.relu(),)
+    def _chosen_cell(self):
+        return recurrence.Tanh if self.nonlinearity == "tanh" else recurrence.Relu
 
 
 class GRU(RNNBase):
     """Cho et al., 2014, in torch's form: see GRUCell.  What goes in and comes out stands at RNNBase."""
 
-    _gates = 3
+    _cell = recurrence.Gru
 
     def __init__(
         self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None
     ):
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
 
-    def _step(self, product, state, weights):
-        (h,) = state
-        a_r, a_z, a_n = product.chunk(3, -1)
-        b_r, b_z, b_n = self._hidden(state, weights).chunk(3, -1)
-        r, z = (a_r + b_r).sigmoid(), (a_z + b_z).sigmoid()
-        n = (a_n + r * b_n).tanh()
-        return (n + z * (h - n),)
-
 
 class LSTM(RNNBase):
     """Hochreiter and Schmidhuber, 1997, with forget gates: see LSTMCell; the state is (h, c).  proj_size: h is weight_hr times what it would
     be.  What goes in and comes out stands at RNNBase."""
 
-    _gates = 4
+    _cell = recurrence.Lstm
 
     def _widths(self):
         return self._out, self.hidden_size
-
-    def _step(self, product, state, weights):
-        i, f, g, o = (product + self._hidden(state, weights)).chunk(4, -1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        return (F.linear(h, weights["weight_hr"]) if self.proj_size else h), c
