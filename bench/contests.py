@@ -13,9 +13,10 @@ import numpy as np
 
 import by_hand
 import gramme
+import models
 from versus import Contest, NotRun, compete, double, library, own_code, rows_of, torch_sides, with_gramme, with_jax, with_numpy
 
-CONTESTS = dict(by_hand.CONTESTS)
+CONTESTS = {**by_hand.CONTESTS, "vs_models": models.vs_models}
 
 
 def contest(fn):

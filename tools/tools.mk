@@ -14,7 +14,7 @@ gramme_LDADD = libgramme.la $(GLIB_LIBS) -lm -lpthread -ldl
 gramme_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(libdir)
 
 benchdir = $(pkgdatadir)/bench
-bench_DATA = bench/run.py bench/cases.py bench/contests.py bench/versus.py bench/by_hand.py bench/by_hand.c bench/start.py bench/results.py bench/gpu.py bench/triton_kernels.py
+bench_DATA = bench/run.py bench/cases.py bench/contests.py bench/versus.py bench/by_hand.py bench/by_hand.c bench/start.py bench/results.py bench/gpu.py bench/models.py bench/triton_kernels.py
 EXTRA_DIST += $(bench_DATA) bench/RESULTS.md
 
 # The files of a new plugin, as rows of a table: FILE (name, text).
