@@ -83,7 +83,7 @@ def gru(T, nn, F):
     return Net()
 
 
-@model("TransformerEncoder 4 x 256, 8 x 64", [normal(8, 64, 256)])
+@model("TransformerEncoder 4 x 256, 8 x 64", [normal(8, 64, 256)], slow=True)
 def encoder(T, nn, F):
     layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, batch_first=True)
     return nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
@@ -120,12 +120,12 @@ def gpt(T, nn, F, layers, width, heads, length, vocabulary):
     return Gpt()
 
 
-@model("GPT 2 x 32, 4 x 32 tokens", [tokens(4, 32, n=64)])
+@model("GPT 2 x 32, 4 x 32 tokens", [tokens(4, 32, n=64)], slow=True)
 def small_gpt(T, nn, F):
     return gpt(T, nn, F, 2, 32, 4, 32, 64)
 
 
-@model("GPT 4 x 256, 4 x 128 tokens", [tokens(4, 128, n=512)])
+@model("GPT 4 x 256, 4 x 128 tokens", [tokens(4, 128, n=512)], slow=True)
 def medium_gpt(T, nn, F):
     return gpt(T, nn, F, 4, 256, 4, 128, 512)
 
@@ -234,7 +234,7 @@ def call_of(T, net, run, inputs, train):
         loss.backward()
         return loss
 
-    return step, lambda loss: [loss.detach().numpy(), *[p.grad.numpy() for p in parameters]]
+    return step, lambda loss: [loss.detach().numpy(), np.concatenate([p.grad.numpy().ravel() for p in parameters])]
 
 
 def side(T, build, weights, train, compiled, first):
@@ -244,7 +244,7 @@ def side(T, build, weights, train, compiled, first):
         lib = library("torch") if T == "torch" else gramme
         lib.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         net = made(lib, build, weights)
-        run = (lambda *args: (net(*args) ** 2).mean()) if train else (lambda *args: net(*args))
+        run = (lambda *args: net(*args).sin().mean()) if train else (lambda *args: net(*args))
         run = lib.compile(run) if compiled else run
         call, to_numpy = call_of(lib, net, run, [lib.from_numpy(a.copy()) for a in arrays], train)
         start = time.perf_counter()
@@ -262,7 +262,7 @@ def side(T, build, weights, train, compiled, first):
 def reference(build, weights, arrays, train):
     net = made(gramme, build, weights).double()
     inputs = [gramme.from_numpy(a.astype(np.float64) if a.dtype == np.float32 else a.copy()) for a in arrays]
-    run = (lambda *args: (net(*args) ** 2).mean()) if train else (lambda *args: net(*args))
+    run = (lambda *args: net(*args).sin().mean()) if train else (lambda *args: net(*args))
     call, to_numpy = call_of(gramme, net, run, inputs, train)
     return to_numpy(call())
 
@@ -279,8 +279,8 @@ def contest_of(name, train, rounds):
     for peer, (lib, compiled) in kinds.items():
         sides[peer] = side(lib, build, weights, train, compiled, firsts.setdefault(peer, []))
     case = f"{name}: {'training step' if train else 'inference'}"
-    # Batch normalisation of an untrained net amplifies what gradients differ by: a bound for what is wrong, not for what is less exact.
-    rows = compete(Contest(case, arrays, sides, reference(build, weights, arrays, train), tolerance=65536 if train else 4096, missing=missing), rounds)
+    # Of the largest of all gradients.  Where a ReLU stands at 0, or a batch's variance, float32 decides otherwise than float64 in all libraries.
+    rows = compete(Contest(case, arrays, sides, reference(build, weights, arrays, train), tolerance=2.0**18 if train else 4096, missing=missing), rounds)
     seen = {peer: times for peer, times in firsts.items() if times and peer in ("gramme", "torch.compile")}
     gc.collect()
     return rows + (rows_of(f"{name}: first call{' of a step' if train else ''}", seen, {}) if len(seen) > 1 else [])
