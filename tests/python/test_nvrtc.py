@@ -33,6 +33,27 @@ def test_softmax_and_layer_norm_are_near_plain_execution(columns):
         near(got, want)
 
 
+NUMBERS_THAT_ARE_SIZES = {
+    "a factor": lambda x: x * x.shape[1],
+    "a divisor": lambda x: x / x.shape[0],
+    "a sum of both": lambda x: x + (x.shape[0] + x.shape[1]),
+    "a mean": lambda x: x.mean(-1),
+    "a variance": lambda x: x.var(-1),
+    "filled": lambda x: gramme.full_like(x, x.shape[1]) - x,
+    "counted from": lambda x: x + gramme.arange(x.shape[1], 2 * x.shape[1], device=x.device),
+    "counted by": lambda x: x + gramme.arange(0, x.shape[0] * x.shape[1], x.shape[0], device=x.device),
+}
+
+
+@pytest.mark.parametrize("program", NUMBERS_THAT_ARE_SIZES)
+def test_a_size_that_is_computed_with_is_the_size_of_the_run(program):
+    f = NUMBERS_THAT_ARE_SIZES[program]
+    compiled = gramme.compile(f, backend="nvrtc", fullgraph=True, dynamic=True)
+    for shape in ((6, 5), (3, 7), (2, 100)):
+        x = gramme.randn(*shape)
+        near(compiled(x.cuda()).cpu(), f(x))
+
+
 def test_attention_with_a_causal_mask_is_near_plain_execution():
     def attention(q, k, v, mask):
         scores = q @ k.transpose(-1, -2) * 0.25
