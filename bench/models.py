@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import gramme
-from versus import Contest, Side, compete, library, rows_of
+from versus import Contest, Side, compete, library, own_code, rows_of
 
 MODELS = {}
 
@@ -204,7 +204,7 @@ def unet(T, nn, F):
 
 
 def weights_of(build):
-    """Per parameter and buffer a numpy array: small random numbers that the size of the tensor alone decides; norms' as they are made."""
+    """Returns, per parameter and buffer, a numpy array: what gramme makes the model with from seed 0."""
     gramme.manual_seed(0)
     return {name: tensor.detach().numpy().copy() for name, tensor in build(gramme, gramme.nn, gramme.nn.functional).state_dict().items()}
 
@@ -245,7 +245,7 @@ def side(T, build, weights, train, compiled, first):
         lib.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         net = made(lib, build, weights)
         run = (lambda *args: net(*args).sin().mean()) if train else (lambda *args: net(*args))
-        run = lib.compile(run) if compiled else run
+        run = lib.compile(own_code(run)) if compiled else run
         call, to_numpy = call_of(lib, net, run, [lib.from_numpy(a.copy()) for a in arrays], train)
         start = time.perf_counter()
         call()
@@ -279,7 +279,7 @@ def contest_of(name, train, rounds):
     for peer, (lib, compiled) in kinds.items():
         sides[peer] = side(lib, build, weights, train, compiled, firsts.setdefault(peer, []))
     case = f"{name}: {'training step' if train else 'inference'}"
-    # Of the largest of all gradients.  Where a ReLU stands at 0, or a batch's variance, float32 decides otherwise than float64 in all libraries.
+    # The tolerance is of the largest of all gradients.  Where a ReLU stands at 0, or a batch's variance, float32 decides otherwise than float64 in all libraries.
     rows = compete(Contest(case, arrays, sides, reference(build, weights, arrays, train), tolerance=2.0**18 if train else 4096, missing=missing), rounds)
     seen = {peer: times for peer, times in firsts.items() if times and peer in ("gramme", "torch.compile")}
     gc.collect()

@@ -458,7 +458,7 @@ how_often (const Call *c, GmJournalMark since)
   return once ? GM_ONCE : asked_for_mode (c->r, since) ? GM_TWICE_UNKNOWN : GM_TWICE;
 }
 
-/* Which of the function's results an input of backward is. */
+/* Notes which of the function's results each input of backward is. */
 static void
 note_results (Call *c, const Backward *w, GmGraph *backward)
 {

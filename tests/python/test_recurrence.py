@@ -8,6 +8,7 @@ from gramme import func, nn
 from gramme.nn import recurrence
 from gramme.nn.utils.rnn import pack_padded_sequence
 from gramme.testing import assert_bits_equal, assert_close
+from stress import undisturbed
 
 LAYERS = {
     "tanh": lambda **kw: nn.RNN(3, 4, 2, **kw),
@@ -71,6 +72,7 @@ def test_compiled_gradients_and_theirs_have_the_same_bits(kind, packed, backend)
             assert_bits_equal(a, b)
 
 
+@undisturbed
 @pytest.mark.parametrize("kind", LAYERS)
 def test_one_compilation_for_all_numbers_of_examples(kind):
     layer, seen = made(kind), []
@@ -104,6 +106,7 @@ def test_only_what_is_asked_for_gets_a_gradient():
     assert [name for name, weight in layer.named_parameters() if weight.grad is not None] == ["weight_hh_l1"]
 
 
+@undisturbed
 def test_the_gradient_of_the_hidden_weights_is_one_product():
     """The sum of one product for each step is what the layer's own backward is there to avoid."""
     layer = nn.LSTM(3, 4)
