@@ -31,6 +31,7 @@ CORE_SOURCES += \
   core/tensor/alloc.c \
   core/tensor/device.c \
   core/tensor/dtype.c \
+  core/tensor/fence.c \
   core/tensor/meta.c \
   core/tensor/tensor.c \
   core/tensor/text.c \
@@ -38,6 +39,7 @@ CORE_SOURCES += \
   core/tensor/storage.h \
   core/tensor/device.h \
   core/tensor/dtype.h \
+  core/tensor/fence.h \
   core/tensor/meta.h \
   core/tensor/tensor.h \
   core/tensor/dtypes.def
@@ -335,6 +337,7 @@ EXTENSION_SOURCES = \
   core/trace/effect.c \
   core/trace/exception.c \
   core/trace/comptime.c \
+  core/trace/fence_trace.c \
   core/trace/frame.c \
   core/trace/guard.c \
   core/trace/guard_build.c \

@@ -121,6 +121,7 @@ gm_donate_take (GmTensor *t, int refs)
   GmTensor *out = gm_tensor_new_alias (t);
   out->meta.requires_grad = 0;
   *gm_tensor_writes (out) = 0; /* as fresh memory has it */
+  out->storage->born = gm_storage_epoch_get ();
   return out;
 }
 

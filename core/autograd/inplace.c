@@ -11,6 +11,7 @@
  */
 #include "core/autograd/node.h"
 #include "core/tensor/device.h"
+#include "core/tensor/fence.h"
 
 #include <string.h>
 
@@ -384,6 +385,10 @@ check_writable (GmTensor *dst, bool one, GError **error)
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "an in-place operation on memory that is read-only (it came from a read-only "
                  "buffer); clone () it first");
+    return false;
+  }
+  if (G_UNLIKELY (gm_fence_refuses (dst))) {
+    g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME, GM_FENCE_REASON);
     return false;
   }
   if (!one && gm_meta_overlaps_itself (&dst->meta)) {

@@ -6,6 +6,7 @@
  * of what they saved (tape.c), so nothing that was recorded before sees another shape.
  */
 #include "core/autograd/node.h"
+#include "core/tensor/fence.h"
 
 #include <string.h>
 
@@ -36,6 +37,10 @@ check (GmTensor *dst, GmTensor *src, GError **error)
     g_autofree char *a = gm_meta_text (&dst->meta), *b = gm_meta_text (&src->meta);
     g_autofree char *what = g_strdup_printf ("%s cannot become %s: dtype and device stay", a, b);
     return fail (error, what);
+  }
+  if (dst->storage != src->storage && gm_fence_refuses (dst)) {
+    g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME, GM_FENCE_REASON);
+    return false;
   }
   if (gm_grad_enabled ()) {
     if (!gm_check_leaf (dst, error))

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "core/base/threads.h"
+#include "core/tensor/fence.h"
 #include "core/ops/api.h"
 #include "core/tensor/device.h"
 #include "core/tiles/tiles.h"
@@ -239,13 +240,30 @@ refuse_draws (PyObject *module, PyObject *on)
   return refuse < 0 ? NULL : PyBool_FromLong (gm_draws_refuse (refuse));
 }
 
-/* Compiled, in-place writes are values of a graph; the recorder answers for a tensor that was made in the graph. */
 static PyObject *
-untouched (PyObject *module, PyObject *o)
+fence_raise (PyObject *module, PyObject *own)
 {
-  if (gm_py_tensor_get (o))
-    return PyBool_FromLong (gm_tensor_version (gm_py_tensor_get (o)) == 0);
-  PyErr_SetString (PyExc_TypeError, "untouched() takes a Tensor");
+  if (!PyTuple_CheckExact (own)) {
+    PyErr_SetString (PyExc_TypeError, "fence_raise() takes a tuple of tensors");
+    return NULL;
+  }
+  int n = (int) PyTuple_GET_SIZE (own);
+  g_autofree GmTensor **tensors = g_new (GmTensor *, n);
+  for (int i = 0; i < n; i++)
+    if (!(tensors[i] = gm_py_tensor_get (PyTuple_GET_ITEM (own, i)))) {
+      PyErr_SetString (PyExc_TypeError, "fence_raise() takes a tuple of tensors");
+      return NULL;
+    }
+  gm_fence_raise (tensors, n);
+  Py_RETURN_NONE;
+}
+
+static PyObject *
+fence_lower (PyObject *module, PyObject *unused)
+{
+  if (gm_fence_lower ())
+    Py_RETURN_NONE;
+  PyErr_SetString (PyExc_RuntimeError, "fence_lower(): no fence stands on this thread");
   return NULL;
 }
 
@@ -276,7 +294,11 @@ static PyMethodDef functions[] = {
      "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
     {"refuse_draws", refuse_draws, METH_O,
      "refuse_draws(refuse)\n\nWhether functions that draw random numbers raise RuntimeError on this thread from now on.  Returns the old value."},
-    {"untouched", untouched, METH_O, "untouched(tensor)\n\nWhether the tensor's memory has never been written in place."},
+    {"fence_raise", fence_raise, METH_O,
+     "fence_raise(own)\n\nFrom now on and until fence_lower(), a write in place on this thread to memory that exists by now raises RuntimeError, "
+     "but for the memory of the tensors in the tuple `own`.  Fences nest: the newest counts."},
+    {"fence_lower", fence_lower, METH_NOARGS,
+     "fence_lower()\n\nTakes this thread's newest fence away.  Raises RuntimeError if there is none."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n\nHow many threads one operation uses at most: GRAMME_NUM_THREADS, or the cores that there are."},
     {"set_num_threads", set_num_threads, METH_O,

@@ -31,7 +31,7 @@ static GmStorage *
 storage_new (void *data, size_t bytes)
 {
   GmStorage *s = gm_block_take (sizeof *s);
-  *s = (GmStorage){ .refs = 1, .data = data, .bytes = bytes };
+  *s = (GmStorage){ .refs = 1, .data = data, .bytes = bytes, .born = gm_storage_epoch_get () };
   return s;
 }
 
@@ -52,7 +52,7 @@ storage_new_fresh (size_t bytes)
     return bytes && !(data = gm_alloc (bytes)) ? NULL : storage_new (data, bytes);
   GmStorage *s = gm_alloc_behind (HEAD, bytes);
   if (s)
-    *s = (GmStorage){ .refs = 1, .data = (char *) s + HEAD, .bytes = bytes, .together = true };
+    *s = (GmStorage){ .refs = 1, .data = (char *) s + HEAD, .bytes = bytes, .together = true, .born = gm_storage_epoch_get () };
   return s;
 }
 

@@ -25,11 +25,21 @@ typedef struct GmStorage {
   void *data;       /* NULL only if bytes == 0 */
   size_t bytes;
   bool together; /* data stands behind this struct, in its block: tensor.c */
+  uint32_t born; /* gm_storage_epoch at its birth */
   bool readonly; /* e.g. a read-only buffer from Python: in-place ops on it are refused */
   void (*release) (void *owner, void *data, size_t bytes); /* NULL: gm_alloc's */
   void *owner;
   GmCompanion *companion; /* owned, or NULL */
 } GmStorage;
+
+/* Advanced by each fence that is raised (fence.h); only memory whose elements no other tensor has can take it anew. */
+extern uint32_t gm_storage_epoch;
+
+static inline uint32_t
+gm_storage_epoch_get (void)
+{
+  return __atomic_load_n (&gm_storage_epoch, __ATOMIC_RELAXED);
+}
 
 /* Writes that the storage's counter does not count: those to x.data and to its views. */
 typedef struct {

@@ -7,6 +7,7 @@
  * functional form and note the others, `item` and `random` become a break and an input.  So what is recorded
  * cannot differ from what eager does by more than the builder.
  */
+#include "core/tensor/fence.h"
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
@@ -34,16 +35,6 @@ root_of (const GmGraph *g, GmValueId v)
       return v;
     v = n->in[0];
   }
-}
-
-bool
-gm_api_was_written (GmRecorder *r, GmValueId v)
-{
-  GmValueId root = root_of (r->graph, v);
-  for (uint32_t i = 0; i < r->mutated->len; i++)
-    if (g_array_index (r->mutated, GmValueId, i) == root)
-      return true;
-  return false;
 }
 
 /* Whether there are views of root's memory; `quiet`: taken with gradients off, though it has one. */
@@ -206,6 +197,16 @@ is_counted_twice (const GmRecorder *r, GmValueId input)
   return false;
 }
 
+/* Breaks the graph at a write that vmap's fence may refuse. */
+static bool
+breaks_fence (GmRecorder *r, const char *name, GmValueId dst)
+{
+  if (!gm_fence_trace_refuses (r, dst))
+    return false;
+  gm_record_break (r, GM_BREAK_TENSOR_ERROR, name, GM_FENCE_REASON);
+  return true;
+}
+
 /* With gradients off, or through a detach, the elements of an input that requires grad change and
  * its history does not: it keeps its value in the graph, which functionalize brings up to date.
  * Refused: what would change what other names of the memory require, or a history half way. */
@@ -220,6 +221,8 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   bool is_input = gm_graph_value (g, root)->node == GM_NO_ID;
   bool had = gm_graph_meta (g, id)->requires_grad,
        root_had = gm_graph_meta (g, root)->requires_grad;
+  if (breaks_fence (r, gm_ops[op].name, id))
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   bool on = gm_grad_mode_get (r), gains = false;
   bool recorded = on && !is_detached (g, id, root);
   for (int i = 0; i < n_in && on; i++)
@@ -277,6 +280,8 @@ record_set (GmBuilder *base, GmVal dst, GmVal src)
   if (base->error || dst == NULL || src == NULL)
     return NULL;
   GmValueId root = root_of (r->graph, gm_id_from_val (dst));
+  if (root != root_of (r->graph, gm_id_from_val (src)) && breaks_fence (r, "set_", gm_id_from_val (dst)))
+    return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   if (changes_counter (r->graph, gm_id_from_val (dst), gm_id_from_val (src))) {
     gm_record_break (r, GM_BREAK_CALL_METHOD, "set_", "x.data");
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");

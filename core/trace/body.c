@@ -268,7 +268,8 @@ written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt
 static char *
 slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
-  static const char *const modes[] = { "the grad mode", "whether a graph break is an error", "what autocast casts to", "whether random numbers may be drawn" };
+  static const char *const modes[] = { "the grad mode", "whether a graph break is an error", "what autocast casts to", "whether random numbers may be drawn",
+                                       "the memory that may be written", "the memory that may be written" };
   const GmTracker *before = held_before (r, m, from, s), *now = gm_heap_load (&r->heap, s.object, s.key);
   if (s.object == r->modes_id)
     return same_contents (before, now) ? NULL : g_strdup (modes[s.key]);

@@ -85,16 +85,26 @@ call_refuse_draws (GmRecorder *r, const GmCallArgs *args)
   return gm_from_bool (r, old);
 }
 
-/* Known of a tensor that was made in the region; NULL: the call breaks. */
 static const GmTracker *
-call_untouched (GmRecorder *r, const GmCallArgs *args)
+call_fence_raise (GmRecorder *r, const GmCallArgs *args)
 {
-  PLAIN ("untouched", 1, 1);
-  const GmTracker *t = gm_realize (r, args->args[0]);
-  if (r->stop || t->kind != &gm_kind_tensor || t->real)
+  PLAIN ("fence_raise", 1, 1);
+  const GmTracker *own = gm_realize (r, args->args[0]);
+  if (r->stop || own->kind != &gm_kind_tuple)
     return NULL;
-  gm_tensor_look (r, t);
-  return gm_from_bool (r, gm_tensor_untouched (r, t));
+  for (uint32_t i = 0; i < own->n; i++)
+    if (gm_realize (r, own->items[i])->kind != &gm_kind_tensor)
+      return NULL;
+  gm_fence_trace_raise (r, own);
+  return gm_none (r);
+}
+
+static const GmTracker *
+call_fence_lower (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("fence_lower", 0, 0);
+  gm_fence_trace_lower (r);
+  return gm_none (r);
 }
 
 const GmTracker *
@@ -108,8 +118,10 @@ gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return call_get_autocast (r, args);
   if (fn == gm_host.refuse_draws)
     return call_refuse_draws (r, args);
-  if (fn == gm_host.untouched)
-    return call_untouched (r, args);
+  if (fn == gm_host.fence_raise)
+    return call_fence_raise (r, args);
+  if (fn == gm_host.fence_lower)
+    return call_fence_lower (r, args);
   if (fn == gm_host.get_default_dtype)
     return call_get_default_dtype (r, args);
   if (fn == gm_host.set_grad_mode)

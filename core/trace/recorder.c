@@ -671,12 +671,13 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->stress = gm_stress ("rollback");
   r->break_every = req->resumable ? gm_stress_number ("break") : 0;
   gm_api_builder_init (r);
-  r->modes_id = gm_heap_add (&r->heap, 4);
+  r->modes_id = gm_heap_add (&r->heap, 6);
   r->generators_id = gm_heap_add (&r->heap, 1);
   gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
   gm_break_raises_set (r, (req->env.modes & GM_MODE_BREAK_RAISES) != 0);
   gm_autocast_mode_set (r, (uint8_t) (req->env.modes >> GM_MODE_AUTOCAST_SHIFT));
   gm_refuses_draws_set (r, (req->env.modes & GM_MODE_REFUSES_DRAWS) != 0);
+  gm_fence_trace_init (r);
 }
 
 static void

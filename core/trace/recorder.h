@@ -111,7 +111,7 @@ struct GmRecorder {
   uint32_t n_executed; /* instructions; the limit is on it */
   /* journaled */
   GmHeap heap;
-  uint32_t modes_id; /* heap object: contents trackers of the grad mode, whether a break raises, autocast, whether draws are refused */
+  uint32_t modes_id; /* heap object: contents trackers of the grad mode, whether a break raises, autocast, whether draws are refused; two of fence_trace.c */
   uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
   GArray *guards;     /* GmGuard */
@@ -309,6 +309,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
  * recorded again after a rollback finds the same. */
 PyObject *gm_input_stand_in (GmRecorder *r, PyObject *of, Py_ssize_t place, PyObject *(*make) (PyObject *of));
 
+/* -- fence_trace.c --------------------------------------------------------- */
+void gm_fence_trace_init (GmRecorder *r);
+/* As gm_fence_raise and gm_fence_lower; own: a tuple of tensors. */
+void gm_fence_trace_raise (GmRecorder *r, const GmTracker *own);
+void gm_fence_trace_lower (GmRecorder *r);
+/* True if the innermost fence that was raised in the region may be about v's memory. */
+bool gm_fence_trace_refuses (const GmRecorder *r, GmValueId v);
+/* True in a frame above one that has raised a fence: the region cannot end there. */
+bool gm_fence_trace_is_crossed (const GmRecorder *r);
+/* At the end of a region: effects that give the thread the fences that stand now. */
+void gm_fence_trace_leave (GmRecorder *r);
+
 /* -- api.c ----------------------------------------------------------------- */
 /* Calls an API row; a failure is a break. */
 const GmTracker *gm_call_api (GmRecorder *r, const GmApi *api, bool inplace,
@@ -325,8 +337,6 @@ uint8_t gm_autocast_mode_get (const GmRecorder *r); /* as gm_autocast_mode */
 void gm_autocast_mode_set (GmRecorder *r, uint8_t mode);
 bool gm_refuses_draws_get (const GmRecorder *r); /* as gm_draws_refused */
 void gm_refuses_draws_set (GmRecorder *r, bool on);
-/* True if a value's memory was written in place in the region. */
-bool gm_api_was_written (GmRecorder *r, GmValueId v);
 bool gm_break_raises_get (const GmRecorder *r);
 void gm_break_raises_set (GmRecorder *r, bool on);
 

@@ -473,7 +473,8 @@ effects_to_replay (GmRecorder *r)
   kept = g_ptr_array_new ();
   for (uint32_t i = 0; i < all->len; i++) {
     const GmEffect *e = all->pdata[i];
-    if (e->kind == GM_EFFECT_CALL && (e->fn == gm_host.set_autocast || e->fn == gm_host.refuse_draws || (e->n && e->args[0]->kind == &gm_kind_number)))
+    bool sets_mode = e->fn == gm_host.set_autocast || e->fn == gm_host.refuse_draws || e->fn == gm_host.fence_raise || e->fn == gm_host.fence_lower;
+    if (e->kind == GM_EFFECT_CALL && (sets_mode || (e->n && e->args[0]->kind == &gm_kind_number)))
       g_ptr_array_add (kept, (gpointer) e);
   }
   g_ptr_array_free (all, TRUE);
@@ -598,6 +599,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   gm_generators_finish (r);
   leave_autocast (r);
   leave_draws (r);
+  gm_fence_trace_leave (r);
   guard_distinct (r);
   g_autoptr (GPtrArray) effects = effects_to_replay (r);
   rec->n_effects = effects->len;

@@ -276,6 +276,8 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
   const GmTracker *handled = gm_heap_load (&r->heap, r->frame->handled_id, 0);
   if (handled != NULL && handled != &gm_tracker_null && handled->real != Py_None)
     return NULL;
+  if (gm_fence_trace_is_crossed (r))
+    return NULL;
   for (const GmFrame *f = r->frame; f; f = f->parent) {
     if (f->generator)
       return NULL;

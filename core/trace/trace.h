@@ -156,7 +156,7 @@ typedef struct {
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
   PyObject *set_grad_mode; /* the C function that they call */
   PyObject *set_autocast, *get_autocast; /* those of autocast */
-  PyObject *refuse_draws, *untouched; /* C functions of vmap */
+  PyObject *refuse_draws, *fence_raise, *fence_lower; /* C functions of vmap */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
   PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */

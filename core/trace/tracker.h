@@ -192,8 +192,6 @@ const GmTracker *gm_cell_new (GmRecorder *r, const GmTracker *contents);
 const GmTracker *gm_tensor_new_tracker (GmRecorder *r, GmValueId value);
 /* The program has asked t whether it has a history (looks.h in core/aot). */
 void gm_tensor_look (GmRecorder *r, const GmTracker *t);
-/* True of a tensor whose memory was not written in place in the region. */
-bool gm_tensor_untouched (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iterator_over (GmRecorder *r, const GmTracker *sequence);
 const GmTracker *gm_grad_mode_new (GmRecorder *r, bool on);
 

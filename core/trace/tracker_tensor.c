@@ -27,12 +27,6 @@ meta_of (GmRecorder *r, const GmTracker *t)
   return gm_graph_meta (r->graph, value_of (r, t));
 }
 
-bool
-gm_tensor_untouched (GmRecorder *r, const GmTracker *t)
-{
-  return !gm_api_was_written (r, value_of (r, t));
-}
-
 /* -- Making ---------------------------------------------------------------- */
 
 static const GmTracker *

@@ -374,6 +374,7 @@ TEST_FILES = \
   tests/trace/test_bodies.py \
   tests/trace/test_dicts_of_subclasses.py \
   tests/trace/test_numbers_alone.py \
+  tests/trace/test_shared_memory_in_vmap.py \
   tests/trace/test_state_of_bodies.py \
   tests/trace/test_breaks.py \
   tests/trace/test_callable_backends.py \

@@ -7,7 +7,7 @@ now: running the function once on tensors that hide a dimension, which needs a r
 """
 
 import gramme
-from gramme._core import Tensor, get_rng_state, refuse_draws, set_rng_state, untouched
+from gramme._core import Tensor, fence_lower, fence_raise, get_rng_state, refuse_draws, set_rng_state
 from gramme.higher_order import _flatten, _unflatten
 
 
@@ -90,19 +90,10 @@ class _Refusing:
             refuse_draws(self._before)
 
 
-def _shared(leaves, dims):
-    """(leaves, those that all examples share): a shared one is a copy, of which it is known whether it was written, so that a write that is refused
-    leaves the argument as it was, wherever the function breaks a compiled graph."""
-    leaves = [x.clone() if d is None else x for x, d in zip(leaves, dims)]
-    return leaves, [x for x, d in zip(leaves, dims) if d is None]
-
-
-def _check_shared(shared):
-    for x in shared:
-        if not untouched(x):
-            raise RuntimeError(
-                "vmap(): the function changes a tensor in place that all examples share (its in_dims is None): map it, or compute out of place"
-            )
+def _example(leaves, dims, i):
+    """Example i: each leaf, and the leaves that are its own, which it may write to in place."""
+    one = [x if d is None else x.select(d, i) for x, d in zip(leaves, dims)]
+    return one, [x for x, d in zip(one, dims) if d is not None]
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
@@ -112,7 +103,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     out_dims: where it is in the results.  randomness: "different" draws anew for each example, "same" gives all the same numbers, "error"
     refuses to draw (in a compiled function "same" is a graph break).  chunk_size is taken, and has no effect: examples are computed one after
     the other.  Arguments by keyword have the batch in dimension 0.  The time is that of the calls.  A batch of no example runs the function
-    once, on zeros, for the shapes of what it returns.  Errors: RuntimeError if the function writes to an argument that all examples share.
+    once, on zeros, for the shapes of what it returns.  Errors: RuntimeError if the function writes in place to a tensor that all examples share: an
+    argument whose dimension is None, or a tensor that is older than the call of the function, however it is reached; nothing is written then.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"vmap(): randomness is 'error', 'different' or 'same', not {randomness!r}")
@@ -130,17 +122,21 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         (n,) = sizes
         if n == 0:
             leaves, named = [[x if d is None else x.sum(d, keepdim=True) for x, d in zip(*part)] for part in ((leaves, dims), (named, named_dims))]
-        leaves, shared = _shared(leaves, dims)
         start = get_rng_state() if randomness == "same" else None
         results = []
         with _Refusing(randomness == "error"):
             for i in range(max(n, 1)):
-                one = _unflatten(spec, iter([x if d is None else x.select(d, i) for x, d in zip(leaves, dims)]), args)
-                keys = _unflatten(named_spec, iter([x if d is None else x.select(d, i) for x, d in zip(named, named_dims)]), kwargs)
+                one, own = _example(leaves, dims, i)
+                keys, own_keys = _example(named, named_dims, i)
+                one, keys = _unflatten(spec, iter(one), args), _unflatten(named_spec, iter(keys), kwargs)
                 if i and randomness == "same":
                     set_rng_state(start)
-                results.append(func(*one, **keys))
-                _check_shared(shared)
+                fence_raise((*own, *own_keys))
+                try:
+                    result = func(*one, **keys)
+                finally:
+                    fence_lower()
+                results.append(result)
         return _stacked(results, out_dims) if n else _emptied(results[0], out_dims)
 
     return wrapper
