@@ -144,7 +144,7 @@ copy_node (const Cut *x, GmGraph *to, const GmNode *n, const GmValueId *map)
   for (uint32_t k = 0; k < n->n_in; k++)
     in[k] = map[n->in[k]];
   GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, n->where, gm_graph_meta (x->g, n->out));
-  gm_graph_set_tag (to, v, n->tag);
+  gm_graph_mark_like (to, v, n);
   return v;
 }
 

@@ -23,7 +23,7 @@ gm_copy_node (GmGraph *to, const GmGraph *from, const GmNode *n, const GmValueId
     in[i] = map ? map[n->in[i]] : n->in[i];
   GmValueId v = gm_graph_add_node (to, n->op, in, (int) n->n_in, n->attrs, n->where, error);
   if (v != GM_NO_ID)
-    gm_graph_set_tag (to, v, n->tag);
+    gm_graph_mark_like (to, v, n);
   return v;
 }
 

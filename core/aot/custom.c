@@ -50,7 +50,14 @@ evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
     g_autofree GmVal *in = g_new (GmVal, m->n_in + 1);
     for (uint32_t a = 0; a < m->n_in; a++)
       in[a] = map[m->in[a]];
-    map[m->out] = gm_b_op (b, m->op, in, (int) m->n_in, m->attrs);
+    if (m->marks & GM_MARK_CONTIGUOUS)
+      map[m->out] = gm_b_contiguous (b, in[0]);
+    else if (m->marks & GM_MARK_RESHAPE)
+      map[m->out] = gm_b_reshape (b, in[0], m->attrs->n_list, m->attrs->list);
+    else
+      map[m->out] = gm_b_op (b, m->op, in, (int) m->n_in, m->attrs);
+    if (gm_b_failed (b) && b->outside && m->marks & GM_MARK_OUTSIDE_RUNTIME)
+      b->error->code = GM_ERROR_RUNTIME;
   }
 }
 

@@ -286,6 +286,13 @@ gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag)
   gm_graph_node (g, gm_graph_value (g, v)->node)->tag = (uint8_t) tag;
 }
 
+void
+gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n)
+{
+  gm_graph_set_tag (g, v, (GmNodeTag) n->tag);
+  gm_graph_node (g, gm_graph_value (g, v)->node)->marks = n->marks;
+}
+
 GmValueId
 gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where)
 {

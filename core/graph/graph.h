@@ -51,10 +51,12 @@ typedef struct {
  * node is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
 typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_TAG_IN_PLACE, GM_N_TAGS } GmNodeTag;
 extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as they are written: "save" */
+extern const char *const gm_node_mark_names[GM_N_NODE_MARKS]; /* by the number of the bit: "reshape" */
 
 typedef struct {
   GmOp op;
   uint8_t tag; /* GmNodeTag */
+  uint8_t marks; /* GmNodeMark; kept and shown as a tag is */
   uint32_t n_in;
   const GmValueId *in;
   GmValueId out;
@@ -111,6 +113,8 @@ GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in,
 GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, const GmMeta *meta);
 /* The tag of the node that makes v; v is no input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
+/* The node that makes v is marked as n is; v is no input. */
+void gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n);
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /* takes a reference */
 /* Gradients that the program gives (core/graph/custom.c).  A function whose results are r0 .. and whose gradient is `backward` is
  * recorded as one `custom` node per result that has a gradient: operands are the result as computed (where nothing

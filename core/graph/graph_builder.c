@@ -14,7 +14,7 @@ append (GmGraphBuilder *b, GmOp op, const GmValueId *in, int n_in, const GmAttrs
   GmValueId id = gm_graph_add_node (b->graph, op, in, n_in, attrs, b->where, &b->base.error);
   if (id == GM_NO_ID)
     return NULL;
-  gm_graph_set_tag (b->graph, id, b->tag);
+  gm_graph_mark_like (b->graph, id, &(GmNode){ .tag = (uint8_t) b->tag, .marks = b->base.marks });
   return gm_val_from_id (id);
 }
 

@@ -188,7 +188,7 @@ gm_graph_hash (const GmGraph *g)
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    mix (&s, (uint64_t) n->tag << 56 | (uint64_t) n->op << 32 | n->n_in);
+    mix (&s, (uint64_t) n->tag << 56 | (uint64_t) n->marks << 48 | (uint64_t) n->op << 32 | n->n_in);
     for (uint32_t k = 0; k < n->n_in; k++)
       mix (&s, place_of (input_place, g, n->in[k]));
     if (n->op == GM_OP_constant)

@@ -234,6 +234,7 @@ typedef struct {
   GmMeta said;
   bool has_type, no_grad, grad;
   GmNodeTag tag;
+  uint8_t marks;
   const char *where, *place;
 } NodeText;
 
@@ -323,12 +324,18 @@ parse_node_text (GmParser *p, NodeText *t)
   }
   t->no_grad = gm_parse_keyword (p, "no_grad");
   t->grad = !t->no_grad && gm_parse_keyword (p, "requires_grad");
-  const char *mark = p->at;
-  if (gm_parse_take (p, "!")) {
-    for (int k = GM_TAG_NONE + 1; k < GM_N_TAGS && t->tag == GM_TAG_NONE; k++)
-      t->tag = gm_parse_keyword (p, gm_node_tag_names[k]) ? k : GM_TAG_NONE;
-    if (t->tag == GM_TAG_NONE)
+  for (const char *mark = p->at; gm_parse_take (p, "!"); mark = p->at) {
+    int k = GM_TAG_NONE + 1, m = 0;
+    while (k < GM_N_TAGS && !gm_parse_keyword (p, gm_node_tag_names[k]))
+      k++;
+    while (k == GM_N_TAGS && m < GM_N_NODE_MARKS && !gm_parse_keyword (p, gm_node_mark_names[m]))
+      m++;
+    if (m == GM_N_NODE_MARKS || (k < GM_N_TAGS && t->tag != GM_TAG_NONE))
       return gm_parse_fail (p, mark, "expected a tag: !save, !recompute, !itself or !in_place");
+    if (k < GM_N_TAGS)
+      t->tag = k;
+    else
+      t->marks |= (uint8_t) (1u << m);
   }
   t->where = parse_where (p);
   gm_parse_skip_blanks (p);
@@ -346,7 +353,7 @@ parse_node (GmParser *p)
   if (!gm_parse_name (p, &name) || !gm_parse_expect (p, "=") || !parse_node_text (p, &t)
       || !add_node (p, &t, &id) || !check_said (p, &t, id))
     return false;
-  gm_graph_set_tag (p->g, id, t.tag);
+  gm_graph_mark_like (p->g, id, &(GmNode){ .tag = (uint8_t) t.tag, .marks = t.marks });
   gm_parse_define (p, g_steal_pointer (&name), id);
   return true;
 }

@@ -15,6 +15,7 @@ const char *const gm_node_tag_names[] = {
   [GM_TAG_NONE] = "", [GM_TAG_SAVE] = "save", [GM_TAG_RECOMPUTE] = "recompute", [GM_TAG_ITSELF] = "itself",
   [GM_TAG_IN_PLACE] = "in_place",
 };
+const char *const gm_node_mark_names[GM_N_NODE_MARKS] = { "outside_runtime", "reshape", "contiguous" };
 
 typedef struct {
   const GmGraph *g;
@@ -233,6 +234,9 @@ print_node (Printer *p, const GmNode *n)
   g_string_append (p->out, grad_mark (p, n, m));
   if (n->tag)
     g_string_append_printf (p->out, " !%s", n->tag < GM_N_TAGS ? gm_node_tag_names[n->tag] : "?");
+  for (int k = 0; k < GM_N_NODE_MARKS; k++)
+    if (n->marks >> k & 1)
+      g_string_append_printf (p->out, " !%s", gm_node_mark_names[k]);
   if (n->where && *n->where)
     g_string_append_printf (p->out, "  # %s", n->where);
   g_string_append_c (p->out, '\n');

@@ -35,7 +35,7 @@ same_attrs (const GmAttrs *a, const GmAttrs *b)
 static bool
 same_node (const GmSimplifyWork *w, const GmNode *a, const GmNode *b)
 {
-  return a->op == b->op && a->n_in == b->n_in && a->tag == b->tag
+  return a->op == b->op && a->n_in == b->n_in && a->tag == b->tag && a->marks == b->marks
       && (!a->n_in || !memcmp (a->in, b->in, a->n_in * sizeof *a->in))
       && same_attrs (a->attrs, b->attrs) && gm_simplify_same_meta (w, a->out, b->out);
 }
@@ -258,7 +258,7 @@ emit (const GmSimplifyWork *w, const bool *live, GmArena *arena, GmValueId *map_
       in[k] = map[n->in[k]];
     map[n->out] = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where,
                                       gm_graph_meta (g, n->out));
-    gm_graph_set_tag (to, map[n->out], n->tag);
+    gm_graph_mark_like (to, map[n->out], n);
   }
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);

@@ -86,7 +86,7 @@ specialise_node (const GmGraph *g, GmGraph *to, const GmNode *n, const int64_t *
     return false;
   g_assert (v == n->out);
   gm_graph_meta (to, v)->requires_grad = gm_graph_meta (g, v)->requires_grad;
-  gm_graph_set_tag (to, v, n->tag);
+  gm_graph_mark_like (to, v, n);
   return true;
 }
 

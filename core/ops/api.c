@@ -577,6 +577,8 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
   if (inplace && a[0].kind != GM_ARG_TENSOR)
     return gm_give (gm_arg_fail (api, b, a, 0, "Tensor"));
   GmSizes *sizes = gm_b_sizes (b);
+  if (G_UNLIKELY (b->gradient) && api->where & GM_API_OUTSIDE_RUNTIME)
+    b->marks |= GM_MARK_OUTSIDE_RUNTIME;
   GmArg result = G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes)
                                     : run (api, inplace, b, a);
   if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) /* the function counted something */
@@ -585,8 +587,9 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
     if (b->outside && api->where & GM_API_OUTSIDE_RUNTIME)
       b->error->code = GM_ERROR_RUNTIME;
     gm_arg_clear (&result);
-    return gm_give (NULL);
+    result = gm_give (NULL);
   }
+  b->marks = 0;
   return result;
 }
 

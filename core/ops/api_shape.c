@@ -508,6 +508,8 @@ RUN (as_strided)
   int n = gm_arg_ints (api, b, a, 1, sizes), n_strides = gm_arg_ints (api, b, a, 2, strides);
   int64_t offset = IS_NONE (3) ? 0 : INT (3);
   CHECK ();
+  if (b->gradient)
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "as_strided(): the gradients of this backward may arrive with other strides than those that it is recorded with"));
   const GmMeta *m = META (v);
   if (!IS_NONE (3) && !b->vt->offset)
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "as_strided(): where input lies in its storage is known to plain Python only; leave storage_offset out, and slice input first"));

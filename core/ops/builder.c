@@ -249,14 +249,26 @@ gm_b_alias (GmBuilder *b, GmVal v)
   return movement (b, GM_OP_permute, v, BIT (DIMS), gm_b_meta (b, v)->ndim, dims); /* the one view that keeps any strides */
 }
 
+/* op of v, marked where marks are wanted. */
+static GmVal
+marked (GmBuilder *b, GmNodeMark mark, GmOp op, GmVal v, const GmAttrs *attrs)
+{
+  uint8_t was = b->marks;
+  if (b->gradient)
+    b->marks |= (uint8_t) mark;
+  v = gm_b_op (b, op, &v, 1, attrs);
+  b->marks = was;
+  return v;
+}
+
 GmVal
 gm_b_contiguous (GmBuilder *b, GmVal v)
 {
-  if (b->error || gm_meta_is_contiguous (gm_b_meta (b, v)))
+  if (b->error || (gm_meta_is_contiguous (gm_b_meta (b, v)) && !(b->gradient && gm_b_meta (b, v)->ndim > 0)))
     return b->error ? NULL : v;
   /* `copy` keeps a dense input's strides; a join of one tensor is always row-major. */
   GmAttrs at = {.mask = BIT (DIM)};
-  return gm_b_op (b, GM_OP_cat, &v, 1, &at);
+  return marked (b, GM_MARK_CONTIGUOUS, GM_OP_cat, v, &at);
 }
 
 GmVal
@@ -277,7 +289,12 @@ gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
     if (!gm_op_infer (GM_OP_view, &m, 1, &at, &out, NULL))
       v = gm_b_contiguous (b, v);
   }
-  return gm_b_view (b, v, ndim, sizes);
+  GmAttrs at = {.mask = BIT (SIZES), .n_list = (uint8_t) ndim};
+  if (G_LIKELY (!b->gradient))
+    return gm_b_view (b, v, ndim, sizes);
+  if (ndim)
+    memcpy (at.list, sizes, (size_t) ndim * sizeof *sizes);
+  return marked (b, GM_MARK_RESHAPE, GM_OP_view, v, &at);
 }
 
 GmVal

@@ -43,11 +43,19 @@ typedef struct {
   GmVal (*resized) (GmBuilder *b, GmVal v, int n, const int64_t *sizes);
 } GmBuilderVtable;
 
+/* How a node of a gradient that the program gives was asked for, where the operation does not tell.  OUTSIDE_RUNTIME: by a function with R in api.def, so
+ * that an index out of bounds is a RuntimeError.  RESHAPE: a view where strides allow one, and else a copy.  CONTIGUOUS: the operand itself where
+ * it is contiguous. */
+typedef enum { GM_MARK_OUTSIDE_RUNTIME = 1, GM_MARK_RESHAPE = 2, GM_MARK_CONTIGUOUS = 4 } GmNodeMark;
+enum { GM_N_NODE_MARKS = 3 };
+
 struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* what functions of api.def cast to: gm_autocast_mode */
   bool outside;       /* what failed was an index among a tensor's elements */
+  bool gradient; /* what is recorded is a gradient that the program gives, whose incoming gradients may have other strides: nodes are marked */
+  uint8_t marks; /* GmNodeMark of the nodes that are recorded */
   bool refuses_draws; /* functions that draw random numbers fail: gm_draws_refused */
   uint8_t device;   /* where tensors that a function of api.def makes lie; 0: the CPU */
   GmVal generator;  /* what the call of a function draws from: an i64[2], seed and next draw; NULL: the process's generator */

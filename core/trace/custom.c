@@ -413,6 +413,7 @@ take_out (Call *c, Backward *w)
       in[k] = map_value (r, w, map, to, n->in[k]);
     const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
     GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where, gm_graph_meta (r->graph, n->out));
+    gm_graph_mark_like (to, v, n);
     g_hash_table_insert (map, GUINT_TO_POINTER (n->out), GUINT_TO_POINTER (v));
   }
   for (uint32_t i = 0; i < w->results->len; i++)
@@ -493,8 +494,18 @@ record_backward (Call *c, Backward *w)
     r->heap.watched = c->changed;
     r->heap.seen = &seen;
   }
+  bool inner = r->builder.base.gradient, asked;
+  GmValueId from = r->strides.from;
+  r->builder.base.gradient = true;
+  r->strides.from = MIN (from, before.values);
+  r->strides.asked = false;
   const GmTracker *v = run_side (c, "backward", c->ctx, in, c->n_results, NULL);
+  asked = r->strides.asked;
+  r->builder.base.gradient = inner;
+  r->strides.from = from;
   r->heap.watched = NULL;
+  if (asked && !r->stop)
+    refuse (c, "backward asks how a gradient lies in memory, and it may lie otherwise when it arrives; use reshape() or contiguous() without asking");
   if (seen && !r->stop) /* by the time that it runs another call may have changed it again */
     refuse (c, "backward reads what forward changes");
   if (r->stop || !is_functional (c, w->first) || !gradients_out (c, w, v))

@@ -673,6 +673,7 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   gm_api_builder_init (r);
   r->modes_id = gm_heap_add (&r->heap, 6);
   r->generators_id = gm_heap_add (&r->heap, 1);
+  r->strides.from = GM_NO_ID;
   gm_grad_mode_set (r, (req->env.modes & GM_MODE_GRAD) != 0);
   gm_break_raises_set (r, (req->env.modes & GM_MODE_BREAK_RAISES) != 0);
   gm_autocast_mode_set (r, (uint8_t) (req->env.modes >> GM_MODE_AUTOCAST_SHIFT));

@@ -122,6 +122,9 @@ struct GmRecorder {
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
+  /* While the backward of an autograd.Function is recorded: its first value, and whether the program has asked for the strides of what is made of
+   * gradients, which may be others when it runs. */
+  struct { GmValueId from; bool asked; } strides;
   GArray *looks;      /* GmGraphLook */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
   size_t kept_bytes;  /* of the strings among them */

@@ -120,6 +120,14 @@ sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *ty
                                        : gm_tuple_new (r, items, n);
 }
 
+/* Strides of what is made of a gradient are noted: custom.c. */
+static bool
+note_strides (GmRecorder *r, const GmTracker *t)
+{
+  r->strides.asked |= !t->real && value_of (r, t) >= r->strides.from;
+  return true;
+}
+
 static const GmTracker *
 size_or_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool strides)
 {
@@ -128,6 +136,8 @@ size_or_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool 
   if (!gm_args_take (r, strides ? "stride" : "size", args, names, 1, &dim))
     return &gm_tracker_poison;
   const GmMeta m = *meta_of (r, t);
+  if (strides)
+    note_strides (r, t);
   const int64_t *numbers = strides ? m.strides : m.sizes;
   int64_t d;
   if (dim == NULL || gm_constant (r, dim) == Py_None)
@@ -162,7 +172,7 @@ method_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 PLAIN_METHOD (dim, gm_from_int (r, m->ndim))
 PLAIN_METHOD (numel, gm_size_tracker (r, gm_meta_numel (m)))
 PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
-PLAIN_METHOD (is_contiguous, gm_from_bool (r, gm_meta_is_contiguous (m)))
+PLAIN_METHOD (is_contiguous, gm_from_bool (r, note_strides (r, t) && gm_meta_is_contiguous (m)))
 PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
 PLAIN_METHOD (cpu, m->device == GM_DEVICE_CPU ? t : gm_record_break (r, GM_BREAK_CALL_METHOD, "cpu", "tensor"))
 PLAIN_METHOD (tolist, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "tolist()"))

@@ -28,6 +28,11 @@ RUNTIME = {
     "index_add": lambda x: x.index_add(1, i(5), x[:, :1]),
     "index_add_": lambda x: x.clone().index_add_(1, i(5), x[:, :1]),
     "multi_margin_loss": lambda x: F.multi_margin_loss(x, i(7, 1)),
+    "embedding_bag": lambda x: F.embedding_bag(i(7), x, i(0)),
+    "embedding_bag below": lambda x: F.embedding_bag(i(-1), x, i(0), mode="sum"),
+    "embedding_bag of rows": lambda x: F.embedding_bag(i([0, 7]), x, mode="max"),
+    "max_unpool1d": lambda x: F.max_unpool1d(x[:1].reshape(1, 1, 3), i([[0, 2, 99]]), 2),
+    "max_unpool2d": lambda x: F.max_unpool2d(x.reshape(1, 1, 2, 3), i([[[0, 2, 99], [0, 0, 0]]]), 2),
     "masked_scatter": lambda x: x.masked_scatter(G.ones(2, 3, dtype=G.bool), G.ones(2)),
 }
 
@@ -59,3 +64,73 @@ def test_an_index_out_of_bounds_is_the_error_that_torch_has_for_the_function(wan
     with pytest.raises((RuntimeError, IndexError)) as caught:
         (fn if how == "plain" else G.compile(fn, backend=how))(X)
     assert caught.type is want
+
+
+class Fails(G.autograd.Function):
+    """A function whose backward does what `how` says."""
+
+    how = None
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, d):
+        (x,) = ctx.saved_tensors
+        return d + Fails.how(x).sum() * 0
+
+
+class FailsUnread(Fails):
+    @staticmethod
+    def backward(ctx, d):
+        (x,) = ctx.saved_tensors
+        Fails.how(x)
+        return d * 1
+
+
+# index_select is behind x[i], embedding and index_select(): the class cannot be the operation's.
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+@pytest.mark.parametrize("of", [Fails, FailsUnread], ids=["a result that is read", "a result that is not"])
+@pytest.mark.parametrize(
+    "want, name",
+    [(RuntimeError, name) for name in ("gather", "scatter", "scatter_add", "index_select", "index_add", "embedding_bag")]
+    + [(IndexError, name) for name in ("a list of positions", "pairs of positions", "embedding", "nll_loss", "index_fill", "take")],
+)
+def test_an_index_out_of_bounds_in_a_recorded_backward_is_the_error_of_its_function(want, name, of, backend):
+    if backend not in G.compiler.list_backends():
+        pytest.skip("no back end " + backend)
+    G._dynamo.reset()
+    Fails.how = {**RUNTIME, **INDEX}[name]
+    said = []
+    for run in (of.apply, G.compile(lambda x: of.apply(x), backend=backend)):
+        x = G.arange(6.0).reshape(2, 3).requires_grad_()
+        y = run(x)
+        with pytest.raises((RuntimeError, IndexError)) as caught:
+            y.sum().backward()
+        assert caught.type is want and x.grad is None
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_equal_operations_of_functions_with_two_classes_stay_apart():
+    def both(x):
+        return x[G.tensor([9])], x.index_select(0, G.tensor([9]))
+
+    class Ordered(G.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, d):
+            a, b = both(ctx.saved_tensors[0])
+            return d + (b if Ordered.second_first else a) * 0
+
+    for Ordered.second_first in (False, True):
+        G._dynamo.reset()
+        x = G.ones(3, requires_grad=True)
+        with pytest.raises(IndexError):  # the first that plain Python computes
+            G.compile(lambda x: Ordered.apply(x), backend="eager")(x).sum().backward()

@@ -4,7 +4,6 @@
 import math
 
 import gramme
-from gramme.nn import functional as F
 
 
 def _bags_of_vector(input, offsets, include_last_offset):
@@ -26,6 +25,7 @@ def embedding_bag(
 
     input: (B, n), a bag in each row; or (N,), with offsets (B,), where the bags begin (include_last_offset: and where the last one ends).
     per_sample_weights, of input's shape, weigh the rows of a sum.  Indices padding_idx do not count.  Result (B, embedding_dim).
+    Errors: RuntimeError for an index that is no row of weight.
     """
     if max_norm is not None or scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding_bag(): max_norm, scale_grad_by_freq and sparse are not supported: scale the weight or its gradient")
@@ -37,7 +37,9 @@ def embedding_bag(
         raise ValueError("embedding_bag(): offsets go with an input of one dimension")
     if input.dim() not in (1, 2) or (input.dim() == 1 and (offsets is None or offsets.dim() != 1)):
         raise ValueError("embedding_bag(): input has 2 dimensions, or 1 and offsets with 1")
-    rows = F.embedding(input, weight)
+    if weight.dim() != 2 or input.dtype.is_floating_point or input.dtype == gramme.bool:
+        raise RuntimeError(f"embedding_bag(): weight has 2 dimensions and indices are integers, not {weight.dim()} and {input.dtype}")
+    rows = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, weight.shape[1])
     counts = None
     if padding_idx is not None:
         counts = input != padding_idx % weight.shape[0]
