@@ -199,6 +199,7 @@ CORE_SOURCES += \
   core/aot/geometry.c \
   core/aot/join.c \
   core/aot/layers.c \
+  core/aot/layouts.c \
   core/aot/metadata.c \
   core/aot/mincut.c \
   core/aot/output_alias.c \

@@ -285,6 +285,8 @@ typedef struct {
 
 /* custom.c: functions that bring their gradient.  Whether node i, a `custom` one, is where it is computed, and something arrived. */
 bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
+/* True if the gradients that g's functions bring fail for some strides of those that arrive. */
+bool gm_custom_reads_strides (const GmGraph *g);
 /* result[k]: the gradient of argument k of the function whose first node is i; grad: per value of g. */
 void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result);
 
@@ -410,6 +412,8 @@ typedef struct {
 } GmJoint;
 
 bool gm_join (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
+/* The same for gradients of these metas, one per output that requires grad; dtype GM_N_DTYPES: none arrives.  For what metas the gradients get. */
+bool gm_join_arrived (const GmGraph *functional, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error);
 /* The same for a body of cond or its kin, whose gradients arrive together: zeros where there is none. */
 bool gm_join_body (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
 

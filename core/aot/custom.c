@@ -75,6 +75,37 @@ tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *m
       result[k] = gm_graph_after_check (b, m, in, result[k]);
 }
 
+/* True if some node of `backward` views what is made of the gradients that arrive, and would fail for some strides of them. */
+static bool
+reads_strides (const GmGraph *backward, uint32_t n_results)
+{
+  g_autofree bool *laid_out_like = g_new0 (bool, backward->values->len + 1);
+  bool found = false;
+
+  for (uint32_t k = 0; k < n_results; k++)
+    laid_out_like[g_array_index (backward->inputs, GmValueId, k)] = true;
+  for (uint32_t k = 0; k < backward->nodes->len && !found; k++) {
+    const GmNode *m = gm_graph_node (backward, k);
+    uint8_t family = gm_ops[m->op].family;
+    bool keeps = family == GM_FAMILY_POINTWISE || family == GM_FAMILY_MOVEMENT || m->op == GM_OP_copy;
+    for (uint32_t a = 0; a < m->n_in && keeps; a++)
+      laid_out_like[m->out] |= laid_out_like[m->in[a]];
+    found = m->op == GM_OP_view && !(m->marks & GM_MARK_RESHAPE) && laid_out_like[m->out];
+  }
+  return found;
+}
+
+bool
+gm_custom_reads_strides (const GmGraph *g)
+{
+  for (uint32_t i = 0; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    if (n->op == GM_OP_custom && reads_strides (gm_graph_custom (g, n), gm_graph_custom_n_results (g, n)))
+      return true;
+  }
+  return false;
+}
+
 void
 gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result)
 {

@@ -65,6 +65,8 @@ differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
 
   j->b.where = n->where;
   gm_custom_differentiate (g, i, &j->b.base, j->grad, result);
+  if (gm_b_failed (&j->b.base)) /* plain Python fails when the backward runs, if gradients arrive with these strides */
+    j->b.base.error->code = GM_ERROR_UNSUPPORTED;
   for (uint32_t k = 0; k < n_args; k++)
     if (gm_graph_meta (g, n->in[1 + k])->requires_grad && result[k])
       accumulate (j, n->in[1 + k], result[k]);
@@ -117,11 +119,12 @@ run_hooks_on (Join *j, const GmGraph *g, uint32_t i)
 }
 
 /* One tangent per output that requires grad; a value that is given out twice gets two, and
- * their sum. */
+ * their sum.  arrived: their metas, or NULL: those of the outputs. */
 static void
-add_tangents (Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
+add_tangents (Join *j, const GmGraph *g, const GmMeta *arrived, GmArena *arena, GmJoint *joint)
 {
   GmInnerOutput *tangents = gm_arena_newn (arena, GmInnerOutput, g->outputs->len);
+  uint32_t n_asked = 0;
 
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
@@ -130,8 +133,12 @@ add_tangents (Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
     if (!m.requires_grad)
       continue;
     m.requires_grad = 0;
-    if (!gm_meta_is_dense (&m))
+    if (arrived)
+      m = arrived[n_asked++];
+    else if (!gm_meta_is_dense (&m))
       gm_meta_set_contiguous (&m);
+    if (m.dtype == GM_N_DTYPES)
+      continue;
     const char *name = gm_copy_fresh_name (joint->graph, "tangent", joint->n_tangents);
     accumulate (j, v, gm_val_from_id (gm_graph_add_input (joint->graph, name, &m)));
     tangents[joint->n_tangents++] = (GmInnerOutput){ i };
@@ -203,9 +210,9 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   return true;
 }
 
-/* alone: some gradients may arrive and others not. */
+/* alone: some gradients may arrive and others not.  arrived: add_tangents'. */
 static bool
-join (const GmGraph *g, bool alone, GmArena *arena, GmJoint *joint, GError **error)
+join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error)
 {
   g_autoptr (GmGraph) out = gm_graph_new_like (g, "joint", arena);
   Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len),
@@ -222,7 +229,7 @@ join (const GmGraph *g, bool alone, GmArena *arena, GmJoint *joint, GError **err
     gm_graph_add_output (out, o->value, o->kind);
   }
   gm_graph_builder_init (&j.b, out);
-  add_tangents (&j, g, arena, joint);
+  add_tangents (&j, g, arrived, arena, joint);
   if (alone && !check_customs (g, joint, error)) {
     gm_graph_builder_clear (&j.b);
     joint->graph = NULL;
@@ -256,11 +263,17 @@ join (const GmGraph *g, bool alone, GmArena *arena, GmJoint *joint, GError **err
 bool
 gm_join (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
-  return join (g, true, arena, joint, error);
+  return join (g, true, NULL, arena, joint, error);
 }
 
 bool
 gm_join_body (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 {
-  return join (g, false, arena, joint, error);
+  return join (g, false, NULL, arena, joint, error);
+}
+
+bool
+gm_join_arrived (const GmGraph *g, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error)
+{
+  return join (g, false, arrived, arena, joint, error);
 }

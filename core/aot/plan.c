@@ -334,6 +334,8 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   if (p->has_hooks)
     p->backward = gm_graph_simplify (s->parts->backward, 0, p->arena);
   p->calls_program = p->has_hooks;
+  p->reads_strides = gm_custom_reads_strides (p->graph);
+  p->lays_out = gm_layouts_differ (p, s->joint);
   for (uint32_t i = 0; i < p->graph->nodes->len; i++) {
     const GmNode *n = gm_graph_node (p->graph, i);
     p->calls_program |= n->op == GM_OP_host_call && gm_graph_higher (p->graph, n)->ticket;
@@ -419,6 +421,8 @@ gm_plan_unref (GmPlan *p)
 {
   if (!p || !g_atomic_ref_count_dec (&p->refs))
     return;
+  if (p->layouts)
+    g_ptr_array_unref (p->layouts);
   if (p->of) { /* which has all but the arena */
     gm_arena_free (p->arena);
     gm_plan_unref (p->of);

@@ -78,6 +78,7 @@ needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, 
 {
   return create_graph || gm_autograd_is_awaited (n) || (h->plan->calls_program && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
          || gm_autograd_order_matters (n, h->plan->n_terms)
+         || (h->plan->reads_strides && !gm_layouts_are_planned (h->plan, grads))
          || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_as_saved (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
 }
 
@@ -397,7 +398,9 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
   GmRerun calls = { NULL };
   if (G_UNLIKELY (p->calls_program))
     gm_rerun_begin (&calls);
-  bool ok = run_backward (h, n, in, grads, result, &failed);
+  bool ok = run_backward (h, n, in, grads, result, &failed), planned = true;
+  for (int i = 0; i < p->n_tangents; i++)
+    planned &= in[p->n_saved + i] == grads[p->tangents[i]] || !grads[p->tangents[i]];
   gm_plan_unref_all (in + p->n_saved, p->n_tangents);
   drop_unpacked (h, in, p->n_saved);
   if (G_UNLIKELY (!ok) && may_run_plainly (h, &calls, failed)) {
@@ -409,6 +412,11 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
     gm_rerun_end (&calls);
   if (failed)
     g_propagate_error (error, failed);
+  if (ok && G_UNLIKELY (!planned || p->lays_out) && !gm_layouts_give (p, grads, result, error)) {
+    for (int i = 0; i < p->n_grads; i++)
+      g_clear_pointer (&result[i], gm_tensor_unref);
+    return false;
+  }
   return ok;
 }
 

@@ -64,6 +64,9 @@ struct GmPlan {
   bool calls_program;      /* these, or histories of functions that are nodes, which may have such hooks */
   uint64_t read_inside;    /* tangents, by bit, of values that the function goes on with */
   uint64_t hooked;         /* tangents, by bit, that arrive at a hook before they arrive at the base of what they are of */
+  bool reads_strides;      /* the program's own gradients fail for some strides of those that arrive: gm_custom_reads_strides */
+  bool lays_out;           /* the backward's code gives gradients with other strides than the plain one: layouts.c */
+  GPtrArray *layouts;      /* layouts.c's; NULL: none yet */
   GmGraph *graph;          /* owned; NULL: no backward but the compiled one */
   GmGraph *backward;       /* owned: what the compiled one was made of, where it has hooks; else NULL */
   uint64_t id;             /* no two have the same, but those made of one for other sizes */
@@ -96,6 +99,14 @@ gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
     return p->exec.run_known (p->exec.data, role, p->symbols, in, n_in, out, n_out, error);
   return gm_plan_execute (p, role, in, n_in, out, n_out, error);
 }
+
+/* layouts.c.  True if the backward's code gives other strides than the joint graph, for gradients that are laid out as it reads them. */
+bool gm_layouts_differ (const GmPlan *p, const GmJoint *joint);
+/* True if the gradients that arrived are laid out as the compiled backward reads them. */
+bool gm_layouts_are_planned (const GmPlan *p, GmTensor *const *grads);
+/* Lays the gradients that it gave out as the plain backward would have them; for others than those.  What is replaced is released.  False and an error
+ * if there is no memory: the results are whole nevertheless. */
+bool gm_layouts_give (GmPlan *p, GmTensor *const *grads, GmTensor **result, GError **error);
 
 /* plan_history.c: before the backward runs or is asked: it is compiled, and knows who lends to whom. */
 bool gm_plan_first_backward (GmPlan *p, GError **error);

@@ -107,6 +107,7 @@ gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error)
   g_atomic_ref_count_init (&now->refs);
   now->arena = gm_arena_new ();
   now->of = gm_plan_ref (p);
+  now->layouts = NULL;
   now->sizes = NULL;
   now->symbols = gm_arena_copy (now->arena, symbols, sizeof *symbols * (gm_sym_n_symbols (p->sizes->sym) + 1));
   g_auto (Filler) f = { .sizes = p->sizes, .symbols = symbols, .arena = now->arena, .error = error };

@@ -137,6 +137,7 @@ TEST_FILES = \
   tests/aot/same.py \
   tests/aot/test_compiled_autograd.py \
   tests/aot/test_as_strided.py tests/aot/test_donation.py tests/aot/test_failing_backwards.py tests/aot/test_histories.py tests/aot/test_moved_leaves.py tests/aot/test_order.py tests/aot/test_picks.py \
+  tests/aot/test_strides_of_gradients.py \
   tests/aot/test_walks.py tests/aot/test_when_compiled.py tests/aot/test_written_since.py \
   tests/aot/test_memory.py \
   tests/aot/test_random.py tests/aot/test_reinterpret.py tests/aot/test_results_that_gradients_read.py tests/aot/test_views.py \
