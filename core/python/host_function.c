@@ -206,9 +206,93 @@ gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which
   return f;
 }
 
+/* -- Hooks that read grad ---------------------------------------------------------------------- */
+
+/* How far calls are followed, from function to function. */
+enum { FAR = 6 };
+
+static bool may_read_grad (PyObject *fn, int far);
+
+static bool
+names_grad (PyCodeObject *code)
+{
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (code->co_names); i++)
+    if (PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (code->co_names, i), "grad") == 0)
+      return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (code->co_consts); i++) {
+    PyObject *o = PyTuple_GET_ITEM (code->co_consts, i);
+    if (PyCode_Check (o) ? names_grad ((PyCodeObject *) o) : PyUnicode_CheckExact (o) && PyUnicode_CompareWithASCIIString (o, "grad") == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Functions that `code` may find under one of its names in the dict. */
+static bool
+may_find_reader (PyCodeObject *code, PyObject *dict, int far)
+{
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (code->co_names); i++) {
+    PyObject *o = PyDict_GetItemWithError (dict, PyTuple_GET_ITEM (code->co_names, i));
+    if (o && PyModule_Check (o) ? far > 1 && may_find_reader (code, PyModule_GetDict (o), 2) : o && may_read_grad (o, far - 1))
+      return true;
+  }
+  return false;
+}
+
+static bool
+function_may_read_grad (PyObject *fn, PyObject *self, int far)
+{
+  PyCodeObject *code = (PyCodeObject *) PyFunction_GET_CODE (fn);
+  PyObject *closure = PyFunction_GET_CLOSURE (fn), *mro = self ? Py_TYPE (self)->tp_mro : NULL;
+
+  if (names_grad (code) || may_find_reader (code, PyFunction_GET_GLOBALS (fn), far))
+    return true;
+  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE (closure); i++) {
+    PyObject *o = PyCell_GET (PyTuple_GET_ITEM (closure, i));
+    if (o && may_read_grad (o, far - 1))
+      return true;
+  }
+  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE (mro); i++) {
+    PyTypeObject *type = (PyTypeObject *) PyTuple_GET_ITEM (mro, i);
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE && may_find_reader (code, type->tp_dict, far))
+      return true;
+  }
+  return false;
+}
+
+/* True if the code behind fn, or behind what it may call, names the attribute grad: it may look at a gradient that a compiled backward holds back until
+ * all of it has run. */
+static bool
+may_read_grad (PyObject *fn, int far)
+{
+  if (far <= 0)
+    return false;
+  if (PyFunction_Check (fn))
+    return function_may_read_grad (fn, NULL, far);
+  if (PyMethod_Check (fn) && PyFunction_Check (PyMethod_GET_FUNCTION (fn)))
+    return function_may_read_grad (PyMethod_GET_FUNCTION (fn), PyMethod_GET_SELF (fn), far);
+  if (strcmp (Py_TYPE (fn)->tp_name, "functools.partial") == 0) {
+    PyObject *inner = PyObject_GetAttrString (fn, "func"), *args = PyObject_GetAttrString (fn, "args");
+    bool reads = inner && may_read_grad (inner, far - 1);
+    for (Py_ssize_t i = 0; args && !reads && i < PyTuple_GET_SIZE (args); i++)
+      reads = may_read_grad (PyTuple_GET_ITEM (args, i), far - 1);
+    Py_XDECREF (inner);
+    Py_XDECREF (args);
+    PyErr_Clear ();
+    return reads;
+  }
+  static PyObject *call_name;
+  if (!call_name)
+    call_name = PyUnicode_InternFromString ("__call__");
+  PyObject *call = Py_TYPE (fn)->tp_call && !PyType_Check (fn) ? _PyType_Lookup (Py_TYPE (fn), call_name) : NULL;
+  return call && PyFunction_Check (call) && function_may_read_grad (call, fn, far);
+}
+
 GmHostFunction *
 gm_py_host_hook (PyObject *fn)
 {
+  if (may_read_grad (fn, FAR))
+    return NULL;
   Callee *c = g_new0 (Callee, 1);
 
   c->fn = Py_NewRef (fn);

@@ -8,6 +8,7 @@
 
 /* See GmTraceHost. */
 GmHostFunction *gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names);
+/* NULL: the hook may read the grad of a tensor. */
 GmHostFunction *gm_py_host_hook (PyObject *fn);
 bool gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why);
 /* Whether a function runs on stand-ins just now, on this thread: what it computes means nothing. */

@@ -115,7 +115,10 @@ register_one (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const c
     return &gm_tracker_poison;
   if (is_inside (r, t, fn, name)) {
     gm_guard (r, IS, fn->source, .obj = fn->real);
-    return add_node (r, (GmValueId) gm_contents_of (r, t)->number, gm_host.host_hook (fn->real));
+    GmHostFunction *host = gm_host.host_hook (fn->real);
+    if (!host) /* while a compiled backward runs, no leaf has got its gradient yet */
+      return gm_record_break (r, GM_BREAK_TENSOR_HOOK, "a hook that may read .grad", "makes");
+    return add_node (r, (GmValueId) gm_contents_of (r, t)->number, host);
   }
   if (!may_register (
           r, t, name,
