@@ -99,6 +99,7 @@ RUN (celu)
   GmDtype own = GM_F32;
   GmVal x = wide (api, b, a, &own);
   double alpha = FLOAT (1);
+  gm_factor_fits (b, &a[1], own);
   CHECK ();
   if (alpha == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "celu(): alpha must not be 0"));
@@ -169,6 +170,7 @@ RUN (hardshrink)
   GmDtype own = GM_F32;
   GmVal x = wide (api, b, a, &own);
   double limit = FLOAT (1);
+  gm_number_fits (b, &a[1], own);
   CHECK ();
   GmVal inside = gm_b (b, logical_and, gm_apply_num (b, ge, x, -limit), gm_apply_num (b, le, x, limit));
   return finish (api, b, a, gm_pick (b, inside, gm_float_arg (0), gm_tensor_arg (x)), own, -1);
@@ -179,8 +181,9 @@ RUN (softshrink)
   GmDtype own = GM_F32;
   GmVal x = wide (api, b, a, &own);
   double limit = FLOAT (1);
+  gm_number_fits (b, &a[1], own);
   CHECK ();
-  if (!(limit >= 0))
+  if (!(limit >= 0) || isinf (limit))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "softshrink(): lambd must be greater or equal to 0, but is %g", limit));
   GmVal y = gm_pick (b, gm_apply_num (b, gt, x, limit), gm_tensor_arg (gm_apply_num (b, sub, x, limit)),
                   gm_tensor_arg (gm_apply_num (b, mul, x, 0)));
@@ -196,6 +199,8 @@ RUN (threshold)
   if (!gm_arg_is_number (&a[2]))
     return gm_give (gm_arg_fail (api, b, a, 2, "Number"));
   GmDtype d = (GmDtype) META (x)->dtype;
+  gm_factor_fits (b, &a[1], d);
+  CHECK ();
   GmVal value = gm_value_as (b, &a[2], d);
   return finish (api, b, a, gm_b (b, where, gm_apply_num (b, le, x, limit), value, x), d, 3);
 }

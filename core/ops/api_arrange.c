@@ -152,6 +152,14 @@ RUN (logspace)
   int64_t n = INT (2);
   GmDtype d = gm_arg_dtype (api, b, a, 4, gm_default_dtype ());
   CHECK ();
+  if (d == GM_BOOL)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logspace(): is not implemented for bool"));
+  if (!gm_number_fits (b, &a[0], d) || !gm_number_fits (b, &a[1], d))
+    return gm_give (NULL);
+  if (gm_dtypes[d].category == GM_CATEGORY_INT) { /* ends are numbers of the dtype */
+    from = trunc (from);
+    to = trunc (to);
+  }
   if (gm_size_lt (n, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logspace(): number of steps must be non-negative, not " FMT, gm_size_number (n)));
   if (gm_size_lt (n, 2))

@@ -469,9 +469,18 @@ shaped (const GmApi *api, GmBuilder *b, GmArg *a, int i, int ndim)
   return v;
 }
 
+/* addmv and addr compute with alpha and beta as numbers of the halves themselves. */
+static bool
+factors_fit (GmBuilder *b, const GmArg *a)
+{
+  GmDtype d = gm_b_failed (b) || a[0].kind != GM_ARG_TENSOR ? GM_F64 : (GmDtype) META (a[0].v)->dtype;
+  return gm_number_fits (b, &a[3], d) && gm_number_fits (b, &a[4], d);
+}
+
 RUN (addmv)
 {
   GmVal x = shaped (api, b, a, 1, 2), y = shaped (api, b, a, 2, 1);
+  factors_fit (b, a);
   CHECK ();
   return gm_add_product (api, b, a, gm_matmul (api, b, x, y));
 }
@@ -479,7 +488,13 @@ RUN (addmv)
 RUN (addr)
 {
   GmVal x = shaped (api, b, a, 1, 1), y = shaped (api, b, a, 2, 1);
+  factors_fit (b, a);
   CHECK ();
+  bool whole = a[0].kind == GM_ARG_TENSOR && !gm_dtype_is_float (META (a[0].v)->dtype);
+  if ((a[3].kind == GM_ARG_BOOL || a[4].kind == GM_ARG_BOOL) && !(whole && META (a[0].v)->dtype == GM_BOOL))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "addr(): boolean alpha and beta are for boolean results only"));
+  if (whole && (a[3].kind == GM_ARG_FLOAT || a[4].kind == GM_ARG_FLOAT))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "addr(): for integral input tensors, alpha and beta must not be floating point numbers"));
   return gm_add_product (api, b, a, gm_apply2 (b, mul, gm_unsqueeze (b, x, 1), y));
 }
 

@@ -107,9 +107,10 @@ RUN (pad)
   CHECK ();
   PadMode mode = pad_mode (b, STR (2));
   double value = IS_NONE (3) ? 0 : FLOAT (3);
-  if (gm_arg_is_number (&a[3]))
-    gm_b_fits (b, gm_arg_number (&a[3]), (GmDtype) META (x)->dtype);
+  gm_number_fits (b, &a[3], (GmDtype) META (x)->dtype);
   CHECK ();
+  if (META (x)->dtype == GM_U8 && value < 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "value cannot be converted to type uint8 without overflow"));
   if (n % 2 || n / 2 > ndim)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): %d widths for a tensor of %d dimensions; two for each, from the last on", n, ndim));
   GmVal v = x;

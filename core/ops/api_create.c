@@ -16,7 +16,8 @@ filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int6
       return gm_b_fail (b, GM_ERROR_RUNTIME,
                         "%s(): cannot create a tensor with negative dimension " FMT, api->name,
                         gm_size_number (sizes[i]));
-  return gm_b_fits (b, s, d) ? gm_b_full (b, s, d, n, sizes) : NULL;
+  bool rounds = d == GM_F16 || d == GM_BF16; /* what is beyond becomes infinite, as torch fills them */
+  return rounds || gm_b_fits (b, s, d) ? gm_b_full (b, s, d, n, sizes) : NULL;
 }
 
 static GmArg
@@ -190,6 +191,10 @@ RUN (linspace)
   int64_t n = INT (2);
   GmDtype d = gm_arg_dtype (api, b, a, 3, gm_default_dtype ());
   CHECK ();
+  if (d == GM_BOOL)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "linspace(): is not implemented for bool"));
+  if (!gm_number_fits (b, &a[0], d) || !gm_number_fits (b, &a[1], d))
+    return gm_give (NULL);
   if (gm_size_lt (n, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "linspace(): number of steps must be non-negative, not " FMT, gm_size_number (n)));

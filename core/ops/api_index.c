@@ -85,8 +85,11 @@ RUN (index_add)
   GmVal v = TENSOR (0), index = list_arg (api, b, a, 2), src = TENSOR (3);
   CHECK ();
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
-  if (!(a[4].kind == GM_ARG_INT && a[4].i == 1))
-    src = gm_apply (b, GM_OP_mul, (const GmArg[]){a[3], a[4]}, 2);
+  GmDtype d = (GmDtype) META (v)->dtype;
+  GmArg alpha = gm_number_fits (b, &a[4], d) ? gm_factor (b, &a[4], d) : a[4];
+  CHECK ();
+  if (!(alpha.kind == GM_ARG_INT && alpha.i == 1))
+    src = gm_apply (b, GM_OP_mul, (const GmArg[]){a[3], alpha}, 2);
   CHECK ();
   return gm_give (indexed (b, GM_OP_index_add, v, dim, index, src));
 }

@@ -110,12 +110,15 @@ gm_add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p)
   CHECK ();
   if (!gm_arg_is_number (&a[3]) || !gm_arg_is_number (&a[4]))
     return gm_give (gm_arg_fail (api, b, a, gm_arg_is_number (&a[3]) ? 4 : 3, "Number"));
-  if (!is_one (&a[4]))
-    p = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (p), a[4]}, 2);
-  if (a[3].kind == GM_ARG_FLOAT ? a[3].d == 0 : a[3].i == 0)
+  GmDtype d = (GmDtype) META (in)->dtype;
+  GmArg beta = gm_factor (b, &a[3], d), alpha = gm_factor (b, &a[4], d);
+  CHECK ();
+  if (!is_one (&alpha))
+    p = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (p), alpha}, 2);
+  if (beta.kind == GM_ARG_FLOAT ? beta.d == 0 : beta.i == 0)
     in = gm_b_zeros_like (b, in); /* not even a NaN comes through */
-  else if (!is_one (&a[3]))
-    in = gm_apply (b, GM_OP_mul, (const GmArg[]){a[0], a[3]}, 2);
+  else if (!is_one (&beta))
+    in = gm_apply (b, GM_OP_mul, (const GmArg[]){a[0], beta}, 2);
   return gm_give (gm_apply2 (b, add, in, p));
 }
 

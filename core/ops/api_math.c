@@ -226,6 +226,8 @@ RUN (logit)
   CHECK ();
   if (!IS_NONE (1)) {
     double eps = FLOAT (1);
+    if (own == GM_F16)
+      gm_number_fits (b, &a[1], own);
     CHECK ();
     GmVal low = gm_apply_num (b, lt, x, eps), high = gm_apply_num (b, gt, x, 1 - eps);
     x = gm_pick (b, high, gm_float_arg (1 - eps), gm_tensor_arg (gm_pick (b, low, gm_float_arg (eps), gm_tensor_arg (x))));

@@ -82,6 +82,8 @@ RUN (softplus)
   GmDtype own = GM_F32;
   GmVal x = wide_input (api, b, a, -1, &own);
   double beta = FLOAT (1), threshold = FLOAT (2);
+  gm_factor_fits (b, &a[1], own);
+  gm_factor_fits (b, &a[2], own);
   CHECK ();
   GmVal scaled = beta == 1 ? x : gm_apply_num (b, mul, x, beta);
   GmVal large = gm_apply_num (b, gt, scaled, threshold);
@@ -97,6 +99,8 @@ RUN (leaky_relu)
   GmVal x = TENSOR (0);
   double slope = FLOAT (1);
   CHECK ();
+  gm_factor_fits (b, &a[1], (GmDtype) META (x)->dtype);
+  CHECK ();
   GmVal low = gm_apply_num (b, mul, x, slope);
   return activation (api, b, a, gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)), 2);
 }
@@ -106,6 +110,7 @@ RUN (elu)
   GmDtype own = GM_F32;
   GmVal x = wide_input (api, b, a, -1, &own);
   double alpha = FLOAT (1);
+  gm_factor_fits (b, &a[1], own);
   CHECK ();
   GmVal positive = gm_apply_num (b, gt, x, 0);
   GmVal low = gm_b (b, expm1, gm_pick (b, positive, gm_float_arg (0), gm_tensor_arg (x)));

@@ -641,6 +641,8 @@ RUN (histc)
   GmDtype d = (GmDtype) META (v)->dtype;
   if (!gm_dtype_is_float (d) || bins < 1)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "histc(): takes floating dtypes and at least one bin"));
+  if (!gm_number_fits (b, &a[2], d) || !gm_number_fits (b, &a[3], d))
+    return gm_give (NULL);
   int64_t n = gm_meta_numel (META (v));
   v = gm_b_reshape (b, v, 1, &n);
   if (META (v)->requires_grad)

@@ -50,9 +50,28 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
   return *x;
 }
 
-RUN (add) { return binary (api, b, a, GM_OP_add, a[0], scaled (api, b, &a[1], &a[2])); }
-RUN (sub) { return binary (api, b, a, GM_OP_sub, a[0], scaled (api, b, &a[1], &a[2])); }
-RUN (rsub) { return binary (api, b, a, GM_OP_sub, a[1], scaled (api, b, &a[0], &a[2])); }
+/* x + alpha * y or x - alpha * y; alpha is a number of the result's dtype.  torch adds -alpha * y where it subtracts, so that is what has to fit. */
+static GmArg
+add_scaled (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, const GmArg *y)
+{
+  GmArg alpha = a[2], added = alpha;
+  if (alpha.kind == GM_ARG_INT && alpha.i == 1) /* what most calls have */
+    return binary (api, b, a, op, *x, *y);
+  GmDtype d = gm_result_type (b, (const GmArg[]){ *x, *y }, 2);
+  if (alpha.kind == GM_ARG_BOOL && d != GM_BOOL)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): boolean alpha is for boolean results only", api->name));
+  if (op == GM_OP_sub && added.kind == GM_ARG_INT && !gm_size_is_symbolic (added.i) && added.i != INT64_MIN)
+    added.i = -added.i;
+  if (!gm_number_fits (b, &added, d))
+    return gm_give (NULL);
+  if (d == GM_BOOL && alpha.kind == GM_ARG_INT)
+    alpha = gm_factor (b, &alpha, d);
+  return binary (api, b, a, op, *x, scaled (api, b, y, &alpha));
+}
+
+RUN (add) { return add_scaled (api, b, a, GM_OP_add, &a[0], &a[1]); }
+RUN (sub) { return add_scaled (api, b, a, GM_OP_sub, &a[0], &a[1]); }
+RUN (rsub) { return add_scaled (api, b, a, GM_OP_sub, &a[1], &a[0]); }
 RUN (multiply) { return binary (api, b, a, GM_OP_mul, a[0], a[1]); }
 RUN (true_divide) { return binary (api, b, a, GM_OP_div, a[0], a[1]); }
 RUN (negative) { return unary (api, b, a, GM_OP_neg); }
@@ -75,7 +94,11 @@ gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
       return;
   }
   if (gm_arg_is_number (y)) {
-    if (gm_size_eq (y->i, 0) && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
+    GmDtype d = gm_result_type (b, (const GmArg[]){*x, *y}, 2);
+    bool known = !sizes || !gm_size_is_symbolic (y->i);
+    int bits = gm_dtypes[d].bits;
+    int64_t divisor = bits >= 64 ? y->i : known ? y->i & ((INT64_C (1) << bits) - 1) : gm_size_mod (y->i, INT64_C (1) << bits); /* 256 is 0 of i8 */
+    if (gm_size_eq (divisor, 0) && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
       gm_b_fail (b, GM_ERROR_RUNTIME, "ZeroDivisionError");
   } else if (y->kind == GM_ARG_TENSOR && !gm_size_eq (gm_meta_numel (META (y->v)), 0)) {
     GmVal zero = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (y->v)->dtype);
@@ -140,7 +163,7 @@ RUN (pow)
       return unary (api, b, a, GM_OP_reciprocal);
     if (float_input && e == 1)
       return unary (api, b, a, GM_OP_copy);
-    if (!gm_dtype_is_float (d) && !gm_b_fits (b, gm_arg_number (&a[1]), d))
+    if (gm_dtypes[d].bits <= 16 || !gm_dtype_is_float (d) ? !gm_number_fits (b, &a[1], d) : false)
       return gm_give (NULL);
   }
   return binary (api, b, a, GM_OP_pow, a[0], a[1]);
@@ -148,6 +171,8 @@ RUN (pow)
 
 RUN (lerp)
 {
+  if (gm_arg_is_number (&a[2]) && a[0].kind == GM_ARG_TENSOR && !gm_factor_fits (b, &a[2], (GmDtype) META (a[0].v)->dtype))
+    return gm_give (NULL);
   GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){a[1], a[0]}, 2);
   CHECK ();
   GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (d), a[2]}, 2);
@@ -160,8 +185,10 @@ add_term (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {
   TENSOR (0), TENSOR (1), TENSOR (2);
   CHECK ();
+  GmArg value = gm_factor (b, &a[3], gm_result_type (b, a, 3));
+  CHECK ();
   /* value first: what torch's optimisers divide, they have scaled. */
-  GmArg first = scaled (api, b, &a[1], &a[3]);
+  GmArg first = scaled (api, b, &a[1], &value);
   CHECK ();
   GmVal term = gm_apply (b, op, (const GmArg[]){first, a[2]}, 2);
   CHECK ();
@@ -300,20 +327,21 @@ RUN (nan_to_num)
   if (!gm_dtype_is_float (d))
     return gm_give (x);
   double largest = gm_dtype_largest (d);
-  double nan = IS_NONE (1) ? 0 : FLOAT (1), high = IS_NONE (2) ? largest : FLOAT (2),
-         low = IS_NONE (3) ? -largest : FLOAT (3);
+  double to[3] = { IS_NONE (1) ? 0 : FLOAT (1), IS_NONE (2) ? largest : FLOAT (2), IS_NONE (3) ? -largest : FLOAT (3) };
+  CHECK ();
+  for (int i = 0; i < 3; i++) /* torch makes numbers of the dtype of them */
+    to[i] = fabs (to[i]) > largest ? copysign (INFINITY, to[i]) : to[i];
+  GmVal above = gm_apply_num (b, eq, x, INFINITY), below = gm_apply_num (b, eq, x, -INFINITY); /* of x: nan may be infinite */
   CHECK ();
   GmVal y = gm_apply (
       b, GM_OP_where,
-      (const GmArg[]){gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (nan), gm_tensor_arg (x)},
+      (const GmArg[]){gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (to[0]), gm_tensor_arg (x)},
       3);
   CHECK ();
-  GmVal above = gm_apply_num (b, eq, y, INFINITY), below = gm_apply_num (b, eq, y, -INFINITY);
-  CHECK ();
   y = gm_apply (b, GM_OP_where,
-                (const GmArg[]){gm_tensor_arg (above), gm_float_arg (high), gm_tensor_arg (y)}, 3);
+                (const GmArg[]){gm_tensor_arg (above), gm_float_arg (to[1]), gm_tensor_arg (y)}, 3);
   CHECK ();
   return gm_give (
       gm_apply (b, GM_OP_where,
-                (const GmArg[]){gm_tensor_arg (below), gm_float_arg (low), gm_tensor_arg (y)}, 3));
+                (const GmArg[]){gm_tensor_arg (below), gm_float_arg (to[2]), gm_tensor_arg (y)}, 3));
 }

@@ -85,6 +85,30 @@ gm_arg_number (const GmArg *x)
                                   : gm_scalar_int (x->i);
 }
 
+bool
+gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype)
+{
+  return !gm_arg_is_number (x) || gm_b_fits (b, gm_arg_number (x), dtype);
+}
+
+bool
+gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype)
+{
+  return gm_number_fits (b, x, dtype == GM_F16 || dtype == GM_BF16 ? GM_F32 : dtype);
+}
+
+GmArg
+gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype)
+{
+  if (!gm_factor_fits (b, x, dtype) || !gm_arg_is_number (x))
+    return *x;
+  if (dtype == GM_BOOL && (x->kind == GM_ARG_FLOAT || !gm_size_is_symbolic (x->i)))
+    return (GmArg){ .kind = GM_ARG_BOOL, .i = gm_scalar_as_double (gm_arg_number (x)) != 0 };
+  if (x->kind != GM_ARG_FLOAT || gm_dtypes[dtype].category != GM_CATEGORY_INT)
+    return *x;
+  return (GmArg){ .kind = GM_ARG_INT, .i = gm_scalar_as_int (gm_arg_number (x)) };
+}
+
 GmVal
 gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype)
 {
@@ -230,7 +254,7 @@ prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
     return 0;
   /* A number that is picked is stored as it is; one that is computed with may wrap. */
   for (int i = first; i < n; i++)
-    in[i] = first ? gm_value_as (b, &x[i], d) : gm_as_dtype (b, &x[i], d);
+    in[i] = first && d != GM_F16 && d != GM_BF16 ? gm_value_as (b, &x[i], d) : gm_as_dtype (b, &x[i], d);
   return gm_b_failed (b) ? 0 : n;
 }
 

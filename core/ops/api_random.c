@@ -270,6 +270,10 @@ RUN (uniform_)
         b, GM_ERROR_RUNTIME,
         "uniform_() expects to return a [from, to) range, but found from=%g > to=%g", from, to));
   const GmMeta *m = META (v);
+  if (!gm_number_fits (b, &a[1], (GmDtype) m->dtype) || !gm_number_fits (b, &a[2], (GmDtype) m->dtype))
+    return gm_give (NULL);
+  if (!isfinite (from) || !isfinite (to))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "uniform_() expects finite bounds, but found from=%g and to=%g", from, to));
   GmVal u = draw (b, GM_OP_uniform, (GmDtype) m->dtype, m->ndim, m->sizes);
   return fill (api, b, v, gm_apply_num (b, add, gm_apply_num (b, mul, u, to - from), from));
 }

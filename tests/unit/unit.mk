@@ -323,6 +323,7 @@ TEST_FILES = \
   tests/python/test_torch_names.py \
   tests/python/test_damaged_objects.py \
   tests/python/test_lying_capsules.py \
+  tests/python/test_numbers_beyond_a_dtype.py \
   tests/python/test_saved_files.py \
   tests/python/test_said_mistakes.py \
   tests/python/test_testing.py \
