@@ -160,9 +160,11 @@ RUN (hardswish)
   GmDtype own = GM_F32;
   GmVal x = wide_spared (api, b, a, 1, &own);
   CHECK ();
-  GmVal line = gm_apply_num (b, div, gm_b (b, mul, x, gm_apply_num (b, add, x, 3)), 6);
-  GmVal y = gm_pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
-  return finish (api, b, a, gm_pick (b, gm_apply_num (b, ge, x, 3), gm_tensor_arg (x), gm_tensor_arg (y)), own, 1);
+  GmVal above = gm_apply_num (b, ge, x, 3), below = gm_apply_num (b, le, x, -3);
+  GmVal in = gm_pick (b, gm_b (b, logical_or, above, below), gm_float_arg (0), gm_tensor_arg (x)); /* an infinity times a slope of 0 is none */
+  GmVal line = gm_apply_num (b, div, gm_b (b, mul, in, gm_apply_num (b, add, in, 3)), 6);
+  GmVal y = gm_pick (b, below, gm_float_arg (0), gm_tensor_arg (line));
+  return finish (api, b, a, gm_pick (b, above, gm_tensor_arg (x), gm_tensor_arg (y)), own, 1);
 }
 
 RUN (hardshrink)

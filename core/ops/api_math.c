@@ -116,7 +116,7 @@ times (const GmApi *api, GmBuilder *b, GmArg *a, double factor)
 RUN (deg2rad) { return times (api, b, a, M_PI / 180); }
 RUN (rad2deg) { return times (api, b, a, 180 / M_PI); }
 
-/* sqrt (x^2 + y^2) as m sqrt ((x / m)^2 + (y / m)^2) with m the larger one: no overflow. */
+/* sqrt (x^2 + y^2) as m sqrt ((x / m)^2 + (y / m)^2) with m the larger one: no overflow.  At (0, 0) it has no slope: NaN, as torch has it. */
 RUN (hypot)
 {
   GmDtype own = common_dtype (api, b, a, false);
@@ -133,7 +133,7 @@ RUN (hypot)
   GmVal plain = gm_b (b, logical_or, gm_apply_num (b, eq, m, 0), gm_apply_num (b, eq, m, INFINITY));
   m = gm_pick (b, plain, gm_float_arg (1), gm_tensor_arg (m));
   GmVal u = gm_b (b, div, x, m), v = gm_b (b, div, y, m);
-  GmVal root = gm_sqrt_safe (b, gm_b (b, add, gm_b (b, square, u), gm_b (b, square, v)));
+  GmVal root = gm_b (b, sqrt, gm_b (b, add, gm_b (b, square, u), gm_b (b, square, v)));
   return finish (b, gm_pick (b, decided, gm_float_arg (INFINITY), gm_tensor_arg (gm_b (b, mul, m, root))), own);
 }
 
@@ -238,6 +238,11 @@ RUN (logit)
   GmVal low = gm_b (b, log, gm_pick (b, zero, gm_tensor_arg (x), gm_float_arg (1)));
   GmVal high = gm_b (b, log, gm_num_apply (b, sub, 1, gm_pick (b, one, gm_tensor_arg (x), gm_float_arg (0))));
   GmVal y = gm_b (b, log, gm_b (b, div, in, gm_num_apply (b, sub, 1, in)));
+  if (IS_NONE (1)) { /* outside of [0, 1] the slope is no number, either */
+    GmVal outside = gm_b (b, logical_or, gm_apply_num (b, lt, x, 0), gm_apply_num (b, gt, x, 1));
+    GmVal negative = gm_pick (b, outside, gm_tensor_arg (gm_b (b, neg, gm_b (b, abs, x))), gm_float_arg (1));
+    y = gm_b (b, where, outside, gm_b (b, sqrt, negative), y);
+  }
   return finish (b, gm_b (b, where, ends, gm_b (b, sub, low, high), y), own);
 }
 

@@ -222,7 +222,13 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   GmVal none = TWO (logical_and, TWO (ne, y, y), TWO (eq, x, x));
   y = gm_b (b, where, none, NUM (mul, choose (b, none, x, 0), NAN), y);
   double end = kind == TRIGAMMA ? 0 : INFINITY;
-  GmVal ends = kind == DIGAMMA ? choose_other (b, least, x, NAN) : gm_b_full_like (b, gm_scalar_float (end), GM_F64, META (x));
+  GmVal ends = gm_b_full_like (b, gm_scalar_float (end), GM_F64, META (x));
+  if (kind == DIGAMMA)
+    ends = choose_other (b, least, ends, NAN);
+  else if (kind == LOG_GAMMA) { /* with the infinite slope that digamma has */
+    GmVal other = TWO (logical_or, least, ONE (logical_not, infinite));
+    ends = choose_other (b, least, ONE (exp, choose_other (b, other, x, 0)), INFINITY);
+  }
   return finish (b, gm_b (b, where, infinite, ends, y), own);
 }
 

@@ -204,8 +204,12 @@ def test_interpolate_by_a_factor_that_leaves_a_size_moves_nothing(mode):
 SLOPES = {
     "erfinv": (lambda x: x.erfinv(), [1, -1, 0, 2], [INF, INF, math.sqrt(math.pi) / 2, NAN]),
     "entr": (lambda x: gramme.special.entr(x), [0, -1, 1, NAN], [INF, NAN, -1, NAN]),
-    "logit": (lambda x: x.logit(), [0, 1, 0.5], [INF, INF, 4]),
-    "lgamma": (lambda x: x.lgamma(), [0.0, -0.0], [-INF, INF]),
+    "logit": (lambda x: x.logit(), [0, 1, 0.5, -1, 2, INF, -INF], [INF, INF, 4] + [NAN] * 4),
+    "lgamma": (lambda x: x.lgamma(), [0.0, -0.0, INF, -INF, 1.0], [-INF, INF, INF, NAN, -0.5772156649015329]),
+    "digamma": (lambda x: x.digamma(), [INF, 0.0, 1.0], [0, INF, math.pi**2 / 6]),
+    "mvlgamma": (lambda x: gramme.mvlgamma(x, 2), [INF], [INF]),
+    "hypot": (lambda x: gramme.hypot(x, x * 1), [0, 1], [NAN, math.sqrt(2)]),
+    "hardswish": (lambda x: gramme.nn.functional.hardswish(x), [-INF, INF, -3, 3, 0], [0, 1, 0, 1, 0.5]),
     "clamp": (lambda x: x.clamp(0, 1), [-1, 0, 0.5, 1, 2, NAN], [0, 1, 1, 1, 0, 0]),
     "normal": (lambda x: gramme.normal(x, 1.0), [1, 2], [0, 0]),
     "normal's deviation": (lambda x: gramme.normal(0.0, x), [1, 2], [0, 0]),
@@ -230,7 +234,7 @@ def test_slopes_at_the_ends(name):
 def test_values_at_the_ends():
     rows = [
         (lambda x: x.erfinv(), [1, -1, 2], [INF, -INF, NAN]),
-        (gramme.special.entr, [0.0, -0.0, -1, NAN], [0, 0, -INF, NAN]),
+        (gramme.special.entr, [0.0, -0.0, -1, NAN, -INF, INF], [0, 0, -INF, NAN, -INF, -INF]),
         (lambda x: x.logit(), [0, 1, 0.5, 2, NAN], [-INF, INF, 0, NAN, NAN]),
         (lambda x: x.lgamma(), [0.0, -0.0, -1, INF], [INF] * 4),
         (lambda x: x.digamma(), [0.0, -0.0, -1], [-INF, INF, NAN]),
@@ -241,6 +245,8 @@ def test_values_at_the_ends():
         (lambda x: x.repeat(8).prod(0), [0, 1e300, 1e300, 1e300], 0),
         (lambda x: x.repeat(600).prod(0), [0, 1e300, 1e300, 1e300], 0),
         (lambda x: x.repeat(8).reshape(-1, 1).expand(-1, 5).contiguous().prod(0), [0, 1e300, 1e300, 1e300], [0] * 5),
+        (lambda x: x.float().prod().double(), [0] + [1e30] * 31, 0),
+        (lambda x: (x.float().prod() - 1).abs() < 1e-4, [1e-30, 1e30] * 16, True),
         (lambda x: x.prod(0), [0, INF, 1], NAN),
     ]
     for f, at, want in rows:
