@@ -6,6 +6,8 @@
  * has and otherwise runs as plain Python.
  */
 #include "core/python/cpython.h"
+#include "core/python/errors.h"
+#include "core/python/tensor_object.h"
 #include "core/python/device_py.h"
 
 #include "core/base/log.h"
@@ -769,8 +771,27 @@ suppress_failure (Job *job)
   Py_XDECREF (traceback);
 }
 
+/* Settles the lazy layer at which a recording of a whole function ended: with a stand-in of what it would get, of which it reads the sizes alone. */
+static bool
+settle (const GmRecording *rec)
+{
+  GError *error = NULL;
+  GmMeta m = rec->layer_input;
+  m.requires_grad = 0;
+  if (!gm_meta_is_dense (&m))
+    gm_meta_set_contiguous (&m);
+  GmTensor *t = gm_tensor_new (&m, &error);
+  PyObject *input = t ? gm_py_tensor_take (t) : NULL, *done = input ? PyObject_CallMethod (rec->layer, "_settle", "O", input) : NULL;
+  if (error)
+    gm_py_raise (error);
+  Py_XDECREF (input);
+  Py_XDECREF (done);
+  return done != NULL;
+}
+
+/* again_static: it is to be compiled once more, with numbers for sizes.  settled: once more, as a lazy layer has become a plain one. */
 static GmEntry *
-compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic, bool *again_static)
+compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic, bool *again_static, bool *settled)
 {
   GmCodeCache *cache = target->cache;
   Job job = { .target = target, .cache = cache, .env = env, .locals = locals, .never_dynamic = never_dynamic };
@@ -826,6 +847,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
     gm_log (GM_LOG_RECOMPILES, "%s: its sizes stay numbers: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
     *again_static = true;
   }
+  else if (c->stopped && job.rec && job.rec->layer)
+    *settled = settle (job.rec);
   else if (c->stopped && job.rec->raised)
     PyErr_SetObject ((PyObject *) Py_TYPE (job.rec->raised), job.rec->raised);
   else if (c->stopped && job.stop && job.stop->id != GM_BREAK_NONE) {
@@ -869,10 +892,14 @@ gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *con
   cache->compiler_pid = getpid ();
   gm_hook_suspend ();
   gm_yield_allow ();
-  bool again_static = false;
-  GmEntry *entry = compile (target, env, locals, false, &again_static);
-  if (again_static)
-    entry = compile (target, env, locals, true, &again_static);
+  bool again_static, settled;
+  GmEntry *entry;
+  do { /* one lazy layer after another */
+    again_static = settled = false;
+    entry = compile (target, env, locals, false, &again_static, &settled);
+    if (again_static)
+      entry = compile (target, env, locals, true, &again_static, &settled);
+  } while (settled);
   gm_yield_forbid ();
   gm_hook_unsuspend ();
   cache->compiler = compiler;

@@ -267,6 +267,16 @@ fence_lower (PyObject *module, PyObject *unused)
   return NULL;
 }
 
+/* The recorder knows it: mode_call.c. */
+static PyObject *
+settle_lazy (PyObject *module, PyObject *args)
+{
+  PyObject *layer, *input;
+  if (!PyArg_ParseTuple (args, "OO", &layer, &input))
+    return NULL;
+  return PyObject_CallMethod (layer, "_settle", "O", input);
+}
+
 static PyInterpreterState *owner; /* the one that has initialised the module */
 
 /* What is kept on code objects, and how callbacks find their thread, is of one interpreter. */
@@ -294,6 +304,8 @@ static PyMethodDef functions[] = {
      "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
     {"refuse_draws", refuse_draws, METH_O,
      "refuse_draws(refuse)\n\nWhether functions that draw random numbers raise RuntimeError on this thread from now on.  Returns the old value."},
+    {"settle_lazy", settle_lazy, METH_VARARGS,
+     "settle_lazy(layer, input)\n\nlayer._settle(input): a lazy layer makes its parameters for an input like this one, and becomes the plain layer."},
     {"fence_raise", fence_raise, METH_O,
      "fence_raise(own)\n\nFrom now on and until fence_lower(), a write in place on this thread to memory that exists by now raises RuntimeError, "
      "but for the memory of the tensors in the tuple `own`.  Fences nest: the newest counts."},

@@ -133,6 +133,7 @@ gm_trace_host_tell (void)
     .set_autocast = package_attr ("gramme._core", "set_autocast"),
     .get_autocast = package_attr ("gramme._core", "get_autocast"),
     .refuse_draws = package_attr ("gramme._core", "refuse_draws"),
+    .settle_lazy = package_attr ("gramme._core", "settle_lazy"),
     .fence_raise = package_attr ("gramme._core", "fence_raise"),
     .fence_lower = package_attr ("gramme._core", "fence_lower"),
     .get_default_dtype = package_attr ("gramme", "get_default_dtype"),

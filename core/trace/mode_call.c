@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mode_call.c -- the functions that ask for the modes of the library, and set them: gradients, autocast, the default dtype.
+ * mode_call.c -- the functions that ask for the modes of the library, and set them: gradients, autocast, the default dtype; and settle lazy layers.
  */
 #include "core/tensor/device.h"
 #include "core/trace/builtin.h"
@@ -107,6 +107,24 @@ call_fence_lower (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
+/* A whole function cannot break where a layer becomes another one: the recording ends, the layer is settled for what it would be called with, and the
+ * function is recorded once more.  That is as in plain Python as long as the program has drawn no random numbers before, as settling does. */
+static const GmTracker *
+call_settle_lazy (GmRecorder *r, const GmCallArgs *args)
+{
+  PLAIN ("settle_lazy", 2, 2);
+  const GmTracker *layer = gm_realize (r, args->args[0]), *input = gm_realize (r, args->args[1]);
+  if (r->stop || !(r->request->env.modes & GM_MODE_FULLGRAPH))
+    return NULL;
+  bool first = r->builder.rng == GM_NO_ID && r->draws->len == 0 && r->n_bodies == 0;
+  if (first && layer->real && input->kind == &gm_kind_tensor) {
+    r->layer_input = *gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, input)->number);
+    if (!gm_meta_is_symbolic (&r->layer_input))
+      r->layer = layer->real;
+  }
+  return gm_record_break (r, GM_BREAK_LAZY_LAYER, gm_type_of (r, layer)->tp_name);
+}
+
 const GmTracker *
 gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -122,6 +140,8 @@ gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return call_fence_raise (r, args);
   if (fn == gm_host.fence_lower)
     return call_fence_lower (r, args);
+  if (fn == gm_host.settle_lazy)
+    return call_settle_lazy (r, args);
   if (fn == gm_host.get_default_dtype)
     return call_get_default_dtype (r, args);
   if (fn == gm_host.set_grad_mode)

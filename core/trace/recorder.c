@@ -801,6 +801,8 @@ gm_record_function (const GmRecordRequest *req)
     r->stop = &interrupted; /* what looked for a place to go on may have put another reason there */
   rec->stop = r->stop;
   rec->raised = r->raised;
+  rec->layer = r->layer;
+  rec->layer_input = r->layer_input;
   rec->n_insns_executed = r->n_executed;
   rec->n_frames_inlined = r->n_frames;
   gm_sizes_enter (was);

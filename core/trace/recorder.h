@@ -122,6 +122,8 @@ struct GmRecorder {
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
+  PyObject *layer; /* of the recording, as its input's meta: GmRecording */
+  GmMeta layer_input;
   /* While the backward of an autograd.Function is recorded: its first value, and whether the program has asked for the strides of what is made of
    * gradients, which may be others when it runs. */
   struct { GmValueId from; bool asked; } strides;

@@ -157,6 +157,7 @@ typedef struct {
   PyObject *set_grad_mode; /* the C function that they call */
   PyObject *set_autocast, *get_autocast; /* those of autocast */
   PyObject *refuse_draws, *fence_raise, *fence_lower; /* C functions of vmap */
+  PyObject *settle_lazy; /* that of lazy layers */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
   PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */
@@ -498,6 +499,8 @@ typedef struct GmRecording {
   const GmBreakPoint *point;
   bool sets_grad, grad; /* the grad mode after the graph, where it is not that of the entry */
   PyObject *raised;        /* then: what comptime code raised, to be raised; or NULL.  Borrowed */
+  PyObject *layer;         /* then: a lazy layer that has to be settled before the whole function can be traced; or NULL.  Borrowed */
+  GmMeta layer_input;      /* of what it is called with */
   GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
                               residual's `outputs` */
   GmRecordInput *inputs;   /* one per graph input, in order */

@@ -377,6 +377,7 @@ TEST_FILES = \
   tests/trace/test_dicts_of_subclasses.py \
   tests/trace/test_numbers_alone.py \
   tests/trace/test_hooks_that_read_grad.py \
+  tests/trace/test_lazy_layers.py \
   tests/trace/test_shared_memory_in_vmap.py \
   tests/trace/test_state_of_bodies.py \
   tests/trace/test_breaks.py \

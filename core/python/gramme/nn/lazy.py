@@ -2,10 +2,12 @@
 """Layers that learn the size of their input from the first one.
 
 Until then their parameters are UninitializedParameter, of no element, and the first call (or a state that is loaded) makes them.  At the first
-call the layer becomes the plain one: LazyLinear becomes Linear.  So an optimizer, and gramme.compile, come after a first call.
+call the layer becomes the plain one: LazyLinear becomes Linear.  So an optimizer comes after a first call, and so does gramme.compile but
+for a whole function (fullgraph=True), whose lazy layers are settled while it is traced.
 """
 
 import gramme
+from gramme._core import settle_lazy
 from gramme.nn import conv, layers, normalization
 from gramme.nn.parameter import Parameter
 
@@ -71,12 +73,15 @@ class _Lazy:
             self._plain.reset_parameters(self)
 
     def forward(self, input, *args):
+        settle_lazy(self, input)
+        return self.forward(input, *args)
+
+    def _settle(self, input):
         self.initialize_parameters(input)
         self._sized(None, "")
         self._load_hook.remove()
         del self._load_hook
         self.__class__ = self._plain
-        return self.forward(input, *args)
 
 
 class LazyLinear(_Lazy, layers.Linear):
