@@ -46,6 +46,29 @@ def test_gradient_takes_integers_and_refuses():
             bad()
 
 
+HISTOGRAMS = {
+    "a range that goes down": (lambda x: G.histogram(x, 3, range=(4.0, 0.0)), RuntimeError, "lower to the higher"),
+    "an infinite range": (lambda x: G.histogram(x, 3, range=(0.0, math.inf)), RuntimeError, "not finite"),
+    "a range that is no number": (lambda x: G.histogram(x, 3, range=(math.nan, 1.0)), RuntimeError, "not finite"),
+    "one end": (lambda x: G.histogram(x, 3, range=(1.0,)), RuntimeError, "two numbers"),
+    "an element that is no number": (lambda x: G.histogram(x * math.nan, 3), RuntimeError, "not finite"),
+    "infinite elements": (lambda x: G.histogram(x * math.inf, 3), RuntimeError, "not finite"),
+    "weights of another dtype": (lambda x: G.histogram(x, 3, weight=G.ones(4, dtype=G.float64)), RuntimeError, "weight has"),
+    "too few weights": (lambda x: G.histogram(x, 3, weight=G.ones(3)), RuntimeError, "weight has"),
+    "edges of another dtype": (lambda x: G.histogram(x, G.tensor([0.0, 4.0], dtype=G.float64)), RuntimeError, "edges have"),
+    "edges and a range": (lambda x: G.histogram(x, G.tensor([0.0, 4.0]), range=(0.0, 1.0)), TypeError, "range goes with"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::gramme.compiler.GraphBreakWarning")
+@pytest.mark.parametrize("name", HISTOGRAMS)
+def test_histograms_refuse_what_torch_refuses(name):
+    f, error, text = HISTOGRAMS[name]
+    for run in (f, G.compile(f, backend="eager")):
+        with pytest.raises(error, match=text):
+            run(G.tensor([3.0, 1.0, 2.0, 1.0]))
+
+
 def test_histograms_are_numpys():
     h = np.array([1.0, 2, 1, 0, 3, 3, 2.5, -1, 7])
     for bins, options in ((4, {}), (4, {"range": (0.0, 3.0)}), ([0.0, 1.0, 2.5, 3.0], {}), (3, {"density": True}), ([0.0, 1.0, 2.5, 3.0], {"density": True})):

@@ -2,6 +2,7 @@
 """Differences, counts, reductions by index, cells of recurrent networks, and factors of low rank: compositions, recorded like code of your own."""
 
 import collections
+import math
 
 import gramme
 
@@ -71,13 +72,28 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 
 def histogram(input, bins, *, range=None, weight=None, density=False):
     """(hist, bin_edges): how many elements, or how much weight, is in each bin; the last one has its right edge, and what lies outside of all counts
-    nowhere.  bins: how many, of equal width over range (low, high; None: the extremes), or the edges.  density: so that the integral is 1."""
+    nowhere.  bins: how many, of equal width over range (low, high; None: the extremes), or the edges.  density: so that the integral is 1.
+
+    weight has input's shape and dtype, and so have edges the dtype.  Errors: RuntimeError for others, for a range that is not finite or goes down, and
+    where elements decide it and are not finite; TypeError for a range beside edges."""
     x = input.reshape(-1)
+    if weight is not None and (weight.shape != input.shape or weight.dtype != input.dtype):
+        raise RuntimeError(f"histogram(): weight has the input's shape and dtype, not {tuple(weight.shape)} and {weight.dtype}")
     if isinstance(bins, gramme.Tensor):
+        if range is not None:
+            raise TypeError("histogram(): a range goes with a number of bins, not with their edges")
+        if bins.dtype != input.dtype:
+            raise RuntimeError(f"histogram(): edges have the input's dtype, {input.dtype}, not {bins.dtype}")
         edges = bins
     else:
+        if range is not None and len(range) != 2:
+            raise RuntimeError(f"histogram(): range is two numbers, not {len(range)}")
         low, high = range if range is not None else (input.min(), input.max()) if input.numel() else (0.0, 1.0)
         low, high = float(low), float(high)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise RuntimeError(f"histogram(): the range [{low}, {high}] is not finite")
+        if low > high:
+            raise RuntimeError(f"histogram(): the range goes from the lower to the higher end, not from {low} to {high}")
         if low == high:
             low, high = low - 0.5, high + 0.5
         edges = gramme.linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
