@@ -30,6 +30,7 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define W GM_API_VIEWS
 #define Z GM_API_RESIZES
 #define R GM_API_OUTSIDE_RUNTIME
+#define E GM_API_FLOATS
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -49,6 +50,7 @@ static const GmApi named_rows[] = {
 #undef W
 #undef Z
 #undef R
+#undef E
 
 static GmApi *rows;
 static size_t n_rows;
@@ -162,13 +164,13 @@ rows_make (size_t *n)
     if (!info->name || info->family != GM_FAMILY_POINTWISE || search (r, named, info->name)
         || op == GM_OP_overwrite) /* of graphs alone */
       continue;
-    r[total++] = (GmApi){.name = info->name,
-                         .signature = signatures[info->arity],
-                         .doc = pointwise_doc ((GmOp) op),
-                         .where = GM_API_FUNCTION | GM_API_METHOD | GM_API_INPLACE
-                                  | GM_API_SIZES | GM_API_NUMBERS,
-                         .op = (GmOp) op,
-                         .run = run_pointwise};
+    r[total++] = (GmApi){ .name = info->name,
+                          .signature = signatures[info->arity],
+                          .doc = pointwise_doc ((GmOp) op),
+                          .where = GM_API_FUNCTION | GM_API_METHOD | GM_API_INPLACE | GM_API_SIZES
+                                   | GM_API_NUMBERS | GM_API_FLOATS,
+                          .op = (GmOp) op,
+                          .run = run_pointwise };
   }
   qsort (r, total, sizeof *r, by_name);
   for (size_t i = 0; i < total; i++) {

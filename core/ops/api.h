@@ -11,9 +11,19 @@
 #include "core/ops/builder.h"
 
 typedef enum {
-  GM_ARG_NONE, GM_ARG_BOOL, GM_ARG_INT, GM_ARG_FLOAT, GM_ARG_STR, GM_ARG_DTYPE, GM_ARG_TENSOR, GM_ARG_LIST,
-  GM_ARG_SLICE, GM_ARG_ELLIPSIS,
-  GM_ARG_ABSENT, /* not given and without default */
+  GM_ARG_NONE,
+  GM_ARG_BOOL,
+  GM_ARG_INT,
+  GM_ARG_FLOAT,
+  GM_ARG_STR,
+  GM_ARG_DTYPE,
+  GM_ARG_TENSOR,
+  GM_ARG_LIST,
+  GM_ARG_SLICE,
+  GM_ARG_ELLIPSIS,
+  GM_ARG_ELEMENT, /* a float that the run knows, the element of v: of a call that is recorded, in a
+                     row with FLOATS */
+  GM_ARG_ABSENT,  /* not given and without default */
 } GmArgKind;
 
 typedef struct GmArg {
@@ -26,22 +36,33 @@ typedef struct GmArg {
     double d;        /* FLOAT */
     const char *s;   /* STR, UTF-8 */
     GmDtype dtype;
-    GmVal v;         /* TENSOR */
+    GmVal v;             /* TENSOR; ELEMENT: f64 without dimensions */
     struct GmArg *items; /* LIST, SLICE */
   };
 } GmArg;
 
 #define GM_API_MAX_ARGS 16
 
-typedef enum { GM_API_FUNCTION = 1, GM_API_METHOD = 2, GM_API_INPLACE = 4, GM_API_NN = 8, GM_API_RESHAPES = 16,
-  GM_API_SIZES = 32, GM_API_NUMBERS = 64, GM_API_VIEWS = 128,
+typedef enum {
+  GM_API_FUNCTION = 1,
+  GM_API_METHOD = 2,
+  GM_API_INPLACE = 4,
+  GM_API_NN = 8,
+  GM_API_RESHAPES = 16,
+  GM_API_SIZES = 32,
+  GM_API_NUMBERS = 64,
+  GM_API_VIEWS = 128,
   GM_API_RESIZES = 256,
-  GM_API_OUTSIDE_RUNTIME = 512 } GmApiWhere;
-/* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also Tensor.name_, whose
- * result is written into self.  NN: gramme.nn.functional.name.  RESHAPES: Tensor.name_ does not write: self becomes the result.
- * SIZES: sizes of its tensors, and in its lists of ints, may be expressions.  NUMBERS: and so may its ints.  VIEWS: where a result
- * would be an argument, it is a view of it: another tensor, of the same shape.  RESIZES: Tensor.name_
- * that changes nothing is no write; else it is one, as in torch. */
+  GM_API_OUTSIDE_RUNTIME = 512,
+  GM_API_FLOATS = 1024
+} GmApiWhere;
+/* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also
+ * Tensor.name_, whose result is written into self.  NN: gramme.nn.functional.name.  RESHAPES:
+ * Tensor.name_ does not write: self becomes the result. SIZES: sizes of its tensors, and in its
+ * lists of ints, may be expressions.  NUMBERS: and so may its ints.  VIEWS: where a result would be
+ * an argument, it is a view of it: another tensor, of the same shape.  RESIZES: Tensor.name_ that
+ * changes nothing is no write; else it is one, as in torch.  FLOATS: its arguments may be of kind
+ * ELEMENT. */
 
 typedef enum { GM_AUTOCAST_NONE, GM_AUTOCAST_LOWER, GM_AUTOCAST_F32, GM_AUTOCAST_WIDEST } GmAutocast; /* autocast.def */
 

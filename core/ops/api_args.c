@@ -18,6 +18,7 @@ gm_arg_kind_name (const GmArg *a)
   case GM_ARG_INT:
     return "int";
   case GM_ARG_FLOAT:
+  case GM_ARG_ELEMENT:
     return "float";
   case GM_ARG_STR:
     return "str";
@@ -45,7 +46,8 @@ gm_arg_fail (const GmApi *api, GmBuilder *b, const GmArg *a, int i, const char *
 bool
 gm_arg_is_number (const GmArg *a)
 {
-  return a->kind == GM_ARG_BOOL || a->kind == GM_ARG_INT || a->kind == GM_ARG_FLOAT;
+  return a->kind == GM_ARG_BOOL || a->kind == GM_ARG_INT || a->kind == GM_ARG_FLOAT
+         || a->kind == GM_ARG_ELEMENT;
 }
 
 GmVal
@@ -87,11 +89,20 @@ gm_arg_int (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 }
 
 double
+gm_arg_settled (GmBuilder *b, const GmArg *a)
+{
+  double d = 0;
+  return !gm_b_failed (b) && b->vt->number (b, a->v, &d) ? d : 0;
+}
+
+double
 gm_arg_float (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
   GmScalar s;
   if (a[i].kind == GM_ARG_FLOAT)
     return a[i].d;
+  if (a[i].kind == GM_ARG_ELEMENT)
+    return gm_arg_settled (b, &a[i]);
   if (a[i].kind == GM_ARG_INT || a[i].kind == GM_ARG_BOOL)
     return (double) gm_size_number (a[i].i);
   if (item (b, &a[i], &s))
@@ -129,6 +140,8 @@ gm_arg_scalar (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
     return gm_scalar_int (a[i].i);
   case GM_ARG_FLOAT:
     return gm_scalar_float (a[i].d);
+  case GM_ARG_ELEMENT:
+    return gm_scalar_float (gm_arg_settled (b, &a[i]));
   default:
     break;
   }

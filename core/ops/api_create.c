@@ -8,8 +8,24 @@
 
 #define FMT "%" G_GINT64_FORMAT
 
+static GmArg
+int_arg (int64_t i)
+{
+  return (GmArg){ .kind = GM_ARG_INT, .i = i };
+}
+
+/* Every element is the number, which fits. */
 static GmVal
-filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int64_t *sizes)
+full_of (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
+{
+  if (value->kind != GM_ARG_ELEMENT)
+    return gm_b_full (b, gm_arg_number (value), d, n, sizes);
+  GmVal all = gm_b_expand (b, gm_as_dtype (b, value, d), n, sizes);
+  return all ? gm_b_op (b, GM_OP_copy, &all, 1, NULL) : NULL;
+}
+
+static GmVal
+filled (const GmApi *api, GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
 {
   for (int i = 0; i < n; i++)
     if (gm_size_lt (sizes[i], 0))
@@ -17,7 +33,7 @@ filled (const GmApi *api, GmBuilder *b, GmScalar s, GmDtype d, int n, const int6
                         "%s(): cannot create a tensor with negative dimension " FMT, api->name,
                         gm_size_number (sizes[i]));
   bool rounds = d == GM_F16 || d == GM_BF16; /* what is beyond becomes infinite, as torch fills them */
-  return rounds || gm_b_fits (b, s, d) ? gm_b_full (b, s, d, n, sizes) : NULL;
+  return rounds || gm_arg_fits (b, value, d) ? full_of (b, value, d, n, sizes) : NULL;
 }
 
 static GmArg
@@ -27,54 +43,60 @@ run_sized (const GmApi *api, GmBuilder *b, GmArg *a, int value)
   int n = gm_arg_ints (api, b, a, 0, sizes);
   GmDtype d = gm_arg_dtype (api, b, a, 1, gm_default_dtype ());
   CHECK ();
-  return gm_give (filled (api, b, gm_scalar_int (value), d, n, sizes));
+  return gm_give (filled (api, b, (const GmArg[]){ int_arg (value) }, d, n, sizes));
 }
 
 RUN (zeros) { return run_sized (api, b, a, 0); }
 RUN (ones) { return run_sized (api, b, a, 1); }
 
+/* The number to fill with; what is none is looked at as SCALAR does it. */
+static GmArg
+fill_value (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
+{
+  if (gm_arg_is_number (&a[i]))
+    return a[i];
+  GmScalar s = SCALAR (i);
+  return s.kind == GM_CATEGORY_FLOAT
+             ? gm_float_arg (s.d)
+             : (GmArg){ .kind = s.kind == GM_CATEGORY_BOOL ? GM_ARG_BOOL : GM_ARG_INT, .i = s.i };
+}
+
 /* The dtype of a fill value: its kind, with floats in the default dtype. */
 static GmDtype
-dtype_of (GmScalar s)
+dtype_of (const GmArg *value)
 {
-  switch ((GmCategory) s.kind) {
-  case GM_CATEGORY_BOOL:
-    return GM_BOOL;
-  case GM_CATEGORY_INT:
-    return GM_I64;
-  case GM_CATEGORY_FLOAT:
-    break;
-  }
-  return gm_default_dtype ();
+  return value->kind == GM_ARG_BOOL  ? GM_BOOL
+         : value->kind == GM_ARG_INT ? GM_I64
+                                     : gm_default_dtype ();
 }
 
 RUN (full)
 {
   int64_t sizes[GM_MAX_DIMS];
   int n = gm_arg_ints (api, b, a, 0, sizes);
-  GmScalar s = SCALAR (1);
-  GmDtype d = gm_arg_dtype (api, b, a, 2, dtype_of (s));
+  GmArg value = fill_value (api, b, a, 1);
+  GmDtype d = gm_arg_dtype (api, b, a, 2, dtype_of (&value));
   CHECK ();
-  return gm_give (filled (api, b, s, d, n, sizes));
+  return gm_give (filled (api, b, &value, d, n, sizes));
 }
 
 static GmArg
-run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
+run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmArg value, int dtype_at)
 {
   GmVal v = TENSOR (0);
   CHECK ();
   const GmMeta *m = META (v);
   GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) m->dtype);
   CHECK ();
-  return gm_give (gm_b_fits (b, s, d) ? gm_b_full (b, s, d, m->ndim, m->sizes) : NULL);
+  return gm_give (gm_arg_fits (b, &value, d) ? full_of (b, &value, d, m->ndim, m->sizes) : NULL);
 }
 
-RUN (zeros_like) { return run_like (api, b, a, gm_scalar_int (0), 1); }
-RUN (ones_like) { return run_like (api, b, a, gm_scalar_int (1), 1); }
-RUN (full_like) { return run_like (api, b, a, SCALAR (1), 2); }
+RUN (zeros_like) { return run_like (api, b, a, int_arg (0), 1); }
+RUN (ones_like) { return run_like (api, b, a, int_arg (1), 1); }
+RUN (full_like) { return run_like (api, b, a, fill_value (api, b, a, 1), 2); }
 
 static GmArg
-run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
+run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmArg value, int dtype_at)
 {
   int64_t sizes[GM_MAX_DIMS];
   GmVal v = TENSOR (0);
@@ -82,12 +104,12 @@ run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmScalar s, int dtype_at)
   int n = gm_arg_ints (api, b, a, 1, sizes);
   GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) META (v)->dtype);
   CHECK ();
-  return gm_give (filled (api, b, s, d, n, sizes));
+  return gm_give (filled (api, b, &value, d, n, sizes));
 }
 
-RUN (new_zeros) { return run_new (api, b, a, gm_scalar_int (0), 2); }
-RUN (new_ones) { return run_new (api, b, a, gm_scalar_int (1), 2); }
-RUN (new_full) { return run_new (api, b, a, SCALAR (2), 3); }
+RUN (new_zeros) { return run_new (api, b, a, int_arg (0), 2); }
+RUN (new_ones) { return run_new (api, b, a, int_arg (1), 2); }
+RUN (new_full) { return run_new (api, b, a, fill_value (api, b, a, 2), 3); }
 
 /* -- Sequences --------------------------------------------------------------------------------- */
 

@@ -29,7 +29,8 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
   if (is_one)
     return *x;
   if (x->kind == GM_ARG_TENSOR) {
-    if (alpha->kind == GM_ARG_FLOAT && !gm_dtype_is_float (META (x->v)->dtype)) {
+    if ((alpha->kind == GM_ARG_FLOAT || alpha->kind == GM_ARG_ELEMENT)
+        && !gm_dtype_is_float (META (x->v)->dtype)) {
       gm_b_fail (
           b, GM_ERROR_RUNTIME,
           "%s(): for integral input tensors, argument alpha must not be a floating point number",
@@ -43,8 +44,7 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
                                                 ? (int64_t) ((uint64_t) x->i * (uint64_t) alpha->i)
                                                 : gm_size_mul (x->i, alpha->i)};
   if (gm_arg_is_number (x) && gm_arg_is_number (alpha)) {
-    double p = x->kind == GM_ARG_FLOAT ? x->d : (double) gm_size_number (x->i),
-           q = alpha->kind == GM_ARG_FLOAT ? alpha->d : (double) gm_size_number (alpha->i);
+    double p = gm_arg_float (api, b, x, 0), q = gm_arg_float (api, b, alpha, 0);
     return gm_float_arg (p * q);
   }
   return *x;
@@ -238,6 +238,8 @@ static bool
 bound_fits (GmBuilder *b, const GmArg *x, const GmArg *bound)
 {
   GmDtype d = gm_result_type (b, (const GmArg[]){*x, *bound}, 2);
+  if (bound->kind == GM_ARG_ELEMENT)
+    return gm_arg_fits (b, bound, d);
   GmScalar s = gm_arg_number (bound);
   if (d == GM_U8 && s.kind == GM_CATEGORY_INT && gm_size_lt (s.i, 0))
     s = gm_scalar_int (INT64_MIN);

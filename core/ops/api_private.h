@@ -37,6 +37,8 @@ int gm_arg_dim (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim)
 /* None or () means all: *n is 0 then.  Sorted, without repeats. */
 void gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim,
                   int64_t out[GM_MAX_DIMS], int *n);
+/* The value of an argument of kind ELEMENT: each call has it from now on.  0 after an error. */
+double gm_arg_settled (GmBuilder *b, const GmArg *a);
 bool gm_arg_is_number (const GmArg *a);
 const char *gm_arg_kind_name (const GmArg *a);
 GmVal gm_arg_fail (const GmApi *api, GmBuilder *b, const GmArg *a, int i, const char *wanted);
@@ -96,7 +98,7 @@ gm_count_arg (int64_t n)
 GmDtype gm_result_type (GmBuilder *b, const GmArg *x, int n);
 /* A tensor cast to, or a number made, `dtype`. */
 GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* A number as a scalar of its kind. */
+/* A number as a scalar of its kind; none of kind ELEMENT. */
 GmScalar gm_arg_number (const GmArg *x);
 /* False, with torch's error, if x is a number that `dtype` does not hold: gm_b_fits. */
 bool gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
@@ -104,6 +106,8 @@ bool gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 bool gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* A number as operations on `dtype` take it: for integers, a float is cut to a whole number; for bools, true if it is not 0.  Checked as a factor. */
 GmArg gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype);
+/* True if dtype holds the number; else a RuntimeError is set. */
+bool gm_arg_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* Like gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does not hold it. */
 GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* x, which cannot be had where an element of ok, a bool tensor, is false: the error of the condition.  A copy. */

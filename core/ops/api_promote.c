@@ -49,6 +49,7 @@ gm_result_type (GmBuilder *b, const GmArg *x, int n)
       number = promote (number, GM_I64);
       break;
     case GM_ARG_FLOAT:
+    case GM_ARG_ELEMENT:
       number = promote (number, gm_default_dtype ());
       break;
     default:
@@ -64,6 +65,7 @@ gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype)
 {
   switch (x->kind) {
   case GM_ARG_TENSOR:
+  case GM_ARG_ELEMENT:
     return gm_b_cast (b, x->v, dtype);
   case GM_ARG_BOOL:
     return gm_b_scalar (b, gm_scalar_bool (x->i != 0), dtype);
@@ -86,9 +88,20 @@ gm_arg_number (const GmArg *x)
 }
 
 bool
+gm_arg_fits (GmBuilder *b, const GmArg *x, GmDtype dtype)
+{
+  if (x->kind != GM_ARG_ELEMENT)
+    return gm_b_fits (b, gm_arg_number (x), dtype);
+  if (gm_b_failed (b) || dtype == GM_F64
+      || (gm_dtype_is_float (dtype) && b->vt->within (b, x->v, gm_dtype_largest (dtype))))
+    return !gm_b_failed (b);
+  return gm_b_fits (b, gm_scalar_float (gm_arg_settled (b, x)), dtype);
+}
+
+bool
 gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype)
 {
-  return !gm_arg_is_number (x) || gm_b_fits (b, gm_arg_number (x), dtype);
+  return !gm_arg_is_number (x) || gm_arg_fits (b, x, dtype);
 }
 
 bool
@@ -100,8 +113,13 @@ gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype)
 GmArg
 gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype)
 {
+  GmArg settled;
   if (!gm_factor_fits (b, x, dtype) || !gm_arg_is_number (x))
     return *x;
+  if (x->kind == GM_ARG_ELEMENT && !gm_dtype_is_float (dtype)) {
+    settled = gm_float_arg (gm_arg_settled (b, x));
+    x = &settled;
+  }
   if (dtype == GM_BOOL && (x->kind == GM_ARG_FLOAT || !gm_size_is_symbolic (x->i)))
     return (GmArg){ .kind = GM_ARG_BOOL, .i = gm_scalar_as_double (gm_arg_number (x)) != 0 };
   if (x->kind != GM_ARG_FLOAT || gm_dtypes[dtype].category != GM_CATEGORY_INT)
@@ -112,7 +130,7 @@ gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype)
 GmVal
 gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype)
 {
-  if (gm_arg_is_number (x) && !gm_b_fits (b, gm_arg_number (x), dtype))
+  if (gm_arg_is_number (x) && !gm_arg_fits (b, x, dtype))
     return NULL;
   return gm_as_dtype (b, x, dtype);
 }

@@ -26,6 +26,12 @@ typedef struct {
   GmVal (*constant) (GmBuilder *b, GmTensor *t);
   /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder may set an error. */
   bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
+  /* What the element v of an argument of kind ELEMENT is in this call, and from now on in each that
+   * the recording is for; false: an error is set.  NULL: the builder gets no such argument. */
+  bool (*number) (GmBuilder *b, GmVal v, double *out);
+  /* True if it is finite and its magnitude is at most `most`, in this call and in each that the
+   * recording is for. */
+  bool (*within) (GmBuilder *b, GmVal v, double most);
   /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns dst as it is afterwards.  NULL: this
    * builder cannot. */
   GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);

@@ -366,6 +366,7 @@ gm_py_from_arg (const GmArg *a)
   case GM_ARG_ELLIPSIS:
     return Py_NewRef (Py_Ellipsis);
   case GM_ARG_SLICE:
+  case GM_ARG_ELEMENT:
     break;
   }
   PyErr_Format (PyExc_SystemError, "a function returned a value of kind %d", a->kind);

@@ -409,7 +409,6 @@ gm_code_cache_reset (GmCodeCache *cache)
   cache->hook_tries = 0;
   cache->misses = 0;
   cache->limit_warned = cache->called = false;
-  cache->unknown = 0;
   if (!cache->original || !cache->original->points)
     return;
   g_autoptr (GPtrArray) parts = gm_resume_table_caches (cache->original->points);

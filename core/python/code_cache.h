@@ -100,7 +100,6 @@ typedef struct GmCodeCache {
   GPtrArray *hook_programs; /* of a hook on gradients: see hook_program.h; or NULL */
   uint32_t hook_tries;      /* recordings as such */
   uint32_t misses;
-  uint64_t unknown; /* of a resume function: see GmRecordRequest */
   unsigned long compiler; /* the thread that compiles an entry now; 0: none */
   pid_t compiler_pid;     /* and its process */
   bool limit_warned;

@@ -190,11 +190,18 @@ static bool
 record (GmCompile *c, GError **error)
 {
   Job *job = c->front;
-  GmRecordRequest request = { .func = job->target->func, .code = job->code, .locals = job->locals, .env = *job->env,
+  GmRecordRequest request = { .func = job->target->func,
+                              .code = job->code,
+                              .locals = job->locals,
+                              .env = *job->env,
                               .backend_text = job->target->config->text,
                               .resumable = !job->target->fullgraph,
-                              .start = job->cache->point ? &job->cache->point->at : NULL, .unknown = job->cache->unknown, .effect_stacks = job->effects != 's',
-                              .keep_objects = job->keep_objects, .numbers = job->numbers, .counted = job->counted, .dynamic = dynamic_mode (job, c->ask.dynamic),
+                              .start = job->cache->point ? &job->cache->point->at : NULL,
+                              .effect_stacks = job->effects != 's',
+                              .keep_objects = job->keep_objects,
+                              .numbers = job->numbers,
+                              .counted = job->counted,
+                              .dynamic = dynamic_mode (job, c->ask.dynamic),
                               .profile = job->cache->profile };
   bool seen = request.dynamic == GM_DYNAMIC_SEEN && !gm_hook_all ();
   if (seen)
@@ -427,20 +434,6 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
     PyErr_SetString (gm_py_unsupported, text);
   else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ()) /* raises, if the user wants that */
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
-}
-
-/* A float that comes over a break and was another one before is taken as unknown from now on. */
-static void
-loosen_floats (Job *job)
-{
-  const GmSnapshot *s = job->cache->snapshot;
-  for (uint32_t i = 0; i < s->n && job->cache->point && !job->target->fullgraph; i++) {
-    uint32_t k = s->entries[i]->config == job->target->config
-                     ? gm_guards_float_argument (s->entries[i]->guards, job->env, job->locals, job->target->func)
-                     : UINT32_MAX;
-    if (k < 64)
-      job->cache->unknown |= 1ull << k;
-  }
 }
 
 /* Why the entries that exist do not fit this call; NULL if there is none of this configuration. */
@@ -806,7 +799,6 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   if (warned && past_limit (&job, NULL))
     return NULL;
   g_autofree char *reason = recompile_reason (&job);
-  loosen_floats (&job);
   if (past_limit (&job, reason))
     return NULL;
   if (again && gm_switch_is_true ("error_on_recompile")) {

@@ -14,10 +14,25 @@ row_free (void *data)
   g_free (row);
 }
 
+static guint
+row_hash (gconstpointer p)
+{
+  const GmProfileRow *row = p;
+  return g_str_hash (row->source) + row->instance;
+}
+
+static gboolean
+row_equal (gconstpointer p, gconstpointer q)
+{
+  const GmProfileRow *a = p, *b = q;
+  return a->instance == b->instance && strcmp (a->source, b->source) == 0;
+}
+
 GmProfile *
 gm_profile_new (void)
 {
   GmProfile *p = g_new0 (GmProfile, 1);
+  p->by_source = g_hash_table_new (row_hash, row_equal);
   p->rows = g_ptr_array_new_with_free_func (row_free);
   return p;
 }
@@ -25,20 +40,18 @@ gm_profile_new (void)
 void
 gm_profile_free (GmProfile *p)
 {
-  if (p)
+  if (p) {
+    g_hash_table_unref (p->by_source);
     g_ptr_array_unref (p->rows);
+  }
   g_free (p);
 }
 
 static GmProfileRow *
 find (const GmProfile *p, const char *source, uint32_t instance)
 {
-  for (uint32_t i = 0; i < p->rows->len; i++) {
-    GmProfileRow *row = p->rows->pdata[i];
-    if (row->instance == instance && !strcmp (row->source, source))
-      return row;
-  }
-  return NULL;
+  const GmProfileRow key = { .source = (char *) source, .instance = instance };
+  return g_hash_table_lookup (p->by_source, &key);
 }
 
 static GmProfileRow *
@@ -48,6 +61,7 @@ add (GmProfile *p, const char *source, uint32_t instance)
   row->instance = instance;
   row->source = g_strdup (source);
   g_ptr_array_add (p->rows, row);
+  g_hash_table_add (p->by_source, row);
   p->changed = true;
   return row;
 }
@@ -96,6 +110,30 @@ gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *
   return row;
 }
 
+const GmProfileRow *
+gm_profile_see_value (GmProfile *p, const char *source, int64_t value)
+{
+  bool added = p->added;
+  GmProfileRow *row = (GmProfileRow *) gm_profile_see (p, source, 1, &value, NULL);
+  p->added = added;
+  row->value = true;
+  return row;
+}
+
+bool
+gm_profile_settle (GmProfile *p, const GmProfileRow *seen, uint32_t most, uint64_t recording)
+{
+  GmProfileRow *row = (GmProfileRow *) seen;
+  if (row->special_in[0] == recording)
+    return true;
+  if (row->special[0] >= most)
+    return false;
+  row->special[0]++;
+  row->special_in[0] = recording;
+  p->changed = true;
+  return true;
+}
+
 bool
 gm_profile_special (GmProfile *p, const GmProfileRow *seen, uint32_t d, uint64_t recording)
 {
@@ -133,7 +171,7 @@ gm_profile_text (const GmProfile *p)
   GString *s = g_string_new (FIRST_LINE);
   for (uint32_t i = 0; i < p->rows->len; i++) {
     const GmProfileRow *row = p->rows->pdata[i];
-    if (strchr (row->source, '\n'))
+    if (strchr (row->source, '\n') || (row->value && !row->size_varies[0]))
       continue;
     g_string_append_printf (s, "%u", row->ndim);
     print_list (s, row->sizes, row->size_varies, row->ndim);

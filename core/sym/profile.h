@@ -28,7 +28,8 @@ typedef enum {
 typedef struct {
   char *source;
   uint32_t instance; /* 0: the first, or no method */
-  uint8_t ndim;                       /* of an int: 1, its value being the size */
+  uint8_t ndim; /* of an int: 1, its value being the size; of a float: 1, the size being its bits */
+  bool value;   /* of a number that is no argument: kept as text only if it varies */
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
   uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS]; /* GmVaries; GM_VARIES_NOT, GM_VARIES */
   uint8_t special[GM_PROFILE_DIMS];   /* times that a varying size was recorded as 0 or 1, ... */
@@ -37,10 +38,11 @@ typedef struct {
 
 typedef struct {
   GPtrArray *rows; /* GmProfileRow */
+  GHashTable *by_source; /* GmProfileRow set, by source and instance */
   uint32_t instance; /* whose rows are asked for */
   bool changed;      /* since it was made, read or written ... */
   bool widened;      /* ... and so that more varies */
-  bool added;        /* ... and there are rows that were seen and not read */
+  bool added;        /* ... and there are rows of sizes that were seen and not read */
 } GmProfile;
 
 GmProfile *gm_profile_new (void);
@@ -50,6 +52,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmProfile, gm_profile_free)
 /* The row of a source, brought up to date with what it is now.  Strides may be NULL. */
 const GmProfileRow *gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes,
                                     const int64_t *strides);
+/* The same for a number that is no argument: what it is when it does not vary says nothing to
+ * another process. */
+const GmProfileRow *gm_profile_see_value (GmProfile *p, const char *source, int64_t value);
+/* True if the number of the row, which varies, may be recorded as the number that it is now: it was
+ * in fewer than `most` recordings.  recording: the number of this one, not 0. */
+bool gm_profile_settle (GmProfile *p, const GmProfileRow *row, uint32_t most, uint64_t recording);
 /* Whether size d of the row, which varies and is 0 or 1, is to be recorded as that number; if that was done before, it is general from
  * now on.  recording: its number, not 0. */
 bool gm_profile_special (GmProfile *p, const GmProfileRow *row, uint32_t d, uint64_t recording);

@@ -335,6 +335,41 @@ record_item (GmBuilder *base, GmVal v, GmScalar *out)
   return false;
 }
 
+static const GmTracker *
+float_of (GmRecorder *r, GmVal v)
+{
+  for (uint32_t i = 0; i < r->elements->len; i++) {
+    const GmTracker *t = r->elements->pdata[i];
+    if (gm_contents_of (r, gm_float_element (r, t))->number == (int64_t) gm_id_from_val (v))
+      return t;
+  }
+  g_assert_not_reached ();
+}
+
+static bool
+record_number (GmBuilder *base, GmVal v, double *out)
+{
+  GmRecorder *r = recorder_of (base);
+  const GmTracker *t = float_of (r, v);
+  if (!gm_float_value (t, out))
+    gm_record_break (r, GM_BREAK_UNKNOWN_NUMBER, "the value");
+  else
+    gm_float_settled (r, t);
+  if (r->stop)
+    gm_b_fail (base, GM_ERROR_UNSUPPORTED, "data-dependent");
+  return !r->stop;
+}
+
+static bool
+record_within (GmBuilder *base, GmVal v, double most)
+{
+  GmRecorder *r = recorder_of (base);
+  const GmTracker *t = float_of (r, v);
+  bool holds = false;
+  return gm_float_compares (r, t, Py_LE, most, &holds) && holds
+         && gm_float_compares (r, t, Py_GE, -most, &holds) && holds;
+}
+
 /* How many elements of its memory stand before v's first; where that is an input's memory, a guard says so. */
 static int64_t
 record_offset (GmBuilder *base, GmVal v)
@@ -410,6 +445,8 @@ gm_api_builder_init (GmRecorder *r)
   r->vtable.set = record_set;
   r->vtable.random = record_random;
   r->vtable.item = record_item;
+  r->vtable.number = record_number;
+  r->vtable.within = record_within;
   r->vtable.count = record_count;
   r->vtable.offset = record_offset;
   r->vtable.around = record_around;
@@ -423,6 +460,8 @@ typedef struct {
   GmRecorder *r;
   const char *name;   /* of the function, for messages */
   bool index;         /* a subscript: lists would become index tensors */
+  bool floats;        /* the row takes floats that only the run knows; those among its arguments: */
+  GPtrArray *elements;
   GPtrArray *tensors; /* trackers of the tensors passed, in order */
 } Conversion;
 
@@ -438,6 +477,7 @@ refuse (Conversion *c, const GmTracker *t)
 static bool
 to_list (Conversion *c, const GmTracker *const *items, uint32_t n, bool is_tuple, GmArg *out)
 {
+  c->floats = false;                              /* of a list of numbers each is looked at */
   g_autofree GmArg *found = g_new (GmArg, n + 1); /* what stands for a tensor may run the user's code meanwhile, and the arena be sealed */
   for (uint32_t i = 0; i < n; i++)
     if (!to_arg (c, items[i], &found[i]))
@@ -518,6 +558,19 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     *out = (GmArg){ .kind = GM_ARG_INT, .i = t->number };
     return true;
   }
+  double known;
+  if (t->kind == &gm_kind_float && (c->floats || !gm_float_value (t, &known))) {
+    const GmTracker *element = c->floats ? gm_float_element (r, t) : NULL;
+    if (!element || r->stop)
+      return refuse (c, t);
+    g_ptr_array_add (c->elements, (gpointer) t);
+    *out = (GmArg){ .kind = GM_ARG_ELEMENT,
+                    .v = gm_val_from_id ((GmValueId) gm_contents_of (r, element)->number) };
+    return true;
+  }
+  t = gm_float_settled (r, t);
+  if (r->stop)
+    return false;
   if (t->kind == &gm_kind_constant)
     return constant_to_arg (c, t, out);
   if (t->kind == &gm_kind_tuple)
@@ -655,7 +708,8 @@ out_written (Conversion *c, const GmTracker *out, const GmArg *result)
                         : gm_tuple_new (r, items, result->n);
 }
 
-/* Two operands, one of them a number that only the run knows: `pair` with a tensor instead of it. */
+/* Two operands, one of them an integer that only the run knows: `pair` with a tensor instead of it.
+ */
 static bool
 with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTracker *pair[2])
 {
@@ -686,9 +740,12 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     args = &with;
   uint32_t n_named = gm_args_n_named (args);
   g_autoptr (GPtrArray) tensors = g_ptr_array_new ();
-  Conversion c = { r, api->name,
-                   strcmp (api->name, "getitem") == 0 || strcmp (api->name, "setitem") == 0,
-                   tensors };
+  g_autoptr (GPtrArray) elements = g_ptr_array_new ();
+  bool floats = api->where & GM_API_FLOATS;
+  Conversion c = {
+    r,      api->name, strcmp (api->name, "getitem") == 0 || strcmp (api->name, "setitem") == 0,
+    floats, elements,  tensors
+  };
   if (r->stop)
     return &gm_tracker_poison;
   g_autofree GmArg *positional = g_new (GmArg, args->n + 1);
@@ -699,6 +756,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   for (uint32_t i = 0; i < args->n; i++) {
     if (c.index && i == 2)
       c.index = false; /* the value stored */
+    c.floats = floats && !c.index;
     if (!to_arg (&c, args->args[i], &positional[i]))
       return &gm_tracker_poison;
   }
@@ -713,6 +771,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
     names[n_keywords] = name;
     if (strcmp (name, "out") == 0)
       out = gm_realize (r, value);
+    c.floats = floats;
     if (!to_arg (&c, value, &keywords[n_keywords++]))
       return &gm_tracker_poison;
   }
@@ -722,6 +781,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   r->builder.base.autocast = gm_autocast_mode_get (r);
   r->builder.base.refuses_draws = gm_refuses_draws_get (r);
   r->counting = api->name;
+  r->elements = elements;
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
                               keywords, n_keywords);
   if (r->builder.base.error) {

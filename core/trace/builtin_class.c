@@ -12,6 +12,7 @@
 #include "core/trace/keys.h"
 #include "core/trace/number.h"
 #include "core/trace/object.h"
+#include "core/trace/size.h"
 
 #include <string.h>
 
@@ -32,6 +33,14 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   }
   if (t && type == &PyLong_Type && args->n == 1 && !args->names && gm_is_number (t))
     return t;
+  if (t && type == &PyFloat_Type && args->n == 1 && !args->names && t->kind == &gm_kind_float)
+    return t;
+  const GmTracker *of_size =
+      t && type == &PyFloat_Type && args->n == 1 && !args->names && gm_is_size (t)
+          ? gm_float_of_size (r, t)
+          : NULL;
+  if (of_size)
+    return of_size;
   if (type == &PyUnicode_Type && args->n == 1 && args->names == NULL)
     return gm_text_of (r, t, false);
   bool number = type == &PyLong_Type || type == &PyFloat_Type;

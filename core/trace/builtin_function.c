@@ -5,6 +5,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/keys.h"
+#include "core/trace/number.h"
 #include "core/trace/object.h"
 #include "core/trace/size.h"
 
@@ -234,7 +235,8 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() of texts");
   bool all_known = !r->stop && is_known_number (start);
   while (!r->stop && (item = gm_next (r, it)) != NULL) {
-    const GmTracker *value = all_known ? gm_realize (r, item) : item;
+    const GmTracker *value = all_known ? gm_float_settled (r, gm_realize (r, item))
+                                       : item; /* a sum of floats carries along what they lose */
     if (all_known && is_known_number (value) && PyList_Append (known, value->real) == 0)
       continue;
     if (all_known)

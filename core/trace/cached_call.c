@@ -12,6 +12,8 @@
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
+#include "core/trace/number.h"
+#include "core/trace/size.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,7 +51,7 @@ leave (const Cached *c)
 static PyObject *
 constant_argument (GmRecorder *r, const GmTracker *t)
 {
-  t = gm_realize (r, t);
+  t = gm_float_settled (r, gm_size_settled (r, gm_realize (r, t)));
   if (r->stop || (t->kind != &gm_kind_constant && t->kind != &gm_kind_tuple))
     return NULL;
   if (t->kind == &gm_kind_tuple) {

@@ -57,6 +57,35 @@ gm_float_bits (PyObject *v)
   return bits;
 }
 
+/* The double that a record has in place of an address. */
+static inline double
+gm_float_of_bits (const void *bits)
+{
+  double d;
+  memcpy (&d, &bits, sizeof d);
+  return d;
+}
+
+/* op: Py_LT ... */
+static inline bool
+gm_float_holds (double a, int op, double b)
+{
+  switch (op) {
+  case Py_LT:
+    return a < b;
+  case Py_LE:
+    return a <= b;
+  case Py_EQ:
+    return a == b;
+  case Py_NE:
+    return a != b;
+  case Py_GT:
+    return a > b;
+  default:
+    return a >= b;
+  }
+}
+
 /* True of a NaN, which is equal to nothing; a container finds one object all the same. */
 static inline bool
 gm_is_nan (PyObject *v)

@@ -133,6 +133,17 @@ keys_text (PyObject *keys)
 }
 
 static char *
+compares_text (double with, int64_t index)
+{
+  static const char *const names[] = { "<", "<=", "==", "!=", ">", ">=" };
+  PyObject *o = PyFloat_FromDouble (with);
+  g_autofree char *value = o ? value_text (o) : g_strdup ("?");
+  Py_XDECREF (o);
+  return g_strdup_printf ("a float that is %s%s %s", index & 1 ? "" : "not ", names[index >> 1],
+                          value);
+}
+
+static char *
 absent_text (PyObject *key)
 {
   g_autofree char *k = key ? value_text (key) : g_strdup ("");
@@ -253,19 +264,6 @@ gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *loc
   g_autofree char *where = where_text (&g->wheres[failed]);
   return g_strdup_printf ("%s %s: expected %s, found %s%s", kind_names[c->kind],
                           g->sources[failed] ? g->sources[failed] : "", expected, found, where);
-}
-
-uint32_t
-gm_guards_float_argument (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func)
-{
-  g_autofree PyObject **slots = g_new0 (PyObject *, g->n_slots + 1);
-  uint32_t failed;
-  if (gm_guards_run (g, env, locals, func, slots, &failed) || failed == UINT32_MAX || g->checks[failed].kind != GM_GUARD_FLOAT)
-    return UINT32_MAX;
-  for (uint32_t i = 0; i < failed; i++)
-    if (g->checks[i].kind == GM_SOURCE_LOCAL && g->checks[i].out == g->checks[failed].in)
-      return (uint32_t) g->checks[i].index;
-  return UINT32_MAX;
 }
 
 char *

@@ -16,13 +16,28 @@ const GmTracker *gm_number_between (GmRecorder *r, const GmTracker *tensor, int6
 const GmTracker *gm_number_as_tensor (GmRecorder *r, const GmTracker *number, GmDtype dtype, int64_t bound);
 /* Its value as a size, an expression over one that the graph computes. */
 int64_t gm_number_as_size (GmRecorder *r, const GmTracker *number);
-/* A number that only the run knows, this kind or a float, as the other operand of a tensor: a tensor without dimensions, of the dtype that
- * a number of Python's takes beside that one.  NULL: it is known, or cannot be one. */
+/* An integer that only the run knows as the other operand of a tensor: a tensor without dimensions,
+ * of the dtype that a number of Python's takes beside that one.  NULL: it is known, or cannot be
+ * one. */
 const GmTracker *gm_number_operand (GmRecorder *r, const GmTracker *number, const GmMeta *beside);
-/* The element of a tensor of f64 without dimensions: tracker_float.c. */
+
+/* -- tracker_float.c -- */
+/* The element of a tensor of f64 without dimensions. */
 const GmTracker *gm_float_new (GmRecorder *r, const GmTracker *tensor);
-/* A float that is another one at each call. */
+/* A float that was seen to change; NULL, without a break: it is a constant. */
 const GmTracker *gm_float_argument (GmRecorder *r, PyObject *real, const GmSource *source);
+/* An int that is an expression over sizes; NULL: the graph, or this call, has no float for it. */
+const GmTracker *gm_float_of_size (GmRecorder *r, const GmTracker *size);
+/* The tensor whose element the float is. */
+const GmTracker *gm_float_element (GmRecorder *r, const GmTracker *t);
+/* Its value in this call; false: nothing is known of it. */
+bool gm_float_value (const GmTracker *t, double *out);
+/* t, or for a float of this kind the constant that it is from now on; a break if nothing is known
+ * of it. */
+const GmTracker *gm_float_settled (GmRecorder *r, const GmTracker *t);
+/* Compares it with a constant, and guards the answer alone; op: Py_LT ...  False: the float has no
+ * source. */
+bool gm_float_compares (GmRecorder *r, const GmTracker *t, int op, double with, bool *holds);
 bool gm_is_number (const GmTracker *t);
 /* A comparison of a number that what is known of it does not decide. */
 bool gm_is_condition (const GmTracker *t);

@@ -715,14 +715,11 @@ recorder_free (void *data)
   g_free (r);
 }
 
-/* Value i of those that a break has left.  A float that changed is not looked at again. */
+/* Value i of those that a break has left. */
 static const GmTracker *
 left_value (GmRecorder *r, uint32_t i)
 {
-  PyObject *real = r->request->locals[i];
-  const GmSource *source = gm_source_local (r, i);
-  bool unknown = i < 64 && (r->request->unknown >> i & 1) && PyFloat_CheckExact (real);
-  return unknown ? gm_float_argument (r, real, source) : gm_wrap_lazy (r, real, source);
+  return gm_wrap_lazy (r, r->request->locals[i], gm_source_local (r, i));
 }
 
 /* The frame as a break has left it. */

@@ -115,6 +115,8 @@ struct GmRecorder {
   uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
   GArray *guards;     /* GmGuard */
+  GPtrArray *elements;  /* GmTracker: floats that only the run knows among the arguments of the call
+                           of the library's that is recorded */
   const char *counting; /* the function of the library that is recorded; static */
   GArray *effects;    /* GmEffect */
   GArray *inputs;     /* GmInput */

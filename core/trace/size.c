@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.c -- which sizes of what comes into a recording are symbols, and what becomes of them at its end.
+ * size.c -- which sizes of what comes into a recording are symbols, and what becomes of them at its
+ * end.
  *
- * A size is a symbol if the user marked it, if the request says so, or if the profile saw it change; strides
- * that are products of sizes follow from them.  An int argument that was seen to change is one as well, bound by an input
- * that only has a size.  Facts are added by whoever asks a question (core/sym/sizes.h); here it is noted at which line of the
- * user's that was.
- * Invariant: after gm_size_settle each symbol of the graph has more than one value by the facts, and is
- * the size of an input.
+ * A size is a symbol if the user marked it, if the request says so, or if the profile saw it
+ * change; strides that are products of sizes follow from them.  An int that was seen to change is
+ * one as well, bound by an input that only has a size.  Facts are added by whoever asks a question
+ * (core/sym/sizes.h); here it is noted at which line of the user's that was.
+ * Invariant: after gm_size_settle each symbol of the graph has more than one value by the facts,
+ * and is the size of an input.
  */
 #include "core/trace/size.h"
 #include "core/graph/higher.h"
@@ -393,9 +394,12 @@ gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out
   int64_t value = PyLong_AsLongLongAndOverflow (real, &overflow);
   if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER || overflow || value < 0 || value >= INT64_C (1) << 40)
     return false;
-  const GmProfileRow *row = gm_profile_see (r->request->profile, source->name, 1, &value, NULL);
+  bool argument = source->kind == GM_SOURCE_LOCAL;
+  const GmProfileRow *row =
+      argument ? gm_profile_see (r->request->profile, source->name, 1, &value, NULL)
+               : gm_profile_see_value (r->request->profile, source->name, value);
   SizeMark none = { MARK_NONE, INT64_MIN, INT64_MAX };
-  if (!is_symbol (r, real, source, row, 0, &none))
+  if ((!argument && !row->size_varies[0]) || !is_symbol (r, real, source, row, 0, &none))
     return false;
   *out = symbol_new (r, source, source->name, real, value, false);
   if (row->size_varies[0] != GM_VARIES_ALL)
@@ -434,7 +438,8 @@ blame (GmRecorder *r, uint32_t symbol)
   PyErr_Format (PyExc_ValueError,
                 "mark_dynamic: %s was to stay open, but the function is compiled for %lld alone: %s. Remove the mark, or use "
                 "maybe_mark_dynamic, which does not insist",
-                s->name, (long long) g_array_index (r->graph->sizes->hints, int64_t, symbol), fixed);
+                s->name, (long long) g_array_index (r->graph->sizes->hints, int64_t, symbol),
+                fixed);
   PyObject *type, *value, *trace;
   PyErr_Fetch (&type, &value, &trace);
   PyErr_NormalizeException (&type, &value, &trace);

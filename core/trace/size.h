@@ -19,7 +19,7 @@ gm_is_size (const GmTracker *t)
 /* The meta that an input is recorded with: sizes, and strides that follow from them, which are known
  * to change become symbols.  `marks`: what the user said of the tensor. */
 GmMeta gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *source);
-/* The same for an int; false: it is a constant. */
+/* The same for an int, an argument or one that is found in an object; false: it is a constant. */
 bool gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out);
 
 /* A size that the graph computes: the element of v, an i64 of its own without dimensions, from min to max.  `what`: for people. */

@@ -332,8 +332,6 @@ bool gm_guards_dead (const GmGuards *g);
  * f32[17]".  Caller frees. */
 char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                          PyFunctionObject *func);
-/* The argument that is compared with a float where it fails first; UINT32_MAX: that is something else. */
-uint32_t gm_guards_float_argument (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func);
 /* One line per check, BACKEND_MATCH first, each with the user's line that asked for it.  Caller
  * frees. */
 char *gm_guards_text (const GmGuards *g);
@@ -480,11 +478,11 @@ typedef struct {
   const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
   bool resumable;           /* a break may end the recording early; else it stops it */
   const GmRecordStart *start; /* of a resume function: where in the code it begins; else NULL */
-  uint64_t unknown;         /* of `start`: bit i: value i, if it is a float, is another one at each call */
   bool effect_stacks;       /* gm_recording_effects_text will be asked for */
   bool keep_objects;        /* what existed before stays as it is: effects are not replayed; not resumable */
   uint8_t dynamic;          /* GmDynamic */
-  GmProfile *profile;       /* of the code: asked, and brought up to date; NULL: no size is a symbol */
+  GmProfile *profile; /* of the code: asked, and brought up to date; NULL: no size is a symbol, and
+                         no number */
   bool counted;             /* sizes that data says stay in the graph */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */

@@ -12,6 +12,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
 #include "core/trace/keys.h"
+#include "core/trace/number.h"
 #include "core/trace/size.h"
 
 #include <string.h>
@@ -504,6 +505,10 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   }
   a = gm_realize (r, a);
   b = gm_realize (r, b);
+  if (a != b && a->kind == &gm_kind_float && b->kind == &gm_kind_float) {
+    a = gm_float_settled (r, a);
+    b = gm_float_settled (r, b);
+  }
   if (r->stop)
     return POISON;
   if (a == b && a->kind != &gm_kind_constant)

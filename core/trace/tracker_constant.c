@@ -6,6 +6,8 @@
  * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/guard.h"
+#include "core/trace/number.h"
 #include "core/trace/object.h"
 #include "core/trace/size.h"
 
@@ -32,15 +34,15 @@ gm_wrap_constant (GmRecorder *r, PyObject *real, const GmSource *source)
     int64_t size;
     if (overflow)
       gm_guard (r, EQUALS, source, .obj = real);
-    else if (source->kind == GM_SOURCE_LOCAL && gm_size_int (r, real, source, &size))
+    else if (gm_size_int (r, real, source, &size))
       return gm_tracker (r, .kind = &gm_kind_size, .number = size, .source = source);
     else
       gm_guard (r, INT, source, .index = i, .obj = real);
   } else if (PyFloat_CheckExact (real)) {
-    int64_t bits;
-    double d = PyFloat_AS_DOUBLE (real);
-    memcpy (&bits, &d, sizeof bits);
-    gm_guard (r, FLOAT, source, .index = bits, .obj = real);
+    const GmTracker *t = gm_float_argument (r, real, source);
+    if (t)
+      return t;
+    gm_guard (r, FLOAT, source, .index = gm_float_bits (real), .obj = real);
   } else if (PyUnicode_CheckExact (real)) {
     gm_guard (r, STR, source, .obj = real);
   } else if (PyBytes_CheckExact (real) || PyComplex_CheckExact (real) || PyRange_Check (real)) {

@@ -221,8 +221,6 @@ const GmTracker *
 gm_number_operand (GmRecorder *r, const GmTracker *t, const GmMeta *beside)
 {
   GmCategory category = gm_dtypes[beside->dtype].category;
-  if (t->kind == &gm_kind_float)
-    return cast (r, t->items[0], category == GM_CATEGORY_FLOAT ? (GmDtype) beside->dtype : gm_default_dtype ());
   if (!gm_is_number (t))
     return NULL;
   return gm_number_as_tensor (r, t, category == GM_CATEGORY_BOOL ? GM_I64 : (GmDtype) beside->dtype, INT64_MAX);

@@ -8,6 +8,7 @@
  * graph computes.
  */
 #include "core/trace/builtin.h"
+#include "core/trace/number.h"
 #include "core/trace/size.h"
 
 #include <string.h>
@@ -177,12 +178,36 @@ operand (GmRecorder *r, const GmTracker *t, int64_t *out)
          && gm_constant_int (r, t, out) && *out < INT64_C (1) << 61 && *out > -(INT64_C (1) << 61);
 }
 
+#define MOST_OF_A_FLOAT                                                                            \
+  (INT64_C (1) << 53) /* integers up to it are floats, and their quotients those of the floats */
+
+/* With a float, or divided by an int: the size as a float; NULL: the result is none, or this call's
+ * number is needed. */
+static const GmTracker *
+as_float (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected)
+{
+  bool with_float = other->kind == &gm_kind_constant && PyFloat_CheckExact (other->real),
+       arithmetic = op == GM_BIN_ADD || op == GM_BIN_SUB || op == GM_BIN_MUL;
+  int64_t divisor;
+  if (with_float && (arithmetic || op == GM_BIN_DIV))
+    return gm_float_of_size (r, t);
+  bool exact = op == GM_BIN_DIV && !reflected && other->kind == &gm_kind_constant
+               && PyLong_CheckExact (other->real) && gm_constant_int (r, other, &divisor)
+               && ABS (divisor) <= MOST_OF_A_FLOAT && gm_sizes_has_hint (sizes_of (r), t->number)
+               && gm_size_le (t->number, MOST_OF_A_FLOAT)
+               && gm_size_le (-MOST_OF_A_FLOAT, t->number);
+  return exact ? gm_float_of_size (r, t) : NULL;
+}
+
 static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
 {
   int64_t a = t->number, b;
-  if (other->kind == &gm_kind_tensor)
-    return NULL; /* the tensor answers */
+  if (other->kind == &gm_kind_tensor || other->kind == &gm_kind_float)
+    return NULL; /* the other one answers */
+  const GmTracker *number = as_float (r, op, t, other, reflected);
+  if (number)
+    return gm_binary (r, op, reflected ? other : number, reflected ? number : other, inplace);
   GmSymKind kind = op == GM_BIN_ADD || op == GM_BIN_SUB ? GM_SYM_ADD
                  : op == GM_BIN_MUL                     ? GM_SYM_MUL
                  : op == GM_BIN_FLOORDIV                ? GM_SYM_FLOORDIV
@@ -234,7 +259,7 @@ static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   int64_t a = t->number, b;
-  if (other->kind == &gm_kind_tensor)
+  if (other->kind == &gm_kind_tensor || other->kind == &gm_kind_float)
     return NULL;
   if (!operand (r, other, &b)) {
     if (differs_from_ints (other))

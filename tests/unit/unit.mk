@@ -368,6 +368,7 @@ TEST_FILES = \
   tests/trace/test_keys_that_are_one_object.py \
   tests/trace/test_general_ints.py \
   tests/trace/test_guards_of_equal_values.py \
+  tests/trace/test_changing_numbers.py \
   tests/trace/test_groups_of_objects.py \
   tests/trace/test_fresh_entries.py \
   tests/trace/test_classes_that_change_later.py \

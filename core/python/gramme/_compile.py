@@ -140,7 +140,7 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     mode: "default", or "reduce-overhead" ("max-autotune" means the same): on device cuda, what a graph launches becomes a CUDA graph, which is
         launched again for calls that have the same addresses and sizes.  Back ends without such an option take no notice of it.
     fullgraph: raise gramme.compiler.Unsupported where a graph breaks.
-    dynamic: None: the first call compiles for its sizes alone; a size (stride, int argument) that a later call finds changed becomes a symbol,
+    dynamic: None: the first call compiles for its sizes alone; a size (stride, int or float) that a later call finds changed becomes a symbol,
         and one entry serves all its values.  True: all sizes are symbols from the start, False: none ever is.  See mark_dynamic.
     disable: return `model` as it is.
     Raises ValueError for a back end that is not installed (the message lists names) or a mode that there is not, TypeError for what is no
