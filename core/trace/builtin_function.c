@@ -218,6 +218,14 @@ is_known_number (const GmTracker *t)
   return t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_CheckExact (t->real));
 }
 
+/* Since 3.12 sum () carries along what floats lose, which an addition in the graph does not. */
+static const GmTracker *
+summand (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  return PY_VERSION_HEX >= 0x030C0000 ? gm_float_settled (r, t) : t;
+}
+
 static const GmTracker *
 call_sum (GmRecorder *r, const GmCallArgs *args)
 {
@@ -228,15 +236,14 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   if (args->n == 0) /* the first has no name */
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() without an iterable");
   const GmTracker *total = in[1] ? in[1] : gm_from_int (r, 0), *item;
-  const GmTracker *it = gm_iter (r, in[0]), *start = gm_realize (r, total);
+  const GmTracker *it = gm_iter (r, in[0]), *start = summand (r, total);
   PyObject *known = gm_record_take (r, PyList_New (0));
   const GmTracker *text = r->stop ? start : gm_value_of (start);
   if (text->kind == &gm_kind_constant && (PyUnicode_Check (text->real) || PyBytes_Check (text->real)))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() of texts");
   bool all_known = !r->stop && is_known_number (start);
   while (!r->stop && (item = gm_next (r, it)) != NULL) {
-    const GmTracker *value = all_known ? gm_float_settled (r, gm_realize (r, item))
-                                       : item; /* a sum of floats carries along what they lose */
+    const GmTracker *value = all_known ? summand (r, item) : item;
     if (all_known && is_known_number (value) && PyList_Append (known, value->real) == 0)
       continue;
     if (all_known)
