@@ -168,9 +168,16 @@ marked_disables (PyObject *o, void *closure)
   return PyBool_FromLong (((GmMarked *) o)->kind <= GM_MARK_DISABLE_ONE);
 }
 
+static PyObject *
+marked_recursive (PyObject *o, void *closure)
+{
+  return PyBool_FromLong (((GmMarked *) o)->kind != GM_MARK_DISABLE_ONE);
+}
+
 static PyGetSetDef getset[] = {
   { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict },
-  { "disables", marked_disables, NULL, "Whether gramme.compile leaves it as it is." },
+  { "disables", marked_disables, NULL, "True if it is never recorded." },
+  { "recursive", marked_recursive, NULL, "False if what it calls may be compiled all the same." },
   { NULL },
 };
 

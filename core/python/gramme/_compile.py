@@ -85,17 +85,18 @@ def _function_of(model):
 
     if isinstance(call, FunctionType) and not isinstance(model, (FunctionType, MethodType, type)):
         return model.__call__  # an object that is called like a function
-    import gramme
+    if isinstance(model, (FunctionType, MethodType)) and isinstance(getattr(model, "__func__", model), FunctionType) or not callable(model):
+        return model
 
-    if isinstance(model, type(gramme.add)):  # gramme.sin: it has no bytecodes that could be read
+    def function(*args, **kwargs):  # it has no bytecodes that could be read: a class, a functools.partial, a function of C
+        return model(*args, **kwargs)
 
-        def function(*args, **kwargs):
-            return model(*args, **kwargs)
-
-        function.__name__ = function.__qualname__ = model.__name__
-        function.__code__ = function.__code__.replace(co_name=model.__name__)  # one for each: entries belong to a code object
-        return function
-    return model
+    copy_names(function, model)
+    name = getattr(model, "__name__", type(model).__name__)
+    function.__name__ = name
+    function.__code__ = function.__code__.replace(co_name=name)  # one for each: entries belong to a code object
+    function.__wrapped__ = model  # whose signature it has
+    return function
 
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -125,8 +126,8 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     compiled.  GRAMME_LOGS=graph_breaks shows them; where nothing can be kept, the function runs as plain Python, with one warning
     that says why.
 
-    model: a Python function or method, also inside of a staticmethod, classmethod or property, a function of gramme, or an object with a
-        method __call__.  An
+    model: a Python function or method, also inside of a staticmethod, classmethod or property, or anything else that is called: an object with
+        a method __call__, a class, a functools.partial, a function of gramme or of C.  An
         nn.Module is compiled in place and returned: see nn.Module.compile.  A class of modules likewise, for all its instances.
         Or a gramme.fx.GraphModule that was not edited: its graph is compiled as it is, and the result takes its inputs and returns a tuple.
     backend: a name of gramme.compiler.list_backends(); default GRAMME_BACKEND, else "auto": tcc's
@@ -151,7 +152,7 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     if disable:
         return model
     _ready.load()
-    if isinstance(model, _core.Marked) and model.disables:
+    if isinstance(model, _core.Marked) and model.disables and (model.recursive or fullgraph):
         return model
     backend = backend_of(backend)
     options = _options_of_mode(mode, backend, options)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compile() of whatever is called, nodes that are whole autograd.Functions, and graphs as torch's clients read them."""
+
+import functools
+import inspect
+import operator
+import warnings
+
+import pytest
+
+import gramme as G
+from gramme.testing import CompileCounter
+from stress import counted
+
+X = G.tensor([0.5, -1.0, 2.0])
+
+
+def double(x, by=2):
+    return x * by
+
+
+class Doubled:
+    def __init__(self, x):
+        self.value = x * 2
+
+
+class Called:
+    def __call__(self, x):
+        return x * 2
+
+
+ANYTHING = {
+    "partial": (functools.partial(double, by=3), lambda: (X,)),
+    "partial of the library": (functools.partial(G.add, other=1), lambda: (X,)),
+    "lru_cache": (functools.lru_cache(double), lambda: (X,)),
+    "class": (Doubled, lambda: (X,)),
+    "builtin": (len, lambda: (X,)),
+    "builtin type": (list, lambda: ((1, 2),)),
+    "operator": (operator.neg, lambda: (X,)),
+    "attrgetter": (operator.attrgetter("shape"), lambda: (X,)),
+    "method of a tensor": (X.add, lambda: (X,)),
+    "method of Tensor": (G.Tensor.sin, lambda: (X,)),
+    "function of gramme": (G.sin, lambda: (X,)),
+    "method of an object": (Called().__call__, lambda: (X,)),
+    "object": (Called(), lambda: (X,)),
+    "method of a list": ([3, 1].index, lambda: (1,)),
+}
+
+
+def plain(value):
+    value = getattr(value, "value", value)
+    return value.tolist() if isinstance(value, G.Tensor) else value
+
+
+@pytest.mark.parametrize("name", ANYTHING)
+def test_what_is_called_can_be_compiled(name):
+    f, args = ANYTHING[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = G.compile(f, backend="eager")
+        for _ in range(3):
+            assert plain(run(*args())) == plain(f(*args()))
+
+
+def test_a_compiled_callable_has_the_name_and_the_signature_of_the_callable():
+    run = G.compile(functools.partial(double, by=3), backend="eager")
+    assert list(inspect.signature(run).parameters) == ["x", "by"]
+    assert G.compile(operator.neg, backend="eager").__name__ == "neg"
+
+
+@pytest.mark.parametrize("thing", [3, "sin", None.__class__, X], ids=repr)
+def test_what_is_not_called_is_refused(thing):
+    if callable(thing):
+        return
+    with pytest.raises(TypeError):
+        G.compile(thing, backend="eager")
+
+
+def test_what_a_function_calls_is_compiled_where_it_alone_is_disabled():
+    def inner(x):
+        return x * 2
+
+    def outer(x):
+        return inner(x) + 1
+
+    count = CompileCounter()
+    run = G.compile(G._dynamo.disable(outer, recursive=False), backend=count)
+    for _ in range(3):
+        assert run(X).tolist() == outer(X).tolist()
+    assert count.frame_count == counted(1)
+    none = CompileCounter()
+    assert G.compile(G._dynamo.disable(outer), backend=none)(X).tolist() == outer(X).tolist()
+    assert none.frame_count == 0
