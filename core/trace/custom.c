@@ -598,6 +598,12 @@ gm_custom_apply (GmRecorder *r, const GmCallArgs *args)
     return &gm_tracker_poison;
   if (cls->kind != &gm_kind_class)
     return gm_record_break (r, GM_BREAK_CALL_C, "function_apply");
+  PyObject *whole =
+      PyDict_GetItemString (gm_type_dict ((PyTypeObject *) cls->real), "_gramme_whole");
+  if (whole) { /* of allow_in_graph: a static method */
+    PyObject *apply = gm_record_take (r, PyObject_GetAttrString (whole, "__func__"));
+    return gm_host_call_record (r, gm_wrap (r, apply, gm_source_const (r, apply, "apply")), &inner);
+  }
   const GmTracker **values = gm_tracker_array (r, inner.n), **needs = gm_tracker_array (r, inner.n);
   bool any = false;
   for (uint32_t i = 0; i < inner.n; i++) {

@@ -10,7 +10,7 @@ import pytest
 
 import gramme as G
 from gramme.testing import CompileCounter
-from stress import counted
+from stress import counted, undisturbed
 
 X = G.tensor([0.5, -1.0, 2.0])
 
@@ -91,3 +91,56 @@ def test_what_a_function_calls_is_compiled_where_it_alone_is_disabled():
     none = CompileCounter()
     assert G.compile(G._dynamo.disable(outer), backend=none)(X).tolist() == outer(X).tolist()
     assert none.frame_count == 0
+
+
+# -- autograd.Function as a node --------------------------------------------------------------------------------------
+
+
+class Whole(G.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.k = k
+        return x * k + 0
+
+    @staticmethod
+    def backward(ctx, d):
+        return d * ctx.k, None
+
+
+class Derived(Whole):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.k = k
+        return x * k - 1
+
+
+@undisturbed
+def test_a_function_class_that_is_allowed_in_the_graph_is_one_node():
+    assert G._dynamo.allow_in_graph(Whole) is Whole
+    seen = []
+
+    def backend(gm, inputs):
+        seen.extend(str(n.target) for n in gm.graph.nodes if n.op == "call_function")
+        return gm
+
+    f = lambda x: Whole.apply(x, 3) + 1  # noqa: E731
+    run = G.compile(f, backend=backend, fullgraph=True)
+    grads = []
+    for g in (run, f):
+        x = X.clone().requires_grad_()
+        y = g(x)
+        y.sum().backward()
+        grads.append((y.tolist(), x.grad.tolist()))
+    assert grads[0] == grads[1]
+    assert any("Whole.apply" in target for target in seen) and not {"mul", "custom"} & set(seen)
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_a_class_derived_from_one_that_is_a_node_is_recorded_as_itself(backend):
+    G._dynamo.allow_in_graph(Whole)
+    f = lambda x: Derived.apply(x, 3).sin()  # noqa: E731
+    x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+    a, b = G.compile(f, backend=backend)(x), f(y)
+    a.sum().backward()
+    b.sum().backward()
+    assert a.tolist() == b.tolist() and x.grad.tolist() == y.grad.tolist()

@@ -154,8 +154,18 @@ def assume_constant_result(fn):
     return copy_names(_core.Marked(fn, "constant"), fn)
 
 
+def _apply_of(function):
+    def apply(*args, **kwargs):
+        return function.apply(*args, **kwargs)
+
+    apply.__qualname__ = f"{function.__qualname__}.apply"
+    apply.__code__ = apply.__code__.replace(co_name=function.__name__)
+    return apply
+
+
 def allow_in_graph(fn):
     """Returns fn, or a list or tuple of functions, as it is.  From now on a call of it is one node of a compiled function's graph, whatever is in it.
+    Of an autograd.Function, a class, it is apply() that is such a call; of a class derived from it, it is not.
 
     While a call is recorded, fn is called once more, on stand-ins: tensors of ones (integers: zeros) with the shapes, dtypes and requires_grad
     of its arguments.  What it gives then says what the node gives, and each call of the compiled function is compared with that: another
@@ -172,12 +182,16 @@ def allow_in_graph(fn):
     of are such terms.  Values and first gradients with terms of one kind are plain Python's to the bit.
     It holds for all functions of the same code.  gramme's own functions are operations already.
     """
+    from gramme.autograd import Function
+
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):
         if not callable(one):
             raise TypeError(f"allow_in_graph takes functions, not {type(one).__name__}")
         plain = one.__wrapped__ if isinstance(one, _core.CompiledFunction) else one
         if isinstance(plain, types.FunctionType):
             _core.keep_whole(plain)
+        elif isinstance(plain, type) and issubclass(plain, Function):
+            plain._gramme_whole = staticmethod(_apply_of(plain))  # core/trace/custom.c looks for it in the class itself
     return fn
 
 
