@@ -435,8 +435,9 @@ blame (GmRecorder *r, uint32_t symbol)
 {
   const Symbol *s = &g_array_index (r->symbols, Symbol, symbol);
   g_autofree char *fixed = fixed_by (r, symbol);
-  PyErr_Format (PyExc_ValueError,
-                "mark_dynamic: %s was to stay open, but the function is compiled for %lld alone: %s. Remove the mark, or use "
+  PyErr_Format (PyExc_RuntimeError,
+                "mark_dynamic: %s was to stay open, but the function is compiled for %lld alone: "
+                "%s. Remove the mark, or use "
                 "maybe_mark_dynamic, which does not insist",
                 s->name, (long long) g_array_index (r->graph->sizes->hints, int64_t, symbol),
                 fixed);
