@@ -63,7 +63,7 @@ def test_graph_and_examples():
     assert matmul.meta["where"].startswith("test_callable_backends.py:")
     total = next(n for n in graph.nodes if n.target == "sum")
     assert total.kwargs == {"dims": (1,), "keepdim": False}
-    assert graph.nodes[-1].op == "output" and len(graph.nodes[-1].args) == 2
+    assert graph.nodes[-1].op == "output" and len(graph.nodes[-1].args[0]) == 2
     text = graph.print_readable(print_output=False)
     assert "matmul_0 = matmul(x, w) : gramme.float32[2, 4]" in text
     assert len({n.name for n in graph.nodes}) == len(graph.nodes)
@@ -226,7 +226,7 @@ def node_by_node(graph, examples):
             if node.op == "call_function":
                 assert list(values.values())[0].shape[0] in [int(size) for n in values for size in n.meta["shape"]]
                 values[node] = graph.run_node(node, *[values[a] for a in node.all_input_nodes])
-        return tuple(values[a] for a in graph.graph.output_node().args)
+        return tuple(values[a] for a in graph.graph.output_node().args[0])
 
     return run
 
@@ -237,7 +237,7 @@ def edited(graph, examples):
             with graph.graph.inserting_after(node):
                 again = graph.graph.call_function(lambda t: t + 0, (node,))
             for user in [u for u in node.users if u is not again]:
-                user.args = tuple(again if a is node else a for a in user.args)
+                user.replace_input_with(node, again)
     graph.recompile()
     return graph
 

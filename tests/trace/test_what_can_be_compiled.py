@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 import gramme as G
+from gramme._dynamo.comptime import comptime
 from gramme.testing import CompileCounter
 from stress import counted, undisturbed
 
@@ -144,3 +145,73 @@ def test_a_class_derived_from_one_that_is_a_node_is_recorded_as_itself(backend):
     a.sum().backward()
     b.sum().backward()
     assert a.tolist() == b.tolist() and x.grad.tolist() == y.grad.tolist()
+
+
+# -- Graphs as clients of torch.fx read them --------------------------------------------------------------------------
+
+
+def graph_of(f, *args):
+    got = []
+    G.compile(f, backend=lambda gm, inputs: got.append(gm) or gm, fullgraph=True)(*args)
+    return got[0]
+
+
+@undisturbed
+def test_the_output_has_one_argument_the_tuple_of_the_results():
+    gm = graph_of(lambda x: (x + 1, x * 2), X)
+    out = gm.graph.output_node()
+    assert len(out.args) == 1 and isinstance(out.args[0], tuple) and [n.target for n in out.args[0]] == ["add", "mul"]
+    assert out.all_input_nodes == list(out.args[0])
+    first, second = out.args[0]
+    for results in (([second, first],), ((second, first),), (second, first)):
+        out.args = results
+        gm.recompile()
+        assert [t.tolist() for t in gm(X)] == [(X * 2).tolist(), (X + 1).tolist()]
+        assert "return (mul" in str(gm.graph)
+
+
+@undisturbed
+def test_a_node_says_what_is_known_of_its_value():
+    gm = graph_of(lambda x: x.expand(2, 3).sum(0), X)
+    for node in gm.graph.nodes:
+        if node.op == "output":
+            continue
+        meta = node.meta["tensor_meta"]
+        for value in (node.meta["val"], node.meta["example_value"]):
+            assert (tuple(value.shape), value.dtype, value.stride(), value.requires_grad) == (
+                tuple(meta.shape), meta.dtype, meta.stride, meta.requires_grad)  # fmt: skip
+            assert value.dim() == len(meta.shape) and value.numel() == G.zeros(meta.shape).numel()
+    total = gm.graph.find_nodes(op="call_function", target="sum")[0]
+    assert 'File "test_what_can_be_compiled.py", line ' in total.stack_trace
+    assert gm.graph.call_function(G.sin, (total,)).stack_trace is None
+
+
+@undisturbed
+def test_a_graph_is_a_module_of_the_functions_that_its_operators_run():
+    gm = graph_of(lambda x: G.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)), X)
+    names = [name for name, _ in gm.named_modules()]
+    assert names[0] == "" and sorted(names[1:]) == ["cond_false_0", "cond_true_0"]
+    assert list(gm.modules())[0] is gm and [name for name, _ in gm.named_children()] == names[1:]
+    assert [list(f()) for f in (gm.parameters, gm.buffers, gm.named_parameters, gm.named_buffers)] == [[], [], [], []]
+
+
+@undisturbed
+def test_comptime_breaks_the_graph_and_prints_the_stack_inside_of_an_expression(capsys):
+    def f(x):
+        y = x + 1
+        comptime.graph_break()
+        return y * comptime.print_value_stack_and_return(x)
+
+    count = CompileCounter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert G.compile(f, backend=count)(X).tolist() == f(X).tolist()
+    assert count.frame_count == 2
+    assert capsys.readouterr().out.strip()
+
+
+def test_a_mark_that_cannot_hold_is_a_runtime_error():
+    x = G.ones(3)
+    G._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(RuntimeError, match="mark_dynamic"):
+        G.compile(lambda x: x * {3: 1}[x.shape[0]], backend="eager")(x)

@@ -209,6 +209,17 @@ class _Comptime:
         _core.comptime(lambda ctx: ctx.print_value_stack(stacklevel=stacklevel), _nothing)
 
     @staticmethod
+    def print_value_stack_and_return(e, *, stacklevel=0):
+        """Prints the stack, in the middle of an expression, and gives e."""
+        _core.comptime(lambda ctx: ctx.print_value_stack(stacklevel=stacklevel), _nothing)
+        return e
+
+    @staticmethod
+    def graph_break(msg=""):
+        """Ends the graph here."""
+        _core.comptime(lambda ctx: ctx.graph_break(msg), _nothing)
+
+    @staticmethod
     def print_locals(*, stacklevel=0):
         _core.comptime(lambda ctx: ctx.print_locals(stacklevel=stacklevel), _nothing)
 

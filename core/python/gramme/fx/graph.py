@@ -21,7 +21,8 @@ class Graph:
         for op, name, target, args, kwargs, meta in core.nodes():
             index = calls if op == "call_function" else None
             target = Target(target) if op == "call_function" and isinstance(target, str) else target
-            node = Node(self, op, name, target, [named[arg] for arg in args], kwargs, meta, index)
+            inputs = tuple(named[arg] for arg in args)
+            node = Node(self, op, name, target, (inputs,) if op == "output" else inputs, kwargs, meta, index)
             calls += op == "call_function"
             named[name] = node
             self.nodes.append(node)
@@ -139,6 +140,11 @@ class Graph:
             raise RuntimeError("the last node is not the output")
 
 
+def _results(args):
+    """The results that the output's arguments say, as a tuple: ((a, b),), or the results themselves."""
+    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+
+
 class GraphModule:
     """A recorded graph: `module(*inputs)` runs it on eager's kernels and returns a tuple; gradients flow through.
 
@@ -194,7 +200,7 @@ class GraphModule:
                 continue
             args = map_arg(args, values.__getitem__)
             if node.op == "output":
-                return args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+                return _results(args)
             values[node] = node.run(self._core, args, map_arg(kwargs, values.__getitem__))
             for used in dead:
                 del values[used]
@@ -210,6 +216,37 @@ class GraphModule:
         waiting = iter(inputs)
         args = map_arg(node.args, lambda used: next(waiting))
         return node.run(self._core, args, map_arg(node.kwargs, lambda used: next(waiting)))
+
+    # -- As a module: its parts are the functions of cond() and its kin; parameters and buffers are inputs of the graph
+
+    def named_children(self):
+        """(name, GraphModule) of the functions that operators in it run."""
+        for name, value in vars(self).items():
+            if isinstance(value, GraphModule):
+                yield name, value
+
+    def children(self):
+        return (child for _, child in self.named_children())
+
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """Itself, named "", and all functions below it, named "cond_true_0.cond_false_0" and so on."""
+        yield prefix, self
+        for name, child in self.named_children():
+            yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self):
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        """None: what a module of the program's holds is an input of the graph."""
+        return iter(())
+
+    named_buffers = named_parameters
+
+    def parameters(self, recurse=True):
+        return iter(())
+
+    buffers = parameters
 
     def print_readable(self, print_output=True):
         """Returns the graph as text, and prints it unless told not to."""
@@ -242,7 +279,7 @@ class Interpreter:
                 continue
             args = map_arg(node.args, values.__getitem__)
             if node.op == "output":
-                return args
+                return _results(args)
             values[node] = self.run_node(node, args)
 
     def run_node(self, node, args):

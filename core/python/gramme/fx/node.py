@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node: a value of a graph.  Who uses a node is kept in step with the arguments: setting args or kwargs updates `users` on both sides."""
 
+import collections
+import math
 import operator
 
 import gramme
@@ -62,6 +64,47 @@ class SymInt:
         return self._text
 
 
+TensorMetadata = collections.namedtuple("TensorMetadata", ("shape", "dtype", "requires_grad", "stride", "memory_format", "is_quantized", "qparams"))
+
+
+class TensorValue:
+    """What is known of a tensor while there is none: shape, dtype, requires_grad, strides.  A size that may differ is a SymInt."""
+
+    def __init__(self, shape, stride, dtype, requires_grad):
+        self.shape, self.dtype, self.requires_grad = shape, dtype, requires_grad
+        self._stride = stride
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    dim = lambda self: self.ndim
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self, dim=None):
+        return self._stride if dim is None else self._stride[dim]
+
+    def numel(self):
+        """The number of elements; TypeError where a size of them is a SymInt, while it is none yet."""
+        return math.prod(map(int, self.shape))
+
+    def __repr__(self):
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def _describe(meta):
+    """meta with what it says of a tensor under torch's names, too."""
+    if "shape" in meta:
+        about = [meta[key] for key in ("shape", "dtype", "requires_grad", "stride")]
+        meta["tensor_meta"] = TensorMetadata(*about, None, False, {})
+        meta["val"] = meta["example_value"] = TensorValue(meta["shape"], meta["stride"], meta["dtype"], meta["requires_grad"])
+    if meta.get("where"):
+        meta["stack_trace"] = '  File "{}", line {}'.format(*meta["where"].rsplit(":", 1))
+    return meta
+
+
 def map_arg(arg, fn):
     """arg, a structure of tuples, lists, dicts and slices, with fn(node) in the place of each node."""
     if isinstance(arg, Node):
@@ -82,13 +125,15 @@ class Node:
     op: "placeholder" (an input), "call_function", "call_method" or "output".
     name: unique in the graph.
     target: of a recorded operation its name, as in gramme-ops.def (see Target); of one that a pass made, the function; an input's name.
-    args: what it is made from, other Nodes and constants.  kwargs: of a recorded operation its attributes ({"dims": (1,), "keepdim": True}).
-    meta: shape, stride, dtype, requires_grad, and where: the user's line ("train.py:12").  A node that a pass makes has an empty one.
+    args: what it is made from, other Nodes and constants; of the output a tuple of the results, alone: ((a, b),).  kwargs: of a recorded operation
+        its attributes ({"dims": (1,), "keepdim": True}).
+    meta: shape, stride, dtype, requires_grad, and where: the user's line ("train.py:12").  The same under torch's names: tensor_meta, a
+        TensorMetadata; val and example_value, a TensorValue, which has no elements; stack_trace.  A node that a pass makes has an empty one.
     users: the nodes that have it among their arguments, as the keys of a dict.
     """
 
     def __init__(self, graph, op, name, target, args, kwargs, meta, index=None):
-        self.graph, self.op, self.name, self.meta = graph, op, name, meta
+        self.graph, self.op, self.name, self.meta = graph, op, name, _describe(meta)
         self.users = {}
         self._index = index  # of the recorded operation that it runs, unless a pass changed what it is
         self._target, self._args, self._kwargs = target, (), {}
@@ -103,6 +148,15 @@ class Node:
     @target.setter
     def target(self, target):
         self._target, self._index = target, None
+
+    @property
+    def stack_trace(self):
+        """The user's line, as a traceback has it; None for a node that a pass made."""
+        return self.meta.get("stack_trace")
+
+    @stack_trace.setter
+    def stack_trace(self, text):
+        self.meta["stack_trace"] = text
 
     @property
     def args(self):
@@ -206,7 +260,8 @@ class Node:
     def format_node(self):
         """The node as one line of text."""
         if self.op == "output":
-            return f"return ({', '.join(map(str, self._args))})"
+            results = self._args[0] if len(self._args) == 1 and isinstance(self._args[0], (tuple, list)) else self._args
+            return f"return ({', '.join(map(str, results))})"
         name = self._target if isinstance(self._target, str) else getattr(self._target, "__name__", repr(self._target))
         parts = [repr(arg) for arg in self._args] + [f"{key}={value!r}" for key, value in self._kwargs.items()]
         what = "input" if self.op == "placeholder" else f"{name}({', '.join(parts)})"
