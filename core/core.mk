@@ -651,7 +651,8 @@ package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends
 package__dynamo_backends_PYTHON = \
   core/python/gramme/_dynamo/backends/__init__.py \
   core/python/gramme/_dynamo/backends/common.py \
-  core/python/gramme/_dynamo/backends/registry.py
+  core/python/gramme/_dynamo/backends/registry.py \
+  core/python/gramme/_dynamo/backends/verify.py
 package_fxdir = $(pythondir)/gramme/fx
 package_fx_PYTHON = core/python/gramme/fx/__init__.py core/python/gramme/fx/graph.py core/python/gramme/fx/node.py
 package_nndir = $(pythondir)/gramme/nn

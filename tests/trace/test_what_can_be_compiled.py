@@ -215,3 +215,36 @@ def test_a_mark_that_cannot_hold_is_a_runtime_error():
     G._dynamo.mark_dynamic(x, 0)
     with pytest.raises(RuntimeError, match="mark_dynamic"):
         G.compile(lambda x: x * {3: 1}[x.shape[0]], backend="eager")(x)
+
+
+# -- verify_correctness -----------------------------------------------------------------------------------------------
+
+
+def wrong(gm, inputs):
+    return lambda *args: tuple(t + 1 for t in gm.forward(*args))
+
+
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+def test_a_back_end_that_is_verified_gives_the_same_results(backend):
+    def f(x, w):
+        return (x @ w).tanh() + G.rand(3), x.sum()
+
+    with G._dynamo.config.patch(verify_correctness=True):
+        run = G.compile(f, backend=backend)
+    w, v = G.ones(3, 3, requires_grad=True), G.ones(3, 3, requires_grad=True)
+    G.manual_seed(5)
+    a = run(X, w)
+    G.manual_seed(5)
+    b = f(X, v)
+    a[0].sum().backward()
+    b[0].sum().backward()
+    assert [t.tolist() for t in a] == [t.tolist() for t in b] and w.grad.tolist() == v.grad.tolist()
+
+
+@undisturbed
+def test_a_back_end_whose_results_differ_is_an_error():
+    with G._dynamo.config.patch(verify_correctness=True):
+        run = G.compile(lambda x: x * 2, backend=wrong)
+    with pytest.raises(RuntimeError, match="incorrect results of backend wrong"):
+        run(X)
+    assert G.compile(lambda x: x * 2, backend=wrong)(X).tolist() == (X * 2 + 1).tolist()

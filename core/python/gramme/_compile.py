@@ -156,6 +156,12 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
         return model
     backend = backend_of(backend)
     options = _options_of_mode(mode, backend, options)
+    from gramme._dynamo import config
+
+    if config.verify_correctness:
+        from gramme._dynamo.backends.verify import verified
+
+        backend = verified(backend)
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
     words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in (options or {}).items()]
     if getattr(backend, "aot_partition", None):

@@ -34,6 +34,9 @@ suppress_errors: True: a function that a back end cannot compile runs as plain P
 
 verbose: kept; messages say all that is known with either value.
 
+verify_correctness: read by gramme.compile.  True: what a back end makes of a graph is run once on copies of the inputs that the graph was recorded
+with, and compared with the graph itself, run operation by operation: RuntimeError if a result differs in a bit.
+
 patch(...): other values for a while.
 
 compiled_autograd: whether backward() and grad() run through the back end of the compiled function that calls them, or the default one outside
@@ -55,6 +58,7 @@ assume_static_by_default = True
 automatic_dynamic_local_pgo = True
 suppress_errors = False
 verbose = False
+verify_correctness = False
 compiled_autograd = False
 
 make_switches(
@@ -74,6 +78,5 @@ make_switches(
         "optimize_ddp": "there is one process and one device",
         "specialize_float": "a float that changes becomes an input of the graph after it was seen to",
         "specialize_int": "mark_static of gramme._dynamo, or dynamic=False of gramme.compile, fixes numbers",
-        "verify_correctness": "gramme check-plugin compares a back end with eager",
     },
 )
