@@ -325,7 +325,7 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
 /* -- out= -------------------------------------------------------------------------------------- */
 
 /* One result into one tensor that exists: cast, and copied.  A tensor without elements becomes the
- * result instead; any other must have its shape, so that nobody who looks at its memory is lost. */
+ * result instead; any other is given its shape first, as resize_ does it. */
 static GmVal
 put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
 {
@@ -342,13 +342,21 @@ put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
                       gm_dtypes[to->dtype].torch_name);
   if (!gm_meta_same_shape (from, to) && gm_meta_numel (to) == 0)
     return gm_b_set (b, out, gm_b_contiguous (b, gm_b_cast (b, result, (GmDtype) to->dtype)));
-  if (!gm_meta_same_shape (from, to)) {
-    g_autofree char *have = gm_meta_text (to), *want = gm_meta_text (from);
-    return gm_b_fail (b, GM_ERROR_RUNTIME,
-                      "%s(): out= is %s, but the result is %s: pass one of its shape, or an empty one",
-                      api->name, have, want);
-  }
   GmVal own = gm_b_op (b, GM_OP_copy, &result, 1, NULL); /* it may be a view of what is written */
+  if (own && !gm_meta_same_shape (from, to)) {
+    if (!b->vt->resized) {
+      g_autofree char *have = gm_meta_text (to), *want = gm_meta_text (from);
+      return gm_b_fail (
+          b, GM_ERROR_UNSUPPORTED,
+          "%s(): out= is %s, but the result is %s: plain Python resizes it; pass one of "
+          "its shape, or an empty one",
+          api->name, have, want);
+    }
+    GmVal resized = b->vt->resized (b, out, META (own)->ndim, META (own)->sizes);
+    out = resized ? gm_b_set (b, out, resized) : NULL;
+    if (!out)
+      return NULL;
+  }
   return own ? b->vt->into (b, out, GM_OP_copy, &own, 1, NULL) : NULL;
 }
 

@@ -119,18 +119,58 @@ run_direct_number (GmOp op, bool inplace, GmTensor *t, PyObject *number, bool nu
 
 /* -- The long way ------------------------------------------------------------------------------ */
 
+/* Warns, as torch does, of each tensor with elements that out= names and that has another shape
+ * than in `before`.  False: the warning is an error. */
+static bool
+tell_resized (const GmArg *out, const GmMeta *before)
+{
+  const GmArg *all = out->kind == GM_ARG_LIST ? out->items : out;
+  for (int i = 0; i < (out->kind == GM_ARG_LIST ? out->n : 1); i++) {
+    const GmMeta *now = all[i].kind == GM_ARG_TENSOR ? &gm_tensor_from_val (all[i].v)->meta : NULL;
+    if (!now || gm_meta_same_shape (now, &before[i]) || gm_meta_numel (&before[i]) == 0)
+      continue;
+    g_autofree char *was = gm_shape_text (before[i].ndim, before[i].sizes);
+    g_autofree char *is = gm_shape_text (now->ndim, now->sizes);
+    if (PyErr_WarnFormat (PyExc_UserWarning, 1,
+                          "An output with one or more elements was resized since it had shape %s, "
+                          "which does not match "
+                          "the required output shape %s. Pass a tensor of that shape, or resize it "
+                          "to 0 elements first",
+                          was, is))
+      return false;
+  }
+  return true;
+}
+
+/* The metas of the tensors that an argument names, which are few.  Caller frees. */
+static GmMeta *
+metas_of (const GmArg *out)
+{
+  const GmArg *all = out->kind == GM_ARG_LIST ? out->items : out;
+  int n = out->kind == GM_ARG_LIST ? out->n : 1;
+  GmMeta *metas = g_new0 (GmMeta, n + 1);
+  for (int i = 0; i < n; i++)
+    if (all[i].kind == GM_ARG_TENSOR)
+      metas[i] = gm_tensor_from_val (all[i].v)->meta;
+  return metas;
+}
+
 static PyObject *
 run_bound (const GmApi *api, bool inplace, const GmArg *args, int n, const char *const *names,
            const GmArg *keywords, int n_keywords)
 {
   GmEagerBuilder b;
+  const GmArg *out = NULL;
+  for (int k = 0; k < n_keywords && !out; k++)
+    out = strcmp (names[k], "out") == 0 ? &keywords[k] : NULL;
+  g_autofree GmMeta *before = out ? metas_of (out) : NULL;
   gm_eager_builder_init (&b);
   GmArg r = gm_api_call (api, inplace, &b.base, args, n, names, keywords, n_keywords);
   PyObject *result;
   if (b.base.error)
     result = gm_py_raise (g_steal_pointer (&b.base.error));
   else
-    result = gm_py_from_arg (&r);
+    result = out && !tell_resized (out, before) ? NULL : gm_py_from_arg (&r);
   gm_arg_clear (&r);
   gm_eager_builder_clear (&b);
   return result;

@@ -278,6 +278,7 @@ TEST_FILES = \
   tests/python/test_module_api.py \
   tests/python/test_module_members.py \
   tests/python/test_torch_details.py \
+  tests/python/test_out_of_another_size.py \
   tests/python/test_torch_dispatch.py \
   tests/python/test_torch_function.py \
   tests/python/test_nn.py \
@@ -367,8 +368,8 @@ TEST_FILES = \
   tests/trace/test_objects_of_one_class.py \
   tests/trace/test_keys_that_are_one_object.py \
   tests/trace/test_general_ints.py \
-  tests/trace/test_guards_of_equal_values.py \
   tests/trace/test_changing_numbers.py \
+  tests/trace/test_guards_of_equal_values.py \
   tests/trace/test_groups_of_objects.py \
   tests/trace/test_fresh_entries.py \
   tests/trace/test_classes_that_change_later.py \
@@ -386,6 +387,7 @@ TEST_FILES = \
   tests/trace/test_callable_sizes_that_are_numbers.py \
   tests/trace/test_counted.py \
   tests/trace/test_what_can_be_compiled.py \
+  tests/trace/test_counted.py \
   tests/trace/test_changed_dicts.py \
   tests/trace/test_changed_rows.py \
   tests/trace/test_collecting.py \
