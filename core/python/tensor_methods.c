@@ -92,9 +92,32 @@ storage_offset (PyObject *s, PyObject *u)
   return PyLong_FromLongLong (T (s)->offset);
 }
 static PyObject *
-is_contiguous (PyObject *s, PyObject *u)
+is_contiguous (PyObject *s, PyObject *args, PyObject *kwargs)
 {
-  return PyBool_FromLong (gm_meta_is_contiguous (&T (s)->meta));
+  static char *names[] = { "memory_format", NULL };
+  if (!kwargs && PyTuple_GET_SIZE (args) == 0)
+    return PyBool_FromLong (gm_meta_is_contiguous (&T (s)->meta));
+  const char *format = "contiguous_format";
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$s:is_contiguous", names, &format))
+    return NULL;
+  GmMeta m = T (s)->meta;
+  int space = strcmp (format, "channels_last") == 0       ? 2
+              : strcmp (format, "channels_last_3d") == 0  ? 3
+              : strcmp (format, "contiguous_format") == 0 ? 0
+                                                          : -1;
+  if (space < 0)
+    return PyErr_Format (PyExc_RuntimeError,
+                         "is_contiguous(): memory_format is contiguous_format, channels_last or "
+                         "channels_last_3d, not %s",
+                         format);
+  if (space && m.ndim != space + 2)
+    Py_RETURN_FALSE;
+  for (int d = 1; space && d < m.ndim; d++) { /* channels become the last dimension */
+    int from = d + 1 < m.ndim ? d + 1 : 1;
+    m.sizes[d] = T (s)->meta.sizes[from];
+    m.strides[d] = T (s)->meta.strides[from];
+  }
+  return PyBool_FromLong (gm_meta_is_contiguous (&m));
 }
 static PyObject *
 is_floating_point (PyObject *s, PyObject *u)
@@ -493,59 +516,66 @@ make_subclass (PyObject *unused, PyObject *args)
 #define KEYWORDS(f) (PyCFunction) (void *) f, METH_VARARGS | METH_KEYWORDS
 
 PyMethodDef gm_py_tensor_methods[] = {
-    {"size", KEYWORDS (size), "size(dim=None)\n\nThe shape, or the size of one dimension."},
-    {"stride", KEYWORDS (stride),
-     "stride(dim=None)\n\nThe strides in elements, or that of one dimension."},
-    {"dim", dim, METH_NOARGS, "dim()\n\nThe number of dimensions."},
-    {"ndimension", dim, METH_NOARGS, "ndimension()\n\nThe same as dim()."},
-    {"numel", numel, METH_NOARGS, "numel()\n\nThe number of elements."},
-    {"nelement", numel, METH_NOARGS, "nelement()\n\nThe same as numel()."},
-    {"element_size", element_size, METH_NOARGS, "element_size()\n\nBytes of one element."},
-    {"storage_offset", storage_offset, METH_NOARGS,
-     "storage_offset()\n\nElements from the start of the storage to the first."},
-    {"is_contiguous", is_contiguous, METH_NOARGS,
-     "is_contiguous()\n\nWhether elements lie in row-major order without gaps."},
-    {"is_floating_point", is_floating_point, METH_NOARGS,
-     "is_floating_point()\n\nWhether the dtype is a floating one."},
-    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr()\n\nThe address of the first element."},
-    {"item", item, METH_NOARGS,
-     "item()\n\nThe one element as a Python number.  RuntimeError for more or fewer than one."},
-    {"tolist", tolist, METH_NOARGS,
-     "tolist()\n\nNested lists of Python numbers; a number for a 0-d tensor."},
-    {"__format__", format, METH_O, NULL},
-    {"type", type, METH_VARARGS, "type(dtype=None)\n\nThe name of the tensor's type, or a cast; dtype may be a name such as \"FloatTensor\"."},
-    {"__deepcopy__", deepcopy, METH_O, NULL},
-    {"__copy__", copy, METH_NOARGS, NULL},
-    {"__reduce_ex__", reduce, METH_O, NULL},
-    {"retain_grad", retain_grad, METH_NOARGS,
-     "retain_grad()\n\nKeeps the gradient of a result in its grad, as of a leaf."},
-    {"detach_", detach_, METH_NOARGS,
-     "detach_()\n\nCuts the tensor itself off from what it was computed from.  Errors: RuntimeError for a view."},
-    {"requires_grad_", KEYWORDS (requires_grad_),
-     "requires_grad_(requires_grad=True)\n\nSets requires_grad; returns the tensor."},
-    {"register_hook", gm_py_tensor_register_hook, METH_O,
-     "register_hook(hook)\n\nhook(grad) is called when the gradient is known and may return "
-     "another one.\n"
-     "The result's remove() takes the hook off."},
-    {"register_post_accumulate_grad_hook", gm_py_tensor_register_post_hook, METH_O,
-     "register_post_accumulate_grad_hook(hook)\n\nhook(tensor) is called after a gradient was added "
-     "to the grad of this leaf.\n"
-     "The result's remove() takes the hook off."},
-    {"backward", KEYWORDS (gm_py_tensor_backward),
-     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
-     "Adds the gradients of this tensor to the grad of the leaves that it came from.\n"
-     "gradient: of this tensor's shape; None for a tensor of one element."},
-    {"cuda", to_cuda, METH_VARARGS, "cuda(device=None)\n\nThe tensor's elements on device 'cuda'; itself if it is there."},
-    {"numpy", KEYWORDS (gm_py_tensor_numpy),
-     "numpy(*, force=False)\n\nA numpy array that shares the memory."},
-    {"__array__", KEYWORDS (gm_py_tensor_array), NULL},
-    {"__dlpack__", KEYWORDS (gm_py_tensor_dlpack), NULL},
-    {"__dlpack_device__", gm_py_tensor_dlpack_device, METH_NOARGS, NULL},
-    {"_storage_bytes", storage_bytes, METH_NOARGS, NULL},
-    {"_storage_grow", storage_grow, METH_O, NULL},
-    {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, NULL},
-    {"__init_subclass__", KEYWORDS (gm_py_tensor_init_subclass) | METH_CLASS, NULL},
-    {0},
+  { "size", KEYWORDS (size), "size(dim=None)\n\nThe shape, or the size of one dimension." },
+  { "stride", KEYWORDS (stride),
+    "stride(dim=None)\n\nThe strides in elements, or that of one dimension." },
+  { "dim", dim, METH_NOARGS, "dim()\n\nThe number of dimensions." },
+  { "ndimension", dim, METH_NOARGS, "ndimension()\n\nThe same as dim()." },
+  { "numel", numel, METH_NOARGS, "numel()\n\nThe number of elements." },
+  { "nelement", numel, METH_NOARGS, "nelement()\n\nThe same as numel()." },
+  { "element_size", element_size, METH_NOARGS, "element_size()\n\nBytes of one element." },
+  { "storage_offset", storage_offset, METH_NOARGS,
+    "storage_offset()\n\nElements from the start of the storage to the first." },
+  { "is_contiguous", (PyCFunction) (void *) is_contiguous, METH_VARARGS | METH_KEYWORDS,
+    "is_contiguous(*, memory_format=gramme.contiguous_format)\n\nTrue if elements lie in row-major "
+    "order without gaps; for channels_last\n"
+    "(4 dimensions) and channels_last_3d (5), with the channels, dimension 1, as the last ones.  "
+    "Errors: RuntimeError for another format." },
+  { "is_floating_point", is_floating_point, METH_NOARGS,
+    "is_floating_point()\n\nWhether the dtype is a floating one." },
+  { "data_ptr", data_ptr, METH_NOARGS, "data_ptr()\n\nThe address of the first element." },
+  { "item", item, METH_NOARGS,
+    "item()\n\nThe one element as a Python number.  RuntimeError for more or fewer than one." },
+  { "tolist", tolist, METH_NOARGS,
+    "tolist()\n\nNested lists of Python numbers; a number for a 0-d tensor." },
+  { "__format__", format, METH_O, NULL },
+  { "type", type, METH_VARARGS,
+    "type(dtype=None)\n\nThe name of the tensor's type, or a cast; dtype may be a name such as "
+    "\"FloatTensor\"." },
+  { "__deepcopy__", deepcopy, METH_O, NULL },
+  { "__copy__", copy, METH_NOARGS, NULL },
+  { "__reduce_ex__", reduce, METH_O, NULL },
+  { "retain_grad", retain_grad, METH_NOARGS,
+    "retain_grad()\n\nKeeps the gradient of a result in its grad, as of a leaf." },
+  { "detach_", detach_, METH_NOARGS,
+    "detach_()\n\nCuts the tensor itself off from what it was computed from.  Errors: RuntimeError "
+    "for a view." },
+  { "requires_grad_", KEYWORDS (requires_grad_),
+    "requires_grad_(requires_grad=True)\n\nSets requires_grad; returns the tensor." },
+  { "register_hook", gm_py_tensor_register_hook, METH_O,
+    "register_hook(hook)\n\nhook(grad) is called when the gradient is known and may return "
+    "another one.\n"
+    "The result's remove() takes the hook off." },
+  { "register_post_accumulate_grad_hook", gm_py_tensor_register_post_hook, METH_O,
+    "register_post_accumulate_grad_hook(hook)\n\nhook(tensor) is called after a gradient was added "
+    "to the grad of this leaf.\n"
+    "The result's remove() takes the hook off." },
+  { "backward", KEYWORDS (gm_py_tensor_backward),
+    "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
+    "Adds the gradients of this tensor to the grad of the leaves that it came from.\n"
+    "gradient: of this tensor's shape; None for a tensor of one element." },
+  { "cuda", to_cuda, METH_VARARGS,
+    "cuda(device=None)\n\nThe tensor's elements on device 'cuda'; itself if it is there." },
+  { "numpy", KEYWORDS (gm_py_tensor_numpy),
+    "numpy(*, force=False)\n\nA numpy array that shares the memory." },
+  { "__array__", KEYWORDS (gm_py_tensor_array), NULL },
+  { "__dlpack__", KEYWORDS (gm_py_tensor_dlpack), NULL },
+  { "__dlpack_device__", gm_py_tensor_dlpack_device, METH_NOARGS, NULL },
+  { "_storage_bytes", storage_bytes, METH_NOARGS, NULL },
+  { "_storage_grow", storage_grow, METH_O, NULL },
+  { "_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, NULL },
+  { "__init_subclass__", KEYWORDS (gm_py_tensor_init_subclass) | METH_CLASS, NULL },
+  { 0 },
 };
 
 PyGetSetDef gm_py_tensor_getset[] = {

@@ -62,3 +62,28 @@ def test_the_warning_may_be_an_error():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="required output shape"):
             G.sigmoid(G.ones(2, 3), out=G.zeros(2))
+
+
+FORMATS = [
+    ((2, 3, 4, 5), G.contiguous_format, True),
+    ((2, 3, 4, 5), G.channels_last, False),
+    ((2, 1, 4, 5), G.channels_last, True),
+    ((3, 4), G.channels_last, False),
+    ((2, 3, 4, 5, 6), G.channels_last_3d, False),
+]
+
+
+@pytest.mark.parametrize("shape, memory_format, want", FORMATS)
+def test_a_tensor_says_whether_it_lies_in_a_memory_format(shape, memory_format, want):
+    x = G.zeros(shape)
+    assert x.is_contiguous(memory_format=memory_format) is want
+    assert G.compile(lambda x: x + x.is_contiguous(memory_format=memory_format), backend="eager")(x).flatten()[0].item() == want
+
+
+def test_channels_that_come_last_are_seen():
+    x = G.zeros(2, 4, 5, 3).permute(0, 3, 1, 2)
+    assert x.is_contiguous(memory_format=G.channels_last) and not x.is_contiguous()
+    y = G.zeros(2, 4, 5, 6, 3).permute(0, 4, 1, 2, 3)
+    assert y.is_contiguous(memory_format=G.channels_last_3d) and not y.is_contiguous(memory_format=G.channels_last)
+    with pytest.raises(RuntimeError, match="memory_format"):
+        x.is_contiguous(memory_format=G.preserve_format)
