@@ -349,12 +349,28 @@ static PyMethodDef handle_methods[] = {
     {0},
 };
 
+/* What isinstance () finds: the class of the handles of modules and optimizers. */
+static PyObject *
+handle_class (PyObject *self, void *closure)
+{
+  PyObject *module = gm_import ("gramme.utils.hooks");
+  PyObject *class = module ? PyObject_GetAttrString (module, "RemovableHandle") : NULL;
+  Py_XDECREF (module);
+  return class;
+}
+
+static PyGetSetDef handle_getset[] = {
+  { "__class__", handle_class },
+  { NULL },
+};
+
 PyTypeObject gm_py_hook_handle_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.HookHandle",
-    .tp_basicsize = sizeof (HookHandle),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = handle_dealloc,
-    .tp_methods = handle_methods,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.HookHandle",
+  .tp_basicsize = sizeof (HookHandle),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_dealloc = handle_dealloc,
+  .tp_methods = handle_methods,
+  .tp_getset = handle_getset,
 };
 
 GmTensor *

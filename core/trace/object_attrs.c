@@ -120,7 +120,7 @@ bool
 gm_type_hides_class (GmRecorder *r, PyTypeObject *type)
 {
   if (!gm_is_user_type (type))
-    return !finds_own_class (type->tp_getattro);
+    return !finds_own_class (type->tp_getattro) || type == gm_host.hook_handle_type;
   PyObject *hook = gm_class_lookup_text (r, type, "__getattribute__");
   bool plain = hook && Py_IS_TYPE (hook, &PyWrapperDescr_Type)
                && finds_own_class ((getattrofunc) ((PyWrapperDescrObject *) hook)->d_wrapped);

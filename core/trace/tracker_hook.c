@@ -12,6 +12,7 @@
  * Invariant: a tensor without a source has no registration to replay.
  */
 #include "core/trace/exception.h"
+#include "core/trace/import.h"
 
 enum { LIVE = 1 };
 
@@ -224,6 +225,15 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     { "__exit__", handle_remove },
     { NULL, NULL },
   };
+  if (PyUnicode_CompareWithASCIIString (name, "__class__") == 0) { /* that of other handles */
+    PyObject *module = gm_import ("gramme.utils.hooks");
+    PyObject *class = module ? PyObject_GetAttrString (module, "RemovableHandle") : NULL;
+    Py_XDECREF (module);
+    if (class == NULL)
+      return gm_record_break_exception (r);
+    gm_record_take (r, class);
+    return gm_wrap (r, class, gm_source_const (r, class, "RemovableHandle"));
+  }
   const GmTracker *bound = gm_method_row (r, rows, t, name);
   return bound ? bound
                : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "hook handle");

@@ -87,3 +87,14 @@ def test_channels_that_come_last_are_seen():
     assert y.is_contiguous(memory_format=G.channels_last_3d) and not y.is_contiguous(memory_format=G.channels_last)
     with pytest.raises(RuntimeError, match="memory_format"):
         x.is_contiguous(memory_format=G.preserve_format)
+
+
+def test_handles_of_hooks_of_tensors_are_removable_handles():
+    def f(x):
+        handle = x.register_hook(lambda g: g * 2)
+        return isinstance(handle, G.utils.hooks.RemovableHandle)
+
+    x = G.ones(2, requires_grad=True)
+    assert f(x) is True and G.compile(f, backend="eager")(x) is True
+    assert isinstance((x * 2).grad_fn.register_hook(lambda *a: None), G.utils.hooks.RemovableHandle)
+    assert isinstance(x.register_post_accumulate_grad_hook(lambda t: None), G.utils.hooks.RemovableHandle)
