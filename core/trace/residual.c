@@ -483,6 +483,41 @@ effects_to_replay (GmRecorder *r)
 
 /* -- The end of a recording ------------------------------------------------ */
 
+static bool
+is_number_input (const GmInput *in)
+{
+  const GmTracker *t = in->tracker;
+  return t && (t->kind == &gm_kind_size || t->source->kind == GM_SOURCE_NUMBER);
+}
+
+/* The source of a number that is another one now than when it was read, which no guard tells: what
+ * ran while it was recorded has changed it.  NULL: there is none. */
+static const GmSource *
+changed_number (const GmRecorder *r, const GmRecording *rec)
+{
+  const GmRecordRequest *req = r->request;
+  uint32_t failed, n_numbers = 0;
+  for (uint32_t i = 0; i < rec->n_inputs; i++)
+    n_numbers += is_number_input (&g_array_index (r->inputs, GmInput, i));
+  g_autofree PyObject **slots = n_numbers ? g_new0 (PyObject *, rec->guards->n_slots + 1) : NULL;
+  if (!slots || !gm_guards_run (rec->guards, &req->env, req->locals, req->func, slots, &failed))
+    return NULL;
+  for (uint32_t i = 0; i < rec->n_inputs; i++) {
+    const GmTracker *t = g_array_index (r->inputs, GmInput, i).tracker;
+    if (!is_number_input (&g_array_index (r->inputs, GmInput, i)))
+      continue;
+    PyObject *now = slots[rec->inputs[i].slot];
+    bool same = t->kind == &gm_kind_size
+                    ? gm_long_equals (now, t->real)
+                    : memcmp (gm_tensor_data (gm_host_tensor (now)),
+                              gm_tensor_data (gm_host_tensor (t->real)), sizeof (double))
+                          == 0;
+    if (!same)
+      return t->source;
+  }
+  return NULL;
+}
+
 static void
 finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *slots)
 {
@@ -514,8 +549,9 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
   rec->looks = gm_arena_copy (r->arena, r->looks->data, r->looks->len * sizeof (GmGraphLook));
   const GmRecordRequest *req = r->request;
   g_autofree char *failed = gm_guards_explain (rec->guards, &req->env, req->locals, req->func);
-  if (failed)
-    gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed);
+  const GmSource *changed = failed ? NULL : changed_number (r, rec);
+  if (failed || changed)
+    gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed ? failed : changed->name);
 }
 
 /* A result that nothing reads. */

@@ -481,3 +481,21 @@ def test_random_functions_of_changing_floats(backend):
             got = one(lambda f: G.compile(f, backend=backend), v)
             want = one(lambda f: f, v)
             assert got == want, f"seed {seed}, {v}\n{source}"
+
+
+CHANGED = [0.5]
+
+
+@G._dynamo.assume_constant_result
+def changes_the_number():
+    CHANGED[0] += 1
+    return 2
+
+
+@pytest.mark.parametrize("start", [0.5, 3])
+def test_a_number_that_recording_changes_is_told_as_a_fault_also_when_it_is_known_to_vary(start):
+    run = G.compile(fresh(lambda x: x * CHANGED[0] + changes_the_number()), backend="eager", fullgraph=True)
+    for i in range(4):
+        CHANGED[0] = start + i
+        with pytest.raises(G.compiler.Unsupported, match="GUARD_FAILED_AT_BIRTH"):
+            run(X)
