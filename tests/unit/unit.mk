@@ -278,6 +278,7 @@ TEST_FILES = \
   tests/python/test_module_api.py \
   tests/python/test_module_members.py \
   tests/python/test_torch_details.py \
+  tests/python/test_changing_numbers_on_a_device.py \
   tests/python/test_out_of_another_size.py \
   tests/python/test_torch_dispatch.py \
   tests/python/test_torch_function.py \
