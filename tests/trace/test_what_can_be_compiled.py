@@ -210,6 +210,7 @@ def test_comptime_breaks_the_graph_and_prints_the_stack_inside_of_an_expression(
     assert capsys.readouterr().out.strip()
 
 
+@undisturbed
 def test_a_mark_that_cannot_hold_is_a_runtime_error():
     x = G.ones(3)
     G._dynamo.mark_dynamic(x, 0)
