@@ -57,6 +57,14 @@ def test_a_tuple_of_outs_is_resized_one_by_one():
     assert values.tolist() == [1.0, 2.0] and indices.tolist() == [1, 0] and len(caught) == 1
 
 
+def test_frexp_writes_into_a_pair_of_tensors():
+    x = G.tensor([3.0, -0.75, 0.0])
+    mantissa, exponent = G.zeros(3), G.zeros(0, dtype=G.int32)
+    result = G.frexp(x, out=(mantissa, exponent))
+    assert result[0] is mantissa and result[1] is exponent
+    assert [t.tolist() for t in result] == [t.tolist() for t in G.frexp(x)] == [[0.75, -0.75, 0.0], [2, 0, 0]]
+
+
 def test_the_warning_may_be_an_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -146,9 +146,9 @@ def unravel_index(indices, shape):
 # -- Parts of numbers
 
 
-def frexp(input):
+def frexp(input, *, out=None):
     """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1, exponent int32; 0, NaN and infinities have
-    the exponent 0."""
+    the exponent 0.  out: a pair of tensors that become them."""
     if not input.is_floating_point():
         raise RuntimeError(f"frexp() takes floating dtypes, not {input.dtype}")
     wide = input if input.dtype == gramme.float64 else input.to(gramme.float32)
@@ -163,7 +163,10 @@ def frexp(input):
     mantissa = gramme.where(over, mantissa * 0.5, gramme.where(under, mantissa * 2, mantissa))
     exponent = exponent + over.to(wide.dtype) - under.to(wide.dtype) - small.to(wide.dtype) * 64
     exponent = gramme.where(plain, exponent, 0.0).to(gramme.int32)
-    return gramme.where(plain, mantissa, wide).to(input.dtype), exponent
+    mantissa = gramme.where(plain, mantissa, wide).to(input.dtype)
+    if out is None:
+        return mantissa, exponent
+    return gramme.clone(mantissa, out=out[0]), gramme.clone(exponent, out=out[1])
 
 
 def angle(input):
