@@ -14,7 +14,7 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import counted
+from stress import ON, counted
 
 X = G.tensor([0.5, -1.25, 3.0, 1e-3])
 GLOBAL = 0.0
@@ -311,7 +311,7 @@ def test_a_step_with_a_schedule_of_the_learning_rate_compiles_three_times():
 
     count = Counting()
     assert train(count.compile) == train(lambda f: f)
-    assert count.n <= counted(3)
+    assert "tape" in ON or count.n <= counted(3)  # there each backward is a graph
 
 
 def test_a_branch_is_guarded_by_its_answer_alone():
