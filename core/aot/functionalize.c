@@ -472,7 +472,13 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
   GmVal from = gm_views_no_grad (r->g, n) ? elements_of (r, n->in[1]) : current (r, n->in[1]);
   if (!quiet && from && gm_b_meta (b, from)->requires_grad && n->tag != GM_TAG_IN_PLACE)
     from = add (r, GM_OP_copy, &from, 1, NULL); /* what arrives is summed there before it goes on */
-  GmVal src = gm_b_expand (b, gm_b_cast (b, from, m->dtype), m->ndim, m->sizes);
+  GmVal src = gm_b_cast (b, from, m->dtype);
+  if (src && gm_b_meta (b, src)->device != m->device) {
+    if (gm_b_meta (b, src)->ndim > 0)
+      refuse (r, n, "of elements that lie on another device");
+    src = add (r, GM_OP_overwrite, (const GmVal[]){ current (r, n->in[0]), src }, 2, NULL);
+  }
+  src = gm_b_expand (b, src, m->ndim, m->sizes);
   if (gm_views_no_grad (r->g, n))
     src = add (r, GM_OP_detach, &src, 1, NULL);
   if (r->quiet[root] && !quiet)

@@ -235,6 +235,12 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
                  || is_kept_for_gradients (g, root) || (is_input && is_counted_twice (r, root));
   if (refused)
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
+  for (int i = 0; i < n_in && !refused; i++) { /* an element of the CPU may come from anywhere */
+    const GmMeta *m = in[i] ? gm_graph_meta (g, gm_id_from_val (in[i])) : NULL;
+    refused = m && m->ndim > 0 && m->device != gm_graph_meta (g, id)->device;
+    if (refused)
+      gm_record_break (r, GM_BREAK_CALL_METHOD, "copy_", "tensor of another device");
+  }
   if (refused || (is_input && !may_write_input (r, root, op, recorded))
       || has_hook (r, root))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
