@@ -101,7 +101,8 @@ def _describe(meta):
         meta["tensor_meta"] = TensorMetadata(*about, None, False, {})
         meta["val"] = meta["example_value"] = TensorValue(meta["shape"], meta["stride"], meta["dtype"], meta["requires_grad"])
     if meta.get("where"):
-        meta["stack_trace"] = '  File "{}", line {}'.format(*meta["where"].rsplit(":", 1))
+        file, _, line = meta["where"].rpartition(":")
+        meta["stack_trace"] = f'  File "{file}", line {line}' if file else f"  {meta['where']}"
     return meta
 
 
