@@ -576,14 +576,20 @@ packagedir = $(pythondir)/gramme
 package_PYTHON = \
   core/python/gramme/__init__.py \
   core/python/gramme/_C.py \
+  core/python/gramme/_absent.py \
   core/python/gramme/_built_for.py \
   core/python/gramme/_compile.py \
+  core/python/gramme/_other_devices.py \
   core/python/gramme/_switches.py \
   core/python/gramme/overrides.py \
   core/python/gramme/_ready.py \
+  core/python/gramme/accelerator.py \
   core/python/gramme/compare.py \
+  core/python/gramme/distributed.py \
+  core/python/gramme/fft.py \
   core/python/gramme/functions.py \
   core/python/gramme/higher_order.py \
+  core/python/gramme/jit.py \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
   core/python/gramme/incomplete_gamma.py \
@@ -592,13 +598,20 @@ package_PYTHON = \
   core/python/gramme/polynomials.py \
   core/python/gramme/special.py \
   core/python/gramme/methods.py \
+  core/python/gramme/mps.py \
+  core/python/gramme/multiprocessing.py \
+  core/python/gramme/onnx.py \
+  core/python/gramme/profiler.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/random.py \
+  core/python/gramme/return_types.py \
   core/python/gramme/saved_tree.py \
   core/python/gramme/serialization.py \
   core/python/gramme/settings.py \
   core/python/gramme/storage.py \
-  core/python/gramme/testing.py
+  core/python/gramme/testing.py \
+  core/python/gramme/version.py \
+  core/python/gramme/xpu.py
 package_compilerdir = $(pythondir)/gramme/compiler
 package_compiler_PYTHON = core/python/gramme/compiler/__init__.py core/python/gramme/compiler/config.py
 package_functorchdir = $(pythondir)/gramme/_functorch
@@ -622,7 +635,8 @@ package_distributions_PYTHON = \
   core/python/gramme/distributions/mixture.py \
   core/python/gramme/distributions/multivariate.py \
   core/python/gramme/distributions/relaxed.py \
-  core/python/gramme/distributions/transforms.py
+  core/python/gramme/distributions/transforms.py \
+  core/python/gramme/distributions/utils.py
 package_linalgdir = $(pythondir)/gramme/linalg
 package_linalg_PYTHON = \
   core/python/gramme/linalg/__init__.py \
@@ -636,7 +650,8 @@ package_autograd_PYTHON = \
   core/python/gramme/autograd/function.py \
   core/python/gramme/autograd/functional.py \
   core/python/gramme/autograd/gradcheck.py \
-  core/python/gramme/autograd/graph.py
+  core/python/gramme/autograd/graph.py \
+  core/python/gramme/autograd/profiler.py
 package__dynamodir = $(pythondir)/gramme/_dynamo
 package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/__init__.py \
@@ -707,6 +722,7 @@ package_func_PYTHON = core/python/gramme/func/__init__.py core/python/gramme/fun
 package_utilsdir = $(pythondir)/gramme/utils
 package_utils_PYTHON = \
   core/python/gramme/utils/__init__.py \
+  core/python/gramme/utils/_pytree.py \
   core/python/gramme/utils/checkpoint.py \
   core/python/gramme/utils/hooks.py
 package_utils_datadir = $(pythondir)/gramme/utils/data
@@ -715,6 +731,7 @@ package_utils_data_PYTHON = \
   core/python/gramme/utils/data/collate.py \
   core/python/gramme/utils/data/dataset.py \
   core/python/gramme/utils/data/dataloader.py \
+  core/python/gramme/utils/data/distributed.py \
   core/python/gramme/utils/data/sampler.py
 package_optimdir = $(pythondir)/gramme/optim
 package_optim_PYTHON = \

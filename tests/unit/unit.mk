@@ -322,6 +322,9 @@ TEST_FILES = \
   tests/python/test_distribution_draws.py \
   tests/python/test_gradcheck.py \
   tests/python/test_tensor.py \
+  tests/python/test_absent_names.py \
+  tests/python/test_pytree.py \
+  tests/python/test_torch_modules.py \
   tests/python/test_torch_names.py \
   tests/python/test_damaged_objects.py \
   tests/python/test_lying_capsules.py \

@@ -53,7 +53,7 @@ from gramme._core import (
 globals().update(_core.functions)  # add, matmul, zeros ...: one function for each row of the API table
 globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from here on `float` is a dtype
 
-from gramme import _ready, autograd, compiler
+from gramme import _absent, _ready, autograd, compiler
 from gramme._compile import compile
 from gramme.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from gramme.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
@@ -101,27 +101,22 @@ del METHODS, itself
 from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's
 
 
+_LATER = (
+    "_C", "_dynamo", "accelerator", "cuda", "distributed", "distributions", "fft", "func", "fx", "jit", "mps", "multiprocessing", "nn", "onnx", "optim",
+    "profiler", "random", "return_types", "serialization", "testing", "utils", "version", "xpu",
+)  # fmt: skip
+_FROM = {  # name: the module that has it
+    "Generator": "random", "SymInt": "fx", "binomial": "distributions.counts", "load": "serialization", "poisson": "distributions.counts",
+    "save": "serialization", "vmap": "func",
+}  # fmt: skip
+
+
 def __getattr__(name):
     """Modules that not every program needs are imported when they are first used."""
-    if name in ("_C", "nn", "optim", "func", "distributions", "_dynamo", "testing", "serialization", "utils", "fx", "cuda", "random"):
+    if name in _LATER or name in _FROM:
         import importlib
 
         with _ready.lock:
-            return importlib.import_module("gramme." + name)
-    if name == "vmap":
-        from gramme.func import vmap
-
-        return vmap
-    if name in ("poisson", "binomial"):
-        from gramme.distributions import counts
-
-        return getattr(counts, name)
-    if name == "Generator":
-        from gramme.random import Generator
-
-        return Generator
-    if name in ("save", "load"):
-        from gramme import serialization
-
-        return getattr(serialization, name)
-    raise AttributeError(f"module 'gramme' has no attribute {name!r}")
+            module = importlib.import_module("gramme." + _FROM.get(name, name))
+        return getattr(module, name) if name in _FROM else module
+    return _absent.find("gramme", name, (*_LATER, *_FROM))

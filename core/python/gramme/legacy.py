@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's older names of tensors by dtype: FloatTensor, LongTensor ...
 
-FloatTensor(sizes ...), FloatTensor(data) and FloatTensor() make plain tensors of that dtype; isinstance(x, FloatTensor) asks for it.
+FloatTensor(sizes ...), FloatTensor(data) and FloatTensor() make plain tensors of that dtype; isinstance(x, FloatTensor) asks for it.  Those of
+gramme.cuda make and ask for tensors of the GPU.
 """
+
+import functools
 
 import gramme
 from gramme._core import Tensor, set_default_dtype
@@ -10,23 +13,36 @@ from gramme._core import Tensor, set_default_dtype
 
 class _OfDtype(type):
     def __instancecheck__(cls, value):
-        return isinstance(value, Tensor) and value.dtype == cls.dtype
+        return isinstance(value, Tensor) and value.dtype == cls.dtype and cls.device in (None, value.device)
 
     def __call__(cls, *args):
         if not args or all([isinstance(a, int) for a in args]):
-            return gramme.empty(*(args or (0,)), dtype=cls.dtype)
+            return gramme.empty(*(args or (0,)), dtype=cls.dtype, device=cls.device)
         if len(args) != 1:
             raise TypeError(f"{cls.__name__} takes sizes, or data, not {len(args)} arguments")
         if isinstance(args[0], gramme.Size):
-            return gramme.empty(args[0], dtype=cls.dtype)
+            return gramme.empty(args[0], dtype=cls.dtype, device=cls.device)
         if isinstance(args[0], Tensor) and args[0].dtype != cls.dtype:
             raise TypeError(f"{cls.__name__} takes a tensor of {cls.dtype}, not of {args[0].dtype}: cast it with to()")
-        return args[0].view_as(args[0]) if isinstance(args[0], Tensor) else gramme.tensor(args[0], dtype=cls.dtype)
+        if not isinstance(args[0], Tensor):
+            return gramme.tensor(args[0], dtype=cls.dtype, device=cls.device)
+        return args[0].view_as(args[0]) if cls.device is None else args[0].to(cls.device)
+
+
+TYPES = {}  # name -> type
 
 
 def _make(name, dtype):
     doc = f"Makes tensors of {dtype}: {name}(sizes ...), {name}(data)."
-    return _OfDtype(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "gramme"})
+    TYPES[name] = _OfDtype(name, (), {"dtype": dtype, "device": None, "__doc__": doc, "__module__": "gramme"})
+    return TYPES[name]
+
+
+@functools.cache
+def on_the_gpu(name):
+    """gramme.cuda.FloatTensor and its kin: RuntimeError where a tensor is made and there is no GPU."""
+    doc = f"Makes tensors of {TYPES[name].dtype} on the GPU: {name}(sizes ...), {name}(data)."
+    return _OfDtype(name, (), {"dtype": TYPES[name].dtype, "device": gramme.device("cuda"), "__doc__": doc, "__module__": "gramme.cuda"})
 
 
 FloatTensor, DoubleTensor = _make("FloatTensor", gramme.float32), _make("DoubleTensor", gramme.float64)

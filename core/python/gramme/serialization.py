@@ -306,6 +306,40 @@ def load(f, map_location=None, *, weights_only=True):
     return result
 
 
+# -- Types that a file may name: none is read from a file, so that these lists are kept for programs that ask
+
+_safe = []
+
+
+def add_safe_globals(safe_globals):
+    """Kept for get_safe_globals(): nothing in a file is looked up or executed, whatever is safe."""
+    _safe.extend(safe_globals)
+
+
+def get_safe_globals():
+    """The types that add_safe_globals() was told of, and what safe_globals() adds for a while."""
+    return list(_safe)
+
+
+def clear_safe_globals():
+    """get_safe_globals() is empty again."""
+    _safe.clear()
+
+
+class safe_globals:
+    """A context in which get_safe_globals() has these types, too."""
+
+    def __init__(self, safe_globals):
+        self.safe_globals = list(safe_globals)
+
+    def __enter__(self):
+        self._before = get_safe_globals()
+        add_safe_globals(self.safe_globals)
+
+    def __exit__(self, *exception):
+        _safe[:] = self._before
+
+
 # -- pickle and copy
 
 
@@ -330,3 +364,9 @@ def _copy(tensor):
     made = Tensor._make_subclass(type(tensor), tensor, tensor.requires_grad)
     vars(made).update(vars(tensor))
     return made
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -5,7 +5,11 @@ What a switch would change holds here always: results are deterministic, to the 
 are kept so that a program can set and read them.
 """
 
+import contextlib
+import functools
+import importlib.machinery
 import sys
+import types
 
 from gramme import _core
 
@@ -74,23 +78,62 @@ def set_flush_denormal(mode):
     return False
 
 
-class _Switches:
-    """Attributes that can be set and read, and do nothing."""
+_ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 
-    def __init__(self, **values):
+
+class _Switches(types.ModuleType):
+    """A module whose attributes can be set and read, and do nothing."""
+
+    def __init__(self, name, **values):
+        super().__init__(f"gramme.backends.{name}", "torch's switches of a library that is not used here; setting them changes nothing.")
+        self.__spec__ = importlib.machinery.ModuleSpec(self.__name__, None)
         vars(self).update(values)
+        sys.modules[self.__name__] = self
 
     def is_available(self):
+        """False: the library is not used."""
         return False
 
+    is_built = is_available
 
-class _Backends:
+    def version(self):
+        """None: the library is not used."""
+        return None
+
+
+class _Attention(_Switches):
+    """torch's choice between kernels of attention: kept, as there is one here."""
+
+    def __init__(self, name, **values):
+        super().__init__(name, **values)
+        for kind in _ATTENTION:
+            vars(self)[f"_{kind}"] = True
+            vars(self)[f"enable_{kind}_sdp"] = functools.partial(vars(self).__setitem__, f"_{kind}")
+            vars(self)[f"{kind}_sdp_enabled"] = functools.partial(vars(self).__getitem__, f"_{kind}")
+
+    @contextlib.contextmanager
+    def sdp_kernel(self, enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+        """A context in which *_sdp_enabled() say this; results are the same in it.  nn.attention.sdpa_kernel() is the newer form."""
+        before = {kind: vars(self)[f"_{kind}"] for kind in _ATTENTION}
+        given = dict(zip(_ATTENTION, (enable_flash, enable_mem_efficient, enable_math, enable_cudnn)))
+        try:
+            vars(self).update({f"_{kind}": bool(on) for kind, on in given.items()})
+            yield
+        finally:
+            vars(self).update({f"_{kind}": on for kind, on in before.items()})
+
+
+class _Backends(_Switches):
     """gramme.backends: torch's switches of libraries that are not used here; setting them changes nothing."""
 
     def __init__(self):
-        self.cudnn = _Switches(enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
-        self.cuda = _Switches(matmul=_Switches(allow_tf32=False, allow_fp16_reduced_precision_reduction=False))
-        self.mkl, self.mkldnn, self.mps, self.openmp = _Switches(), _Switches(enabled=False), _Switches(), _Switches()
+        types.ModuleType.__init__(self, "gramme.backends", _Backends.__doc__)
+        self.__spec__, self.__path__ = importlib.machinery.ModuleSpec(self.__name__, None, is_package=True), []
+        sys.modules[self.__name__] = self
+        self.cudnn = _Switches("cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
+        matmul = _Switches("cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=False)
+        self.cuda = _Attention("cuda", matmul=matmul)
+        self.mkl, self.mkldnn, self.mps, self.openmp = _Switches("mkl"), _Switches("mkldnn", enabled=False), _Switches("mps"), _Switches("openmp")
 
 
 backends = _Backends()

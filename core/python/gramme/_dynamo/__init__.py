@@ -6,6 +6,7 @@ from gramme._compile import backend_of
 from gramme._dynamo import compiled_autograd, config, utils
 from gramme._dynamo.backends.registry import lookup_backend
 from gramme._dynamo.comptime import comptime
+from gramme._dynamo.eval_frame import OptimizedModule
 from gramme.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -35,6 +36,7 @@ def capture_all(backend="eager"):
     return _core.CaptureAll(backend_of(backend))
 
 __all__ = [
+    "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
     "capture_all",

@@ -5,7 +5,14 @@ import types
 
 from gramme import _core
 
-__all__ = ["_debug_get_cache_entry_list", "innermost_fn"]
+__all__ = ["OptimizedModule", "_debug_get_cache_entry_list", "innermost_fn"]
+
+
+class OptimizedModule:
+    """Nothing is an instance of it: gramme.compile(module) compiles in place, and the module keeps its class.  For isinstance()."""
+
+    def __new__(cls, *args, **kwargs):
+        raise NotImplementedError("gramme has no wrapper of compiled modules: gramme.compile(module) returns the module itself")
 
 
 def innermost_fn(fn):

@@ -24,3 +24,9 @@ __all__ = [
     "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
     "enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name, ("profiler",))

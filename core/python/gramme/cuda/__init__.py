@@ -318,9 +318,15 @@ def record_stream(tensor, stream):
     _core.cuda_keep(tensor, stream.cuda_stream)
 
 
-def __getattr__(name):
-    if name == "amp":
-        import importlib
+def is_bf16_supported(including_emulation=True):
+    """True if there is a GPU: bfloat16 is computed in float32 on any of them, and rounded."""
+    return is_available()
 
-        return importlib.import_module("gramme.cuda.amp")
-    raise AttributeError(f"module 'gramme.cuda' has no attribute {name!r}")
+
+def __getattr__(name):
+    from gramme import _absent, legacy
+
+    if name in legacy.TYPES:
+        return legacy.on_the_gpu(name)
+
+    return _absent.find(__name__, name, ("amp",))

@@ -51,3 +51,9 @@ def symbolic_trace(root, concrete_args=None):
         "gramme.fx.symbolic_trace: a graph here has shapes and dtypes, and is recorded from a call: compile with "
         "backend=lambda graph, example_inputs: ..., which gets the GraphModule, or see gramme.compiler.explain"
     )
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -383,3 +383,9 @@ OLDER = {
     "cholesky_inverse": cholesky_inverse, "svd": _older_svd, "qr": _older_qr, "pinverse": pinverse,
     "matrix_exp": matrix_exp, "lu_solve": _older_lu_solve,
 }  # fmt: skip
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over several heads (Vaswani et al. 2017)."""
+"""Attention over several heads (Vaswani et al. 2017); torch's choice between kernels of it, of which there is one here."""
+
+import contextlib
+import enum
 
 import gramme
 from gramme.nn import functional as F
@@ -8,6 +11,29 @@ from gramme.nn.attention_function import as_bias
 from gramme.nn.layers import Linear
 from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
+
+
+class SDPBackend(enum.IntEnum):
+    """torch's kernels of scaled_dot_product_attention().  Here there is one, for every choice."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends, set_priority=False):
+    """A context for the kernels that may be taken, an SDPBackend or several; results are the same in it, as there is one kernel.
+
+    Errors: TypeError for what is no SDPBackend.
+    """
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    if not chosen or not all([isinstance(backend, SDPBackend) for backend in chosen]):
+        raise TypeError(f"sdpa_kernel() takes an SDPBackend or several, not {backends!r}")
+    yield
 
 
 class MultiheadAttention(Module):
@@ -76,3 +102,9 @@ class MultiheadAttention(Module):
 
     def extra_repr(self):
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -36,3 +36,14 @@ class Buffer(metaclass=_IsBuffer):
         buffer._is_buffer = True
         buffer.persistent = persistent
         return buffer
+
+
+def __getattr__(name):
+    """Parameters of layers that learn their sizes: gramme.nn.lazy has them, which is imported behind this module."""
+    from gramme import _absent
+
+    if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+        from gramme.nn import lazy
+
+        return getattr(lazy, name)
+    return _absent.find(__name__, name)

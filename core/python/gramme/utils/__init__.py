@@ -7,9 +7,7 @@ __all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name):
-    """data is imported when it is first used."""
-    if name == "data":
-        import importlib
+    """Modules that not every program needs are imported when they are first used."""
+    from gramme import _absent
 
-        return importlib.import_module("gramme.utils.data")
-    raise AttributeError(f"module 'gramme.utils' has no attribute {name!r}")
+    return _absent.find(__name__, name, ("_pytree", "data", "hooks"))

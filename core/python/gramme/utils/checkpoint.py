@@ -15,6 +15,23 @@ def checkpoint(function, *args, use_reentrant=False, preserve_rng_state=True, **
     return _core.checkpoint(function, args, kwargs)
 
 
+def get_device_states(*args):
+    """(numbers of the GPUs that tensors of args are on, their generators' states): ([], []) for tensors of the CPU.
+
+    One generator serves all devices, so that a state is gramme.get_rng_state().
+    """
+    from gramme.utils import _pytree
+
+    there = any([isinstance(leaf, _core.Tensor) and leaf.is_cuda for leaf in _pytree.tree_leaves(args)])
+    return ([0], [_core.get_rng_state()]) if there else ([], [])
+
+
+def set_device_states(devices, states, *, device_type=None):
+    """Puts the generators of these GPUs into these states, as get_device_states() gave them."""
+    for _, state in zip(devices, states):
+        _core.set_rng_state(state)
+
+
 def checkpoint_sequential(functions, segments, input, use_reentrant=False, preserve_rng_state=True):
     """The functions, one after the other, in `segments` checkpointed parts; the last part is not checkpointed, because it
     would run again at once.
