@@ -77,20 +77,64 @@ parse_default (const char *text)
   return (GmArg){.kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10)};
 }
 
+/* Arguments that torch has and that change nothing here: the values that each may have, besides None, and what is said of others. */
+enum { UNREAD_ANYTHING, UNREAD_FALSE, UNREAD_STRIDED };
+static const struct {
+  const char *name;
+  int may_be;
+  const char *instead;
+} unread[] = {
+  { "layout", UNREAD_STRIDED, "tensors are dense, gramme.strided: keep indices and values as two tensors" },
+  { "pin_memory", UNREAD_ANYTHING, NULL }, /* copies to a GPU take memory of the CPU as it is */
+  { "sparse", UNREAD_FALSE, "gradients are dense: leave it out" },
+  { "sparse_grad", UNREAD_FALSE, "gradients are dense: leave it out" },
+  { "out_dtype", UNREAD_FALSE, "cast the operands before" },
+  { "cudnn_enabled", UNREAD_ANYTHING, NULL },
+  { "cudnn_enable", UNREAD_ANYTHING, NULL },
+  { "implicit", UNREAD_ANYTHING, NULL },
+};
+
+static int
+find_unread (const char *name)
+{
+  for (size_t k = 0; k < G_N_ELEMENTS (unread); k++)
+    if (!strcmp (name, unread[k].name))
+      return (int) k;
+  return -1;
+}
+
+/* Takes the other names off a part, "name|other=default", and keeps them. */
+static void
+parse_aliases (GmApi *row, int i, char *part)
+{
+  char *bar = strchr (part, '|'), *equals = strchr (part, '=');
+  if (!bar || (equals && equals < bar))
+    return;
+  g_autofree char *others = equals ? g_strndup (bar, (gsize) (equals - bar)) : g_strdup (bar);
+  g_autofree char *closed = g_strconcat (others, "|", NULL);
+  row->aliases[i] = g_intern_string (closed);
+  memmove (bar, equals ? equals : "", equals ? strlen (equals) + 1 : 1);
+}
+
 static void
 parse_signature (GmApi *row)
 {
   row->star = row->n_positional = row->generator = row->device = row->format = -1;
   g_auto (GStrv) parts = g_strsplit (row->signature, ",", -1);
+  g_autoptr (GString) clean = g_string_new (NULL);
   for (char **p = parts; *p; p++) {
     char *part = g_strstrip (*p);
     if (!*part)
       continue;
-    if (!strcmp (part, "*")) {
+    bool star = !strcmp (part, "*");
+    g_assert (star || row->n_args < GM_API_MAX_ARGS);
+    if (!star)
+      parse_aliases (row, row->n_args, part);
+    g_string_append_printf (clean, "%s%s", clean->len ? ", " : "", part);
+    if (star) {
       row->n_positional = row->n_args;
       continue;
     }
-    g_assert (row->n_args < GM_API_MAX_ARGS);
     int i = row->n_args++;
     GmArg none = {.kind = GM_ARG_ABSENT};
     if (part[0] == '*') {
@@ -109,7 +153,10 @@ parse_signature (GmApi *row)
       row->device = i;
     if (strcmp (part, "memory_format") == 0)
       row->format = i;
+    if (find_unread (part) >= 0)
+      row->unread |= 1u << i;
   }
+  row->signature = g_intern_string (clean->str);
   if (row->n_positional < 0)
     row->n_positional = row->n_args;
 }
@@ -214,10 +261,15 @@ find_argument (const GmApi *api, const char *name)
   return -1;
 }
 
-/* numpy's names, which torch takes too. */
+/* Other names that the row gives an argument; and numpy's, which torch takes too. */
 static int
 find_alias (const GmApi *api, const char *name)
 {
+  size_t n = strlen (name);
+  for (int i = 0; i < api->n_args; i++)
+    for (const char *at = api->aliases[i]; at && (at = strstr (at, name)); at += n)
+      if (at[-1] == '|' && at[n] == '|')
+        return i;
   static const char *const alias[][2] = {{"axis", "dim"},
                                          {"axis", "dims"},
                                          {"keepdims", "keepdim"},
@@ -484,8 +536,8 @@ device_of_call (const GmApi *api, GmBuilder *b, const GmArg *a)
   if (said && said->kind == GM_ARG_INT && said->i == 0)
     return GM_DEVICE_CUDA;
   if (said && said->kind != GM_ARG_NONE) {
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there is no device %s: tensors live on 'cpu', and on 'cuda' where there is a GPU", api->name,
-               said->kind == GM_ARG_STR ? said->s : gm_arg_kind_name (said));
+    const char *name = said->kind == GM_ARG_STR ? said->s : gm_arg_kind_name (said);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there is no device %s: %s", api->name, name, gm_device_instead (name));
     return 0;
   }
   for (int i = 0; i < api->n_args && beside != GM_DEVICE_CUDA; i++)
@@ -516,15 +568,54 @@ part_from_arguments (const GmApi *api, GmBuilder *b, const GmArg *a, GmArg *resu
     result->v = gm_b_alias (b, result->v);
 }
 
-/* Whether memory_format asks for rows; the other one that there is leaves the layout to the function. */
-static bool
-is_by_rows (const GmApi *api, GmBuilder *b, const GmArg *a)
+/* -- Layouts ----------------------------------------------------------------------------------- */
+
+typedef enum { FORMAT_AS_IT_IS, FORMAT_ROWS, FORMAT_CHANNELS_LAST, FORMAT_CHANNELS_LAST_3D } Format;
+
+/* Returns the layout that memory_format asks for; AS_IT_IS leaves it to the row's function. */
+static Format
+format_of (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
-  bool known = a->kind == GM_ARG_NONE || a->kind == GM_ARG_STR, rows = a->kind == GM_ARG_STR && strcmp (a->s, "contiguous_format") == 0;
-  if (!known || (a->kind == GM_ARG_STR && !rows && strcmp (a->s, "preserve_format") != 0))
-    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): memory_format is gramme.preserve_format or gramme.contiguous_format%s%s", api->name,
-               known ? ", not " : "", known ? a->s : "");
-  return rows;
+  static const char *const names[] = { "preserve_format", "contiguous_format", "channels_last", "channels_last_3d" };
+  if (a->kind == GM_ARG_NONE)
+    return FORMAT_AS_IT_IS;
+  for (int f = 0; a->kind == GM_ARG_STR && f < (int) G_N_ELEMENTS (names); f++)
+    if (strcmp (a->s, names[f]) == 0)
+      return (Format) f;
+  gm_b_fail (b, GM_ERROR_TYPE, "%s(): memory_format is gramme.preserve_format, contiguous_format, channels_last or channels_last_3d, not %s",
+             api->name, a->kind == GM_ARG_STR ? a->s : gm_arg_kind_name (a));
+  return FORMAT_AS_IT_IS;
+}
+
+/* Returns v in that layout: itself if it lies so already, else a copy. */
+static GmVal
+in_format (const GmApi *api, GmBuilder *b, GmVal v, Format format)
+{
+  static const int64_t last[] = { 0, 2, 3, 1 }, first[] = { 0, 3, 1, 2 }, last_3d[] = { 0, 2, 3, 4, 1 }, first_3d[] = { 0, 4, 1, 2, 3 };
+  bool is_3d = format == FORMAT_CHANNELS_LAST_3D;
+  if (format == FORMAT_ROWS)
+    return gm_b_contiguous (b, v);
+  if (META (v)->ndim != (is_3d ? 5 : 4))
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): required rank %d tensor to use %s format, not one of %d dimensions", api->name, is_3d ? 5 : 4,
+                      is_3d ? "channels_last_3d" : "channels_last", META (v)->ndim);
+  GmVal turned = gm_b_permute (b, v, is_3d ? last_3d : last), rows = gm_b_contiguous (b, turned);
+  return rows == turned ? v : gm_b_permute (b, rows, is_3d ? first_3d : first);
+}
+
+/* Fails for a value of an argument that is not read which would change something. */
+static void
+check_unread (const GmApi *api, GmBuilder *b, const GmArg *a)
+{
+  for (int i = 0; i < api->n_args; i++) {
+    if (!(api->unread >> i & 1) || a[i].kind == GM_ARG_NONE)
+      continue;
+    int k = find_unread (api->arg_names[i]);
+    bool fits = unread[k].may_be == UNREAD_ANYTHING || (unread[k].may_be == UNREAD_FALSE && a[i].kind == GM_ARG_BOOL && !a[i].i) ||
+                (unread[k].may_be == UNREAD_STRIDED && a[i].kind == GM_ARG_STR && strcmp (a[i].s, "strided") == 0);
+    if (!fits)
+      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s cannot be %s: %s", api->name, api->arg_names[i],
+                 a[i].kind == GM_ARG_STR ? a[i].s : a[i].kind == GM_ARG_BOOL ? "True" : gm_arg_kind_name (&a[i]), unread[k].instead);
+  }
 }
 
 static GmArg
@@ -534,10 +625,12 @@ run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
   b->device = (uint8_t) device_of_call (api, b, a);
   if (G_UNLIKELY (api->generator >= 0) && a[api->generator].kind != GM_ARG_NONE)
     b->generator = generator_of (api, b, &a[api->generator]);
-  bool rows = G_UNLIKELY (api->format >= 0) && is_by_rows (api, b, &a[api->format]);
+  Format format = G_UNLIKELY (api->format >= 0) ? format_of (api, b, &a[api->format]) : FORMAT_AS_IT_IS;
+  if (G_UNLIKELY (api->unread))
+    check_unread (api, b, a);
   GmArg result = gm_b_failed (b) ? gm_give (NULL) : api->run (api, b, a);
-  if (G_UNLIKELY (rows) && !gm_b_failed (b) && result.kind == GM_ARG_TENSOR)
-    result = gm_give (gm_b_contiguous (b, result.v));
+  if (G_UNLIKELY (format) && !gm_b_failed (b) && result.kind == GM_ARG_TENSOR)
+    result = gm_give (in_format (api, b, result.v, format));
   b->generator = NULL;
   b->device = before;
   if (api->where & GM_API_VIEWS && GM_CALL_MODE (a) != GM_CALL_INPLACE && !gm_b_failed (b))

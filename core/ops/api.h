@@ -76,6 +76,8 @@ typedef struct GmApi {
   /* parsed signature, filled at start */
   int n_args, n_positional, star, generator, device, format; /* star: index of "*rest" or -1; generator, device, format (memory_format): those of that name, or -1 */
   const char *arg_names[GM_API_MAX_ARGS];
+  const char *aliases[GM_API_MAX_ARGS]; /* other names of an argument, "|split_size|split_sizes|", or NULL */
+  uint32_t unread; /* bit i: argument i is there for torch's sake; api.c checks what it may be */
   GmArg defaults[GM_API_MAX_ARGS];
   uint8_t autocast; /* GmAutocast, filled at start */
 } GmApi;

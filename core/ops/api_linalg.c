@@ -177,6 +177,30 @@ rows_without_any (GmBuilder *b, GmVal *mask)
   return none;
 }
 
+/* Returns keys or values [..., h, s, e] with each head as often in a row as makes `heads` of them. */
+static GmVal
+share_heads (const GmApi *api, GmBuilder *b, GmVal v, int64_t heads)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  GmMeta m = *META (v);
+  int at = m.ndim - 3;
+  int64_t own = gm_size_number (m.sizes[at]);
+  heads = gm_size_number (heads);
+  if (own == heads)
+    return v;
+  if (own == 0 || heads % own || m.ndim >= GM_MAX_DIMS)
+    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): enable_gqa needs a number of heads in key and value that divides the query's: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                      api->name, own, heads);
+  int64_t wide[GM_MAX_DIMS], flat[GM_MAX_DIMS];
+  for (int d = 0; d < m.ndim; d++) {
+    wide[d + (d > at)] = m.sizes[d];
+    flat[d] = d == at ? heads : m.sizes[d];
+  }
+  wide[at + 1] = heads / own;
+  return gm_b_reshape (b, gm_b_expand (b, gm_unsqueeze (b, v, at + 1), m.ndim + 1, wide), m.ndim, flat);
+}
+
 RUN (scaled_dot_product_attention)
 {
   GmVal q = TENSOR (0), k = TENSOR (1), v = TENSOR (2), mask = OPTIONAL_TENSOR (3);
@@ -190,6 +214,12 @@ RUN (scaled_dot_product_attention)
   if (causal && mask)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "%s(): attn_mask and is_causal exclude each other", api->name));
+  if (FLAG (7) && nq > 2 && nk > 2 && META (v)->ndim > 2) {
+    int64_t heads = META (q)->sizes[nq - 3];
+    k = share_heads (api, b, k, heads);
+    v = share_heads (api, b, v, heads);
+    CHECK ();
+  }
   int64_t rows = META (q)->sizes[nq - 2], cols = META (k)->sizes[nk - 2],
           e = gm_size_number (META (q)->sizes[nq - 1]); /* of a head: models have one, and fused kernels are made for it */
   double scale = IS_NONE (6) ? 1 / sqrt ((double) e) : FLOAT (6);

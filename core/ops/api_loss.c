@@ -64,12 +64,35 @@ difference (const GmApi *api, GmBuilder *b, const GmArg *a)
   return gm_apply (b, GM_OP_sub, a, 2);
 }
 
+/* Returns the weights, argument i, or NULL if there are none or after an error. */
+static GmVal
+weights_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
+{
+  GmVal input = TENSOR (0), weight = OPTIONAL_TENSOR (i);
+  if (weight && !gm_b_failed (b) && !gm_meta_same_shape (META (weight), META (input)))
+    return gm_b_fail (b, GM_ERROR_VALUE, "%s(): weights and input must have the same size", api->name);
+  return gm_b_failed (b) ? NULL : weight;
+}
+
+/* Reduces losses times their weights, if there are any, by whose sum the mean is divided. */
+static GmVal
+reduce_weighted (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal losses, Reduction how)
+{
+  GmVal weight = weights_of (api, b, a, 5);
+  if (!weight || gm_b_failed (b))
+    return gm_b_failed (b) ? NULL : reduce (b, losses, how);
+  losses = gm_apply2 (b, mul, losses, weight);
+  if (how != MEAN)
+    return reduce (b, losses, how);
+  return gm_apply2 (b, div, reduce (b, losses, SUM), reduce (b, weight, SUM));
+}
+
 RUN (mse_loss)
 {
   Reduction how = reduction_arg (api, b, a, 4, 2, 3);
   GmVal d = difference (api, b, a);
   CHECK ();
-  return gm_give (reduce (b, gm_apply1 (b, square, d), how));
+  return gm_give (reduce_weighted (api, b, a, gm_apply1 (b, square, d), how));
 }
 
 RUN (l1_loss)
@@ -77,7 +100,7 @@ RUN (l1_loss)
   Reduction how = reduction_arg (api, b, a, 4, 2, 3);
   GmVal d = difference (api, b, a);
   CHECK ();
-  return gm_give (reduce (b, gm_apply1 (b, abs, d), how));
+  return gm_give (reduce_weighted (api, b, a, gm_apply1 (b, abs, d), how));
 }
 
 /* Quadratic where |d| is below delta, with the value (and slope) that `scale` says beyond. */
@@ -114,7 +137,9 @@ RUN (huber_loss)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "huber_loss does not support non-positive values for delta (%g)",
                                delta));
-  return gm_give (reduce (b, quadratic_then_linear (b, d, delta, 1, delta), how));
+  GmVal losses = quadratic_then_linear (b, d, delta, 1, delta), weight = weights_of (api, b, a, 4);
+  CHECK ();
+  return gm_give (reduce (b, weight ? gm_apply2 (b, mul, losses, weight) : losses, how));
 }
 
 /* -- Two classes ------------------------------------------------------------------------------- */

@@ -318,7 +318,23 @@ RUN (set)
   if (META (v)->dtype != META (source)->dtype)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "set_(): a tensor of dtype %s cannot become one of dtype %s",
                                gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (source)->dtype].torch_name));
-  return gm_give (source);
+  if (IS_NONE (2) && IS_NONE (3) && IS_NONE (4))
+    return gm_give (source);
+  if (IS_NONE (3))
+    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "set_(): a part of the memory has a size beside its offset and stride"));
+  if (!b->vt->offset)
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "set_(): where source lies in its storage is known to plain Python only"));
+  int64_t sizes[GM_MAX_DIMS], offset = IS_NONE (2) ? 0 : INT (2);
+  int n = gm_arg_ints (api, b, a, 3, sizes);
+  CHECK ();
+  offset += b->vt->offset (b, source);
+  GmMeta rows = gm_meta_make ((GmDtype) META (source)->dtype, n, sizes);
+  GmArg strides[GM_MAX_DIMS], part[] = {a[1], a[3], a[4], {.kind = GM_ARG_INT, .i = offset}};
+  for (int i = 0; i < n; i++)
+    strides[i] = (GmArg){.kind = GM_ARG_INT, .i = rows.strides[i]};
+  if (IS_NONE (4) || a[4].n == 0)
+    part[2] = (GmArg){.kind = GM_ARG_LIST, .n = (uint16_t) n, .items = strides};
+  return gm_run_as_strided (gm_api_find ("as_strided"), b, part);
 }
 
 /* -- Repetition -------------------------------------------------------------------------------- */
@@ -787,7 +803,5 @@ RUN (diagonal)
 
 RUN (contiguous)
 {
-  GmVal v = TENSOR (0);
-  CHECK ();
-  return gm_give (gm_b_contiguous (b, v));
+  return gm_give (TENSOR (0)); /* memory_format does it */
 }

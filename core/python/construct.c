@@ -256,13 +256,13 @@ parse_device (PyObject *o, PyObject *data, int *device)
 static PyObject *
 tensor (PyObject *module, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"data", "dtype", "device", "requires_grad", NULL};
+  static char *keywords[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
   PyObject *data, *dtype_object = NULL, *device = Py_None;
-  int requires_grad = 0, where;
+  int requires_grad = 0, pin_memory = 0, where; /* copies to a GPU take memory of the CPU as it is */
   GmDtype dtype;
   const GmDtype *wanted;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OOp:tensor", keywords, &data, &dtype_object,
-                                    &device, &requires_grad) ||
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OOpp:tensor", keywords, &data, &dtype_object,
+                                    &device, &requires_grad, &pin_memory) ||
       !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
     return NULL;
   GmTensor *t = put_on (gm_py_construct (data, wanted), where);

@@ -94,30 +94,14 @@ storage_offset (PyObject *s, PyObject *u)
 static PyObject *
 is_contiguous (PyObject *s, PyObject *args, PyObject *kwargs)
 {
-  static char *names[] = { "memory_format", NULL };
-  if (!kwargs && PyTuple_GET_SIZE (args) == 0)
-    return PyBool_FromLong (gm_meta_is_contiguous (&T (s)->meta));
-  const char *format = "contiguous_format";
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$s:is_contiguous", names, &format))
+  static char *keywords[] = {"memory_format", NULL};
+  const char *format = NULL;
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$z:is_contiguous", keywords, &format))
     return NULL;
-  GmMeta m = T (s)->meta;
-  int space = strcmp (format, "channels_last") == 0       ? 2
-              : strcmp (format, "channels_last_3d") == 0  ? 3
-              : strcmp (format, "contiguous_format") == 0 ? 0
-                                                          : -1;
-  if (space < 0)
-    return PyErr_Format (PyExc_RuntimeError,
-                         "is_contiguous(): memory_format is contiguous_format, channels_last or "
-                         "channels_last_3d, not %s",
-                         format);
-  if (space && m.ndim != space + 2)
-    Py_RETURN_FALSE;
-  for (int d = 1; space && d < m.ndim; d++) { /* channels become the last dimension */
-    int from = d + 1 < m.ndim ? d + 1 : 1;
-    m.sizes[d] = T (s)->meta.sizes[from];
-    m.strides[d] = T (s)->meta.strides[from];
-  }
-  return PyBool_FromLong (gm_meta_is_contiguous (&m));
+  static const char *const known[] = {"contiguous_format", "channels_last", "channels_last_3d", NULL};
+  if (format && !g_strv_contains (known, format))
+    return PyErr_Format (PyExc_RuntimeError, "is_contiguous(): memory_format is contiguous_format, channels_last or channels_last_3d, not %s", format);
+  return PyBool_FromLong (gm_meta_is_in_format (&T (s)->meta, format));
 }
 static PyObject *
 is_floating_point (PyObject *s, PyObject *u)
@@ -168,6 +152,17 @@ static PyObject *
 get_false (PyObject *s, void *c)
 {
   Py_RETURN_FALSE;
+}
+static PyObject *
+get_layout (PyObject *s, void *c)
+{
+  return PyUnicode_InternFromString ("strided"); /* gramme.strided */
+}
+static PyObject *
+get_imag (PyObject *s, void *c)
+{
+  PyErr_SetString (PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes, and there are no others");
+  return NULL;
 }
 static PyObject *
 get_self (PyObject *s, void *c)
@@ -588,6 +583,11 @@ PyGetSetDef gm_py_tensor_getset[] = {
     {"is_quantized", get_false, NULL, "False: there are no quantized dtypes.", NULL},
     {"is_meta", get_false, NULL, "False: all tensors have memory.", NULL},
     {"is_nested", get_false, NULL, "False: there are no nested tensors.", NULL},
+    {"is_sparse_csr", get_false, NULL, "False: all tensors are strided.", NULL},
+    {"is_mps", get_false, NULL, "False: there is no such device.", NULL},
+    {"is_xpu", get_false, NULL, "False: there is no such device.", NULL},
+    {"layout", get_layout, NULL, "gramme.strided: all tensors are.", NULL},
+    {"imag", get_imag, NULL, "RuntimeError: there are no complex dtypes.", NULL},
     {"real", get_self, NULL, "The tensor itself: there are no complex dtypes.", NULL},
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},

@@ -34,7 +34,8 @@ api_get (PyObject *o, bool *inplace)
 static GmDtype
 dtype_get (PyObject *o)
 {
-  return ((GmPyDtype *) o)->dtype;
+  GmDtype d = ((GmPyDtype *) o)->dtype;
+  return d < GM_N_DTYPES ? d : GM_N_DTYPES; /* GM_N_DTYPES: a name that no tensor has */
 }
 
 static PyObject *

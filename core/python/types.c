@@ -17,6 +17,34 @@
 
 static GmPyDtype dtypes[GM_N_DTYPES];
 
+/* torch's other dtypes, so that programs can name and compare them: no tensor is of one.  Their objects have numbers from
+ * GM_N_DTYPES on. */
+#define NO_COMPLEX "there are no complex tensors: keep real and imaginary part as two tensors"
+#define NO_UNSIGNED "the one unsigned dtype is uint8: use a signed one with more bits"
+#define NO_QUANTIZED "there are no quantized tensors: keep integers and their scale as two tensors"
+#define NO_FLOAT8 "the floating dtypes of 8 bits are float8_e4m3fn and float8_e5m2"
+static const struct {
+  const char *name, *instead;
+  int bytes;
+  bool is_float, is_complex, is_signed;
+} alone[] = {
+    {"complex32", NO_COMPLEX, 4, false, true, true},   {"complex64", NO_COMPLEX, 8, false, true, true},
+    {"complex128", NO_COMPLEX, 16, false, true, true}, {"uint16", NO_UNSIGNED, 2, false, false, false},
+    {"uint32", NO_UNSIGNED, 4, false, false, false},   {"uint64", NO_UNSIGNED, 8, false, false, false},
+    {"qint8", NO_QUANTIZED, 1, false, false, true},    {"quint8", NO_QUANTIZED, 1, false, false, false},
+    {"qint32", NO_QUANTIZED, 4, false, false, true},   {"float8_e4m3fnuz", NO_FLOAT8, 1, true, false, true},
+    {"float8_e5m2fnuz", NO_FLOAT8, 1, true, false, true}, {"float8_e8m0fnu", NO_FLOAT8, 1, true, false, false},
+};
+static GmPyDtype names_alone[G_N_ELEMENTS (alone)];
+
+/* Returns the row of `alone` that an object has; NULL for a dtype that tensors have. */
+static inline __typeof__ (&alone[0])
+alone_of (PyObject *o)
+{
+  GmDtype d = ((GmPyDtype *) o)->dtype;
+  return d < GM_N_DTYPES ? NULL : &alone[d - GM_N_DTYPES];
+}
+
 PyObject *
 gm_py_dtype (GmDtype d)
 {
@@ -28,6 +56,10 @@ gm_py_dtype_get (PyObject *o, GmDtype *out)
 {
   if (Py_TYPE (o) == &gm_py_dtype_type) {
     GmDtype d = ((GmPyDtype *) o)->dtype;
+    if (alone_of (o)) {
+      PyErr_Format (PyExc_NotImplementedError, "gramme.%s is a name alone: %s", alone_of (o)->name, alone_of (o)->instead);
+      return false;
+    }
     if (!gm_dtypes[d].live) {
       PyErr_Format (
           PyExc_NotImplementedError,
@@ -55,18 +87,26 @@ gm_py_dtype_get (PyObject *o, GmDtype *out)
 static PyObject *
 dtype_repr (PyObject *self)
 {
-  return PyUnicode_FromFormat ("gramme.%s", gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+  return PyUnicode_FromFormat ("gramme.%s", alone_of (self) ? alone_of (self)->name : gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
 }
 
 static PyObject *
 dtype_name (PyObject *self, void *closure)
 {
-  return PyUnicode_FromString (gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+  return PyUnicode_FromString (alone_of (self) ? alone_of (self)->name : gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+}
+
+static PyObject *
+dtype_is_complex (PyObject *self, void *closure)
+{
+  return PyBool_FromLong (alone_of (self) && alone_of (self)->is_complex);
 }
 
 static PyObject *
 dtype_is_floating_point (PyObject *self, void *closure)
 {
+  if (alone_of (self))
+    return PyBool_FromLong (alone_of (self)->is_float);
   return PyBool_FromLong (gm_dtype_is_float (((GmPyDtype *) self)->dtype));
 }
 
@@ -74,13 +114,13 @@ static PyObject *
 dtype_is_signed (PyObject *self, void *closure)
 {
   GmDtype d = ((GmPyDtype *) self)->dtype;
-  return PyBool_FromLong (d != GM_BOOL && d != GM_U8);
+  return PyBool_FromLong (alone_of (self) ? alone_of (self)->is_signed : d != GM_BOOL && d != GM_U8);
 }
 
 static PyObject *
 dtype_itemsize (PyObject *self, void *closure)
 {
-  return PyLong_FromLong (gm_dtype_size (((GmPyDtype *) self)->dtype));
+  return PyLong_FromLong (alone_of (self) ? alone_of (self)->bytes : (int) gm_dtype_size (((GmPyDtype *) self)->dtype));
 }
 
 static PyObject *
@@ -94,6 +134,7 @@ dtype_reduce (PyObject *self, PyObject *unused)
 static PyGetSetDef dtype_getset[] = {
     {"name", dtype_name, NULL, "The name after \"gramme.\".", NULL},
     {"is_floating_point", dtype_is_floating_point, NULL, "Whether it is a floating dtype.", NULL},
+    {"is_complex", dtype_is_complex, NULL, "True for names of complex dtypes, which no tensor has.", NULL},
     {"is_signed", dtype_is_signed, NULL, "Whether it has negative values.", NULL},
     {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
     {0},
@@ -138,8 +179,16 @@ add_dtypes (PyObject *module)
   }
   for (size_t i = 0; i < G_N_ELEMENTS (aliases) && !bad; i++)
     bad = PyDict_SetItemString (names, aliases[i].alias, (PyObject *) &dtypes[aliases[i].dtype]);
+  PyObject *others = bad ? NULL : PyDict_New ();
+  bad = !others;
+  for (size_t i = 0; i < G_N_ELEMENTS (alone) && !bad; i++) {
+    PyObject_Init ((PyObject *) &names_alone[i], &gm_py_dtype_type);
+    names_alone[i].dtype = (GmDtype) (GM_N_DTYPES + i);
+    bad = PyDict_SetItemString (others, alone[i].name, (PyObject *) &names_alone[i]);
+  }
   if (!bad)
-    bad = PyModule_AddObjectRef (module, "dtypes", names);
+    bad = PyModule_AddObjectRef (module, "dtypes", names) | PyModule_AddObjectRef (module, "dtype_names", others);
+  Py_XDECREF (others);
   Py_DECREF (names);
   return bad;
 }
@@ -195,7 +244,7 @@ gm_py_device_get (PyObject *o, int *device)
   if (!name)
     return false;
   if (!gm_device_find (name, device)) {
-    PyErr_Format (PyExc_RuntimeError, "there is no device '%U': tensors live on 'cpu', and on 'cuda' where there is a GPU", o);
+    PyErr_Format (PyExc_RuntimeError, "there is no device '%U': %s", o, gm_device_instead (name));
     return false;
   }
   return true;

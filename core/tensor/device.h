@@ -26,6 +26,8 @@ typedef struct {
 const char *gm_device_name (int device); /* "cpu", "cuda" */
 /* "cpu", "cuda", with ":0" or without; false: there is no such device. */
 bool gm_device_find (const char *name, int *device);
+/* Returns what to do instead of naming a device that there is not, for an error's text. */
+const char *gm_device_instead (const char *name);
 /* Where new tensors lie if nothing is said, per thread: the CPU until gm_default_device_set. */
 int gm_default_device (void);
 void gm_default_device_set (int device);

@@ -137,6 +137,23 @@ is_dense_anyway (const GmMeta *m)
 }
 
 bool
+gm_meta_is_in_format (const GmMeta *m, const char *format)
+{
+  int last = !format ? 0 : strcmp (format, "channels_last") == 0 ? 4 : strcmp (format, "channels_last_3d") == 0 ? 5 : 0;
+  if (last == 0)
+    return gm_meta_is_contiguous (m);
+  if (m->ndim != last)
+    return false;
+  GmMeta turned = *m; /* the channels behind the rest */
+  for (int i = 1; i < last; i++) {
+    int from = i + 1 < last ? i + 1 : 1;
+    turned.sizes[i] = m->sizes[from];
+    turned.strides[i] = m->strides[from];
+  }
+  return gm_meta_is_contiguous (&turned);
+}
+
+bool
 gm_meta_is_dense (const GmMeta *m)
 {
   if (is_dense_anyway (m) || gm_meta_is_contiguous (m))

@@ -29,6 +29,8 @@ typedef struct {
 GmMeta gm_meta_make (GmDtype dtype, int ndim, const int64_t *sizes);
 void gm_meta_set_contiguous (GmMeta *m);
 bool gm_meta_is_contiguous (const GmMeta *m);
+/* True if m lies in that memory_format; NULL and what is neither "channels_last" nor "channels_last_3d" stand for rows. */
+bool gm_meta_is_in_format (const GmMeta *m, const char *format);
 /* It is contiguous, or its strides fall from each dimension to the next: a result laid out like it is row-major, whatever symbolic sizes are. */
 bool gm_meta_is_in_order (const GmMeta *m);
 /* Some order of the dimensions makes it contiguous: no gaps, no overlap. */

@@ -518,7 +518,7 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     *out = (GmArg){ .kind = GM_ARG_ELLIPSIS };
   else if (Py_TYPE (o) == gm_host.dtype_type) {
     GmDtype d = gm_host.dtype_get (o);
-    if (!gm_dtypes[d].live)
+    if (d == GM_N_DTYPES || !gm_dtypes[d].live)
       return refuse (c, t);
     *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = d };
   } else if (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CPU))

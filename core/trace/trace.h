@@ -147,7 +147,7 @@ typedef struct {
   const GmApi *(*api_get) (PyObject *o, bool *inplace);
   /* dtypes and devices: singletons, compared by identity. */
   PyTypeObject *dtype_type;
-  GmDtype (*dtype_get) (PyObject *o);
+  GmDtype (*dtype_get) (PyObject *o); /* GM_N_DTYPES for names of dtypes that no tensor has */
   PyObject *(*dtype_object) (GmDtype d);   /* borrowed */
   PyTypeObject *device_type;               /* or NULL */
   PyObject *(*device_object) (int device); /* borrowed, GmDeviceType; or NULL */

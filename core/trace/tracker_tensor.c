@@ -172,10 +172,22 @@ method_stride (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 PLAIN_METHOD (dim, gm_from_int (r, m->ndim))
 PLAIN_METHOD (numel, gm_size_tracker (r, gm_meta_numel (m)))
 PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
-PLAIN_METHOD (is_contiguous, gm_from_bool (r, note_strides (r, t) && gm_meta_is_contiguous (m)))
 PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
 PLAIN_METHOD (cpu, m->device == GM_DEVICE_CPU ? t : gm_record_break (r, GM_BREAK_CALL_METHOD, "cpu", "tensor"))
 PLAIN_METHOD (tolist, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "tolist()"))
+
+static const GmTracker *
+method_is_contiguous (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  static const char *const names[] = { "memory_format" };
+  const GmTracker *format;
+  if (!gm_args_take (r, "is_contiguous", args, names, 1, &format))
+    return &gm_tracker_poison;
+  PyObject *said = format ? gm_constant (r, format) : Py_None;
+  if (said == NULL || !(said == Py_None || PyUnicode_Check (said)) || args->n > 0)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
+  return gm_from_bool (r, note_strides (r, t) && gm_meta_is_in_format (meta_of (r, t), said == Py_None ? NULL : PyUnicode_AsUTF8 (said)));
+}
 
 static const GmTracker *
 add_op (GmRecorder *r, const GmTracker *t, GmOp op, const GmAttrs *attrs)
@@ -279,6 +291,7 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   GmDtype from = meta_of (r, t)->dtype, to = from;
   bool copy = false;
+  const GmTracker *format = NULL;
   uint32_t n = args->n + gm_args_n_named (args);
   for (uint32_t i = 0; i < n; i++) {
     const GmTracker *a = gm_realize (r, args->args[i]);
@@ -288,20 +301,30 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       return &gm_tracker_poison;
     if (strcmp (name, "copy") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
       copy = a->real == Py_True;
+    else if (strcmp (name, "non_blocking") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
+      continue; /* there is nothing to wait for */
+    else if (strcmp (name, "memory_format") == 0 && a->kind == &gm_kind_constant)
+      format = a;
     else if (a->kind == &gm_kind_tensor && i < args->n && meta_of (r, a)->device == meta_of (r, t)->device)
       to = meta_of (r, a)->dtype;
     else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type
-             && gm_dtypes[gm_host.dtype_get (a->real)].live)
+             && gm_host.dtype_get (a->real) != GM_N_DTYPES && gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);
     else if (a->kind == &gm_kind_constant && names_device (a->real, meta_of (r, t)->device))
       continue;
     else
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "to", "tensor");
   }
-  if (to == from)
-    return copy ? add_op (r, t, GM_OP_copy, NULL) : t;
   GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) to };
-  return add_op (r, t, GM_OP_cast, &attrs);
+  if (to != from || copy)
+    t = to == from ? add_op (r, t, GM_OP_copy, NULL) : add_op (r, t, GM_OP_cast, &attrs);
+  if (format == NULL || r->stop || format->real == Py_None
+      || (PyUnicode_Check (format->real) && PyUnicode_CompareWithASCIIString (format->real, "preserve_format") == 0))
+    return t;
+  static PyObject *named;
+  if (!named)
+    named = Py_BuildValue ("(s)", "memory_format");
+  return gm_call_api (r, gm_api_find ("contiguous"), false, &(GmCallArgs){ (const GmTracker *[]){ t, format }, 1, named });
 }
 
 /* The name of its type, or a cast. */
@@ -429,8 +452,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (strcmp (s, "is_cuda") == 0 || strcmp (s, "is_cpu") == 0)
     return gm_from_bool (r, m->device == (s[4] == 'u' ? GM_DEVICE_CUDA : GM_DEVICE_CPU));
   if (strcmp (s, "is_sparse") == 0 || strcmp (s, "is_quantized") == 0 || strcmp (s, "is_meta") == 0
-      || strcmp (s, "is_nested") == 0)
+      || strcmp (s, "is_nested") == 0 || strcmp (s, "is_sparse_csr") == 0 || strcmp (s, "is_mps") == 0 || strcmp (s, "is_xpu") == 0)
     return gm_from_bool (r, false);
+  if (strcmp (s, "layout") == 0)
+    return gm_from_constant_take (r, PyUnicode_InternFromString ("strided"));
   if (strcmp (s, "real") == 0)
     return t;
   const GmTracker *bound = gm_method_row (r, methods, t, name);

@@ -291,8 +291,8 @@ def test_memory_formats():
     assert x.contiguous(memory_format=G.contiguous_format).stride() == (2, 1) and x.clone(memory_format=G.contiguous_format).equal(x)
     assert x.to(G.float64, memory_format=G.preserve_format).dtype == G.float64
     assert recorded(lambda x: x.T.clone(memory_format=G.contiguous_format) + G.zeros_like(x.T, memory_format=G.preserve_format), X).stride() == (2, 1)
-    with pytest.raises(RuntimeError, match="not channels_last"):
-        G.ones(1, 2, 3, 3).to(memory_format=G.channels_last)
+    with pytest.raises(TypeError, match="not columns_first"):
+        G.ones(1, 2, 3, 3).to(memory_format="columns_first")
 
 
 def test_rounding_to_decimals():

@@ -326,6 +326,7 @@ TEST_FILES = \
   tests/python/test_pytree.py \
   tests/python/test_torch_modules.py \
   tests/python/test_torch_names.py \
+  tests/python/test_torch_parameters.py \
   tests/python/test_damaged_objects.py \
   tests/python/test_lying_capsules.py \
   tests/python/test_numbers_beyond_a_dtype.py \

@@ -52,6 +52,7 @@ from gramme._core import (
 
 globals().update(_core.functions)  # add, matmul, zeros ...: one function for each row of the API table
 globals().update(_core.dtypes)  # float32, int64 ... and their aliases; from here on `float` is a dtype
+globals().update(_core.dtype_names)  # complex64, uint16 ...: names that can be compared; no tensor has such a dtype
 
 from gramme import _absent, _ready, autograd, compiler
 from gramme._compile import compile
@@ -64,8 +65,8 @@ from gramme.copies import (
     unfold_copy, unsafe_chunk, unsafe_split, unsafe_split_with_sizes, unsqueeze_copy, view_copy, zero_,
 )  # fmt: skip
 from gramme.functions import (
-    angle, bartlett_window, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations, cosine_embedding_loss,
-    frexp, hamming_window, hann_window, hinge_embedding_loss, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
+    angle, bartlett_window, batch_norm, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations,
+    cosine_embedding_loss, embedding, frexp, hamming_window, hann_window, hinge_embedding_loss, instance_norm, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
     mvlgamma, polygamma, result_type, scalar_tensor, seed, typename, unravel_index,
 )  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
@@ -78,7 +79,7 @@ from gramme.legacy import (
     set_default_tensor_type,
 )  # fmt: skip
 from gramme.limits import finfo, iinfo
-from gramme.storage import UntypedStorage
+from gramme.storage import TypedStorage, UntypedStorage
 from gramme.methods import METHODS, adjoint, itself, narrow_copy, split_with_sizes
 from gramme.settings import (
     are_deterministic_algorithms_enabled, backends, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,
@@ -87,15 +88,15 @@ from gramme.settings import (
 
 from gramme import linalg, special
 from gramme.special import gammainc as igamma, gammaincc as igammac
-from gramme.linalg import (
-    cholesky_inverse, cholesky_solve, det, inv as inverse, logdet, lu_unpack, matrix_exp, nuclear_norm, pinverse, slogdet,
-)  # fmt: skip
+from gramme.linalg import lu_unpack, nuclear_norm
 
 _core.add_methods({**METHODS, **linalg.OLDER, "igamma": igamma, "igammac": igammac})
-cholesky, lu_solve, qr, svd = [linalg.OLDER[name] for name in ("cholesky", "lu_solve", "qr", "svd")]
+globals().update(linalg.OLDER)  # det, inverse, cholesky ...
 newaxis = None
-preserve_format, contiguous_format = "preserve_format", "contiguous_format"  # of memory_format=; of the others a call says that they are not there
+preserve_format, contiguous_format = "preserve_format", "contiguous_format"  # of memory_format=
 channels_last, channels_last_3d, memory_format = "channels_last", "channels_last_3d", str
+strided, layout = "strided", str  # of layout=; of the others a call says that they are not there
+sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"
 conj = conj_physical = resolve_conj = resolve_neg = real = itself
 del METHODS, itself
 from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's

@@ -36,11 +36,11 @@ def is_same_size(input, other):
     return input.shape == other.shape
 
 
-def typename(object):
+def typename(obj):
     """The name of the object's type, with its module; for a tensor as Tensor.type() gives it."""
-    if isinstance(object, Tensor):
-        return object.type()
-    kind = object if isinstance(object, type) else type(object)
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) else type(obj)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -54,8 +54,13 @@ def _empty_part(value):
     return value.detach().flatten()[:0] if value.dim() else value.detach()
 
 
-def result_type(tensor1, tensor2):
-    """The dtype of an operation on the two; each is a tensor or a number."""
+def result_type(tensor1=None, tensor2=None, *, tensor=None, other=None, scalar=None, scalar1=None, scalar2=None):
+    """The dtype of an operation on two; each is a tensor or a number.  The keywords are those of torch's overloads: (tensor, other),
+    (scalar, tensor), (scalar1, scalar2).  Errors: TypeError unless there are two."""
+    given = [value for value in (tensor1, scalar, tensor, other, tensor2, scalar1, scalar2) if value is not None]
+    if len(given) != 2:
+        raise TypeError(f"result_type() takes two tensors or numbers, not {len(given)}")
+    tensor1, tensor2 = given
     if not isinstance(tensor1, Tensor) and not isinstance(tensor2, Tensor):
         return promote_types(gramme.tensor(tensor1).dtype, gramme.tensor(tensor2).dtype)
     return (_empty_part(tensor1) + _empty_part(tensor2)).dtype
@@ -306,3 +311,21 @@ binary_cross_entropy_with_logits = _loss("binary_cross_entropy_with_logits")
 cosine_embedding_loss = _loss("cosine_embedding_loss")
 hinge_embedding_loss = _loss("hinge_embedding_loss")
 margin_ranking_loss = _loss("margin_ranking_loss")
+
+# -- Layers whose arguments the package has in another order than nn.functional
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """nn.functional.embedding(indices, weight), where a padding_idx below 0 is none."""
+    padding = padding_idx if padding_idx >= 0 else None
+    return gramme.nn.functional.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
+    """nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)."""
+    return gramme.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True):
+    """nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)."""
+    return gramme.nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)

@@ -9,9 +9,9 @@ class _Mode:
 
     mode = True
 
-    def __new__(cls, function=None):
+    def __new__(cls, orig_func=None):
         self = object.__new__(cls)
-        return self if function is None else self(function)  # @no_grad and @no_grad()
+        return self if orig_func is None else self(orig_func)  # @no_grad and @no_grad()
 
     def __enter__(self):
         self.previous = _core.set_grad_enabled(self.mode)

@@ -25,11 +25,12 @@ def new_tensor(input, data, *, dtype=None, device=None, requires_grad=False):
     return gramme.tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-def new(input, *args):
+def new(input, *args, device=None):
     """new(sizes ...) or new(data): a tensor of input's dtype."""
+    device = device or input.device
     if len(args) == 1 and not isinstance(args[0], (int, gramme.Size)):
-        return gramme.tensor(args[0], dtype=input.dtype, device=input.device)
-    return input.new_empty(*(args or (0,)))
+        return gramme.tensor(args[0], dtype=input.dtype, device=device)
+    return input.new_empty(*(args or (0,)), device=device)
 
 
 def sum_to_size(input, *size):
@@ -76,9 +77,9 @@ def apply_(input, callable):
     return input.copy_(gramme.tensor(values, dtype=input.dtype, device=input.device).reshape(input.shape))
 
 
-def map_(input, tensor, callable):
-    """Replaces each element by what a function of Python's makes of it and of the tensor's element there."""
-    others = tensor.expand_as(input).detach().flatten().tolist()
+def map_(input, other, callable):
+    """Replaces each element by what a function of Python's makes of it and of the other tensor's element there."""
+    others = other.expand_as(input).detach().flatten().tolist()
     values = [callable(value, other) for value, other in zip(input.detach().flatten().tolist(), others)]
     return input.copy_(gramme.tensor(values, dtype=input.dtype, device=input.device).reshape(input.shape))
 
@@ -98,9 +99,45 @@ def no(input):
     return False
 
 
-def resize_as_(input, other):
-    """resize_() to the shape of other."""
-    return input.resize_(other.shape)
+def resize_as_(input, the_template):
+    """resize_() to the shape of another tensor."""
+    return input.resize_(the_template.shape)
+
+
+def to_dense(input, dtype=None, *, masked_grad=None):
+    """The tensor, cast to dtype if there is one: all tensors are dense."""
+    return input if dtype is None else input.to(dtype)
+
+
+def is_pinned(input, device=None):
+    """False: no memory of the CPU is kept in place for copies to a GPU."""
+    return False
+
+
+def share_memory_(input):
+    """Is here to say what to do: NotImplementedError."""
+    raise NotImplementedError("memory is not shared between processes: threads share tensors as they are, and a process gets a copy")
+
+
+def record_stream(input, stream):
+    """gramme.cuda.record_stream(); nothing for a tensor of the CPU."""
+    if input.is_cuda:
+        gramme.cuda.record_stream(input, stream)
+
+
+def _not_sparse(name):
+    def refused(input, *args, **kwargs):
+        raise RuntimeError(f"{name}() is for sparse tensors, and all tensors are dense: keep indices and values as two tensors")
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = "RuntimeError: all tensors are dense."
+    return refused
+
+
+to_sparse, to_sparse_csr, coalesce, is_coalesced, indices, values, sparse_mask, crow_indices, col_indices = [
+    _not_sparse(name)
+    for name in ("to_sparse", "to_sparse_csr", "coalesce", "is_coalesced", "indices", "values", "sparse_mask", "crow_indices", "col_indices")
+]
 
 
 def __reversed__(input):
@@ -135,11 +172,13 @@ METHODS = {
     **{f.__name__: f for f in (get_device, pin_memory, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
     **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
     **{f.__name__: f for f in (copies.as_strided_scatter, copies.new_empty_strided, numeric.histogram, numeric.index_reduce, numeric.index_reduce_)},
+    **{f.__name__: f for f in (to_dense, is_pinned, share_memory_, record_stream, to_sparse, to_sparse_csr, coalesce, is_coalesced, indices, values)},
+    **{f.__name__: f for f in (sparse_mask, crow_indices, col_indices)},
     **{f.__name__: f for f in (numeric.nonzero_static, is_set_to, _is_view, polygamma_, mvlgamma_)},
     "unsafe_chunk": Tensor.chunk, "unsafe_split": Tensor.split, "unsafe_split_with_sizes": Tensor.split,
     "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
     "__torch_function__": classmethod(overrides._tensor_function), "as_subclass": overrides.as_subclass,
-    "untyped_storage": storage.untyped_storage,
-    "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself, "to_dense": itself,
-    "is_conj": no, "is_neg": no, "is_pinned": no, "is_shared": no, "is_inference": no,
+    "untyped_storage": storage.untyped_storage, "storage": storage.typed_storage,
+    "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself,
+    "is_conj": no, "is_neg": no, "is_shared": no, "is_inference": no,
 }  # fmt: skip

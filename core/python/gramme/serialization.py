@@ -127,13 +127,19 @@ def _is_flat(value):
     return type(value) is dict and all(isinstance(key, str) and isinstance(tensor, Tensor) for key, tensor in value.items())
 
 
-def save(obj, f, metadata=None):
+def _no_pickles(module):
+    if module is not None:
+        raise TypeError(f"files are not pickles, so that there is no use for {module!r}: leave pickle_module out")
+
+
+def save(obj, f, metadata=None, pickle_protocol=None, *, pickle_module=None):
     """Writes tensors, or lists, tuples, dicts, sets, numbers, strings, dtypes and None around them, to a path or a binary file.
 
     What occurs twice is one object again when it is loaded; tensors that share memory share it again, and what they share is in the file
     once.  A dict of name -> tensor is a plain safetensors file, where each tensor has elements of its own, and `metadata`, a dict of
-    strings, goes with it.  Errors: TypeError, before anything is written.
+    strings, goes with it.  pickle_protocol changes nothing.  Errors: TypeError, before anything is written, also for a pickle_module.
     """
+    _no_pickles(pickle_module)
     import json
 
     writer = _Writer()
@@ -277,14 +283,16 @@ def _devices(metadata):
         return {}
 
 
-def load(f, map_location=None, *, weights_only=True):
+def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None):
     """Reads what save() wrote, or a safetensors file, from a path or a binary file.
 
     map_location: the device of the tensors, a dict of devices that stand for others, or a function of a tensor of the CPU and the device
-    where it was, which gives the tensor to take; None: where they were.  Nothing in a file is executed, whatever weights_only says.
+    where it was, which gives the tensor to take; None: where they were.  Nothing in a file is executed, whatever weights_only says.  mmap changes nothing.  pickle_module: TypeError, as there are
+    no pickles.
     Errors: ValueError if the file is damaged, of another kind, or not as strict as the format is: tensors that overlap,
     bytes that belong to none, a key that occurs twice; RuntimeError for a device that is not there.
     """
+    _no_pickles(pickle_module)
     if hasattr(f, "read"):
         name, data = getattr(f, "name", "what was given"), bytearray(f.read())
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UntypedStorage: the memory that a tensor and its views share, as bytes."""
+"""UntypedStorage: the memory that a tensor and its views share, as bytes; TypedStorage: the same as elements."""
 
 from gramme._core import Tensor
 
@@ -99,3 +99,93 @@ class UntypedStorage:
 def untyped_storage(input):
     """The memory that the tensor lies in: an UntypedStorage, which its views and aliases share."""
     return UntypedStorage(input)
+
+
+class TypedStorage:
+    """What Tensor.storage() gives: the tensor's memory as elements of its dtype, in their order there.
+
+    len() and size() count elements, storage[i] reads or writes one; untyped() is the UntypedStorage.  It keeps the memory alive.
+    """
+
+    def __init__(self, tensor):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"TypedStorage() takes a tensor, not {type(tensor).__name__}")
+        self._untyped, self.dtype = UntypedStorage(tensor), tensor.dtype
+
+    @property
+    def device(self):
+        return self._untyped.device
+
+    @property
+    def _untyped_storage(self):
+        return self._untyped
+
+    def untyped(self):
+        """The same memory as bytes."""
+        return self._untyped
+
+    def _elements(self):
+        data = self._untyped._bytes()
+        return data[: data.numel() // self.dtype.itemsize * self.dtype.itemsize].view(dtype=self.dtype)
+
+    def data_ptr(self):
+        """The address of the first element; 0 if there is none."""
+        return self._untyped.data_ptr()
+
+    def nbytes(self):
+        return self._untyped.nbytes()
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    def size(self):
+        return self._untyped.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def tolist(self):
+        """All elements, as numbers."""
+        return self._elements().tolist()
+
+    def fill_(self, value):
+        """Writes one number into all elements."""
+        self._elements().fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        """Writes the elements of another storage of as many, cast."""
+        self._elements().copy_(source._elements())
+        return self
+
+    def clone(self):
+        """A copy in memory of its own."""
+        return TypedStorage(self._elements().clone())
+
+    def is_shared(self):
+        return False
+
+    is_pinned = is_shared
+
+    def __getitem__(self, index):
+        part = self._elements()[index]
+        return TypedStorage(part.clone()) if isinstance(index, slice) else part.item()
+
+    def __setitem__(self, index, value):
+        self._elements()[index] = value
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def __eq__(self, other):
+        return (self.dtype, self._untyped) == (other.dtype, other._untyped) if isinstance(other, TypedStorage) else NotImplemented
+
+    def __hash__(self):
+        return hash(self._untyped)
+
+    def __repr__(self):
+        return f"[gramme.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+
+
+def typed_storage(input):
+    """The memory that the tensor lies in: a TypedStorage.  untyped_storage() is the newer form."""
+    return TypedStorage(input)

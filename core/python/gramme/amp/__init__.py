@@ -8,6 +8,7 @@ from gramme import _core, bfloat16, float16
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"]
 
 _DTYPES = {"cpu": bfloat16, "cuda": float16}  # where none is said
+_OTHERS = ("mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia")  # kinds of device that torch knows, of which there is none here
 
 
 def _device(device_type, who="autocast()"):
@@ -26,10 +27,14 @@ class autocast:
     theirs; float64 tensors and in-place forms are left alone.  Gradients go through the casts.  cache_enabled is there for torch's sake:
     casts are not kept.  This thread only.
 
-    Errors: TypeError for another dtype, RuntimeError for another device.
+    enabled=False of a kind of device that torch knows and gramme does not have, such as "mps", changes nothing.  Errors: TypeError for another
+    dtype, RuntimeError for another device.
     """
 
     def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=None):
+        if device_type in _OTHERS and not enabled:
+            self.device_type, self.dtype = device_type, None
+            return
         self.device_type = _device(device_type)
         dtype = _DTYPES[device_type] if dtype is None else dtype
         if dtype not in (bfloat16, float16):
@@ -37,13 +42,18 @@ class autocast:
         self.dtype = dtype if enabled else None
 
     def __enter__(self):
-        self.previous = _core.set_autocast(self.dtype, self.device_type)
+        if self.device_type in _DTYPES:
+            self.previous = _core.set_autocast(self.dtype, self.device_type)
         return self
 
     def __exit__(self, *exception):
-        _core.set_autocast(self.previous, self.device_type)
+        if self.device_type in _DTYPES:
+            _core.set_autocast(self.previous, self.device_type)
 
     def __call__(self, function):
+        if self.device_type not in _DTYPES:
+            return function
+
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
             previous = _core.set_autocast(self.dtype, self.device_type)
@@ -56,7 +66,9 @@ class autocast:
 
 
 def is_autocast_enabled(device_type="cpu"):
-    """Whether functions of tensors of that device cast now, on this thread."""
+    """True if functions of tensors of that device cast now, on this thread; of a kind of device that there is not, they do not."""
+    if device_type in _OTHERS:
+        return False
     return _core.get_autocast(_device(device_type, "is_autocast_enabled()")) is not None
 
 

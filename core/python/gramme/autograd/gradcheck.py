@@ -80,20 +80,40 @@ def _or_false(check, raise_exception):
         return False
 
 
-def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0, check_undefined_grad=True, fast_mode=False):
+def _only_backwards(**modes):
+    asked = [name for name, on in modes.items() if on]
+    if asked:
+        raise NotImplementedError(f"{asked[0]}=True is not there: gradients are checked by backward(), one after the other; leave it out")
+
+
+def gradcheck(
+    func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
+    check_batched_grad=False, check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False, masked=None,
+):  # fmt: skip
     """True if the gradients of func (*inputs), by autograd, are those of differences; else GradcheckError, or False.
 
     inputs: those that require grad should be of float64.  eps: the step; atol, rtol: how far apart the two may be; nondet_tol: and two
-    backwards.  check_undefined_grad and fast_mode are accepted, and change nothing: all is checked, element by element.
+    backwards.  check_undefined_grad, check_grad_dtypes, masked and fast_mode are accepted, and change nothing: all is checked, element by
+    element.  Errors: NotImplementedError for check_batched_grad, check_batched_forward_grad and check_forward_ad; check_backward_ad=False leaves
+    nothing to check.
     """
+    _only_backwards(
+        check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad, check_forward_ad=check_forward_ad
+    )
+    if not check_backward_ad:
+        return True
     return _or_false(lambda: _compare(func, inputs, eps, atol, rtol, nondet_tol), raise_exception)
 
 
 def gradgradcheck(
     func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
-    check_undefined_grad=True, check_grad_dtypes=False, fast_mode=False,
+    check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False, check_fwd_over_rev=False, check_rev_over_rev=True,
+    fast_mode=False, masked=False,
 ):  # fmt: skip
     """gradcheck of the gradients themselves.  grad_outputs: what they are begun with; None: numbers of a generator of its own."""
+    _only_backwards(check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev)
+    if not check_rev_over_rev:
+        return True
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     outputs = list(_results(func, inputs).values())
     if grad_outputs is None:

@@ -91,10 +91,10 @@ def reset(fn=None):
         compiled_form(fn)[0].reset()
 
 
-def disable(fn=None, recursive=True, *, reason=None):
+def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
     """The function is never recorded: a compiled function that calls it breaks its graph there.  Also a decorator.
 
-    recursive: compiled functions that it calls run as plain Python too.  An nn.Module is changed in place.
+    recursive: compiled functions that it calls run as plain Python too.  An nn.Module is changed in place.  wrapping changes nothing.
     """
     if fn is None:
         return lambda fn: disable(fn, recursive, reason=reason)
@@ -123,8 +123,8 @@ class error_on_graph_break:
     """error_on_graph_break(True): in a `with` block or a decorated function, compiled or around compiled functions, a graph break raises
     Unsupported; error_on_graph_break(False) inside of it allows them again.  fullgraph=True is stronger: it allows none."""
 
-    def __init__(self, error):
-        self.error = bool(error)
+    def __init__(self, error_on_graph_break):
+        self.error = bool(error_on_graph_break)
 
     def __enter__(self):
         self.previous = _core.error_on_break(self.error)
@@ -195,7 +195,7 @@ def allow_in_graph(fn):
     return fn
 
 
-def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False):
     """Decorator: calls of original_fn, a function of C that cannot be recorded, are recorded as calls of the Python function.
 
     Both must give the same results.  Plain Python goes on calling original_fn.
@@ -282,20 +282,23 @@ def _mark(name, tensor, index, mark):
 _STATIC, _MAYBE, _DYNAMIC = 1, 2, 3
 
 
-def mark_static(tensor, index=None):
+def mark_static(t, index=None):
     """The sizes of a tensor (or one, or those of a list of dimensions) are never to become symbolic: they are fixed in each entry."""
-    _mark("mark_static", tensor, index, (_STATIC, None, None))
+    _mark("mark_static", t, index, (_STATIC, None, None))
 
 
-def mark_dynamic(tensor, index, *, min=None, max=None):
+def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
     """A size (or several) of this tensor is a symbol from the first compilation on, between min and max.  ValueError, when the function is
-    compiled, if it needs the size to be one number: the message names the line.  Sizes of 0 and 1 are such numbers."""
-    _mark("mark_dynamic", tensor, index, (_DYNAMIC, min, max))
+    compiled, if it needs the size to be one number: the message names the line.  Sizes of 0 and 1 are such numbers.
+    hint_override and specialize_on: NotImplementedError, as code is not made for some sizes beside that for all."""
+    if hint_override is not None or specialize_on:
+        raise NotImplementedError("mark_dynamic(): hint_override and specialize_on are not there, as code is made for all sizes: leave them out")
+    _mark("mark_dynamic", t, index, (_DYNAMIC, min, max))
 
 
-def maybe_mark_dynamic(tensor, index):
+def maybe_mark_dynamic(t, index):
     """The same without a promise: where the function needs the number, it is compiled for that."""
-    _mark("maybe_mark_dynamic", tensor, index, (_MAYBE, None, None))
+    _mark("maybe_mark_dynamic", t, index, (_MAYBE, None, None))
 
 
 # -- The background

@@ -163,15 +163,16 @@ def vjp(func, *primals, has_aux=False):
     return (output, pull, _let_go_inside(aux, keep)) if has_aux else (output, pull)
 
 
-def jvp(func, primals, tangents, *, has_aux=False):
-    """(output, derivative of the output along the tangents), with has_aux and aux.  primals and tangents: tuples of equal structure.
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """(output, derivative of the output along the tangents), with has_aux and aux.  primals and tangents: tuples of equal structure.  strict: RuntimeError
+    for an output that does not depend on the primals, whose derivative is zeros else.
 
     The gradient of the gradient: the function's vjp is linear in the cotangents, and its own gradient by them is the derivative.
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents):
         raise RuntimeError("jvp() takes two tuples of the same length")
     along, along_spec = _leaves_of(tangents)
-    output, push, aux = _linearized(func, primals, has_aux, along)
+    output, push, aux = _linearized(func, primals, has_aux, along, strict)
     derivative = push(along, along_spec)
     return (output, derivative, aux) if has_aux else (output, derivative)
 
@@ -183,7 +184,7 @@ def linearize(func, *primals):
     return output, lambda *tangents: push(*_leaves_of(tangents))
 
 
-def _linearized(func, primals, has_aux, along):
+def _linearized(func, primals, has_aux, along, strict=False):
     """(output, push, aux): push(leaves, spec) is the derivative along tangents.  along: tensors of which derivatives may be asked, too."""
     leaves, spec = _leaves_of(primals)
     keep = _keeps(leaves + along)
@@ -191,6 +192,8 @@ def _linearized(func, primals, has_aux, along):
         inputs = _tracked(leaves)
         output, aux = _split_aux(func(*_unflatten(spec, iter(inputs), primals)), has_aux)
         outputs, output_spec = _leaves_of(output)
+        if strict and not all([o.requires_grad for o in outputs]):
+            raise RuntimeError("jvp(strict=True): an output does not depend on the primals")
         cotangents = [gramme.zeros_like(o).requires_grad_() for o in outputs]
         gradients = _gradients(outputs, inputs, cotangents, True)
 

@@ -337,10 +337,10 @@ def _older_cholesky(input, upper=False):
     return cholesky(input, upper=upper)
 
 
-def cholesky_solve(B, L, upper=False):
-    """X with L L^T X = B; upper: with L^T L X = B."""
-    lower = _T(L) if upper else L
-    return solve_triangular(_T(lower), solve_triangular(lower, B, upper=False), upper=True)
+def cholesky_solve(input, input2, upper=False):
+    """X with L L^T X = B, where B is input and L input2; upper: with L^T L X = B."""
+    lower = _T(input2) if upper else input2
+    return solve_triangular(_T(lower), solve_triangular(lower, input, upper=False), upper=True)
 
 
 def cholesky_inverse(input, upper=False):
@@ -363,9 +363,9 @@ def _older_qr(input, some=True):
     return qr(input, "reduced" if some else "complete")
 
 
-def _older_lu_solve(b, LU_data, LU_pivots):
+def _older_lu_solve(input, LU_data, LU_pivots):
     """linalg.lu_solve."""
-    return lu_solve(LU_data, LU_pivots, b)
+    return lu_solve(LU_data, LU_pivots, input)
 
 
 def pinverse(input, rcond=1e-15):
@@ -378,10 +378,21 @@ def nuclear_norm(input, dim=(-2, -1), keepdim=False):
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
+def _of_input(name, function):
+    """A function of this module by the older name, whose argument is called input."""
+
+    def older(input):
+        return function(input)
+
+    older.__name__ = older.__qualname__ = name
+    older.__doc__ = function.__doc__
+    return older
+
+
 OLDER = {
-    "inverse": inv, "det": det, "slogdet": slogdet, "logdet": logdet, "cholesky": _older_cholesky, "cholesky_solve": cholesky_solve,
+    "inverse": _of_input("inverse", inv), "det": _of_input("det", det), "slogdet": _of_input("slogdet", slogdet), "logdet": logdet, "cholesky": _older_cholesky, "cholesky_solve": cholesky_solve,
     "cholesky_inverse": cholesky_inverse, "svd": _older_svd, "qr": _older_qr, "pinverse": pinverse,
-    "matrix_exp": matrix_exp, "lu_solve": _older_lu_solve,
+    "matrix_exp": _of_input("matrix_exp", matrix_exp), "lu_solve": _older_lu_solve,
 }  # fmt: skip
 
 

@@ -183,12 +183,13 @@ class PReLU(Module):
 
 
 class Hardtanh(_Options):
-    """x limited to [min_val, max_val].  Errors: ValueError if the limits are none."""
+    """x limited to [min_val, max_val]; min_value and max_value are older names of the two.  Errors: ValueError if the limits are none."""
 
     _options = ("min_val", "max_val")
 
-    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False):
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
+        min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         if not min_val < max_val:
             raise ValueError(f"min_val must be below max_val, and they are {min_val} and {max_val}")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace

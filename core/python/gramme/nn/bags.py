@@ -25,10 +25,9 @@ def embedding_bag(
 
     input: (B, n), a bag in each row; or (N,), with offsets (B,), where the bags begin (include_last_offset: and where the last one ends).
     per_sample_weights, of input's shape, weigh the rows of a sum.  Indices padding_idx do not count.  Result (B, embedding_dim).
+    max_norm, norm_type, scale_grad_by_freq, sparse: as of embedding(); scale_grad_by_freq is not for mode "max".
     Errors: RuntimeError for an index that is no row of weight.
     """
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding_bag(): max_norm, scale_grad_by_freq and sparse are not supported: scale the weight or its gradient")
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag(): mode is 'sum', 'mean' or 'max', not {mode!r}")
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
@@ -39,7 +38,12 @@ def embedding_bag(
         raise ValueError("embedding_bag(): input has 2 dimensions, or 1 and offsets with 1")
     if weight.dim() != 2 or input.dtype.is_floating_point or input.dtype == gramme.bool:
         raise RuntimeError(f"embedding_bag(): weight has 2 dimensions and indices are integers, not {weight.dim()} and {input.dtype}")
-    rows = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, weight.shape[1])
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("embedding_bag(): max mode does not support scaling the gradient by the frequency")
+    if max_norm is None and not scale_grad_by_freq and not sparse:
+        rows = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, weight.shape[1])
+    else:
+        rows = F.embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
     counts = None
     if padding_idx is not None:
         counts = input != padding_idx % weight.shape[0]

@@ -9,12 +9,17 @@ from gramme.nn.parameter import Parameter
 
 
 class _Table(Module):
-    """weight (num_embeddings, embedding_dim); the row padding_idx is zeros and gets no gradient."""
+    """weight (num_embeddings, embedding_dim); the row padding_idx is zeros and gets no gradient.
+
+    max_norm: rows that are looked up and have a larger norm_type-norm are scaled to it, in the weight; scale_grad_by_freq: a row's gradient is
+    divided by how often its index is in the input.  sparse: NotImplementedError, as gradients are dense.
+    """
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, weight, freeze, device, dtype):
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            raise NotImplementedError("max_norm, scale_grad_by_freq and sparse are not supported: scale the weight or its gradient by hand")
+        if sparse:
+            raise NotImplementedError("sparse=True is not there, as gradients are dense: leave it out")
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, False
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ValueError(f"padding_idx {padding_idx} is no row of {num_embeddings}")
@@ -36,7 +41,10 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def extra_repr(self):
-        return f"{self.num_embeddings}, {self.embedding_dim}" + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")
+        parts = [str(self.num_embeddings), str(self.embedding_dim)]
+        parts += [f"{name}={getattr(self, name)}" for name in ("padding_idx", "max_norm") if getattr(self, name) is not None]
+        parts += [f"norm_type={self.norm_type}"] if self.norm_type != 2 else []
+        return ", ".join(parts + (["scale_grad_by_freq=True"] if self.scale_grad_by_freq else []))
 
 
 class Embedding(_Table):
@@ -51,13 +59,15 @@ class Embedding(_Table):
         )
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None):
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
         """The layer whose weight is a given matrix; freeze: it is not trained."""
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
+        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx)
+        if self.max_norm is None and not self.scale_grad_by_freq:
+            return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
 
 
 class EmbeddingBag(_Table):
@@ -73,9 +83,20 @@ class EmbeddingBag(_Table):
         super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, False, device, dtype)
         self.mode, self.include_last_offset = mode, include_last_offset
 
+    @classmethod
+    def from_pretrained(
+        cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, include_last_offset=False,
+        padding_idx=None,
+    ):  # fmt: skip
+        """The layer whose weight is a given matrix; freeze: it is not trained."""
+        rows, columns = embeddings.shape
+        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        made.weight.requires_grad = not freeze
+        return made
+
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(
-            input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset, padding_idx=self.padding_idx,
         )  # fmt: skip
 

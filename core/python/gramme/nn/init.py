@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values of parameters, written in place without being recorded.
+"""Initial values of parameters, written in place without being recorded; generator: the random numbers are of that gramme.Generator.
 
 Sources: Glorot and Bengio 2010 (xavier), He et al. 2015 (kaiming), Saxe et al. 2014 (orthogonal), Martens 2010 (sparse).
 """
@@ -10,16 +10,16 @@ import gramme
 from gramme.grad_mode import no_grad
 
 
-def uniform_(tensor, a=0.0, b=1.0):
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Uniform in [a, b)."""
     with no_grad():
-        return tensor.uniform_(a, b)
+        return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor, mean=0.0, std=1.0):
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Normal with that mean and standard deviation."""
     with no_grad():
-        return tensor.normal_(mean, std)
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor, val):
@@ -68,13 +68,13 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 
 
-def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def _xavier_std(tensor, gain):
@@ -82,16 +82,16 @@ def _xavier_std(tensor, gain):
     return gain * math.sqrt(2.0 / (fan_in + fan_out)) if fan_in + fan_out else 0.0
 
 
-def xavier_uniform_(tensor, gain=1.0):
+def xavier_uniform_(tensor, gain=1.0, generator=None):
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain=1.0):
-    return normal_(tensor, 0.0, _xavier_std(tensor, gain))
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
-def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Normal, of which only what lies in [a, b] is taken: the inverse of the distribution at uniform places (Newton's method)."""
 
     def below(x):
@@ -101,7 +101,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
     with no_grad():
         if not high > low:
             return tensor.fill_(min(max(mean, a), b))
-        places = gramme.empty(tensor.shape, dtype=gramme.float64, device=tensor.device).uniform_(low, high)
+        places = gramme.empty(tensor.shape, dtype=gramme.float64, device=tensor.device).uniform_(low, high, generator=generator)
         return tensor.copy_((_normal_quantile(places) * std + mean).clamp(a, b))
 
 
@@ -142,7 +142,7 @@ def dirac_(tensor, groups=1):
     return tensor
 
 
-def orthogonal_(tensor, gain=1):
+def orthogonal_(tensor, gain=1, generator=None):
     """Rows (or columns, if there are more rows) that are orthonormal, times gain; later dimensions count as columns.
 
     Q of the decomposition of a normal matrix, by Householder's reflections, with R's diagonal positive: uniform over all of them.
@@ -154,7 +154,7 @@ def orthogonal_(tensor, gain=1):
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with no_grad():
         long, short = max(rows, columns), min(rows, columns)
-        q = _orthonormal(gramme.empty(long, short, dtype=gramme.float64, device="cpu").normal_())
+        q = _orthonormal(gramme.empty(long, short, dtype=gramme.float64, device="cpu").normal_(generator=generator))
         return tensor.copy_(((q if rows >= columns else q.T) * gain).reshape(tensor.shape))
 
 
@@ -177,13 +177,13 @@ def _orthonormal(a):
     return q
 
 
-def sparse_(tensor, sparsity, std=0.01):
+def sparse_(tensor, sparsity, std=0.01, generator=None):
     """Normal with that deviation, and ceil (sparsity * rows) zeros in each column of a matrix, at random rows."""
     if tensor.dim() != 2:
         raise ValueError(f"sparse_ fills matrices, and this tensor has {tensor.dim()} dimensions")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     with no_grad():
-        tensor.normal_(0, std)
-        order = gramme.empty(rows, columns, device=tensor.device).uniform_().argsort(0)
+        tensor.normal_(0, std, generator=generator)
+        order = gramme.empty(rows, columns, device=tensor.device).uniform_(generator=generator).argsort(0)
         return tensor.masked_fill_(order.argsort(0) < zeros, 0)

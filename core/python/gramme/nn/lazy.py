@@ -9,7 +9,7 @@ for a whole function (fullgraph=True), whose lazy layers are settled while it is
 import gramme
 from gramme._core import settle_lazy
 from gramme.nn import conv, layers, normalization
-from gramme.nn.parameter import Parameter
+from gramme.nn.parameter import Buffer, Parameter
 
 
 class UninitializedParameter(Parameter):
@@ -28,10 +28,10 @@ class UninitializedParameter(Parameter):
 
 
 class UninitializedBuffer:
-    """UninitializedBuffer(device=None, dtype=None): an empty tensor, for a buffer whose shape is not known yet; the module replaces it."""
+    """UninitializedBuffer(device=None, dtype=None): an empty Buffer, for one whose shape is not known yet; the module replaces it."""
 
-    def __new__(cls, requires_grad=False, device=None, dtype=None):
-        return gramme.empty(0, device=device, dtype=dtype)
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        return Buffer(gramme.empty(0, device=device, dtype=dtype), persistent=persistent)
 
 
 def is_lazy(value):
@@ -189,9 +189,9 @@ class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
 
 
 class _LazyNorm(_Lazy):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
         self._waits = True
-        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         del self._waits
         self._be_lazy(("weight", "bias"), device, dtype)
 

@@ -399,10 +399,7 @@ class Module:
         state = {} if destination is None else destination
         for entry in self._state_hooks_of("save_before"):
             entry.hook(self, prefix, keep_vars)
-        for name, tensor in self._own_state():
-            state[prefix + name] = tensor if keep_vars else tensor.detach()
-        if self._has_extra_state():
-            state[prefix + "_extra_state"] = self.get_extra_state()
+        self._save_to_state_dict(state, prefix, keep_vars)
         for name, value in self._modules.items():
             if value is not None:
                 value.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
@@ -412,12 +409,59 @@ class Module:
                 state = changed
         return state
 
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        """Puts the module's own tensors, not those of modules in it, into the dict.  state_dict() calls it: a class may have its own."""
+        for name, tensor in self._own_state():
+            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        if self._has_extra_state():
+            destination[prefix + "_extra_state"] = self.get_extra_state()
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        """Copies the module's own tensors, not those of modules in it, from a dict that may be changed for it.
+
+        load_state_dict() calls it where a class has its own, which calls this one.  Keys that are missing (strict: and unexpected) and what
+        does not fit are added to the lists.
+        """
+        for entry in self._state_hooks_of("load_before"):
+            entry.hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        own = dict(self._own_state())
+        for name, tensor in own.items():
+            key = prefix + name
+            if key not in state_dict:
+                missing_keys.extend([key] if strict else [])
+                continue
+            given = state_dict[key]
+            if tuple(given.shape) != tuple(tensor.shape):
+                error_msgs.append(f"size mismatch for {key}: {list(given.shape)} was given, {list(tensor.shape)} is here")
+                continue
+            with no_grad():
+                if local_metadata.get("assign_to_params_buffers", False):
+                    self._assign(name, tensor, given)
+                else:
+                    tensor.copy_(given)
+        extra = prefix + "_extra_state"
+        if self._has_extra_state():
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        for key in state_dict if strict else ():
+            first, dot, _ = key[len(prefix) :].partition(".")
+            there = first in self._modules if dot else first in own or key == extra
+            if key.startswith(prefix) and not there:
+                unexpected_keys.append(key)
+
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies tensors of the same names in; assign: takes the tensors themselves.  Raises RuntimeError that names every key that is
         missing, unexpected (if strict) or of another shape; then nothing was copied (unless a hook was to see the keys first)."""
         given = dict(state_dict)
         own, extra, missing, unexpected, problems = {}, {}, [], [], []
+        taken = set()  # by modules that load themselves, and tell what is missing
         for path, module in self._walk():
+            if type(module)._load_from_state_dict is not Module._load_from_state_dict:
+                module._load_from_state_dict(given, path, {"assign_to_params_buffers": assign}, True, missing, [], problems)
+                taken |= {path + name for name, _ in module._own_state()} | {path + "_extra_state"}
+                continue
             for entry in module._state_hooks_of("load_before"):
                 entry.hook(module, given, path, {}, strict, missing, unexpected, problems)
             for name, tensor in module._own_state():
@@ -425,7 +469,7 @@ class Module:
             if module._has_extra_state():
                 extra[path + "_extra_state"] = module
         missing += [name for name in [*own, *extra] if name not in given]
-        unexpected += [name for name in given if name not in own and name not in extra]
+        unexpected += [name for name in given if name not in own and name not in extra and name not in taken]
         problems += [
             f"size mismatch for {name}: {list(given[name].shape)} was given, {list(tensor.shape)} is here"
             for name, (_, _, tensor) in own.items()
@@ -544,11 +588,15 @@ class Module:
         return self
 
     def to(self, *args, **kwargs):
-        """Moves all parameters and buffers, and converts those that are floating, in place; the arguments are Tensor.to's."""
-        place = _destination(args, kwargs)
-        return self._apply(
-            lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor if place is None else tensor.to(place)
-        )
+        """Moves all parameters and buffers, and converts those that are floating, in place; the arguments are Tensor.to's.  memory_format is
+        for those of 4 and 5 dimensions."""
+        place, layout = _destination(args, kwargs), kwargs.pop("memory_format", None)
+
+        def moved(tensor):
+            tensor = tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor if place is None else tensor.to(place)
+            return tensor.to(memory_format=layout) if layout is not None and tensor.dim() in (4, 5) else tensor
+
+        return self._apply(moved)
 
     def type(self, dst_type):
         """Converts all parameters and buffers, in place."""

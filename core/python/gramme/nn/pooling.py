@@ -63,14 +63,27 @@ class AvgPool1d(_AvgPool):
     _pool = staticmethod(F.avg_pool1d)
 
 
-class AvgPool2d(_AvgPool):
-    """The mean of each window of (N, C, H, W)."""
+class _DividedPool(_AvgPool):
+    """divisor_override: the number that sums are divided by, in the place of the number of elements."""
+
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+        self.divisor_override = divisor_override
+
+    def forward(self, input):
+        return self._pool(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+        )
+
+
+class AvgPool2d(_DividedPool):
+    """The mean of each window of (N, C, H, W); divisor_override: the number that sums are divided by, in the place of that of elements."""
 
     _pool = staticmethod(F.avg_pool2d)
 
 
-class AvgPool3d(_AvgPool):
-    """The mean of each window of (N, C, D, H, W)."""
+class AvgPool3d(_DividedPool):
+    """The mean of each window of (N, C, D, H, W); divisor_override: as of AvgPool2d."""
 
     _pool = staticmethod(F.avg_pool3d)
 

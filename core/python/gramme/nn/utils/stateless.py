@@ -2,14 +2,14 @@
 """A module called with other tensors in the place of its parameters and buffers."""
 
 
-def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
-    """module(*args, **kwargs) with parameters_and_buffers (name -> tensor, or several such dicts) in the place of its own.
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """module(*args, **kwargs) with parameter_and_buffer_dicts (name -> tensor, or several such dicts) in the place of its own.
 
     Gradients flow to those tensors.  tie_weights: a parameter that is in several places is replaced in all.  strict: RuntimeError unless
     all are given.  Errors: RuntimeError for a name that the module does not have.
     """
     given = {}
-    for part in parameters_and_buffers if isinstance(parameters_and_buffers, (tuple, list)) else (parameters_and_buffers,):
+    for part in parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, (tuple, list)) else (parameter_and_buffer_dicts,):
         given.update(part)
     places = _places(module)
     unknown = [name for name in given if name not in places]

@@ -43,7 +43,7 @@ class DataLoader:
     sampler or batch_sampler give another order; batch_size None gives samples as they are.  collate_fn makes a batch of a list of
     samples.  drop_last leaves out a last batch that is shorter.  num_workers threads make batches ahead, prefetch_factor each;
     worker_init_fn (id) runs in each.  generator draws the order.  timeout, in seconds: how long a batch may take; 0: for ever.
-    pin_memory, multiprocessing_context and persistent_workers change nothing.
+    pin_memory, multiprocessing_context, persistent_workers and in_order change nothing: batches always come in order.
     """
 
     __class_getitem__ = classmethod(GenericAlias)  # DataLoader[Tensor] says what its batches are
@@ -67,6 +67,7 @@ class DataLoader:
         prefetch_factor=None,
         persistent_workers=False,
         pin_memory_device="",
+        in_order=True,
     ):
         if num_workers < 0 or timeout < 0:
             raise ValueError("num_workers and timeout are not below 0")
