@@ -576,6 +576,7 @@ packagedir = $(pythondir)/gramme
 package_PYTHON = \
   core/python/gramme/__init__.py \
   core/python/gramme/_C.py \
+  core/python/gramme/__config__.py \
   core/python/gramme/_absent.py \
   core/python/gramme/_built_for.py \
   core/python/gramme/_compile.py \

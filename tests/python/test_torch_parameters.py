@@ -395,3 +395,42 @@ def test_derivatives_are_checked_by_backwards():
     said(lambda: G.func.jvp(lambda a: G.ones(1), (x,), (x,), strict=True), RuntimeError, "does not depend on the primals")
     assert G.func.functional_call(G.nn.Identity(), parameter_and_buffer_dicts={}, args=(3,)) == 3
     said(lambda: G._dynamo.mark_dynamic(G.ones(2), 0, specialize_on=[lambda n: n == 8]), NotImplementedError, "specialize_on are not there")
+
+
+# -- Linear algebra into tensors that exist
+
+S = [[4.0, 1.0], [1.0, 3.0]]
+
+
+@pytest.mark.parametrize("name", ["inv", "det", "cholesky", "qr", "slogdet", "eigvalsh", "eigh", "svd", "svdvals", "matrix_exp", "pinv", "cond", "matrix_rank"])
+def test_linear_algebra_writes_into_tensors_that_exist(name):
+    function, a = getattr(G.linalg, name), G.tensor(S)
+    want = function(a)
+    several = not isinstance(want, G.Tensor)
+    into = tuple([G.empty(0, dtype=part.dtype) for part in want]) if several else G.empty(0, dtype=want.dtype)
+    found = function(a, out=into)
+    for part, given, expected in zip(found, into, want) if several else [(found, into, want)]:
+        assert part is given and bits(part) == bits(expected)
+    assert type(found) is type(want)
+
+
+def test_out_is_of_the_results_dtype_and_shape():
+    a = G.tensor(S)
+    said(lambda: G.linalg.inv(a, out=G.empty(2, 2, dtype=G.float64)), RuntimeError, "expected out tensor to have dtype gramme.float32, but got gramme.float64")
+    said(lambda: G.linalg.inv(a, out=G.empty(3)), RuntimeError, "pass one of its shape, or an empty one")
+    said(lambda: G.linalg.qr(a, out=G.empty(2)), TypeError, "out= is a tensor, or a tuple of as many")
+    said(lambda: G.linalg.inv(a, out=(G.empty(2),)), TypeError, "out= is a tensor, or a tuple of as many")
+    said(lambda: G.linalg.inv(a.requires_grad_(), out=G.empty(2, 2)), RuntimeError, "linalg.inv.*don't support automatic differentiation")
+    solve = lambda x, into: G.linalg.solve(G.tensor(S), x, out=into) + 1
+    assert G.compile(solve, backend="eager")(G.ones(2), G.empty(2)).equal(solve(G.ones(2), G.empty(2)))
+
+
+def test_the_base_of_recurrent_layers_takes_a_mode():
+    assert [G.nn.RNNBase(mode, 2, 3).weight_ih_l0.shape[0] for mode in ("RNN_TANH", "GRU", "LSTM")] == [3, 9, 12]
+    assert (G.nn.LSTM(2, 3).mode, G.nn.GRU(2, 3).mode, G.nn.RNN(2, 3, nonlinearity="relu").mode) == ("LSTM", "GRU", "RNN_RELU")
+    assert repr(G.nn.LSTM(2, 3, proj_size=2)) == "LSTM(2, 3, proj_size=2)"
+    said(lambda: G.nn.RNNBase("X", 2, 3), ValueError, "unrecognized RNN mode: 'X'")
+
+
+def test_the_build_is_text():
+    assert G.__config__.show().startswith(f"gramme {G.__version__}\nback ends: ") and "get_num_threads" in G.__config__.parallel_info()

@@ -101,7 +101,9 @@ def translate(value):
         if value not in DTYPES:
             raise Untranslatable(str(value))
         return DTYPES[value]
-    if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
+    if isinstance(value, torch.memory_format) or value is torch.strided:
+        return str(value).split(".")[1]
+    if isinstance(value, (torch.device, torch.layout)):
         raise Untranslatable(str(value))
     if isinstance(value, (list, tuple)):
         return type(value)(translate(v) for v in value) if type(value) in (list, tuple) else tuple(translate(v) for v in value)

@@ -366,16 +366,16 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(fn, *, backend=None):
-    """explain(fn)(*args) calls fn compiled, and returns an Explanation: graphs, guards, breaks with reasons and hints.
+def explain(f, *, backend=None):
+    """explain(f)(*args) calls f compiled, and returns an Explanation: graphs, guards, breaks with reasons and hints.
 
-    fn: a function or module, or one that is compiled already (then its own entries are shown, those of earlier calls included).
+    f: a function or module, or one that is compiled already (then its own entries are shown, those of earlier calls included).
     """
-    compiled, before = compiled_form(fn, backend=backend)
+    compiled, before = compiled_form(f, backend=backend)
 
     def run(*args, **kwargs):
         result = compiled(*before, *args, **kwargs)
-        return Explanation(getattr(fn, "__name__", compiled.__name__), result, compiled.status(), compiled.entries())
+        return Explanation(getattr(f, "__name__", compiled.__name__), result, compiled.status(), compiled.entries())
 
     return run
 

@@ -6,6 +6,8 @@ function's graph, which the host runs between the back end's parts; its gradient
 Python.
 """
 
+import functools
+import inspect
 import math
 from collections import namedtuple
 
@@ -376,6 +378,46 @@ def pinverse(input, rcond=1e-15):
 def nuclear_norm(input, dim=(-2, -1), keepdim=False):
     """The sums of singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)
+
+
+# -- out=
+
+
+def _put(name, result, out):
+    """Writes a result into a tensor that exists, which takes its shape if it has no elements."""
+    if result.requires_grad or out.requires_grad:
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if out.dtype != result.dtype:
+        raise RuntimeError(f"{name}(): expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
+    if out.shape != result.shape:
+        if out.numel():
+            raise RuntimeError(f"{name}(): out= is {list(out.shape)}, but the result is {list(result.shape)}: pass one of its shape, or an empty one")
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def _with_out(function):
+    """The function, which takes out=, too: a tensor, or a tuple of as many as there are results, that the results are written into."""
+
+    @functools.wraps(function)
+    def wrapper(*args, out=None, **kwargs):
+        result = function(*args, **kwargs)
+        if out is None:
+            return result
+        name, one = f"linalg.{function.__name__}", isinstance(result, Tensor)
+        if isinstance(out, Tensor) != one or not (one or isinstance(out, (tuple, list)) and len(out) == len(result)):
+            raise TypeError(f"{name}(): out= is a tensor, or a tuple of as many tensors as there are results")
+        return _put(name, result, out) if one else type(result)(*[_put(name, part, into) for part, into in zip(result, out)])
+
+    parameters = inspect.signature(function).parameters.values()
+    own = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    wrapper.__signature__ = inspect.Signature([*parameters, own])
+    return wrapper
+
+
+_PLAIN = {name: value for name, value in globals().items() if inspect.isfunction(value) and not name.startswith("_")}
+_PLAIN = {name: value for name, value in _PLAIN.items() if value.__module__.startswith(__name__) and name not in ("pinverse", "nuclear_norm")}
+globals().update({name: _with_out(value) for name, value in _PLAIN.items()})
 
 
 def _of_input(name, function):

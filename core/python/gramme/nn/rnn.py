@@ -15,32 +15,36 @@ from gramme.nn.module import Module
 from gramme.nn.parameter import Parameter
 from gramme.nn.utils.rnn import PackedSequence
 
+_CELLS = {"RNN_TANH": recurrence.Tanh, "RNN_RELU": recurrence.Relu, "LSTM": recurrence.Lstm, "GRU": recurrence.Gru}
+
 
 class RNNBase(Module):
-    """input: (L, N, input_size), (N, L, input_size) with batch_first, (L, input_size), or a PackedSequence.
+    """The base of RNN, LSTM and GRU; mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU", of which the weights are.
+
+    input: (L, N, input_size), (N, L, input_size) with batch_first, (L, input_size), or a PackedSequence.
 
     Result: (output, state).  output: (L, N, D * hidden_size), of the last layer, D directions; the state at the end: (D * num_layers, N,
     hidden_size), for LSTM a pair (h, c), h with proj_size features if there are any.  A state given to forward() is where to begin; None:
-    zeros.  dropout is between layers.  Errors: ValueError for another shape.
+    zeros.  dropout is between layers.  Errors: ValueError for another shape or mode.
     """
 
-    _cell = None  # of recurrence.py
-
     def __init__(
-        self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
+        self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
         device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
+        if mode not in _CELLS:
+            raise ValueError(f"unrecognized RNN mode: {mode!r}; it is {', '.join(_CELLS)}")
         if hidden_size <= 0 or num_layers <= 0:
             raise ValueError(f"hidden_size and num_layers must be positive, and are {hidden_size} and {num_layers}")
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout probability must be between 0 and 1, not {dropout}")
         if not 0 <= proj_size < hidden_size:
             raise ValueError(f"proj_size must be below hidden_size {hidden_size}, and is {proj_size}")
-        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
         self._out = proj_size or hidden_size
-        rows = self._cell.gates * hidden_size
+        rows = _CELLS[mode].gates * hidden_size
         self._names = []  # for each layer and direction: its parameters
         for layer in range(num_layers):
             for suffix in ("", "_reverse") if bidirectional else ("",):
@@ -75,9 +79,6 @@ class RNNBase(Module):
     def flatten_parameters(self):
         """Nothing to do: how weights lie in memory does not matter here."""
 
-    def _chosen_cell(self):
-        return self._cell
-
     def _layers(self, flat, sizes, start):
         """flat: all steps below each other, sizes: how many rows each has; start: a tuple of (D * num_layers, N, ...)."""
         ends = []
@@ -88,7 +89,7 @@ class RNNBase(Module):
                 weights = {name: getattr(self, attribute) for name, attribute in self._names[k].items()}
                 flat_products = F.linear(flat, weights["weight_ih"], weights.get("bias_ih"))
                 output, *end = recurrence.layer(
-                    self._chosen_cell(), bool(direction), sizes, flat_products, weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr"),
+                    _CELLS[self.mode], bool(direction), sizes, flat_products, weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr"),
                     tuple([part[k] for part in start]),
                 )  # fmt: skip
                 sides.append(output)
@@ -162,37 +163,36 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """h' = tanh (W_ih x + b_ih + W_hh h + b_hh), or relu (Elman 1990).  What goes in and comes out stands at RNNBase."""
 
-    _cell = recurrence.Tanh
-
     def __init__(
         self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False,
         device=None, dtype=None,
     ):  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+        mode = f"RNN_{nonlinearity.upper()}"
+        super().__init__(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
 
-    def _chosen_cell(self):
-        return recurrence.Tanh if self.nonlinearity == "tanh" else recurrence.Relu
 
 
 class GRU(RNNBase):
     """Cho et al., 2014, in torch's form: see GRUCell.  What goes in and comes out stands at RNNBase."""
 
-    _cell = recurrence.Gru
-
     def __init__(
         self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None
     ):
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
 
 
 class LSTM(RNNBase):
     """Hochreiter and Schmidhuber, 1997, with forget gates: see LSTMCell; the state is (h, c).  proj_size: h is weight_hr times what it would
     be.  What goes in and comes out stands at RNNBase."""
 
-    _cell = recurrence.Lstm
+    def __init__(
+        self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
+        device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
 
     def _widths(self):
         return self._out, self.hidden_size
