@@ -591,6 +591,7 @@ package_PYTHON = \
   core/python/gramme/functions.py \
   core/python/gramme/higher_order.py \
   core/python/gramme/jit.py \
+  core/python/gramme/library.py \
   core/python/gramme/legacy.py \
   core/python/gramme/limits.py \
   core/python/gramme/incomplete_gamma.py \
@@ -602,6 +603,7 @@ package_PYTHON = \
   core/python/gramme/mps.py \
   core/python/gramme/multiprocessing.py \
   core/python/gramme/onnx.py \
+  core/python/gramme/ops.py \
   core/python/gramme/profiler.py \
   core/python/gramme/grad_mode.py \
   core/python/gramme/random.py \

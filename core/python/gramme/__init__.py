@@ -103,7 +103,7 @@ from gramme.functions import inclusive_range as range  # the last import: from h
 
 
 _LATER = (
-    "_C", "__config__", "_dynamo", "accelerator", "cuda", "distributed", "distributions", "fft", "func", "fx", "jit", "mps", "multiprocessing", "nn", "onnx", "optim",
+    "_C", "__config__", "_dynamo", "accelerator", "cuda", "distributed", "distributions", "fft", "func", "fx", "jit", "library", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
     "profiler", "random", "return_types", "serialization", "testing", "utils", "version", "xpu",
 )  # fmt: skip
 _FROM = {  # name: the module that has it

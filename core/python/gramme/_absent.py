@@ -32,10 +32,7 @@ _PROFILER = "operators are not timed: use Python's cProfile, gramme.compiler.exp
 _GRAPHED = "launches are not recorded: compile the function for the back end nvrtc, which launches few kernels"
 _TRACER = "functions are not run on proxies: gramme.compile(backend=f) gives f a graph, which gramme.fx edits"
 _OPERATORS = "operators have no overloads or namespaces: they are functions, gramme.add, gramme.nn.functional.linear"
-_LIBRARY = (
-    "there is no registry of operators: write an autograd.Function, and mark the function that calls it with compiler.allow_in_graph "
-    "if it shall be one node"
-)
+_LIBRARY = "operators are Python functions, without schemas and dispatch keys: library.custom_op() makes one"
 _DUAL = "numbers carry no tangents: gramme.func.jvp(f, primals, tangents) computes derivatives along them"
 _FLEX = "scores are not modified by functions: make the mask or bias a tensor, attn_mask of nn.functional.scaled_dot_product_attention()"
 _SOBOL = "there are no quasi-random sequences: use scipy.stats.qmc.Sobol and gramme.from_numpy()"
@@ -118,11 +115,10 @@ _ROWS = (
     ("class", _TRACER, "fx.Tracer fx.Proxy fx.proxy.Proxy fx.proxy.GraphAppendingTracer fx.proxy.TracerBase fx.proxy.Tracer fx.Transformer"),
     ("function", _TRACER, "fx.replace_pattern"),
     ("module", _TRACER, "fx.proxy"),
-    ("module", _OPERATORS, "ops ops.aten ops.prims"),
-    ("module", _LIBRARY, "library"),
-    ("function", _LIBRARY, "library.custom_op library.register_fake library.register_autograd library.register_kernel library.impl library.define"),
-    ("function", _LIBRARY, "library.impl_abstract library.register_vmap library.opcheck library.infer_schema library.triton_op library.wrap_triton"),
-    ("class", _LIBRARY, "library.Library library.CustomOpDef"),
+    ("module", _OPERATORS, "ops.aten ops.prims"),
+    ("function", _LIBRARY, "library.impl library.define library.impl_abstract library.register_vmap library.register_torch_dispatch"),
+    ("function", _LIBRARY, "library.opcheck library.infer_schema library.triton_op library.wrap_triton library.register_autocast"),
+    ("class", _LIBRARY, "library.Library"),
     ("module", _DUAL, "autograd.forward_ad"),
     ("function", _DUAL, "autograd.forward_ad.make_dual autograd.forward_ad.unpack_dual autograd.forward_ad.enter_dual_level"),
     ("function", _DUAL, "autograd.forward_ad.exit_dual_level"),
