@@ -586,6 +586,7 @@ package_PYTHON = \
   core/python/gramme/_ready.py \
   core/python/gramme/accelerator.py \
   core/python/gramme/compare.py \
+  core/python/gramme/cpu.py \
   core/python/gramme/distributed.py \
   core/python/gramme/fft.py \
   core/python/gramme/functions.py \
@@ -612,7 +613,9 @@ package_PYTHON = \
   core/python/gramme/serialization.py \
   core/python/gramme/settings.py \
   core/python/gramme/storage.py \
+  core/python/gramme/symbols.py \
   core/python/gramme/testing.py \
+  core/python/gramme/types.py \
   core/python/gramme/version.py \
   core/python/gramme/xpu.py
 package_compilerdir = $(pythondir)/gramme/compiler
@@ -708,7 +711,7 @@ package_nn_PYTHON = \
   core/python/gramme/nn/transformer.py \
   core/python/gramme/nn/unpooling.py
 package_nn_modulesdir = $(pythondir)/gramme/nn/modules
-package_nn_modules_PYTHON = core/python/gramme/nn/modules/__init__.py
+package_nn_modules_PYTHON = core/python/gramme/nn/modules/__init__.py core/python/gramme/nn/modules/utils.py
 package_nn_utilsdir = $(pythondir)/gramme/nn/utils
 package_nn_utils_PYTHON = \
   core/python/gramme/nn/utils/__init__.py \
@@ -727,6 +730,7 @@ package_utils_PYTHON = \
   core/python/gramme/utils/__init__.py \
   core/python/gramme/utils/_pytree.py \
   core/python/gramme/utils/checkpoint.py \
+  core/python/gramme/utils/dlpack.py \
   core/python/gramme/utils/hooks.py
 package_utils_datadir = $(pythondir)/gramme/utils/data
 package_utils_data_PYTHON = \

@@ -14,9 +14,30 @@ gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
+/* Asks a module of the package for a name that its __getattr__ finds late, and keeps among its globals: later programs find it there, too. */
+static void
+find_late (PyObject *module, PyObject *name)
+{
+  PyObject *dict = PyModule_GetDict (module);
+  const char *of = PyModule_GetName (module);
+  if (!of || strncmp (of, "gramme", 6) != 0 || (of[6] && of[6] != '.')) {
+    PyErr_Clear ();
+    return;
+  }
+  if (PyDict_GetItemWithError (dict, name) || !PyDict_GetItemString (dict, "__getattr__"))
+    return;
+  PyObject *found = PyObject_GetAttr (module, name);
+  bool interrupted = !found && PyErr_ExceptionMatches (PyExc_KeyboardInterrupt);
+  PyErr_Clear (); /* the program's own read raises it */
+  if (interrupted)
+    PyErr_SetInterrupt ();
+  Py_XDECREF (found);
+}
+
 static const GmTracker *
 module_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
+  find_late (t->real, name);
   const GmTracker *v = gm_global_load (r, PyModule_GetDict (t->real), name);
   if (v)
     return v;

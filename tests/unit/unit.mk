@@ -324,6 +324,7 @@ TEST_FILES = \
   tests/python/test_tensor.py \
   tests/python/test_absent_names.py \
   tests/python/test_custom_operators.py \
+  tests/python/test_older_names.py \
   tests/python/test_pytree.py \
   tests/python/test_torch_modules.py \
   tests/python/test_torch_names.py \

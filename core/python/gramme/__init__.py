@@ -66,7 +66,9 @@ from gramme.copies import (
 )  # fmt: skip
 from gramme.functions import (
     angle, bartlett_window, batch_norm, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations,
-    cosine_embedding_loss, embedding, frexp, hamming_window, hann_window, hinge_embedding_loss, instance_norm, is_complex, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
+    clear_autocast_cache, constant_pad_nd, cosine_embedding_loss, embedding, frexp, get_autocast_cpu_dtype, get_autocast_gpu_dtype, get_device_module,
+    hamming_window, hann_window, hinge_embedding_loss, instance_norm, is_autocast_cache_enabled, is_autocast_cpu_enabled, is_complex, is_conj,
+    is_inference, is_neg, is_storage, is_nonzero, is_same_size, is_signed, kl_div, margin_ranking_loss,
     mvlgamma, polygamma, result_type, scalar_tensor, seed, typename, unravel_index,
 )  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
@@ -82,7 +84,8 @@ from gramme.limits import finfo, iinfo
 from gramme.storage import TypedStorage, UntypedStorage
 from gramme.methods import METHODS, adjoint, itself, narrow_copy, split_with_sizes
 from gramme.settings import (
-    are_deterministic_algorithms_enabled, backends, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,
+    are_deterministic_algorithms_enabled, backends, compiled_with_cxx11_abi, get_deterministic_debug_mode, get_float32_matmul_precision,
+    get_num_interop_threads, set_deterministic_debug_mode, set_num_interop_threads, is_deterministic_algorithms_warn_only_enabled,
     is_warn_always_enabled, set_float32_matmul_precision, set_flush_denormal, set_printoptions, set_warn_always, use_deterministic_algorithms,
 )  # fmt: skip
 
@@ -103,12 +106,14 @@ from gramme.functions import inclusive_range as range  # the last import: from h
 
 
 _LATER = (
-    "_C", "__config__", "_dynamo", "accelerator", "cuda", "distributed", "distributions", "fft", "func", "fx", "jit", "library", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
-    "profiler", "random", "return_types", "serialization", "testing", "utils", "version", "xpu",
+    "_C", "__config__", "_dynamo", "accelerator", "cpu", "cuda", "distributed", "distributions", "fft", "func", "fx", "jit", "library", "mps", "multiprocessing", "nn", "onnx", "ops", "optim",
+    "profiler", "random", "return_types", "serialization", "symbols", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _FROM = {  # name: the module that has it
     "Generator": "random", "SymInt": "fx", "binomial": "distributions.counts", "load": "serialization", "poisson": "distributions.counts",
-    "save": "serialization", "vmap": "func",
+    "save": "serialization", "vmap": "func", "GradScaler": "amp", "OutOfMemoryError": "cuda", "Stream": "cuda", "Event": "cuda", "to_dlpack": "utils.dlpack",
+    "embedding_bag": "nn.functional", "rrelu": "nn.functional", "rrelu_": "nn.functional", "ctc_loss": "nn.functional",
+    **{name: "symbols" for name in ("sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum")},
 }  # fmt: skip
 
 
@@ -119,5 +124,5 @@ def __getattr__(name):
 
         with _ready.lock:
             module = importlib.import_module("gramme." + _FROM.get(name, name))
-        return getattr(module, name) if name in _FROM else module
+        return globals().setdefault(name, getattr(module, name) if name in _FROM else module)
     return _absent.find("gramme", name, (*_LATER, *_FROM))

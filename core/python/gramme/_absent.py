@@ -40,6 +40,13 @@ _EIGEN = "the eigenvalues of a matrix that is not symmetric are complex, and the
 _INDUCTOR = "options of gramme's back ends are given to gramme.compile(options=...), `gramme inspect` lists them"
 _SOURCES = "no C++ is compiled into the process: call a shared library through ctypes with x.data_ptr(), or write a back end"
 _SHARED = "memory is not shared between processes: threads share tensors as they are"
+_BOARD = "nothing is drawn, timed or logged here: use the tool's own package, Python's timeit, cProfile, or `gramme bench`"
+_DISPATCH = "tensor subclasses take part by __torch_function__, gramme.overrides.TorchFunctionMode: nothing is called below it"
+_QUANTIZED = "there are no quantized tensors or layers: use float16 or bfloat16, or keep integers and their scale as two tensors"
+_MASKED = "no tensor carries a mask: use gramme.where(), masked_fill() and a mask beside it"
+_FAMILY = "this distribution is not written: write it with tensors, as a subclass of distributions.Distribution"
+_SELECTIVE = "all intermediate results of a checkpoint are computed again: choose by what is inside of the function"
+_FUNCTIONAL = "gramme.compile() makes values of writes by itself, and its back ends get graphs without writes"
 _ROWS = (
     # what it is, why there is none and what to do, the names
     ("function", _COMPLEX, "complex view_as_complex view_as_real polar"),
@@ -133,6 +140,29 @@ _ROWS = (
     ("function", _EIGEN, "linalg.eig linalg.eigvals"),
     ("module", _INDUCTOR, "_inductor _inductor.config"),
     ("module", _SOURCES, "utils.cpp_extension"),
+    ("module", _BOARD, "utils.tensorboard utils.benchmark utils.bottleneck utils.flop_counter cuda.nvtx utils.collect_env"),
+    ("class", _BOARD, "utils.tensorboard.SummaryWriter utils.benchmark.Timer utils.benchmark.Compare utils.flop_counter.FlopCounterMode"),
+    ("function", _BOARD, "cuda.nvtx.range_push cuda.nvtx.range_pop cuda.nvtx.mark cuda.nvtx.range utils.collect_env.get_pretty_env_info"),
+    ("module", _HUB, "utils.model_zoo"),
+    ("function", _HUB, "utils.model_zoo.load_url"),
+    ("module", _DISPATCH, "utils._python_dispatch"),
+    ("class", _DISPATCH, "utils._python_dispatch.TorchDispatchMode"),
+    ("function", _DISPATCH, "utils._python_dispatch.transform_subclass"),
+    ("module", _QUANTIZED, "quantization ao ao.quantization ao.nn nn.quantized nn.intrinsic nn.qat ao.nn.quantized"),
+    ("function", _QUANTIZED, "quantization.quantize_dynamic quantization.prepare quantization.convert quantization.prepare_qat quantization.fuse_modules"),
+    ("function", _QUANTIZED, "ao.quantization.quantize_dynamic ao.quantization.prepare ao.quantization.convert ao.quantization.prepare_qat"),
+    ("function", _QUANTIZED, "quantize_per_tensor quantize_per_channel fake_quantize_per_tensor_affine fake_quantize_per_channel_affine"),
+    ("class", _QUANTIZED, "quantization.QuantStub quantization.DeQuantStub ao.quantization.QuantStub ao.quantization.DeQuantStub"),
+    ("module", _MASKED, "masked"),
+    ("function", _MASKED, "masked.masked_tensor masked.as_masked_tensor"),
+    ("class", _MASKED, "masked.MaskedTensor"),
+    ("class", _FAMILY, "distributions.LKJCholesky distributions.Wishart distributions.ContinuousBernoulli distributions.GeneralizedPareto"),
+    ("class", _FAMILY, "distributions.ExponentialFamily distributions.CorrCholeskyTransform"),
+    ("function", _SELECTIVE, "utils.checkpoint.create_selective_checkpoint_contexts utils.checkpoint.set_checkpoint_early_stop"),
+    ("class", _SELECTIVE, "utils.checkpoint.CheckpointPolicy utils.checkpoint.CheckpointFunction"),
+    ("class", _SPARSE, "optim.SparseAdam"),
+    ("function", _FUNCTIONAL, "func.functionalize"),
+    ("function", _EIGEN, "lobpcg"),
     ("function", _SOURCES, "utils.cpp_extension.load utils.cpp_extension.load_inline utils.cpp_extension.include_paths"),
     ("class", _SOURCES, "utils.cpp_extension.CppExtension utils.cpp_extension.CUDAExtension utils.cpp_extension.BuildExtension"),
     ("function", _SHARED, "multiprocessing.set_sharing_strategy"),

@@ -329,3 +329,56 @@ def batch_norm(input, weight, bias, running_mean, running_var, training, momentu
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True):
     """nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)."""
     return gramme.nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+
+def constant_pad_nd(input, pad, value=0):
+    """nn.functional.pad() with a number."""
+    return gramme.nn.functional.pad(input, pad, "constant", value)
+
+
+# -- Questions about devices and modes
+
+
+def get_device_module(device=None):
+    """gramme.cuda or gramme.cpu: of a device or its name; None: of the GPU, if there is one."""
+    if device is None:
+        return gramme.cuda if gramme.cuda.is_available() else gramme.cpu
+    return gramme.cuda if gramme.device(device).type == "cuda" else gramme.cpu
+
+
+def is_storage(obj):
+    """True for what Tensor.storage() and untyped_storage() give."""
+    return isinstance(obj, (gramme.TypedStorage, gramme.UntypedStorage))
+
+
+def is_inference(input):
+    """False: tensors of inference_mode() are plain ones."""
+    return False
+
+
+is_conj = is_neg = is_inference
+
+
+def is_autocast_cpu_enabled():
+    """is_autocast_enabled("cpu")."""
+    return gramme.is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype():
+    """get_autocast_dtype("cpu")."""
+    return gramme.get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype():
+    """get_autocast_dtype("cuda")."""
+    return gramme.get_autocast_dtype("cuda")
+
+
+def is_autocast_cache_enabled():
+    """False: casts are not kept."""
+    return False
+
+
+def clear_autocast_cache():
+    """Nothing: casts are not kept."""

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import importlib.machinery
 import sys
-import types
 
 from gramme import _core
 
@@ -73,6 +72,35 @@ def is_warn_always_enabled():
     return _kept["warn_always"]
 
 
+def get_deterministic_debug_mode():
+    """0: nothing is checked, 1: warnings, 2: errors, as use_deterministic_algorithms() was told."""
+    return (1 if _kept["warn_only"] else 2) if _kept["deterministic"] else 0
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """use_deterministic_algorithms() by a number, 0, 1 or 2, or "default", "warn" or "error"."""
+    modes = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
+    if debug_mode not in modes:
+        raise RuntimeError(f"the mode is 0, 1 or 2, or 'default', 'warn' or 'error', not {debug_mode!r}")
+    use_deterministic_algorithms(modes[debug_mode] > 0, warn_only=modes[debug_mode] == 1)
+
+
+def get_num_interop_threads():
+    """1: operations are not run beside each other."""
+    return 1
+
+
+def set_num_interop_threads(threads):
+    """Changes nothing: operations are not run beside each other.  Errors: RuntimeError for less than 1."""
+    if threads < 1:
+        raise RuntimeError(f"set_num_interop_threads() takes a positive number, not {threads}")
+
+
+def compiled_with_cxx11_abi():
+    """True: there is no C++ in the library that could be of the older ABI."""
+    return True
+
+
 def set_flush_denormal(mode):
     """Returns False: subnormal numbers are never flushed."""
     return False
@@ -81,14 +109,17 @@ def set_flush_denormal(mode):
 _ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 
 
-class _Switches(types.ModuleType):
-    """A module whose attributes can be set and read, and do nothing."""
+class _Switches:
+    """Attributes that can be set and read, and do nothing; `import gramme.backends.cudnn` finds them like a module."""
 
     def __init__(self, name, **values):
-        super().__init__(f"gramme.backends.{name}", "torch's switches of a library that is not used here; setting them changes nothing.")
+        self.__name__ = f"gramme.backends{name}"
         self.__spec__ = importlib.machinery.ModuleSpec(self.__name__, None)
         vars(self).update(values)
         sys.modules[self.__name__] = self
+
+    def __repr__(self):
+        return f"<module {self.__name__!r}>"
 
     def is_available(self):
         """False: the library is not used."""
@@ -127,13 +158,11 @@ class _Backends(_Switches):
     """gramme.backends: torch's switches of libraries that are not used here; setting them changes nothing."""
 
     def __init__(self):
-        types.ModuleType.__init__(self, "gramme.backends", _Backends.__doc__)
-        self.__spec__, self.__path__ = importlib.machinery.ModuleSpec(self.__name__, None, is_package=True), []
-        sys.modules[self.__name__] = self
-        self.cudnn = _Switches("cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
-        matmul = _Switches("cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=False)
-        self.cuda = _Attention("cuda", matmul=matmul)
-        self.mkl, self.mkldnn, self.mps, self.openmp = _Switches("mkl"), _Switches("mkldnn", enabled=False), _Switches("mps"), _Switches("openmp")
+        super().__init__("")
+        self.cudnn = _Switches(".cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
+        matmul = _Switches(".cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=False)
+        self.cuda = _Attention(".cuda", matmul=matmul)
+        self.mkl, self.mkldnn, self.mps, self.openmp = _Switches(".mkl"), _Switches(".mkldnn", enabled=False), _Switches(".mps"), _Switches(".openmp")
 
 
 backends = _Backends()

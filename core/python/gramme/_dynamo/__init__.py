@@ -15,9 +15,11 @@ from gramme.compiler import (
     explain,
     forbid_in_graph,
     is_compiling,
+    list_backends,
     mark_dynamic,
     mark_static,
     maybe_mark_dynamic,
+    register_backend,
     reset,
     run,
     set_stance,
@@ -25,6 +27,18 @@ from gramme.compiler import (
 )
 
 graph_break = _core.graph_break
+
+
+def optimize(backend=None, *, nopython=False, dynamic=None, disable=False):
+    """torch's older name: optimize(backend)(fn) is gramme.compile(fn, backend=backend, fullgraph=nopython, ...)."""
+    import gramme
+
+    return lambda fn: gramme.compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+
+
+def is_dynamo_supported():
+    """True: functions can be recorded wherever the package can be imported."""
+    return True
 
 
 def capture_all(backend="eager"):
@@ -49,13 +63,23 @@ __all__ = [
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
+    "is_dynamo_supported",
+    "list_backends",
     "lookup_backend",
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",
+    "optimize",
+    "register_backend",
     "reset",
     "run",
     "set_stance",
     "substitute_in_graph",
     "utils",
 ]
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -3,6 +3,7 @@
 
 from types import SimpleNamespace
 
+from gramme._core import Tensor
 from gramme._core import autograd_backward as backward
 from gramme._core import autograd_grad as grad
 from gramme._core import queue_callback as _queue_callback
@@ -13,9 +14,21 @@ from gramme.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 
 
-class Variable:
-    """torch's name for what the engine offers to hooks: Variable._execution_engine.queue_callback(fn) calls fn at the end of the backward that
-    is running."""
+class _OfTensors(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, Tensor)
+
+    def __call__(cls, data=None, requires_grad=False, volatile=False):
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        return data.detach().requires_grad_(requires_grad)
+
+
+class Variable(metaclass=_OfTensors):
+    """torch's older name: Variable(tensor, requires_grad=False) is a tensor of the same memory without history, and each tensor is an instance.
+
+    Variable._execution_engine.queue_callback(fn) calls fn at the end of the backward that is running.
+    """
 
     _execution_engine = SimpleNamespace(queue_callback=_queue_callback)
 

@@ -24,6 +24,8 @@ __all__ = [
     "disable",
     "explain",
     "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
     "list_backends",
     "mark_dynamic",
     "mark_static",
@@ -364,6 +366,18 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+is_dynamo_compiling = is_compiling
+
+
+def is_exporting():
+    """False: nothing is exported."""
+    return False
+
+
+def cudagraph_mark_step_begin():
+    """Nothing: launches are not recorded."""
 
 
 def explain(f, *, backend=None):

@@ -135,6 +135,40 @@ def set_rng_state(new_state, device="cuda"):
     _core.set_rng_state(new_state)
 
 
+def get_rng_state_all():
+    """A list of one state for each GPU: all of them get_rng_state()."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states):
+    """Puts the generator into the first of these states; an empty list changes nothing."""
+    for state in list(new_states)[:1]:
+        set_rng_state(state)
+
+
+def seed():
+    """gramme.seed()."""
+    import gramme
+
+    return gramme.seed()
+
+
+seed_all = seed
+
+
+class OutOfMemoryError(RuntimeError):
+    """For `except`: what is raised where the GPU has no memory left is a RuntimeError of gramme's own."""
+
+
+def ipc_collect():
+    """Nothing: memory is not shared with other processes."""
+
+
+def is_current_stream_capturing():
+    """False: launches are not recorded."""
+    return False
+
+
 # -- Memory -----------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +195,16 @@ def reset_peak_memory_stats(device=None):
     """max_memory_allocated() begins anew."""
     _number(device)
     _core.cuda_reset_peak()
+
+
+max_memory_reserved = max_memory_allocated
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def memory_summary(device=None, abbreviated=False):
+    """memory_stats() as text."""
+    return "\n".join([f"{name}: {value}" for name, value in memory_stats(device).items()])
 
 
 def memory_stats(device=None):

@@ -11,10 +11,12 @@ from gramme._core import Tensor, autograd_grad
 from gramme.grad_mode import enable_grad
 from gramme.higher_order import _flatten, _unflatten
 from gramme.func.mapping import vmap
+from gramme.nn.normalization import _BatchNorm
 from gramme.nn.utils.stateless import functional_call
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp", "vmap",
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "replace_all_batch_norm_modules_",
+    "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
 _depth = [0]  # how many of these functions are running, one inside the other
@@ -274,6 +276,15 @@ def hessian(func, argnums=0):
     return jacrev(jacrev(func, argnums), argnums)
 
 
+def replace_all_batch_norm_modules_(root):
+    """Every BatchNorm in the module, in place, without running values: it takes the batch's, as vmap() needs it.  Returns the module."""
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
 def stack_module_state(models):
     """(parameters, buffers) of modules of one class, stacked: name -> tensor with a dimension for the modules in front, as vmap() takes them
     beside functional_call().  What is stacked of parameters that require grad are new leaves that do.  Errors: RuntimeError."""
@@ -294,3 +305,9 @@ def _stack_leaves(name, tensors):
         raise RuntimeError(f"stack_module_state(): {name} requires grad in some of the modules, and in others it does not")
     stacked = gramme.stack([x.detach() for x in tensors])
     return stacked.requires_grad_() if tensors[0].requires_grad else stacked
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

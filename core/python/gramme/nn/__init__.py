@@ -45,3 +45,9 @@ from gramme.nn.shape import (
 )  # fmt: skip
 from gramme.nn.transformer import Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
 from gramme.nn import modules  # the last: it has all that is here
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -7,6 +7,7 @@ globals().update(_core.nn_functions)
 unfold, fold = _core.nn_functions["im2col"], _core.nn_functions["col2im"]  # Tensor.unfold is another function
 
 from gramme.nn.alignment import ctc_loss
+from gramme.overrides import handle_torch_function, has_torch_function, has_torch_function_unary, has_torch_function_variadic
 from gramme.nn.attention_function import multi_head_attention_forward
 from gramme.nn.bags import embedding_bag
 from gramme.nn.composed import (

@@ -16,3 +16,9 @@ __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler",
     "swa_utils",
 ]  # fmt: skip
+
+
+def __getattr__(name):
+    from gramme import _absent
+
+    return _absent.find(__name__, name)

@@ -10,14 +10,60 @@ from gramme.nn.normalization import _BatchNorm
 from gramme.optim.lr_scheduler import LRScheduler
 
 
+def get_ema_avg_fn(decay=0.999):
+    """An avg_fn of AveragedModel: decay of the average, and the rest of the new value.  Errors: ValueError for a decay outside [0, 1]."""
+    if not 0 <= decay <= 1:
+        raise ValueError(f"decay is between 0 and 1, not {decay!r}")
+
+    def ema_update(ema_param, current_param, num_averaged):
+        return decay * ema_param + (1 - decay) * current_param
+
+    return ema_update
+
+
+def get_ema_multi_avg_fn(decay=0.999):
+    """A multi_avg_fn of AveragedModel: get_ema_avg_fn() of each pair, in place."""
+    one = get_ema_avg_fn(decay)
+
+    def ema_update(ema_param_list, current_param_list, _):
+        for own, new in zip(ema_param_list, current_param_list):
+            own.copy_(one(own, new, _))
+
+    return ema_update
+
+
+def get_swa_avg_fn():
+    """An avg_fn of AveragedModel: the mean of all."""
+
+    def swa_update(averaged_param, current_param, num_averaged):
+        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+def get_swa_multi_avg_fn():
+    """A multi_avg_fn of AveragedModel: the mean of all, in place."""
+    one = get_swa_avg_fn()
+
+    def swa_update(averaged_param_list, current_param_list, num_averaged):
+        for own, new in zip(averaged_param_list, current_param_list):
+            own.copy_(one(own, new, num_averaged))
+
+    return swa_update
+
+
 class AveragedModel(Module):
     """A copy of the model whose parameters are averages of those that update_parameters() was given.
 
-    avg_fn(averaged, new, n_averaged): the next average; None: the mean of all.  use_buffers: buffers are averaged, too, else copied.
+    avg_fn(averaged, new, n_averaged): the next average; None: the mean of all.  multi_avg_fn(averaged, new, n_averaged): the same of lists of
+    floating tensors, in place.  use_buffers: buffers are averaged, too, else copied.  Errors: ValueError for both functions.
     """
 
-    def __init__(self, model, device=None, avg_fn=None, use_buffers=False):
+    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ValueError("AveragedModel() takes one of avg_fn and multi_avg_fn")
+        self.multi_avg_fn = multi_avg_fn
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
@@ -34,7 +80,12 @@ class AveragedModel(Module):
         """Takes the model's parameters into the average."""
         n = int(self.n_averaged)
         with gramme.no_grad():
-            for own, new in zip(self._values(self.module), self._values(model)):
+            pairs = list(zip(self._values(self.module), self._values(model)))
+            if n and self.multi_avg_fn is not None:
+                both = [pair for pair in pairs if pair[0].is_floating_point()]
+                self.multi_avg_fn([own for own, _ in both], [new for _, new in both], self.n_averaged)
+                pairs = [pair for pair in pairs if not pair[0].is_floating_point()]
+            for own, new in pairs:
                 if n == 0 or not own.is_floating_point():
                     own.copy_(new)
                 elif self.avg_fn is None:

@@ -10,4 +10,4 @@ def __getattr__(name):
     """Modules that not every program needs are imported when they are first used."""
     from gramme import _absent
 
-    return _absent.find(__name__, name, ("_pytree", "data", "hooks"))
+    return _absent.find(__name__, name, ("_pytree", "data", "dlpack", "hooks"))
