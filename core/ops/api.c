@@ -77,8 +77,8 @@ parse_default (const char *text)
   return (GmArg){.kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10)};
 }
 
-/* Arguments that torch has and that change nothing here: the values that each may have, besides None, and what is said of others. */
-enum { UNREAD_ANYTHING, UNREAD_FALSE, UNREAD_STRIDED };
+/* Arguments that torch has and that change nothing here: the values that each may have, besides None and False, and the text for others. */
+enum { UNREAD_ANYTHING, UNREAD_NOTHING, UNREAD_STRIDED };
 static const struct {
   const char *name;
   int may_be;
@@ -86,9 +86,9 @@ static const struct {
 } unread[] = {
   { "layout", UNREAD_STRIDED, "tensors are dense, gramme.strided: keep indices and values as two tensors" },
   { "pin_memory", UNREAD_ANYTHING, NULL }, /* copies to a GPU take memory of the CPU as it is */
-  { "sparse", UNREAD_FALSE, "gradients are dense: leave it out" },
-  { "sparse_grad", UNREAD_FALSE, "gradients are dense: leave it out" },
-  { "out_dtype", UNREAD_FALSE, "cast the operands before" },
+  { "sparse", UNREAD_NOTHING, "gradients are dense: leave it out" },
+  { "sparse_grad", UNREAD_NOTHING, "gradients are dense: leave it out" },
+  { "out_dtype", UNREAD_NOTHING, "cast the operands before" },
   { "cudnn_enabled", UNREAD_ANYTHING, NULL },
   { "cudnn_enable", UNREAD_ANYTHING, NULL },
   { "implicit", UNREAD_ANYTHING, NULL },
@@ -606,11 +606,12 @@ in_format (const GmApi *api, GmBuilder *b, GmVal v, Format format)
 static void
 check_unread (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
-  for (int i = 0; i < api->n_args; i++) {
-    if (!(api->unread >> i & 1) || a[i].kind == GM_ARG_NONE)
+  for (uint32_t left = api->unread; left; left &= left - 1) {
+    int i = __builtin_ctz (left);
+    if (a[i].kind == GM_ARG_NONE || (a[i].kind == GM_ARG_BOOL && !a[i].i))
       continue;
     int k = find_unread (api->arg_names[i]);
-    bool fits = unread[k].may_be == UNREAD_ANYTHING || (unread[k].may_be == UNREAD_FALSE && a[i].kind == GM_ARG_BOOL && !a[i].i) ||
+    bool fits = unread[k].may_be == UNREAD_ANYTHING ||
                 (unread[k].may_be == UNREAD_STRIDED && a[i].kind == GM_ARG_STR && strcmp (a[i].s, "strided") == 0);
     if (!fits)
       gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s cannot be %s: %s", api->name, api->arg_names[i],

@@ -221,6 +221,10 @@ class _Absent(type):
 class _Module(types.ModuleType):
     """A module of the table."""
 
+    @property
+    def __spec__(self):
+        return importlib.machinery.ModuleSpec(self.__name__, None, is_package=True)
+
     def __getattr__(self, name):
         return find(self.__name__, name)
 
@@ -232,8 +236,7 @@ class _Module(types.ModuleType):
 
 def _module(name, why):
     made = _Module("gramme." + name, f"Nothing is here: {why}.")
-    spec = importlib.machinery.ModuleSpec(made.__name__, None, is_package=True)
-    made.__dict__.update(_why=why, __path__=[], __spec__=spec, __package__=made.__name__)
+    made.__dict__.update(_why=why, __path__=[], __package__=made.__name__)
     return sys.modules.setdefault(made.__name__, made)
 
 

@@ -3,12 +3,12 @@
 
 Matrices are the last two dimensions [..., m, n], of float32 or float64; all before is a batch.  Each factorization is one node of a compiled
 function's graph, which the host runs between the back end's parts; its gradient, too.  Gradients can be differentiated again in plain
-Python.
+Python.  All functions take out=, a tensor or a tuple of as many as there are results, that the results are written into.
 """
 
 import functools
-import inspect
 import math
+import types
 from collections import namedtuple
 
 import gramme
@@ -409,13 +409,10 @@ def _with_out(function):
             raise TypeError(f"{name}(): out= is a tensor, or a tuple of as many tensors as there are results")
         return _put(name, result, out) if one else type(result)(*[_put(name, part, into) for part, into in zip(result, out)])
 
-    parameters = inspect.signature(function).parameters.values()
-    own = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-    wrapper.__signature__ = inspect.Signature([*parameters, own])
     return wrapper
 
 
-_PLAIN = {name: value for name, value in globals().items() if inspect.isfunction(value) and not name.startswith("_")}
+_PLAIN = {name: value for name, value in globals().items() if isinstance(value, types.FunctionType) and not name.startswith("_")}
 _PLAIN = {name: value for name, value in _PLAIN.items() if value.__module__.startswith(__name__) and name not in ("pinverse", "nuclear_norm")}
 globals().update({name: _with_out(value) for name, value in _PLAIN.items()})
 
