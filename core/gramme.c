@@ -99,7 +99,7 @@ make_meta (const char *dtype, int ndim, const int64_t *sizes, GmMeta *out, GErro
   return true;
 }
 
-GrammeValue
+GrammeValueId
 gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
                         const int64_t *sizes, gboolean requires_grad, GError **error)
 {
@@ -119,7 +119,7 @@ gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int
 }
 
 static bool
-check_value (const GrammeGraph *g, GrammeValue v, const char *what, GError **error)
+check_value (const GrammeGraph *g, GrammeValueId v, const char *what, GError **error)
 {
   if (v < g->g->values->len)
     return true;
@@ -129,8 +129,8 @@ check_value (const GrammeGraph *g, GrammeValue v, const char *what, GError **err
   return false;
 }
 
-GrammeValue
-gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValue *in, int n_in,
+GrammeValueId
+gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValueId *in, int n_in,
                      const char *attributes, GError **error)
 {
   g_return_val_if_fail (g && op && n_in >= 0 && (n_in == 0 || in), GRAMME_NO_VALUE);
@@ -164,7 +164,7 @@ gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValue *in, int 
 }
 
 gboolean
-gramme_graph_add_output (GrammeGraph *g, GrammeValue v, GError **error)
+gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **error)
 {
   g_return_val_if_fail (g, FALSE);
   if (!check_value (g, v, "output", error))

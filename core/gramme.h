@@ -3,8 +3,8 @@
  * gradient.
  *
  *   GrammeGraph *g = gramme_graph_new ("square");
- *   GrammeValue x = gramme_graph_add_input (g, "x", "f32", 1, (int64_t[]){ 16 }, TRUE, &error);
- *   GrammeValue y = gramme_graph_add_op (g, "mul", (GrammeValue[]){ x, x }, 2, NULL, &error);
+ *   GrammeValueId x = gramme_graph_add_input (g, "x", "f32", 1, (int64_t[]){ 16 }, TRUE, &error);
+ *   GrammeValueId y = gramme_graph_add_op (g, "mul", (GrammeValueId[]){ x, x }, 2, NULL, &error);
  *   gramme_graph_add_output (g, y, &error);
  *   GrammeFunction *f = gramme_compile (g, "tcc", NULL, TRUE, &error);
  *   gramme_function_run (f, (GrammeTensorObject *[]){ tx }, 1, &ty, 1, &error);
@@ -36,7 +36,7 @@ G_BEGIN_DECLS
 typedef struct GrammeGraph GrammeGraph;               /* a program over tensors; not counted */
 typedef struct GrammeFunction GrammeFunction;         /* a compiled graph; counted, immutable */
 typedef struct GrammeTensorObject GrammeTensorObject; /* a tensor on the CPU; counted */
-typedef uint32_t GrammeValue; /* a value of one graph: an input, or an op's result */
+typedef uint32_t GrammeValueId; /* a value of one graph: an input, or an op's result */
 
 #define GRAMME_NO_VALUE UINT32_MAX
 
@@ -56,7 +56,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeGraph, gramme_graph_free)
 /* Adds an input of a fixed, row-major shape.  name: unique in the graph; copied.
  * requires_grad: its gradient is wanted (floating dtypes only; ignored for others).  Inputs are
  * passed to the compiled function in the order of these calls. */
-GrammeValue gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
+GrammeValueId gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
                                     const int64_t *sizes, gboolean requires_grad, GError **error);
 /* Adds an operator: `op` is a name of gramme-ops.def, `in` n_in earlier values (NULL if n_in is
  * 0), attributes the op's attributes as graph text writes them ("dims=[1] keepdim=true"), or
@@ -64,10 +64,10 @@ GrammeValue gramme_graph_add_input (GrammeGraph *g, const char *name, const char
  * Shapes broadcast.
  * Errors: no such op or attribute; an attribute is missing; shapes or dtypes do not fit, both
  * named. */
-GrammeValue gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValue *in, int n_in,
+GrammeValueId gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValueId *in, int n_in,
                                  const char *attributes, GError **error);
 /* Makes v the next output.  An output may be an input, a view of one, or given out twice. */
-gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValue v, GError **error);
+gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **error);
 
 /* From now on the graph is for tensors whose memory lies as that of `inputs` does, one per input of the graph, of its shapes: the
  * same tensor twice, or memory that overlaps.  Without this call, no input shares memory with one that the graph writes to, and

@@ -215,7 +215,7 @@ gramme_value_extent (const GrammeImage *image, const GrammeValue *v)
 
 /* The address of a tensor's first element. */
 static inline void *
-gramme_tensor_data (const GrammeTensor *t)
+gramme_tensor_address (const GrammeTensor *t)
 {
   return (char *) t->data + t->byte_offset;
 }

@@ -24,7 +24,7 @@ typedef struct {
   GError *error; /* the first; after it every call does nothing */
 } Program;
 
-static GrammeValue
+static GrammeValueId
 input (Program *p, const char *name, int ndim, const int64_t *sizes, gboolean requires_grad)
 {
   if (p->error)
@@ -32,21 +32,21 @@ input (Program *p, const char *name, int ndim, const int64_t *sizes, gboolean re
   return gramme_graph_add_input (p->g, name, "f32", ndim, sizes, requires_grad, &p->error);
 }
 
-static GrammeValue
-op1 (Program *p, const char *op, GrammeValue a, const char *attributes)
+static GrammeValueId
+op1 (Program *p, const char *op, GrammeValueId a, const char *attributes)
 {
   return p->error ? GRAMME_NO_VALUE : gramme_graph_add_op (p->g, op, &a, 1, attributes, &p->error);
 }
 
-static GrammeValue
-op2 (Program *p, const char *op, GrammeValue a, GrammeValue b)
+static GrammeValueId
+op2 (Program *p, const char *op, GrammeValueId a, GrammeValueId b)
 {
-  GrammeValue in[2] = { a, b };
+  GrammeValueId in[2] = { a, b };
 
   return p->error ? GRAMME_NO_VALUE : gramme_graph_add_op (p->g, op, in, 2, NULL, &p->error);
 }
 
-static GrammeValue
+static GrammeValueId
 number (Program *p, const char *attributes)
 {
   return p->error ? GRAMME_NO_VALUE
@@ -58,23 +58,23 @@ static GrammeGraph *
 build (GError **error)
 {
   Program p = { gramme_graph_new ("train"), NULL };
-  GrammeValue x = input (&p, "x", 2, (int64_t[]){ N, FEATURES }, FALSE);
-  GrammeValue labels = input (&p, "labels", 2, (int64_t[]){ N, CLASSES }, FALSE);
-  GrammeValue w1 = input (&p, "w1", 2, (int64_t[]){ FEATURES, HIDDEN }, TRUE);
-  GrammeValue b1 = input (&p, "b1", 1, (int64_t[]){ HIDDEN }, TRUE);
-  GrammeValue w2 = input (&p, "w2", 2, (int64_t[]){ HIDDEN, CLASSES }, TRUE);
-  GrammeValue b2 = input (&p, "b2", 1, (int64_t[]){ CLASSES }, TRUE);
+  GrammeValueId x = input (&p, "x", 2, (int64_t[]){ N, FEATURES }, FALSE);
+  GrammeValueId labels = input (&p, "labels", 2, (int64_t[]){ N, CLASSES }, FALSE);
+  GrammeValueId w1 = input (&p, "w1", 2, (int64_t[]){ FEATURES, HIDDEN }, TRUE);
+  GrammeValueId b1 = input (&p, "b1", 1, (int64_t[]){ HIDDEN }, TRUE);
+  GrammeValueId w2 = input (&p, "w2", 2, (int64_t[]){ HIDDEN, CLASSES }, TRUE);
+  GrammeValueId b2 = input (&p, "b2", 1, (int64_t[]){ CLASSES }, TRUE);
 
-  GrammeValue hidden = op1 (&p, "tanh", op2 (&p, "add", op2 (&p, "matmul", x, w1), b1), NULL);
-  GrammeValue logits = op2 (&p, "add", op2 (&p, "matmul", hidden, w2), b2);
+  GrammeValueId hidden = op1 (&p, "tanh", op2 (&p, "add", op2 (&p, "matmul", x, w1), b1), NULL);
+  GrammeValueId logits = op2 (&p, "add", op2 (&p, "matmul", hidden, w2), b2);
 
   /* log_softmax (logits) = z - log (sum (exp (z))), z = logits less the largest of each row */
-  GrammeValue largest = op1 (&p, "detach", op1 (&p, "amax", logits, "dims=[1] keepdim=true"), NULL);
-  GrammeValue z = op2 (&p, "sub", logits, largest);
-  GrammeValue total = op1 (&p, "sum", op1 (&p, "exp", z, NULL), "dims=[1] keepdim=true");
-  GrammeValue log_p = op2 (&p, "sub", z, op1 (&p, "log", total, NULL));
-  GrammeValue picked = op1 (&p, "sum", op2 (&p, "mul", log_p, labels), "dims=[0, 1] keepdim=false");
-  GrammeValue loss =
+  GrammeValueId largest = op1 (&p, "detach", op1 (&p, "amax", logits, "dims=[1] keepdim=true"), NULL);
+  GrammeValueId z = op2 (&p, "sub", logits, largest);
+  GrammeValueId total = op1 (&p, "sum", op1 (&p, "exp", z, NULL), "dims=[1] keepdim=true");
+  GrammeValueId log_p = op2 (&p, "sub", z, op1 (&p, "log", total, NULL));
+  GrammeValueId picked = op1 (&p, "sum", op2 (&p, "mul", log_p, labels), "dims=[0, 1] keepdim=false");
+  GrammeValueId loss =
     op2 (&p, "div", op1 (&p, "neg", picked, NULL), number (&p, "sizes=[] dtype=f32 value=96.0"));
 
   if (!p.error)

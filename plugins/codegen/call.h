@@ -35,9 +35,9 @@ codegen_call (CgEntry entry, const GrammeRunArgs *args, GrammeStatus *status)
   if (!entry)
     return gramme_fail (status, GRAMME_STATE, -1, "role %u was not compiled", args->role);
   for (uint32_t i = 0; i < args->n_inputs; i++)
-    in[i] = gramme_tensor_data (&args->inputs[i]);
+    in[i] = gramme_tensor_address (&args->inputs[i]);
   for (uint32_t i = 0; i < args->n_outputs; i++)
-    out[i] = gramme_tensor_data (&args->outputs[i]);
+    out[i] = gramme_tensor_address (&args->outputs[i]);
   return entry (in, out, args->workspace, args->sizes, status);
 }
 

@@ -493,7 +493,7 @@ place_constant (CgProgram *p, uint32_t node, GrammeStatus *status)
         * v->elem_bytes;
     int32_t code = add_const (p, v, bytes, status);
     if (code == GRAMME_OK && bytes)
-      memcpy (p->consts[v->index].data, gramme_tensor_data (t), bytes);
+      memcpy (p->consts[v->index].data, gramme_tensor_address (t), bytes);
     v->stored = true;
     return code;
   }

@@ -127,9 +127,9 @@ eager_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
   uintptr_t *bases = (uintptr_t *) (void *) ((char *) args->workspace + p->temporary_bytes);
   void **data = (void **) (bases + PLAN_BASES (p));
   for (uint32_t i = 0; i < p->n_in; i++)
-    bases[i] = (uintptr_t) gramme_tensor_data (&args->inputs[i]);
+    bases[i] = (uintptr_t) gramme_tensor_address (&args->inputs[i]);
   for (uint32_t i = 0; i < p->n_out; i++)
-    bases[p->n_in + i] = (uintptr_t) gramme_tensor_data (&args->outputs[i]);
+    bases[p->n_in + i] = (uintptr_t) gramme_tensor_address (&args->outputs[i]);
   bases[PLAN_WORKSPACE (p)] = (uintptr_t) args->workspace;
   bases[PLAN_CONSTANTS (p)] = (uintptr_t) p->constants;
   for (uint32_t i = 0; i < p->n_operands; i++)

@@ -119,7 +119,7 @@ copy_constants (Work *w, const GrammeTensor *constants)
     uint64_t bytes = value_bytes (w->image, c->value);
     if (bytes)
       memcpy ((char *) p->constants + w->values[c->value].at,
-              gramme_tensor_data (&constants[c->slot]), bytes);
+              gramme_tensor_address (&constants[c->slot]), bytes);
   }
   return GRAMME_OK;
 }

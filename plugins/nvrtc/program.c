@@ -206,7 +206,7 @@ measure (const GrammeTensor *t)
 static int32_t
 bring (NvDevice *d, Operand *o, const GrammeTensor *t, bool fill, GrammeStatus *status)
 {
-  void *data = gramme_tensor_data (t);
+  void *data = gramme_tensor_address (t);
   *o = measure (t);
   bool here = t->device_type == 2;
   if (here && (uintptr_t) data % 16 == 0) {
@@ -226,7 +226,7 @@ bring (NvDevice *d, Operand *o, const GrammeTensor *t, bool fill, GrammeStatus *
 static int32_t
 take_back (NvDevice *d, const Operand *o, const GrammeTensor *t, GrammeStatus *status)
 {
-  void *data = gramme_tensor_data (t);
+  void *data = gramme_tensor_address (t);
   if (!o->copied)
     return GRAMME_OK;
   return t->device_type == 2 ? nv_device_copy (d, (NvAddress) (uintptr_t) data, o->address, o->bytes, status)

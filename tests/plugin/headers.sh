@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Each header of plugin-api/ compiles alone, as C11 and as C++17, without a warning; and so does a whole plugin against these headers alone.
+# Each header of plugin-api/ compiles alone, as C11 and as C++17, without a warning; so do all of them together with gramme.h, as a
+# host that brings a back end of its own has them; and so does a whole plugin against these headers alone.
 # Environment: top_srcdir, CC, CXX.
 set -u
 src=${top_srcdir:-$(dirname "$0")/../..}
@@ -34,6 +35,21 @@ for header in "$src"/plugin-api/*.h; do
   else
     echo "SKIP: $name as C++17: no C++ compiler"
   fi
+done
+
+# All of them and gramme.h in one file, in both orders.
+for header in "$src"/core/gramme.h "$src"/plugin-api/*.h; do
+  printf '#include <%s>\n' "$(basename "$header")" >>"$work/forth.c"
+done
+tac "$work/forth.c" >"$work/back.c"
+glib=$(pkg-config --cflags glib-2.0)
+for order in forth back; do
+  cp "$work/$order.c" "$work/$order.cc"
+  try "gramme.h and all headers of plugins as C11, $order" ${CC:-gcc} -std=c11 -Wall -Wextra -Werror -fsyntax-only -I"$src/plugin-api" \
+    -I"$src/core" $glib "$work/$order.c"
+  command -v ${CXX:-g++} >/dev/null &&
+    try "gramme.h and all headers of plugins as C++17, $order" ${CXX:-g++} -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$src/plugin-api" \
+      -I"$src/core" $glib "$work/$order.cc"
 done
 
 # A plugin in each language: what GRAMME_PLUGIN_DEFINE makes is clean, exports one symbol, and carries its note.

@@ -44,7 +44,7 @@ SUPPORT = "                     uint32_t stride, GrammeStatus *status)\n{\n"
 VERDICT = "    v->cost = 16;\n"
 COMPILE = "  *out = e;\n  return GRAMME_OK;\n}\n\nstatic int32_t\nbackend_exec_info"
 RUN = "                        args->n_inputs, args->n_outputs);\n"
-RAN = "      ((float *) gramme_tensor_data (&args->outputs[k]))[i] = slot[p->out[k]];\n  }\n"
+RAN = "      ((float *) gramme_tensor_address (&args->outputs[k]))[i] = slot[p->out[k]];\n  }\n"
 QUERY = "GRAMME_PLUGIN_DEFINE (api,"
 LAST = '"flags=backward;run-concurrent;\\n");\n'
 
@@ -103,7 +103,7 @@ BROKEN = [
     # GPP-4
     row("keeps-the-image", "graph/image-gone", "GPP-4", ("  Step *steps;\n", "  Step *steps;\n  const GrammeImage *image;\n"), after("  p->n_steps = image->nodes.count;\n", "  p->image = image;\n"), after(RUN, "  if (p->image->flags) return 2;\n")),
     row("writes-into-the-image", "graph/image-gone", "GPP-4", after("  p->n_steps = image->nodes.count;\n", "  ((GrammeImage *) image)->flags = 0;\n")),
-    row("writes-inputs", "numeric/read-only", "GPP-4", after(RUN, "  for (uint32_t k = 0; k < p->n_in && p->n; k++)\n    *(float *) gramme_tensor_data (&args->inputs[k]) = 1;\n")),
+    row("writes-inputs", "numeric/read-only", "GPP-4", after(RUN, "  for (uint32_t k = 0; k < p->n_in && p->n; k++)\n    *(float *) gramme_tensor_address (&args->inputs[k]) = 1;\n")),
     # GPP-5
     row("takes-any-version", "graph/unknown", "GPP-5", ("n->op_version > gramme_op_facts (n->op).version || ", "")),
     row("takes-any-attribute", "graph/unknown", "GPP-5", ("n->n_attrs > 0 || ", "")),
@@ -122,20 +122,20 @@ BROKEN = [
     row("no-end", "graph/many-nodes", "GPP-6", ("  GrammeExecutable *e = calloc (1, sizeof *e);\n", "  GrammeExecutable *e = calloc (1, sizeof *e);\n  if (request->forward->nodes.count > 5000)\n    return gramme_fail (status, GRAMME_UNSUPPORTED, 0, \"too large\");\n")),
     # GPP-7
     row("forgets-the-backward", "numeric/gradients", "GPP-7", after(RUN, "  if (args->role == GRAMME_BACKWARD)\n    return gramme_fail (status, GRAMME_STATE, -1, \"no backward\");\n")),
-    row("wrong-gradient", "numeric/gradients", "GPP-7", after(RAN, "  if (args->role == GRAMME_BACKWARD && p->n)\n    ((float *) gramme_tensor_data (&args->outputs[0]))[0] += 1;\n")),
-    row("wrong-derivative", "numeric/differences", "GPP-7", after(RAN, "  if (args->role == GRAMME_BACKWARD && p->n)\n    ((float *) gramme_tensor_data (&args->outputs[0]))[0] += 1;\n"), ("GRAMME_DTYPE_F32", "GRAMME_DTYPE_F64"), ("float", "double"), ("dtypes=f32;", "dtypes=f64;")),
+    row("wrong-gradient", "numeric/gradients", "GPP-7", after(RAN, "  if (args->role == GRAMME_BACKWARD && p->n)\n    ((float *) gramme_tensor_address (&args->outputs[0]))[0] += 1;\n")),
+    row("wrong-derivative", "numeric/differences", "GPP-7", after(RAN, "  if (args->role == GRAMME_BACKWARD && p->n)\n    ((float *) gramme_tensor_address (&args->outputs[0]))[0] += 1;\n"), ("GRAMME_DTYPE_F32", "GRAMME_DTYPE_F64"), ("float", "double"), ("dtypes=f32;", "dtypes=f64;")),
     # GPP-8
     row("forgets-an-element", "numeric/all-written", "GPP-8", ("args->workspace, 0, p->n)", "args->workspace, 0, p->n - (p->n == 1))")),
     row("empty-is-one", "graph/shapes", "GPP-8", ("args->workspace, 0, p->n)", "args->workspace, 0, p->n + (p->n == 0))")),
-    row("writes-past-the-end", "numeric/bounds", "GPP-8", after(RAN, "  for (uint32_t k = 0; k < p->n_out; k++)\n    ((float *) gramme_tensor_data (&args->outputs[k]))[p->n] = 1;\n")),
-    row("reads-before-the-start", "numeric/bounds", "GPP-8", after(RUN, "  volatile float x = 0;\n  for (uint32_t k = 0; k < p->n_in && p->n; k++)\n    x += ((const float *) gramme_tensor_data (&args->inputs[k]))[-1];\n")),
+    row("writes-past-the-end", "numeric/bounds", "GPP-8", after(RAN, "  for (uint32_t k = 0; k < p->n_out; k++)\n    ((float *) gramme_tensor_address (&args->outputs[k]))[p->n] = 1;\n")),
+    row("reads-before-the-start", "numeric/bounds", "GPP-8", after(RUN, "  volatile float x = 0;\n  for (uint32_t k = 0; k < p->n_in && p->n; k++)\n    x += ((const float *) gramme_tensor_address (&args->inputs[k]))[-1];\n")),
     row("small-workspace", "numeric/bounds", "GPP-8", ("(uint64_t) e->role[role].n_slots * sizeof (float)", "(uint64_t) e->role[role].n_slots * sizeof (float) - 4")),
     row("grows", "errors/run-grows", "GPP-8", after(RUN, "  if (!malloc (64)) return 4;\n")),
     # GPP-9
     row("one-bit", "numeric/ops", "GPP-9", ("  return value;", "  return (value) * 1.0000001f;")),
     row("flushes-denormals", "numeric/odd-numbers", "GPP-9", includes("math.h"), ("  return value;", "  return isnan (value) ? 1.0f : (value);")),
-    row("random-bits", "numeric/repeat", "GPP-9", after(RAN, "  static int n;\n  if (n++ % 50 == 49 && p->n)\n    ((float *) gramme_tensor_data (&args->outputs[0]))[0] += 1;\n")),
-    row("wrong-now-and-then", "numeric/random", "GPP-9", after(RAN, "  if (p->n_steps > 3 && p->n)\n    ((float *) gramme_tensor_data (&args->outputs[0]))[0] += 1;\n")),
+    row("random-bits", "numeric/repeat", "GPP-9", after(RAN, "  static int n;\n  if (n++ % 50 == 49 && p->n)\n    ((float *) gramme_tensor_address (&args->outputs[0]))[0] += 1;\n")),
+    row("wrong-now-and-then", "numeric/random", "GPP-9", after(RAN, "  if (p->n_steps > 3 && p->n)\n    ((float *) gramme_tensor_address (&args->outputs[0]))[0] += 1;\n")),
     full("tasks-in-order", "threads/tasks", "GPP-9", ("  const Run *r = arg;\n", "  const Run *r = arg;\n  static uint32_t next;\n  if (i == 0)\n    next = 0;\n  if (i != next++)\n    return;\n")),
     full("counts-once", "numeric/sized", "GPP-9", ("  return p->n.row == GRAMME_NONE ? p->n.number : p->n.number * sizes[p->n.row];", "  static int64_t first = -1;\n  if (p->n.row != GRAMME_NONE && first < 0)\n    first = p->n.number * sizes[p->n.row];\n  return p->n.row == GRAMME_NONE ? p->n.number : first < p->n.number * sizes[p->n.row] ? first : p->n.number * sizes[p->n.row];")),
     full("keeps-the-sizes", "numeric/sized", "GPP-4", ("  return p->n.row == GRAMME_NONE ? p->n.number : p->n.number * sizes[p->n.row];", "  static const int64_t *first;\n  first = first ? first : sizes;\n  return p->n.row == GRAMME_NONE ? p->n.number : p->n.number * first[p->n.row];")),

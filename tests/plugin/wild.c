@@ -250,14 +250,14 @@ wild_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
       uint32_t in[2] = { e->nodes[k].a, e->nodes[k].b };
       float x[2];
       for (int j = 0; j < 2; j++)
-        x[j] = in[j] < e->n_inputs ? ((const float *) gramme_tensor_data (&args->inputs[in[j]]))[i]
+        x[j] = in[j] < e->n_inputs ? ((const float *) gramme_tensor_address (&args->inputs[in[j]]))[i]
                                    : load (e, args, made, in[j]);
       made[k] = e->nodes[k].op == GRAMME_OP_add   ? x[0] + x[1]
                 : e->nodes[k].op == GRAMME_OP_mul ? x[0] * x[1]
                                                   : -x[0];
     }
     for (uint32_t k = 0; k < e->n_outputs; k++)
-      ((float *) gramme_tensor_data (&args->outputs[k]))[i] = made[e->outputs[k] - e->n_inputs];
+      ((float *) gramme_tensor_address (&args->outputs[k]))[i] = made[e->outputs[k] - e->n_inputs];
   }
   AFTER_RUN
   return GRAMME_OK;

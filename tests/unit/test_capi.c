@@ -34,9 +34,9 @@ START_TEST (graph_made_by_calls_computes_value_and_gradient)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GrammeGraph) g = gramme_graph_new ("square");
-  GrammeValue x = gramme_graph_add_input (g, "x", "f32", 1, (int64_t[]){ 4 }, TRUE, &error);
-  GrammeValue y = gramme_graph_add_op (g, "mul", (GrammeValue[]){ x, x }, 2, NULL, &error);
-  GrammeValue sum = gramme_graph_add_op (g, "sum", &y, 1, "dims=[0] keepdim=false", &error);
+  GrammeValueId x = gramme_graph_add_input (g, "x", "f32", 1, (int64_t[]){ 4 }, TRUE, &error);
+  GrammeValueId y = gramme_graph_add_op (g, "mul", (GrammeValueId[]){ x, x }, 2, NULL, &error);
+  GrammeValueId sum = gramme_graph_add_op (g, "sum", &y, 1, "dims=[0] keepdim=false", &error);
   ck_assert (gramme_graph_add_output (g, sum, &error));
   g_autoptr (GrammeFunction) f = gramme_compile (g, "eager", NULL, TRUE, &error);
   ck_assert_msg (f != NULL, "%s", error ? error->message : "");
@@ -209,7 +209,7 @@ START_TEST (wrong_arguments_are_named)
 {
   GError *error = NULL;
   g_autoptr (GrammeGraph) g = gramme_graph_new ("g");
-  GrammeValue x = gramme_graph_add_input (g, "x", "f32", 2, (int64_t[]){ 2, 3 }, FALSE, &error);
+  GrammeValueId x = gramme_graph_add_input (g, "x", "f32", 2, (int64_t[]){ 2, 3 }, FALSE, &error);
 
   ck_assert_uint_eq (gramme_graph_add_input (g, "x", "f32", 0, NULL, FALSE, &error),
                      GRAMME_NO_VALUE);
@@ -227,10 +227,10 @@ START_TEST (wrong_arguments_are_named)
   ck_assert_uint_eq (gramme_graph_add_op (g, "sum", &x, 1, "dims=[0] keepdom=true", &error),
                      GRAMME_NO_VALUE);
   assert_says (&error, "keepdom");
-  ck_assert_uint_eq (gramme_graph_add_op (g, "matmul", (GrammeValue[]){ x, x }, 2, NULL, &error),
+  ck_assert_uint_eq (gramme_graph_add_op (g, "matmul", (GrammeValueId[]){ x, x }, 2, NULL, &error),
                      GRAMME_NO_VALUE);
   assert_says (&error, "[2, 3]");
-  ck_assert_uint_eq (gramme_graph_add_op (g, "neg", (GrammeValue[]){ 99 }, 1, NULL, &error),
+  ck_assert_uint_eq (gramme_graph_add_op (g, "neg", (GrammeValueId[]){ 99 }, 1, NULL, &error),
                      GRAMME_NO_VALUE);
   assert_says (&error, "99");
   ck_assert (!gramme_graph_add_output (g, 99, &error));
