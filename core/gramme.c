@@ -30,6 +30,27 @@ inner (const GrammeTensorObject *t)
   return (GmTensor *) t;
 }
 
+/* -- Errors ------------------------------------------------------------------------------------ */
+
+GQuark
+gramme_error_quark (void)
+{
+  return GM_ERROR;
+}
+
+#define SAME(code)                                                                                 \
+  G_STATIC_ASSERT ((int) GRAMME_ERROR_##code == (int) GM_ERROR_##code)
+SAME (TYPE);
+SAME (VALUE);
+SAME (INDEX);
+SAME (RUNTIME);
+SAME (MEMORY);
+SAME (UNSUPPORTED);
+SAME (BACKEND);
+SAME (IO);
+SAME (NO_BACKEND);
+#undef SAME
+
 /* -- Back ends --------------------------------------------------------------------------------- */
 
 char **

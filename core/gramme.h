@@ -13,8 +13,9 @@
  * is a whole program.
  *
  * What holds for every function here, unless it says otherwise:
- * Errors:  a GError of the domain "gramme" says what was tried, on what, and what to do; NULL,
- *          FALSE or GRAMME_NO_VALUE is returned, and nothing is left behind.  `error` may be NULL.
+ * Errors:  a GError of the domain GRAMME_ERROR says what was tried, on what, and what to do, with
+ *          a code of GrammeError; NULL, FALSE or GRAMME_NO_VALUE is returned, and nothing is left
+ *          behind.  `error` may be NULL.
  * Owner:   arguments are borrowed for the call.  What a function returns is the caller's, through
  *          the type's _unref or _free; what is not says "borrowed".
  * NULL:    only where it is allowed in words.
@@ -39,6 +40,24 @@ typedef struct GrammeTensorObject GrammeTensorObject; /* a tensor on the CPU; co
 typedef uint32_t GrammeValueId; /* a value of one graph: an input, or an op's result */
 
 #define GRAMME_NO_VALUE UINT32_MAX
+
+/* -- Errors ------------------------------------------------------------------------------------ */
+
+#define GRAMME_ERROR (gramme_error_quark ())
+GQuark gramme_error_quark (void);
+
+/* A code keeps its number; a later gramme may have more. */
+typedef enum {
+  GRAMME_ERROR_TYPE = 0,        /* an argument of the wrong kind: there is no such dtype */
+  GRAMME_ERROR_VALUE = 1,       /* the right kind, an impossible value: operators, names, options, sizes */
+  GRAMME_ERROR_INDEX = 2,       /* an index of the data is out of range */
+  GRAMME_ERROR_RUNTIME = 3,     /* shapes and dtypes that do not fit, gradients that cannot be had */
+  GRAMME_ERROR_MEMORY = 4,      /* no memory */
+  GRAMME_ERROR_UNSUPPORTED = 5, /* gramme cannot do this */
+  GRAMME_ERROR_BACKEND = 6,     /* the back end failed: while it was opened, compiled or ran */
+  GRAMME_ERROR_IO = 7,          /* a file */
+  GRAMME_ERROR_NO_BACKEND = 8   /* no back end of this name is installed, or its file is refused */
+} GrammeError;
 
 /* -- Back ends --------------------------------------------------------------------------------- */
 

@@ -254,7 +254,7 @@ fail_unknown (const GPtrArray *plugins, const char *name, GError **error)
   g_autofree char *near = gm_near_text (name, (const char *const *) names->pdata);
   g_autofree char *all = g_strjoinv (", ", (char **) names->pdata);
   g_autofree char *searched = searched_text ();
-  g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+  g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND,
                "there is no back end \"%s\"%s; installed: %s (searched %s)", name, near,
                all[0] ? all : "none", searched);
 }
@@ -263,7 +263,7 @@ static const GmPluginInfo *
 find_path (GPtrArray *plugins, const char *path, GError **error)
 {
   if (!g_path_is_absolute (path)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end \"%s\": %s; %s", path,
+    g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND, "back end \"%s\": %s; %s", path,
                  gm_refusal_texts[GM_REFUSAL_RELATIVE], gm_refusal_remedies[GM_REFUSAL_RELATIVE]);
     return NULL;
   }
@@ -271,7 +271,7 @@ find_path (GPtrArray *plugins, const char *path, GError **error)
   g_ptr_array_add (plugins, info);
   if (info->refused.code == GM_REFUSAL_NONE)
     return info;
-  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end \"%s\" is refused: it %s", path,
+  g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND, "back end \"%s\" is refused: it %s", path,
                info->refused.text);
   return NULL;
 }
@@ -294,7 +294,7 @@ gm_registry_find (GPtrArray *plugins, const char *name, GError **error)
       refused = info;
   }
   if (refused)
-    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end \"%s\" is installed but refused: %s %s",
+    g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND, "back end \"%s\" is installed but refused: %s %s",
                  name, refused->file, refused->refused.text);
   else
     fail_unknown (plugins, name, error);

@@ -75,6 +75,7 @@ exception_of (const GError *error)
   case GM_ERROR_TYPE:
     return PyExc_TypeError;
   case GM_ERROR_VALUE:
+  case GM_ERROR_NO_BACKEND:
     return PyExc_ValueError;
   case GM_ERROR_INDEX:
     return PyExc_IndexError;

@@ -268,6 +268,34 @@ START_TEST (wrong_runs_are_refused_and_leave_no_outputs)
 }
 END_TEST
 
+START_TEST (codes_tell_errors_apart)
+{
+  GError *error = NULL;
+  g_autoptr (GrammeGraph) g = gramme_graph_parse (
+    "net (%x: f32[4]) -> (%0) { \n %0 = exp %x \n }", NULL);
+  g_autoptr (GrammeFunction) f = gramme_compile (g, "eager", NULL, FALSE, NULL);
+  g_autoptr (GrammeTensorObject) five = numbers (5, 0, 1), out = NULL;
+
+  ck_assert_str_eq (g_quark_to_string (GRAMME_ERROR), "gramme-error-quark");
+  ck_assert_ptr_null (gramme_compile (g, "eagr", NULL, FALSE, &error));
+  ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_NO_BACKEND));
+  g_clear_error (&error);
+  ck_assert_ptr_null (gramme_compile (g, "./eager.so", NULL, FALSE, &error));
+  ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_NO_BACKEND));
+  g_clear_error (&error);
+  ck_assert_ptr_null (
+    gramme_compile (g, "eager", (const char *[]){ "no-such=1", NULL }, FALSE, &error));
+  ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_VALUE));
+  g_clear_error (&error);
+  ck_assert_ptr_null (gramme_tensor_new ("f32", 1, (int64_t[]){ INT64_MAX / 8 }, &error));
+  ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_MEMORY));
+  g_clear_error (&error);
+  ck_assert (!gramme_function_run (f, &five, 1, &out, 1, &error));
+  ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_RUNTIME));
+  g_clear_error (&error);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -284,6 +312,7 @@ main (void)
   tcase_add_test (t, installed_back_ends_give_the_same_bits);
   tcase_add_test (t, wrong_arguments_are_named);
   tcase_add_test (t, wrong_runs_are_refused_and_leave_no_outputs);
+  tcase_add_test (t, codes_tell_errors_apart);
   suite_add_tcase (s, t);
   srunner_run_all (sr, CK_NORMAL);
   failures = srunner_ntests_failed (sr);

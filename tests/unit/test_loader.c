@@ -58,7 +58,7 @@ START_TEST (a_scan_refuses_and_says_why)
 
   g_autoptr (GError) error = NULL;
   ck_assert_ptr_null (gm_backend_get ("hostile", &error));
-  ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_VALUE));
+  ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_NO_BACKEND));
   ck_assert_ptr_nonnull (strstr (error->message, info->refused.text));
 }
 END_TEST
@@ -98,7 +98,7 @@ START_TEST (a_load_refuses_and_the_next_listing_says_why)
                  gm_refusal_names[info->refused.code]);
   g_clear_error (&error);
   ck_assert_ptr_null (gm_backend_get ("hostile", &error)); /* and it is not tried again */
-  ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_VALUE));
+  ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_NO_BACKEND));
 }
 END_TEST
 
@@ -360,7 +360,7 @@ START_TEST (a_misspelt_name_lists_near_and_installed_ones)
   hostile_search (file);
   g_autoptr (GError) error = NULL;
   ck_assert_ptr_null (gm_backend_get ("hostiel", &error));
-  ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_VALUE));
+  ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_NO_BACKEND));
   ck_assert_ptr_nonnull (strstr (error->message, "did you mean \"hostile\""));
   ck_assert_ptr_nonnull (strstr (error->message, "installed: "));
   ck_assert_ptr_nonnull (strstr (error->message, hostile_root));
