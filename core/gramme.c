@@ -51,6 +51,19 @@ SAME (IO);
 SAME (NO_BACKEND);
 #undef SAME
 
+/* True if `tensors` has n tensors: the arrays that a program fills have no gaps. */
+static bool
+check_tensors (GrammeTensorObject *const *tensors, int n, const char *what, GError **error)
+{
+  for (int i = 0; i < n; i++)
+    if (!tensors[i]) {
+      g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+                   "%s %d is NULL: each of the %d has to be a tensor", what, i, n);
+      return false;
+    }
+  return true;
+}
+
 /* -- Back ends --------------------------------------------------------------------------------- */
 
 char **
@@ -70,10 +83,21 @@ gramme_list_backends (void)
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
+/* True if graph text writes the name as it is. */
+static bool
+is_name (const char *s)
+{
+  if (!g_ascii_isalpha (*s) && *s != '_')
+    return false;
+  while (g_ascii_isalnum (*s) || *s == '_')
+    s++;
+  return *s == 0;
+}
+
 GrammeGraph *
 gramme_graph_new (const char *name)
 {
-  g_return_val_if_fail (name, NULL);
+  g_return_val_if_fail (name && is_name (name), NULL);
   GrammeGraph *g = g_new (GrammeGraph, 1);
   GmArena *arena;
 
@@ -98,11 +122,14 @@ make_meta (const char *dtype, int ndim, const int64_t *sizes, GmMeta *out, GErro
 {
   GmDtype d;
 
-  if (!gm_dtype_parse (dtype, strlen (dtype), &d) || !gm_dtypes[d].live) {
+  if (!gm_dtype_parse (dtype, strlen (dtype), &d) || !gm_dtypes[d].live ||
+      strcmp (gm_dtypes[d].text, dtype) != 0) {
+    g_autoptr (GString) all = g_string_new (NULL);
+    for (int i = 0; i < GM_N_DTYPES; i++)
+      if (gm_dtypes[i].live)
+        g_string_append_printf (all, "%s%s", all->len ? ", " : "", gm_dtypes[i].text);
     g_set_error (error, GM_ERROR, GM_ERROR_TYPE,
-                 "there are no tensors of dtype \"%s\"; there are f32, f64, f16, bf16, f8e4m3, "
-                 "f8e5m2, i8, i16, i32, i64, u8, b1",
-                 dtype);
+                 "there are no tensors of dtype \"%s\"; there are %s", dtype, all->str);
     return false;
   }
   if (ndim < 0 || ndim > GM_MAX_DIMS) {
@@ -127,6 +154,13 @@ gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int
   g_return_val_if_fail (g && name && dtype && (ndim == 0 || sizes), GRAMME_NO_VALUE);
   GmMeta m;
 
+  if (!is_name (name)) {
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+                 "\"%s\" cannot be the name of an input of the graph '%s': a name has letters, "
+                 "digits and '_', and does not begin with a digit",
+                 name, g->g->name);
+    return GRAMME_NO_VALUE;
+  }
   if (!make_meta (dtype, ndim, sizes, &m, error))
     return GRAMME_NO_VALUE;
   for (guint i = 0; i < g->g->inputs->len; i++)
@@ -293,12 +327,14 @@ gboolean
 gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs, int n_inputs,
                               GError **error)
 {
-  g_return_val_if_fail (g && (n_inputs == 0 || inputs), FALSE);
+  g_return_val_if_fail (g && (n_inputs <= 0 || inputs), FALSE);
   if ((guint) n_inputs != g->g->inputs->len) {
     g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "the graph '%s' has %u inputs, %d were given",
                  g->g->name, g->g->inputs->len, n_inputs);
     return FALSE;
   }
+  if (!check_tensors (inputs, n_inputs, "input", error))
+    return FALSE;
   gm_overlap_describe (g->g, (GmTensor *const *) inputs);
   return gm_graph_verify (g->g, false, error);
 }
@@ -387,7 +423,7 @@ gboolean
 gramme_function_run (GrammeFunction *f, GrammeTensorObject *const *inputs, int n_inputs,
                      GrammeTensorObject **outputs, int n_outputs, GError **error)
 {
-  g_return_val_if_fail (f && (n_inputs == 0 || inputs) && (n_outputs == 0 || outputs), FALSE);
+  g_return_val_if_fail (f && (n_inputs <= 0 || inputs) && (n_outputs <= 0 || outputs), FALSE);
   GmTensor *const *in = (GmTensor *const *) inputs;
 
   if (n_outputs > 0)
@@ -398,7 +434,8 @@ gramme_function_run (GrammeFunction *f, GrammeTensorObject *const *inputs, int n
                  gm_plan_n_outputs (f->plan), n_outputs);
     return FALSE;
   }
-  return gm_plan_check (f->plan, in, n_inputs, error) &&
+  return check_tensors (inputs, n_inputs, "input", error) &&
+         gm_plan_check (f->plan, in, n_inputs, error) &&
          gm_plan_run (f->plan, in, n_inputs, (GmTensor **) outputs, error);
 }
 
@@ -431,9 +468,14 @@ gramme_function_backward (GrammeTensorObject *const *outputs, GrammeTensorObject
 {
   g_return_val_if_fail (outputs && inputs && gradients && n_outputs > 0 && n_inputs > 0, FALSE);
   GmTensor **result = (GmTensor **) gradients;
-  bool ok =
-    gm_autograd_grad ((GmTensor *const *) outputs, (GmTensor *const *) tangents, n_outputs,
-                      (GmTensor *const *) inputs, n_inputs, false, false, true, result, error);
+  bool ok;
+
+  memset (gradients, 0, sizeof *gradients * (size_t) n_inputs);
+  if (!check_tensors (outputs, n_outputs, "output", error) ||
+      !check_tensors (inputs, n_inputs, "input", error))
+    return FALSE;
+  ok = gm_autograd_grad ((GmTensor *const *) outputs, (GmTensor *const *) tangents, n_outputs,
+                         (GmTensor *const *) inputs, n_inputs, false, false, true, result, error);
 
   for (int i = 0; ok && i < n_inputs; i++)
     ok = !result[i] || lay_out (&result[i], &inner (inputs[i])->meta, error);

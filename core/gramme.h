@@ -18,12 +18,15 @@
  *          behind.  `error` may be NULL.
  * Owner:   arguments are borrowed for the call.  What a function returns is the caller's, through
  *          the type's _unref or _free; what is not says "borrowed".
- * NULL:    only where it is allowed in words.
+ * NULL:    only where it is allowed in words.  Among tensors of an array it is an error; in place
+ *          of an argument it is a mistake of the program, told by GLib's g_return_if_fail.
+ * Names:   letters, digits and '_', not beginning with a digit.
  * Threads: different objects may be used by different threads.  One graph, or one tensor that is
  *          written to, belongs to one thread at a time.  Functions and tensors may be referenced
  *          and unreferenced by any thread.
- * Numbers: sizes are elements, at most 8 dimensions.  Dtypes: "f64" "f32" "f16"
- * "bf16" "i64" "i32" "i16" "i8" "u8" "b1", and "f8e4m3" "f8e5m2", which are stored and cast only.
+ * Numbers: sizes are elements, at most 8 dimensions.
+ * Dtypes:  "f64" "f32" "f16" "bf16" "i64" "i32" "i16" "i8" "u8" "b1", and "f8e4m3" "f8e5m2", which
+ *          are stored and cast only.
  */
 #ifndef GRAMME_H
 #define GRAMME_H
@@ -67,14 +70,15 @@ char **gramme_list_backends (void);
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
-/* An empty graph.  name: letters, digits and '_'; copied. */
+/* An empty graph.  name: copied; NULL is returned for what is no name. */
 GrammeGraph *gramme_graph_new (const char *name);
 void gramme_graph_free (GrammeGraph *g); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeGraph, gramme_graph_free)
 
 /* Adds an input of a fixed, row-major shape.  name: unique in the graph; copied.
  * requires_grad: its gradient is wanted (floating dtypes only; ignored for others).  Inputs are
- * passed to the compiled function in the order of these calls. */
+ * passed to the compiled function in the order of these calls.
+ * Errors: the name is none, or there already; no such dtype; sizes. */
 GrammeValueId gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
                                     const int64_t *sizes, gboolean requires_grad, GError **error);
 /* Adds an operator: `op` is a name of gramme-ops.def, `in` n_in earlier values (NULL if n_in is

@@ -268,6 +268,62 @@ START_TEST (wrong_runs_are_refused_and_leave_no_outputs)
 }
 END_TEST
 
+/* An array of tensors without gaps is the program's duty, but a gap is no crash. */
+START_TEST (null_among_tensors_is_an_error_that_says_which)
+{
+  GError *error = NULL;
+  g_autoptr (GrammeFunction) f = compile_text (
+    "net (%x: f32[4] requires_grad, %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }", "eager");
+  g_autoptr (GrammeGraph) g = gramme_graph_parse (
+    "net (%x: f32[4], %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }", NULL);
+  g_autoptr (GrammeTensorObject) x = numbers (4, 0, 1), out = NULL, one = numbers (4, 1, 0);
+  GrammeTensorObject *in[2] = { x, NULL }, *grads[2] = { x, x }, *none = NULL;
+
+  gramme_tensor_set_requires_grad (x, TRUE, NULL);
+  ck_assert (!gramme_function_run (f, in, 2, &out, 1, &error));
+  assert_says (&error, "input 1 is NULL");
+  ck_assert_ptr_null (out);
+  ck_assert (!gramme_graph_describe_inputs (g, in, 2, &error));
+  assert_says (&error, "input 1 is NULL");
+  in[1] = one;
+  ck_assert (gramme_function_run (f, in, 2, &out, 1, &error));
+  ck_assert (!gramme_function_backward (&none, &one, 1, in, grads, 1, &error));
+  assert_says (&error, "output 0 is NULL");
+  in[1] = NULL;
+  ck_assert (!gramme_function_backward (&out, &one, 1, in, grads, 2, &error));
+  assert_says (&error, "input 1 is NULL");
+  ck_assert (!grads[0] && !grads[1]);
+}
+END_TEST
+
+START_TEST (names_and_dtypes_are_those_of_the_header)
+{
+  static const char *const bad[] = { "y z", "", "y-1", "1y", "y.z", "\xc3\xa4" };
+  static const char *const torch_names[] = { "float32", "int64", "bool", "float8_e4m3fn", "F32", "" };
+  g_autoptr (GrammeGraph) g = gramme_graph_new ("g");
+  GError *error = NULL;
+
+  for (unsigned i = 0; i < G_N_ELEMENTS (bad); i++) {
+    ck_assert_uint_eq (gramme_graph_add_input (g, bad[i], "f32", 0, NULL, FALSE, &error),
+                       GRAMME_NO_VALUE);
+    ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_VALUE));
+    assert_says (&error, bad[i]);
+  }
+  for (unsigned i = 0; i < G_N_ELEMENTS (torch_names); i++) {
+    ck_assert_uint_eq (gramme_graph_add_input (g, "y", torch_names[i], 0, NULL, FALSE, &error),
+                       GRAMME_NO_VALUE);
+    ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_TYPE));
+    assert_says (&error, "f8e5m2");
+    ck_assert_ptr_null (gramme_tensor_new (torch_names[i], 0, NULL, &error));
+    assert_says (&error, torch_names[i]);
+  }
+  ck_assert_uint_ne (gramme_graph_add_input (g, "_y1", "b1", 0, NULL, FALSE, &error),
+                     GRAMME_NO_VALUE);
+  g_autofree char *text = gramme_graph_print (g);
+  ck_assert_ptr_nonnull (strstr (text, "%_y1: b1[]"));
+}
+END_TEST
+
 START_TEST (codes_tell_errors_apart)
 {
   GError *error = NULL;
@@ -312,6 +368,8 @@ main (void)
   tcase_add_test (t, installed_back_ends_give_the_same_bits);
   tcase_add_test (t, wrong_arguments_are_named);
   tcase_add_test (t, wrong_runs_are_refused_and_leave_no_outputs);
+  tcase_add_test (t, null_among_tensors_is_an_error_that_says_which);
+  tcase_add_test (t, names_and_dtypes_are_those_of_the_header);
   tcase_add_test (t, codes_tell_errors_apart);
   suite_add_tcase (s, t);
   srunner_run_all (sr, CK_NORMAL);
