@@ -20,7 +20,7 @@
 #include "core/plugin/host.h"
 #include "core/python/failed.h"
 
-PyObject *gm_py_backend_error;
+PyObject *gm_py_backend_error, *gm_py_dimension_error;
 
 typedef struct {
   PyObject *type, *value, *traceback;
@@ -149,7 +149,13 @@ gm_py_init_errors (PyObject *module)
       "gramme.compiler.BackendError",
       "A back end refused a graph, or compiling or running through it failed.", PyExc_RuntimeError,
       NULL);
-  if (!gm_py_backend_error)
+  PyObject *both = PyTuple_Pack (2, PyExc_RuntimeError, PyExc_AttributeError);
+  gm_py_dimension_error = both ? PyErr_NewExceptionWithDoc (
+      "gramme._core.DimensionError",
+      "A tensor with so many dimensions has no such attribute.", both, NULL) : NULL;
+  Py_XDECREF (both);
+  if (!gm_py_backend_error || !gm_py_dimension_error
+      || PyModule_AddObjectRef (module, "DimensionError", gm_py_dimension_error) < 0)
     return -1;
   return PyModule_AddObjectRef (module, "BackendError", gm_py_backend_error);
 }

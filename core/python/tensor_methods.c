@@ -221,7 +221,7 @@ get_mT (PyObject *self, void *closure)
 {
   if (T (self)->meta.ndim >= 2)
     return transposed (self, T (self)->meta.ndim - 2);
-  PyErr_Format (PyExc_RuntimeError, "mT needs a tensor of at least 2 dimensions, not %d",
+  PyErr_Format (gm_py_dimension_error, "mT needs a tensor of at least 2 dimensions, not %d",
                 T (self)->meta.ndim);
   return NULL;
 }

@@ -334,6 +334,7 @@ TEST_FILES = \
   tests/python/test_numbers_beyond_a_dtype.py \
   tests/python/test_saved_files.py \
   tests/python/test_said_mistakes.py \
+  tests/python/test_completion.py \
   tests/python/test_testing.py \
   tests/python/test_tools.py \
   tests/rollback.sh \
