@@ -331,20 +331,6 @@ change_once (GmHigherTrace *c, const GmHigherBody *b)
     gm_graph_truncate (r->graph, &before);
 }
 
-/* Where the program calls the operator, and not where the package does. */
-static const char *
-user_place (GmRecorder *r)
-{
-  uint32_t pc = r->pc;
-  const GmFrame *f = r->frame;
-  while (f->parent && f->globals && PyDict_GetItemString (f->globals, "__name__")
-         && PyUnicode_CompareWithASCIIString (PyDict_GetItemString (f->globals, "__name__"), "gramme.higher_order") == 0) {
-    pc = f->return_pc;
-    f = f->parent;
-  }
-  return gm_record_place (r, f, pc);
-}
-
 /* Of the call, with the generator's state in its place; gives their number. */
 static uint32_t
 append_operands (const GmHigherTrace *c, GmVal *in)
@@ -370,7 +356,7 @@ add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
   uint32_t n_in = append_operands (c, in), n = gm_higher_n_results (h), n_given = 0;
   uint32_t row = gm_graph_add_higher (r->graph, h);
   const GmTracker **results = gm_tracker_array (r, n);
-  r->builder.where = user_place (r);
+  r->builder.where = gm_record_where (r);
   for (uint32_t i = 0; i < n; i++) {
     GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = i, .offset = row };
     GmVal v = gm_b_op (&r->builder.base, c->op, in, (int) n_in, &at);

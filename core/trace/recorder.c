@@ -279,12 +279,6 @@ gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc)
 }
 
 const char *
-gm_record_where (GmRecorder *r)
-{
-  return r->frame ? gm_record_place (r, r->frame, r->pc) : NULL;
-}
-
-const char *
 gm_record_stack (GmRecorder *r)
 {
   const GmFrame *chain[GM_MAX_DEPTH + 2];
@@ -333,6 +327,17 @@ users_frame (const GmRecorder *r, uint32_t *pc)
   }
   *pc = r->pc;
   return r->frame;
+}
+
+const char *
+gm_record_where (GmRecorder *r)
+{
+  if (!r->frame)
+    return NULL;
+  uint32_t pc;
+  const GmFrame *f = users_frame (r, &pc);
+  const char *inner = gm_record_place (r, r->frame, r->pc);
+  return f == r->frame ? inner : gm_arena_printf (r->graph->arena, "%s (%s)", gm_record_place (r, f, pc), inner);
 }
 
 /* Where the instruction before `pc` stands. */

@@ -204,7 +204,7 @@ int gm_record_line (const GmRecorder *r);
 const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
 const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same of a frame that goes on at pc */
 bool gm_frame_is_ours (const GmFrame *f); /* of the package's own Python code */
-const char *gm_record_where (GmRecorder *r); /* "train.py:12", in the graph's arena */
+const char *gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)" inside of the package's code; in the graph's arena */
 
 void gm_push (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_pop (GmRecorder *r);
