@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * explain.c -- `gramme explain`: runs a script and lets the Python package report, at exit, what
- * was captured and what was not.
+ * explain.c -- `gramme explain [--full]`: runs a script and lets the Python package report, at exit,
+ * what was captured and what was not; --full lists the guards on gramme's own code, too.
  */
+#include <stdbool.h>
+#include <string.h>
+
 #include <glib.h>
 
 #include "tools/tools.h"
@@ -9,6 +12,11 @@
 int
 gm_tool_explain (int argc, char **argv)
 {
-  g_setenv ("GRAMME_EXPLAIN", "1", TRUE); /* read by the package when it is imported */
+  bool full = argc > 1 && strcmp (argv[1], "--full") == 0;
+  if (full) {
+    argv[1] = argv[0];
+    argv++, argc--;
+  }
+  g_setenv ("GRAMME_EXPLAIN", full ? "full" : "1", TRUE); /* read by the package when it is imported */
   return gm_tool_run_script (argc, argv);
 }

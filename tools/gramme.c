@@ -30,7 +30,7 @@ static const Tool tools[] = {
   { "new-plugin", gm_tool_new_plugin, "NAME [--template full] [--dir DIR]",                 "writes the project of a new back end, to build and to change" },
   { "check-plugin", gm_tool_check_plugin, "[OPTION...] FILE",              "tries a plugin against the rules of the ABI; see docs/plugin-reference.md" },
   { "run",     gm_tool_run,     "[--backend NAME] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
-  { "explain", gm_tool_explain, "[--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
+  { "explain", gm_tool_explain, "[--full] [--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
   { "opt",     gm_tool_opt,     "[OPTION...] [FILE]",                      "reads a text graph, runs stages on it, prints it" },
   { "cache",   gm_tool_cache,   "ls|verify|clear",                         "compiled code on disk: lists it, checks all of it, removes it" },
   { "bench",   gm_tool_bench,   "[--json FILE] [--list] [CASE...]",        "runs benchmarks by name" },

@@ -180,6 +180,26 @@ failed:
   return NULL;
 }
 
+static bool
+add_guard_row (const GmGuardRow *row, void *list)
+{
+  PyObject *o = Py_BuildValue ("(sszziO)", row->kind, row->text, row->source, row->where.file, row->where.line,
+                               row->is_lookup ? Py_True : Py_False);
+  int r = o ? PyList_Append (list, o) : -1;
+  Py_XDECREF (o);
+  return r == 0;
+}
+
+/* [(kind, text, source or None, file or None, line, whether it tells how a name is found)] */
+static PyObject *
+guard_rows (const GmGuards *g)
+{
+  PyObject *list = PyList_New (0);
+  if (list && !gm_guards_foreach (g, add_guard_row, list))
+    Py_CLEAR (list);
+  return list;
+}
+
 static PyObject *
 entry_dict (const GmEntry *e)
 {
@@ -191,6 +211,7 @@ entry_dict (const GmEntry *e)
   if (!d || !stages || add_times (stages, e, &total) < 0 || PyDict_SetItemString (d, "stages", stages) < 0
       || set_steal (d, "backend", PyUnicode_FromString (e->config->text)) < 0
       || set_steal (d, "graph", text_or_none (graph)) < 0 || set_steal (d, "key", text_or_none (key)) < 0 || set_steal (d, "guards", text_or_none (guards)) < 0
+      || set_steal (d, "guard_rows", guard_rows (e->guards)) < 0
       || set_steal (d, "n_guards", PyLong_FromUnsignedLong (gm_guards_n_checks (e->guards))) < 0
       || set_steal (d, "guard_ns", PyFloat_FromDouble (e->guard_ns)) < 0
       || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->pair ? gm_pair_fallback_reason (e->pair) : NULL)) < 0

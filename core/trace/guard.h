@@ -22,11 +22,6 @@ typedef struct {
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 
-typedef struct {
-  const char *file; /* NULL: nowhere in particular */
-  int line;
-} GmWhere;
-
 /* Immutable but for the memory of loads from dicts, MEMO and TREE records, which the interpreter's lock protects: no check gives it up. */
 struct GmGuards {
   gatomicrefcount refs;

@@ -266,46 +266,74 @@ gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *loc
                           g->sources[failed] ? g->sources[failed] : "", expected, found, where);
 }
 
+static const bool is_lookup[] = {
+#define LOOKUP(NAME) [GM_GUARD_##NAME] = true,
+#include "core/trace/guards.def"
+};
+
+/* One guard as users read it, without its place; NULL for what is no news. */
+static char *
+row_text (const GmGuards *g, uint32_t i)
+{
+  const GmCheck *c = &g->checks[i];
+  g_autofree char *expected = NULL;
+  switch ((GmRecordKind) c->kind) {
+#define LOAD(NAME, statement) case GM_SOURCE_##NAME:
+#include "core/trace/guards.def"
+    return NULL;
+  case GM_GUARD_ROOT_GLOBALS:
+    return NULL;
+  case GM_GUARD_BACKEND_MATCH:
+    return g_strdup_printf ("BACKEND_MATCH('%s')", (const char *) c->ptr2);
+  case GM_GUARD_INT:
+  case GM_GUARD_FLOAT:
+  case GM_GUARD_STR:
+  case GM_GUARD_EQUALS:
+    expected = expected_text (c);
+    return g_strdup_printf ("%s == %s", g->sources[i], expected);
+  case GM_GUARD_IS:
+    expected = expected_text (c);
+    return g_strdup_printf ("%s is %s", g->sources[i], expected);
+  case GM_GUARD_MODES:
+    return expected_text (c);
+  default:
+    expected = expected_text (c);
+    return g_strdup_printf ("%s%s%s %s", g->sources[i] && *g->sources[i] ? g->sources[i] : "",
+                            g->sources[i] && *g->sources[i] ? ": " : "", kind_names[c->kind], expected);
+  }
+}
+
+bool
+gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data), void *data)
+{
+  if (*g->dead)
+    return row (&(GmGuardRow){ .kind = "", .text = "an object that it was recorded with has died" }, data);
+  for (uint32_t i = 0; i < g->n; i++) {
+    g_autofree char *text = row_text (g, i);
+    uint8_t kind = g->checks[i].kind;
+    if (text && !row (&(GmGuardRow){ .kind = kind_names[kind],
+                                     .source = g->sources[i],
+                                     .text = text,
+                                     .where = g->wheres[i],
+                                     .is_lookup = kind < G_N_ELEMENTS (is_lookup) && is_lookup[kind] },
+                      data))
+      return false;
+  }
+  return true;
+}
+
+static bool
+add_line (const GmGuardRow *row, void *data)
+{
+  g_autofree char *where = where_text (&row->where);
+  g_string_append_printf (data, "%s%s\n", row->text, where);
+  return true;
+}
+
 char *
 gm_guards_text (const GmGuards *g)
 {
   GString *s = g_string_new (NULL);
-  if (*g->dead)
-    g_string_append (s, "an object that it was recorded with has died\n");
-  for (uint32_t i = 0; i < g->n && !*g->dead; i++) {
-    const GmCheck *c = &g->checks[i];
-    g_autofree char *expected = NULL;
-    switch ((GmRecordKind) c->kind) {
-#define LOAD(NAME, statement) case GM_SOURCE_##NAME:
-#include "core/trace/guards.def"
-      continue;
-    case GM_GUARD_ROOT_GLOBALS:
-      continue;
-    case GM_GUARD_BACKEND_MATCH:
-      g_string_append_printf (s, "BACKEND_MATCH('%s')\n", c->ptr2);
-      continue;
-    case GM_GUARD_INT:
-    case GM_GUARD_FLOAT:
-    case GM_GUARD_STR:
-    case GM_GUARD_EQUALS:
-      expected = expected_text (c);
-      g_string_append_printf (s, "%s == %s", g->sources[i], expected);
-      break;
-    case GM_GUARD_IS:
-      expected = expected_text (c);
-      g_string_append_printf (s, "%s is %s", g->sources[i], expected);
-      break;
-    case GM_GUARD_MODES:
-      expected = expected_text (c);
-      g_string_append (s, expected);
-      break;
-    default:
-      expected = expected_text (c);
-      g_string_append_printf (s, "%s: %s %s", g->sources[i] ? g->sources[i] : "",
-                              kind_names[c->kind], expected);
-    }
-    g_autofree char *where = where_text (&g->wheres[i]);
-    g_string_append_printf (s, "%s\n", where);
-  }
+  gm_guards_foreach (g, add_line, s);
   return g_string_free (s, FALSE);
 }

@@ -336,6 +336,19 @@ char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *cons
  * frees. */
 char *gm_guards_text (const GmGuards *g);
 
+typedef struct {
+  const char *file; /* NULL: nowhere in particular */
+  int line;
+} GmWhere;
+/* A guard as users read it; all is borrowed for the call. */
+typedef struct {
+  const char *kind, *source, *text; /* source: NULL where it looks at no value; text names kind and source, too */
+  GmWhere where;
+  bool is_lookup; /* LOOKUP of guards.def */
+} GmGuardRow;
+/* Calls `row` for each guard, in the order of checks, until it returns false: then false. */
+bool gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data), void *data);
+
 /* -- How a call ends ------------------------------------------------------- */
 
 /* Short form: the value returned, when there are no side effects and nothing needs bytecode: a

@@ -40,11 +40,11 @@ def copy_names(to, fn):
 
 def _module_call(name, compile_function):
     """Module._call_impl compiled, or disabled, for one module.  It has a code object of its own: compiled entries live on the code, and those
-    of one model are no business of another's."""
+    of one model are no business of another's, and warnings and explain() call it by the model's class."""
     from gramme.nn.module import Module
 
     plain = Module._call_impl
-    own = type(plain)(plain.__code__.replace(), plain.__globals__, plain.__name__)
+    own = type(plain)(plain.__code__.replace(co_qualname=name), plain.__globals__, plain.__name__)
     made = compile_function(own)
     made.__name__ = made.__qualname__ = name
     made.__reduced__ = (type(None), ())  # where a class's own __getstate__ lets it into a pickle

@@ -326,8 +326,15 @@ def cache_counts():
 # -- Looking
 
 
+_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def _plural(n, noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 class Explanation:
-    """What explain() found; str() of it is the report."""
+    """What explain() found.  str() of it is the report; full() lists all guards; to_html() is the same as a page."""
 
     def __init__(self, name, result, status, entries):
         self.name = name
@@ -338,32 +345,82 @@ class Explanation:
         self.graph_break_count = len(status["breaks"])
         self.break_reasons = status["breaks"]
 
-    def __str__(self):
-        lines = [
-            f"{self.name}: {self.graph_count} graph{'' if self.graph_count == 1 else 's'}, "
-            f"{self.graph_break_count} break{'' if self.graph_break_count == 1 else 's'}, "
+    def _summary(self):
+        return (
+            f"{self.name}: {_plural(self.graph_count, 'graph')}, {_plural(self.graph_break_count, 'break')}, "
             f"back end {self.status['backend']}, {self.status['compile_ms']:.2f} ms compiled, "
             f"{self.status['hits']} hits, {self.status['misses']} misses"
-        ]
+        )
+
+    @staticmethod
+    def _guards(entry, full):
+        """The lines about an entry's guards.  Of those that gramme's own Python lines ask for, as in a layer's forward(), the ones about
+        arguments are told, and the others counted; so are those about how names are found, where such lines take part."""
+        rows = entry["guard_rows"]
+        ours = [file is not None and file.startswith(_OURS) for _, _, _, file, _, _ in rows]
+        lines, counts = [], {}
+        for (kind, text, source, file, line, is_lookup), own in zip(rows, ours):
+            about_argument = (source or "").startswith("L['") and not source.startswith("L['self']")
+            if not full and any(ours) and (is_lookup or own and not about_argument):
+                counts[kind] = counts.get(kind, 0) + 1
+            else:
+                lines.append(text + (f"  # {file}:{line}" if file else ""))
+        if counts:
+            kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+            lines.append(f"and {sum(counts.values())} about layers and how names are found: {kinds}; full() and `gramme explain --full` list them")
+        return lines
+
+    def _parts(self, full):
+        """(title, lines, guards, lines) of each graph, the oldest first."""
         for i, entry in enumerate(reversed(self.entries)):
-            lines.append(f"graph {i}: {entry['nodes']} nodes, {entry['n_guards']} guards ({entry['guard_ns']:.0f} ns a check, "
-                         f"{entry['guard_cold_ns']:.0f} ns the first), {entry['hits']} hits, "
-                         f"{entry['effects']} side effects, {entry['frames_inlined']} calls inlined")
+            before, after = [], []
+            title = (
+                f"graph {i}: {entry['nodes']} nodes, {entry['n_guards']} guards ({entry['guard_ns']:.0f} ns a check, "
+                f"{entry['guard_cold_ns']:.0f} ns the first), {entry['hits']} hits, "
+                f"{entry['effects']} side effects, {entry['frames_inlined']} calls inlined"
+            )
             if entry["reason"]:
-                lines.append(f"  compiled because: {entry['reason']}")
+                before.append(f"compiled because: {entry['reason']}")
             if entry["fallback"]:
-                lines.append(f"  run by the host: {entry['fallback']}")
-            lines += ["  " + line for line in (entry["places"] or "").splitlines()]
-            lines += ["  " + line for line in (entry["graph"] or "").splitlines()]
-            lines.append("  guards:")
-            lines += ["    " + line for line in entry["guards"].splitlines()]
-            lines += ["  fixed: " + line for line in (entry["fixed"] or "").splitlines()]
-            lines += ["  only where " + line for line in (entry["forms"] or "").splitlines() if line]
-            times = "  ".join(f"{letter} {ms:.3f}" for letter, ms in entry["stages"].items())
-            lines.append(f"  ms by stage: {times}")
-        for reason in self.break_reasons:
-            lines.append("break: " + reason)
-        return "\n".join(lines)
+                before.append(f"run by the host: {entry['fallback']}")
+            before += (entry["places"] or "").splitlines()
+            before += (entry["graph"] or "").splitlines()
+            after += ["fixed: " + line for line in (entry["fixed"] or "").splitlines()]
+            after += ["only where " + line for line in (entry["forms"] or "").splitlines() if line]
+            after.append("ms by stage: " + "  ".join(f"{letter} {ms:.3f}" for letter, ms in entry["stages"].items()))
+            yield title, before, self._guards(entry, full), after
+
+    def _text(self, full):
+        lines = [self._summary()]
+        for title, before, guards, after in self._parts(full):
+            lines += [title, *("  " + line for line in before), "  guards:"]
+            lines += ["    " + line for line in guards] + ["  " + line for line in after]
+        return "\n".join(lines + ["break: " + reason for reason in self.break_reasons])
+
+    def full(self):
+        """The report with all guards, also those that gramme's own Python code asked for."""
+        return self._text(True)
+
+    def to_html(self):
+        """The report as a page that needs no other file: graphs and guards fold.  A str."""
+        from html import escape
+
+        def pre(lines):
+            return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+        body = [f"<h1>{escape(self.name)}</h1>", f"<p>{escape(self._summary())}</p>"]
+        body += [f"<h2>break</h2>{pre([reason])}" for reason in self.break_reasons]
+        for (title, before, guards, after), (_, _, every, _) in zip(self._parts(False), self._parts(True)):
+            body.append(f"<h2>{escape(title)}</h2>{pre(before)}<details><summary>guards</summary>{pre(guards)}")
+            if len(every) > len(guards):
+                body.append(f"<details><summary>all guards</summary>{pre(every)}</details>")
+            body.append(f"</details>{pre(after)}")
+        style = "body{font-family:sans-serif;margin:2em}pre{background:#f4f4f4;padding:.7em;overflow-x:auto}h2{font-size:1em}"
+        head = f"<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{escape(self.name)}</title><style>{style}</style></head>"
+        return "\n".join([f"{head}<body>", *body, "</body></html>\n"])
+
+    def __str__(self):
+        return self._text(False)
 
     __repr__ = __str__
 
@@ -394,10 +451,13 @@ def explain(f, *, backend=None):
     return run
 
 
-def _report_at_exit():
-    for name, status, entries in _core.live_functions():
-        print(Explanation(name, None, status, entries))
+def _report_at_exit(how):
+    found = [Explanation(name, None, status, entries) for name, status, entries in sorted(_core.live_functions(), key=lambda row: row[0])]
+    if len(found) > 1:
+        print("\n".join(["compiled functions:", *("  " + one._summary() for one in found), ""]))
+    for one in found:
+        print(one.full() if how == "full" else one)
 
 
-if os.environ.get("GRAMME_EXPLAIN") == "1":
-    atexit.register(_report_at_exit)
+if os.environ.get("GRAMME_EXPLAIN") in ("1", "full"):
+    atexit.register(_report_at_exit, os.environ["GRAMME_EXPLAIN"])
