@@ -336,6 +336,7 @@ TEST_FILES = \
   tests/python/test_said_mistakes.py \
   tests/python/test_completion.py \
   tests/python/test_explained_modules.py \
+  tests/python/test_quickstart.py \
   tests/python/test_testing.py \
   tests/python/test_tools.py \
   tests/rollback.sh \
