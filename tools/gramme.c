@@ -28,8 +28,8 @@ static const Tool tools[] = {
   { "why",     gm_tool_why,     "NAME|FILE",                               "says whether a plugin is used, why not, and what to do" },
   { "rescan",  gm_tool_rescan,  "[NAME|FILE]",                             "tries plugins again, each in a process of its own" },
   { "new-plugin", gm_tool_new_plugin, "NAME [--template full] [--dir DIR]",                 "writes the project of a new back end, to build and to change" },
-  { "check-plugin", gm_tool_check_plugin, "[OPTION...] FILE",              "tries a plugin against the rules of the ABI; see docs/plugin-reference.md" },
-  { "run",     gm_tool_run,     "[--backend NAME] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
+  { "check-plugin", gm_tool_check_plugin, "[OPTION...] FILE",              "tries a plugin against the rules of the ABI" },
+  { "run",     gm_tool_run,     "[--backend NAME] [--capture-all] SCRIPT [ARG...]",        "runs a Python script with this back end as the default" },
   { "explain", gm_tool_explain, "[--full] [--backend NAME] SCRIPT [ARG...]",        "the same, and reports graphs, guards and breaks at the end" },
   { "opt",     gm_tool_opt,     "[OPTION...] [FILE]",                      "reads a text graph, runs stages on it, prints it" },
   { "cache",   gm_tool_cache,   "ls|verify|clear",                         "compiled code on disk: lists it, checks all of it, removes it" },
@@ -71,6 +71,13 @@ unknown (const char *name)
   return 2;
 }
 
+static const struct {
+  const char *tool, *option, *what;
+} options[] = {
+#define OPTION(tool, option, what) { #tool, option, what },
+#include "tools/options.def"
+};
+
 static int
 help (int argc, char **argv)
 {
@@ -82,6 +89,9 @@ help (int argc, char **argv)
   if (!t)
     return unknown (argv[1]);
   printf ("usage: gramme %s %s\n\n%s\n", t->name, t->usage, t->help);
+  for (unsigned i = 0, n = 0; i < G_N_ELEMENTS (options); i++)
+    if (strcmp (options[i].tool, t->name) == 0)
+      printf ("%s  %-20s  %s\n", n++ ? "" : "\n", options[i].option, options[i].what);
   return 0;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/plugin-reference.md, from the comments of plugin-api/ and the rules of tools/kit/kit_rules.def: reference.py [--write].
+"""docs/plugin-reference.md, from the comments of plugin-api/, the rules of tools/kit/kit_rules.def and tools/options.def: reference.py [--write].
 
 Without --write it is an error if the file is not what would be written.  So are: a function in a record of the ABI without a thread tag, a
 record, enumerator or function without a comment, a rule that is cited and does not exist, a plugin's rule without a case in
@@ -231,6 +231,9 @@ def rule_tables():
     problems.extend(f"no broken plugin of tests/plugin/kit.py fails {name}" for _, name, _, _ in kit if name not in {case for case, _ in broken})
     lines = ["## The cases of `gramme check-plugin`", "", "| level | case | rule | what it shows |", "|---|---|---|---|"]
     lines += [f"| {level} | {name} | {rule} | {what} |" for level, name, rule, what in kit]
+    lines += ["", "| option | what it does |", "|---|---|"]
+    options = re.findall(r'^OPTION \(check-plugin,\s*"([^"]*)",\s*"([^"]*)"\)', statements.read("tools/options.def"), re.MULTILINE)
+    lines += [f"| `{option}` | {cell(what)} |" for option, what in options]
     for side, kind in (("plugin", "GPP"), ("host", "GPH")):
         lines += ["", f"## The rules of a {side}", "", "| rule | what | tests |", "|---|---|---|"]
         for number, text in rows.items():

@@ -341,6 +341,7 @@ TEST_FILES = \
   tests/python/test_tools.py \
   tests/rollback.sh \
   tests/style/floors.py \
+  tests/python/test_tool_help.py \
   tests/style/listed.py \
   tests/style/statements.py \
   tests/style/reference.py \
