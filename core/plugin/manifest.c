@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/plugin/near.h"
+#include "core/tensor/device.h"
 #include "plugin-api/gramme-plugin.h"
 
 #define GROUP "gramme-plugin"
@@ -159,6 +160,21 @@ parse_version (GKeyFile *f, GmManifest *m, GmRefused *why)
   return true;
 }
 
+/* One known device is enough: the others may be of a later gramme. */
+static bool
+check_devices (const GmManifest *m, GmRefused *why)
+{
+  int device;
+  for (char **d = m->devices; *d; d++)
+    if (gm_device_find (*d, &device))
+      return true;
+  if (!m->devices[0])
+    return true;
+  g_autofree char *all = g_strjoinv (", ", m->devices);
+  return gm_refuse (why, GM_REFUSAL_DEVICE, "it names %s; there are %s and %s", all,
+                    gm_device_name (GM_DEVICE_CPU), gm_device_name (GM_DEVICE_CUDA));
+}
+
 static bool
 parse (GKeyFile *f, GmManifest *m, GmRefused *why)
 {
@@ -184,7 +200,7 @@ parse (GKeyFile *f, GmManifest *m, GmRefused *why)
   for (char **g = groups; *g; g++)
     if (g_str_has_prefix (*g, OPTION_PREFIX) && !parse_option (f, *g, m, why))
       return false;
-  return parse_version (f, m, why);
+  return parse_version (f, m, why) && check_devices (m, why);
 }
 
 GmManifest *

@@ -77,6 +77,19 @@ START_TEST (versions_that_do_not_fit)
 }
 END_TEST
 
+START_TEST (devices_that_no_tensor_lies_on)
+{
+  refused (NAMED "devices=npu;\n", GM_REFUSAL_DEVICE, "it names npu; there are cpu and cuda");
+  refused (NAMED "devices=npu;tpu;\n", GM_REFUSAL_DEVICE, "npu, tpu");
+  static const char *const fine[] = { "", "devices=cpu;\n", "devices=npu;cuda;\n" };
+  for (unsigned i = 0; i < G_N_ELEMENTS (fine); i++) {
+    GmRefused why = { 0 };
+    g_autoptr (GmManifest) m = gm_manifest_parse (g_strconcat (NAMED, fine[i], NULL), NULL, &why);
+    ck_assert_msg (m != NULL, "%s: %s", fine[i], why.text);
+  }
+}
+END_TEST
+
 START_TEST (a_plugin_of_another_version_is_still_named)
 {
   GmRefused why = { 0 };
@@ -176,6 +189,7 @@ main (void)
   TCase *t = tcase_create ("manifest");
   tcase_add_test (t, all_keys_are_read);
   tcase_add_test (t, versions_that_do_not_fit);
+  tcase_add_test (t, devices_that_no_tensor_lies_on);
   tcase_add_test (t, a_plugin_of_another_version_is_still_named);
   tcase_add_test (t, texts_that_are_no_manifest);
   tcase_add_test (t, options_are_checked_by_type);
