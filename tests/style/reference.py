@@ -248,6 +248,37 @@ def rule_tables():
     return lines
 
 
+# -- Operators ---------------------------------------------------------------------------------------------------------------------
+
+
+def words_of_operators():
+    """The meanings of the names in gramme-ops.def, and its pointwise rows; a name without a meaning is an error."""
+    text = statements.read("plugin-api/gramme-ops.def")
+    meanings = re.findall(r'^WORD \("([^"]+)",\s*"([^"]*)"\)', text, re.MULTILINE)
+    known = set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", " ".join(word for word, _ in meanings)))
+    rows = [[field.strip() for field in split_row(row)] for row in re.findall(r"^(?:POINTWISE|REDUCE) +\((.*)\)$", text, re.MULTILINE)]
+    lines = ["## gramme-ops.def", "", "The operators are rows of this table, which is installed with the headers; what the names in their formulas mean:", "",
+             "| word | meaning |", "|---|---|"] + [f"| `{word}` | {cell(meaning)} |" for word, meaning in meanings]
+    lines += ["", "| code | operator | types | value |", "|---|---|---|---|"]
+    for code, _, name, *more in rows:
+        formula = ", then ".join(more[1:3]) if not more[0].isdigit() else more[2]
+        lines.append(f"| {code} | {name} | {more[0] if not more[0].isdigit() else more[1]} | `{cell(formula)}` |")
+        problems.extend(f"gramme-ops.def: {name} uses {word}, which has no WORD row" for word in set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", formula)) - known)
+    return lines + [""]
+
+
+def split_row(row):
+    """The fields of a row, at commas outside of parentheses."""
+    fields, depth = [""], 0
+    for c in row:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            fields.append("")
+        else:
+            fields[-1] += c
+    return fields
+
+
 # -- The file ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -255,10 +286,11 @@ def main():
     lines = ["# The plugin ABI: reference", "",
              "Made by `tests/style/reference.py --write` from the comments of `plugin-api/`, `tools/kit/kit_cases.def`, `tools/kit/kit_rules.def` and the",
              "tests; do not edit. [plugin-guide.md](plugin-guide.md) is where to begin.", "",
-             "Contents: the rules, the cases that check them, then " + ", ".join(f"[{h}](#{h.replace('.', '')})" for h in HEADERS) + ".", ""]
+             "Contents: the rules, the cases that check them, then " + ", ".join(f"[{h}](#{h.replace('.', '')})" for h in HEADERS) + ", and [gramme-ops.def](#gramme-opsdef).", ""]
     lines += rule_tables() + [""]
     for header in HEADERS:
         lines += render_header(header)
+    lines += words_of_operators()
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
     path = os.path.join(ROOT, REFERENCE)
     if "--write" in sys.argv[1:]:

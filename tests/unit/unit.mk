@@ -314,6 +314,7 @@ TEST_FILES = \
   tests/python/test_slopes_at_edges.py \
   tests/python/test_special.py \
   tests/python/test_values_at_ends.py \
+  tests/python/test_words_of_operators.py \
   tests/python/test_sums_by_row.py \
   tests/python/test_numbers_of_floats.py \
   tests/python/test_setting_members.py \
@@ -338,10 +339,10 @@ TEST_FILES = \
   tests/python/test_explained_modules.py \
   tests/python/test_quickstart.py \
   tests/python/test_testing.py \
+  tests/python/test_tool_help.py \
   tests/python/test_tools.py \
   tests/rollback.sh \
   tests/style/floors.py \
-  tests/python/test_tool_help.py \
   tests/style/listed.py \
   tests/style/statements.py \
   tests/style/reference.py \
