@@ -4,7 +4,8 @@
 lib_LTLIBRARIES += libgramme.la
 libgramme_la_SOURCES = $(CORE_SOURCES)
 libgramme_la_LIBADD = libtiles_avx2.la libtiles_avx512.la $(GLIB_LIBS) $(SLEEF_LIBS) -ldl -lpthread -lm
-libgramme_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -export-symbols-regex '^(gramme|gm)_' -Wl,-z,relro,-z,now,-Bsymbolic-functions
+libgramme_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -Wl,--version-script=core/gramme.map -Wl,-Bsymbolic-functions
+EXTRA_libgramme_la_DEPENDENCIES = core/gramme.map
 
 # The same source, once for each instruction set.
 GM_TILES_FLAGS_AVX2 = -mavx2 -mfma -mf16c

@@ -254,6 +254,7 @@ TEST_FILES = \
   tests/python/test_auto.py \
   tests/python/test_autograd.py \
   tests/python/test_bool_index.py \
+  tests/python/test_built_files.py \
   tests/python/test_bytecode.py \
   tests/python/test_cache.py \
   tests/python/test_config.py \
