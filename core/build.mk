@@ -37,20 +37,25 @@ pkgconfig_DATA = core/gramme.pc plugin-api/gramme-plugin-1.pc
 
 # The extension lies inside the package; libpython is not linked (the interpreter has these symbols).
 corepydir = $(pyexecdir)/gramme
+if HAVE_PYTHON
 corepy_LTLIBRARIES = _core.la
+endif
 _core_la_SOURCES = $(EXTENSION_SOURCES)
 _core_la_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 _core_la_LIBADD = libgramme.la $(GLIB_LIBS) -lm
 _core_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shrext $(PYTHON_EXT_SUFFIX) \
   -export-symbols-regex '^PyInit__core$$' -Wl,-rpath,$(libdir)
 
-# The package as Python wants to see it, of links into the trees: ./in-tree uses it, an installation does not.
+# Plugins, and the package as Python wants to see it, of links into the trees: ./in-tree uses them, an installation does not.
 noinst_DATA += pkg/stamp
-pkg/stamp: _core.la $(plugin_LTLIBRARIES) core/core.mk
-	$(AM_V_GEN)rm -rf pkg && mkdir -p pkg/gramme pkg/plugins
+pkg/stamp: $(corepy_LTLIBRARIES) $(plugin_LTLIBRARIES) core/core.mk
+	$(AM_V_GEN)rm -rf pkg && mkdir -p pkg/plugins
+if HAVE_PYTHON
+	$(AM_V_at)mkdir -p pkg/gramme
 	$(AM_V_at)cd $(srcdir)/core/python/gramme && find . -name __pycache__ -prune -o -type d -print | (cd "$(abs_builddir)/pkg/gramme" && xargs mkdir -p)
 	$(AM_V_at)cd $(srcdir)/core/python/gramme && here=`pwd` && find . -name '*.py' -print | while read f; do $(LN_S) "$$here/$$f" "$(abs_builddir)/pkg/gramme/$$f"; done
 	$(AM_V_at)$(LN_S) "$(abs_builddir)/.libs/_core$(PYTHON_EXT_SUFFIX)" pkg/gramme/
+endif
 	$(AM_V_at)for p in $(plugin_LTLIBRARIES); do b=`basename $$p .la`; cp plugins/.libs/$$b.so pkg/plugins/ 2>/dev/null || cp .libs/$$b.so pkg/plugins/; done
 	$(AM_V_at)chmod 755 pkg pkg/plugins pkg/plugins/*.so && echo > $@
 

@@ -572,6 +572,7 @@ EXTENSION_SOURCES = \
   core/python/wrapped_calls.h \
   core/python/opcodes.def
 
+if HAVE_PYTHON
 packagedir = $(pythondir)/gramme
 package_PYTHON = \
   core/python/gramme/__init__.py \
@@ -754,3 +755,4 @@ package_optim_PYTHON = \
   core/python/gramme/optim/rprop.py \
   core/python/gramme/optim/sgd.py \
   core/python/gramme/optim/swa_utils.py
+endif

@@ -35,6 +35,10 @@ set_python_path (void)
 int
 gm_tool_exec_python (const char *script, char **args)
 {
+  if (strcmp (GRAMME_PYTHON, ":") == 0) {
+    fprintf (stderr, "gramme: this gramme was configured --without-python, so it has no Python package\n");
+    return 1;
+  }
   g_autoptr (GPtrArray) argv = g_ptr_array_new ();
   g_ptr_array_add (argv, (char *) GRAMME_PYTHON);
   g_ptr_array_add (argv, (char *) script);
