@@ -59,6 +59,19 @@ endif
 	$(AM_V_at)for p in $(plugin_LTLIBRARIES); do b=`basename $$p .la`; cp plugins/.libs/$$b.so pkg/plugins/ 2>/dev/null || cp .libs/$$b.so pkg/plugins/; done
 	$(AM_V_at)chmod 755 pkg pkg/plugins pkg/plugins/*.so && echo > $@
 
+# For editors and type checkers, who import nothing: written by a program that does.  With sanitizers the extension needs a Python of its own.
+if HAVE_PYTHON
+STUBS = pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/py.typed pkg/gramme/nn/functional.pyi pkg/gramme/nn/modules/__init__.pyi
+pkg/gramme/py.typed: pkg/stamp build-aux/stubs.py $(package_PYTHON) $(package_nn_PYTHON) $(package_nn_modules_PYTHON)
+	$(AM_V_GEN)if test -z '$(GM_SAN)'; then ./in-tree python3 -B $(srcdir)/build-aux/stubs.py pkg/gramme; else \
+	  for f in $(STUBS); do echo > $$f; done; fi
+pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/nn/functional.pyi pkg/gramme/nn/modules/__init__.pyi: pkg/gramme/py.typed
+	@test -f $@ || { rm -f pkg/gramme/py.typed && $(MAKE) pkg/gramme/py.typed; }
+nodist_package_DATA = pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/py.typed
+nodist_package_nn_DATA = pkg/gramme/nn/functional.pyi
+nodist_package_nn_modules_DATA = pkg/gramme/nn/modules/__init__.pyi
+endif
+
 clean-local: clean-pkg
 clean-pkg:
 	rm -rf pkg state cache

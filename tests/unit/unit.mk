@@ -316,6 +316,7 @@ TEST_FILES = \
   tests/python/test_special.py \
   tests/python/test_values_at_ends.py \
   tests/python/test_words_of_operators.py \
+  tests/python/test_stubs.py \
   tests/python/test_sums_by_row.py \
   tests/python/test_numbers_of_floats.py \
   tests/python/test_setting_members.py \
