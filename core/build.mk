@@ -35,6 +35,8 @@ api_HEADERS = core/gramme.h plugin-api/gramme-plugin.h plugin-api/gramme-graph.h
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = core/gramme.pc plugin-api/gramme-plugin-1.pc
 
+dist_doc_DATA = README.md LICENSE NOTICE licenses/LGPL-2.1.txt docs/plugin-guide.md docs/plugin-reference.md docs/python.md docs/CHANGELOG.abi
+
 # The extension lies inside the package; libpython is not linked (the interpreter has these symbols).
 corepydir = $(pyexecdir)/gramme
 if HAVE_PYTHON

@@ -188,7 +188,7 @@ GRAMME_PLUGIN_DEFINE (api,
                       "id=org.gramme.tcc\n"
                       "name=tcc\n"
                       "version=0.1.0\n"
-                      "license=Apache-2.0\n"
+                      "license=Apache-2.0 AND LGPL-2.1-or-later\n"
                       "summary=fused drivers over the host's tiles, compiled in memory by libtcc\n"
                       "rank=200\n"
                       "bit-exact=true\n"

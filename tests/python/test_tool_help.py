@@ -40,3 +40,11 @@ def test_an_option_that_is_told_is_taken(tool, option, value):
     done = run(tool, *words, file, input="graph (%x: f32[2]) -> (%0) {\n  %0 = tanh %x : f32[2]\n}\n")
     assert "usage:" not in done.stderr and "no option" not in done.stderr, done.stderr
     assert run(tool, "--no-such-option", file, input="").returncode == 2
+
+
+def test_the_license_of_a_back_end_names_what_is_linked_into_it():
+    said = run("inspect", "tcc")
+    if said.returncode:
+        pytest.skip("this build has no back end tcc")
+    assert re.search(r"license +Apache-2\.0 AND LGPL-2\.1-or-later", said.stdout), said.stdout
+    assert "libgramme-tcc.so" in (TOP / "NOTICE").read_text() and "GNU LESSER GENERAL PUBLIC LICENSE" in (TOP / "licenses/LGPL-2.1.txt").read_text()
