@@ -35,6 +35,7 @@ api_HEADERS = core/gramme.h plugin-api/gramme-plugin.h plugin-api/gramme-graph.h
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = core/gramme.pc plugin-api/gramme-plugin-1.pc
 
+EXTRA_DIST += core/INSTALLER
 dist_doc_DATA = README.md LICENSE NOTICE licenses/LGPL-2.1.txt docs/plugin-guide.md docs/plugin-reference.md docs/python.md docs/CHANGELOG.abi
 
 # The extension lies inside the package; libpython is not linked (the interpreter has these symbols).
@@ -69,6 +70,10 @@ pkg/gramme/py.typed: pkg/stamp build-aux/stubs.py $(package_PYTHON) $(package_nn
 	  for f in $(STUBS); do echo > $$f; done; fi
 pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/nn/functional.pyi pkg/gramme/nn/modules/__init__.pyi: pkg/gramme/py.typed
 	@test -f $@ || { rm -f pkg/gramme/py.typed && $(MAKE) pkg/gramme/py.typed; }
+# What importlib.metadata and `pip list` read.  There is no RECORD: `make uninstall` removes it, pip does not.
+distinfodir = $(pythondir)/gramme-$(PACKAGE_VERSION).dist-info
+distinfo_DATA = core/INSTALLER
+nodist_distinfo_DATA = core/METADATA
 nodist_package_DATA = pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/py.typed
 nodist_package_nn_DATA = pkg/gramme/nn/functional.pyi
 nodist_package_nn_modules_DATA = pkg/gramme/nn/modules/__init__.pyi
@@ -78,10 +83,29 @@ clean-local: clean-pkg
 clean-pkg:
 	rm -rf pkg state cache
 
+# Paths of the prefix are in what was linked, so another one at installation would make half of one over the one that is there.
+BUILT_SOURCES += check-prefix
+check-prefix:
+	@test '$(prefix)' = '$(configured_prefix)' || { \
+	  echo "gramme was configured for $(configured_prefix), which is in its programs: configure it for $(prefix), or install with DESTDIR" >&2; exit 1; }
+.PHONY: check-prefix
+
+# The loader's own files are enough; where a library's .la file is, all that it was linked with must be, too.
 install-exec-hook:
+	rm -f $(DESTDIR)$(libdir)/libgramme.la
+install-data-hook:
 	rm -f $(DESTDIR)$(corepydir)/_core.la
 	for p in $(plugin_LTLIBRARIES); do rm -f $(DESTDIR)$(plugindir)/`basename $$p`; done
 
 uninstall-local:
+	rm -f $(DESTDIR)$(libdir)/libgramme.so $(DESTDIR)$(libdir)/libgramme.so.0 $(DESTDIR)$(libdir)/libgramme.so.0.0.0 $(DESTDIR)$(libdir)/libgramme.a
 	rm -f $(DESTDIR)$(corepydir)/_core$(PYTHON_EXT_SUFFIX)
 	for p in $(plugin_LTLIBRARIES); do rm -f $(DESTDIR)$(plugindir)/`basename $$p .la`.so; done
+
+# A folder that is left would be imported as an empty package.  What others put into one of them stays, with the folder.
+uninstall-hook:
+	for d in '$(pythondir)/gramme' '$(distinfodir)' '$(corepydir)' '$(pkgdatadir)' '$(plugindir)' '$(libdir)/gramme' '$(apidir)' '$(docdir)'; do \
+	  test -n "$$d" && test -d "$(DESTDIR)$$d" || continue; \
+	  find "$(DESTDIR)$$d" -depth -type d -name __pycache__ -exec rm -rf {} + ; \
+	  find "$(DESTDIR)$$d" -depth -type d -empty -delete; \
+	done

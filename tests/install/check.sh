@@ -59,6 +59,11 @@ ok "gramme inspect finds the installed plugins"
 cd "$work"
 "$PYTHON" -c 'import gramme; assert "eager" in gramme.compiler.list_backends(); print(gramme.__file__)'
 ok "import gramme"
+"$PYTHON" -c 'import gramme, importlib.metadata as m; assert m.version ("gramme") == gramme.__version__, m.version ("gramme")'
+[ -f "$python_dir/gramme/py.typed" ] && grep -q 'def tanh' "$python_dir/gramme/__init__.pyi"
+ok "importlib.metadata knows the version, and editors find stubs"
+[ -z "$(find "$lib" -name '*.la')" ]
+ok "no .la file"
 cat >"$work/script.py" <<'END'
 import gramme
 f = gramme.compile(lambda x: (x * 2).sum())
