@@ -401,7 +401,6 @@ TEST_FILES = \
   tests/trace/test_callable_sizes_that_are_numbers.py \
   tests/trace/test_counted.py \
   tests/trace/test_what_can_be_compiled.py \
-  tests/trace/test_counted.py \
   tests/trace/test_changed_dicts.py \
   tests/trace/test_changed_rows.py \
   tests/trace/test_collecting.py \
