@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layouts.c -- the strides of a compiled function's gradients, where those that arrive have others than it was compiled for.
+ * layouts.c -- the strides of a compiled function's gradients, where those that arrive have
+ * others than it was compiled for.
  *
- * The compiled backward reads gradients that are laid out like the results, and what arrives otherwise is copied.  The elements of what it gives are the
- * plain backward's, and the strides would be those of the copies.  So the joint graph is made once more for the strides that arrive, for the sake of its
- * metas alone, and what was computed is laid out as they say.  A gradient that is passed on is the tensor that arrived.
+ * The compiled backward reads gradients that are laid out like the results, and what arrives
+ * otherwise is copied.  The elements of what it gives are the plain backward's, and the strides
+ * would be those of the copies.  So the joint graph is made once more for the strides that
+ * arrive, for the sake of its metas alone, and what was computed is laid out as they say.  A
+ * gradient that is passed on is the tensor that arrived.
  * The answers are kept with the plan: a program has few kinds of such calls.
  * Rejected: a backward compiled for each layout; it costs a compilation where a copy does.
  */
@@ -16,7 +19,7 @@ enum { MAX_KNOWN = 8, NOT_PASSED = -1, UNKNOWN = -2 };
 typedef struct {
   GmMeta *arrived; /* per tangent of the joint graph; dtype GM_N_DTYPES: none */
   GmMeta *given;   /* per gradient */
-  int *passed;     /* per gradient: the tangent that it is, NOT_PASSED, or UNKNOWN: nothing is known of it */
+  int *passed; /* per gradient: the tangent that it is, NOT_PASSED, or UNKNOWN */
 } Layouts;
 
 static void
@@ -41,6 +44,12 @@ gm_layouts_are_planned (const GmPlan *p, GmTensor *const *grads)
   return true;
 }
 
+static const GmMeta *
+output_meta (const GmJoint *j, uint32_t i)
+{
+  return gm_graph_meta (j->graph, g_array_index (j->graph->outputs, GmGraphOutput, i).value);
+}
+
 bool
 gm_layouts_differ (const GmPlan *p, const GmJoint *joint)
 {
@@ -50,8 +59,10 @@ gm_layouts_differ (const GmPlan *p, const GmJoint *joint)
   for (int i = 0; i < p->n_grads && !differ; i++) {
     GmGradSource s = p->sources[i];
     int k = (int) s.index - p->n_saved;
-    const GmMeta *is = !s.is_input ? &p->backward_metas[s.index] : k < 0 ? &p->saved_metas[s.index] : &p->tangent_metas[k];
-    differ = !gm_plan_same_layout (is, gm_graph_meta (joint->graph, g_array_index (joint->graph->outputs, GmGraphOutput, n_before + (uint32_t) i).value));
+    const GmMeta *is = !s.is_input ? &p->backward_metas[s.index]
+                       : k < 0     ? &p->saved_metas[s.index]
+                                   : &p->tangent_metas[k];
+    differ = !gm_plan_same_layout (is, output_meta (joint, n_before + (uint32_t) i));
   }
   return differ;
 }
@@ -71,7 +82,9 @@ arrived_as (const GmTensor *t)
 static bool
 is_same (const GmMeta *a, const GmMeta *b)
 {
-  return a->dtype == b->dtype && (a->dtype == GM_N_DTYPES || (gm_meta_same_layout (a, b) && a->device == b->device));
+  if (a->dtype != b->dtype || a->dtype == GM_N_DTYPES)
+    return a->dtype == b->dtype;
+  return gm_meta_same_layout (a, b) && a->device == b->device;
 }
 
 static const Layouts *
@@ -128,7 +141,8 @@ work_out (GmPlan *p, GmTensor *const *grads)
     l->arrived[i] = arrived_as (grads[i]);
   for (int i = 0; i < p->n_grads; i++)
     l->passed[i] = UNKNOWN;
-  if ((!p->of || numbers) && gm_join_arrived (numbers ? numbers : p->graph, l->arrived, arena, &joint, NULL)) {
+  const GmGraph *g = p->of ? numbers : p->graph;
+  if (g && gm_join_arrived (g, l->arrived, arena, &joint, NULL)) {
     note_given (p, &joint, l);
     gm_graph_free (joint.graph);
   }
@@ -136,7 +150,8 @@ work_out (GmPlan *p, GmTensor *const *grads)
   return l;
 }
 
-/* The elements of t, which repeat where `want` has a stride of 0, laid out as `want` says.  A new reference. */
+/* The elements of t, which repeat where `want` has a stride of 0, laid out as `want` says.  A new
+ * reference. */
 static GmTensor *
 laid_out (GmTensor *t, const GmMeta *want, GError **error)
 {
@@ -159,7 +174,8 @@ laid_out (GmTensor *t, const GmMeta *want, GError **error)
   g_autoptr (GmTensor) to = gm_tensor_new_alias (memory), source = gm_tensor_new_alias (t);
   to->meta = once;
   source->meta = from;
-  g_autoptr (GmTensor) done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){ to, source }, 2, NULL, error);
+  GmTensor *const in[] = { to, source };
+  g_autoptr (GmTensor) done = gm_op_run (GM_OP_copy_, in, 2, NULL, error);
   if (!done)
     g_clear_pointer (&out, gm_tensor_unref);
   return out;
@@ -181,15 +197,16 @@ gm_layouts_give (GmPlan *p, GmTensor *const *grads, GmTensor **result, GError **
     l = g_ptr_array_index (p->layouts, p->layouts->len - 1);
   }
   for (int i = 0; i < p->n_grads; i++) {
-    if (!result[i] || l->passed[i] == UNKNOWN || !gm_meta_same_shape (&result[i]->meta, &l->given[i]) || result[i]->meta.dtype != l->given[i].dtype)
+    const GmMeta *want = &l->given[i];
+    if (!result[i] || l->passed[i] == UNKNOWN || !gm_meta_same_shape (&result[i]->meta, want)
+        || result[i]->meta.dtype != want->dtype
+        || (l->passed[i] < 0 && gm_plan_same_layout (&result[i]->meta, want)))
       continue;
-    GmTensor *t = l->passed[i] >= 0                                  ? gm_tensor_new_alias (grads[l->passed[i]])
-                  : gm_plan_same_layout (&result[i]->meta, &l->given[i]) ? gm_tensor_ref (result[i])
-                                                                     : laid_out (result[i], &l->given[i], error);
+    GmTensor *t = l->passed[i] >= 0 ? gm_tensor_new_alias (grads[l->passed[i]])
+                                    : laid_out (result[i], want, error);
     if (!t)
       return false;
-    if (l->passed[i] >= 0)
-      t->meta.requires_grad = 0;
+    t->meta.requires_grad = 0;
     gm_tensor_unref (result[i]);
     result[i] = t;
   }

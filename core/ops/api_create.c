@@ -34,8 +34,7 @@ filled (const GmApi *api, GmBuilder *b, const GmArg *value, GmDtype d, int n, co
       return gm_b_fail (b, GM_ERROR_RUNTIME,
                         "%s(): cannot create a tensor with negative dimension " FMT, api->name,
                         gm_size_number (sizes[i]));
-  bool rounds = d == GM_F16 || d == GM_BF16; /* what is beyond becomes infinite, as torch fills them */
-  return rounds || gm_arg_fits (b, value, d) ? full_of (b, value, d, n, sizes) : NULL;
+  return gm_arg_fits (b, value, d) ? full_of (b, value, d, n, sizes) : NULL;
 }
 
 static GmArg

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fence.c -- the fences of a thread, and the age of memory.
  *
- * Memory carries the number of the newest fence of the process at its birth, so that a write costs one comparison where no fence stands, and making
- * memory one load.  Numbers are compared by their difference: they may wrap.
- * Rejected: a copy of each argument that is shared, looked at after each call.  A tensor that the function finds in a closure, a global or a module is
- * no argument.
+ * Memory carries the number of the newest fence of the process at its birth, so that a write
+ * costs one comparison where no fence stands, and making memory one load.  Numbers are compared
+ * by their difference: they may wrap.
+ * Rejected: a copy of each argument that is shared, looked at after each call.  A tensor that the
+ * function finds in a closure, a global or a module is no argument.
  */
 #include "core/tensor/fence.h"
 
@@ -24,7 +25,8 @@ void
 gm_fence_raise (GmTensor *const *own, int n)
 {
   Fence *f = g_malloc (sizeof *f + (size_t) n * sizeof f->own[0]);
-  *f = (Fence){ .outer = innermost, .since = __atomic_add_fetch (&gm_storage_epoch, 1, __ATOMIC_RELAXED), .n = n };
+  *f = (Fence){ .outer = innermost, .n = n };
+  f->since = __atomic_add_fetch (&gm_storage_epoch, 1, __ATOMIC_RELAXED);
   for (int i = 0; i < n; i++)
     f->own[i] = gm_tensor_ref (own[i]);
   innermost = f;
@@ -47,9 +49,12 @@ gm_fence_lower (void)
 static bool
 lies_in (const GmTensor *t, const GmTensor *own)
 {
-  int64_t size = (int64_t) gm_dtype_size (t->meta.dtype), own_size = (int64_t) gm_dtype_size (own->meta.dtype);
+  int64_t size = (int64_t) gm_dtype_size (t->meta.dtype);
+  int64_t own_size = (int64_t) gm_dtype_size (own->meta.dtype);
+  int64_t end = t->offset + gm_meta_extent (&t->meta);
+  int64_t own_end = own->offset + gm_meta_extent (&own->meta);
   return t->storage == own->storage && t->offset * size >= own->offset * own_size
-         && (t->offset + gm_meta_extent (&t->meta)) * size <= (own->offset + gm_meta_extent (&own->meta)) * own_size;
+         && end * size <= own_end * own_size;
 }
 
 bool

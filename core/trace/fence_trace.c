@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fence_trace.c -- vmap's fences (core/tensor/fence.h) while a function is recorded.
  *
- * A fence that is raised in the region is a list in the heap, beside the modes: which values of the graph there were, and which of them are the
- * example's own.  A write to an older value breaks the graph, and plain Python refuses it.  A fence that stood before the region is the guard
- * WRITABLE's affair: it asks for the tensor itself, at each call.
- * Invariant: a region ends below no fence but in the frame that has raised it.  What an example has made would else be as old as what is shared, once the
- * graph has run.  A break in the example's function goes back to the line that calls it, and Python executes that line.
+ * A fence that is raised in the region is a list in the heap, beside the modes: which values of
+ * the graph there were, and which of them are the example's own.  A write to an older value
+ * breaks the graph, and plain Python refuses it.  A fence that stood before the region is the
+ * guard WRITABLE's affair: it asks for the tensor itself, at each call.
+ * Invariant: a region ends below no fence but in the frame that has raised it.  What an example
+ * has made would else be as old as what is shared, once the graph has run.  A break in the
+ * example's function goes back to the line that calls it, and Python executes that line.
  */
 #include "core/tensor/fence.h"
 #include "core/trace/recorder.h"
@@ -47,11 +49,14 @@ gm_fence_trace_raise (GmRecorder *r, const GmTracker *own)
   items[OUTER] = innermost (r);
   items[OWN] = own;
   items[LEVEL] = number_new (r, r->frame->level);
-  for (uint32_t i = 0; i < own->n; i++)
-    items[FIRST_VALUE + i] = number_new (r, gm_contents_of (r, gm_realize (r, own->items[i]))->number);
-  gm_heap_store (&r->heap, r->modes_id, SLOT_FENCES,
-                 gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = FIRST_VALUE + own->n, .number = r->graph->values->len,
-                             .data = r->graph));
+  for (uint32_t i = 0; i < own->n; i++) {
+    const GmTracker *t = gm_realize (r, own->items[i]);
+    items[FIRST_VALUE + i] = number_new (r, gm_contents_of (r, t)->number);
+  }
+  const GmTracker *f = gm_tracker (r, .kind = &gm_kind_contents, .items = items,
+                                   .n = FIRST_VALUE + own->n, .number = r->graph->values->len,
+                                   .data = r->graph);
+  gm_heap_store (&r->heap, r->modes_id, SLOT_FENCES, f);
 }
 
 void

@@ -78,15 +78,13 @@ class Fails(G.autograd.Function):
 
     @staticmethod
     def backward(ctx, d):
-        (x,) = ctx.saved_tensors
-        return d + Fails.how(x).sum() * 0
+        return d + Fails.how(d).sum() * 0
 
 
 class FailsUnread(Fails):
     @staticmethod
     def backward(ctx, d):
-        (x,) = ctx.saved_tensors
-        Fails.how(x)
+        Fails.how(d * 1)
         return d * 1
 
 
@@ -126,7 +124,7 @@ def test_equal_operations_of_functions_with_two_classes_stay_apart():
 
         @staticmethod
         def backward(ctx, d):
-            a, b = both(ctx.saved_tensors[0])
+            a, b = both(d)
             return d + (b if Ordered.second_first else a) * 0
 
     for Ordered.second_first in (False, True):
@@ -134,3 +132,39 @@ def test_equal_operations_of_functions_with_two_classes_stay_apart():
         x = G.ones(3, requires_grad=True)
         with pytest.raises(IndexError):  # the first that plain Python computes
             G.compile(lambda x: Ordered.apply(x), backend="eager")(x).sum().backward()
+
+
+class ByIndex(G.autograd.Function):
+    how = None
+
+    @staticmethod
+    def forward(ctx, x, index):
+        ctx.save_for_backward(x, index)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, d):
+        return d * 2 + ByIndex.how(*ctx.saved_tensors).sum(), None
+
+
+BY_INDEX = {
+    "gather": (lambda a, j: a.gather(0, j), RuntimeError),
+    "index_select": (lambda a, j: a.index_select(0, j), RuntimeError),
+    "a subscript": (lambda a, j: a[j], IndexError),
+    "scatter": (lambda a, j: a.scatter(0, j, a[:1]), RuntimeError),
+    "index_add": (lambda a, j: a.index_add(0, j, a[:1]), RuntimeError),
+    "take": (lambda a, j: a.take(j), IndexError),
+}
+
+
+@pytest.mark.filterwarnings("error::gramme.compiler.GraphBreakWarning")
+@pytest.mark.parametrize("backend", ["eager", "tcc"])
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_an_index_of_the_call_fails_in_the_backward_itself(name, backend):
+    G._dynamo.reset()
+    ByIndex.how, want = BY_INDEX[name]
+    x = G.ones(3, requires_grad=True)
+    y = G.compile(lambda x, j: ByIndex.apply(x, j), backend=backend)(x, G.tensor([9]))
+    with pytest.raises((RuntimeError, IndexError)) as caught:
+        y.sum().backward()
+    assert caught.type is want and x.grad is None

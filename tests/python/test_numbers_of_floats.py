@@ -53,6 +53,9 @@ STORED = {
 def test_a_stored_number_is_not_beyond_the_largest(name, dtype):
     t, most = gramme.tensor([1.0, 2.0], dtype=dtype), LARGEST[dtype]
     beyond = math.nextafter(most, INF)
+    if name == "where" and dtype is not gramme.float32:  # it makes a half of the number, as torch does
+        assert [f(t)[0].item() for f in ways(lambda t: STORED[name](t, 4 * most))] == [INF] * 3
+        return
     for f in ways(lambda t: STORED[name](t, beyond)) + [lambda t: STORED[name](t, -beyond)]:
         with pytest.raises(RuntimeError, match=f"value cannot be converted to type {str(dtype)[7:]} without overflow"):
             f(t)

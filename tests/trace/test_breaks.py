@@ -252,6 +252,8 @@ def promised():
     return x
 
 
+LAZY = G.nn.LazyLinear(3)
+
 PROGRAMS = {
     "DATA_DEPENDENT_SIZE": lambda x: x * 2 if (x > 2).nonzero().shape[0] > 3 else x,
     "DATA_DEPENDENT_BRANCH": lambda x: x if x.sum() > 0 else -x,
@@ -303,6 +305,7 @@ PROGRAMS = {
     "CLASS_STATEMENT": class_inside,
     "DICT_OF_OBJECT": (own_dict, OWNER, vars(OWNER), X),
     "TENSOR_HOOK": (lambda x: (x * 2).register_hook(lambda g: g), G.ones(2, requires_grad=True)),
+    "LAZY_LAYER": lambda x: LAZY(G.nn.functional.dropout(x)),
     "LEFT_TO_PYTHON": lambda x: logging.getLogger("a") or x,
     "BODY_EFFECT": (checkpoints_what_writes, W),
     "CONTEXT_ESCAPES": (lambda x: Keeps.apply(x), W),
