@@ -194,7 +194,7 @@ def graphs_of(fn, *args, options=None):
     forwards = []
 
     def keep(graph, example_inputs, options=None):
-        forwards.append(len(graph.graph.output_node().args))
+        forwards.append(len(graph.graph.output_node().args[0]))
         return graph
 
     G.compile(fn, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), options=options, fullgraph=True)(*args).sum().backward()
