@@ -77,14 +77,16 @@ parse_default (const char *text)
   return (GmArg){.kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10)};
 }
 
-/* Arguments that torch has and that change nothing here: the values that each may have, besides None and False, and the text for others. */
+/* Arguments that torch has and that change nothing here: the values that each may have, besides
+ * None and False, and the text for others. */
 enum { UNREAD_ANYTHING, UNREAD_NOTHING, UNREAD_STRIDED };
 static const struct {
   const char *name;
   int may_be;
   const char *instead;
 } unread[] = {
-  { "layout", UNREAD_STRIDED, "tensors are dense, gramme.strided: keep indices and values as two tensors" },
+  { "layout", UNREAD_STRIDED,
+    "tensors are dense, gramme.strided: keep indices and values as two tensors" },
   { "pin_memory", UNREAD_ANYTHING, NULL }, /* copies to a GPU take memory of the CPU as it is */
   { "sparse", UNREAD_NOTHING, "gradients are dense: leave it out" },
   { "sparse_grad", UNREAD_NOTHING, "gradients are dense: leave it out" },
@@ -537,7 +539,8 @@ device_of_call (const GmApi *api, GmBuilder *b, const GmArg *a)
     return GM_DEVICE_CUDA;
   if (said && said->kind != GM_ARG_NONE) {
     const char *name = said->kind == GM_ARG_STR ? said->s : gm_arg_kind_name (said);
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there is no device %s: %s", api->name, name, gm_device_instead (name));
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there is no device %s: %s", api->name, name,
+               gm_device_instead (name));
     return 0;
   }
   for (int i = 0; i < api->n_args && beside != GM_DEVICE_CUDA; i++)
@@ -576,13 +579,16 @@ typedef enum { FORMAT_AS_IT_IS, FORMAT_ROWS, FORMAT_CHANNELS_LAST, FORMAT_CHANNE
 static Format
 format_of (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
-  static const char *const names[] = { "preserve_format", "contiguous_format", "channels_last", "channels_last_3d" };
+  static const char *const names[] = { "preserve_format", "contiguous_format", "channels_last",
+                                       "channels_last_3d" };
   if (a->kind == GM_ARG_NONE)
     return FORMAT_AS_IT_IS;
   for (int f = 0; a->kind == GM_ARG_STR && f < (int) G_N_ELEMENTS (names); f++)
     if (strcmp (a->s, names[f]) == 0)
       return (Format) f;
-  gm_b_fail (b, GM_ERROR_TYPE, "%s(): memory_format is gramme.preserve_format, contiguous_format, channels_last or channels_last_3d, not %s",
+  gm_b_fail (b, GM_ERROR_TYPE,
+             "%s(): memory_format is gramme.preserve_format, contiguous_format, channels_last or "
+             "channels_last_3d, not %s",
              api->name, a->kind == GM_ARG_STR ? a->s : gm_arg_kind_name (a));
   return FORMAT_AS_IT_IS;
 }
@@ -591,13 +597,15 @@ format_of (const GmApi *api, GmBuilder *b, const GmArg *a)
 static GmVal
 in_format (const GmApi *api, GmBuilder *b, GmVal v, Format format)
 {
-  static const int64_t last[] = { 0, 2, 3, 1 }, first[] = { 0, 3, 1, 2 }, last_3d[] = { 0, 2, 3, 4, 1 }, first_3d[] = { 0, 4, 1, 2, 3 };
+  static const int64_t last[] = { 0, 2, 3, 1 }, first[] = { 0, 3, 1, 2 },
+                       last_3d[] = { 0, 2, 3, 4, 1 }, first_3d[] = { 0, 4, 1, 2, 3 };
   bool is_3d = format == FORMAT_CHANNELS_LAST_3D;
   if (format == FORMAT_ROWS)
     return gm_b_contiguous (b, v);
   if (META (v)->ndim != (is_3d ? 5 : 4))
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): required rank %d tensor to use %s format, not one of %d dimensions", api->name, is_3d ? 5 : 4,
-                      is_3d ? "channels_last_3d" : "channels_last", META (v)->ndim);
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): required rank %d tensor to use %s format, not one of %d dimensions",
+                      api->name, is_3d ? 5 : 4, is_3d ? "channels_last_3d" : "channels_last", META (v)->ndim);
   GmVal turned = gm_b_permute (b, v, is_3d ? last_3d : last), rows = gm_b_contiguous (b, turned);
   return rows == turned ? v : gm_b_permute (b, rows, is_3d ? first_3d : first);
 }
@@ -612,10 +620,14 @@ check_unread (const GmApi *api, GmBuilder *b, const GmArg *a)
       continue;
     int k = find_unread (api->arg_names[i]);
     bool fits = unread[k].may_be == UNREAD_ANYTHING ||
-                (unread[k].may_be == UNREAD_STRIDED && a[i].kind == GM_ARG_STR && strcmp (a[i].s, "strided") == 0);
+                (unread[k].may_be == UNREAD_STRIDED && a[i].kind == GM_ARG_STR &&
+                 strcmp (a[i].s, "strided") == 0);
+    const char *given = a[i].kind == GM_ARG_STR    ? a[i].s
+                        : a[i].kind == GM_ARG_BOOL ? "True"
+                                                   : gm_arg_kind_name (&a[i]);
     if (!fits)
-      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s cannot be %s: %s", api->name, api->arg_names[i],
-                 a[i].kind == GM_ARG_STR ? a[i].s : a[i].kind == GM_ARG_BOOL ? "True" : gm_arg_kind_name (&a[i]), unread[k].instead);
+      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s cannot be %s: %s", api->name,
+                 api->arg_names[i], given, unread[k].instead);
   }
 }
 
@@ -626,7 +638,8 @@ run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
   b->device = (uint8_t) device_of_call (api, b, a);
   if (G_UNLIKELY (api->generator >= 0) && a[api->generator].kind != GM_ARG_NONE)
     b->generator = generator_of (api, b, &a[api->generator]);
-  Format format = G_UNLIKELY (api->format >= 0) ? format_of (api, b, &a[api->format]) : FORMAT_AS_IT_IS;
+  Format format =
+      G_UNLIKELY (api->format >= 0) ? format_of (api, b, &a[api->format]) : FORMAT_AS_IT_IS;
   if (G_UNLIKELY (api->unread))
     check_unread (api, b, a);
   GmArg result = gm_b_failed (b) ? gm_give (NULL) : api->run (api, b, a);

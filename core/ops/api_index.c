@@ -267,7 +267,8 @@ RUN (one_hot)
   return gm_give (gm_b_cast (b, hit, GM_I64));
 }
 
-/* Scales the rows of the weight, which is written to, that the index names and whose norm is above max_norm (argument 3). */
+/* Scales the rows of the weight, which is written to, that the index names and whose norm is above
+ * max_norm (argument 3). */
 static void
 limit_rows (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal weight, GmVal flat)
 {
@@ -275,7 +276,8 @@ limit_rows (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal weight, GmVal 
   GmVal plain = gm_b (b, detach, weight), rows = gm_index_select (b, plain, 0, flat);
   if (gm_b_failed (b))
     return;
-  int64_t last = 1, shape[] = {META (rows)->sizes[0], META (rows)->sizes[1]}, column[] = {shape[0], 1};
+  int64_t last = 1, shape[] = {META (rows)->sizes[0], META (rows)->sizes[1]};
+  int64_t column[] = {shape[0], 1};
   GmVal norm = gm_norm (b, rows, p, &last, 1, true);
   GmVal scale = gm_num_apply (b, div, most, gm_apply_num (b, add, norm, 1e-7));
   scale = gm_pick (b, gm_apply_num (b, gt, norm, most), gm_tensor_arg (scale), gm_float_arg (1));
@@ -285,8 +287,8 @@ limit_rows (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal weight, GmVal 
     b->vt->into (b, plain, GM_OP_copy, &whole, 1, NULL);
 }
 
-/* Returns v, a row for each index in `flat`, whose gradient is divided by how often its index is there: v - (v - v) / n, where the
- * slope is that of the last v. */
+/* Returns v, a row for each index in `flat`, whose gradient is divided by how often its index is
+ * there: v - (v - v) / n, where the slope is that of the last v. */
 static GmVal
 share_gradient (GmBuilder *b, GmVal v, GmVal flat, int64_t rows)
 {
@@ -294,10 +296,13 @@ share_gradient (GmBuilder *b, GmVal v, GmVal flat, int64_t rows)
     return gm_b_failed (b) ? NULL : v;
   GmDtype d = (GmDtype) META (v)->dtype;
   int64_t n = META (flat)->sizes[0], column[] = {n, 1};
-  GmVal none = gm_b_expand (b, gm_b_scalar (b, gm_scalar_int (0), d), 1, &rows), one = gm_b_expand (b, gm_b_scalar (b, gm_scalar_int (1), d), 1, &n);
-  GmVal counts = gm_index_select (b, gm_scatter_add (b, none, 0, flat, one), 0, flat), same = gm_b (b, detach, v);
+  GmVal none = gm_b_expand (b, gm_b_scalar (b, gm_scalar_int (0), d), 1, &rows);
+  GmVal one = gm_b_expand (b, gm_b_scalar (b, gm_scalar_int (1), d), 1, &n);
+  GmVal counts = gm_index_select (b, gm_scatter_add (b, none, 0, flat, one), 0, flat);
+  GmVal same = gm_b (b, detach, v);
   GmVal zero = gm_apply2 (b, div, gm_apply2 (b, sub, same, v), gm_b_reshape (b, counts, 2, column));
-  zero = gm_pick (b, gm_apply_num (b, lt, gm_apply1 (b, abs, same), INFINITY), gm_tensor_arg (zero), gm_float_arg (0));
+  GmVal finite = gm_apply_num (b, lt, gm_apply1 (b, abs, same), INFINITY);
+  zero = gm_pick (b, finite, gm_tensor_arg (zero), gm_float_arg (0));
   return gm_apply2 (b, sub, same, zero);
 }
 

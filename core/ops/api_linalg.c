@@ -177,7 +177,7 @@ rows_without_any (GmBuilder *b, GmVal *mask)
   return none;
 }
 
-/* Returns keys or values [..., h, s, e] with each head as often in a row as makes `heads` of them. */
+/* Returns keys or values [..., h, s, e] with each head so often in a row that there are `heads`. */
 static GmVal
 share_heads (const GmApi *api, GmBuilder *b, GmVal v, int64_t heads)
 {
@@ -190,7 +190,9 @@ share_heads (const GmApi *api, GmBuilder *b, GmVal v, int64_t heads)
   if (own == heads)
     return v;
   if (own == 0 || heads % own || m.ndim >= GM_MAX_DIMS)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): enable_gqa needs a number of heads in key and value that divides the query's: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): enable_gqa needs a number of heads in key and value that divides the "
+                      "query's: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
                       api->name, own, heads);
   int64_t wide[GM_MAX_DIMS], flat[GM_MAX_DIMS];
   for (int d = 0; d < m.ndim; d++) {
@@ -198,7 +200,8 @@ share_heads (const GmApi *api, GmBuilder *b, GmVal v, int64_t heads)
     flat[d] = d == at ? heads : m.sizes[d];
   }
   wide[at + 1] = heads / own;
-  return gm_b_reshape (b, gm_b_expand (b, gm_unsqueeze (b, v, at + 1), m.ndim + 1, wide), m.ndim, flat);
+  v = gm_b_expand (b, gm_unsqueeze (b, v, at + 1), m.ndim + 1, wide);
+  return gm_b_reshape (b, v, m.ndim, flat);
 }
 
 RUN (scaled_dot_product_attention)

@@ -70,7 +70,8 @@ weights_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
   GmVal input = TENSOR (0), weight = OPTIONAL_TENSOR (i);
   if (weight && !gm_b_failed (b) && !gm_meta_same_shape (META (weight), META (input)))
-    return gm_b_fail (b, GM_ERROR_VALUE, "%s(): weights and input must have the same size", api->name);
+    return gm_b_fail (b, GM_ERROR_VALUE, "%s(): weights and input must have the same size",
+                      api->name);
   return gm_b_failed (b) ? NULL : weight;
 }
 

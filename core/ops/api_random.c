@@ -158,7 +158,8 @@ RUN (normal)
   if (!IS_NONE (2))
     shape.ndim = (uint8_t) gm_arg_ints (api, b, a, 2, shape.sizes);
   if (!IS_NONE (4) && (a[0].kind == GM_ARG_TENSOR || a[1].kind == GM_ARG_TENSOR))
-    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "normal(): dtype is that of the tensor mean or std; cast that"));
+    return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
+                               "normal(): dtype is that of the tensor mean or std; cast that"));
   d = gm_arg_dtype (api, b, a, 4, d);
   for (int i = 0; i < 2; i++) {
     if (a[i].kind != GM_ARG_TENSOR)

@@ -304,7 +304,8 @@ RUN (norm)
   v = gm_b_cast (b, v, gm_arg_dtype (api, b, a, 4, (GmDtype) META (v)->dtype));
   CHECK ();
   if (!gm_dtype_is_float (META (v)->dtype))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "norm(): dtype is a floating one, not %s", gm_dtypes[META (v)->dtype].torch_name));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "norm(): dtype is a floating one, not %s",
+                               gm_dtypes[META (v)->dtype].torch_name));
   double p = 2;
   if (a[1].kind == GM_ARG_STR && strcmp (a[1].s, "fro"))
     return gm_give (

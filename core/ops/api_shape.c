@@ -321,9 +321,11 @@ RUN (set)
   if (IS_NONE (2) && IS_NONE (3) && IS_NONE (4))
     return gm_give (source);
   if (IS_NONE (3))
-    return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "set_(): a part of the memory has a size beside its offset and stride"));
+    return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
+                               "set_(): a part of the memory has a size beside its offset and stride"));
   if (!b->vt->offset)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "set_(): where source lies in its storage is known to plain Python only"));
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                               "set_(): the place of source in its storage is known to plain Python only"));
   int64_t sizes[GM_MAX_DIMS], offset = IS_NONE (2) ? 0 : INT (2);
   int n = gm_arg_ints (api, b, a, 3, sizes);
   CHECK ();

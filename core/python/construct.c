@@ -258,7 +258,8 @@ tensor (PyObject *module, PyObject *args, PyObject *kwargs)
 {
   static char *keywords[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
   PyObject *data, *dtype_object = NULL, *device = Py_None;
-  int requires_grad = 0, pin_memory = 0, where; /* copies to a GPU take memory of the CPU as it is */
+  int requires_grad = 0, where;
+  int pin_memory = 0; /* not read: copies to a GPU take memory of the CPU as it is */
   GmDtype dtype;
   const GmDtype *wanted;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OOpp:tensor", keywords, &data, &dtype_object,

@@ -161,7 +161,9 @@ get_layout (PyObject *s, void *c)
 static PyObject *
 get_imag (PyObject *s, void *c)
 {
-  PyErr_SetString (PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes, and there are no others");
+  PyErr_SetString (
+      PyExc_RuntimeError,
+      "imag is not implemented for tensors with non-complex dtypes, and there are no others");
   return NULL;
 }
 static PyObject *

@@ -17,8 +17,8 @@
 
 static GmPyDtype dtypes[GM_N_DTYPES];
 
-/* torch's other dtypes, so that programs can name and compare them: no tensor is of one.  Their objects have numbers from
- * GM_N_DTYPES on. */
+/* torch's other dtypes, so that programs can name and compare them: no tensor is of one.  Their
+ * objects have numbers from GM_N_DTYPES on. */
 #define NO_COMPLEX "there are no complex tensors: keep real and imaginary part as two tensors"
 #define NO_UNSIGNED "the one unsigned dtype is uint8: use a signed one with more bits"
 #define NO_QUANTIZED "there are no quantized tensors: keep integers and their scale as two tensors"
@@ -57,7 +57,8 @@ gm_py_dtype_get (PyObject *o, GmDtype *out)
   if (Py_TYPE (o) == &gm_py_dtype_type) {
     GmDtype d = ((GmPyDtype *) o)->dtype;
     if (alone_of (o)) {
-      PyErr_Format (PyExc_NotImplementedError, "gramme.%s is a name alone: %s", alone_of (o)->name, alone_of (o)->instead);
+      PyErr_Format (PyExc_NotImplementedError, "gramme.%s is a name alone: %s", alone_of (o)->name,
+                    alone_of (o)->instead);
       return false;
     }
     if (!gm_dtypes[d].live) {
@@ -84,16 +85,23 @@ gm_py_dtype_get (PyObject *o, GmDtype *out)
   return true;
 }
 
+static const char *
+name_of_dtype (PyObject *self)
+{
+  return alone_of (self) ? alone_of (self)->name
+                         : gm_dtypes[((GmPyDtype *) self)->dtype].torch_name;
+}
+
 static PyObject *
 dtype_repr (PyObject *self)
 {
-  return PyUnicode_FromFormat ("gramme.%s", alone_of (self) ? alone_of (self)->name : gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+  return PyUnicode_FromFormat ("gramme.%s", name_of_dtype (self));
 }
 
 static PyObject *
 dtype_name (PyObject *self, void *closure)
 {
-  return PyUnicode_FromString (alone_of (self) ? alone_of (self)->name : gm_dtypes[((GmPyDtype *) self)->dtype].torch_name);
+  return PyUnicode_FromString (name_of_dtype (self));
 }
 
 static PyObject *
@@ -114,13 +122,15 @@ static PyObject *
 dtype_is_signed (PyObject *self, void *closure)
 {
   GmDtype d = ((GmPyDtype *) self)->dtype;
-  return PyBool_FromLong (alone_of (self) ? alone_of (self)->is_signed : d != GM_BOOL && d != GM_U8);
+  return PyBool_FromLong (alone_of (self) ? alone_of (self)->is_signed
+                                          : d != GM_BOOL && d != GM_U8);
 }
 
 static PyObject *
 dtype_itemsize (PyObject *self, void *closure)
 {
-  return PyLong_FromLong (alone_of (self) ? alone_of (self)->bytes : (int) gm_dtype_size (((GmPyDtype *) self)->dtype));
+  return PyLong_FromLong (alone_of (self) ? alone_of (self)->bytes
+                                          : (int) gm_dtype_size (((GmPyDtype *) self)->dtype));
 }
 
 static PyObject *
@@ -134,7 +144,8 @@ dtype_reduce (PyObject *self, PyObject *unused)
 static PyGetSetDef dtype_getset[] = {
     {"name", dtype_name, NULL, "The name after \"gramme.\".", NULL},
     {"is_floating_point", dtype_is_floating_point, NULL, "Whether it is a floating dtype.", NULL},
-    {"is_complex", dtype_is_complex, NULL, "True for names of complex dtypes, which no tensor has.", NULL},
+    {"is_complex", dtype_is_complex, NULL, "True for names of complex dtypes, which no tensor has.",
+     NULL},
     {"is_signed", dtype_is_signed, NULL, "Whether it has negative values.", NULL},
     {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
     {0},
@@ -187,7 +198,8 @@ add_dtypes (PyObject *module)
     bad = PyDict_SetItemString (others, alone[i].name, (PyObject *) &names_alone[i]);
   }
   if (!bad)
-    bad = PyModule_AddObjectRef (module, "dtypes", names) | PyModule_AddObjectRef (module, "dtype_names", others);
+    bad = PyModule_AddObjectRef (module, "dtypes", names) |
+          PyModule_AddObjectRef (module, "dtype_names", others);
   Py_XDECREF (others);
   Py_DECREF (names);
   return bad;

@@ -31,8 +31,10 @@ gm_device_find (const char *name, int *device)
 const char *
 gm_device_instead (const char *name)
 {
-  return strncmp (name, "meta", 4) == 0 ? "each tensor has memory: make it on 'cpu', and look at the graph of a compiled function for shapes alone"
-                                        : "tensors live on 'cpu', and on 'cuda' where there is a GPU";
+  return strncmp (name, "meta", 4) == 0
+             ? "each tensor has memory: make it on 'cpu', and look at the graph of a compiled "
+               "function for shapes alone"
+             : "tensors live on 'cpu', and on 'cuda' where there is a GPU";
 }
 
 static GM_THREAD uint8_t default_device; /* 0: not set, the CPU */

@@ -139,7 +139,10 @@ is_dense_anyway (const GmMeta *m)
 bool
 gm_meta_is_in_format (const GmMeta *m, const char *format)
 {
-  int last = !format ? 0 : strcmp (format, "channels_last") == 0 ? 4 : strcmp (format, "channels_last_3d") == 0 ? 5 : 0;
+  int last = !format                                    ? 0
+             : strcmp (format, "channels_last") == 0    ? 4
+             : strcmp (format, "channels_last_3d") == 0 ? 5
+                                                        : 0;
   if (last == 0)
     return gm_meta_is_contiguous (m);
   if (m->ndim != last)

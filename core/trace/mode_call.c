@@ -69,7 +69,9 @@ call_set_autocast (GmRecorder *r, const GmCallArgs *args)
     return NULL;
   const GmTracker *old = autocast_now (r, device);
   PyObject *dtype = gm_constant (r, args->args[0]);
-  if (!dtype || (dtype != Py_None && (Py_TYPE (dtype) != gm_host.dtype_type || gm_host.dtype_get (dtype) == GM_N_DTYPES)))
+  if (!dtype
+      || (dtype != Py_None
+          && (Py_TYPE (dtype) != gm_host.dtype_type || gm_host.dtype_get (dtype) == GM_N_DTYPES)))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast to something that is no dtype");
   gm_autocast_mode_set (r, gm_autocast_with (gm_autocast_mode_get (r), device,
                                              dtype == Py_None ? GM_N_DTYPES : (GmDtype) gm_host.dtype_get (dtype)));

@@ -186,7 +186,11 @@ method_is_contiguous (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   PyObject *said = format ? gm_constant (r, format) : Py_None;
   if (said == NULL || !(said == Py_None || PyUnicode_Check (said)) || args->n > 0)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
-  return gm_from_bool (r, note_strides (r, t) && gm_meta_is_in_format (meta_of (r, t), said == Py_None ? NULL : PyUnicode_AsUTF8 (said)));
+  static const char *const known[] = { "contiguous_format", "channels_last", "channels_last_3d", NULL };
+  const char *name = said == Py_None ? NULL : PyUnicode_AsUTF8 (said);
+  if (name && !g_strv_contains (known, name)) /* an error of the method */
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
+  return gm_from_bool (r, note_strides (r, t) && gm_meta_is_in_format (meta_of (r, t), name));
 }
 
 static const GmTracker *
@@ -301,14 +305,16 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       return &gm_tracker_poison;
     if (strcmp (name, "copy") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
       copy = a->real == Py_True;
-    else if (strcmp (name, "non_blocking") == 0 && a->kind == &gm_kind_constant && PyBool_Check (a->real))
+    else if (strcmp (name, "non_blocking") == 0 && a->kind == &gm_kind_constant
+             && PyBool_Check (a->real))
       continue; /* there is nothing to wait for */
     else if (strcmp (name, "memory_format") == 0 && a->kind == &gm_kind_constant)
       format = a;
     else if (a->kind == &gm_kind_tensor && i < args->n && meta_of (r, a)->device == meta_of (r, t)->device)
       to = meta_of (r, a)->dtype;
     else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type
-             && gm_host.dtype_get (a->real) != GM_N_DTYPES && gm_dtypes[gm_host.dtype_get (a->real)].live)
+             && gm_host.dtype_get (a->real) != GM_N_DTYPES
+             && gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);
     else if (a->kind == &gm_kind_constant && names_device (a->real, meta_of (r, t)->device))
       continue;
@@ -319,12 +325,14 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (to != from || copy)
     t = to == from ? add_op (r, t, GM_OP_copy, NULL) : add_op (r, t, GM_OP_cast, &attrs);
   if (format == NULL || r->stop || format->real == Py_None
-      || (PyUnicode_Check (format->real) && PyUnicode_CompareWithASCIIString (format->real, "preserve_format") == 0))
+      || (PyUnicode_Check (format->real)
+          && PyUnicode_CompareWithASCIIString (format->real, "preserve_format") == 0))
     return t;
   static PyObject *named;
   if (!named)
     named = Py_BuildValue ("(s)", "memory_format");
-  return gm_call_api (r, gm_api_find ("contiguous"), false, &(GmCallArgs){ (const GmTracker *[]){ t, format }, 1, named });
+  const GmTracker *arguments[] = { t, format };
+  return gm_call_api (r, gm_api_find ("contiguous"), false, &(GmCallArgs){ arguments, 1, named });
 }
 
 /* The name of its type, or a cast. */
@@ -452,7 +460,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (strcmp (s, "is_cuda") == 0 || strcmp (s, "is_cpu") == 0)
     return gm_from_bool (r, m->device == (s[4] == 'u' ? GM_DEVICE_CUDA : GM_DEVICE_CPU));
   if (strcmp (s, "is_sparse") == 0 || strcmp (s, "is_quantized") == 0 || strcmp (s, "is_meta") == 0
-      || strcmp (s, "is_nested") == 0 || strcmp (s, "is_sparse_csr") == 0 || strcmp (s, "is_mps") == 0 || strcmp (s, "is_xpu") == 0)
+      || strcmp (s, "is_nested") == 0 || strcmp (s, "is_sparse_csr") == 0
+      || strcmp (s, "is_mps") == 0 || strcmp (s, "is_xpu") == 0)
     return gm_from_bool (r, false);
   if (strcmp (s, "layout") == 0)
     return gm_from_constant_take (r, PyUnicode_InternFromString ("strided"));
