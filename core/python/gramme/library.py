@@ -37,7 +37,7 @@ def _own_function(definition):
 
 
 class CustomOpDef:
-    """What custom_op() gives: call it like the function.
+    """An operator that custom_op() made: call it like the function.
 
     While gradients are recorded, its result has those that register_autograd() says; without that, backward() raises RuntimeError.
     """
@@ -98,7 +98,7 @@ class CustomOpDef:
             raise NotImplementedError(f"{self._qualname}: gradients flow to arguments that are tensors, not to tensors in lists: pass them one by one")
         return _Recorded.apply(self, tuple(values), *values.values())
 
-    # -- What is registered
+    # -- Registration
 
     def register_autograd(self, backward, /, *, setup_context=None):
         """backward(ctx, *grads) returns a gradient, or None, for each argument; setup_context(ctx, inputs, output) keeps for it, on ctx, what

@@ -102,7 +102,7 @@ def untyped_storage(input):
 
 
 class TypedStorage:
-    """What Tensor.storage() gives: the tensor's memory as elements of its dtype, in their order there.
+    """The result of Tensor.storage(): the tensor's memory as elements of its dtype, in their order there.
 
     len() and size() count elements, storage[i] reads or writes one; untyped() is the UntypedStorage.  It keeps the memory alive.
     """

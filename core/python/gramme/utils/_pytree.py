@@ -473,7 +473,7 @@ def tree_map_with_path(func, tree, *rests, is_leaf=None):
 
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
-    """As many parts of a tree as the spec has leaves: where the tree has a leaf earlier, that stands for all below.  None if the two do not fit."""
+    """Returns as many parts of a tree as the spec has leaves: a leaf of the tree stands for all below it.  None if the two do not fit."""
     if treespec.type is None:
         return [tree] if tree_is_leaf(tree, is_leaf) else None
     if tree_is_leaf(tree, is_leaf):
