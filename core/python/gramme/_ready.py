@@ -14,7 +14,8 @@ os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_
 _loaded = False
 
 # What core/ names in gm_import and may come to while it compiles; `import gramme` has loaded the others.
-MODULES = ("_string", "copy", "copyreg", "dis", "functools", "gc", "gramme._dynamo.comptime", "gramme._dynamo.config", "gramme.fx", "gramme.nn", "inspect", "linecache")
+MODULES = ("_string", "copy", "copyreg", "dis", "functools", "gc", "gramme._dynamo.comptime", "gramme._dynamo.config", "gramme.fx", "gramme.nn", "gramme.utils.hooks", "inspect",
+           "linecache")
 
 
 def load():
