@@ -152,7 +152,7 @@ gm_py_init_errors (PyObject *module)
   PyObject *both = PyTuple_Pack (2, PyExc_RuntimeError, PyExc_AttributeError);
   gm_py_dimension_error = both ? PyErr_NewExceptionWithDoc (
       "gramme._core.DimensionError",
-      "A tensor with so many dimensions has no such attribute.", both, NULL) : NULL;
+      "A tensor with so many dimensions, or of this dtype, has no such attribute.", both, NULL) : NULL;
   Py_XDECREF (both);
   if (!gm_py_backend_error || !gm_py_dimension_error
       || PyModule_AddObjectRef (module, "DimensionError", gm_py_dimension_error) < 0)

@@ -17,7 +17,7 @@
 
 /* gramme.compiler.BackendError, a RuntimeError.  Owned by the process. */
 extern PyObject *gm_py_backend_error;
-/* An attribute that a tensor of these dimensions lacks: a RuntimeError as torch has it, and an AttributeError, so that hasattr () answers
+/* An attribute that a tensor of these dimensions, or of any dtype there is, lacks: a RuntimeError as torch has it, and an AttributeError, so that hasattr () answers
  * and completion at a prompt goes on. */
 extern PyObject *gm_py_dimension_error;
 

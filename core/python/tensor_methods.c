@@ -98,9 +98,9 @@ is_contiguous (PyObject *s, PyObject *args, PyObject *kwargs)
   const char *format = NULL;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$z:is_contiguous", keywords, &format))
     return NULL;
-  static const char *const known[] = {"contiguous_format", "channels_last", "channels_last_3d", NULL};
+  static const char *const known[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d", NULL};
   if (format && !g_strv_contains (known, format))
-    return PyErr_Format (PyExc_RuntimeError, "is_contiguous(): memory_format is contiguous_format, channels_last or channels_last_3d, not %s", format);
+    return PyErr_Format (PyExc_RuntimeError, "is_contiguous(): memory_format is contiguous_format, preserve_format, channels_last or channels_last_3d, not %s", format);
   return PyBool_FromLong (gm_meta_is_in_format (&T (s)->meta, format));
 }
 static PyObject *
@@ -162,7 +162,7 @@ static PyObject *
 get_imag (PyObject *s, void *c)
 {
   PyErr_SetString (
-      PyExc_RuntimeError,
+      gm_py_dimension_error,
       "imag is not implemented for tensors with non-complex dtypes, and there are no others");
   return NULL;
 }

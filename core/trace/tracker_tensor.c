@@ -186,7 +186,7 @@ method_is_contiguous (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   PyObject *said = format ? gm_constant (r, format) : Py_None;
   if (said == NULL || !(said == Py_None || PyUnicode_Check (said)) || args->n > 0)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
-  static const char *const known[] = { "contiguous_format", "channels_last", "channels_last_3d", NULL };
+  static const char *const known[] = { "contiguous_format", "preserve_format", "channels_last", "channels_last_3d", NULL };
   const char *name = said == Py_None ? NULL : PyUnicode_AsUTF8 (said);
   if (name && !g_strv_contains (known, name)) /* an error of the method */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");

@@ -4,6 +4,7 @@
 import math
 
 import gramme
+from gramme.nn import functional as F
 
 
 def _bags_of_vector(input, offsets, include_last_offset):
