@@ -224,6 +224,8 @@ join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoi
     joint->graph = NULL;
     return false;
   }
+  if (arrived) /* the graph is in use, and its calls have their code by row: what the gradient calls is not for that table */
+    gm_graph_own_highers (out);
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
     gm_graph_add_output (out, o->value, o->kind);
