@@ -21,6 +21,7 @@ typedef struct {
   GmExec *exec;           /* of one where they are symbolic */
   GmGraph *host;          /* else: what the host interprets */
   GmExec **bodies; /* of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it runs no graphs */
+  uint32_t n_bodies; /* the table of rows is shared, and may grow */
   GmExecDirect *direct;  /* the host's graph as one call; NULL: it is more, or less */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
@@ -85,8 +86,10 @@ compile_bodies (Step *step, const GmRequest *q, GError **error)
     const GmHigher *h = gm_op_is_higher (n->op) ? gm_graph_higher (g, n) : NULL;
     if (!h)
       continue;
-    if (!step->bodies)
-      step->bodies = g_new0 (GmExec *, g->highers->len * GM_HIGHER_MAX_BODIES);
+    if (!step->bodies) {
+      step->n_bodies = g->highers->len * GM_HIGHER_MAX_BODIES;
+      step->bodies = g_new0 (GmExec *, step->n_bodies);
+    }
     GmExec **at = &step->bodies[n->attrs->offset * GM_HIGHER_MAX_BODIES];
     for (uint32_t b = 0; b < h->n_bodies && !at[0 + b]; b++)
       if (!(at[b] = gm_backend_compile_how (q->backend, h->bodies[b], NULL, q->option_list,
@@ -199,7 +202,7 @@ gm_split_free (GmExecSplit *s, const GmBackend *b)
     if (s->steps[i].code)
       b->plugin->api.destroy (s->steps[i].code);
     gm_exec_unref (s->steps[i].exec);
-    for (uint32_t k = 0; s->steps[i].bodies && k < s->steps[i].host->highers->len * GM_HIGHER_MAX_BODIES; k++)
+    for (uint32_t k = 0; k < s->steps[i].n_bodies; k++)
       gm_exec_unref (s->steps[i].bodies[k]);
     g_free (s->steps[i].bodies);
     gm_direct_free (s->steps[i].direct);
