@@ -93,8 +93,9 @@ def test_channels_that_come_last_are_seen():
     assert x.is_contiguous(memory_format=G.channels_last) and not x.is_contiguous()
     y = G.zeros(2, 4, 5, 6, 3).permute(0, 4, 1, 2, 3)
     assert y.is_contiguous(memory_format=G.channels_last_3d) and not y.is_contiguous(memory_format=G.channels_last)
+    assert not x.is_contiguous(memory_format=G.preserve_format) and x.contiguous().is_contiguous(memory_format=G.preserve_format)
     with pytest.raises(RuntimeError, match="memory_format"):
-        x.is_contiguous(memory_format=G.preserve_format)
+        x.is_contiguous(memory_format="other")
 
 
 def test_handles_of_hooks_of_tensors_are_removable_handles():
