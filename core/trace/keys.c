@@ -115,8 +115,9 @@ user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
 void
 gm_key_guard_nan (GmRecorder *r, const GmTracker *t)
 {
-  if (t->real && t->source && gm_is_nan (t->real))
-    gm_guard (r, IS, t->source, .obj = t->real);
+  PyObject *real = t->kind == &gm_kind_float ? (PyObject *) t->data : t->real;
+  if (real && t->source && gm_is_nan (real))
+    gm_guard (r, IS, t->source, .obj = real);
   for (uint32_t i = 0; t->kind == &gm_kind_tuple && i < t->n && !r->stop; i++)
     gm_key_guard_nan (r, gm_realize (r, t->items[i]));
 }

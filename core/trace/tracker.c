@@ -368,6 +368,18 @@ nans (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   return true;
 }
 
+static bool
+is_float (const GmTracker *t)
+{
+  return t->kind == &gm_kind_float || (t->kind == &gm_kind_constant && PyFloat_CheckExact (t->real));
+}
+
+static bool
+may_be_nan (const GmTracker *t)
+{
+  return t->kind == &gm_kind_float || (t->kind == &gm_kind_constant && gm_is_nan (t->real));
+}
+
 bool
 gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -375,6 +387,12 @@ gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   b = gm_realize (r, b);
   if (r->stop || a == b)
     return !r->stop;
+  if (may_be_nan (a) && may_be_nan (b)) {
+    a = gm_float_settled (r, a);
+    b = gm_float_settled (r, b);
+  }
+  if (r->stop)
+    return false;
   if (nans (r, a, b))
     return a->real == b->real && !r->stop;
   if (a->kind == b->kind && a->kind == &gm_kind_object) /* one object is not compared */
@@ -505,7 +523,7 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   }
   a = gm_realize (r, a);
   b = gm_realize (r, b);
-  if (a != b && a->kind == &gm_kind_float && b->kind == &gm_kind_float) {
+  if (a != b && is_float (a) && is_float (b)) {
     a = gm_float_settled (r, a);
     b = gm_float_settled (r, b);
   }

@@ -20,6 +20,9 @@ PROGRAMS = [
     (lambda x, d: (x, NAN in d), [{NAN: 1}, {float("nan"): 1}, {NAN: 1}]),
     (lambda x, d: (x, [NAN].count(d)), [NAN, float("nan"), NAN]),
     (lambda x, d: (x, d is NAN), [NAN, float("nan"), NAN]),
+    (lambda x, d: (x, d is NAN), [NAN, 2.0, 1.0, float("nan"), NAN]),
+    (lambda x, d: (x, d in [NAN, 1.0]), [2.0, float("nan"), 1.0, NAN]),
+    (lambda x, d: (x, d in (1.0, 2.0) or d in {NAN}), [2.0, 1.0, float("nan"), NAN]),
     (lambda x, d: (x, (d, 1) == (NAN, 1)), [NAN, float("nan"), 1.0, NAN]),
     (lambda x, d: (x, {(1, d): 1} == {(1, NAN): 1}), [NAN, float("nan"), 1.0, NAN]),
 ]

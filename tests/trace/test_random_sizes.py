@@ -115,7 +115,7 @@ def decided(entry, general, text):
     """The facts of an entry that was made when so much was general."""
     facts, fixed = set(), {}
     for line in entry["guards"].splitlines():
-        m = re.match(r": SIZES (.*?)(?:  # .*)?$", line)
+        m = re.match(r"SIZES (.*?)(?:  # .*)?$", line)
         if m and not re.fullmatch(r"2 <= \S+", m[1]):
             facts.add(m[1])
     for line in (entry["fixed"] or "").splitlines():
