@@ -24,8 +24,6 @@ import gramme.nn.modules
 from gramme import _core
 
 HEAD = '# Made by build-aux/stubs.py.\nfrom typing import Any\n'
-LAZY = ("_C", "nn", "optim", "func", "distributions", "_dynamo", "testing", "serialization", "utils", "fx", "cuda", "random", "vmap", "poisson",
-        "binomial", "Generator", "save", "load")
 # How a row's documentation begins to speak of a result that is not one tensor.
 OTHER_RESULTS = re.compile(r"\bnamed tuple\b|\b[Aa] tuple (?:of|\()|^Views\b|\bPython (?:bool|int|number|float)\b|^Writes|^True if all", re.MULTILINE)
 
@@ -85,7 +83,7 @@ def stub_of(module):
     """The text of a module's stub: each public name, where it comes from or what it is."""
     out, api = [], type(gramme.add)
     public = {name for name in vars(module) if not name.startswith("_")}
-    for name in sorted(public | ({*LAZY, "__version__"} if module is gramme else set())):
+    for name in sorted(public | ({*gramme._LATER, *gramme._FROM, "__version__"} if module is gramme else set())):
         value = getattr(module, name)
         home = getattr(value, "__module__", None)
         if isinstance(value, types.ModuleType):
