@@ -269,6 +269,9 @@ const GmSource *gm_source_free (GmRecorder *r, uint32_t i, bool cell);
 uint32_t gm_root_n_free (const GmRecorder *r);
 const GmSlot *gm_root_free_slot (const GmRecorder *r, uint32_t i);
 const GmSource *gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name);
+/* True if no other path has the source's name, as those do that begin at an object or go by a key
+ * whose text is the program's. */
+bool gm_source_is_unique (const GmSource *source);
 const GmSource *gm_source_const (GmRecorder *r, PyObject *value, const char *name);
 const GmSource *gm_source_attr (GmRecorder *r, const GmSource *base, PyObject *name);
 const GmSource *gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset,

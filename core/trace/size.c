@@ -392,7 +392,8 @@ gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out
 {
   int overflow;
   int64_t value = PyLong_AsLongLongAndOverflow (real, &overflow);
-  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER || overflow || value < 0 || value >= INT64_C (1) << 40)
+  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER || overflow || value < 0
+      || value >= INT64_C (1) << 40 || !gm_source_is_unique (source))
     return false;
   bool argument = source->kind == GM_SOURCE_LOCAL;
   const GmProfileRow *row =

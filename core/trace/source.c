@@ -132,6 +132,16 @@ gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name)
                         "G(%s)['%s']", module_name, text);
 }
 
+bool
+gm_source_is_unique (const GmSource *source)
+{
+  for (; source->base; source = source->base)
+    if ((source->kind == GM_SOURCE_DICT_ITEM || source->kind == GM_SOURCE_CACHED)
+        && !gm_is_constant_type (Py_TYPE (source->key)))
+      return false;
+  return source->kind != GM_SOURCE_CONST;
+}
+
 const GmSource *
 gm_source_const (GmRecorder *r, PyObject *value, const char *name)
 {

@@ -55,7 +55,7 @@ profile_row (GmRecorder *r, PyObject *real, const GmSource *source)
 const GmTracker *
 gm_float_argument (GmRecorder *r, PyObject *real, const GmSource *source)
 {
-  if (!r->request->profile || r->request->dynamic < GM_DYNAMIC_SEEN
+  if (!r->request->profile || r->request->dynamic < GM_DYNAMIC_SEEN || !gm_source_is_unique (source)
       || !profile_row (r, real, source)->size_varies[0])
     return NULL;
   gm_guard (r, TYPE, source, .obj = (PyObject *) &PyFloat_Type);

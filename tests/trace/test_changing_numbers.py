@@ -4,6 +4,7 @@
 A float is a double of Python's: it promotes as a number, its arithmetic is Python's to the bit, and a question about it is asked of each call.
 """
 
+import enum
 import math
 import os
 import random
@@ -499,3 +500,19 @@ def test_a_number_that_recording_changes_is_told_as_a_fault_also_when_it_is_know
         CHANGED[0] = start + i
         with pytest.raises(G.compiler.Unsupported, match="GUARD_FAILED_AT_BIRTH"):
             run(X)
+
+
+class Key(enum.IntEnum):
+    A = 0
+    B = 1
+
+
+HELD = {Key.A: 2.0, Key.B: 3.0}
+
+
+def test_numbers_that_are_found_by_objects_as_keys_do_not_seem_to_vary():  # the items of such a dict have one name
+    run = G.compile(fresh(lambda x: x * (HELD == {0: 2.0, 1: 3.0}) + 1), backend="eager", fullgraph=True)
+    for _ in range(3):
+        assert run(X).tolist() == (X * True + 1).tolist()
+    assert "*" not in run.status()["sizes"]
+    assert "SIZES" not in run.entries()[0]["guards"]
