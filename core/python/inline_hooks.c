@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inline_hooks.c -- saved-tensor hooks written in Python, recorded as bodies of graphs.
  *
- * A body is recorded like any function, with gradients off, for a stand-in: a tensor that has the meta of
- * what is saved and no memory.  What pack returns is then built for real, with stand-ins in the place of
- * the graph's results, and unpack is recorded for that object; so tuples, dtypes and sizes that go from
- * one to the other are constants, and only tensors are carried.  Python finds out which is which by
- * identity: an input of unpack is the stand-in of the output of pack that it was made for.
- * What the bodies read beside (globals, closures) is in the guards of their recordings.  They are kept, with
- * the stand-ins, and checked again at each call under these hooks, as part of the entry's own guards.
+ * Both bodies are recorded at once, as the function unpack (pack (t)), with gradients off, for a stand-in: a tensor that has
+ * the meta of what is saved and no memory.  A node between the two says where the recording is cut: what stands before it is pack,
+ * what stands behind it is unpack, and the values of the one that the other reads are carried.  All else that pack returns, numbers,
+ * dtypes, sizes, objects, goes from one to the other inside of the recording, and is part of what unpack does.
+ * The globals and closures that the bodies read are in the guards of the recording.  They are kept, with the stand-in, and checked
+ * again at each call under these hooks, as part of the entry's own guards.
  * Where a saved tensor's sizes are expressions, the stand-in has those of the example and all of its sizes are symbols of the recording.  The
  * body's sizes are then written in terms of the tensor's, and what the recording found out of them is a fact of the graph's.
  * Rejected: bodies that are run on real tensors of the right shape.  They would need memory, and a branch
- * on a value would be taken by chance.
+ * on a value would be taken by chance.  And to record unpack for an object that is built as pack returns it: a size in
+ * it is a number there, of which no one can say any more which size it is.
  */
 #include "core/python/inline_hooks.h"
 
@@ -21,24 +21,20 @@
 #include "core/python/report.h"
 #include "core/python/tensor_object.h"
 #include "core/python/types.h"
+#include "core/trace/import.h"
 
 #include <string.h>
 
 /* One recording that held when it was made, and has to hold still. */
 typedef struct {
-  GmGuards *guards;  /* owned */
-  PyObject *code;    /* owned: what the function ran */
-  PyObject *arg;     /* owned: what it was recorded for */
-  bool is_unpack;
-  GArray *same;      /* Same */
+  GmGuards *guards; /* owned */
+  PyObject *arg;    /* owned: the stand-in that it was recorded for */
 } Body;
-
-/* A value that pack hands on as it is. */
-typedef struct { uint32_t slot; PyObject *o; /* owned */ } Same;
 
 struct GmPyHooks {
   PyObject *pack, *unpack;       /* borrowed, of the call that compiles */
   PyObject *weak_pack, *weak_unpack; /* owned: their identity, which outlives them */
+  PyObject *both;                /* owned: the package's function that calls one after the other */
   uint32_t modes;                /* bodies run under */
   char *text;
   GArray *bodies;                /* Body */
@@ -59,15 +55,7 @@ unpack_of (const GmPyHooks *h)
   return h->unpack ? h->unpack : PyWeakref_GET_OBJECT (h->weak_unpack);
 }
 
-static const char unfit[] = "unpack has to return one tensor";
-
 /* -- Making and freeing ------------------------------------------------------------------------ */
-
-static void
-clear_same (void *data)
-{
-  Py_CLEAR (((Same *) data)->o);
-}
 
 static void
 clear_body (void *data)
@@ -75,9 +63,7 @@ clear_body (void *data)
   Body *b = data;
 
   gm_guards_unref (b->guards);
-  Py_CLEAR (b->code);
   Py_CLEAR (b->arg);
-  g_array_unref (b->same);
 }
 
 static char *
@@ -98,18 +84,30 @@ body_modes (uint32_t modes)
   return modes & ~(uint32_t) (GM_MODE_GRAD | GM_MODE_FULLGRAPH | GM_MODE_BREAK_RAISES | GM_MODE_SAVED_HOOKS);
 }
 
+/* The function that is recorded; NULL with an exception. */
+static PyObject *
+both_hooks (void)
+{
+  PyObject *module = gm_import ("gramme.autograd.graph"), *both = module ? PyObject_GetAttrString (module, "_pack_and_unpack") : NULL;
+
+  Py_XDECREF (module);
+  return both;
+}
+
 GmPyHooks *
 gm_py_hooks_new (const GmCallEnv *env)
 {
   PyObject *pack = PyWeakref_NewRef (env->pack, NULL), *unpack = pack ? PyWeakref_NewRef (env->unpack, NULL) : NULL;
+  PyObject *both = unpack ? both_hooks () : NULL;
 
-  if (!unpack) {
+  if (!both) {
     Py_XDECREF (pack);
+    Py_XDECREF (unpack);
     return NULL;
   }
   g_autofree char *pack_name = name_of (env->pack), *unpack_name = name_of (env->unpack);
   GmPyHooks *h = g_new0 (GmPyHooks, 1);
-  *h = (GmPyHooks){ .pack = env->pack, .unpack = env->unpack, .weak_pack = pack, .weak_unpack = unpack, .modes = body_modes (env->modes),
+  *h = (GmPyHooks){ .pack = env->pack, .unpack = env->unpack, .weak_pack = pack, .weak_unpack = unpack, .both = both, .modes = body_modes (env->modes),
                     .text = g_strdup_printf ("(%s, %s)", pack_name, unpack_name),
                     .bodies = g_array_new (FALSE, FALSE, sizeof (Body)), .metas = g_array_new (FALSE, FALSE, sizeof (GmMeta)) };
   g_array_set_clear_func (h->bodies, clear_body);
@@ -125,18 +123,21 @@ gm_py_hooks_free (GmPyHooks *h)
   g_array_unref (h->metas);
   Py_DECREF (h->weak_pack);
   Py_DECREF (h->weak_unpack);
+  Py_DECREF (h->both);
   g_free (h->text);
   g_free (h);
 }
 
 /* -- Recording one body ------------------------------------------------------------------------ */
 
-/* What is being recorded. */
+/* What is being recorded: both (t, pack, unpack), by the names of the package. */
+enum { N_LOCALS = 3 };
 typedef struct {
-  PyFunctionObject *func;
-  PyObject *arg;
+  PyFunctionObject *both;
+  PyObject *locals[N_LOCALS]; /* borrowed */
   GmRecording *rec;
   PyObject **slots; /* of rec's guards, borrowed */
+  uint32_t cut;     /* the node of rec's graph that stands between the bodies */
 } Recorded;
 
 static void
@@ -146,32 +147,54 @@ recorded_clear (Recorded *x)
   g_free (x->slots);
 }
 
+/* hook: 1 for pack, 2 for unpack. */
 static bool
-refuse (const Recorded *x, const char *why, GError **error)
+refuse (const Recorded *x, int hook, const char *why, GError **error)
 {
-  g_autofree char *name = name_of ((PyObject *) x->func);
-  PyCodeObject *code = (PyCodeObject *) x->func->func_code;
+  g_autofree char *name = name_of (x->locals[hook]);
+  PyCodeObject *code = (PyCodeObject *) ((PyFunctionObject *) x->locals[hook])->func_code;
 
   g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s:%d: the saved-tensor hook %s cannot be part of a graph: %s",
                PyUnicode_AsUTF8 (code->co_filename), code->co_firstlineno, name, why);
   return false;
 }
 
+/* Sets x->cut: the tuple that was returned is the node between, and what unpack gave. */
+static bool
+find_cut (Recorded *x, GError **error)
+{
+  const GmReturn *ret = x->rec->ret;
+  const GmGraph *g = x->rec->graph;
+
+  if (!ret || ret->kind != GM_RETURN_TUPLE || ret->n != 2 || ret->items[0].kind != GM_RETURN_OUTPUT)
+    return refuse (x, 2, "unpack has to return one tensor", error);
+  x->cut = gm_graph_value (g, g_array_index (g->outputs, GmGraphOutput, ret->items[0].index).value)->node;
+  return true;
+}
+
+/* Returns which hook writes first to a tensor. */
+static int
+writer (const Recorded *x)
+{
+  uint32_t i = 0;
+
+  while (i < x->rec->graph->nodes->len && gm_ops[gm_graph_node (x->rec->graph, i)->op].family != GM_FAMILY_MUTATE)
+    i++;
+  return i < x->cut ? 1 : 2;
+}
+
 /* dynamic: all of the stand-in's sizes are symbols. */
 static bool
 record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 {
-  const GmCode *code = gm_code_cache_decode ((PyCodeObject *) x->func->func_code, error);
+  const GmCode *code = gm_code_cache_decode ((PyCodeObject *) x->both->func_code, error);
 
   if (!code)
     return false;
-  PyCodeObject *py = (PyCodeObject *) x->func->func_code;
-  if (py->co_argcount != 1 || py->co_kwonlyargcount || py->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE))
-    return refuse (x, "it has to be a function of one argument", error);
   GmCallEnv env = { .modes = modes };
   g_autoptr (GmProfile) profile = dynamic ? gm_profile_new () : NULL;
   GmSizes *was = gm_sizes_enter (NULL);
-  x->rec = gm_record_function (&(GmRecordRequest){ .func = x->func, .code = code, .locals = &x->arg, .env = env,
+  x->rec = gm_record_function (&(GmRecordRequest){ .func = x->both, .code = code, .locals = x->locals, .env = env,
                                                    .dynamic = dynamic ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_NEVER, .profile = profile,
                                                    .backend_text = "saved-tensor hooks" });
   gm_sizes_enter (was);
@@ -180,17 +203,18 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a saved-tensor hook cannot be part of a graph\n%s", text);
     return false;
   }
+  if (x->rec->n_effects || x->rec->sets_grad)
+    return refuse (x, 1, "it, or the one that unpacks, changes something that existed before; hooks that do are called if they are not marked "
+                         "as inlineable", error);
+  if (!find_cut (x, error))
+    return false;
   for (uint32_t i = 0; i < x->rec->n_inputs; i++)
     if (x->rec->inputs[i].mutated)
-      return refuse (x, "Saved tensors hooks with inputs mutations are not allowed: the program still uses the tensor; change a "
-                        "clone () instead", error);
-  if (x->rec->n_effects || x->rec->sets_grad)
-    return refuse (x, "it changes something that existed before; a hook that does is called if it is not marked as inlineable", error);
-  if (!x->rec->ret)
-    return refuse (x, "it returns something else than tensors, constants, and tuples, lists and dicts of them", error);
+      return refuse (x, writer (x), "Saved tensors hooks with inputs mutations are not allowed: the program still uses the tensor; change a "
+                                    "clone () instead", error);
   x->slots = g_new0 (PyObject *, gm_guards_n_slots (x->rec->guards) + 1);
-  if (!gm_guards_check (x->rec->guards, &env, &x->arg, x->func, x->slots))
-    return refuse (x, "an object that it reads has died meanwhile", error);
+  if (!gm_guards_check (x->rec->guards, &env, x->locals, x->both, x->slots))
+    return refuse (x, 1, "an object that it reads has died meanwhile", error);
   return true;
 }
 
@@ -253,11 +277,11 @@ attrs_with (const Sizes *s, const GmAttrs *attrs)
   return a;
 }
 
-/* The nodes of the recording over inputs that `map` knows, in a graph that outlives it. */
+/* Nodes `first` to `last` of the recording, without the last, over values that `map` knows, in a graph that outlives it. */
 static bool
-copy_nodes (GmGraph *to, const GmGraph *from, const Sizes *sizes, GmValueId *map, GError **error)
+copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last, const Sizes *sizes, GmValueId *map, GError **error)
 {
-  for (uint32_t i = 0; i < from->nodes->len; i++) {
+  for (uint32_t i = first; i < last; i++) {
     GmNode n = *gm_graph_node (from, i);
     GmAttrs attrs = { 0 };
     if (gm_graph_attrs_are_symbolic (n.attrs)) {
@@ -272,48 +296,133 @@ copy_nodes (GmGraph *to, const GmGraph *from, const Sizes *sizes, GmValueId *map
   return true;
 }
 
-/* Which of n stand-ins input i of the recording is; n if none. */
-static uint32_t
-stand_in_of (const Recorded *x, uint32_t i, PyObject *const *stand_ins, uint32_t n)
-{
-  uint32_t slot = x->rec->inputs[i].slot, k = 0;
+/* -- The two graphs ---------------------------------------------------------------------------- */
 
-  while (k < n && (slot == GM_SLOT_RNG || x->slots[slot] != stand_ins[k]))
-    k++;
-  return k;
-}
-
-/* A graph with one input per stand-in, of the metas that it stands for, and the nodes that were recorded.  NULL: *error is set. */
 static GmGraph *
-copy_body (const Recorded *x, const char *name, PyObject *const *stand_ins, const GmMeta *metas, uint32_t n, GmArena *arena, GmValueId *map,
-           GError **error)
+new_graph (const char *name, GmArena *arena)
 {
-  const GmGraph *from = x->rec->graph;
-  g_autoptr (GmGraph) to = gm_graph_new (name, arena);
-  const GmMeta **inputs = gm_arena_newn (arena, const GmMeta *, x->rec->n_inputs + 1);
-  Sizes sizes = { .from = from };
+  GmGraph *g = gm_graph_new (name, arena);
 
   if (gm_sizes_current ()) {
-    to->sizes = gm_sizes_ref (gm_sizes_current ());
-    to->sym = to->sizes->sym;
+    g->sizes = gm_sizes_ref (gm_sizes_current ());
+    g->sym = g->sizes->sym;
   }
-  for (uint32_t k = 0; k < n; k++)
-    gm_graph_add_input (to, n == 1 ? "t" : gm_arena_printf (to->arena, "t%u", k), &metas[k]);
+  return g;
+}
+
+/* Stands, among the values of the recording, for its tensor where no node reads it. */
+static GmValueId
+unread (const Recorded *x)
+{
+  return x->rec->graph->values->len;
+}
+
+static bool
+is_of_pack (const Recorded *x, GmValueId v)
+{
+  uint32_t node = v == unread (x) ? GM_NO_ID : gm_graph_value (x->rec->graph, v)->node;
+
+  return node == GM_NO_ID || node < x->cut;
+}
+
+/* True if v is computed from what pack has, and from nothing of unpack's: the check of an operation of pack's that can fail. */
+static bool
+checks_pack (const Recorded *x, GmValueId v)
+{
+  const GmNode *n = is_of_pack (x, v) ? NULL : gm_graph_node (x->rec->graph, gm_graph_value (x->rec->graph, v)->node);
+  bool all = !n || n->n_in > 0;
+
+  for (uint32_t i = 0; n && i < n->n_in; i++)
+    all = all && checks_pack (x, n->in[i]);
+  return all;
+}
+
+/* The values that go from pack to unpack, in the order in which they are read; the checks of pack's operations come last, and nothing
+ * reads them.  False: an operation of unpack's can fail, and nothing reads what it gives. */
+static bool
+find_carried (const Recorded *x, GmValueId result, GArray *carried, GError **error)
+{
+  const GmGraph *g = x->rec->graph;
+  g_autofree bool *seen = g_new0 (bool, g->values->len + 1);
+
+  for (uint32_t i = x->cut + 1; i < g->nodes->len; i++) {
+    const GmNode *n = gm_graph_node (g, i);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (is_of_pack (x, n->in[k]) && !seen[n->in[k]]) {
+        seen[n->in[k]] = true;
+        g_array_append_val (carried, n->in[k]);
+      }
+  }
+  if (is_of_pack (x, result) && !seen[result])
+    g_array_append_val (carried, result);
+  for (uint32_t i = 0; i < g->outputs->len; i++) {
+    GmValueId v = g_array_index (g->outputs, GmGraphOutput, i).value;
+    if (v == result || gm_graph_value (g, v)->node == x->cut)
+      continue;
+    if (!checks_pack (x, v))
+      return refuse (x, 2, "it computes what can fail, and does not read it", error);
+    if (is_of_pack (x, v) && !seen[v])
+      g_array_append_val (carried, v);
+  }
+  return true;
+}
+
+/* What is carried is an output of the forward: a value that was computed, and no view. */
+static bool
+add_output (GmGraph *g, GmValueId v, GError **error)
+{
+  uint32_t node = gm_graph_value (g, v)->node;
+
+  if (node != GM_NO_ID && gm_ops[gm_graph_node (g, node)->op].family == GM_FAMILY_MOVEMENT)
+    v = gm_graph_add_node (g, GM_OP_copy, &v, 1, NULL, gm_graph_node (g, node)->where, error);
+  if (v == GM_NO_ID)
+    return false;
+  gm_graph_add_output (g, v, GM_OUTPUT_USER);
+  return true;
+}
+
+/* Writes the recording, for a tensor like `saved`, as two graphs; both have room for it. */
+static bool
+cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmArena *arena, GError **error)
+{
+  const GmGraph *from = x->rec->graph;
+  const GmReturn *back = &x->rec->ret->items[1];
+  const GmMeta **inputs = gm_arena_newn (arena, const GmMeta *, x->rec->n_inputs + 1);
+  g_autofree GmValueId *map = g_new0 (GmValueId, from->values->len + 1);
+  g_autoptr (GArray) carried = g_array_new (FALSE, FALSE, sizeof (GmValueId));
+  GmValueId t = gm_graph_add_input (pack, "t", saved), result = GM_NO_ID;
+  Sizes sizes = { .from = from };
+
   for (uint32_t i = 0; i < x->rec->n_inputs; i++) {
-    uint32_t k = stand_in_of (x, i, stand_ins, n);
-    if (k == n) {
-      refuse (x, x->rec->inputs[i].slot == GM_SLOT_RNG ? "it draws random numbers"
-                                                       : "it reads a tensor that it was not given", error);
-      return NULL;
-    }
-    map[x->rec->inputs[i].value] = g_array_index (to->inputs, GmValueId, k);
-    inputs[i] = &metas[k];
+    const GmRecordInput *in = &x->rec->inputs[i];
+    if (in->slot == GM_SLOT_RNG || x->slots[in->slot] != x->locals[0])
+      return refuse (x, 1, in->slot == GM_SLOT_RNG ? "it, or the one that unpacks, draws random numbers"
+                                                   : "it, or the one that unpacks, reads a tensor that it was not given", error);
+    map[in->value] = t;
+    inputs[i] = saved;
   }
-  if (!read_sizes (&sizes, inputs, arena)) {
-    refuse (x, "it reads a size of something else than the tensor", error);
-    return NULL;
+  if (!read_sizes (&sizes, inputs, arena))
+    return refuse (x, 1, "it reads a size of something else than the tensor", error);
+  map[unread (x)] = t;
+  if (back->kind == GM_RETURN_OUTPUT)
+    result = g_array_index (from->outputs, GmGraphOutput, back->index).value;
+  else if (back->kind == GM_RETURN_SLOT && x->slots[back->index] == x->locals[0])
+    result = unread (x);
+  if (result == GM_NO_ID)
+    return refuse (x, 2, "unpack has to return one tensor", error);
+  if (!find_carried (x, result, carried, error) || !copy_nodes (pack, from, 0, x->cut, &sizes, map, error))
+    return false;
+  for (uint32_t i = 0; i < carried->len; i++) {
+    GmValueId *v = &map[g_array_index (carried, GmValueId, i)];
+    if (!add_output (pack, *v, error))
+      return false;
+    *v = gm_graph_add_input (unpack, carried->len == 1 ? "t" : gm_arena_printf (unpack->arena, "t%u", i),
+                             gm_graph_meta (pack, g_array_index (pack->outputs, GmGraphOutput, i).value));
   }
-  return copy_nodes (to, from, &sizes, map, error) ? g_steal_pointer (&to) : NULL;
+  if (!copy_nodes (unpack, from, x->cut + 1, from->nodes->len, &sizes, map, error))
+    return false;
+  gm_graph_add_output (unpack, map[result], GM_OUTPUT_USER);
+  return true;
 }
 
 /* -- Stand-ins --------------------------------------------------------------------------------- */
@@ -338,145 +447,7 @@ stand_in (const GmMeta *like)
   return gm_py_tensor_take (gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL));
 }
 
-static bool
-is_plain (PyObject *o)
-{
-  if (PyTuple_CheckExact (o) || Py_IS_TYPE (o, &gm_py_size_type)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (o); i++)
-      if (!is_plain (PyTuple_GET_ITEM (o, i)))
-        return false;
-    return true;
-  }
-  return Py_IS_TYPE (o, &gm_py_dtype_type) || Py_IS_TYPE (o, &gm_py_device_type) || o == Py_None || o == Py_Ellipsis || PyBool_Check (o)
-         || PyLong_CheckExact (o) || PyFloat_CheckExact (o) || PyComplex_CheckExact (o) || PyUnicode_CheckExact (o)
-         || PyBytes_CheckExact (o);
-}
-
-/* Looks at what pack returns: tensors and constants alone.  *plain: its own tensor is among them. */
-static bool
-look_at (const Recorded *x, const GmReturn *ret, bool *plain, GArray *same)
-{
-  if (ret->kind == GM_RETURN_CONST)
-    return is_plain (ret->obj);
-  if (ret->kind == GM_RETURN_SLOT && x->slots[ret->index] == x->arg)
-    return *plain = true;
-  if (ret->kind == GM_RETURN_SLOT) {
-    PyObject *o = x->slots[ret->index];
-    Same s = { ret->index, Py_NewRef (o) };
-    g_array_append_val (same, s);
-    return is_plain (o);
-  }
-  for (uint32_t i = 0; i < ret->n; i++)
-    if (!look_at (x, &ret->items[i], plain, same))
-      return false;
-  return true;
-}
-
 /* -- Both -------------------------------------------------------------------------------------- */
-
-/* Takes `same`. */
-static void
-rely_on (GmPyHooks *h, const Recorded *x, bool is_unpack, GArray *same)
-{
-  Body b = { gm_guards_ref (x->rec->guards), Py_NewRef (x->func->func_code), Py_NewRef (x->arg), is_unpack, same };
-
-  g_array_append_val (h->bodies, b);
-}
-
-/* What is carried is an output of the forward: a value that was computed, and no view. */
-static bool
-add_output (GmGraph *g, GmValueId v, GError **error)
-{
-  uint32_t node = gm_graph_value (g, v)->node;
-
-  if (node != GM_NO_ID && gm_ops[gm_graph_node (g, node)->op].family == GM_FAMILY_MOVEMENT)
-    v = gm_graph_add_node (g, GM_OP_copy, &v, 1, NULL, gm_graph_node (g, node)->where, error);
-  if (v == GM_NO_ID)
-    return false;
-  gm_graph_add_output (g, v, GM_OUTPUT_USER);
-  return true;
-}
-
-/* The body of pack; *packed: what it returns, *stand_ins: a tuple of the tensors in it, in the order of the outputs. */
-static GmGraph *
-trace_pack (GmPyHooks *h, Recorded *x, const GmMeta *saved, GmArena *arena, PyObject **packed, PyObject **stand_ins, bool relied, GError **error)
-{
-  if (!record (x, h->modes, gm_meta_is_symbolic (saved), error))
-    return NULL;
-  const GmGraph *from = x->rec->graph;
-  g_autofree GmValueId *map = g_new0 (GmValueId, from->values->len + 1);
-  g_autoptr (GmGraph) to = copy_body (x, "saved_tensors_hooks_pack_0", &x->arg, saved, 1, arena, map, error);
-  g_autoptr (GArray) same = g_array_new (FALSE, FALSE, sizeof (Same));
-  bool plain = false;
-
-  g_array_set_clear_func (same, clear_same);
-  if (!to)
-    return NULL;
-  if (!look_at (x, x->rec->ret, &plain, same)) {
-    refuse (x, "it returns something else than tensors and constants", error);
-    return NULL;
-  }
-  uint32_t n = from->outputs->len;
-  *stand_ins = PyTuple_New (n + plain);
-  for (uint32_t i = 0; *stand_ins && i < n; i++) {
-    if (!add_output (to, map[g_array_index (from->outputs, GmGraphOutput, i).value], error))
-      return NULL;
-    PyObject *o = stand_in (gm_graph_meta (to, g_array_index (to->outputs, GmGraphOutput, i).value));
-    PyTuple_SET_ITEM (*stand_ins, i, o);
-    if (!o)
-      Py_CLEAR (*stand_ins);
-  }
-  if (*stand_ins && plain) {
-    gm_graph_add_output (to, g_array_index (to->inputs, GmValueId, 0), GM_OUTPUT_USER);
-    PyTuple_SET_ITEM (*stand_ins, n, Py_NewRef (x->arg));
-  }
-  *packed = *stand_ins ? gm_return_build (x->rec->ret, x->slots, &PyTuple_GET_ITEM (*stand_ins, 0)) : NULL;
-  if (!*packed) {
-    gm_py_error_set (error);
-    return NULL;
-  }
-  if (relied)
-    rely_on (h, x, false, g_steal_pointer (&same));
-  return g_steal_pointer (&to);
-}
-
-/* pack: whose outputs the stand-ins are. */
-static GmGraph *
-trace_unpack (GmPyHooks *h, Recorded *x, const GmGraph *pack, PyObject *stand_ins, GmArena *arena, bool relied, GError **error)
-{
-  bool dynamic = false;
-  GmMeta *metas = gm_arena_newn (arena, GmMeta, pack->outputs->len + 1);
-
-  for (uint32_t i = 0; i < pack->outputs->len; i++) {
-    metas[i] = *gm_graph_meta (pack, g_array_index (pack->outputs, GmGraphOutput, i).value);
-    dynamic |= gm_meta_is_symbolic (&metas[i]);
-  }
-  if (!record (x, h->modes, dynamic, error))
-    return NULL;
-  const GmGraph *from = x->rec->graph;
-  const GmReturn *ret = x->rec->ret;
-  uint32_t n = (uint32_t) PyTuple_GET_SIZE (stand_ins), k = 0;
-  PyObject *const *items = &PyTuple_GET_ITEM (stand_ins, 0);
-  g_autofree GmValueId *map = g_new0 (GmValueId, from->values->len + 1);
-  g_autoptr (GmGraph) to = copy_body (x, "saved_tensors_hooks_unpack_0", items, metas, n, arena, map, error);
-
-  if (!to)
-    return NULL;
-  if (ret->kind == GM_RETURN_SLOT)
-    while (k < n && x->slots[ret->index] != items[k])
-      k++;
-  if (ret->kind == GM_RETURN_OUTPUT)
-    gm_graph_add_output (to, map[g_array_index (from->outputs, GmGraphOutput, ret->index).value], GM_OUTPUT_USER);
-  else if (ret->kind == GM_RETURN_SLOT && k < n)
-    gm_graph_add_output (to, g_array_index (to->inputs, GmValueId, k), GM_OUTPUT_USER);
-  else {
-    refuse (x, unfit, error);
-    return NULL;
-  }
-  if (relied)
-    rely_on (h, x, true, g_array_new (FALSE, FALSE, sizeof (Same)));
-  return g_steal_pointer (&to);
-}
 
 /* Bodies for equal metas rely on the same. */
 static bool
@@ -491,34 +462,28 @@ is_known (const GmPyHooks *h, const GmMeta *m)
 static bool
 trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error)
 {
-  Recorded p = { .func = (PyFunctionObject *) pack_of (h), .arg = stand_in (saved) };
-  PyObject *packed = NULL, *stand_ins = NULL;
+  PyObject *arg = stand_in (saved);
+  Recorded x = { .both = (PyFunctionObject *) h->both, .locals = { arg, pack_of (h), unpack_of (h) } };
+  g_autoptr (GmGraph) first = new_graph ("saved_tensors_hooks_pack_0", arena);
+  g_autoptr (GmGraph) second = new_graph ("saved_tensors_hooks_unpack_0", arena);
+  bool ok = false;
 
-  *pack = *unpack = NULL;
-  if (!p.arg) {
-    if (PyErr_Occurred ())
-      gm_py_error_set (error);
-    else
-      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
-    return false;
-  }
-  const GmMeta example = gm_py_tensor_get (p.arg)->meta;
-  bool relied = !h->quiet && !is_known (h, &example), ok = false;
-  *pack = trace_pack (h, &p, saved, arena, &packed, &stand_ins, relied, error);
-  if (*pack) {
-    Recorded u = { .func = (PyFunctionObject *) unpack_of (h), .arg = packed };
-    *unpack = trace_unpack (h, &u, *pack, stand_ins, arena, relied, error);
-    recorded_clear (&u);
-    ok = *unpack != NULL;
-  }
-  if (ok && relied)
-    g_array_append_val (h->metas, example);
-  if (!ok)
-    g_clear_pointer (pack, gm_graph_free);
-  recorded_clear (&p);
-  Py_XDECREF (packed);
-  Py_XDECREF (stand_ins);
-  Py_XDECREF (p.arg);
+  if (arg) {
+    GmMeta example = gm_py_tensor_get (arg)->meta;
+    ok = record (&x, h->modes, gm_meta_is_symbolic (saved), error) && cut (&x, saved, first, second, arena, error);
+    if (ok && !h->quiet && !is_known (h, &example)) {
+      Body b = { gm_guards_ref (x.rec->guards), Py_NewRef (arg) };
+      g_array_append_val (h->bodies, b);
+      g_array_append_val (h->metas, example);
+    }
+  } else if (PyErr_Occurred ())
+    gm_py_error_set (error);
+  else
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
+  *pack = ok ? g_steal_pointer (&first) : NULL;
+  *unpack = ok ? g_steal_pointer (&second) : NULL;
+  recorded_clear (&x);
+  Py_XDECREF (arg);
   return ok;
 }
 
@@ -577,16 +542,11 @@ gm_py_hooks_show (GmPyHooks *h, GmGraph *g)
 /* -- The guard --------------------------------------------------------------------------------- */
 
 static bool
-body_holds (const Body *b, const GmCallEnv *env, PyFunctionObject *func)
+body_holds (const Body *b, const GmCallEnv *env, PyObject *both, PyObject *pack, PyObject *unpack)
 {
-  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (b->guards) + 1);
+  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (b->guards) + 1), *locals[N_LOCALS] = { b->arg, pack, unpack };
 
-  if (func->func_code != b->code || !gm_guards_check (b->guards, env, &b->arg, func, slots))
-    return false;
-  for (uint32_t i = 0; i < b->same->len; i++)
-    if (slots[g_array_index (b->same, Same, i).slot] != g_array_index (b->same, Same, i).o)
-      return false;
-  return true;
+  return gm_guards_check (b->guards, env, locals, (PyFunctionObject *) both, slots);
 }
 
 static bool
@@ -597,11 +557,9 @@ holds (const void *data, const GmCallEnv *env)
 
   if (PyWeakref_GET_OBJECT (h->weak_pack) != env->pack || PyWeakref_GET_OBJECT (h->weak_unpack) != env->unpack)
     return false;
-  for (uint32_t i = 0; i < h->bodies->len; i++) {
-    const Body *b = &g_array_index (h->bodies, Body, i);
-    if (!body_holds (b, &inner, (PyFunctionObject *) (b->is_unpack ? env->unpack : env->pack)))
+  for (uint32_t i = 0; i < h->bodies->len; i++)
+    if (!body_holds (&g_array_index (h->bodies, Body, i), &inner, h->both, env->pack, env->unpack))
       return false;
-  }
   return true;
 }
 

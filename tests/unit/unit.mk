@@ -315,6 +315,7 @@ TEST_FILES = \
   tests/python/test_slopes_at_edges.py \
   tests/python/test_special.py \
   tests/python/test_values_at_ends.py \
+  tests/python/test_what_hooks_carry.py \
   tests/python/test_words_of_operators.py \
   tests/python/test_stubs.py \
   tests/python/test_sums_by_row.py \

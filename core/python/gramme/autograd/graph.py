@@ -10,6 +10,7 @@ __all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_
            "save_on_cpu", "saved_tensors_hooks"]  # fmt: skip
 
 
+_zeros = _core.functions["zeros"]
 Node = _core.GradFn  # what Tensor.grad_fn is, and next_functions lead to
 
 
@@ -33,14 +34,22 @@ def inlineable_saved_tensors_hook(hook):
     The hook then runs as nodes at the end of the compiled forward, or the beginning of the compiled backward, on
     the tensors that are really saved: the ones the backward reads after recomputation was decided, and of those only what
     the caller cannot see (the option saved-tensors-hooks-filtering-mode says otherwise: no_static or all).  It is recorded once per
-    such tensor, with that tensor's shape and dtype, so its branches may ask for them.  It takes one argument, returns tensors
-    and constants, and changes nothing; what it reads of globals and closures is guarded.  Plain execution calls it like any other hook.
+    such tensor, with that tensor's shape and dtype, so its branches may ask for them.  It is called with one argument and changes
+    nothing; pack may return any object, of which the tensors that unpack reads are carried, and unpack returns a tensor.  What they read
+    of globals and closures is guarded.  Plain execution calls them like any other hooks.
     """
     hook._inlineable_saved_tensors_hooks = True
     return hook
 
 
 _inlineable_saved_tensors_hooks = inlineable_saved_tensors_hook  # the name elsewhere
+
+
+def _pack_and_unpack(t, pack, unpack):
+    """The function that is recorded when both become parts of graphs.  The tensor between them is where the recording is cut."""
+    packed = pack(t)
+    between = _zeros(())
+    return between, unpack(packed)
 
 
 def _is_graph(hook):
