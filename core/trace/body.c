@@ -12,6 +12,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/custom.h"
 #include "core/trace/higher.h"
+#include "core/trace/object.h"
 
 #include <string.h>
 
@@ -47,13 +48,18 @@ gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, ui
 
 /* -- What was changed -------------------------------------------------------------------------- */
 
+/* Realizes both, if they are not the same: what existed before is then guarded to be what it is. */
 static bool
-same_value (const GmTracker *a, const GmTracker *b)
+same_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
   if (a == b)
     return true;
-  if (!a || !b || a->kind != b->kind)
+  if (!a || !b)
     return false;
+  a = gm_realize (r, a);
+  b = gm_realize (r, b);
+  if (r->stop || a->kind != b->kind)
+    return a == b && !r->stop;
   if (a->kind == &gm_kind_constant)
     return Py_TYPE (a->real) == Py_TYPE (b->real)
            && (a->real == b->real
@@ -63,16 +69,26 @@ same_value (const GmTracker *a, const GmTracker *b)
   return a->id == b->id && a->id != GM_NO_OBJECT;
 }
 
+/* True of no object at all, and of equal bytes: what a bytearray holds. */
 static bool
-same_contents (const GmTracker *a, const GmTracker *b)
+same_real (PyObject *a, PyObject *b)
 {
-  if (same_value (a, b))
+  return a == b || (a && b && PyBytes_CheckExact (a) && PyBytes_CheckExact (b) && PyObject_RichCompareBool (a, b, Py_EQ) == 1);
+}
+
+static bool
+same_contents (GmRecorder *r, const GmTracker *a, const GmTracker *b)
+{
+  if (a == b)
     return true;
-  if (!a || !b || a->kind != &gm_kind_contents || b->kind != &gm_kind_contents || a->n != b->n || a->number != b->number
-      || a->real != b->real)
+  if (!a || !b)
+    return false;
+  if (a->kind != &gm_kind_contents || b->kind != &gm_kind_contents)
+    return same_value (r, a, b);
+  if (a->n != b->n || a->number != b->number || !same_real (a->real, b->real))
     return false;
   for (uint32_t i = 0; i < a->n; i++)
-    if (!same_value (a->items[i], b->items[i]))
+    if (!same_value (r, a->items[i], b->items[i]))
       return false;
   return true;
 }
@@ -139,7 +155,7 @@ changed_name (GmRecorder *r, const GmTracker *before, const GmTracker *now, PyOb
     PyObject *name = now->items[i]->real;
     const GmTracker *old = named (before, name), *value = now->items[i + 1];
     PyObject *real = old ? NULL : real_value (owner, name);
-    if (old ? same_value (old, value) : is_real (value, real))
+    if (old ? same_value (r, old, value) : is_real (value, real))
       continue;
     g_autofree char *from = value_text (r, old, real), *to = value_text (r, value, NULL);
     return g_strdup_printf ("%s from %s to %s", PyUnicode_AsUTF8 (name), from, to);
@@ -181,7 +197,7 @@ change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t objec
   const GmEffect *e = effect_on (r, from, object);
   const GmTracker *t = e ? e->args[0] : NULL;
 
-  if (same_contents (before, now))
+  if (same_contents (r, before, now))
     return NULL;
   if (!before && !e && real_with (r, &gm_kind_cell, object)) /* the first look into a variable of a function around */
     return NULL;
@@ -232,6 +248,33 @@ held_before (const GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
   return NULL;
 }
 
+bool
+gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTracker *now)
+{
+  return same_contents (r, before, now) && !r->stop;
+}
+
+/* The first contents that were replaced since then: those that were read later are what was there before. */
+static const GmTracker *
+first_replaced (const GmRecorder *r, GmHeapMark m, uint32_t object)
+{
+  for (uint32_t i = m.writes; i < r->heap.journal.len; i++) {
+    const GmWrite *w = &r->heap.journal.writes[i];
+    if (w->container == object && w->key == GM_SLOT_CONTENTS && w->old)
+      return (const GmTracker *) w->old;
+  }
+  return NULL;
+}
+
+bool
+gm_body_leaves (GmRecorder *r, GmHeapMark m, const GmTracker *t)
+{
+  bool alone = t->kind == &gm_kind_list || t->kind == &gm_kind_bytearray || (t->kind == &gm_kind_dict && t->n == 0);
+  const GmTracker *before = alone ? first_replaced (r, m, t->id) : NULL;
+
+  return before && gm_body_same_contents (r, before, gm_contents_of (r, t));
+}
+
 static void
 add_slot (GArray *all, GHashTable *seen, uint32_t object, uint32_t key)
 {
@@ -272,11 +315,11 @@ slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
                                        "the memory that may be written", "the memory that may be written" };
   const GmTracker *before = held_before (r, m, from, s), *now = gm_heap_load (&r->heap, s.object, s.key);
   if (s.object == r->modes_id)
-    return same_contents (before, now) ? NULL : g_strdup (modes[s.key]);
+    return same_contents (r, before, now) ? NULL : g_strdup (modes[s.key]);
   if (s.key == 0)
     return change_of (r, before, from, s.object);
   bool looked_at = before == NULL && now && now->kind == &gm_kind_dict && now->n; /* its __dict__ (instance_dict.c) */
-  return looked_at || same_contents (before, now) ? NULL : g_strdup ("an object that was made outside of it");
+  return looked_at || same_contents (r, before, now) ? NULL : g_strdup ("an object that was made outside of it");
 }
 
 /* Where a body begins. */

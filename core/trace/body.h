@@ -18,6 +18,13 @@ const GmTracker *gm_body_run_once (GmRecorder *r, const char *op, const GmTracke
  * how many the heap had then. */
 bool gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, uint32_t objects);
 
+/* True if a list, dict or bytearray that was changed since the mark holds what it held then, in the same order: nothing that looks at it
+ * later can tell.  False for sets and deques, whose order and iterators tell of changes that were taken back.  Guards say what its items
+ * were. */
+bool gm_body_leaves (GmRecorder *r, GmHeapMark m, const GmTracker *t);
+/* The same of two contents of one object. */
+bool gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTracker *now);
+
 /* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the program sees. */
 bool gm_body_is_own_state (const GmRecorder *r, uint32_t object);
 

@@ -8,6 +8,7 @@
  * A state is what was done since some moment, as texts and hashes: two ways through a branch are
  * compared by it after the recorder has been rolled back and knows neither.
  */
+#include "core/trace/body.h"
 #include "core/trace/object.h"
 #include "core/trace/recorder.h"
 
@@ -396,16 +397,24 @@ was_text (GmRecorder *r, const GmEffect *e)
   return text;
 }
 
+/* True if the effect is one of those that leave a container as it was at the mark. */
+static bool
+is_taken_back (GmRecorder *r, const GmMark *m, const GmEffect *e)
+{
+  bool of_container = e->kind == GM_EFFECT_CALL || e->kind == GM_EFFECT_SETITEM || e->kind == GM_EFFECT_DELITEM;
+  return of_container && e->n > 0 && gm_body_leaves (r, m->heap, e->args[0]);
+}
+
 GmEffectState *
-gm_effects_state (GmRecorder *r, uint32_t from)
+gm_effects_state (GmRecorder *r, const GmMark *m)
 {
   GmEffectState *s = g_new0 (GmEffectState, 1);
   s->deeds = g_array_new (FALSE, TRUE, sizeof (Deed));
   g_array_set_clear_func (s->deeds, deed_clear);
-  g_autoptr (GPtrArray) list = merged_since (r, from);
+  g_autoptr (GPtrArray) list = merged_since (r, m->effects);
   for (uint32_t i = 0; i < list->len; i++) {
     const GmEffect *e = list->pdata[i];
-    if (gm_effect_restores (r, e))
+    if (gm_effect_restores (r, e) || is_taken_back (r, m, e))
       continue;
     Deed d = { object_text (r, e), action_text (r, e), was_text (r, e), gm_record_effect_hash (r, e) };
     g_array_append_val (s->deeds, d);

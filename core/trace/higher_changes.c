@@ -82,7 +82,8 @@ changed_slots (const GmHigherTrace *c)
         || !g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
       continue;
     GmHigherSlot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
-    if (s.before != NULL && !same_value (c, s.before, s.now) && !(key == 0 && same_names (c, object, s.before, s.now)))
+    if (s.before != NULL && !same_value (c, s.before, s.now) && !gm_body_same_contents (r, s.before, s.now)
+        && !(key == 0 && same_names (c, object, s.before, s.now)))
       g_array_append_val (all, s);
   }
   return all;
@@ -93,7 +94,7 @@ gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b)
 {
   GmRecorder *r = c->r;
   b->slots = changed_slots (c);
-  b->effects = gm_effects_state (r, c->mark.effects);
+  b->effects = gm_effects_state (r, &c->mark);
   if (r->draws->len > c->mark.draws) /* those are made before the graph */
     return gm_higher_refuse (c, "%s draws from Python's module random", b->name), false;
   for (uint32_t i = c->mark.mutated; i < r->mutated->len; i++)

@@ -101,7 +101,7 @@ static PyObject *
 probe_state (const Probe *p)
 {
   const Point *m = point (p);
-  return m ? PyCapsule_New (gm_effects_state (p->r, m->mark.effects), state_name, state_free)
+  return m ? PyCapsule_New (gm_effects_state (p->r, &m->mark), state_name, state_free)
            : NULL;
 }
 

@@ -302,12 +302,13 @@ GPtrArray *gm_effects_merged (GmRecorder *r);
 /* New objects are; existing ones if a store to them is pending. */
 bool gm_is_modified (GmRecorder *r, const GmTracker *t);
 bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
-/* What has been done since effect number `from`, by value: nothing that happens to the recorder later changes it. */
+/* What has been done since the mark, by value: nothing that happens to the recorder later changes it.  Changes of a container that were taken
+ * back are left out. */
 typedef struct GmEffectState GmEffectState;
 /* True if the effect, the last one on an attribute, a global or a captured variable, leaves there
  * the constant that was there before the region; a guard says what that is. */
 bool gm_effect_restores (GmRecorder *r, const GmEffect *e);
-GmEffectState *gm_effects_state (GmRecorder *r, uint32_t from);
+GmEffectState *gm_effects_state (GmRecorder *r, const GmMark *m);
 /* NULL: the same effects.  Else a sentence that names an object and what each side does to it.  Caller frees. */
 char *gm_effects_diff (const GmEffectState *first, const GmEffectState *second);
 bool gm_effects_any (const GmEffectState *s);

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies that change a container outside of themselves and change it back: what counts is what the container holds in the end."""
+
+import collections
+
+import pytest
+
+import gramme as G
+from gramme.utils.checkpoint import checkpoint
+
+
+class Thing:
+    pass
+
+
+def fresh():
+    global L, D, S, Q, O, OD, NESTED, BYTES
+    L, D, S, Q = [5], {"k": 1}, {1}, collections.deque([1])
+    OD, NESTED, BYTES = collections.OrderedDict(a=1, b=2), [[1], [2]], bytearray(b"ab")
+    O = Thing()
+    O.l, O.d = [1], {"k": 2}
+
+
+def state():
+    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES))
+
+
+# each: the change, what is read meanwhile, the change back
+PUT_BACK = [
+    "L.append(1); y = x + len(L); L.pop()",
+    "L.insert(0, 1); y = x + L[0]; del L[0]",
+    "L[0] = 7; y = x + L[0]; L[0] = 5",
+    "L.extend([1, 2]); y = x + len(L); del L[1:]",
+    "L.append(9); L.reverse(); y = x + L[0]; L.reverse(); L.pop()",
+    "D['a'] = 1; y = x + D['a']; del D['a']",
+    "D['a'] = 1; y = x + D.pop('a')",
+    "D['k'] = 5; y = x + D['k']; D['k'] = 1",
+    "old = D['k']; D['k'] = 5; y = x + D['k']; D['k'] = old",
+    "old = D.pop('k'); y = x + len(D); D['k'] = old",
+    "D.update(z=3); y = x + D['z']; D.popitem()",
+    "D.setdefault('z', 4); y = x + D['z']; del D['z']",
+    "O.l.append(2); y = x + len(O.l); O.l.pop()",
+    "O.d['q'] = 2; y = x + len(O.d); del O.d['q']",
+    "OD['q'] = 1; y = x + len(OD); del OD['q']",
+    "OD.move_to_end('a'); y = x + list(OD.values())[0]; OD.move_to_end('b')",
+    "NESTED[0].append(1); y = x + len(NESTED[0]); NESTED[0].pop()",
+    "a, b = NESTED; NESTED[:] = [b, a]; y = x + NESTED[0][0]; NESTED[:] = [a, b]",
+    "BYTES.append(1); y = x + len(BYTES); BYTES.pop()",
+]
+CHANGED = [
+    "L.append(1); y = x + len(L)",
+    "D['k'] = 9; y = x + D['k']",
+    "D['k'] = 1.0; y = x + D['k']",
+    "D['k'] = True; y = x + D['k']",
+    "OD['a'] = OD.pop('a'); y = x + 1",
+    "NESTED[0] = [1]; y = x + 1",
+    "BYTES[0] = 98; y = x + 1",
+    "S.add(2); y = x + 1; S.discard(2)",
+    "Q.append(2); y = x + 1; Q.pop()",
+]
+
+
+def other(x):
+    return x - 1
+
+
+def made(body):
+    space = {}
+    exec(f"def f(x):\n    {body}\n    return y", globals(), space)
+    return space["f"]
+
+
+def looked_at():
+    return len(L) + L[0] + D["k"] + len(D) + len(OD) + len(O.l) + len(O.d) + len(NESTED[0]) + len(NESTED[1]) + BYTES[0]
+
+
+def operators(f):
+    """Each operator over the body: what is compiled, what plain Python computes, and the calls."""
+    yes, no, x = G.tensor(True), G.tensor(False), G.ones(2)
+
+    def rounds(x):
+        for _ in range(3):
+            x = f(x)
+        return x
+
+    return {
+        "cond, first": (lambda p, x: G.cond(p, f, other, (x,)), lambda p, x: f(x) if p else other(x), [(yes, x), (no, x)]),
+        "cond, second": (lambda p, x: G.cond(p, other, f, (x,)), lambda p, x: other(x) if p else f(x), [(yes, x), (no, x)]),
+        "cond, known before": (lambda p, x: G.cond(p, f, other, (x * looked_at(),)), lambda p, x: (f if p else other)(x * looked_at()), [(yes, x), (no, x)]),
+        "while_loop": (lambda x: G.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, f(x)), (G.tensor(0), x))[1], rounds, [(x,)]),
+        "checkpoint": (lambda x: checkpoint(f, x, use_reentrant=False), f, [(G.ones(2, requires_grad=True),)]),
+    }
+
+
+@pytest.mark.parametrize("operator", operators(other))
+def test_a_container_that_is_put_back_is_no_change(operator):
+    for body in PUT_BACK:
+        f = made(body)
+        captured, plain, calls = operators(f)[operator]
+        fresh()
+        want = [(plain(*args).tolist(), state()) for args in calls]
+        fresh()
+        compiled = G.compile(captured, backend="eager", fullgraph=True)
+        assert [(compiled(*args).tolist(), state()) for args in calls] == want, body
+
+
+@pytest.mark.parametrize("operator", operators(other))
+def test_a_container_that_holds_something_else_is_a_change(operator):
+    for body in CHANGED:
+        captured, _, calls = operators(made(body))[operator]
+        fresh()
+        before = state()
+        with pytest.raises(G.compiler.Unsupported):
+            G.compile(captured, backend="eager", fullgraph=True)(*calls[0])
+        assert state() == before, body
+
+
+def test_the_value_that_was_there_is_guarded():
+    """It is put back as a number of the function's own: where the dict holds another one, that would be a change."""
+    fresh()
+    compiled = G.compile(lambda p, x: G.cond(p, made_once, other, (x,)), backend="eager", fullgraph=True)
+    assert compiled(G.tensor(True), G.ones(1)).item() == 6.0
+    D["k"] = 3
+    with pytest.raises(G.compiler.Unsupported, match="do not change the same"):
+        compiled(G.tensor(False), G.ones(1))
+    assert D["k"] == 3
+
+
+made_once = made("D['k'] = 5; y = x + D['k']; D['k'] = 1")
