@@ -97,6 +97,15 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
   return is_asked (r, t, false) ? NULL : storage;
 }
 
+/* Returns the keys of an OrderedDict in its order, whatever a subclass's __iter__ would say: a new list, NULL with an exception. */
+static PyObject *
+order_of (PyObject *ordered)
+{
+  PyObject *it = PyODict_Type.tp_iter (ordered), *keys = it ? PySequence_List (it) : NULL;
+  Py_XDECREF (it);
+  return keys;
+}
+
 const GmTracker *
 gm_dict_contents (GmRecorder *r, const GmTracker *t)
 {
@@ -110,12 +119,9 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
     return &gm_tracker_poison;
   const GmTracker **items = gm_tracker_array (r, 2 * n);
   PyObject *keys = gm_record_take (r, PyTuple_New (n));
-  PyObject *order = t->number ? PyObject_CallOneArg ((PyObject *) &PyList_Type, t->real) : NULL;
-  if (t->number && (order == NULL || Py_TYPE (t->real)->tp_iter != PyODict_Type.tp_iter)) {
-    PyErr_Clear ();
-    Py_XDECREF (order);
-    return gm_record_break (r, GM_BREAK_ITERATION, "OrderedDict with an __iter__ of its own");
-  }
+  PyObject *order = t->number ? order_of (t->real) : NULL;
+  if (t->number && order == NULL)
+    return gm_record_break_exception (r);
   if (order)
     gm_record_take (r, order);
   Py_ssize_t pos = 0;
@@ -415,19 +421,6 @@ method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmTracker *
-method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
-{
-  if (!gm_args_plain (r, "setdefault", args, 1, 2))
-    return &gm_tracker_poison;
-  const GmTracker *v = gm_dict_lookup (r, t, args->args[0]);
-  if (v)
-    return v;
-  v = args->n == 2 ? args->args[1] : gm_none (r);
-  store (r, t, args->args[0], v);
-  return v;
-}
-
-static const GmTracker *
 method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "pop", args, 1, 2))
@@ -457,6 +450,7 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
+#define OVERRIDDEN "OrderedDict whose items are kept by methods of a subclass"
 #define ASKED "dict whose entries are read by methods of a subclass"
 
 static const GmTracker *
@@ -571,7 +565,31 @@ others_overridden (GmRecorder *r, const GmTracker *t)
   return overridden;
 }
 
-#define OVERRIDDEN "OrderedDict whose items are kept by methods of a subclass"
+/* An OrderedDict asks the methods of its class. */
+static const GmTracker *
+method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  static const char *const names[] = { "key", "default" };
+  const GmTracker *in[2];
+  if (!t->number && !gm_args_plain (r, "setdefault", args, 1, 2))
+    return &gm_tracker_poison;
+  if (!gm_args_take (r, "setdefault", args, names, 2, in) || in[0] == NULL)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "setdefault", "dict");
+  bool asks = others_overridden (r, t);
+  const GmTracker *value = in[1] ? in[1] : gm_none (r), *asked = asks ? gm_storage_object (r, t) : NULL;
+  if (asks && !asked)
+    return gm_record_break (r, GM_BREAK_CALL_METHOD, "setdefault", OVERRIDDEN);
+  const GmTracker *has = asked ? gm_contains (r, asked, in[0]) : NULL, *v = asked ? NULL : gm_dict_lookup (r, t, in[0]);
+  if (r->stop || v)
+    return r->stop ? &gm_tracker_poison : v;
+  if (!asked)
+    store (r, t, in[0], value);
+  else if (gm_truth (r, has))
+    return gm_getitem (r, asked, in[0]);
+  else if (!r->stop)
+    gm_setitem (r, asked, in[0], value);
+  return r->stop ? &gm_tracker_poison : value;
+}
 
 /* The last pair, or the first of an OrderedDict. */
 static const GmTracker *
@@ -654,11 +672,11 @@ static const GmMethodRow methods[] = {
   { "copy", method_copy },     { "update", method_update },         { NULL, NULL },
 };
 
-/* Whether the method of an OrderedDict goes through others. */
+/* Whether the method of an OrderedDict goes through others that it is not known to ask. */
 static bool
 asks_others (PyObject *name)
 {
-  static const char *const asking[] = { "copy", "pop", "popitem", "setdefault" };
+  static const char *const asking[] = { "copy", "pop", "popitem" };
   bool asks = false;
   for (size_t i = 0; i < G_N_ELEMENTS (asking) && !asks; i++)
     asks = PyUnicode_CompareWithASCIIString (name, asking[i]) == 0;

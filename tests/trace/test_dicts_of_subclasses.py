@@ -30,6 +30,27 @@ class Lists(collections.OrderedDict):
         return ["b", "a"]
 
 
+class Iterates(collections.OrderedDict):
+    def __iter__(self):
+        log.append("iter")
+        return super().__iter__()
+
+
+class Turned(collections.OrderedDict):
+    def __iter__(self):
+        return reversed(list(super().__iter__()))
+
+
+class Knows(collections.OrderedDict):
+    def __contains__(self, key):
+        log.append(("in", key))
+        return key == "there"
+
+    def __getitem__(self, key):
+        log.append(("get", key))
+        return 4
+
+
 class GetsOfDict(dict):
     def __getitem__(self, key):
         return 100
@@ -72,6 +93,18 @@ UPDATES = {
     "a dict from a dict with __getitem__": (lambda: GetsOfDict(a=1, b=2), lambda x, d: x + updated(dict, d)(x, d)[1][1][1]),
     "an OrderedDict from a dict with __getitem__": (lambda: GetsOfDict(a=1, b=2), lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1]),
     "from an OrderedDict with keys": (lambda: Lists(a=1, b=2, c=3), lambda x, d: (x, updated(dict, d)(x, d)[1])),
+    "one with __iter__ from a dict": (Iterates, lambda x, d: (d.update({"c": 3}), x + len(d))[1]),
+    "one with __iter__ from names": (lambda: Iterates(a=1), lambda x, d: (d.update(c=3, e=4), x + len(d))[1]),
+    "one with __iter__ from pairs": (Iterates, lambda x, d: (d.update([("a", 1)]), x + len(d))[1]),
+    "one with __iter__ to another": (lambda: Iterates(a=1, b=2), lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1]),
+    "one that is turned, listed": (lambda: Turned(a=1, b=2), lambda x, d: (x, list(d), list(d.keys()), list(d.items()), d.popitem())),
+    "one that is turned, moved": (lambda: Turned(a=1, b=2), lambda x, d: (x, d.move_to_end("a"), list(d), list(d.values()))),
+    "a default where there is none": (Sets, lambda x, d: (x, d.setdefault("a", 1), d.setdefault("a", 2), d.setdefault("b"))),
+    "a default by name": (lambda: Sets(a=1), lambda x, d: (x, d.setdefault(key="a", default=5), d.setdefault("c", default=6))),
+    "a default of one with __iter__": (Iterates, lambda x, d: (x, d.setdefault("a", 1), len(d))),
+    "a default of one with __contains__": (Knows, lambda x, d: (x, d.setdefault("there", 1), d.setdefault("new", 2))),
+    "a default of one with __getitem__": (lambda: Gets(a=1), lambda x, d: (x, d.setdefault("a", 5), d.setdefault("b", 6))),
+    "a default of a new one": (dict, lambda x, d: (x, Sets(a=1).setdefault("q", 2))),
     "from what is nothing of the kind": (Sets, lambda x, d: d.update(3)),
     "from pairs of three": (Sets, lambda x, d: d.update([(1, 2, 3)])),
 }
@@ -100,11 +133,11 @@ def test_an_update_asks_the_class_what_cpython_asks_it(name):
 
 
 def test_the_last_pair_of_a_dict_that_iterates_in_its_own_way_is_plain_pythons():
-    class Turned(collections.OrderedDict):
+    class Wrong(collections.OrderedDict):
         def __iter__(self):
             return iter(["b", "a"])
 
-    d = Turned(a=1)
+    d = Wrong(a=1)
     assert G.compile(lambda x, d: (d.popitem(), x + len(d))[1], backend="eager")(G.ones(1), d).tolist() == [1.0] and len(d) == 0
 
 
