@@ -119,6 +119,8 @@ gm_super_start (PyTypeObject *cls, const GmTracker *self, PyTypeObject *type)
 bool gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook);
 /* object.__new__ (type), list.__new__ (type) ... */
 const GmTracker *gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+/* True of a subclass of Tensor, not of Tensor itself. */
+bool gm_is_tensor_subclass (PyTypeObject *type);
 const GmTracker *gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name);
 static inline bool
 gm_is_defaultdict (PyTypeObject *type)

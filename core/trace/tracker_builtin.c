@@ -306,6 +306,18 @@ starts_tracer (PyObject *fn, const char *name)
   return false;
 }
 
+/* For a function of C without a model; one that is given a subclass of Tensor makes a tensor of it. */
+static const GmTracker *
+no_model (GmRecorder *r, const char *name, const GmCallArgs *args)
+{
+  for (uint32_t i = 0; i < args->n; i++) {
+    const GmTracker *t = args->args[i];
+    if (t->real && PyType_Check (t->real) && gm_is_tensor_subclass ((PyTypeObject *) t->real))
+      return gm_record_break (r, GM_BREAK_MAKES_SUBCLASS, ((PyTypeObject *) t->real)->tp_name);
+  }
+  return gm_record_break (r, GM_BREAK_CALL_C, name);
+}
+
 static const GmTracker *
 call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -360,7 +372,7 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_SIZE, "getsizeof()");
   else if (strcmp (module, "gramme._core") == 0 && g_str_has_prefix (name, "autograd_"))
     return gm_record_break (r, GM_BREAK_BACKWARD, strcmp (name, "autograd_grad") == 0 ? "autograd.grad()" : "autograd.backward()");
-  return v ? v : gm_record_break (r, GM_BREAK_CALL_C, name);
+  return v ? v : no_model (r, name, args);
 }
 
 /* -- The kind -------------------------------------------------------------- */

@@ -163,11 +163,19 @@ refusal (GmRecorder *r, PyTypeObject *type)
   return "it has a C layout of its own";
 }
 
+bool
+gm_is_tensor_subclass (PyTypeObject *type)
+{
+  return type != gm_host.tensor_type && PyType_IsSubtype (type, gm_host.tensor_type);
+}
+
 /* What object.__new__, list.__new__ ... give. */
 const GmTracker *
 gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
   const char *why = refusal (r, type);
+  if (why && gm_is_tensor_subclass (type))
+    return gm_record_break (r, GM_BREAK_MAKES_SUBCLASS, type->tp_name);
   if (why)
     return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, why);
   if (PyType_IsSubtype (type, (PyTypeObject *) PyExc_BaseException)) {

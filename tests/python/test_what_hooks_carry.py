@@ -125,3 +125,23 @@ def test_hooks_that_do_not_fit_are_refused_by_name(pack, unpack, says):
     pair = [inlineable_saved_tensors_hook(hook) for hook in (pack, unpack)]
     with saved_tensors_hooks(*pair), pytest.raises(G.compiler.Unsupported, match=says):
         G.compile(f, backend="eager", fullgraph=True, options=ALL)(G.ones(2, 2, requires_grad=True), G.ones(2, 2))
+
+
+class Wrapped(G.Tensor):
+    pass
+
+
+# HOOK-17
+@pytest.mark.parametrize("pack", [lambda t: t.as_subclass(Wrapped), lambda t: Wrapped(t), lambda t: G.Tensor._make_subclass(Wrapped, t), lambda t: G.nn.Parameter(t)])
+@undisturbed
+def test_hook_17_a_tensor_subclass_is_refused_with_the_way_around_it(pack):
+    pair = [inlineable_saved_tensors_hook(hook) for hook in (pack, lambda t: t)]
+    with saved_tensors_hooks(*pair), pytest.raises(G.compiler.Unsupported, match="(?s)class .*(Wrapped|Parameter).*returns the inner tensors.*MAKES_SUBCLASS"):
+        G.compile(f, backend="eager", fullgraph=True, options=ALL)(G.ones(2, 2, requires_grad=True), G.ones(2, 2))
+
+
+@undisturbed
+def test_hook_17_the_way_around_it():
+    pair = [inlineable_saved_tensors_hook(hook) for hook in (lambda t: (t.clone(), t.shape), lambda p: p[0].reshape(p[1]))]
+    compiled = G.compile(f, backend="eager", fullgraph=True, options=ALL)
+    assert step(compiled, pair, (2, 3)) == step(f, (lambda t: t, lambda t: t), (2, 3))
