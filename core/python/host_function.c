@@ -376,12 +376,14 @@ look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTri
       return "it changes an argument in place";
   for (uint32_t i = 0; i < results->len; i++) {
     GmTensor *t = results->pdata[i];
+    out->shares = true;
     if (lies_in (t, in, n_in))
       return "a result is an argument, or a part of one";
     if (lies_in (t, (GmTensor *const *) results->pdata, i))
       return "two results lie in one memory";
     if (!gm_meta_is_dense (&t->meta))
       return "a result has holes, or elements that are one";
+    out->shares = false;
     out->metas[i] = t->meta;
     out->metas[i].requires_grad = gm_tensor_requires_grad (t);
   }

@@ -60,6 +60,7 @@ const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, cons
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
 /* tracker_function.c: functions of the library in Python that have a model; NULL: it is inlined. */
 /* host_call.c: the call of a function that is a node as a whole. */
+/* The call of f as a node; NULL, without a break: it is to be recorded as the call of any function. */
 const GmTracker *gm_host_call_record (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 GmFunctionModel gm_function_model (const GmTracker *f);

@@ -602,7 +602,9 @@ gm_custom_apply (GmRecorder *r, const GmCallArgs *args)
       PyDict_GetItemString (gm_type_dict ((PyTypeObject *) cls->real), "_gramme_whole");
   if (whole) { /* of allow_in_graph: a static method */
     PyObject *apply = gm_record_take (r, PyObject_GetAttrString (whole, "__func__"));
-    return gm_host_call_record (r, gm_wrap (r, apply, gm_source_const (r, apply, "apply")), &inner);
+    const GmTracker *v = gm_host_call_record (r, gm_wrap (r, apply, gm_source_const (r, apply, "apply")), &inner);
+    if (v)
+      return v;
   }
   const GmTracker **values = gm_tracker_array (r, inner.n), **needs = gm_tracker_array (r, inner.n);
   bool any = false;

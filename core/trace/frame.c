@@ -151,7 +151,9 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
     gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, PyUnicode_AsUTF8 (code->code->co_qualname));
     return false;
   }
-  if (gm_host.is_whole (code->code)) {
+  bool entered = r->enters_whole;
+  r->enters_whole = false;
+  if (!entered && gm_host.is_whole (code->code)) {
     gm_record_break (r, GM_BREAK_KEPT_WHOLE, PyUnicode_AsUTF8 (code->code->co_qualname),
                      func->real ? "it is not called as a function by itself" : "it was made in the function that is recorded");
     return false;

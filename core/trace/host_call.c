@@ -4,8 +4,8 @@
  * What such a function gives is seen by calling it once, while recording, on tensors of the same shapes, dtypes and layouts
  * as its arguments; each call of the compiled function is compared with that (core/graph/host.c).  Sizes of its arguments are
  * numbers from then on, because what it gives is known for these alone.
- * What cannot be a node is a break with a reason, and then the function runs as Python between two graphs: the
- * answer is the same, the graph is shorter.
+ * A function that gives a view is recorded as any other: a node makes memory of its own.  What else cannot be a node is a break with a
+ * reason, and then the function runs as Python between two graphs: the answer is the same, the graph is shorter.
  */
 #include "core/trace/builtin.h"
 
@@ -121,7 +121,7 @@ call (Call *c)
   if (!f)
     return gm_record_break_exception (r);
   if (!gm_host.host_try (f, metas, c->n_tensors, grad, &trial, &why))
-    return refuse (c, why);
+    return trial.shares ? NULL : refuse (c, why);
   gm_guard (r, IS, c->f->source, .obj = c->f->real);
   const GmTracker *v = trial.n > MOST ? refuse (c, "it gives too many tensors") : add_nodes (c, f, &trial);
   g_free (trial.metas);

@@ -155,6 +155,7 @@ struct GmRecorder {
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
   uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when an operation ends */
   uint32_t n_graphs; /* those of them that become graphs of their own */
+  bool enters_whole; /* the function that is entered next was to be a node, and is recorded after all; as before when an operation ends */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
   PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
   /* comptime: the session of the call that runs now; under stress the calls that have run, which no rollback forgets */

@@ -118,6 +118,7 @@ typedef struct {
   char container; /* 0: one tensor; 't', 'l': a tuple, a list of them */
   uint64_t flows; /* operands, by bit, that gradients flow to */
   uint64_t many;  /* those of them whose gradient is a sum of several */
+  bool shares;    /* it is no node because of its results' memory, which is an argument's or another result's, or has holes */
 } GmHostTrial;
 
 /* What functools.lru_cache makes, looked into: offsets of its fields. */

@@ -207,13 +207,26 @@ left_to_c (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_record_break (r, GM_BREAK_CALL_C, PyUnicode_AsUTF8 (((PyFunctionObject *) t->real)->func_name));
 }
 
+/* A node; or, where it cannot be one, recorded inside of this instruction: a break in it leaves the whole call to Python. */
+static const GmTracker *
+call_whole (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *v = gm_host_call_record (r, t, args);
+  if (v)
+    return v;
+  r->enters_whole = true;
+  v = gm_frame_run (r, t, args);
+  r->enters_whole = false;
+  return v;
+}
+
 GmFunctionModel
 gm_function_model (const GmTracker *f)
 {
   if (is_called_by_c (f))
     return left_to_c;
   if (f->real && gm_host.is_whole ((PyCodeObject *) ((PyFunctionObject *) f->real)->func_code))
-    return gm_host_call_record;
+    return call_whole;
   if (gm_is_dispatch (f))
     return gm_dispatch;
   return gm_is_deepcopy (f) ? gm_deepcopy : gm_is_random_function (f) ? gm_random_function_call : NULL;

@@ -227,7 +227,7 @@ class Sub(G.Tensor):
 
 @G.compiler.allow_in_graph
 def kept_whole(x):
-    return x
+    return {"a": x + 1}
 
 
 def write_to_a_part(x, w):
@@ -297,7 +297,7 @@ PROGRAMS = {
     "TENSOR_LEAF": lambda x: G.ones(3, requires_grad=True) * x,
     "TENSOR_ARGUMENT": lambda x: G.add(x, Plain()),
     "ASKED_FOR": lambda x: G._dynamo.graph_break() or x,
-    "KEPT_WHOLE": lambda x: kept_whole(x),
+    "KEPT_WHOLE": lambda x: kept_whole(x)["a"],
     "MAKES_SUBCLASS": lambda x: x + x.as_subclass(Sub).shape[0],
     "DISABLED": lambda x: disabled(x),
     "CALL_ARGUMENTS": lambda x: (lambda a: a)(x, x),

@@ -574,10 +574,6 @@ def reads_another(x):
     return x * WEIGHT
 
 
-def gives_its_argument(x):
-    return x
-
-
 def writes(x):
     with G.no_grad():
         x.mul_(2)
@@ -603,7 +599,6 @@ def gives_a_number(x):
     "fn, text",
     [
         (reads_another, "requires grad and is none of its arguments"),
-        (gives_its_argument, "a result is an argument"),
         (writes, "changes an argument in place"),
         (draws, "draws random numbers"),
         (raises_on_ones, "ValueError: no ones"),
