@@ -54,8 +54,13 @@ modified (const GmApi *api, GmBuilder *b, GmArg *a, int order, bool scaled)
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
   GmVal size = ONE (abs, x), high = NUM (gt, size, SERIES_TO);
-  if (!scaled) /* what is beyond is infinite */
-    size = choose_other (b, NUM (gt, size, 800), size, 800);
+  GmVal beyond = NUM (gt, size, 800), infinite = NULL;
+  if (!scaled) { /* what is beyond is infinite, and so is its slope */
+    infinite = ONE (exp, choose (b, beyond, size, 0));
+    if (order == 1)
+      infinite = gm_b (b, where, NUM (lt, x, 0), ONE (neg, infinite), infinite);
+    size = choose_other (b, beyond, size, 800);
+  }
   GmVal far = choose (b, high, size, SERIES_TO), near = choose_other (b, high, x, 0);
   CHECK ();
   GmVal low = power_series (b, near, order), up = TWO (div, tail_series (b, far, order), ONE (sqrt, far));
@@ -69,7 +74,8 @@ modified (const GmApi *api, GmBuilder *b, GmArg *a, int order, bool scaled)
     GmVal half = ONE (exp, NUM (mul, far, 0.5)); /* twice: exp (x) alone is infinite earlier */
     up = TWO (mul, TWO (mul, up, half), half);
   }
-  return finish (b, gm_b (b, where, high, up, low), own);
+  GmVal y = gm_b (b, where, high, up, low);
+  return finish (b, infinite ? gm_b (b, where, beyond, infinite, y) : y, own);
 }
 
 RUN (i0) { return modified (api, b, a, 0, false); }

@@ -108,10 +108,10 @@ RUN (l1_loss)
 static GmVal
 quadratic_then_linear (GmBuilder *b, GmVal d, double delta, double quadratic, double linear)
 {
-  GmVal size = gm_apply1 (b, abs, d);
-  GmVal square = gm_apply_num (b, mul, gm_apply1 (b, square, d), 0.5 * quadratic);
+  GmVal size = gm_apply1 (b, abs, d), far = gm_apply_num (b, ge, size, delta);
+  GmVal square = gm_apply_num (b, mul, gm_apply1 (b, square, gm_pick (b, far, gm_float_arg (0), gm_tensor_arg (d))), 0.5 * quadratic);
   GmVal line = gm_apply_num (b, mul, gm_apply_num (b, sub, size, 0.5 * delta), linear);
-  return gm_pick (b, gm_apply_num (b, lt, size, delta), gm_tensor_arg (square), gm_tensor_arg (line));
+  return gm_pick (b, far, gm_tensor_arg (line), gm_tensor_arg (square));
 }
 
 RUN (smooth_l1_loss)
@@ -190,6 +190,9 @@ RUN (binary_cross_entropy)
   Reduction how = reduction_arg (api, b, a, 5, 3, 4);
   if (!check_same (api, b, x, t))
     return gm_give (NULL);
+  GmDtype own = (GmDtype) META (x)->dtype;
+  x = gm_widen (b, x); /* a half has no room as small as the least one */
+  t = gm_widen (b, t);
   GmVal still = gm_b (b, detach, x);
   CHECK ();
   GmVal room = gm_apply2 (b, mul, still, gm_num_apply (b, sub, 1, still)), end = gm_apply_num (b, lt, room, LEAST_ROOM);
@@ -197,7 +200,7 @@ RUN (binary_cross_entropy)
   GmVal loss = gm_pick (b, end, gm_tensor_arg (at_the_end (b, x, still, t)), gm_tensor_arg (two_logarithms (b, inner, t)));
   GmVal reduced = reduce (b, weighted (b, loss, weight), how);
   reduced = gm_require_between (b, reduced, x, 0, 1, GM_CONDITION_INPUT_CHANCE);
-  return gm_give (gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE));
+  return gm_give (gm_narrow (b, gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE), own));
 }
 
 RUN (binary_cross_entropy_with_logits)
@@ -227,9 +230,9 @@ RUN (kl_div)
   if (log_target)
     return gm_give (reduce (b, gm_b (b, mul, gm_b (b, exp, t), gm_apply2 (b, sub, t, x)), how));
   /* t log t is 0 at 0: the logarithm is taken of 1 there. */
-  GmVal positive = gm_apply_num (b, gt, t, 0);
+  GmVal zero = gm_apply_num (b, eq, t, 0);
   GmVal entropy =
-      gm_apply2 (b, mul, t, gm_b (b, log, gm_pick (b, positive, gm_tensor_arg (t), gm_float_arg (1))));
+      gm_apply2 (b, mul, t, gm_b (b, log, gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (t))));
   return gm_give (reduce (b, gm_apply2 (b, sub, entropy, gm_apply2 (b, mul, t, x)), how));
 }
 

@@ -84,15 +84,17 @@ RUN (asinh)
   return finish (b, gm_b (b, where, gm_apply_num (b, eq, x, 0), x, y), own); /* zeros keep their sign */
 }
 
+/* log1p (t + sqrt (t) sqrt (x + 1)) of t = x - 1; log (2 x) where the product would overflow. */
 RUN (acosh)
 {
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  GmVal t = gm_apply_num (b, sub, x, 1);
-  GmVal root = gm_b (b, mul, gm_b (b, sqrt, t), gm_b (b, sqrt, gm_apply_num (b, add, x, 1)));
-  GmVal sum = gm_b (b, add, t, root), infinite = gm_apply_num (b, eq, sum, INFINITY);
-  return finish (b, gm_b (b, where, infinite, gm_apply_num (b, add, gm_b (b, log, x), M_LN2), gm_b (b, log1p, sum)), own);
+  GmVal large = gm_apply_num (b, gt, x, 1e9), small = gm_pick (b, large, gm_float_arg (2), gm_tensor_arg (x));
+  GmVal t = gm_apply_num (b, sub, small, 1);
+  GmVal root = gm_b (b, mul, gm_b (b, sqrt, t), gm_b (b, sqrt, gm_apply_num (b, add, small, 1)));
+  GmVal far = gm_apply_num (b, add, gm_b (b, log, gm_pick (b, large, gm_tensor_arg (x), gm_float_arg (1))), M_LN2);
+  return finish (b, gm_b (b, where, large, far, gm_b (b, log1p, gm_b (b, add, t, root))), own);
 }
 
 RUN (atanh)
@@ -143,7 +145,8 @@ RUN (sinc)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  GmVal zero = gm_apply_num (b, eq, x, 0), angle = gm_apply_num (b, mul, x, M_PI);
+  /* Where the square cannot be seen, the value is 1 and the slope would be a difference of two infinities. */
+  GmVal zero = gm_apply_num (b, lt, gm_b (b, abs, x), 1e-18), angle = gm_apply_num (b, mul, x, M_PI);
   GmVal safe = gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (angle));
   return finish (b, gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (gm_b (b, div, gm_b (b, sin, safe), safe))), own);
 }
@@ -377,10 +380,8 @@ number_wins (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   CHECK ();
   if (!gm_dtype_is_float (d))
     return gm_give (gm_apply (b, op, (const GmArg[]){ gm_tensor_arg (x), gm_tensor_arg (y) }, 2));
-  GmVal no_x = gm_b (b, ne, x, x), no_y = gm_b (b, ne, y, y);
-  GmVal left = gm_b (b, where, no_x, y, x), right = gm_b (b, where, no_y, x, y);
-  GmVal first = gm_b (b, logical_or, no_y, gm_b_op (b, op == GM_OP_maximum ? GM_OP_ge : GM_OP_le, (const GmVal[]){ left, right }, 2, NULL));
-  return gm_give (gm_b (b, where, first, left, right));
+  GmVal first = gm_b_op (b, op == GM_OP_maximum ? GM_OP_ge : GM_OP_le, (const GmVal[]){ x, y }, 2, NULL);
+  return gm_give (gm_b (b, where, gm_b (b, logical_or, first, gm_b (b, ne, y, y)), x, y));
 }
 
 RUN (fmax) { return number_wins (api, b, a, GM_OP_maximum); }

@@ -71,17 +71,28 @@ RUN (erfc)
   return finish (b, gm_b (b, where, tail, TWO (mul, exp_of_square (b, t, true), scaled_tail (b, t)), small), own);
 }
 
+/* Where `mask`: infinity, with an infinite slope by x of the sign of `side`, which x has there, too. */
+static GmVal
+infinite (GmBuilder *b, GmVal mask, GmVal x, int side)
+{
+  return ONE (exp, NUM (mul, choose (b, mask, x, 0), side * 1e300));
+}
+
 RUN (erfcx)
 {
   GmDtype own = GM_F32;
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
+  GmVal given = x, beyond = NUM (lt, x, -30);
+  x = choose_other (b, beyond, x, -1);
+  CHECK ();
   GmVal tail = NUM (ge, ONE (abs, x), 0.46875), below = NUM (le, x, -0.46875), inner = choose_other (b, tail, x, 0);
-  GmVal y = scaled_tail (b, choose (b, tail, ONE (abs, x), 1)), least = NUM (maximum, choose (b, below, x, -1), -30);
+  GmVal y = scaled_tail (b, choose (b, tail, ONE (abs, x), 1)), least = choose (b, below, x, -1);
   CHECK ();
   GmVal turned = TWO (sub, NUM (mul, exp_of_square (b, least, false), 2), choose (b, below, y, 0));
   GmVal small = TWO (mul, ONE (exp, TWO (mul, inner, inner)), gm_num_apply (b, sub, 1, ONE (erf, inner)));
-  return finish (b, gm_b (b, where, below, turned, gm_b (b, where, tail, y, small)), own);
+  y = gm_b (b, where, below, turned, gm_b (b, where, tail, y, small));
+  return finish (b, gm_b (b, where, beyond, infinite (b, beyond, given, -1), y), own);
 }
 
 /* -- The gamma function ------------------------------------------------------------------------ */
@@ -186,6 +197,7 @@ reflected (GmBuilder *b, GmVal x, GmVal y, Kind kind)
   if (kind == DIGAMMA) {
     GmVal pole = TWO (logical_and, NUM (eq, turn, 0), NUM (ne, x, 0)); /* from one side it goes up, from the other one down */
     turn = gm_b (b, where, NUM (eq, x, 0), x, turn);                   /* at 0 its sign says the side */
+    turn = choose_other (b, pole, turn, 1);
     return choose_other (b, pole, TWO (sub, y, gm_num_apply (b, div, G_PI, ONE (tan, turn))), NAN);
   }
   return TWO (sub, ONE (square, gm_num_apply (b, div, G_PI, s)), y);
@@ -199,6 +211,19 @@ stepped (GmBuilder *b, GmVal x, GmVal y, Kind kind)
     return TWO (sub, y, ONE (log, x));
   GmVal r = ONE (reciprocal, x);
   return kind == DIGAMMA ? TWO (sub, y, r) : TWO (add, y, TWO (mul, r, r));
+}
+
+/* The value where neither a formula nor an end is one, as `none` says, of a number x: at a pole NaN, with the
+ * infinite slope that trigamma has there; the logarithm's poles, which come here from so far out that they are no longer
+ * seen, are infinite. */
+static GmVal
+no_number (GmBuilder *b, GmVal x, GmVal none, Kind kind)
+{
+  GmVal still = ONE (detach, x), nan = NUM (mul, choose (b, none, still, 0), NAN);
+  if (kind == TRIGAMMA)
+    return nan;
+  GmVal root = ONE (sqrt, choose (b, none, kind == DIGAMMA ? TWO (sub, x, still) : TWO (sub, x, x), 1));
+  return kind == DIGAMMA ? TWO (add, nan, root) : NUM (add, root, INFINITY);
 }
 
 static GmArg
@@ -220,7 +245,7 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   y = gm_b (b, where, zero, pole, y);
   /* A NaN of a number is one product of it, the same one whoever computes. */
   GmVal none = TWO (logical_and, TWO (ne, y, y), TWO (eq, x, x));
-  y = gm_b (b, where, none, NUM (mul, choose (b, none, x, 0), NAN), y);
+  y = gm_b (b, where, none, no_number (b, x, none, kind), y);
   double end = kind == TRIGAMMA ? 0 : INFINITY;
   GmVal ends = gm_b_full_like (b, gm_scalar_float (end), GM_F64, META (x));
   if (kind == DIGAMMA)

@@ -233,7 +233,8 @@ def polygamma(n, input):
     for k in range(15, -1, -1):
         total = total + (above + k) ** -(n + 1)
     turned = _whole_sum(n, gramme.where(below & ~pole, x, 0.5)) - (total if n % 2 else -total)
-    total = gramme.where(pole, math.inf, gramme.where(below, turned, total))
+    end = gramme.where(pole & (x > -math.inf), x - x.detach(), gramme.where(pole, 0.0, 1.0)) ** -(n + 1)  # infinite, and so is its slope
+    total = gramme.where(pole, end, gramme.where(below, turned, total))
     return (total * ((-1) ** (n + 1) * (float(math.factorial(n)) if n <= 170 else math.inf))).to(dtype)
 
 

@@ -34,12 +34,15 @@ def _dtype_of(input):
 
 
 def entr(input):
-    """-x log x: 0 at 0, -inf below.  The slope is -1 - log x: infinite at 0, NaN below."""
-    some, below = input > 0, input < 0
-    negative = gramme.where(below, input.clamp(min=-1.0), 1.0)
+    """-x log x: 0 at 0, -inf below.  The slope is -1 - log x: infinite at 0 and infinity, NaN below."""
+    some, below, far = (input > 0) & (input < math.inf), input < 0, input == math.inf
+    large = input < -1
+    negative = gramme.where(large, 1 / gramme.where(large, input, -1.0), gramme.where(below, input, 1.0))
     under = (negative - negative).sqrt() - math.inf  # the root of that 0 has no slope
-    end = gramme.where(some | below, 1.0, input).sqrt()  # 0 with an infinite slope, or NaN
-    return gramme.where(some, -input * gramme.where(some, input, 1.0).log(), gramme.where(below, under, end))
+    end = (gramme.where(some | below | far, 1.0, input) + 0.0).sqrt()  # 0 with an infinite slope, or NaN
+    over = -gramme.where(far, input, 0.0).exp()
+    x = gramme.where(some, input, 1.0)
+    return gramme.where(some, -x * x.log(), gramme.where(below, under, gramme.where(far, over, end)))
 
 
 def _tail(t):
