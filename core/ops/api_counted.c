@@ -133,7 +133,16 @@ RUN (masked_select)
 
 /* -- Unique ------------------------------------------------------------------------------------ */
 
-/* Of each run of equal elements of a vector the first one; how[0]: which runs the elements are of; how[1]: how long runs are. */
+/* True for each row of v [n, ...] but the first that is not the one before it. */
+static GmVal
+changes (GmBuilder *b, GmVal v, int64_t n)
+{
+  GmVal apart = gm_b (b, ne, gm_cut (b, v, 0, 1, n), gm_cut (b, v, 0, 0, gm_size_sub (n, 1)));
+  return gm_b_failed (b) || META (apart)->ndim == 1 ? apart : gm_b_reduce (b, GM_OP_any, apart, (const int64_t[]){ 1 }, 1, false);
+}
+
+/* Of each run of equal rows of v, which is a vector or a matrix, the place of the first one; NULL: v has no rows.  how[0]: which runs the
+ * rows are of; how[1]: how long runs are. */
 static GmVal
 runs (GmBuilder *b, GmVal v, GmVal how[2])
 {
@@ -141,10 +150,10 @@ runs (GmBuilder *b, GmVal v, GmVal how[2])
   GmVal flags[2], first, begins;
   if (gm_size_eq (n, 0)) {
     how[0] = how[1] = gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &n);
-    return v;
+    return NULL;
   }
   flags[0] = gm_b_full (b, gm_scalar_int (1), GM_BOOL, 1, (const int64_t[]){ 1 });
-  flags[1] = gm_b (b, ne, gm_cut (b, v, 0, 1, n), gm_cut (b, v, 0, 0, gm_size_sub (n, 1)));
+  flags[1] = changes (b, v, n);
   first = gm_cat (b, flags, 2, 0);
   begins = places (b, first);
   if (gm_b_failed (b))
@@ -153,7 +162,49 @@ runs (GmBuilder *b, GmVal v, GmVal how[2])
   m = META (begins)->sizes[0];
   GmVal zeros = gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &m), ones = gm_b_full (b, gm_scalar_int (1), GM_I64, 1, &n);
   how[1] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ zeros, how[0], ones }, 3, &(GmAttrs){ .mask = BIT (DIM) });
-  return gm_index_select (b, v, 0, begins);
+  return begins;
+}
+
+static GmVal
+rows_at (GmBuilder *b, GmVal v, GmVal where)
+{
+  return where ? gm_index_select (b, v, 0, where) : v;
+}
+
+static GmVal
+in_order (GmBuilder *b, GmVal v)
+{
+  return gm_b_op (b, GM_OP_argsort, &v, 1, &(GmAttrs){ .mask = BIT (DIM) | BIT (DESCENDING) });
+}
+
+/* For each element of the matrix v how many different smaller ones its column has. */
+static GmVal
+ranks (GmBuilder *b, GmVal v)
+{
+  GmMeta m = *META (v);
+  GmVal order = in_order (b, v), sorted = gm_gather (b, v, 0, order);
+  int64_t first[2] = { 1, m.sizes[1] };
+  GmVal steps = gm_b_cast (b, gm_b (b, ne, gm_cut (b, sorted, 0, 1, m.sizes[0]), gm_cut (b, sorted, 0, 0, gm_size_sub (m.sizes[0], 1))), GM_I64);
+  steps = gm_cat (b, (const GmVal[]){ gm_b_full (b, gm_scalar_int (0), GM_I64, 2, first), steps }, 2, 0);
+  return gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, m.sizes), 0, order, sum_before (b, steps));
+}
+
+/* The number of each row of v [n, w], n, w > 0, in the order of rows: ranks of columns are joined in pairs. */
+static GmVal
+rank_of_rows (GmBuilder *b, GmVal v)
+{
+  int64_t n = META (v)->sizes[0], w = gm_size_number (META (v)->sizes[1]); /* the number of nodes depends on it */
+  v = ranks (b, v);
+  for (; w > 1 && !gm_b_failed (b); w = (w + 1) / 2) {
+    if (w % 2) {
+      int64_t column[2] = { n, 1 };
+      v = gm_cat (b, (const GmVal[]){ v, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, column) }, 2, 1);
+      w++;
+    }
+    GmVal left = gm_b_slice (b, v, 1, 0, w, 2), right = gm_b_slice (b, v, 1, 1, w, 2);
+    v = ranks (b, gm_b (b, add, gm_b (b, mul, left, number (b, n)), right));
+  }
+  return gm_b_failed (b) ? NULL : flat (b, v);
 }
 
 static GmArg
@@ -169,10 +220,42 @@ give_unique (GmBuilder *b, GmVal values, GmVal inverse, GmVal counts)
   return n == 1 ? gm_give (values) : gm_give_list (all, n, true, NULL);
 }
 
+/* Slices of argument 0 along argument `at`, dim, as unique and unique_consecutive give them. */
 static GmArg
-refuse_dim (const GmApi *api, GmBuilder *b)
+unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sorted, bool inverse, bool counts)
 {
-  return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): dim is not supported: it compares slices; give each slice a number and compare these", api->name));
+  GmVal v = gm_b (b, detach, TENSOR (0)), how[2] = { NULL, NULL }, order = NULL;
+  CHECK ();
+  int dim = gm_arg_dim (api, b, a, at, META (v)->ndim);
+  CHECK ();
+  if (META (v)->ndim == 0)
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "%s(): a tensor without dimensions has no slices along dim %d", api->name, dim));
+  int64_t forth[GM_MAX_DIMS] = { dim }, back[GM_MAX_DIMS];
+  for (int d = 0; d < META (v)->ndim; d++) {
+    back[d] = d == dim ? 0 : d < dim ? d + 1 : d;
+    forth[back[d]] = d;
+  }
+  v = gm_b_permute (b, v, forth);
+  CHECK ();
+  GmMeta m = *META (v);
+  int64_t flat_sizes[2] = { m.sizes[0], 1 };
+  for (int d = 1; d < m.ndim; d++) {
+    if (gm_size_eq (m.sizes[d], 0))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there are dimensions of size 0 besides dim, so slices cannot be compared", api->name));
+    flat_sizes[1] = gm_size_mul (flat_sizes[1], m.sizes[d]);
+  }
+  GmVal rows = gm_b_reshape (b, v, 2, flat_sizes), keys = rows;
+  if (sorted && !gm_size_eq (m.sizes[0], 0)) {
+    keys = rank_of_rows (b, rows);
+    order = in_order (b, keys);
+    keys = rows_at (b, keys, order);
+    v = rows_at (b, v, order);
+  }
+  GmVal values = rows_at (b, v, runs (b, keys, how));
+  CHECK ();
+  if (order && inverse)
+    how[0] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ gm_b_zeros_like (b, how[0]), order, how[0] }, 3, &(GmAttrs){ .mask = BIT (DIM) });
+  return give_unique (b, gm_b_contiguous (b, gm_b_permute (b, values, back)), inverse ? how[0] : NULL, counts ? how[1] : NULL);
 }
 
 RUN (unique)
@@ -181,11 +264,11 @@ RUN (unique)
   bool inverse = FLAG (2), counts = FLAG (3);
   CHECK ();
   if (!IS_NONE (4))
-    return refuse_dim (api, b);
+    return unique_slices (api, b, a, 4, true, inverse, counts);
   GmMeta m = *META (v);
   v = gm_b (b, detach, flat (b, v));
-  GmVal order = gm_b_op (b, GM_OP_argsort, &v, 1, &(GmAttrs){ .mask = BIT (DIM) | BIT (DESCENDING) });
-  GmVal values = runs (b, gm_index_select (b, v, 0, order), how);
+  GmVal order = in_order (b, v), sorted = gm_index_select (b, v, 0, order);
+  GmVal values = gm_b_failed (b) ? NULL : rows_at (b, sorted, runs (b, sorted, how));
   CHECK ();
   if (inverse) { /* back to where they came from */
     GmVal zeros = gm_b_zeros_like (b, how[0]);
@@ -201,9 +284,10 @@ RUN (unique_consecutive)
   bool inverse = FLAG (1), counts = FLAG (2);
   CHECK ();
   if (!IS_NONE (3))
-    return refuse_dim (api, b);
+    return unique_slices (api, b, a, 3, false, inverse, counts);
   GmMeta m = *META (v);
-  GmVal values = runs (b, gm_b (b, detach, flat (b, v)), how);
+  v = gm_b (b, detach, flat (b, v));
+  GmVal values = gm_b_failed (b) ? NULL : rows_at (b, v, runs (b, v, how));
   CHECK ();
   return give_unique (b, values, inverse ? gm_b_reshape (b, how[0], m.ndim, m.sizes) : NULL, counts ? how[1] : NULL);
 }

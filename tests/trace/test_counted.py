@@ -2,6 +2,7 @@
 """Sizes that data says: nonzero, masks, unique, item() as a size.  They stay in one graph, which serves every count; what a program says of them
 by gramme._check() is checked by each call."""
 
+import numpy as np
 import pytest
 
 import gramme as G
@@ -277,8 +278,43 @@ def test_functions_in_plain_python():
     assert G.unique(G.zeros(0)).shape == (0,) and G.zeros(0, 3).nonzero().shape == (0, 2)
     with pytest.raises(RuntimeError, match="bool tensor"):
         G.masked_select(x, x)
-    with pytest.raises(NotImplementedError, match="dim"):
-        G.unique(x, dim=0)
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "tcc"])
+def test_unique_of_slices(backend):
+    """In the order of their elements, as numpy has them; how often each occurs, and which one each slice is."""
+    rng = np.random.default_rng(4)
+    for shape in ((7,), (6, 3), (3, 4, 2), (5, 1, 4), (1, 3), (0, 2)):
+        for dim in range(-len(shape), len(shape)):
+            if not np.prod([s for d, s in enumerate(shape) if d != dim % len(shape)]):
+                continue
+            for dtype in (np.int64, np.float32, np.bool_):
+                x = rng.integers(0, 2, shape).astype(dtype)
+                f = lambda t: G.unique(t, return_inverse=True, return_counts=True, dim=dim)
+                h = lambda t: G.unique_consecutive(t, return_inverse=True, return_counts=True, dim=dim)
+                if backend:
+                    G._dynamo.reset()
+                    f, h = G.compile(f, backend=backend), G.compile(h, backend=backend)
+                values, inverse, n = f(G.from_numpy(x.copy()))
+                want = np.unique(x, axis=dim, return_inverse=True, return_counts=True)
+                assert np.array_equal(values.numpy(), want[0]) and values.is_contiguous()
+                assert np.array_equal(inverse.numpy(), want[1].reshape(-1)) and np.array_equal(n.numpy(), want[2])
+                values, inverse, n = h(G.from_numpy(x.copy()))
+                rows = np.moveaxis(x, dim, 0)
+                new = [i for i in range(len(rows)) if i == 0 or not np.array_equal(rows[i], rows[i - 1])]
+                assert np.array_equal(np.moveaxis(values.numpy(), dim, 0), rows[new]) and n.sum() == len(rows)
+                assert np.array_equal(inverse.numpy(), np.searchsorted(new, np.arange(len(rows)), side="right") - 1)
+
+
+def test_slices_that_unique_refuses():
+    for f in (G.unique, G.unique_consecutive):
+        with pytest.raises(RuntimeError, match="dimensions of size 0"):
+            f(G.zeros(2, 0), dim=0)
+        with pytest.raises(IndexError):
+            f(G.zeros(2), dim=1)
+        with pytest.raises(IndexError, match="no slices"):
+            f(G.tensor(3.0), dim=0)
+        assert f(G.zeros(2, 0), dim=1).shape == (2, 0)
 
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
