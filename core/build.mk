@@ -47,7 +47,7 @@ _core_la_SOURCES = $(EXTENSION_SOURCES)
 _core_la_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 _core_la_LIBADD = libgramme.la $(GLIB_LIBS) -lm
 _core_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shrext $(PYTHON_EXT_SUFFIX) \
-  -export-symbols-regex '^PyInit__core$$' -Wl,-rpath,$(libdir)
+  -export-symbols-regex '^PyInit__core$$' '-Wl,-rpath,$$ORIGIN/@way_from_extension@'
 
 # Plugins, and the package as Python wants to see it, of links into the trees: ./in-tree uses them, an installation does not.
 noinst_DATA += pkg/stamp
@@ -83,11 +83,11 @@ clean-local: clean-pkg
 clean-pkg:
 	rm -rf pkg state cache
 
-# Paths of the prefix are in what was linked, so another one at installation would make half of one over the one that is there.
+# Python's folder and pkg-config's files name the prefix, so another one at installation would put half of it over the one that is there.
 BUILT_SOURCES += check-prefix
 check-prefix:
 	@test '$(prefix)' = '$(configured_prefix)' || { \
-	  echo "gramme was configured for $(configured_prefix), which is in its programs: configure it for $(prefix), or install with DESTDIR" >&2; exit 1; }
+	  echo "gramme was configured for $(configured_prefix): configure it for $(prefix), or install with DESTDIR and move the folder" >&2; exit 1; }
 .PHONY: check-prefix
 
 # The loader's own files are enough; where a library's .la file is, all that it was linked with must be, too.

@@ -17,6 +17,8 @@ CORE_SOURCES += \
   core/base/thread.h \
   core/base/home.c \
   core/base/home.h \
+  core/base/installed.c \
+  core/base/installed.h \
   core/base/threads.c \
   core/base/yield.c \
   core/base/yield.h \

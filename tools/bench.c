@@ -7,18 +7,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "tools/tools.h"
-
-#ifndef GRAMME_BENCHDIR
-#error "define GRAMME_BENCHDIR, the folder of run.py"
-#endif
 
 int
 gm_tool_bench (int argc, char **argv)
 {
   const char *folder = g_getenv ("GM_BENCHDIR"); /* of a source tree, for those who work on it */
+  g_autofree char *installed = gm_installed_path (GM_WAY_TO_BENCH);
   g_autofree char *script =
-      g_build_filename (folder && folder[0] ? folder : GRAMME_BENCHDIR, "run.py", NULL);
+      g_build_filename (folder && folder[0] ? folder : installed, "run.py", NULL);
   (void) argc;
   if (access (script, R_OK) != 0) {
     fprintf (stderr,

@@ -10,23 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/plugin/registry.h"
 #include "tools/tools.h"
 
 #ifndef GRAMME_PYTHON
 #define GRAMME_PYTHON "/usr/bin/python3"
 #endif
-#ifndef GRAMME_PYTHONPATH
-#define GRAMME_PYTHONPATH ""
-#endif
 
 /* The package of this installation, after what the user has put there. */
 static void
 set_python_path (void)
 {
-  const char *ours = GRAMME_PYTHONPATH, *users = g_getenv ("PYTHONPATH");
-  if (!ours[0])
-    return;
+  g_autofree char *ours = gm_installed_path (GM_WAY_TO_PYTHON);
+  const char *users = g_getenv ("PYTHONPATH");
   g_autofree char *path =
       users && users[0] ? g_strdup_printf ("%s:%s", users, ours) : g_strdup (ours);
   g_setenv ("PYTHONPATH", path, TRUE);
@@ -35,21 +32,24 @@ set_python_path (void)
 int
 gm_tool_exec_python (const char *script, char **args)
 {
-  if (strcmp (GRAMME_PYTHON, ":") == 0) {
+  const char *said = g_getenv ("GM_PYTHON"); /* where pip installed gramme: the one that asks */
+  const char *python = said && said[0] ? said : GRAMME_PYTHON;
+  if (strcmp (python, ":") == 0) {
     fprintf (stderr, "gramme: this gramme was configured --without-python, so it has no Python package\n");
     return 1;
   }
   g_autoptr (GPtrArray) argv = g_ptr_array_new ();
-  g_ptr_array_add (argv, (char *) GRAMME_PYTHON);
+  g_ptr_array_add (argv, (char *) python);
   g_ptr_array_add (argv, (char *) script);
   for (; args && *args; args++)
     g_ptr_array_add (argv, *args);
   g_ptr_array_add (argv, NULL);
-  set_python_path ();
+  if (python != said) /* who has the package already */
+    set_python_path ();
   fflush (NULL);
-  execv (GRAMME_PYTHON, (char **) argv->pdata);
+  execv (python, (char **) argv->pdata);
   fprintf (stderr, "gramme: %s, the Python that gramme was configured for, cannot be started: %s\n",
-           GRAMME_PYTHON, g_strerror (errno));
+           python, g_strerror (errno));
   return 1;
 }
 

@@ -8,10 +8,9 @@ KIT_SOURCES = tools/kit/kit.c tools/kit/kit.h tools/kit/kit_cases.def tools/kit/
   tools/kit/kit_memory.c tools/kit/kit_random.c tools/kit/kit_sized.c tools/kit/level_cache.c tools/kit/level_errors.c tools/kit/level_file.c \
   tools/kit/level_graph.c tools/kit/level_life.c tools/kit/level_numeric.c tools/kit/level_threads.c \
   tests/fuzz/random_graph.c tests/fuzz/random_graph.h tests/fuzz/symbolic_graph.c tests/fuzz/symbolic_graph.h
-gramme_CPPFLAGS = $(AM_CPPFLAGS) -DGRAMME_PYTHON='"$(PYTHON)"' -DGRAMME_PYTHONPATH='"$(pythondir)"' \
-  -DGRAMME_BENCHDIR='"$(pkgdatadir)/bench"'
+gramme_CPPFLAGS = $(AM_CPPFLAGS) -DGRAMME_PYTHON='"$(PYTHON)"'
 gramme_LDADD = libgramme.la $(GLIB_LIBS) -lm -lpthread -ldl
-gramme_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(libdir)
+gramme_LDFLAGS = $(AM_LDFLAGS) '-Wl,-rpath,$$ORIGIN/@way_from_program@'
 
 benchdir = $(pkgdatadir)/bench
 bench_DATA = bench/run.py bench/cases.py bench/contests.py bench/versus.py bench/by_hand.py bench/by_hand.c bench/start.py bench/results.py bench/gpu.py bench/models.py bench/triton_kernels.py

@@ -22,14 +22,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/base/log.h"
 #include "core/base/yield.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trust.h"
-
-#ifndef GRAMME_PROGRAM
-#error "define GRAMME_PROGRAM, the path of the program gramme"
-#endif
 
 #define REPORT_FD 9
 #define DEADLINE_MS 10000
@@ -172,11 +169,12 @@ typedef struct {
   int status; /* of waitpid */
 } Probe;
 
-static const char *
+/* The caller frees. */
+static char *
 program (void)
 {
   const char *other = gm_trust_is_secure_mode () ? NULL : secure_getenv ("GM_PROGRAM");
-  return other ? other : GRAMME_PROGRAM; /* a build tree's */
+  return other ? g_strdup (other) /* a build tree's */ : gm_installed_path (GM_WAY_TO_PROGRAM);
 }
 
 static bool
@@ -207,7 +205,8 @@ start (Probe *p, const char *file, const char *token)
   posix_spawnattr_setsigmask (&attributes, &none);
   posix_spawnattr_setsigdefault (&attributes, &defaults);
   char *const argv[] = { (char *) "gramme", (char *) "probe", (char *) file, (char *) token, NULL };
-  int failed = posix_spawn (&p->pid, program (), &actions, &attributes, argv, environ);
+  g_autofree char *started = program ();
+  int failed = posix_spawn (&p->pid, started, &actions, &attributes, argv, environ);
   posix_spawn_file_actions_destroy (&actions);
   posix_spawnattr_destroy (&attributes);
   close (report[1]);
@@ -218,7 +217,7 @@ start (Probe *p, const char *file, const char *token)
     return true;
   close (report[0]);
   close (output[0]);
-  gm_log (GM_LOG_PLUGINS, "%s cannot be started (%s): %s is not tried", program (),
+  gm_log (GM_LOG_PLUGINS, "%s cannot be started (%s): %s is not tried", started,
           g_strerror (failed), file);
   return false;
 }

@@ -10,15 +10,12 @@
 
 #include "core/base/error.h"
 #include "core/base/home.h"
+#include "core/base/installed.h"
 #include "core/base/log.h"
 #include "core/plugin/near.h"
 #include "core/plugin/sidecar.h"
 #include "core/plugin/tiers.h"
 #include "core/plugin/trust.h"
-
-#ifndef PLUGINDIR
-#error "define PLUGINDIR, the folder of installed plugins"
-#endif
 
 #define PREFIX "libgramme-"
 #define SUFFIX ".so"
@@ -45,7 +42,7 @@ gm_registry_folders (void)
     if (data)
       g_ptr_array_add (folders, g_build_filename (data, "gramme", "plugins-1", NULL));
   }
-  g_ptr_array_add (folders, g_strdup (PLUGINDIR));
+  g_ptr_array_add (folders, gm_installed_path (GM_WAY_TO_PLUGINS));
   g_ptr_array_add (folders, NULL);
   return (char **) g_ptr_array_free (folders, FALSE);
 }

@@ -5,7 +5,7 @@
  * first file with an id wins, later ones are shown as hidden:
  *   GRAMME_PLUGIN_PATH      absolute folders, separated by ':'
  *   $XDG_DATA_HOME/gramme/plugins-1
- *   the install folder      PLUGINDIR, fixed when gramme was built
+ *   the install folder      gramme/plugins-1 beside libgramme, wherever that was moved
  * Files: libgramme-*.so, not in subfolders.  A scan reads manifests and headers and what is known from
  * trying them (quarantine.h), some 150 us a file, most of it for the libraries that it needs; it starts no process.
  */

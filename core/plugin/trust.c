@@ -5,6 +5,7 @@
  * target does.
  */
 #include "core/plugin/trust.h"
+#include "core/base/installed.h"
 #include "core/plugin/needed.h"
 
 #include <errno.h>
@@ -16,10 +17,6 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#ifndef PLUGINDIR
-#error "define PLUGINDIR, the folder of installed plugins"
-#endif
 
 /* GM_SECURE is for tests; it can only take away. */
 bool
@@ -150,7 +147,8 @@ gm_trust_check_folder (const char *real, bool of_system, GmRefused *why)
 static bool
 is_installed (const char *real)
 {
-  char *folder = realpath (PLUGINDIR, NULL);
+  g_autofree char *path = gm_installed_path (GM_WAY_TO_PLUGINS);
+  char *folder = realpath (path, NULL);
   bool inside = folder && lies_in (real, folder);
   free (folder);
   return inside;
@@ -180,7 +178,8 @@ gm_trust_open_plain (const char *path, char **canonical, GmRefused *why)
     return -1;
   }
   if (gm_trust_is_secure_mode () && !is_installed (real)) {
-    gm_refuse (why, GM_REFUSAL_SECURE, "the install folder is %s", PLUGINDIR);
+    g_autofree char *path = gm_installed_path (GM_WAY_TO_PLUGINS);
+    gm_refuse (why, GM_REFUSAL_SECURE, "the install folder is %s", path);
     return -1;
   }
   /* O_NONBLOCK: opening a fifo does not wait. */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/plugin/registry.h"
 #include "core/plugin/trust.h"
 #include "tests/plugin/hostile.h"
@@ -151,7 +152,8 @@ START_TEST (a_privileged_process_looks_into_the_install_folder_alone)
   expect (file, GM_REFUSAL_SECURE, "install folder");
   g_auto (GStrv) folders = gm_registry_folders ();
   ck_assert_uint_eq (g_strv_length (folders), 1);
-  ck_assert_str_eq (folders[0], PLUGINDIR);
+  g_autofree char *installed = gm_installed_path (GM_WAY_TO_PLUGINS);
+  ck_assert_str_eq (folders[0], installed);
   ck_assert_ptr_null (gm_quarantine_path ());
   g_unsetenv ("GM_SECURE");
   expect (file, GM_REFUSAL_NONE, NULL);
@@ -170,7 +172,8 @@ START_TEST (folders_are_searched_in_their_order_and_the_current_one_is_not)
   ck_assert_str_eq (folders[0], "/one");
   ck_assert_str_eq (folders[1], "/two");
   ck_assert (g_str_has_suffix (folders[2], "/gramme/plugins-1"));
-  ck_assert_str_eq (folders[3], PLUGINDIR);
+  g_autofree char *installed = gm_installed_path (GM_WAY_TO_PLUGINS);
+  ck_assert_str_eq (folders[3], installed);
   g_autoptr (GPtrArray) plugins = gm_registry_scan ();
   g_autoptr (GError) error = NULL;
   ck_assert_ptr_null (gm_registry_find (plugins, "./libgramme-hostile.so", &error));
