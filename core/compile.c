@@ -79,6 +79,15 @@ take_backward (GmCompile *c, const char *value)
   return c->ask.at_once || strcmp (value, "lazy") == 0;
 }
 
+/* Read by the front end, before it compiles anything. */
+static bool
+take_limit (GmCompile *c, const char *value)
+{
+  char *end;
+  (void) c;
+  return g_ascii_strtoll (value, &end, 10) >= 1 && *end == 0;
+}
+
 static const struct {
   const char *key;
   bool (*take) (GmCompile *c, const char *value);
@@ -88,6 +97,7 @@ static const struct {
   { "memory-budget", take_budget, "a number from 0 to 1" },
   { "dynamic", take_dynamic, "auto, true or false" },
   { "backward", take_backward, "lazy or at-once" },
+  { "recompile-limit", take_limit, "a whole number from 1" },
   { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
 };
 

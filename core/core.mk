@@ -669,6 +669,7 @@ package__dynamo_PYTHON = \
   core/python/gramme/_dynamo/config.py \
   core/python/gramme/_dynamo/convert_frame.py \
   core/python/gramme/_dynamo/eval_frame.py \
+  core/python/gramme/_dynamo/exc.py \
   core/python/gramme/_dynamo/run.py \
   core/python/gramme/_dynamo/utils.py
 package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends

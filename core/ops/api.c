@@ -414,9 +414,8 @@ put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
   return own ? b->vt->into (b, out, GM_OP_copy, &own, 1, NULL) : NULL;
 }
 
-/* All results into out, a tensor or a list of as many; *result becomes what out is afterwards. */
-static void
-put_all (const GmApi *api, GmBuilder *b, const GmArg *out, GmArg *result)
+void
+gm_api_put_out (const GmApi *api, GmBuilder *b, const GmArg *out, GmArg *result)
 {
   if (result->kind == GM_ARG_TENSOR && out->kind == GM_ARG_TENSOR) {
     result->v = put_out (api, b, out->v, result->v);
@@ -463,7 +462,7 @@ call_out (const GmApi *api, GmBuilder *b, const GmArg *positional, int n_positio
   int n = take_out (api, names, keywords, n_keywords, rest_names, rest, &out);
   GmArg result = gm_api_call (api, false, b, positional, n_positional, rest_names, rest, n);
   if (out && !gm_b_failed (b))
-    put_all (api, b, out, &result);
+    gm_api_put_out (api, b, out, &result);
   if (!gm_b_failed (b))
     return result;
   gm_arg_clear (&result);

@@ -311,6 +311,7 @@ drop_channels (const GmApi *api, GmBuilder *b, GmArg *a, int least, int alone)
   return finish (api, b, a, gm_b (b, mul, x, mask), (GmDtype) m.dtype, 3);
 }
 
+RUN (feature_dropout) { return drop_channels (api, b, a, 2, -1); }
 RUN (dropout1d) { return drop_channels (api, b, a, 2, 2); }
 RUN (dropout2d) { return drop_channels (api, b, a, 3, 3); }
 RUN (dropout3d) { return drop_channels (api, b, a, 4, 4); }

@@ -339,6 +339,25 @@ cut_at (GmBuilder *b, GmVal v, int dim, const int64_t *cuts, int n)
   return gm_give_list (parts, n + 1, true, NULL);
 }
 
+/* The places that a vector of int64 has, read one after the other. */
+static GmArg
+cut_at_elements (const GmApi *api, GmBuilder *b, GmVal v, int dim, GmVal places)
+{
+  GmMeta m = *META (places);
+  if (m.dtype != GM_I64)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected tensor_indices_or_sections to have dtype of long, but got %s",
+                               api->name, gm_dtypes[m.dtype].torch_name));
+  int n = (int) gm_size_number (m.sizes[0]);
+  g_autofree int64_t *cuts = g_new (int64_t, n + 1);
+  for (int i = 0; i < n; i++) {
+    GmScalar s = {0};
+    if (!b->vt->item (b, gm_b_slice (b, places, 0, i, i + 1, 1), &s))
+      return gm_give (NULL);
+    cuts[i] = s.i;
+  }
+  return cut_at (b, v, dim, cuts, n);
+}
+
 /* A number of nearly equal parts, or the places to cut at. */
 static GmArg
 tensor_split (const GmApi *api, GmBuilder *b, GmArg *a, GmVal v, int at, int dim, bool even)
@@ -378,7 +397,12 @@ RUN (tensor_split)
   if (META (v)->ndim == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensor_split(): expected at least a 1-dimensional tensor"));
   int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
-  return tensor_split (api, b, a, v, 1, dim, false);
+  CHECK ();
+  int at = a[1].kind == GM_ARG_TENSOR ? META (a[1].v)->ndim : 0;
+  if (at > 1)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensor_split(): expected tensor_indices_or_sections to be a zero-dimensional or "
+                               "one-dimensional tensor, but got a tensor with %d dims", at));
+  return at ? cut_at_elements (api, b, v, dim, a[1].v) : tensor_split (api, b, a, v, 1, dim, false);
 }
 
 static GmArg

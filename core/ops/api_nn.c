@@ -319,7 +319,10 @@ RUN (normalize)
   double p = FLOAT (1), eps = FLOAT (3);
   int dim = gm_arg_dim (api, b, a, 2, META (x)->ndim);
   CHECK ();
-  return gm_give (gm_b (b, div, x, length (b, x, p, dim, eps)));
+  GmArg result = gm_give (gm_b (b, div, x, length (b, x, p, dim, eps)));
+  if (!IS_NONE (4) && !gm_b_failed (b))
+    gm_api_put_out (api, b, &a[4], &result);
+  return gm_b_failed (b) ? gm_give (NULL) : result;
 }
 
 RUN (cosine_similarity)

@@ -20,6 +20,10 @@
 enum { GM_CALL_FRESH, GM_CALL_INPLACE, GM_CALL_INPLACE_DONE };
 #define GM_CALL_MODE(a) ((a)[GM_API_MAX_ARGS].i)
 
+/* Writes all results into out, a tensor or a list of as many, as out= of any function does; *result
+ * becomes what out is afterwards.  For rows whose signature has an argument `out` (api.c). */
+void gm_api_put_out (const GmApi *api, GmBuilder *b, const GmArg *out, GmArg *result);
+
 /* -- Reading arguments (api_args.c) ------------------------------------------------------------ */
 GmVal gm_arg_tensor (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
 int64_t gm_arg_int (const GmApi *api, GmBuilder *b, const GmArg *a, int i);

@@ -520,9 +520,11 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
 int
 gm_py_init_callable_backend (PyObject *module)
 {
-  gm_py_backend_failed = PyErr_NewExceptionWithDoc (
+  PyObject *bases = PyTuple_Pack (2, gm_py_dynamo_error, gm_py_backend_error);
+  gm_py_backend_failed = !bases ? NULL : PyErr_NewExceptionWithDoc (
     "gramme.compiler.BackendCompilerFailed",
     "A back end written in Python raised while it compiled.  backend_name: its name; inner_exception: what it raised.",
-    gm_py_backend_error, NULL);
+    bases, NULL);
+  Py_XDECREF (bases);
   return gm_py_backend_failed ? PyModule_AddObjectRef (module, "BackendCompilerFailed", gm_py_backend_failed) : -1;
 }

@@ -138,6 +138,23 @@ enter (void *left)
   PyEval_RestoreThread (left);
 }
 
+/* -- Classes ------------------------------------------------------------------------------------- */
+
+PyObject *gm_py_dynamo_error, *gm_py_recompile_error, *gm_py_limit_error;
+
+/* The first one is the base of the others. */
+static const struct {
+  PyObject **made;
+  const char *name, *doc;
+} dynamo_errors[] = {
+  { &gm_py_dynamo_error, "TorchDynamoException",
+    "What a compiled function raises that its plain function does not." },
+  { &gm_py_recompile_error, "RecompileError",
+    "A function would have to be compiled again, and a switch or a stance forbids it." },
+  { &gm_py_limit_error, "FailOnRecompileLimitHit",
+    "A function has as many entries as it may have, and fail_on_recompile_limit_hit is set." },
+};
+
 int
 gm_py_init_errors (PyObject *module)
 {
@@ -157,5 +174,13 @@ gm_py_init_errors (PyObject *module)
   if (!gm_py_backend_error || !gm_py_dimension_error
       || PyModule_AddObjectRef (module, "DimensionError", gm_py_dimension_error) < 0)
     return -1;
+  for (size_t i = 0; i < sizeof dynamo_errors / sizeof *dynamo_errors; i++) {
+    g_autofree char *name = g_strdup_printf ("gramme._dynamo.exc.%s", dynamo_errors[i].name);
+    PyObject *base = i ? gm_py_dynamo_error : PyExc_RuntimeError;
+    *dynamo_errors[i].made = PyErr_NewExceptionWithDoc (name, dynamo_errors[i].doc, base, NULL);
+    if (!*dynamo_errors[i].made
+        || PyModule_AddObjectRef (module, dynamo_errors[i].name, *dynamo_errors[i].made) < 0)
+      return -1;
+  }
   return PyModule_AddObjectRef (module, "BackendError", gm_py_backend_error);
 }

@@ -471,7 +471,7 @@ log_recompile (const Job *job)
 static void
 refuse (const GmCodeCache *cache, const char *who, const char *reason)
 {
-  PyErr_Format (PyExc_RuntimeError, "%U() would have to be compiled%s, and %s: %s", cache->code->co_qualname,
+  PyErr_Format (gm_py_recompile_error, "%U() would have to be compiled%s, and %s: %s", cache->code->co_qualname,
                 cache->snapshot->n ? " again" : "", who, reason ? reason : "it has not been compiled yet");
 }
 
@@ -484,12 +484,23 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
   return NULL;
 }
 
+/* How many entries the function may have for this configuration. */
+static long
+own_limit (const GmConfig *config)
+{
+  long said = 0; /* so much for what is no number, too, which the first compilation refuses */
+  for (char *const *o = config->options; o && *o; o++)
+    if (g_str_has_prefix (*o, "recompile-limit="))
+      said = (long) g_ascii_strtoll (strchr (*o, '=') + 1, NULL, 10);
+  return said > 0 ? said : gm_switch_number ("recompile_limit", GM_MAX_ENTRIES);
+}
+
 /* True if the function may have no more entries: it is said once, or raised each time, as
  * fail_on_recompile_limit_hit wants. */
 static bool
 past_limit (Job *job, const char *reason)
 {
-  long limit = gm_switch_number ("recompile_limit", GM_MAX_ENTRIES), in_all = gm_switch_number ("accumulated_recompile_limit", MAX_ACCUMULATED);
+  long limit = own_limit (job->target->config), in_all = gm_switch_number ("accumulated_recompile_limit", MAX_ACCUMULATED);
   long own = (long) gm_code_cache_count (job->cache, job->target->config), all = (long) job->cache->snapshot->n;
   if (own < limit && all < in_all)
     return false;
@@ -497,7 +508,7 @@ past_limit (Job *job, const char *reason)
     limit = in_all;
   if (gm_switch_is_true ("fail_on_recompile_limit_hit")) {
     g_autofree char *why = reason ? NULL : recompile_reason (job);
-    PyErr_Format (PyExc_RuntimeError, "%U() has been compiled for %ld different kinds of calls, the recompile limit, and fail_on_recompile_limit_hit is set; "
+    PyErr_Format (gm_py_limit_error, "%U() has been compiled for %ld different kinds of calls, the recompile limit, and fail_on_recompile_limit_hit is set; "
                   "the last one did not fit because of %s", job->cache->code->co_qualname, limit, reason ? reason : why ? why : "its guards");
     return true;
   }
@@ -904,7 +915,7 @@ gm_py_init_frontend (PyObject *module)
   static const GmStageFn stages[3] = { decode, record, assemble };
   gm_compile_set_frontend (stages, stage_text);
   gm_py_unsupported = PyErr_NewExceptionWithDoc (
-    "gramme.compiler.Unsupported", "Raised by a function compiled with fullgraph=True that cannot be traced.", PyExc_RuntimeError, NULL);
+    "gramme.compiler.Unsupported", "Raised by a function compiled with fullgraph=True that cannot be traced.", gm_py_dynamo_error, NULL);
   gm_py_break_warning = PyErr_NewExceptionWithDoc (
     "gramme.compiler.GraphBreakWarning", "A compiled function runs as plain Python, for the reason given.", PyExc_UserWarning, NULL);
   if (!gm_py_unsupported || !gm_py_break_warning || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0

@@ -342,6 +342,7 @@ TEST_FILES = \
   tests/python/test_completion.py \
   tests/python/test_explained_modules.py \
   tests/python/test_quickstart.py \
+  tests/python/test_more_parameters.py \
   tests/python/test_moved_installation.py \
   tests/python/test_testing.py \
   tests/python/test_tool_help.py \

@@ -117,7 +117,49 @@ def _options_of_mode(mode, backend, options):
     return None
 
 
-def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=False, dynamic=None, disable=False):
+def _words(options, backend, dynamic, recompile_limit):
+    """The options of a compilation as the core has them, ["key=value"], or None."""
+    words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in (options or {}).items()]
+    if getattr(backend, "aot_partition", None):
+        words.append(f"partition={backend.aot_partition}")  # of aot_autograd
+    if dynamic is not None:
+        words.append(f"dynamic={'true' if dynamic else 'false'}")
+    if recompile_limit is not None:
+        words.append(f"recompile-limit={recompile_limit}")
+    return words or None
+
+
+def _check_details(name, recompile_limit, shapes_spec):
+    """The arguments of compile() that most programs leave out."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a string, not {type(name).__name__}")
+    if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
+        raise ValueError(f"recompile_limit must be an int from 1, or None for gramme._dynamo.config.recompile_limit, not {recompile_limit!r}")
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "compile(shapes_spec=...): say of each tensor which sizes change, with gramme._dynamo.mark_dynamic (tensor, dim, min=, max=), "
+            "or of all, with dynamic=True"
+        )
+
+
+def _own_entries(function):
+    """A copy of a Python function or method whose code object, to which compiled entries belong, is its own."""
+    from types import FunctionType, MethodType
+
+    if isinstance(function, MethodType):
+        return MethodType(_own_entries(function.__func__), function.__self__)
+    if not isinstance(function, FunctionType):
+        return function  # which is refused
+    copy = FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__dict__.update(function.__dict__)
+    return copy_names(copy, function)
+
+
+def compile(
+    model=None, *, backend=None, mode=None, options=None, fullgraph=False, dynamic=None, disable=False, name=None, recompile_limit=None,
+    isolate_recompiles=False, shapes_spec=None
+):  # fmt: skip
     """Compiles a function, method or nn.Module; also a decorator.
 
     The result is called like the function and gives the same results, bit for bit on the CPU.  The first call records the
@@ -144,13 +186,22 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
     dynamic: None: the first call compiles for its sizes alone; a size (stride, int or float) that a later call finds changed becomes a symbol,
         and one entry serves all its values.  True: all sizes are symbols from the start, False: none ever is.  See mark_dynamic.
     disable: return `model` as it is.
+    name: a string for tools; it changes nothing.
+    recompile_limit: how many entries this function may have; None: gramme._dynamo.config.recompile_limit.
+    isolate_recompiles: True: the entries of this call of compile() are its own, where several compile one function with equal options; they
+        are shared, and counted together, else.  A module, or a class of modules, always has its own.
+    shapes_spec: None; anything else is a NotImplementedError that says what to use.
     Raises ValueError for a back end that is not installed (the message lists names) or a mode that there is not, TypeError for what is no
     function, RuntimeError for both mode and options.
     """
     if model is None:
-        return lambda fn: compile(fn, backend=backend, mode=mode, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable)
+        return lambda fn: compile(
+            fn, backend=backend, mode=mode, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable, name=name,
+            recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec
+        )  # fmt: skip
     if disable:
         return model
+    _check_details(name, recompile_limit, shapes_spec)
     _ready.load()
     if isinstance(model, _core.Marked) and model.disables and (model.recursive or fullgraph):
         return model
@@ -163,12 +214,7 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
 
         backend = verified(backend)
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
-    words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in (options or {}).items()]
-    if getattr(backend, "aot_partition", None):
-        words.append(f"partition={backend.aot_partition}")  # of aot_autograd
-    if dynamic is not None:
-        words.append(f"dynamic={'true' if dynamic else 'false'}")
-    words = words or None
+    words = _words(options, backend, dynamic, recompile_limit)
     from gramme.nn.module import Module
 
     from gramme.fx import GraphModule
@@ -179,10 +225,14 @@ def compile(model=None, *, backend=None, mode=None, options=None, fullgraph=Fals
         return plan(model, backend, words)
     if isinstance(model, Module) or isinstance(model, type) and issubclass(model, Module):
         return compile_module(model, lambda fn: _core.CompiledFunction(fn, backend, words, fullgraph, extra))
-    again = lambda fn: fn and compile(fn, backend=backend, options=options, fullgraph=fullgraph, dynamic=dynamic)
+    again = lambda fn: fn and compile(
+        fn, backend=backend, options=options, fullgraph=fullgraph, dynamic=dynamic, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles
+    )
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(again(model.__func__))
     if isinstance(model, property):
         return property(again(model.fget), again(model.fset), again(model.fdel), model.__doc__)
     model = _function_of(model)
+    if isolate_recompiles:
+        model = _own_entries(model)
     return copy_names(_core.CompiledFunction(model, backend, words, fullgraph, extra), model)

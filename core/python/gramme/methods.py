@@ -25,9 +25,15 @@ def new_tensor(input, data, *, dtype=None, device=None, requires_grad=False):
     return gramme.tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-def new(input, *args, device=None):
-    """new(sizes ...) or new(data): a tensor of input's dtype."""
+def new(input, *args, device=None, **named):
+    """new(sizes ...) or new(data): a tensor of input's dtype.  Named: size= or data=, or other=, a tensor of its dtype."""
     device = device or input.device
+    if named:
+        if args or len(named) > 1 or next(iter(named)) not in ("size", "data", "other"):
+            raise TypeError(f"new() takes sizes or data, or one of size=, data= and other=, not {len(args)} of the former and {', '.join(named)}")
+        args = (gramme.Size(named["size"]),) if "size" in named else tuple(named.values())
+        if "other" in named and args[0].dtype != input.dtype:
+            raise TypeError(f"new(): other is of dtype {args[0].dtype}, not {input.dtype}")
     if len(args) == 1 and not isinstance(args[0], (int, gramme.Size)):
         return gramme.tensor(args[0], dtype=input.dtype, device=device)
     return input.new_empty(*(args or (0,)), device=device)

@@ -3,7 +3,7 @@
 
 from gramme import _core
 from gramme._compile import backend_of
-from gramme._dynamo import compiled_autograd, config, utils
+from gramme._dynamo import compiled_autograd, config, exc, utils
 from gramme._dynamo.backends.registry import lookup_backend
 from gramme._dynamo.comptime import comptime
 from gramme._dynamo.eval_frame import OptimizedModule
@@ -29,11 +29,11 @@ from gramme.compiler import (
 graph_break = _core.graph_break
 
 
-def optimize(backend=None, *, nopython=False, dynamic=None, disable=False):
-    """torch's older name: optimize(backend)(fn) is gramme.compile(fn, backend=backend, fullgraph=nopython, ...)."""
+def optimize(backend=None, *, nopython=False, dynamic=None, disable=False, **details):
+    """torch's older name: optimize(backend)(fn) is gramme.compile(fn, backend=backend, fullgraph=nopython, ...).  details: of gramme.compile."""
     import gramme
 
-    return lambda fn: gramme.compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+    return lambda fn: gramme.compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable, **details)
 
 
 def is_dynamo_supported():
@@ -59,6 +59,7 @@ __all__ = [
     "config",
     "disable",
     "error_on_graph_break",
+    "exc",
     "explain",
     "forbid_in_graph",
     "graph_break",

@@ -19,9 +19,9 @@ recompile_limit (also cache_size_limit): how many entries a function may have fo
 
 accumulated_recompile_limit (also accumulated_cache_size_limit): how many it may have in all.
 
-fail_on_recompile_limit_hit: True: where a limit is reached, RuntimeError instead of plain Python.
+fail_on_recompile_limit_hit: True: where a limit is reached, FailOnRecompileLimitHit instead of plain Python.
 
-error_on_recompile: True: a call that would compile a function again, because none of its entries fits, raises RuntimeError, which says why.
+error_on_recompile: True: a call that would compile a function again, because none of its entries fits, raises RecompileError, which says why.
 
 automatic_dynamic_shapes: whether a size that was seen to change becomes a symbol, where gramme.compile is not told `dynamic`.  False: each size has an
 entry of its own, but for those of mark_dynamic().

@@ -266,8 +266,11 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     return result
 
 
-def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
-    """vector_norm, or matrix_norm where dim names two dimensions or ord is given for a matrix."""
+def norm(A=None, ord=None, dim=None, keepdim=False, *, dtype=None, input=None):
+    """vector_norm, or matrix_norm where dim names two dimensions or ord is given for a matrix.  input: another name of A."""
+    if (A is None) == (input is None):
+        raise TypeError("linalg.norm() needs one tensor, A or input")
+    A = input if A is None else A
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     if isinstance(ord, str) or (dim is None and A.dim() == 2) or (isinstance(dim, (tuple, list)) and len(dim) == 2):
