@@ -71,7 +71,7 @@ pkg/gramme/py.typed: pkg/stamp build-aux/stubs.py $(package_PYTHON) $(package_nn
 pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/nn/functional.pyi pkg/gramme/nn/modules/__init__.pyi: pkg/gramme/py.typed
 	@test -f $@ || { rm -f pkg/gramme/py.typed && $(MAKE) pkg/gramme/py.typed; }
 # What importlib.metadata and `pip list` read.  There is no RECORD: `make uninstall` removes it, pip does not.
-distinfodir = $(pythondir)/gramme-$(PACKAGE_VERSION).dist-info
+distinfodir = $(pythondir)/gramme_compiler-$(PACKAGE_VERSION).dist-info
 distinfo_DATA = core/INSTALLER
 nodist_distinfo_DATA = core/METADATA
 nodist_package_DATA = pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/py.typed

@@ -63,6 +63,7 @@ check-nightly: all $(check_PROGRAMS)
 	$(MAKE) check-fuzz
 	$(MAKE) check-threads
 	$(MAKE) check-install
+	$(MAKE) check-pip
 	$(MAKE) distcheck
 
 # Faults planted one at a time in a copy of the sources, and how many of them the tests see: tests/fuzz/planted_faults.py says more.
@@ -103,8 +104,12 @@ check-threads:
 check-install:
 	$(srcdir)/build-aux/check-variant install "$(abs_builddir)/install"
 
+# pip install of the sources into a fresh venv.
+check-pip:
+	$(srcdir)/build-aux/check-variant pip "$(abs_builddir)/pip"; status=$$?; test $$status = 77 || exit $$status
+
 # The counts of all tests, in one line that programs read; after `make check`, failed or not.
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: check-dist check-planted check-fuzz check-install check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-dist check-planted check-fuzz check-install check-pip check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally

@@ -4,8 +4,7 @@
 # Arguments: DESTDIR bindir libdir includedir pythondir exampledir
 #
 # A prefix is used as its user would: PATH, PKG_CONFIG_PATH, PYTHONPATH and LD_LIBRARY_PATH where it is none of the system's own, and
-# not one variable of gramme's; only where others may write to a folder above it, it is trusted by name.  With DESTDIR the
-# paths that are built in lead elsewhere, so the folder of plugins is named.
+# not one variable of gramme's, below DESTDIR too; only where others may write to a folder above it, it is trusted by name.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 dest=$1 bin=$1$2 lib=$1$3 include=$1$4 python_dir=$1$5 examples=$1$6
@@ -28,12 +27,7 @@ unset GRAMME_PLUGIN_PATH GRAMME_PLUGIN_TRUST GM_PROGRAM GM_STATE GRAMME_CACHE_DI
 HOME=$work/home
 mkdir -m 755 "$HOME"
 export HOME
-if [ -n "$dest" ]; then
-  GRAMME_PLUGIN_PATH=$lib/gramme/plugins-1
-  GRAMME_PLUGIN_TRUST=$lib/gramme/plugins-1
-  GM_PROGRAM=$bin/gramme
-  export GRAMME_PLUGIN_PATH GRAMME_PLUGIN_TRUST GM_PROGRAM
-elif gramme why eager | grep -q 'refused (PARENT)'; then
+if gramme why eager | grep -q 'refused (PARENT)'; then
   GRAMME_PLUGIN_TRUST=$lib/gramme/plugins-1
   export GRAMME_PLUGIN_TRUST
   echo "note: others may write to a folder above $lib, so it is trusted by name"
@@ -59,7 +53,7 @@ ok "gramme inspect finds the installed plugins"
 cd "$work"
 "$PYTHON" -c 'import gramme; assert "eager" in gramme.compiler.list_backends(); print(gramme.__file__)'
 ok "import gramme"
-"$PYTHON" -c 'import gramme, importlib.metadata as m; assert m.version ("gramme") == gramme.__version__, m.version ("gramme")'
+"$PYTHON" -c 'import gramme, importlib.metadata as m; assert m.version ("gramme-compiler") == gramme.__version__, m.version ("gramme-compiler")'
 [ -f "$python_dir/gramme/py.typed" ] && grep -q 'def tanh' "$python_dir/gramme/__init__.pyi"
 ok "importlib.metadata knows the version, and editors find stubs"
 [ -z "$(find "$lib" -name '*.la')" ]
