@@ -269,12 +269,16 @@ fence_lower (PyObject *module, PyObject *unused)
 
 /* The recorder knows it: mode_call.c. */
 static PyObject *
-settle_lazy (PyObject *module, PyObject *args)
+settle_lazy (PyObject *module, PyObject *args, PyObject *named)
 {
-  PyObject *layer, *input;
-  if (!PyArg_ParseTuple (args, "OO", &layer, &input))
-    return NULL;
-  return PyObject_CallMethod (layer, "_settle", "O", input);
+  PyObject *settle = PyTuple_GET_SIZE (args) == 0 ? NULL : PyObject_GetAttrString (PyTuple_GET_ITEM (args, 0), "_settle");
+  PyObject *others = settle ? PyTuple_GetSlice (args, 1, PY_SSIZE_T_MAX) : NULL;
+  PyObject *done = others ? PyObject_Call (settle, others, named) : NULL;
+  if (PyTuple_GET_SIZE (args) == 0)
+    PyErr_SetString (PyExc_TypeError, "settle_lazy() needs a layer");
+  Py_XDECREF (settle);
+  Py_XDECREF (others);
+  return done;
 }
 
 static PyInterpreterState *owner; /* the one that has initialised the module */
@@ -304,8 +308,8 @@ static PyMethodDef functions[] = {
      "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
     {"refuse_draws", refuse_draws, METH_O,
      "refuse_draws(refuse)\n\nWhether functions that draw random numbers raise RuntimeError on this thread from now on.  Returns the old value."},
-    {"settle_lazy", settle_lazy, METH_VARARGS,
-     "settle_lazy(layer, input)\n\nlayer._settle(input): a lazy layer makes its parameters for an input like this one, and becomes the plain layer."},
+    {"settle_lazy", (PyCFunction) (void (*) (void)) settle_lazy, METH_VARARGS | METH_KEYWORDS,
+     "settle_lazy(layer, *args, **kwargs)\n\nlayer._settle(*args, **kwargs): a lazy layer makes its parameters for a call like this one, and becomes the plain layer."},
     {"fence_raise", fence_raise, METH_O,
      "fence_raise(own)\n\nFrom now on and until fence_lower(), a write in place on this thread to memory that exists by now raises RuntimeError, "
      "but for the memory of the tensors in the tuple `own`.  Fences nest: the newest counts."},

@@ -343,6 +343,7 @@ TEST_FILES = \
   tests/python/test_explained_modules.py \
   tests/python/test_quickstart.py \
   tests/python/test_more_parameters.py \
+  tests/python/test_compile_disable.py \
   tests/python/test_moved_installation.py \
   tests/python/test_pip_backend.py \
   tests/python/test_testing.py \
@@ -401,6 +402,7 @@ TEST_FILES = \
   tests/trace/test_numbers_alone.py \
   tests/trace/test_hooks_that_read_grad.py \
   tests/trace/test_lazy_layers.py \
+  tests/trace/test_own_lazy_modules.py \
   tests/trace/test_shared_memory_in_vmap.py \
   tests/trace/test_state_of_bodies.py \
   tests/trace/test_breaks.py \

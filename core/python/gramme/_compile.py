@@ -69,10 +69,10 @@ def compiled_form(fn, **options):
     if isinstance(fn, _core.CompiledFunction):
         return fn, ()
     if not isinstance(fn, Module):
-        return compile(fn, **options), ()
+        return compile(fn, disable=None, **options), ()
     compiled = fn._compiled_call
     if not isinstance(compiled, _core.CompiledFunction):
-        compiled = _module_call(type(fn).__qualname__, lambda plain: compile(plain, **options))
+        compiled = _module_call(type(fn).__qualname__, lambda plain: compile(plain, disable=None, **options))
     return compiled, (fn,)
 
 
@@ -185,7 +185,8 @@ def compile(
     fullgraph: raise gramme.compiler.Unsupported where a graph breaks.
     dynamic: None: the first call compiles for its sizes alone; a size (stride, int or float) that a later call finds changed becomes a symbol,
         and one entry serves all its values.  True: all sizes are symbols from the start, False: none ever is.  See mark_dynamic.
-    disable: return `model` as it is.
+    disable: True: return `model` as it is, which the variable GRAMME_COMPILE_DISABLE=1 and the switch gramme._dynamo.config.disable say of
+        all; None: not even then.
     name: a string for tools; it changes nothing.
     recompile_limit: how many entries this function may have; None: gramme._dynamo.config.recompile_limit.
     isolate_recompiles: True: the entries of this call of compile() are its own, where several compile one function with equal options; they
@@ -199,7 +200,9 @@ def compile(
             fn, backend=backend, mode=mode, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable, name=name,
             recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec
         )  # fmt: skip
-    if disable:
+    from gramme._dynamo import config
+
+    if disable or disable is not None and config.disable:
         return model
     _check_details(name, recompile_limit, shapes_spec)
     _ready.load()
@@ -207,8 +210,6 @@ def compile(
         return model
     backend = backend_of(backend)
     options = _options_of_mode(mode, backend, options)
-    from gramme._dynamo import config
-
     if config.verify_correctness:
         from gramme._dynamo.backends.verify import verified
 

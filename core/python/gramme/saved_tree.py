@@ -50,7 +50,9 @@ class _Encoder:
             return [kind.__name__, [self.encode(one, f"{path}.{i}", depth + 1) for i, one in enumerate(values)]]
         if kind in (dict, collections.OrderedDict):
             return [kind.__name__, [[self.encode(k, f"{path}.key", depth + 1), self.encode(v, f"{path}.{k}", depth + 1)] for k, v in value.items()]]
-        what = "its state_dict()" if hasattr(value, "state_dict") else "what it is made of"
+        what = "what it is made of"
+        if hasattr(value, "state_dict"):
+            what = f"{path}.state_dict(), which load_state_dict(gramme.load(...)) of another {kind.__name__} takes"
         raise TypeError(f"{path} is a {kind.__name__}, and {_SAVED} can be saved: save {what}")
 
 

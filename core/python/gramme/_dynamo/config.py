@@ -30,6 +30,10 @@ assume_static_by_default: False: all sizes are symbols from the start, as with d
 
 automatic_dynamic_local_pgo: whether the sizes that a function was called with are kept on disk, so that another process knows which of them change.
 
+disable: read by gramme.compile.  True: it gives functions and modules back as they are.  At the start what GRAMME_COMPILE_DISABLE says, 1 or 0,
+or, where that is not set, torch's TORCH_COMPILE_DISABLE or TORCHDYNAMO_DISABLE.  To stop what was compiled already: set_stance('force_eager')
+of gramme.compiler.
+
 suppress_errors: True: a function that a back end cannot compile runs as plain Python, with a warning; not under fullgraph=True.
 
 verbose: kept; messages say all that is known with either value.
@@ -43,8 +47,23 @@ compiled_autograd: whether backward() and grad() run through the back end of the
 of any: see gramme._dynamo.compiled_autograd.  Read at every backward.
 """
 
+import os
+
 from gramme._switches import make_switches
 
+
+def _disabled():
+    """True if a variable says that nothing is to be compiled: gramme's own, else one of torch's."""
+    said = os.environ.get("GRAMME_COMPILE_DISABLE", "")
+    if said not in ("", "0", "1"):
+        import warnings
+
+        warnings.warn(f"GRAMME_COMPILE_DISABLE is 1 or 0, not {said!r}: functions are compiled", stacklevel=2)
+    return said == "1" or not said and "1" in (os.environ.get("TORCH_COMPILE_DISABLE"), os.environ.get("TORCHDYNAMO_DISABLE"))
+
+
+disable = _disabled()
+del os
 side_effect_replay_policy = "silent"
 replay_side_effects = True
 capture_scalar_outputs = False
@@ -69,7 +88,6 @@ make_switches(
         "accumulated_cache_size_limit": (__name__, "accumulated_recompile_limit"),
     },
     instead={
-        "disable": "set_stance('force_eager') of gramme.compiler runs compiled functions as plain Python",
         "dynamic_shapes": "dynamic= of gramme.compile says whether sizes become symbols",
         "force_parameter_static_shapes": "sizes of parameters are numbers, but for those of gramme._dynamo.mark_dynamic",
         "guard_nn_modules": "modules are guarded, always",

@@ -47,20 +47,65 @@ def _take_shapes(module, state, prefix, metadata, strict, missing, unexpected, e
     module._sized(state, prefix)
 
 
-class _Lazy:
-    """What lazy layers share: `_find (input)` materializes, `_plain` is the class that they become."""
+class LazyModuleMixin:
+    """For a class of one's own, before the plain class in the list of bases: class LazyScale(LazyModuleMixin, Scale).
 
-    def _be_lazy(self, names, device, dtype):
-        for name in names:
-            if getattr(self, name, None) is not None:
-                setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
+    Its __init__ makes parameters that are UninitializedParameter, and initialize_parameters(...), which gets the arguments of the first
+    call, materializes them.  Then the module becomes one of `cls_to_become`; where that is None, it stays what it is, and forward() goes on.
+    """
+
+    cls_to_become = None
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self._load_hook = self.register_load_state_dict_pre_hook(_take_shapes)
+        self._initialize_hook = None
+        if type(self).forward is not LazyModuleMixin.forward:
+            self._initialize_hook = self.register_forward_pre_hook(_settle_before, with_kwargs=True)
 
     def _sized(self, state, prefix):
         pass
 
     def has_uninitialized_params(self):
         return any([is_lazy(value) for value in self._parameters.values()])
+
+    def initialize_parameters(self, *args, **kwargs):
+        """Makes the parameters for a call with these arguments."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def forward(self, *args, **kwargs):
+        if "_load_hook" in self.__dict__:
+            settle_lazy(self, *args, **kwargs)
+        if type(self).forward is LazyModuleMixin.forward:
+            return super().forward(*args, **kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _settle(self, *args, **kwargs):
+        self.initialize_parameters(*args, **kwargs)
+        if self.has_uninitialized_params():
+            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
+        self._sized(None, "")
+        self._load_hook.remove()
+        del self._load_hook
+        if self._initialize_hook is not None:
+            self._initialize_hook.remove()
+        del self._initialize_hook
+        if self.cls_to_become is not None:
+            self.__class__ = self.cls_to_become
+
+
+def _settle_before(module, args, kwargs):
+    """The hook before forward() of a class that has a forward() of its own."""
+    settle_lazy(module, *args, **kwargs)
+
+
+class _Lazy(LazyModuleMixin):
+    """What the lazy layers here share: `_find (input)` materializes."""
+
+    def _be_lazy(self, names, device, dtype):
+        for name in names:
+            if getattr(self, name, None) is not None:
+                setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
 
     def reset_parameters(self):
         if not self.has_uninitialized_params() and not getattr(self, "_waits", False):
@@ -70,24 +115,13 @@ class _Lazy:
         """Makes the parameters for an input like this one."""
         if self.has_uninitialized_params():
             self._find(input)
-            self._plain.reset_parameters(self)
-
-    def forward(self, input, *args):
-        settle_lazy(self, input)
-        return self.forward(input, *args)
-
-    def _settle(self, input):
-        self.initialize_parameters(input)
-        self._sized(None, "")
-        self._load_hook.remove()
-        del self._load_hook
-        self.__class__ = self._plain
+            self.cls_to_become.reset_parameters(self)
 
 
 class LazyLinear(_Lazy, layers.Linear):
     """A Linear that learns in_features."""
 
-    _plain = layers.Linear
+    cls_to_become = layers.Linear
 
     def __init__(self, out_features, bias=True, device=None, dtype=None):
         self._waits = True
@@ -136,19 +170,19 @@ class _LazyConv(_Lazy):
 class LazyConv1d(_LazyConv, conv.Conv1d):
     """A Conv1d that learns in_channels."""
 
-    _plain = conv.Conv1d
+    cls_to_become = conv.Conv1d
 
 
 class LazyConv2d(_LazyConv, conv.Conv2d):
     """A Conv2d that learns in_channels."""
 
-    _plain = conv.Conv2d
+    cls_to_become = conv.Conv2d
 
 
 class LazyConv3d(_LazyConv, conv.Conv3d):
     """A Conv3d that learns in_channels."""
 
-    _plain = conv.Conv3d
+    cls_to_become = conv.Conv3d
 
 
 class _LazyConvTranspose(_LazyConv):
@@ -173,19 +207,19 @@ class _LazyConvTranspose(_LazyConv):
 class LazyConvTranspose1d(_LazyConvTranspose, conv.ConvTranspose1d):
     """A ConvTranspose1d that learns in_channels."""
 
-    _plain = conv.ConvTranspose1d
+    cls_to_become = conv.ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, conv.ConvTranspose2d):
     """A ConvTranspose2d that learns in_channels."""
 
-    _plain = conv.ConvTranspose2d
+    cls_to_become = conv.ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
     """A ConvTranspose3d that learns in_channels."""
 
-    _plain = conv.ConvTranspose3d
+    cls_to_become = conv.ConvTranspose3d
 
 
 class _LazyNorm(_Lazy):
@@ -223,37 +257,37 @@ class _LazyNorm(_Lazy):
 class LazyBatchNorm1d(_LazyNorm, normalization.BatchNorm1d):
     """A BatchNorm1d that learns num_features."""
 
-    _plain = normalization.BatchNorm1d
+    cls_to_become = normalization.BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, normalization.BatchNorm2d):
     """A BatchNorm2d that learns num_features."""
 
-    _plain = normalization.BatchNorm2d
+    cls_to_become = normalization.BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, normalization.BatchNorm3d):
     """A BatchNorm3d that learns num_features."""
 
-    _plain = normalization.BatchNorm3d
+    cls_to_become = normalization.BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, normalization.InstanceNorm1d):
     """An InstanceNorm1d that learns num_features."""
 
-    _plain = normalization.InstanceNorm1d
+    cls_to_become = normalization.InstanceNorm1d
     _channels_first = True
 
 
 class LazyInstanceNorm2d(_LazyNorm, normalization.InstanceNorm2d):
     """An InstanceNorm2d that learns num_features."""
 
-    _plain = normalization.InstanceNorm2d
+    cls_to_become = normalization.InstanceNorm2d
     _channels_first = True
 
 
 class LazyInstanceNorm3d(_LazyNorm, normalization.InstanceNorm3d):
     """An InstanceNorm3d that learns num_features."""
 
-    _plain = normalization.InstanceNorm3d
+    cls_to_become = normalization.InstanceNorm3d
     _channels_first = True
