@@ -10,6 +10,7 @@ import gramme as G
 from gramme import compiler
 from gramme._dynamo import config, exc
 from gramme.testing import CompileCounter
+from stress import undisturbed
 
 V = G.arange(4.0)
 
@@ -32,6 +33,7 @@ def calls(compiled, n):
             assert compiled(V, f"{word}.5")[1].item() == word + 0.5
 
 
+@undisturbed
 def test_recompile_limit_is_that_of_one_function():
     counts = [CompileCounter() for _ in range(2)]
     limited = G.compile(lambda x, word: x * float(word), backend=counts[0], recompile_limit=3)
@@ -42,6 +44,7 @@ def test_recompile_limit_is_that_of_one_function():
         limited(V, "20.5")
 
 
+@undisturbed
 def test_entries_are_isolated_where_that_is_asked_for():
     count = CompileCounter()
     first = G.compile(shared, backend=count)
@@ -98,6 +101,7 @@ def test_arguments_of_compile_are_checked(given, error, said):
         G.compile(lambda x: x + 1, backend="eager", **given)(V)
 
 
+@undisturbed
 def test_the_decorator_and_the_older_name_take_them():
     count = CompileCounter()
 
