@@ -86,7 +86,8 @@ load (const char *name, GError **error)
   GmRefused why = { 0 };
   GmBackend *b = info->is_auto ? open_auto () : open_plugin (info->file, &why);
   if (!b) {
-    gm_registry_note_failure (info->file, &why);
+    if (why.code != GM_REFUSAL_STOPPED)
+      gm_registry_note_failure (info->file, &why);
     g_set_error (error, GM_ERROR, GM_ERROR_BACKEND, "back end \"%s\": %s %s", name, info->file,
                  why.text);
     gm_refused_clear (&why);

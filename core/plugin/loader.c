@@ -204,7 +204,7 @@ gm_loader_load (const char *file, GmRefused *why)
     if (tried != GM_TRIED_NOT)
       gm_quarantine_note (canonical, &key, why);
   }
-  if (tried == GM_TRIED_BAD)
+  if (tried == GM_TRIED_BAD || why->code == GM_REFUSAL_STOPPED)
     return NULL;
   return load (canonical, g_steal_pointer (&m), false, why);
 }

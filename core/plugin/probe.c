@@ -25,6 +25,7 @@
 #include "core/base/installed.h"
 #include "core/base/log.h"
 #include "core/base/yield.h"
+#include "core/plugin/host.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trust.h"
 
@@ -39,6 +40,8 @@
 #define MAX_FILES 256
 #define MAX_ROUNDS 100
 #define GRACE_US 1000000
+#define ASK_US 20000   /* between two questions whether to stop */
+#define STOP_US 100000 /* for its end, when it is to stop */
 
 extern char **environ;
 
@@ -165,7 +168,7 @@ typedef struct {
   int report_fd, output_fd;
   char report[REPORT_BYTES], output[OUTPUT_BYTES + 1];
   size_t n_report, n_output;
-  bool late;
+  bool late, stopped;
   int status; /* of waitpid */
 } Probe;
 
@@ -263,11 +266,28 @@ deadline_ms (void)
   return ms > 0 ? ms : DEADLINE_MS;
 }
 
+/* Other threads have their turn meanwhile; a signal's handler runs every now and then.  True if the
+ * caller is to stop, once. */
+static bool
+is_stopped (Probe *p, void **left, gint64 *asked)
+{
+  gint64 now = g_get_monotonic_time ();
+  if (p->stopped || now - *asked < ASK_US)
+    return false;
+  gm_yield_enter (*left);
+  p->stopped = gm_host_is_interrupted ();
+  *left = gm_yield_leave ();
+  *asked = now;
+  return p->stopped;
+}
+
 /* Until the process has ended or its time is over.  Children of its own may keep the pipes open, so
  * their end is not waited for. */
 static void
 wait_for (Probe *p)
 {
+  void *left = gm_yield_leave ();
+  gint64 asked = g_get_monotonic_time ();
   struct pollfd fds[2] = { { p->report_fd, POLLIN, 0 }, { p->output_fd, POLLIN, 0 } };
   gint64 until = g_get_monotonic_time () + deadline_ms () * INT64_C (1000);
   bool ended = false;
@@ -277,6 +297,8 @@ wait_for (Probe *p)
     for (int i = 0; i < 2; i++)
       if (fds[i].fd >= 0 && fds[i].revents && !read_some (p, fds[i].fd))
         fds[i].fd = -1;
+    if (!ended && is_stopped (p, &left, &asked)) /* it has a moment to end what it has started */
+      until = asked - GRACE_US + STOP_US;
     more = !ended || n > 0;
     pid_t gone = ended ? 0 : waitpid (p->pid, &p->status, WNOHANG);
     if (gone == p->pid || (gone < 0 && errno == ECHILD)) /* ECHILD: the program ignores SIGCHLD */
@@ -296,6 +318,7 @@ wait_for (Probe *p)
   kill (-p->pid, SIGKILL); /* what it left behind */
   close (p->report_fd);
   close (p->output_fd);
+  gm_yield_enter (left);
 }
 
 static bool
@@ -354,9 +377,11 @@ gm_probe (const char *canonical, GmRefused *why)
     g_snprintf (token + i, 9, "%08x", g_random_int ());
   if (!start (p, canonical, token))
     return GM_TRIED_NOT;
-  void *left = gm_yield_leave ();
   wait_for (p);
-  gm_yield_enter (left);
+  if (p->stopped) {
+    gm_refuse (why, GM_REFUSAL_STOPPED, "%s", canonical);
+    return GM_TRIED_NOT;
+  }
   gm_quarantine_set_output (p->output);
   GmTried tried = judge (p, token, why);
   gm_log (GM_LOG_PLUGINS, "%s: tried, %s", canonical, why->code ? why->text : "good");

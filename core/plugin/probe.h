@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * probe.h -- trying a plugin in a process of its own.
  *
- * That process is the program `gramme`, by the path fixed at configure time, with limits on time, memory,
+ * That process is the program `gramme`, found beside libgramme, with limits on time, memory,
  * files and descriptors.  It loads the plugin, opens it, runs a first graph (trial.h), closes it, compares
  * itself before and after, and reports on a descriptor of its own; whatever else happens to it is the plugin's doing.
  */
@@ -10,7 +10,8 @@
 
 #include "core/plugin/quarantine.h"
 
-/* BAD: *why says what happened.  NOT: there is no process to try it in. */
+/* BAD: *why says what happened.  NOT: there is no process to try it in, or, with
+ * GM_REFUSAL_STOPPED in *why, a signal's handler has raised meanwhile: nothing is known then. */
 GmTried gm_probe (const char *canonical, GmRefused *why);
 
 /* The other side: `gramme probe FILE TOKEN`; never returns. */

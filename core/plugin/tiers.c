@@ -131,6 +131,10 @@ choose (bool first, const char *named, Tier **row, GError **error)
     *row = &table[i];
     if (b)
       return b;
+    if (gm_host_is_interrupted ()) {
+      g_propagate_error (error, g_steal_pointer (&why));
+      return NULL;
+    }
     rule_out (&table[i], why->message);
   }
   return NULL;
@@ -514,7 +518,7 @@ compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c
     if (e)
       return e;
     if (!rows[0] || rows[0] + 1 == table + G_N_ELEMENTS (table) || !rows[0][1].first ||
-        !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND)) {
+        !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND) || gm_host_is_interrupted ()) {
       g_propagate_error (error, failed);
       return NULL;
     }
