@@ -183,8 +183,14 @@ def contents(root):
         data = path.read_bytes()
         if name.endswith(".pc"):
             data = re.sub(rb"^prefix=.*$", b"prefix=${pcfiledir}/../..", data, flags=re.MULTILINE)
+        if name.startswith(OF_THE_ENVIRONMENT):
+            name = f"{full_name()}.data/data/{name.removeprefix(PACKAGE + '/')}"
         found.append((name, data, bool(path.stat().st_mode & 0o100)))
     return found
+
+
+# What others look for in the environment's own folders: man, and completion for bash.
+OF_THE_ENVIRONMENT = ("gramme/share/man/", "gramme/share/bash-completion/")
 
 
 # A wheel has no links, so the library lies there under the one name that the loader asks for, and

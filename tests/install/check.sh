@@ -56,6 +56,9 @@ ok "import gramme"
 "$PYTHON" -c 'import gramme, importlib.metadata as m; assert m.version ("gramme-compiler") == gramme.__version__, m.version ("gramme-compiler")'
 [ -f "$python_dir/gramme/py.typed" ] && grep -q 'def tanh' "$python_dir/gramme/__init__.pyi"
 ok "importlib.metadata knows the version, and editors find stubs"
+share=${examples%/gramme/examples}
+[ -f "$share/man/man1/gramme.1" ] && bash -n "$share/bash-completion/completions/gramme"
+ok "a manual page, and completion for bash"
 [ -z "$(find "$lib" -name '*.la')" ]
 ok "no .la file"
 cat >"$work/script.py" <<'END'

@@ -345,6 +345,7 @@ TEST_FILES = \
   tests/python/test_more_parameters.py \
   tests/python/test_compile_disable.py \
   tests/python/test_interrupted_trials.py \
+  tests/python/test_described_program.py \
   tests/python/test_moved_installation.py \
   tests/python/test_pip_backend.py \
   tests/python/test_testing.py \
