@@ -18,6 +18,17 @@ gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 }
 
 void
+gm_attrs_dropped (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+  PyObject *old = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+  if (old)
+    gm_dropped_object (r, old);
+  if (t->real)
+    gm_dropped (r, gm_attrs_get (r, t, name));
+}
+
+void
 gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
   const GmTracker *old = gm_contents_of (r, t);

@@ -13,6 +13,8 @@
 
 /* NULL: nothing stored; &gm_tracker_null: deleted. */
 const GmTracker *gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name);
+/* An object loses the value of an attribute, or gets another: see gm_dropped.  Nothing where the object is new. */
+void gm_attrs_dropped (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 
 /* An existing object's own dict is kept by name, as its attributes; false after a break, if the program

@@ -128,6 +128,7 @@ gm_instance_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *k
   PyObject *found = gm_class_lookup (r, type, name);
   bool plain = type->tp_setattro == PyObject_GenericSetAttr
                && (found == NULL || Py_TYPE (found)->tp_descr_set == NULL);
+  gm_attrs_dropped (r, t, name);
   gm_attrs_set (r, t, name, value);
   if (t->real == NULL)
     return;

@@ -47,6 +47,9 @@ void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
 const GmTracker *gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items,
                                   uint32_t n, int64_t start);
 
+/* True of an iterator over a list, tuple, dict, set or text that has ended: CPython's has let go of it then. */
+bool gm_iterator_is_done (GmRecorder *r, const GmTracker *t);
+
 /* reversed () of what has an order. */
 const GmTracker *gm_iterator_reversed (GmRecorder *r, const GmTracker *sequence);
 

@@ -21,6 +21,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/exception.h"
 #include "core/trace/guard.h"
+#include "core/trace/iterator.h"
 
 /* -- What the program could tell ------------------------------------------- */
 
@@ -261,7 +262,7 @@ reach_follow (Reach *w)
     const GmTracker *t = g_ptr_array_steal_index_fast (w->work, w->work->len - 1);
     if (t->real)
       g_hash_table_add (w->real, t->real);
-    if (w->made && t->real)
+    if ((w->made && t->real) || gm_iterator_is_done (w->r, t))
       continue;
     for (uint32_t i = 0; i < t->n; i++)
       note (w, t->items[i]);

@@ -581,12 +581,7 @@ store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value
   }
   if (!gm_attrs_claim (r, t))
     return;
-  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
-  PyObject *old = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
-  if (old)
-    gm_dropped_object (r, old);
-  if (t->real)
-    gm_dropped (r, gm_attrs_get (r, t, name));
+  gm_attrs_dropped (r, t, name);
   gm_attrs_set (r, t, name, value);
   if (t->real)
     store_effect (r, t, name, value, assigned);

@@ -88,7 +88,7 @@ effect (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *ar
     gm_effect (r, GM_EFFECT_CALL, method_of (t, name), NULL, args, arg ? 2 : 1);
 }
 
-/* Lets go of an item that nobody is given. */
+/* Lets go of an item. */
 static void
 drop (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
@@ -180,7 +180,7 @@ take (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool left)
     return gm_raise_new (r, PyExc_IndexError, "pop from an empty deque");
   uint32_t at = left ? 0 : n - 1;
   const GmTracker *item = gm_row_item (r, t, at);
-  gm_row_splice (r, t, at, 1, NULL, 0);
+  drop (r, t, at);
   changed (r, t);
   effect (r, t, left ? "popleft" : "pop", NULL);
   return item;
@@ -205,6 +205,8 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   if (gm_row_length (r, t))
     changed (r, t);
+  for (uint32_t i = 0; t->real && i < gm_row_length (r, t); i++)
+    gm_dropped (r, gm_row_item (r, t, i));
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   effect (r, t, "clear", NULL);
   return gm_none (r);

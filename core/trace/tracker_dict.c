@@ -275,7 +275,7 @@ store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker 
   gm_effect_item (r, gm_dict_owner (t), t, key, value);
 }
 
-/* Removes a key that is there; the value. */
+/* Removes a key that is there; the value, which may be all that refers to an object from now on. */
 static const GmTracker *
 drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -291,8 +291,10 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   }
   if (!table && (table = gm_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
+  const GmTracker *value = table ? gm_table_value (r, table, at) : old->items[at + 1];
+  if (t->real)
+    gm_dropped (r, value);
   if (table) {
-    const GmTracker *value = gm_table_value (r, table, at);
     gm_table_drop (r, table, at);
     gm_effect_item (r, gm_dict_owner (t), t, key, NULL);
     return value;
@@ -303,7 +305,7 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n - 2));
   gm_effect_item (r, gm_dict_owner (t), t, key, NULL);
-  return old->items[at + 1];
+  return value;
 }
 
 /* -- Operations ------------------------------------------------------------ */
@@ -353,8 +355,6 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     return;
   if (old == NULL)
     key_error (r, key);
-  else if (t->real)
-    gm_dropped (r, old);
 }
 
 static int64_t
@@ -443,6 +443,8 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       gm_instance_dict_store (r, t, old->items[i], NULL);
     return gm_none (r);
   }
+  for (uint32_t i = 1; t->real && i < old->n; i += 2)
+    gm_dropped (r, old->items[i]);
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   if (t->real)
     gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (gm_dict_owner (t)), "clear"), NULL, &t,

@@ -29,6 +29,13 @@ gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, 
   return t;
 }
 
+bool
+gm_iterator_is_done (GmRecorder *r, const GmTracker *t)
+{
+  bool lets_go = t->kind == &gm_kind_iterator && (t->number == GM_ITER_SEQUENCE || t->number == GM_ITER_REVERSED || t->number == GM_ITER_SET);
+  return lets_go && gm_contents_of (r, t)->items != NULL;
+}
+
 /* The dict whose view this is; anything else is itself. */
 static const GmTracker *
 dict_under (const GmTracker *of)
@@ -290,9 +297,9 @@ next (GmRecorder *r, const GmTracker *t)
   int64_t at = gm_contents_of (r, t)->number;
   bool counts = t->number == GM_ITER_ENUMERATE || /* its position is a number of the user's */
                 t->number == GM_ITER_REPEAT;
-  if (gm_contents_of (r, t)->items != NULL || (at < 0 && !counts))
+  if (gm_contents_of (r, t)->items != NULL)
     return NULL;
-  const GmTracker *item = advance (r, t, at);
+  const GmTracker *item = at < 0 && !counts ? NULL : advance (r, t, at);
   if (item == NULL && !r->stop && !asks_again ((GmIterKind) t->number)) /* for good: items say so */
     gm_contents_set (r, t, gm_contents (r, NULL, 0));
   return item;

@@ -369,6 +369,7 @@ TEST_FILES = \
   tests/trace/test_cache.py \
   tests/trace/shape_programs.py \
   tests/trace/test_containers_put_back.py \
+  tests/trace/test_finalizers_of_what_is_taken_out.py \
   tests/trace/test_nodes_that_are_views.py \
   tests/trace/test_random_sizes.py \
   tests/trace/test_size_generic.py \
