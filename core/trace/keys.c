@@ -42,11 +42,21 @@ is_identity_object (GmRecorder *r, const GmTracker *k)
          && (hash == gm_object_default ("__hash__") || is_enum_hash (hash));
 }
 
+/* True of a function of C that is bound to an object: each look makes another one, which is equal to the others. */
+static bool
+is_bound (const GmTracker *k)
+{
+  if (k->real == NULL)
+    return true;
+  PyObject *self = PyCFunction_Check (k->real) ? PyCFunction_GET_SELF (k->real) : NULL;
+  return Py_IS_TYPE (k->real, &_PyMethodWrapper_Type) || (self && !PyModule_Check (self));
+}
+
 bool
 gm_key_is_identity (GmRecorder *r, const GmTracker *k)
 {
   return is_identity_object (r, k) || k->kind == &gm_kind_tensor || k->kind == &gm_kind_function
-         || k->kind == &gm_kind_class || k->kind == &gm_kind_builtin || k->kind == &gm_kind_module;
+         || k->kind == &gm_kind_class || k->kind == &gm_kind_module || (k->kind == &gm_kind_builtin && !is_bound (k));
 }
 
 PyObject *

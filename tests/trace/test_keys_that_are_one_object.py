@@ -322,3 +322,43 @@ def test_a_partial_is_a_key():
     c, x = G.compile(lambda x, a, b: x * len({a, b}), backend="eager"), G.ones(1)
     for a, b in ((one, other), (one, one), (other, one), (other, other)):
         assert c(x, a, b).item() == len({a, b})
+
+
+BOUND = {
+    "a method wrapper of a tensor": (lambda: G.zeros(1), "__init__"),
+    "a method wrapper of an object": (Plain, "__repr__"),
+    "a method wrapper of a list": (lambda: [1], "__len__"),
+    "a method of a list": (lambda: [1], "append"),
+    "a method of a dict": (lambda: {1: 2}, "get"),
+    "a method of the user's": (lambda: collections.UserList([1]), "append"),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_methods_that_are_bound_to_one_object_are_one_key(name):
+    """Each look at one makes another object, which is equal to the others."""
+    make, attribute = BOUND[name]
+
+    def inside(x, a, b):
+        return x + 1, len({getattr(a, attribute), getattr(b, attribute)}), {getattr(a, attribute): 1}.get(getattr(b, attribute), 5)
+
+    def outside(x, p, q):
+        return x + 1, len({p, q}), {p: 1}.get(q, 5), p in [q], len({p: 1} | {q: 2}), len({p, q} - {p})
+
+    for first in (0, 1):
+        a, b = make(), make()
+        for f, given in ((inside, lambda o: o), (outside, lambda o: getattr(o, attribute))):
+            compiled = G.compile(f, backend="eager")
+            for other in ((b, a), (a, b))[first]:
+                x = G.ones(1)
+                assert compiled(x, given(a), given(other))[1:] == f(x, given(a), given(other))[1:], (f, other is a)
+
+
+def test_objects_of_c_that_are_keys_by_what_they_are():
+    """Functions of C without an object, and partial objects: they are equal to themselves alone."""
+
+    def f(x):
+        made = functools.partial(len)
+        return x + 1, len({len, abs, len, operator.add, made, made, functools.partial(len)}), {operator.mul: 3}[operator.mul], str.join in {str.join}
+
+    assert G.compile(f, backend="eager")(G.ones(1))[1:] == f(G.ones(1))[1:] == (5, 3, True)
