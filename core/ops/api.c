@@ -31,6 +31,7 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define Z GM_API_RESIZES
 #define R GM_API_OUTSIDE_RUNTIME
 #define E GM_API_FLOATS
+#define X GM_API_FLOATING
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
   {.name = #row_name,                                                                              \
@@ -50,6 +51,7 @@ static const GmApi named_rows[] = {
 #undef W
 #undef Z
 #undef R
+#undef X
 #undef E
 
 static GmApi *rows;
@@ -689,6 +691,12 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
     return gm_give (NULL);
   if (G_UNLIKELY (b->autocast) && api->autocast && !inplace)
     gm_autocast_args (api, b, a);
+  if (api->where & GM_API_FLOATING && a[0].kind == GM_ARG_TENSOR) {
+    GmDtype d = (GmDtype) META (a[0].v)->dtype;
+    if (!gm_dtype_is_float (d))
+      return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the input first", api->name,
+                                 gm_dtypes[d].torch_name));
+  }
   a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};
   if (inplace && a[0].kind != GM_ARG_TENSOR)
     return gm_give (gm_arg_fail (api, b, a, 0, "Tensor"));

@@ -54,7 +54,8 @@ typedef enum {
   GM_API_VIEWS = 128,
   GM_API_RESIZES = 256,
   GM_API_OUTSIDE_RUNTIME = 512,
-  GM_API_FLOATS = 1024
+  GM_API_FLOATS = 1024,
+  GM_API_FLOATING = 2048
 } GmApiWhere;
 /* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also
  * Tensor.name_, whose result is written into self.  NN: gramme.nn.functional.name.  RESHAPES:
@@ -62,7 +63,8 @@ typedef enum {
  * lists of ints, may be expressions.  NUMBERS: and so may its ints.  VIEWS: where a result would be
  * an argument, it is a view of it: another tensor, of the same shape.  RESIZES: Tensor.name_ that
  * changes nothing is no write; else it is one, as in torch.  FLOATS: its arguments may be of kind
- * ELEMENT. */
+ * ELEMENT.  FLOATING: its first argument is a tensor of a floating dtype; of others
+ * NotImplementedError, a RuntimeError, says so. */
 
 typedef enum { GM_AUTOCAST_NONE, GM_AUTOCAST_LOWER, GM_AUTOCAST_F32, GM_AUTOCAST_WIDEST } GmAutocast; /* autocast.def */
 

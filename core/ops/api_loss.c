@@ -64,6 +64,23 @@ difference (const GmApi *api, GmBuilder *b, const GmArg *a)
   return gm_apply (b, GM_OP_sub, a, 2);
 }
 
+/* True if one of input and target has a floating dtype, as the loss requires; else the error is set. */
+static bool
+of_floats (const GmApi *api, GmBuilder *b, const GmArg *a)
+{
+  TENSOR (0), TENSOR (1);
+  GmDtype d = gm_b_failed (b) ? GM_F32 : gm_result_type (b, a, 2);
+  if (!gm_b_failed (b) && !gm_dtype_is_float (d))
+    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the input first", api->name, gm_dtypes[d].torch_name);
+  return !gm_b_failed (b);
+}
+
+static GmVal
+float_difference (const GmApi *api, GmBuilder *b, const GmArg *a)
+{
+  return of_floats (api, b, a) ? difference (api, b, a) : NULL;
+}
+
 /* Returns the weights, argument i, or NULL if there are none or after an error. */
 static GmVal
 weights_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
@@ -91,7 +108,7 @@ reduce_weighted (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal losses, R
 RUN (mse_loss)
 {
   Reduction how = reduction_arg (api, b, a, 4, 2, 3);
-  GmVal d = difference (api, b, a);
+  GmVal d = float_difference (api, b, a);
   CHECK ();
   return gm_give (reduce_weighted (api, b, a, gm_apply1 (b, square, d), how));
 }
@@ -118,7 +135,7 @@ RUN (smooth_l1_loss)
 {
   Reduction how = reduction_arg (api, b, a, 4, 2, 3);
   double beta = FLOAT (5);
-  GmVal d = difference (api, b, a);
+  GmVal d = float_difference (api, b, a);
   CHECK ();
   if (beta < 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
@@ -132,7 +149,7 @@ RUN (huber_loss)
 {
   Reduction how = reduction_arg (api, b, a, 2, -1, -1);
   double delta = FLOAT (3);
-  GmVal d = difference (api, b, a);
+  GmVal d = float_difference (api, b, a);
   CHECK ();
   if (delta <= 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
@@ -226,7 +243,8 @@ RUN (kl_div)
   GmVal x = TENSOR (0), t = TENSOR (1);
   Reduction how = reduction_arg (api, b, a, 4, 2, 3);
   bool log_target = FLAG (5);
-  CHECK ();
+  if (!of_floats (api, b, a))
+    return gm_give (NULL);
   if (log_target)
     return gm_give (reduce (b, gm_b (b, mul, gm_b (b, exp, t), gm_apply2 (b, sub, t, x)), how));
   /* t log t is 0 at 0: the logarithm is taken of 1 there. */

@@ -212,8 +212,10 @@ gm_log_add (GmBuilder *b, GmVal x, GmVal y)
 static GmArg
 run_log_add (const GmApi *api, GmBuilder *b, GmArg *a, double base)
 {
-  GmDtype own = common_dtype (api, b, a, true);
+  GmDtype own = common_dtype (api, b, a, false);
   CHECK ();
+  if (!gm_dtype_is_float (own))
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the inputs first", api->name, gm_dtypes[own].torch_name));
   GmVal x = gm_widen (b, gm_as_dtype (b, &a[0], own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
   CHECK ();
   return finish (b, log_add (b, x, y, base), own);

@@ -314,6 +314,7 @@ TEST_FILES = \
   tests/python/test_scatter.py \
   tests/python/test_slopes_at_edges.py \
   tests/python/test_slopes_of_operators.py \
+  tests/python/test_floats_only.py \
   tests/python/test_special.py \
   tests/python/test_values_at_ends.py \
   tests/python/test_what_hooks_carry.py \
