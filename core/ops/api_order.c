@@ -399,6 +399,9 @@ quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
   if (META (q)->ndim > 1 || META (q)->dtype != d)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): q must be a number or a vector of input's dtype", api->name));
   bool many = META (q)->ndim == 1;
+  if (a[1].kind == GM_ARG_TENSOR)
+    q = gm_require_between (b, q, q, 0, 1, GM_CONDITION_QUANTILE);
+  CHECK ();
   int64_t nq = many ? gm_size_number (META (q)->sizes[0]) : 1;
   GmMeta whole = *META (v);
   if (all) {

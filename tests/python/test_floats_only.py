@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of floating dtypes refuse integers and bools by name, plain and compiled."""
+"""Functions of floating dtypes refuse integers and bools by name, plain and compiled; so do quantiles and places that are not there."""
 
 import pytest
 
@@ -39,3 +39,23 @@ def test_integers_that_become_floats():
     for f in (F.sigmoid, F.softsign, F.tanhshrink, gramme.exp, gramme.special.entr, gramme.lgamma):
         assert f(x).dtype == gramme.float32
     assert gramme.logaddexp(x, x.float()).dtype == gramme.float32
+
+
+@pytest.mark.parametrize("f", [gramme.quantile, gramme.nanquantile])
+def test_quantiles_outside_of_0_and_1_are_an_error(f):
+    for g in (f, gramme.compile(lambda x, q: f(x, q), backend="eager"), gramme.compile(lambda x, q: f(x, q), backend="tcc")):
+        for q in ([1.5], [0.5, -0.1], [float("nan")]):
+            with pytest.raises(RuntimeError, match="q values must be in the range"):
+                g(gramme.ones(3), gramme.tensor(q))
+        assert g(gramme.tensor([1.0, 2.0, 3.0]), gramme.tensor([0.0, 0.5, 1.0])).tolist() == [1, 2, 3]
+
+
+def test_narrow_from_a_place_that_is_not_there():
+    x = gramme.arange(3.0)
+    for start in (4, -4):
+        with pytest.raises(IndexError, match="start"):
+            x.narrow(0, start, 1)
+    for start, length in ((2, 2), (0, -1), (3, 1)):
+        with pytest.raises(RuntimeError):
+            x.narrow(0, start, length)
+    assert x.narrow(0, 3, 0).shape == (0,) and x.narrow(0, -1, 1).tolist() == [2]
