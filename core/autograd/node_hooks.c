@@ -39,15 +39,31 @@ gm_node_text (const GmAgNode *n)
   return gm_node_name (n);
 }
 
+/* True unless no gradient ever goes to input i, as to an index or a mask: users do not see such inputs. */
+static bool
+is_seen (const GmAgNode *n, uint32_t i)
+{
+  return n->kind != GM_NODE_OP || gm_op_is_differentiable ((GmOp) n->op, (int) i);
+}
+
 uint32_t
 gm_node_n_edges (const GmAgNode *n)
 {
-  return n->n_in;
+  uint32_t seen = 0;
+
+  for (uint32_t i = 0; i < n->n_in; i++)
+    seen += is_seen (n, i);
+  return seen;
 }
 
 GmAgNode *
-gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr)
+gm_node_edge (GmAgNode *n, uint32_t at, uint32_t *nr)
 {
+  uint32_t i = 0;
+
+  for (; i < n->n_in; i++)
+    if (is_seen (n, i) && at-- == 0)
+      break;
   gm_edge_resolve (&n->edges[i]);
   GmEdge e = shown (n->edges[i]);
 
@@ -213,5 +229,19 @@ gm_node_run_before (GmAgNode *n, GmTensor **grads, GError **error)
 bool
 gm_node_run_after (GmAgNode *n, GmTensor **results, GmTensor *const *grads, GError **error)
 {
-  return !n->user || run (n->user->post, results, n->kind == GM_NODE_LEAF ? 0 : n->n_in, grads, n->n_out, error);
+  if (!n->user || !n->user->post || !n->user->post->len)
+    return true;
+  if (n->kind == GM_NODE_LEAF)
+    return run (n->user->post, results, 0, grads, n->n_out, error);
+  g_autofree GmTensor **seen = g_new (GmTensor *, n->n_in + 1);
+  uint32_t n_seen = 0;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (is_seen (n, i))
+      seen[n_seen++] = results[i];
+  bool ok = run (n->user->post, seen, n_seen, grads, n->n_out, error);
+  n_seen = 0;
+  for (uint32_t i = 0; i < n->n_in; i++)
+    if (is_seen (n, i))
+      results[i] = seen[n_seen++];
+  return ok;
 }

@@ -226,3 +226,31 @@ def test_nodes_of_compiled_functions(way):
         y.sum().backward()
     assert values([x.grad, w.grad]) == want
     assert log == [(want, [[2, 2]])]
+
+
+SEEN = {
+    "where": (lambda x, y: G.where(x > 0, x, y), 2),
+    "where with a number": (lambda x, y: G.where(x > 0, x, 0.0), 2),
+    "gather": (lambda x, y: x.gather(0, G.tensor([0, 0])), 1),
+    "index_select": (lambda x, y: x.index_select(0, G.tensor([1])), 1),
+    "topk": (lambda x, y: x.topk(1)[0], 1),
+    "mul": (lambda x, y: x * y, 2),
+    "cat": (lambda x, y: G.cat([x, y, x]), 3),
+    "exp": (lambda x, y: x.exp(), 1),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_hooks_on_nodes_see_no_index_and_no_mask(name):
+    """As many gradients as next_functions has pairs: an input that never gets one is none of them.  What a hook gives goes to its input."""
+    f, n = SEEN[name]
+    x, y = G.tensor([1.0, -2.0], requires_grad=True), G.tensor([3.0, 4.0], requires_grad=True)
+    fn = f(x, y).grad_fn
+    assert len(fn.next_functions) == n
+    f(x, y).sum().backward()
+    want = [None if t.grad is None else (t.grad * 10).tolist() for t in (x, y)]
+    x.grad = y.grad = None
+    z, seen = f(x, y), []
+    z.grad_fn.register_hook(lambda inputs, outputs: seen.append(len(inputs)) or tuple(None if g is None else g * 10 for g in inputs))
+    z.sum().backward()
+    assert seen == [n] and [None if t.grad is None else t.grad.tolist() for t in (x, y)] == want
