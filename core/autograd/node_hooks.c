@@ -39,7 +39,8 @@ gm_node_text (const GmAgNode *n)
   return gm_node_name (n);
 }
 
-/* True unless no gradient ever goes to input i, as to an index or a mask: users do not see such inputs. */
+/* True unless no gradient ever goes to input i, as to an index or a mask: users do not see such
+ * inputs. */
 static bool
 is_seen (const GmAgNode *n, uint32_t i)
 {

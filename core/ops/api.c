@@ -694,7 +694,8 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
   if (api->where & GM_API_FLOATING && a[0].kind == GM_ARG_TENSOR) {
     GmDtype d = (GmDtype) META (a[0].v)->dtype;
     if (!gm_dtype_is_float (d))
-      return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the input first", api->name,
+      return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+          "%s(): takes floating dtypes, not %s; cast the input first", api->name,
                                  gm_dtypes[d].torch_name));
   }
   a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};

@@ -138,11 +138,12 @@ static GmVal
 changes (GmBuilder *b, GmVal v, int64_t n)
 {
   GmVal apart = gm_b (b, ne, gm_cut (b, v, 0, 1, n), gm_cut (b, v, 0, 0, gm_size_sub (n, 1)));
-  return gm_b_failed (b) || META (apart)->ndim == 1 ? apart : gm_b_reduce (b, GM_OP_any, apart, (const int64_t[]){ 1 }, 1, false);
+  return gm_b_failed (b) || META (apart)->ndim == 1 ? apart
+      : gm_b_reduce (b, GM_OP_any, apart, (const int64_t[]){ 1 }, 1, false);
 }
 
-/* Of each run of equal rows of v, which is a vector or a matrix, the place of the first one; NULL: v has no rows.  how[0]: which runs the
- * rows are of; how[1]: how long runs are. */
+/* The place of the first one of each run of equal rows of v, which is a vector or a matrix;
+ * NULL: v has no rows.  how[0]: which runs the rows are of; how[1]: how long runs are. */
 static GmVal
 runs (GmBuilder *b, GmVal v, GmVal how[2])
 {
@@ -184,21 +185,28 @@ ranks (GmBuilder *b, GmVal v)
   GmMeta m = *META (v);
   GmVal order = in_order (b, v), sorted = gm_gather (b, v, 0, order);
   int64_t first[2] = { 1, m.sizes[1] };
-  GmVal steps = gm_b_cast (b, gm_b (b, ne, gm_cut (b, sorted, 0, 1, m.sizes[0]), gm_cut (b, sorted, 0, 0, gm_size_sub (m.sizes[0], 1))), GM_I64);
-  steps = gm_cat (b, (const GmVal[]){ gm_b_full (b, gm_scalar_int (0), GM_I64, 2, first), steps }, 2, 0);
-  return gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, m.sizes), 0, order, sum_before (b, steps));
+  GmVal steps = gm_b_cast (b,
+      gm_b (b, ne, gm_cut (b, sorted, 0, 1, m.sizes[0]),
+      gm_cut (b, sorted, 0, 0, gm_size_sub (m.sizes[0], 1))), GM_I64);
+  steps = gm_cat (b, (const GmVal[]){ gm_b_full (b, gm_scalar_int (0), GM_I64, 2, first), steps },
+      2, 0);
+  return gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, m.sizes), 0, order,
+      sum_before (b, steps));
 }
 
-/* The number of each row of v [n, w], n, w > 0, in the order of rows: ranks of columns are joined in pairs. */
+/* The number of each row of v [n, w], n, w > 0, in the order of rows: ranks of columns are
+ * joined in pairs. */
 static GmVal
 rank_of_rows (GmBuilder *b, GmVal v)
 {
-  int64_t n = META (v)->sizes[0], w = gm_size_number (META (v)->sizes[1]); /* the number of nodes depends on it */
+  /* The number of nodes depends on it. */
+  int64_t n = META (v)->sizes[0], w = gm_size_number (META (v)->sizes[1]);
   v = ranks (b, v);
   for (; w > 1 && !gm_b_failed (b); w = (w + 1) / 2) {
     if (w % 2) {
       int64_t column[2] = { n, 1 };
-      v = gm_cat (b, (const GmVal[]){ v, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, column) }, 2, 1);
+      v = gm_cat (b, (const GmVal[]){ v, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, column) }, 2,
+          1);
       w++;
     }
     GmVal left = gm_b_slice (b, v, 1, 0, w, 2), right = gm_b_slice (b, v, 1, 1, w, 2);
@@ -222,14 +230,16 @@ give_unique (GmBuilder *b, GmVal values, GmVal inverse, GmVal counts)
 
 /* Slices of argument 0 along argument `at`, dim, as unique and unique_consecutive give them. */
 static GmArg
-unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sorted, bool inverse, bool counts)
+unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sorted, bool inverse,
+    bool counts)
 {
   GmVal v = gm_b (b, detach, TENSOR (0)), how[2] = { NULL, NULL }, order = NULL;
   CHECK ();
   int dim = gm_arg_dim (api, b, a, at, META (v)->ndim);
   CHECK ();
   if (META (v)->ndim == 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "%s(): a tensor without dimensions has no slices along dim %d", api->name, dim));
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
+        "%s(): a tensor without dimensions has no slices along dim %d", api->name, dim));
   int64_t forth[GM_MAX_DIMS] = { dim }, back[GM_MAX_DIMS];
   for (int d = 0; d < META (v)->ndim; d++) {
     back[d] = d == dim ? 0 : d < dim ? d + 1 : d;
@@ -241,7 +251,9 @@ unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sort
   int64_t flat_sizes[2] = { m.sizes[0], 1 };
   for (int d = 1; d < m.ndim; d++) {
     if (gm_size_eq (m.sizes[d], 0))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): there are dimensions of size 0 besides dim, so slices cannot be compared", api->name));
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+          "%s(): there are dimensions of size 0 besides dim, so slices cannot be compared",
+          api->name));
     flat_sizes[1] = gm_size_mul (flat_sizes[1], m.sizes[d]);
   }
   GmVal rows = gm_b_reshape (b, v, 2, flat_sizes), keys = rows;
@@ -254,8 +266,11 @@ unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sort
   GmVal values = rows_at (b, v, runs (b, keys, how));
   CHECK ();
   if (order && inverse)
-    how[0] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ gm_b_zeros_like (b, how[0]), order, how[0] }, 3, &(GmAttrs){ .mask = BIT (DIM) });
-  return give_unique (b, gm_b_contiguous (b, gm_b_permute (b, values, back)), inverse ? how[0] : NULL, counts ? how[1] : NULL);
+    how[0] = gm_b_op (b, GM_OP_index_add,
+        (const GmVal[]){ gm_b_zeros_like (b, how[0]), order, how[0] }, 3,
+        &(GmAttrs){ .mask = BIT (DIM) });
+  return give_unique (b, gm_b_contiguous (b, gm_b_permute (b, values, back)),
+                      inverse ? how[0] : NULL, counts ? how[1] : NULL);
 }
 
 RUN (unique)

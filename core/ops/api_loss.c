@@ -64,14 +64,17 @@ difference (const GmApi *api, GmBuilder *b, const GmArg *a)
   return gm_apply (b, GM_OP_sub, a, 2);
 }
 
-/* True if one of input and target has a floating dtype, as the loss requires; else the error is set. */
+/* True if one of input and target has a floating dtype, as the loss requires; else the error is
+ * set. */
 static bool
 of_floats (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
   TENSOR (0), TENSOR (1);
   GmDtype d = gm_b_failed (b) ? GM_F32 : gm_result_type (b, a, 2);
   if (!gm_b_failed (b) && !gm_dtype_is_float (d))
-    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the input first", api->name, gm_dtypes[d].torch_name);
+    gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+        "%s(): takes floating dtypes, not %s; cast the input first", api->name,
+        gm_dtypes[d].torch_name);
   return !gm_b_failed (b);
 }
 
@@ -126,7 +129,9 @@ static GmVal
 quadratic_then_linear (GmBuilder *b, GmVal d, double delta, double quadratic, double linear)
 {
   GmVal size = gm_apply1 (b, abs, d), far = gm_apply_num (b, ge, size, delta);
-  GmVal square = gm_apply_num (b, mul, gm_apply1 (b, square, gm_pick (b, far, gm_float_arg (0), gm_tensor_arg (d))), 0.5 * quadratic);
+  GmVal square = gm_apply_num (b, mul,
+      gm_apply1 (b, square, gm_pick (b, far, gm_float_arg (0), gm_tensor_arg (d))),
+      0.5 * quadratic);
   GmVal line = gm_apply_num (b, mul, gm_apply_num (b, sub, size, 0.5 * delta), linear);
   return gm_pick (b, far, gm_tensor_arg (line), gm_tensor_arg (square));
 }
@@ -217,7 +222,8 @@ RUN (binary_cross_entropy)
   GmVal loss = gm_pick (b, end, gm_tensor_arg (at_the_end (b, x, still, t)), gm_tensor_arg (two_logarithms (b, inner, t)));
   GmVal reduced = reduce (b, weighted (b, loss, weight), how);
   reduced = gm_require_between (b, reduced, x, 0, 1, GM_CONDITION_INPUT_CHANCE);
-  return gm_give (gm_narrow (b, gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE), own));
+  return gm_give (gm_narrow (b,
+      gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE), own));
 }
 
 RUN (binary_cross_entropy_with_logits)

@@ -90,10 +90,12 @@ RUN (acosh)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  GmVal large = gm_apply_num (b, gt, x, 1e9), small = gm_pick (b, large, gm_float_arg (2), gm_tensor_arg (x));
+  GmVal large = gm_apply_num (b, gt, x, 1e9),
+      small = gm_pick (b, large, gm_float_arg (2), gm_tensor_arg (x));
   GmVal t = gm_apply_num (b, sub, small, 1);
   GmVal root = gm_b (b, mul, gm_b (b, sqrt, t), gm_b (b, sqrt, gm_apply_num (b, add, small, 1)));
-  GmVal far = gm_apply_num (b, add, gm_b (b, log, gm_pick (b, large, gm_tensor_arg (x), gm_float_arg (1))), M_LN2);
+  GmVal far = gm_apply_num (b, add,
+      gm_b (b, log, gm_pick (b, large, gm_tensor_arg (x), gm_float_arg (1))), M_LN2);
   return finish (b, gm_b (b, where, large, far, gm_b (b, log1p, gm_b (b, add, t, root))), own);
 }
 
@@ -145,8 +147,10 @@ RUN (sinc)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  /* Where the square cannot be seen, the value is 1 and the slope would be a difference of two infinities. */
-  GmVal zero = gm_apply_num (b, lt, gm_b (b, abs, x), 1e-18), angle = gm_apply_num (b, mul, x, M_PI);
+  /* If the square cannot be seen, the value is 1, and the slope would be a difference of two
+   * infinities. */
+  GmVal zero = gm_apply_num (b, lt, gm_b (b, abs, x), 1e-18),
+      angle = gm_apply_num (b, mul, x, M_PI);
   GmVal safe = gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (angle));
   return finish (b, gm_pick (b, zero, gm_float_arg (1), gm_tensor_arg (gm_b (b, div, gm_b (b, sin, safe), safe))), own);
 }
@@ -215,7 +219,9 @@ run_log_add (const GmApi *api, GmBuilder *b, GmArg *a, double base)
   GmDtype own = common_dtype (api, b, a, false);
   CHECK ();
   if (!gm_dtype_is_float (own))
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the inputs first", api->name, gm_dtypes[own].torch_name));
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+        "%s(): takes floating dtypes, not %s; cast the inputs first", api->name,
+        gm_dtypes[own].torch_name));
   GmVal x = gm_widen (b, gm_as_dtype (b, &a[0], own)), y = gm_widen (b, gm_as_dtype (b, &a[1], own));
   CHECK ();
   return finish (b, log_add (b, x, y, base), own);
@@ -382,7 +388,8 @@ number_wins (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   CHECK ();
   if (!gm_dtype_is_float (d))
     return gm_give (gm_apply (b, op, (const GmArg[]){ gm_tensor_arg (x), gm_tensor_arg (y) }, 2));
-  GmVal first = gm_b_op (b, op == GM_OP_maximum ? GM_OP_ge : GM_OP_le, (const GmVal[]){ x, y }, 2, NULL);
+  GmVal first = gm_b_op (b, op == GM_OP_maximum ? GM_OP_ge : GM_OP_le, (const GmVal[]){ x, y }, 2,
+      NULL);
   return gm_give (gm_b (b, where, gm_b (b, logical_or, first, gm_b (b, ne, y, y)), x, y));
 }
 

@@ -198,17 +198,22 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
   return gm_b (b, add, best, gm_b (b, add, kept, gm_scatter_add (b, none, s->dim, index, share)));
 }
 
-/* y, the products of what goes to each place, with 0 for the NaN that a zero and an overflow of finite elements make. */
+/* y, the products of what goes to each place, with 0 for the NaN that a zero and an overflow of
+ * finite elements make. */
 static GmVal
 without_overflow (GmBuilder *b, const Scatter *s, bool own, GmVal y)
 {
   GmDtype d = (GmDtype) META (s->x)->dtype;
-  GmVal x = META (s->x)->requires_grad ? gm_b (b, detach, s->x) : s->x, src = META (s->src)->requires_grad ? gm_b (b, detach, s->src) : s->src;
+  GmVal x = gm_b (b, detach, s->x), src = gm_b (b, detach, s->src);
   GmVal none = gm_b_scalar (b, gm_scalar_int (0), d), fresh = zeros (b, d, META (x));
-  GmVal first = own ? gm_b_cast (b, gm_b (b, eq, x, none), d) : fresh, broken = own ? gm_b (b, mul, x, none) : fresh;
-  GmVal zero = gm_scatter_add (b, first, s->dim, s->index, gm_b_cast (b, gm_b (b, eq, src, none), d));
-  GmVal finite = gm_b (b, eq, gm_scatter_add (b, broken, s->dim, s->index, gm_b (b, mul, src, none)), none);
-  GmVal lost = gm_b (b, logical_and, gm_b (b, ne, y, y), gm_b (b, logical_and, gm_b (b, gt, zero, none), finite));
+  GmVal first = own ? gm_b_cast (b, gm_b (b, eq, x, none), d) : fresh;
+  GmVal broken = own ? gm_b (b, mul, x, none) : fresh;
+  GmVal zero = gm_scatter_add (b, first, s->dim, s->index,
+      gm_b_cast (b, gm_b (b, eq, src, none), d));
+  GmVal finite = gm_b (b, eq,
+      gm_scatter_add (b, broken, s->dim, s->index, gm_b (b, mul, src, none)), none);
+  GmVal lost = gm_b (b, logical_and, gm_b (b, ne, y, y),
+      gm_b (b, logical_and, gm_b (b, gt, zero, none), finite));
   return gm_b (b, where, lost, none, y);
 }
 
@@ -228,7 +233,8 @@ product_at (GmBuilder *b, const Scatter *s, bool own)
   }
   GmVal one = gm_b_full (b, gm_scalar_int (1), d, m.ndim, m.sizes);
   GmVal product = gm_scatter_replace (b, one, s->dim, sorted, src);
-  GmVal y = own ? gm_b (b, mul, s->x, product) : gm_b (b, where, touched (b, &m, s->dim, s->index), product, s->x);
+  GmVal y = own ? gm_b (b, mul, s->x, product)
+      : gm_b (b, where, touched (b, &m, s->dim, s->index), product, s->x);
   return gm_b_failed (b) || !gm_dtype_is_float (d) ? y : without_overflow (b, s, own, y);
 }
 

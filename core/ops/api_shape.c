@@ -503,7 +503,8 @@ RUN (narrow)
     start = gm_size_add (start, size);
   if (META (v)->ndim && (gm_size_lt (start, 0) || gm_size_lt (size, start))) {
     g_autofree char *first = gm_size_text (INT (2)), *all = gm_size_text (size);
-    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "narrow(): start (%s) is outside of a dimension of size %s", first, all));
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
+        "narrow(): start (%s) is outside of a dimension of size %s", first, all));
   }
   if (META (v)->ndim == 0 || gm_size_lt (length, 0)
       || gm_size_lt (gm_size_sub (size, start), length)) {

@@ -71,7 +71,8 @@ RUN (erfc)
   return finish (b, gm_b (b, where, tail, TWO (mul, exp_of_square (b, t, true), scaled_tail (b, t)), small), own);
 }
 
-/* Where `mask`: infinity, with an infinite slope by x of the sign of `side`, which x has there, too. */
+/* Infinity where `mask` is true, with an infinite slope by x of the sign of `side`, which x has
+ * there, too. */
 static GmVal
 infinite (GmBuilder *b, GmVal mask, GmVal x, int side)
 {
@@ -213,16 +214,17 @@ stepped (GmBuilder *b, GmVal x, GmVal y, Kind kind)
   return kind == DIGAMMA ? TWO (sub, y, r) : TWO (add, y, TWO (mul, r, r));
 }
 
-/* The value where neither a formula nor an end is one, as `none` says, of a number x: at a pole NaN, with the
- * infinite slope that trigamma has there; the logarithm's poles, which come here from so far out that they are no longer
- * seen, are infinite. */
+/* The value where neither a formula nor an end is one, as `none` says, of a number x: at a pole
+ * NaN, with the infinite slope that trigamma has there; the logarithm's poles, which come here
+ * from so far out that they are no longer seen, are infinite. */
 static GmVal
 no_number (GmBuilder *b, GmVal x, GmVal none, Kind kind)
 {
   GmVal still = ONE (detach, x), nan = NUM (mul, choose (b, none, still, 0), NAN);
   if (kind == TRIGAMMA)
     return nan;
-  GmVal root = ONE (sqrt, choose (b, none, kind == DIGAMMA ? TWO (sub, x, still) : TWO (sub, x, x), 1));
+  GmVal root = ONE (sqrt,
+      choose (b, none, kind == DIGAMMA ? TWO (sub, x, still) : TWO (sub, x, x), 1));
   return kind == DIGAMMA ? TWO (add, nan, root) : NUM (add, root, INFINITY);
 }
 

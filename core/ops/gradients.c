@@ -142,24 +142,26 @@ product_of_others (GmBuilder *b, GmVal v, int dim, int64_t n, GmVal one, bool af
   return v;
 }
 
-/* True where v is NaN although all of what it was computed from, along `dim` of v's shape, are finite: an
- * overflow met a zero.  `zeros`: those elements times 0. */
+/* True where v is NaN although all of what it was computed from, along `dim` of v's shape, are
+ * finite: an overflow met a zero.  `zeros`: those elements times 0. */
 static GmVal
 is_invented (GmBuilder *b, GmVal v, GmVal zeros, int dim)
 {
   GmVal none = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) gm_b_meta (b, zeros)->dtype);
-  GmVal finite = gm_b (b, eq, gm_b_reduce (b, GM_OP_sum, zeros, (const int64_t[]){dim}, 1, true), none);
+  GmVal finite = gm_b (b, eq, gm_b_reduce (b, GM_OP_sum, zeros, (const int64_t[]){dim}, 1, true),
+      none);
   return gm_b (b, logical_and, gm_b (b, ne, v, v), finite);
 }
 
-/* The products of the others along `dim`, for where `others` is a NaN that no element brings along: 0
- * where one of the others is 0, and else the product of all but zeros, divided. */
+/* The products of the others along `dim`, for where `others` is a NaN that no element brings
+ * along: 0 where one of the others is 0, and else the product of all but zeros, divided. */
 static GmVal
 without_overflow (GmBuilder *b, GmVal others, GmVal a, int dim)
 {
   GmDtype d = (GmDtype) gm_b_meta (b, a)->dtype;
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d), one = gm_b_scalar (b, gm_scalar_int (1), d);
-  GmVal none = gm_b (b, eq, a, zero), here = gm_b_cast (b, none, d), rest = gm_b (b, where, none, one, a);
+  GmVal none = gm_b (b, eq, a, zero), here = gm_b_cast (b, none, d),
+      rest = gm_b (b, where, none, one, a);
   GmVal zeros = gm_b_reduce (b, GM_OP_sum, here, (const int64_t[]){dim}, 1, true);
   GmVal all = gm_b_reduce (b, GM_OP_prod, rest, (const int64_t[]){dim}, 1, true);
   GmVal repaired = gm_b (b, where, gm_b (b, gt, zeros, here), zero, gm_b (b, div, all, rest));
@@ -253,7 +255,8 @@ cumprod_gradient (const GmGradient *x, int i)
   }
   /* Behind a zero there is no slope, however large the rest of the products is. */
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), m->dtype), slope = gm_b (b, mul, before, sum);
-  GmVal invented = is_invented (b, slope, gm_b (b, mul, gm_b (b, add, gm_b (b, mul, a, zero), x->grad), zero), dim);
+  GmVal invented = is_invented (b, slope,
+      gm_b (b, mul, gm_b (b, add, gm_b (b, mul, a, zero), x->grad), zero), dim);
   return gm_b (b, where, gm_b (b, logical_and, invented, gm_b (b, eq, before, zero)), zero, slope);
 }
 
