@@ -309,6 +309,7 @@ CORE_SOURCES += \
   core/tiles/source.h \
   core/tiles/source-rows.h \
   core/tiles/tiles-casts.h \
+  core/tiles/op_codes.h \
   core/tiles/tiles-impl.h \
   core/tiles/tiles-random.h \
   core/tiles/tiles-scan.h \

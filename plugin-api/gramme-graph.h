@@ -38,7 +38,31 @@ extern "C" {
 
 /* -- Operators and attributes, from the table -------------------------------------------------- */
 
-/* GRAMME_OP_add = 1 ...  What an op means stands in its row. */
+/* As large as the largest code of an operator, and 1. */
+union gramme_op_codes {
+#define GRAMME_OP_ROW(code, version, name, ...) char name##_[(code) + 1];
+#define GRAMME_OP_ROW3(code, version, name) char name##_[(code) + 1];
+#define POINTWISE GRAMME_OP_ROW
+#define CAST GRAMME_OP_ROW3
+#define REDUCE GRAMME_OP_ROW
+#define ARGREDUCE GRAMME_OP_ROW
+#define MOVEMENT GRAMME_OP_ROW
+#define CONTRACT GRAMME_OP_ROW
+#define CONVOLVE GRAMME_OP_ROW
+#define INDEX GRAMME_OP_ROW
+#define SCAN GRAMME_OP_ROW
+#define RANDOM GRAMME_OP_ROW3
+#define CREATE GRAMME_OP_ROW3
+#define MUTATE GRAMME_OP_ROW3
+#define CUSTOM GRAMME_OP_ROW3
+#define HIGHER GRAMME_OP_ROW3
+#include "gramme-ops.def"
+#undef GRAMME_OP_ROW
+#undef GRAMME_OP_ROW3
+};
+
+/* GRAMME_OP_add = 1 ...  What an op means stands in its row.  GRAMME_OP_NEXT: each operator that
+ * this header knows has a smaller code. */
 enum {
 #define GRAMME_OP_ROW(code, version, name, ...) GRAMME_OP_##name = code,
 #define GRAMME_OP_ROW3(code, version, name) GRAMME_OP_##name = code,
@@ -56,6 +80,7 @@ enum {
 #include "gramme-ops.def"
 #undef GRAMME_OP_ROW
 #undef GRAMME_OP_ROW3
+  GRAMME_OP_NEXT = sizeof (union gramme_op_codes),
   GRAMME_OP_NONE = 0
 };
 

@@ -9,6 +9,7 @@
 #define GM_OPS_OPS_H
 
 #include "core/tensor/tensor.h"
+#include "core/tiles/op_codes.h"
 
 typedef enum {
   GM_OP_NONE = 0,
@@ -29,7 +30,7 @@ typedef enum {
 #define HIGHER GM_OP_ROW
 #include "plugin-api/gramme-ops.def"
 #undef GM_OP_ROW
-  GM_N_OPS = 128,
+  GM_N_OPS = GM_OP_CODES,
 } GmOp;
 
 typedef enum {
@@ -49,6 +50,32 @@ typedef struct {
   int8_t arity; /* -1: any number */
 } GmOpInfo;
 extern const GmOpInfo gm_ops[GM_N_OPS];
+
+/* Any of the operators; zeroed: none of them. */
+typedef struct {
+  uint64_t words[(GM_N_OPS + 63) / 64];
+} GmOpSet;
+
+static inline bool
+gm_op_set_has (const GmOpSet *set, int op)
+{
+  return set->words[op / 64] >> op % 64 & 1;
+}
+
+static inline void
+gm_op_set_add (GmOpSet *set, int op)
+{
+  set->words[op / 64] |= (uint64_t) 1 << op % 64;
+}
+
+static inline bool
+gm_op_set_is_empty (const GmOpSet *set)
+{
+  uint64_t any = 0;
+  for (size_t i = 0; i < sizeof set->words / sizeof *set->words; i++)
+    any |= set->words[i];
+  return any == 0;
+}
 
 /* Whether it runs graphs or a function of the host's: cond and its kin (core/graph/higher.h). */
 static inline bool

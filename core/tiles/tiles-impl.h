@@ -4,10 +4,9 @@
  * tiles_avx2.c and tiles_avx512.c define GM_ISA_* and include it; it leaves one GmTiles, named by GM_TILES_TABLE.  The arithmetic
  * rows come from gramme-ops.def (tiles-rows.h, once per element type); casts, random numbers and strided copies follow.
  */
+#include "core/tiles/op_codes.h"
 #include "core/tiles/prelude.h"
 #include "core/tiles/tiles.h"
-
-#define GM_TILE_OPS 128 /* op codes are below it */
 
 enum {
 #define DTYPE(code, NAME, text, ...) GM_TILE_CODE_##NAME = code,
@@ -213,7 +212,7 @@ moves (int op)
 #define LOOK_UP(Type, table) \
   static Type look_up_##table (int op, int dtype) \
   { \
-    if (op < 0 || op >= GM_TILE_OPS) \
+    if (op < 0 || op >= (int) GM_OP_CODES) \
       return NULL; \
     switch (dtype) { \
     case GM_TILE_f32: return table##_f32[op]; \

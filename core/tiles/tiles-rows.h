@@ -69,7 +69,7 @@
 #define POINTWISE(code, version, name, n, types, ...) IF_##types (GM_CAT (TILE_, FORM_##types) (name, n))
 #include "plugin-api/gramme-ops.def"
 
-static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
+static const GmTilePointwise GM_N (pointwise)[GM_OP_CODES] = {
 #define POINTWISE(code, version, name, n, types, ...) IF_##types ([code] = GM_N (tile_##name),)
 #include "plugin-api/gramme-ops.def"
 };
@@ -169,12 +169,12 @@ static const GmTilePointwise GM_N (pointwise)[GM_TILE_OPS] = {
 #define REDUCE(code, version, name, types, ...) IF_##types (FOLD (code, name) FOLD_COLUMNS (code, name))
 #include "plugin-api/gramme-ops.def"
 
-static const GmTileFold GM_N (fold)[GM_TILE_OPS] = {
+static const GmTileFold GM_N (fold)[GM_OP_CODES] = {
 #define REDUCE(code, version, name, types, ...) IF_##types ([code] = GM_N (fold_##name),)
 #include "plugin-api/gramme-ops.def"
 };
 
-static const GmTileFoldColumns GM_N (fold_columns)[GM_TILE_OPS] = {
+static const GmTileFoldColumns GM_N (fold_columns)[GM_OP_CODES] = {
 #define REDUCE(code, version, name, types, ...) IF_##types ([code] = GM_N (fold_columns_##name),)
 #include "plugin-api/gramme-ops.def"
 };
@@ -246,7 +246,7 @@ GM_N (reduce_init) (int op, void *out)
 #include "plugin-api/gramme-ops.def"
 #endif
 
-static const GmTileArgFold GM_N (arg_fold)[GM_TILE_OPS] = {
+static const GmTileArgFold GM_N (arg_fold)[GM_OP_CODES] = {
 #define ARGREDUCE(code, version, name, ...) IF_COMPARE ([code] = GM_N (arg_fold_##name),)
 #include "plugin-api/gramme-ops.def"
 };

@@ -36,11 +36,11 @@ static double
 work_of (uint32_t op)
 {
   enum { NO_TYPES, ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
-  static const uint8_t row_types[128] = {
+  static const uint8_t row_types[GRAMME_OP_NEXT] = {
 #define POINTWISE(code, version, name, n, types, ...) [code] = types,
 #include <gramme-ops.def>
   };
-  return op < 128 && row_types[op] == FLOAT ? 6 : 1;
+  return op < GRAMME_OP_NEXT && row_types[op] == FLOAT ? 6 : 1;
 }
 
 /* Of one element. */

@@ -36,13 +36,13 @@ vec_type_of (const CgProgram *p, uint32_t value)
 
 /* What the op table says of a row's types. */
 enum { NO_TYPES, ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
-static const uint8_t row_types[128] = {
+static const uint8_t row_types[GRAMME_OP_NEXT] = {
 #define POINTWISE(code, version, name, n, types, ...) [code] = types,
 #include <gramme-ops.def>
 };
 
 /* Rows on masks. */
-static const char *const mask_rows[128] = {
+static const char *const mask_rows[GRAMME_OP_NEXT] = {
   [GRAMME_OP_copy] = "a",
   [GRAMME_OP_maximum] = "a | b",
   [GRAMME_OP_minimum] = "a & b",

@@ -67,7 +67,7 @@ typedef struct {
   uint32_t n_attentions, n_epilogues;
 } NvFound;
 
-#define NV_OPS 128
+#define NV_OPS GRAMME_OP_NEXT
 #define NV_TYPES 8
 
 typedef struct {

@@ -631,11 +631,11 @@ make_op (Maker *m, GmOp op)
 /* -- The graph --------------------------------------------------------------------------------- */
 
 static GmOp
-one_of_these (Maker *m, const uint64_t ops[2])
+one_of_these (Maker *m, const GmOpSet *ops)
 {
   for (;;) {
     GmOp op = (GmOp) below (m, GM_N_OPS);
-    if (ops[op / 64] >> op % 64 & 1)
+    if (gm_op_set_has (ops, op))
       return op;
   }
 }
@@ -645,9 +645,8 @@ one_of_these (Maker *m, const uint64_t ops[2])
 static GmOp
 some_op (Maker *m)
 {
-  G_STATIC_ASSERT (GM_N_OPS <= 128);
-  if (m->options->ops[0] | m->options->ops[1])
-    return one_of_these (m, m->options->ops);
+  if (!gm_op_set_is_empty (&m->options->ops))
+    return one_of_these (m, &m->options->ops);
   static const uint8_t weight[] = {
     [GM_FAMILY_POINTWISE] = 40, [GM_FAMILY_CAST] = 6,      [GM_FAMILY_REDUCE] = 12,
     [GM_FAMILY_ARGREDUCE] = 3,  [GM_FAMILY_MOVEMENT] = 16, [GM_FAMILY_CONTRACT] = 7,

@@ -18,7 +18,7 @@ typedef struct {
   uint32_t dtypes; /* bit d: dtype d may occur (indices and masks need i64 and bool anyway); 0: all
                       that live */
   uint32_t families; /* bit f: family f may occur; 0: all but MUTATE */
-  uint64_t ops[2]; /* bit of an op's code: it may be drawn (what operands are made of may occur anyway);
+  GmOpSet ops; /* bit of an op's code: it may be drawn (what operands are made of may occur anyway);
                       none: all */
   bool grad;         /* floating inputs require grad, most of them */
   bool strided;      /* inputs may be transposed, sliced and expanded */

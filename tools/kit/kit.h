@@ -120,7 +120,7 @@ struct Kit {
   bool left;           /* buffers begin at a page */
   bool null_status;
   uint32_t times;      /* a run is so many, one after the other; 0: one */
-  uint64_t ops[2];     /* bit: an op that the plugin takes; see kit_learn */
+  GmOpSet ops;         /* bit: an op that the plugin takes; see kit_learn */
   char said[480];      /* with the last error of compile */
   const GrammeSerialize *reader; /* executables are read from these bytes instead of compiled */
   const void *stored;

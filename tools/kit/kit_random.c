@@ -61,7 +61,7 @@ takes_op (Kit *k, GmOp op, uint32_t dtypes)
 {
   for (uint64_t seed = 0; seed < TRIES; seed++) {
     GmRandomGraph o = { .seed = seed * 131 + op, .n_nodes = 1, .dtypes = seed % 2 ? dtypes : 0, .no_empty = true };
-    o.ops[op / 64] = (uint64_t) 1 << op % 64;
+    gm_op_set_add (&o.ops, op);
     g_autoptr (GmGraph) g = gm_random_graph (&o, NULL);
     g_autofree GmVerdict *v = kit_ask (k, g);
     for (uint32_t i = 0; i < g->nodes->len; i++)
@@ -77,8 +77,8 @@ kit_learn (Kit *k)
   uint32_t dtypes = manifest_dtypes (k);
   for (int op = 1; op < GM_N_OPS; op++)
     if (gm_ops[op].name && gm_ops[op].family < GM_FAMILY_MUTATE && takes_op (k, (GmOp) op, dtypes))
-      k->ops[op / 64] |= (uint64_t) 1 << op % 64;
-  if (!(k->ops[0] | k->ops[1]))
+      gm_op_set_add (&k->ops, op);
+  if (gm_op_set_is_empty (&k->ops))
     kit_skip (k, "it takes no op at all");
 }
 
@@ -89,8 +89,8 @@ kit_random_graph (Kit *k, uint32_t i, GmRandomGraph more, uint64_t *seed)
 {
   more.seed = *seed = k->first_seed + i;
   more.defined_only = true;
-  if (!(more.ops[0] | more.ops[1]) && more.seed % 4 < 3) { /* mostly of its own */
-    memcpy (more.ops, k->ops, sizeof more.ops);
+  if (gm_op_set_is_empty (&more.ops) && more.seed % 4 < 3) { /* mostly of its own */
+    more.ops = k->ops;
     more.dtypes = more.dtypes ? more.dtypes : manifest_dtypes (k);
   }
   kit_seed (k, *seed);
@@ -123,7 +123,7 @@ kit_small_graph (Kit *k, int64_t rows, int64_t columns)
   for (uint32_t i = 0; i < 400; i++) {
     uint64_t seed;
     GmRandomGraph o = { .n_nodes = 1, .no_empty = true };
-    memcpy (o.ops, k->ops, sizeof o.ops);
+    o.ops = k->ops;
     GmGraph *g = kit_random_graph (k, i, o, &seed);
     if (g->outputs->len && kit_takes_all (k, g))
       return g;

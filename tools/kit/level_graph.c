@@ -217,7 +217,7 @@ plain_ops (Kit *k, GmOp ops[4])
 {
   unsigned n = 0;
   for (int op = 1; op < GM_N_OPS && n < 4; op++)
-    if (k->ops[op / 64] >> op % 64 & 1 && gm_ops[op].family == GM_FAMILY_POINTWISE && gm_ops[op].types == GM_TYPES_ARITH)
+    if (gm_op_set_has (&k->ops, op) && gm_ops[op].family == GM_FAMILY_POINTWISE && gm_ops[op].types == GM_TYPES_ARITH)
       ops[n++] = (GmOp) op;
   return n;
 }

@@ -21,14 +21,14 @@ kit_numeric_ops (Kit *k)
   kit_learn (k);
   bool cheap = g_strv_length (k->manifest->needs) == 0;
   for (int op = 1; op < GM_N_OPS; op++) {
-    if (!(k->ops[op / 64] >> op % 64 & 1) || (!cheap && op % 8 != (int) first % 8)) /* a compiler for each takes minutes */
+    if (!gm_op_set_has (&k->ops, op) || (!cheap && op % 8 != (int) first % 8)) /* a compiler for each takes minutes */
       continue;
     for (int d = 0; d < GM_N_DTYPES; d++) {
       if (!gm_dtypes[d].live || !g_strv_contains ((const char *const *) k->manifest->dtypes, gm_dtypes[d].text))
         continue;
       GmRandomGraph o = { .seed = first * 1000003 + (uint64_t) op * 64 + (uint64_t) d, .n_nodes = 2, .dtypes = 1u << d,
                           .strided = (op + d) % 2, .defined_only = true, .no_empty = true };
-      o.ops[op / 64] = (uint64_t) 1 << op % 64;
+      gm_op_set_add (&o.ops, op);
       if (!gm_op_accepts ((GmOp) op, (GmDtype) d) && gm_ops[op].family == GM_FAMILY_POINTWISE && d != GM_BOOL)
         continue;
       kit_seed (k, k->first_seed);
