@@ -25,14 +25,14 @@ LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
 # with a graph break before each, and with each guard failing once.  The longest come first, for make -j.
 if HAVE_PYTHON
-TESTS += tests/rollback.sh tests/breaks.sh tests/guards.sh tests/trace.sh tests/python.sh tests/aot.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/plugin/kit.py tests/plugin/callbacks.py tests/plugin/new_plugin.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py
+TESTS += tests/rollback.sh tests/breaks.sh tests/guards.sh tests/trace.sh tests/python.sh tests/aot.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/plugin/kit.py tests/plugin/callbacks.py tests/plugin/new_plugin.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py tests/style/english.py tests/style/paths.py
 endif
 EXTRA_DIST += $(TEST_FILES)
 
 # What a build from the tarball runs where all tests have run in the tree before: the tests that read other files of the sources,
 # write beside them, or use what is installed.
 DIST_TESTS = tests/dist.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/new_plugin.py \
-  tests/plugin/callbacks.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py
+  tests/plugin/callbacks.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py tests/style/english.py tests/style/paths.py
 check-dist:
 	$(MAKE) distcheck TESTS='$(DIST_TESTS)'
 
@@ -62,6 +62,7 @@ check-nightly: all $(check_PROGRAMS)
 	GM_STRESS=break GM_RANDOM_MEMORY=1000 ./in-tree sh $(srcdir)/tests/pytest.sh aot
 	$(MAKE) check-fuzz
 	$(MAKE) check-threads
+	$(MAKE) check-hacking
 	$(MAKE) check-install
 	$(MAKE) check-pip
 	$(MAKE) distcheck
@@ -72,6 +73,13 @@ check-planted:
 	rm -rf planted && mkdir planted && $(MAKE) distdir distdir=planted/tree && mkdir planted/build
 	cd planted/build && ../tree/configure PYTHON='$(PYTHON)' CC='$(CC)' >configure.out && $(MAKE) >make.out && $(MAKE) check TESTS= >check.out
 	$(PYTHON) $(srcdir)/tests/fuzz/planted_faults.py --tree planted/tree --build planted/build --count $${GM_FAULTS:-300} --log planted-faults.jsonl
+
+# What docs/hacking.md says, in a copy of the sources: its changes are applied, the copy is built, its programs are run.
+check-hacking:
+	rm -rf hacking && mkdir hacking && $(MAKE) distdir distdir=hacking/tree && chmod -R u+w hacking/tree && mkdir hacking/build
+	$(PYTHON) $(srcdir)/tests/docs/hacking.py --apply hacking/tree
+	cd hacking/build && ../tree/configure PYTHON='$(PYTHON)' CC='$(CC)' >configure.out && $(MAKE) >make.out
+	$(PYTHON) $(srcdir)/tests/docs/hacking.py hacking
 
 # The Python tests with every CPython that is there: see the script.  PYTHONS="A B" names them.
 check-pythons:
@@ -113,3 +121,4 @@ tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
 .PHONY: check-dist check-planted check-fuzz check-install check-pip check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: check-dist check-hacking check-planted check-fuzz check-install check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally

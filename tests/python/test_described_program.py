@@ -69,9 +69,9 @@ def test_bash_completes_subcommands_options_and_back_ends(tmp_path, monkeypatch)
     assert complete("gramme", "opt", "--option", "") == []
 
 
-def test_the_readme_has_the_same_variables():
+def test_the_page_on_running_has_the_same_variables():
     table = (
-        (TOP / "README.md")
+        (TOP / "docs/running.md")
         .read_text()
         .partition("| variable | what it does |")[2]
         .partition("\n\n")[0]

@@ -238,7 +238,7 @@ TEST_FILES = \
   tests/plugin/callbacks.py \
   tests/plugin/tsan_glib.c \
   tests/plugin/watched.c \
-  tests/plugin/new_plugin.py \
+  tests/docs/hacking.py tests/plugin/new_plugin.py \
   tests/plugin/wild.c \
   tests/plugin/released/0.0/gramme-ext.h \
   tests/plugin/released/0.0/gramme-graph.h \
@@ -353,11 +353,12 @@ TEST_FILES = \
   tests/python/test_tool_help.py \
   tests/python/test_tools.py \
   tests/rollback.sh \
+  tests/style/english.py tests/style/paths.py \
   tests/style/floors.py \
   tests/style/listed.py \
   tests/style/statements.py \
   tests/style/reference.py \
-  tests/style/statements.txt \
+  tests/style/english.txt tests/style/statements.txt \
   tests/tally.py \
   tests/torch/differences.tsv \
   tests/torch/run.py \
