@@ -36,7 +36,7 @@ DIST_TESTS = tests/dist.sh tests/graph/run.py tests/plugin/headers.sh tests/plug
 check-dist:
 	$(MAKE) distcheck TESTS='$(DIST_TESTS)'
 
-# Long campaigns: run by hand, results in bench/RESULTS.md.
+# Long campaigns: run by hand, results in bench/CAMPAIGNS.md.
 # A campaign takes as long as it takes: tests that set a limit of their own do not ask for the default.
 CAMPAIGN = CK_DEFAULT_TIMEOUT=0 CK_TIMEOUT_MULTIPLIER=1000
 check-nightly: all $(check_PROGRAMS)

@@ -24,7 +24,7 @@ CLEANFILES += tools/gramme.1 tools/completions/gramme
 
 benchdir = $(pkgdatadir)/bench
 bench_DATA = bench/run.py bench/cases.py bench/contests.py bench/versus.py bench/by_hand.py bench/by_hand.c bench/start.py bench/results.py bench/gpu.py bench/models.py bench/triton_kernels.py
-EXTRA_DIST += $(bench_DATA) bench/RESULTS.md
+EXTRA_DIST += $(bench_DATA) bench/CAMPAIGNS.md bench/RESULTS.md
 
 # The files of a new plugin, as rows of a table: FILE (name, text).
 NEW_PLUGIN_FILES = tools/new-plugin/configure.ac.in tools/new-plugin/Makefile.am.in tools/new-plugin/plugin.c.in \
