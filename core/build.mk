@@ -36,7 +36,7 @@ pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = core/gramme.pc plugin-api/gramme-plugin-1.pc
 
 EXTRA_DIST += core/INSTALLER
-dist_doc_DATA = README.md LICENSE NOTICE licenses/LGPL-2.1.txt docs/plugin-guide.md docs/plugin-reference.md docs/python.md docs/architecture.md docs/hacking.md docs/words.md docs/running.md docs/torch.md docs/CHANGELOG.abi
+dist_doc_DATA = README.md LICENSE NOTICE licenses/LGPL-2.1.txt docs/plugin-guide.md docs/plugin-reference.md docs/python.md docs/architecture.md docs/hacking.md docs/words.md docs/running.md docs/torch.md docs/semantics.md docs/CHANGELOG.abi
 
 # The extension lies inside the package; libpython is not linked (the interpreter has these symbols).
 corepydir = $(pyexecdir)/gramme

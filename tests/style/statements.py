@@ -66,6 +66,7 @@ def table(rows, cited):
         "# Statements",
         "",
         "Made by `tests/style/statements.py --write` from `tests/style/statements.txt` and the tests; do not edit.",
+        "[semantics.md](semantics.md) has each statement in full.",
         "A statement is held if a test cites it, and `make check` runs that test.",
         "",
         f"{sum(map(bool, cited.values()))} of {len(rows)} are held.",
