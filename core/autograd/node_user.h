@@ -6,39 +6,43 @@
 
 #include "core/autograd/autograd.h"
 
-/* What the gradient of t goes to: the node that made it, or a leaf's own.  A new reference, NULL if it requires no grad; *nr: as which of the
- * node's outputs. */
+/* Returns the node that the gradient of t goes to: the node that made t, or a leaf's own.  A new
+ * reference, NULL if t requires no grad.  *nr: the number of the node's output that t is. */
 GmAgNode *gm_tensor_node (GmTensor *t, uint32_t *nr);
 const char *gm_node_text (const GmAgNode *n); /* "MulBackward0", "AccumulateGrad" */
 uint32_t gm_node_n_edges (const GmAgNode *n);
 GmAgNode *gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr); /* borrowed; NULL: nothing flows there */
 uint32_t gm_node_n_outputs (const GmAgNode *n);
-/* An earlier walk has taken the function apart: no hook on the node runs any more. */
+/* True if an earlier walk has unfolded the function: no hook on the node runs any more. */
 bool gm_node_is_apart (const GmAgNode *n);
-/* A backward that keeps no graph has freed what the node saved. */
+/* True if a backward that keeps no graph has freed what the node saved. */
 bool gm_node_is_used_up (const GmAgNode *n);
-/* The function calls the program's functions between the operations that it stands for: where a leaf has hooks as well, a backward takes it
- * apart first, and each runs in its turn. */
+/* Tells that the function calls the program's functions between the operations that it stands for.
+ * Where a leaf has hooks as well, a backward unfolds it first, and each runs in its turn. */
 void gm_node_calls_program (GmAgNode *n);
-/* A backward that failed inside of the function has used up a part of what it saved: the next one takes it apart first. */
+/* Tells that a backward that failed inside of the function has used up a part of what it saved: the
+ * next one unfolds it first. */
 void gm_node_leave_parts (GmAgNode *n);
 GmTensor *gm_node_leaf (const GmAgNode *n); /* borrowed; NULL: it is no leaf's */
-/* A tensor with that history and without elements, like `meta` (NULL: a scalar), or the leaf: for who names a place in the history. */
+/* Returns a tensor with output nr of n as its history and without elements, like `meta` (NULL: a
+ * scalar), or the leaf: it names a place in the history. */
 GmTensor *gm_node_stand_in (GmAgNode *n, uint32_t nr, const GmMeta *meta);
 GmAgNode *gm_node_ref (GmAgNode *n);
 
-/* changed: gradients, each may be NULL and may be replaced (the old one unreffed); others: to look at.  Before the node: the gradients of its
- * outputs, and none.  After it: those that it gives, by edge, and those of its outputs.  A leaf's node gives none. */
+/* A hook on a node.  changed: gradients, each may be NULL and may be replaced (the old one
+ * unreffed); others: read only.  Before the node: changed are the gradients of its outputs, others
+ * is empty.  After it: changed are the gradients that it returns, by edge, others those of its
+ * outputs.  A leaf's node returns none. */
 typedef bool (*GmNodeHook) (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error);
 uint64_t gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data, void (*destroy) (void *data));
 bool gm_node_remove_hook (GmAgNode *n, bool before, uint64_t id);
-/* What whoever shows nodes to users keeps there. */
+/* Fields that the front end keeps with a node it shows to users. */
 typedef struct {
-  void *object;   /* borrowed: what stands for it while that lives */
+  void *object;   /* borrowed: stands for the node while the object lives */
   void *metadata; /* owned through drop_metadata */
   void (*drop_metadata) (void *metadata);
   GArray *pre, *post; /* private */
-  char *where;        /* owned: where the forward was, for anomaly.h; NULL: nobody knows */
+  char *where;        /* owned: where the forward was, for anomaly.h; NULL: unknown */
 } GmNodeUser;
 GmNodeUser *gm_node_user (GmAgNode *n); /* made if need be */
 

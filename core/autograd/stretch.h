@@ -14,20 +14,24 @@
 
 typedef struct GmStretch GmStretch;
 
-/* Does the steps: out[k], for output k, a new reference, or NULL where nothing arrives or what is there stays; ran[i]: whether
- * something arrived at step i.  Both are cleared before.  False: *error is set, and *out is as it was. */
+/* Runs the steps.  out[k], for output k: a new reference, or NULL where nothing arrives or the
+ * present gradient stays; ran[i]: true if something arrived at step i.  Both are cleared before.
+ * False: *error is set, and *out is as it was. */
 typedef bool (*GmStretchRun) (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
-/* A hook on a gradient that is no more than a program over it.  Counted: free is called at the last unref. */
+/* A hook on a gradient that is no more than a program over the gradient.  Counted: free is called
+ * at the last unref. */
 typedef struct GmHookProgram {
   gatomicrefcount refs;
-  uint64_t id; /* no two have the same */
-  GmMeta grad; /* for a gradient of this dtype, shape and layout alone */
-  GmVal (*emit) (const struct GmHookProgram *p, GmBuilder *b, GmVal grad, const GmVal *captured); /* NULL: it stays as it is */
+  uint64_t id; /* unique */
+  GmMeta grad; /* the only dtype, shape and layout of gradients that the program is for */
+  /* NULL: the gradient stays as it is */
+  GmVal (*emit) (const struct GmHookProgram *p, GmBuilder *b, GmVal grad, const GmVal *captured);
   void (*free) (struct GmHookProgram *p);
 } GmHookProgram;
 
-/* The program that the hook is at this moment for gradients of this dtype and shape: a new reference; what it reads beside the gradient is appended to `captured` (GmTensor, new
- * references).  NULL: it has to be called. */
+/* Returns the program that the hook is at this moment for gradients of this dtype and shape, a new
+ * reference, and appends what it reads beside the gradient to `captured` (GmTensor, new
+ * references).  NULL: the hook has to be called. */
 typedef GmHookProgram *(*GmHookFind) (GmTensorHook hook, void *hook_data, const GmMeta *like, GPtrArray *captured);
 
 typedef struct {
@@ -44,28 +48,30 @@ gm_hook_program_unref (GmHookProgram *p)
 
 extern GM_THREAD const GmStretchRunner *gm_stretch_runner_now; /* NULL: one node after the other */
 
-/* What the runner may ask. */
+/* Functions for the runner. */
 uint32_t gm_stretch_n_steps (const GmStretch *s);
-uint32_t gm_stretch_n_operations (const GmStretch *s); /* of the steps */
+uint32_t gm_stretch_n_operations (const GmStretch *s); /* summed over the steps */
 uint32_t gm_stretch_n_outputs (const GmStretch *s); /* gradients that the stretch leaves behind */
-/* All that it reads, as far as that is tensors: borrowed. */
+/* Returns all tensors that the stretch reads: borrowed. */
 GmTensor *const *gm_stretch_inputs (const GmStretch *s, uint32_t *n);
-/* "grad0", "saved3": what input i is.  Caller frees. */
+/* Returns a name for input i: "grad0", "saved3".  Caller frees. */
 char *gm_stretch_input_name (const GmStretch *s, uint32_t i);
-/* New results are to have a history. */
+/* True if new results are to have a history. */
 bool gm_stretch_creates_graph (const GmStretch *s);
-/* What tells it from others: equal bytes mean that gm_stretch_emit gives the same program.  `shape`: sizes, strides and dtypes of inputs and
- * attributes; `structure`: the rest. */
+/* The two keys of a stretch: stretches with equal bytes in both give the same program in
+ * gm_stretch_emit.  `shape`: sizes, strides and dtypes of inputs, and attributes; `structure`: the
+ * rest. */
 const GByteArray *gm_stretch_structure (const GmStretch *s);
 const GByteArray *gm_stretch_shape (const GmStretch *s);
 
-/* The steps as a program: in, out, ran as above, but values of b; out[k] is nobody's.  note (b, name), if there is one, is called before what
- * belongs to the node of this name.  The order in which gradients are added is the engine's. */
+/* Emits the steps as a program: in, out, ran as above, but values of b; out[k] is not owned.  note
+ * (b, name), if not NULL, is called before the operations of the node of this name.  Gradients are
+ * added in the engine's order. */
 void gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, bool *ran, void (*note) (GmBuilder *b, const char *name));
-/* A GmStretchRun: one operation after the other. */
+/* A GmStretchRun: runs one operation after the other. */
 bool gm_stretch_run_eagerly (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
 
-/* For the engine: the next step, or stretch, of a walk that has one. */
+/* Runs the next step, or stretch, of a walk; for the engine.  A step must be ready. */
 struct GmWalk;
 bool gm_stretch_step (struct GmWalk *w, GError **error);
 

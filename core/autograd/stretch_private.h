@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stretch_private.h -- the inside of a stretch, for what collects one (stretch.c) and what makes a program of it (stretch_emit.c).
+ * stretch_private.h -- the inside of a stretch, for the collector (stretch.c) and the emitter
+ * (stretch_emit.c).
  */
 #ifndef GM_AUTOGRAD_STRETCH_PRIVATE_H
 #define GM_AUTOGRAD_STRETCH_PRIVATE_H
@@ -9,29 +10,30 @@
 
 typedef struct {
   GmSlot *slot;
-  bool runs;      /* an operation; else something only arrives there */
-  uint32_t saved; /* of an operation: the first of what it reads among the inputs */
+  bool runs;      /* an operation; else the step is only arrived at */
+  uint32_t saved; /* of an operation: index, among the inputs, of the first tensor that it saved */
   uint32_t first_hook, n_hooks;
-  const GmAgProgram *program; /* of a function: its backward; the stretch's */
+  const GmAgProgram *program; /* of a function: its backward; owned by the stretch */
 } GmStretchStep;
 
 /* A hook that is part of the stretch. */
 typedef struct {
   GmHookProgram *program; /* owned */
-  uint32_t captured;      /* the first of what it reads, among the inputs */
+  uint32_t captured;      /* index, among the inputs, of the first tensor that it reads */
 } GmStretchHook;
 
-/* A slot that a gradient of the stretch starts from or goes to. */
+/* A slot whose gradients the stretch reads or adds to. */
 typedef struct {
   GmSlot *slot;
-  uint32_t first;   /* its first gradient */
-  uint32_t arrived; /* the first of those that were there before, among the inputs */
-  bool inside;      /* an operation of the stretch, and nobody else looks at what arrives there */
-  GmMeta like;      /* dtype and shape of what arrives; the layout may be another */
+  uint32_t first;   /* number of its first gradient */
+  uint32_t arrived; /* index, among the inputs, of the first gradient that was there before */
+  bool inside;      /* an operation of the stretch, whose arriving gradients nothing else reads */
+  GmMeta like;      /* dtype and shape of what arrives; the layout may differ */
 } GmStretchPlace;
 
 typedef struct {
-  bool owned;    /* unpacked, or made here; else something holds it until the stretch has landed */
+  bool owned;    /* unpacked, or made here; else another owner holds it until the results are in
+                  * place */
   bool gradient; /* else it was saved */
 } GmStretchOrigin;
 
@@ -46,20 +48,20 @@ struct GmStretch {
   GByteArray *structure, *shape;
   bool calls_hooks; /* instead of running their programs */
   uint32_t n_operations, n_gradients;
-  GError *error; /* of what would have come next */
+  GError *error; /* of the step that would have come next */
 };
 
 #define GM_STRETCH_STEP(s, i) (&g_array_index ((s)->steps, GmStretchStep, (i)))
 #define GM_STRETCH_PLACE(s, slot) (&g_array_index ((s)->places, GmStretchPlace, (slot)->place - 1))
 
-/* Whether something that was asked for is there or behind. */
+/* True if the slot's node, or something behind it, was asked for. */
 static inline bool
 gm_stretch_is_wanted (const GmSlot *slot)
 {
   return slot->needed || slot->captured;
 }
 
-/* Where edge i of n leads to in this walk, NULL if nobody wants to know. */
+/* Returns the slot that edge i of n leads to in this walk, NULL if its gradient is not wanted. */
 static inline GmSlot *
 gm_stretch_target (const GmStretch *s, const GmAgNode *n, uint32_t i)
 {
