@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * backward.c -- what a walk of the engine is started for: backward, grad, and a function that is taken apart.
+ * backward.c -- starts walks of the engine: backward, grad, and a function that is unfolded.
  *
  * Each fills in what is wanted of the walk (walk.h), runs it, and hands over what was captured.
  */
@@ -42,7 +42,7 @@ gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, boo
   return ok;
 }
 
-/* What arrived at an input that is no leaf is added to its grad. */
+/* Adds the gradient g that arrived at an input that is no leaf to its grad. */
 static bool
 keep_gradient (GmTensor *input, GmTensor *g, GError **error)
 {
@@ -106,7 +106,7 @@ gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs)
   n->hooked = outputs;
 }
 
-/* The hooks on n's output nr, for the node that makes it: n keeps them. */
+/* Lends the hooks on n's output nr to the node that makes it: n still owns them. */
 static void
 lend_hooks (const GmAgNode *n, uint32_t nr, GmEdge to)
 {
@@ -123,7 +123,7 @@ lend_hooks (const GmAgNode *n, uint32_t nr, GmEdge to)
   }
 }
 
-/* The same for good, and what else waits there. */
+/* Moves these hooks for good, and the retain_grad () of tensors with them. */
 static void
 move_waiting (GmAgNode *n, uint32_t nr, GmEdge to)
 {
@@ -159,7 +159,8 @@ move_waiting (GmAgNode *n, uint32_t nr, GmEdge to)
   }
 }
 
-/* n's output nr is made by `to` from now on: a second backward sums there what comes through either. */
+/* Makes `to` the maker of n's output nr for good: a second backward sums there what comes through
+ * either node. */
 static void
 stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
 {
@@ -171,7 +172,8 @@ stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
   to.node->front = n;
 }
 
-/* What waited at n's output nr for its gradient g, which may be NULL. */
+/* Hands g, the gradient of n's output nr, which may be NULL, to the capture and the retain_grad ()
+ * that wait for it. */
 static bool
 serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
 {
@@ -183,7 +185,7 @@ serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
   return !outer->accumulate || gm_walk_keep_retained (at.node, at.nr, g, error);
 }
 
-/* What makes `root`, if that is a node that n was taken apart into. */
+/* Returns the node that makes `root`, if n was unfolded into that node; else an empty edge. */
 static GmEdge
 made_here (const GmAgNode *n, const GmTensor *root)
 {
@@ -194,8 +196,9 @@ made_here (const GmAgNode *n, const GmTensor *root)
   return here ? (GmEdge){ag->node, ag->nr} : (GmEdge){NULL, 0};
 }
 
-/* Whether hooks on n's results have to run between those of other nodes: one sees what n itself goes on with, or there are leaves' hooks,
- * too, which run as soon as their gradients are complete; or a stretch runs n with all that waits for it. */
+/* True if hooks on n's results have to run between those of other nodes: a hook gets a gradient
+ * that n itself goes on with; or there are leaves' hooks, too, which run as soon as their gradients
+ * are complete; or a stretch runs n together with all that waits for it. */
 static bool
 has_turns_inside (const GmAgNode *n)
 {
@@ -205,7 +208,7 @@ has_turns_inside (const GmAgNode *n)
   return inside || (n->hooks->len && (gm_stretch_runner_now || gm_autograd_leaf_waits (n)));
 }
 
-/* Whether others may come between what n sends to one place. */
+/* True if other nodes may deliver between two gradients that n sends to one place. */
 static bool
 is_read_beside (const GmAgNode *n)
 {
@@ -227,7 +230,7 @@ gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
   n->reaches_back = edges;
 }
 
-/* Whether somebody has left something with n, which no part of it has. */
+/* True if a user has left hooks or metadata with n, which its parts would not have. */
 static bool
 has_company (const GmAgNode *n)
 {
@@ -246,7 +249,8 @@ gm_walk_part (GmAgNode *n, bool asks)
     return;
   g_autofree GmTensor **roots = g_new0 (GmTensor *, n->n_out + 1);
   gm_anomaly_parted = n;
-  bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL); /* it fails again where it runs as one */
+  /* an error comes again where n runs as one node */
+  bool was = gm_grad_set_enabled (false), ok = n->fn->parts (n, n->state, roots, NULL);
   gm_grad_set_enabled (was);
   gm_anomaly_parted = NULL;
   for (uint32_t k = 0; k < n->n_out; k++)
@@ -270,7 +274,7 @@ gm_walk_edge_to (GmTensor *t, bool asks)
   return e;
 }
 
-/* Whether somebody waits for what n's output k gets inside. */
+/* True if the walk captures the gradient of n's output k, or a tensor retains it. */
 static bool
 is_output_awaited (const GmAgNode *n, uint32_t k)
 {
@@ -280,7 +284,7 @@ is_output_awaited (const GmAgNode *n, uint32_t k)
   return is;
 }
 
-/* w goes no further than e, whether that is asked for or not. */
+/* Makes w go no further than e; wanted: its gradient is asked for. */
 static void
 end_at (GmWalk *w, GmEdge e, bool wanted)
 {
@@ -290,8 +294,9 @@ end_at (GmWalk *w, GmEdge e, bool wanted)
   s->leads |= (uint64_t) wanted << MIN (e.nr, 63);
 }
 
-/* What n's edges lead to, each once, then n's outputs, if something waits for what they are inside: that is returned.  Where the walk
- * around this one asks for some gradients, this one does, too. */
+/* Captures what n's edges lead to, each place once, then n's outputs, if something waits for their
+ * gradients inside: returns true then.  Where the outer walk asks for some gradients only, this
+ * walk does, too. */
 static bool
 capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
 {
@@ -314,7 +319,7 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
     GmEdge at = made_here (n, roots[k]);
     if (!at.node)
       continue;
-    bool own = at.node->hooks != NULL; /* registered on the parts: nobody has run these */
+    bool own = at.node->hooks != NULL; /* registered on the parts: they have not run */
     if (stay)
       stay_apart (n, k, at);
     else
@@ -322,7 +327,7 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
     if (awaited && (!asks || is_output_awaited (n, k)))
       w->captures[w->n_captures++] = (GmCapture){at.node, at.nr, (int) (n->n_in + k)};
     else if (at.node->hooks && !own && !gm_walk_slot (w, at.node))
-      gm_walk_slot_add (w, at.node)->greeted = true; /* for n's own gradient, they have run */
+      gm_walk_slot_add (w, at.node)->greeted = true; /* they have run on n's own gradient */
   }
   return awaited;
 }
@@ -360,7 +365,7 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
       given[n_starts++] = grads[k];
     }
   bool ok = gm_walk_run (&w, starts, given, n_starts, error);
-  for (int i = 0; i < w.n_captures && ok; i++) { /* what nothing was added to */
+  for (int i = 0; i < w.n_captures && ok; i++) { /* sums to which nothing was added */
     GmSlot *s = gm_walk_slot (&w, captures[i].node);
     GmTensor **sum = s ? gm_walk_gradient (s, captures[i].nr) : NULL;
     if (sum && *sum && !ends[captures[i].input])
@@ -368,11 +373,12 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   }
   gm_walk_end (&w);
   for (uint32_t k = 0; k < n->n_out; k++) {
-    ok = ok && (!awaited || serve_awaited (n, k, ends[n->n_in + k], error)); /* else it was served before n ran */
+    /* else served before n ran */
+    ok = ok && (!awaited || serve_awaited (n, k, ends[n->n_in + k], error));
     gm_tensor_unref (ends[n->n_in + k]);
   }
   for (uint32_t i = 0; i < n->n_in; i++)
-    result[i] = ends[i]; /* without ok: what was complete before the failure */
+    result[i] = ends[i]; /* without ok: the gradients that were complete before the failure */
   return ok;
 }
 

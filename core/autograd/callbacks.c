@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * callbacks.c -- what is to be called at the end of the backward that is running.
+ * callbacks.c -- functions that are called at the end of the running backward.
  *
- * A hook asks for it; it is called once, after everything else of this walk, in the order of asking.  A walk inside of it
- * has callbacks of its own.  If the walk fails, none is called.
+ * A hook queues a callback; it is called once, after everything else of this walk, in the order of
+ * queueing.  A walk inside of it has callbacks of its own.  If the walk fails, none is called.
  */
 #include "core/autograd/walk.h"
 
@@ -12,7 +12,7 @@ typedef struct {
   void (*destroy) (void *data);
 } Callback;
 
-static GM_THREAD GmWalk *running; /* the innermost */
+static GM_THREAD GmWalk *running; /* the innermost walk */
 
 bool
 gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data), GError **error)
@@ -41,7 +41,7 @@ gm_walk_enter (GmWalk *w)
 bool
 gm_walk_leave (GmWalk *w, bool ok, GError **error)
 {
-  /* one may ask for another */
+  /* a callback may queue another */
   for (guint i = 0; ok && w->callbacks && i < w->callbacks->len; i++) {
     Callback *c = &g_array_index (w->callbacks, Callback, i);
     ok = c->fn (c->data, error);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * checkpoint.c -- regions that keep nothing for the backward: they run a second time instead.
  *
- * While a region is open on this thread, every node that is recorded gives what it saved to the
+ * While a region is open on this thread, every node that is recorded hands what it saved to the
  * region, which drops it and notes the node's place.  When the engine comes to the first such node,
  * the region runs again, from the same state of the generator: the same operations record nodes in
- * the same order, and what these save goes to the places of the first ones.  History, order of the
- * gradients and so their bits are those of the program without regions.
+ * the same order, and what these save is moved to the places of the first ones.  History, order of
+ * the gradients and so their bits are those of the program without regions.
  *
  * Not dropped: leaves that require grad and other tensors with a history from before the region.
  * They cost nothing while the program holds them, and their versions are checked as always; those
- * of the arguments (gm_region_watch) are, too.  So what was changed since is an error and not
- * another gradient. Invariant: a region is either open (first run), or filling (second run), or at
+ * of the arguments (gm_region_watch) are, too.  So a change since then is an error, and gives no
+ * wrong gradient.  Invariant: a region is either open (first run), or filling (second run), or at
  * rest.
  */
 #include "core/autograd/node.h"
@@ -29,7 +29,7 @@ typedef struct {
   uint32_t n_in;
 } Place;
 
-/* An argument: the object, and what it was. */
+/* An argument: the object, and an alias of what it was. */
 typedef struct {
   GmTensor *t, *was;
   uint32_t version;
@@ -42,14 +42,15 @@ struct GmRegion {
   void *data;
   int64_t random[2];  /* the generator's state at the start */
   uint8_t autocast;   /* at the start */
-  uint64_t first_seq; /* nodes from here on are the region's */
+  uint64_t first_seq; /* smallest sequence number of the region's nodes */
   GArray *places;     /* Place, in the order of recording */
-  GArray *watched;    /* Watched: what the second run will read */
-  uint32_t n_filled;  /* in the second run: how many nodes were recorded */
+  GArray *watched;    /* Watched: tensors that the second run will read */
+  uint32_t n_filled;  /* in the second run: number of nodes recorded so far */
   bool filling, filled;
-  const char *differs; /* in the second run: what was not as in the first, or NULL */
+  const char *differs; /* in the second run: name of the first operation that differs, or NULL */
   GmRegion *outer;     /* while open or filling */
-  GmSavedHooks *hooks; /* of before, while open: saved-tensor hooks further out see nothing of it */
+  GmSavedHooks *hooks; /* the thread's hooks before open: saved-tensor hooks further out see nothing
+                        * of the region */
 };
 
 GM_THREAD GmRegion *gm_region_now;
@@ -143,7 +144,7 @@ saved_of (GmAgNode *n, int i)
   return i < GM_NODE_INLINE ? &n->saved_in[i] : &n->saved_out;
 }
 
-/* Whether the second run makes input i of n again. */
+/* True if the second run makes input i of n again. */
 static bool
 may_drop (const GmRegion *r, const GmAgNode *n, int i)
 {

@@ -3,7 +3,7 @@
  *
  * It owns every tensor that it made, the first few without touching the heap, and drops them all in
  * clear; a caller keeps a result by taking its own reference before that.  Ops go through the tape,
- * so whether a program is differentiable is a matter of the grad mode alone.
+ * so the grad mode alone decides if a program is differentiable.
  */
 #include "core/autograd/node.h"
 #include "core/tensor/storage.h"
@@ -51,7 +51,8 @@ eager_meta (GmBuilder *base, GmVal v)
 {
   GmTensor *t = gm_tensor_from_val (v);
   if (G_UNLIKELY (t->base && !t->meta.requires_grad) && gm_grad_enabled ())
-    gm_tensor_requires_grad (t); /* a look: its memory may have been given a history through another name */
+    gm_tensor_requires_grad (t); /* refreshes it: its memory may have got a history through another
+                                  * tensor */
   return &t->meta;
 }
 
@@ -83,7 +84,8 @@ eager_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 static GmVal
 eager_constant (GmBuilder *base, GmTensor *t)
 {
-  bool moves = base->device == GM_DEVICE_CUDA && t->meta.device == GM_DEVICE_CPU; /* part of what a function makes there */
+  /* a constant of the CPU inside of a function on a device */
+  bool moves = base->device == GM_DEVICE_CUDA && t->meta.device == GM_DEVICE_CPU;
   GmTensor *there = moves ? gm_tensor_to_device (t, base->device, &base->error) : gm_tensor_ref (t);
   return gm_val_from_tensor (own ((GmEagerBuilder *) base, there));
 }
@@ -117,7 +119,8 @@ eager_offset (GmBuilder *base, GmVal v)
   return gm_tensor_from_val (v)->offset;
 }
 
-/* What v is a view of, where their histories are one; for who needs none, all of its memory. */
+/* Returns the base of v if both have one history, else NULL; with gradients off, the tensor over
+ * all of v's memory. */
 static GmVal
 eager_around (GmBuilder *base, GmVal v, int64_t *offset)
 {

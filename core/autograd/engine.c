@@ -2,11 +2,11 @@
  * engine.c -- walks the tape backwards.
  *
  * First a pass over the reachable nodes counts, per node, the edges that will bring a gradient.  A
- * node is ready when all have arrived (or turned out empty); among the ready ones that with the
- * highest sequence number runs next, and leaves before all. Gradients for one node are added in
- * order of arrival: first + second, then + third. What the walk knows of a node is a slot of its
- * own, reached through node->slot; a walk inside a walk (a hook that calls backward) puts its slots
- * on top and takes them off again.  Both passes use a stack on the heap: depth is not limited.
+ * node is ready when all have arrived (or turned out empty); among the ready nodes the highest
+ * sequence number runs next, and leaves before all. Gradients for one node are added in order of
+ * arrival: first + second, then + third. The walk's data on a node is a slot of its own, reached
+ * through node->slot; a walk inside a walk (a hook that calls backward) puts its slots on top and
+ * takes them off again.  Both passes use a stack on the heap: depth is not limited.
  */
 #include "core/autograd/stretch.h"
 #include "core/tensor/device.h"
@@ -105,8 +105,8 @@ gm_walk_pop (Walk *w)
 
 /* -- First pass: who waits for whom ------------------------------------------------------------ */
 
-/* Depth first from `root`; the way back is in the slots.  A node is needed if an edge of it leads to a needed one, or one that is
- * captured. */
+/* Visits the nodes depth first from `root`; the way back is in the slots.  A node is needed if an
+ * edge of it leads to a needed or captured node. */
 static void
 visit (Walk *w, GmAgNode *root)
 {
@@ -125,7 +125,7 @@ visit (Walk *w, GmAgNode *root)
       continue;
     }
     GmEdge *edge = &s->node->edges[s->edge++];
-    if (!s->outer) { /* else a walk around this one counts on it */
+    if (!s->outer) { /* else the walk around this one relies on the edge */
       if (G_UNLIKELY (gm_walk_may_part (edge->node)))
         gm_walk_part (edge->node, gm_walk_asks (w));
       gm_edge_resolve (edge);
@@ -146,7 +146,7 @@ visit (Walk *w, GmAgNode *root)
   }
 }
 
-/* What has arrived in the walk around this one is where the sum begins. */
+/* Begins the sum with what has arrived in the walk around this one. */
 static void
 take_arrived (Walk *w, Slot *s, uint32_t nr)
 {
@@ -158,14 +158,16 @@ take_arrived (Walk *w, Slot *s, uint32_t nr)
     *to = g_steal_pointer (from);
 }
 
-/* Captured nodes are marked first, so that they are known as such when a path reaches them. */
+/* Marks the captured nodes before the first pass, so that a path that reaches them finds the
+ * mark. */
 static void
 mark_captured (Walk *w)
 {
   for (int i = 0; i < w->n_captures; i++) {
     GmAgNode *n = w->captures[i].node;
     const GmEdge *at = n->apart && !w->through ? &n->apart[w->captures[i].nr] : NULL;
-    if (at && at->node) { /* a root has had it taken apart since; n, which is pinned, keeps that alive */
+    if (at && at->node) { /* unfolded for another root meanwhile; n, which is pinned, keeps the node
+                           * alive */
       n = w->captures[i].node = at->node;
       w->captures[i].nr = at->nr;
     }
@@ -188,8 +190,8 @@ is_only_owner (const GmTensor *t)
          !t->wrapper && !t->storage->release;
 }
 
-/* A view that is all that is left of a result of the same memory: that memory as a tensor of its
- * own, else NULL.  Takes *g then. */
+/* Returns, for a view that is all that is left of a result of the same memory, that memory as a
+ * tensor of its own, and steals *g; else NULL. */
 static GmTensor *
 own_memory (GmTensor **g)
 {
@@ -207,7 +209,7 @@ own_memory (GmTensor **g)
   return alone;
 }
 
-/* *sum += g, both owned. */
+/* Sets *sum to *sum + g, both owned. */
 static bool
 add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
 {
@@ -228,7 +230,7 @@ add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
   return *sum != NULL;
 }
 
-/* Takes g (NULL: nothing flows). */
+/* Steals g (NULL: no gradient flows). */
 static bool
 deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
 {
@@ -273,7 +275,7 @@ check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
   return false;
 }
 
-/* The builder keeps t until the gradient is made. */
+/* Makes the builder own t until the gradient is computed. */
 static GmVal
 keep_for (GmEagerBuilder *b, GmTensor *t)
 {
@@ -301,8 +303,8 @@ gm_walk_with_history (GmTensor *t, GmEdge edge)
   return alias;
 }
 
-/* A saved tensor as the forward saw it: with the history of that time, whatever happened to the
- * tensor since.  NULL: nothing is saved, or *error is set. */
+/* Returns a saved tensor as the forward saw it: with the history of that time, whatever happened to
+ * the tensor since.  NULL: nothing is saved, or *error is set. */
 static GmVal
 unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **error)
 {
@@ -322,7 +324,8 @@ unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **
   return keep_for (b, gm_alias_with_edge (t, edge));
 }
 
-/* A number of the CPU that went along with tensors of a device gets its gradient on the CPU.  A new reference. */
+/* Moves a gradient to the CPU if the input was a number of the CPU that was used with tensors of a
+ * device.  A new reference. */
 static GmTensor *
 arrive_at (const GmMeta *input, GmTensor *g, GError **error)
 {
@@ -395,7 +398,8 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   return ok;
 }
 
-/* A leaf's gradient is laid out as the leaf is, so that an optimiser's loop over both is one run.
+/* Copies a leaf's gradient into the leaf's layout, so that an optimiser's loop over both is one
+ * run.
  */
 static GmTensor *
 copy_as (GmTensor *g, const GmMeta *like, GError **error)
@@ -416,8 +420,9 @@ same_layout (const GmMeta *a, const GmMeta *b)
   return memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0 && gm_meta_is_dense (a);
 }
 
-/* A leaf whose dtype was changed through .data may have a gradient of the old one, which stays as it
- * is: what arrives is added in its dtype, as any write in place would do it. */
+/* Casts an arriving gradient to the dtype of the leaf's present gradient, as any write in place
+ * would do it: a leaf whose dtype was changed through .data may have a gradient of the old dtype,
+ * which stays as it is. */
 static bool
 cast_to (GmTensor **g, uint8_t dtype, GError **error)
 {
@@ -430,8 +435,8 @@ cast_to (GmTensor **g, uint8_t dtype, GError **error)
   return true;
 }
 
-/* The gradient becomes, or is added to, the leaf's.  The first one is taken over (*g is NULL then)
- * if nobody else has it. */
+/* Makes *g the leaf's gradient, or adds it to that.  The first gradient is stolen (*g is NULL then)
+ * if nothing else refers to it. */
 static bool
 accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
 {
@@ -467,7 +472,7 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
   return true;
 }
 
-/* g, which may be NULL, for the tensors that want the gradient of n's output nr. */
+/* Hands g, which may be NULL, to the tensors that retain the gradient of n's output nr. */
 bool
 gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
 {
@@ -494,8 +499,7 @@ gm_autograd_is_last (const GmAgNode *n)
          && !(n->user && gm_node_is_hooked (n));
 }
 
-/* Hooks, wishes to keep the gradient, captures: all that happens to a gradient before its node
- * runs. */
+/* Does all that happens to a gradient before its node runs: hooks, retain_grad (), captures. */
 bool
 gm_walk_arrive (Walk *w, Slot *s, GError **error)
 {
@@ -538,7 +542,7 @@ run_leaf (Walk *w, GmAgNode *n, GmTensor *leaf, Slot *s, bool hooked, GError **e
          && (!hooked || gm_node_run_after (n, NULL, &given, error));
 }
 
-/* What has arrived at s, for who looks at it after it is gone: new references. */
+/* Copies what has arrived at s, for hooks that read it after it is freed: new references. */
 static GmTensor **
 copy_arrived (Slot *s, uint32_t n)
 {
@@ -550,7 +554,7 @@ copy_arrived (Slot *s, uint32_t n)
   return all;
 }
 
-/* Whether somebody looks at what has arrived at s, or changes it. */
+/* True if hooks, captures or retain_grad () read what has arrived at s, or change it. */
 static inline bool
 is_watched (const Slot *s)
 {
@@ -559,8 +563,9 @@ is_watched (const Slot *s)
          || (n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd && n->saved_in[0].t->autograd->hooks);
 }
 
-/* n, which stands for many operations, has failed in one of them, with *error: leaves whose gradient was complete before that have it.  Takes
- * result.  Where one of them fails in its turn, a hook of its own, that is the error: it would have come before the operation. */
+/* Hands out gradients after n, which stands for many operations, has failed in one of them, with
+ * *error: leaves whose gradient was complete before that get it.  Steals `result`.  If a leaf's own
+ * hook fails in its turn, *error is that failure: it would have come before the operation. */
 static void
 give_to_leaves (Walk *w, GmAgNode *n, const uint32_t *order, GmTensor **result, GError **error)
 {
@@ -606,12 +611,12 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
     any |= *gm_walk_gradient (s, i) != NULL;
   GmTensor *small[GM_NODE_INLINE] = {NULL};
   GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
-  const uint32_t *order = gm_walk_order_of (n, true); /* the state's */
+  const uint32_t *order = gm_walk_order_of (n, true); /* owned by n's state */
   g_autofree GmTensor **arrived = NULL;
   if (hooked && any) {
     ok = gm_node_run_before (n, s->many ? s->many : &s->one, error);
     arrived = copy_arrived (s, n->n_out);
-    any = false; /* a hook may have taken them all */
+    any = false; /* a hook may have taken all of them */
     for (uint32_t i = 0; i < n->n_out; i++)
       any |= arrived[i] != NULL;
   }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * greet.c -- when hooks on gradients run.
  *
- * Those on a node's gradient run just before the node.  Where one node stands for many, the hooks on each of its results have a turn of
- * their own in the walk, where the node that makes that result would have run: between those of other nodes.  Not under compiled
- * autograd, and not where one waits for a gradient that is whole inside of the function alone: all of them are served there then, and
- * those on other nodes cannot come between them.
+ * Hooks on a node's gradient run just before the node.  Where one node stands for many, the hooks
+ * on each of its results have a turn of their own in the walk, where the node that makes that
+ * result would have run: between those of other nodes.  Not under compiled autograd, and not where
+ * a hook waits for a gradient that is whole inside of the function alone: all of the function's
+ * hooks are then served inside of it, and those on other nodes cannot come between them.
  */
 #include "core/autograd/stretch.h"
 #include "core/autograd/walk.h"
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-/* A region has the state of some: those go in ascending order. */
+/* Returns NULL (ascending order) for a function whose state a region has dropped. */
 const uint32_t *
 gm_walk_order_of (const GmAgNode *n, bool results)
 {
@@ -26,7 +27,7 @@ is_inside (const GmAgNode *n, uint32_t nr)
   return n->inside >> MIN (nr, 63) & 1;
 }
 
-/* Whether something waits for the gradient of an output that is whole inside of n alone. */
+/* True if something waits for the gradient of an output that is whole inside of n alone. */
 static bool
 is_awaited (const GmAgNode *n, const GmSlot *s)
 {
@@ -40,7 +41,8 @@ is_awaited (const GmAgNode *n, const GmSlot *s)
   return is;
 }
 
-/* Not where the walk ends that took another function apart, nor where it is refused and nobody asked for its gradient: there it is a node like any other. */
+/* False where a walk through another function ends, and where the node is refused and its gradient
+ * is not captured: there it is a node like any other. */
 bool
 gm_walk_waits_inside (const GmWalk *w, const GmSlot *s)
 {
@@ -101,7 +103,7 @@ gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr)
     s->expected = g_new0 (uint32_t, n->n_out);
   if (s->expected[nr]++ == 0 && has_hook_at (n, nr)) {
     s->greetings |= 1ull << nr;
-    s->waiting++; /* for that turn, too */
+    s->waiting++; /* waits for that turn, too */
   }
 }
 

@@ -3,11 +3,11 @@
  *
  * Where no gradient is involved a write runs straight into the destination.  Otherwise the new
  * contents are computed out of place, recorded as any op, and then copied in; the destination takes
- * over their history.  If the destination is a view, its base takes a new history: the old one
- * outside the view, the contents' inside (CopySlices).  Every other view of that base becomes
- * stale; it gets its new history, a selection from the base's, when someone asks (gm_view_refresh).
- * A selection is a list of positions among the base's elements, so any strided view is covered by
- * one rule, and gradients of gradients too, since both backwards are programs over ops.
+ * over their history.  If the destination is a view, its base takes a new history: the old history
+ * outside of the view, the contents' inside (CopySlices).  Every other view of that base becomes
+ * stale; its refresh (gm_view_refresh) gives it a new history, a selection from the base's.  A
+ * selection is a list of positions among the base's elements, so any strided view is covered by one
+ * rule, and gradients of gradients too, since both backwards are programs over ops.
  */
 #include "core/autograd/node.h"
 #include "core/tensor/device.h"
@@ -17,7 +17,8 @@
 
 /* -- Views as positions ------------------------------------------------------------------------ */
 
-/* Backward of "base with the view's elements replaced" and of "the view's elements of base". */
+/* The state of two backwards: of "base with the view's elements replaced" and of "the view's
+ * elements of base". */
 typedef struct {
   gatomicrefcount refs;
   GmMeta base, view;
@@ -65,7 +66,7 @@ new_positions (int64_t n, GError **error)
   return gm_tensor_new (&m, error);
 }
 
-/* Where the gradients will be. */
+/* Moves the gradient to the device of the forward's tensors. */
 static bool
 move_to (GmTensor **t, int device, GError **error)
 {
@@ -75,8 +76,8 @@ move_to (GmTensor **t, int device, GError **error)
   return *t != NULL;
 }
 
-/* The base is dense wherever gramme made it; memory from outside may have gaps, so positions go by
- * way of addresses. */
+/* Makes the selection.  Positions go by way of addresses: a base is dense if gramme made it, but
+ * memory from outside may have gaps. */
 static Selection *
 selection_new (GmTensor *base, GmTensor *view, GError **error)
 {
@@ -136,8 +137,9 @@ finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **err
 
 /* -- Selecting and replacing -------------------------------------------------------------------- */
 
-/* Both are linear, and each is what the other's gradient is made of, so that gradients of gradients are selections and replacements
- * again: index_select's own would add zeros, which makes 0 of -0. */
+/* Both functions are linear, and the gradient of each is made of the other, so gradients of
+ * gradients are selections and replacements again: index_select's own gradient would add zeros,
+ * which makes 0 of -0. */
 
 static Selection *
 selection_ref (Selection *s)
@@ -154,7 +156,7 @@ zeros_of (const GmMeta *like, const GmTensor *beside, GError **error)
   return gm_tensor_new_zeros (&m, error);
 }
 
-/* t's elements at these places of it, as something shaped like `like`; no history. */
+/* Returns t's elements at `places`, in a tensor shaped like `like`; no history. */
 static GmTensor *
 pick (GmTensor *t, GmTensor *places, const GmMeta *like, GError **error)
 {
@@ -170,7 +172,7 @@ pick (GmTensor *t, GmTensor *places, const GmMeta *like, GError **error)
   return result;
 }
 
-/* `outside` and `inside` one after the other, flat; no history. */
+/* Returns `outside` and `inside` one after the other, flat; no history. */
 static GmTensor *
 both (GmTensor *outside, GmTensor *inside, GError **error)
 {
@@ -188,7 +190,8 @@ both (GmTensor *outside, GmTensor *inside, GError **error)
 
 static const GmAgFunction selecting, replacing;
 
-/* Gives `out`, which was made with gradients off, its history; create: whether there is to be one. */
+/* Gives `out`, which was made with gradients off, its history; create: false if it is to have
+ * none. */
 static GmTensor *
 with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const *in, int n_in, bool create)
 {
@@ -200,7 +203,7 @@ with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const 
   return out;
 }
 
-/* The elements of `base` under the view. */
+/* Returns the elements of `base` under the view. */
 static GmTensor *
 select_from (Selection *s, GmTensor *base, bool create, GError **error)
 {
@@ -210,7 +213,7 @@ select_from (Selection *s, GmTensor *base, bool create, GError **error)
   return with_node (out, &selecting, s, &base, 1, create);
 }
 
-/* `outside`, with the elements under the view taken from `inside`. */
+/* Returns `outside`, with the elements under the view taken from `inside`. */
 static GmTensor *
 replace (Selection *s, GmTensor *outside, GmTensor *inside, bool create, GError **error)
 {
@@ -221,7 +224,8 @@ replace (Selection *s, GmTensor *outside, GmTensor *inside, bool create, GError 
   return with_node (out, &replacing, s, (GmTensor *const[]){outside, inside}, 2, create);
 }
 
-/* Edges: what is outside of the view (the base's old history), what is inside (the new contents'). */
+/* Backward of `replace`.  Edges: what is outside of the view (the base's old history), what is
+ * inside (the new contents'). */
 static bool
 replace_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                   bool create_graph, GError **error)
@@ -239,7 +243,7 @@ replace_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **r
   return true;
 }
 
-/* Edge: the base. */
+/* Backward of `select_from`.  Edge: the base. */
 static bool
 select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                  bool create_graph, GError **error)
@@ -249,7 +253,7 @@ select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   return nothing && (result[0] = replace (s, nothing, grads[0], create_graph, error));
 }
 
-/* What a view's history keeps are places, no elements. */
+/* Keeps all: a view's history saves positions, no elements. */
 static GmAgLeft
 spend_nothing (GmAgNode *n, void *state)
 {
@@ -260,7 +264,8 @@ spend_nothing (GmAgNode *n, void *state)
 static const GmAgFunction replacing = {"CopySlices", replace_backward, selection_unref};
 static const GmAgFunction selecting = {"AsStridedBackward0", select_backward, selection_unref, .spend = spend_nothing};
 
-/* The same for a view with several elements in one place: there they are added. */
+/* The same as select_backward, for a view with several elements in one place: their gradients are
+ * added. */
 static bool
 gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                  bool create_graph, GError **error)
@@ -281,7 +286,8 @@ gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
 static const GmAgFunction as_overlapping_view = {"AsStridedBackward0", gather_backward, selection_unref,
                                                  .spend = spend_nothing};
 
-/* Edge: the destination as it was; nothing of it is left. */
+/* Backward of an overwritten destination.  Edge: the destination as it was; its gradient is
+ * zero. */
 static bool
 overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                       bool create_graph, GError **error)
@@ -318,7 +324,7 @@ gm_view_refresh (GmTensor *view)
       gm_view_lose_place (view);
     return;
   }
-  if (!s) /* the index of positions is bookkeeping that must exist: as with GLib's allocator */
+  if (!s) /* the positions must exist, and running out of memory aborts, as in GLib's allocator */
     g_error ("cannot rebuild the history of a view: %s", error->message);
   bool overlaps = gm_meta_overlaps_itself (&view->meta);
   GmAgNode *n = gm_function_node (overlaps ? &as_overlapping_view : &selecting, s, 1, 1);
@@ -336,7 +342,7 @@ gm_view_is_outside (const GmTensor *t)
     return false;
   int64_t first = t->offset - base->offset, extent = gm_meta_extent (&base->meta);
   if (base->meta.dtype != t->meta.dtype)
-    return false; /* view (dtype) is of all of it */
+    return false; /* view (dtype) covers all of it */
   if (first < 0 || first + gm_meta_extent (&t->meta) > extent)
     return true;
   if (gm_meta_is_dense (&base->meta))
@@ -357,7 +363,7 @@ gm_is_view_made_late (const GmAgNode *n)
   return n->kind == GM_NODE_FUNCTION && (n->fn == &selecting || n->fn == &as_overlapping_view);
 }
 
-/* The base's elements under `view` have become `contents`. */
+/* Rewrites the base's history, after the base's elements under `view` have become `contents`. */
 static bool
 rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
 {
@@ -377,7 +383,7 @@ rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
 
 /* -- The write --------------------------------------------------------------------------------- */
 
-/* one: all elements become the same, so that it does not matter if several are one. */
+/* one: all elements get the same value, so that several elements in one place do no harm. */
 static bool
 check_writable (GmTensor *dst, bool one, GError **error)
 {
@@ -412,7 +418,7 @@ gm_check_leaf (GmTensor *dst, GError **error)
                  "under no_grad (), or on a clone ()");
     return false;
   }
-  /* a base that requires none has a leaf among its views, whose history goes no further */
+  /* A base that requires no grad may have a leaf among its views, whose history goes no further. */
   if (base && (base->meta.requires_grad || dst->meta.requires_grad) && gm_tensor_is_leaf (base)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                  "a view of a leaf tensor that requires grad is changed by an in-place operation; "
@@ -423,7 +429,8 @@ gm_check_leaf (GmTensor *dst, GError **error)
   return true;
 }
 
-/* What is written to it would have to become part of a history that it was kept out of. */
+/* Refuses a recorded write to a view that was taken with gradients off: the write would have to
+ * become part of the base's history, in which the view takes no part. */
 static bool
 check_apart (const GmTensor *dst, GError **error)
 {
@@ -460,8 +467,8 @@ is_alias (const GmTensor *a, const GmTensor *b)
   return a->storage == b->storage && a->offset == b->offset && gm_meta_same_layout (&a->meta, &b->meta);
 }
 
-/* dst's memory takes src's values (any dtype, broadcast); no history.  Its own values are a write
- * too. */
+/* Copies src's values (any dtype, broadcast) into dst's memory; no history.  A copy of dst to
+ * itself counts as a write, too. */
 static bool
 copy_values (GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -476,7 +483,7 @@ copy_values (GmTensor *dst, GmTensor *src, GError **error)
   return done != NULL;
 }
 
-/* Can op write into dst while it reads its inputs? */
+/* True if op can write into dst while it reads its inputs. */
 static bool
 can_run_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmMeta *result)
 {
@@ -505,9 +512,10 @@ write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttr
   return contents && copy_values (dst, contents, error);
 }
 
-/* The inputs of a recorded write.  What shares the destination's memory is replaced by an alias, so
- * that the new history does not hold the tensor that holds it; and the destination's old value, if
- * the gradient reads it, by a copy, as it is about to go. */
+/* Prepares the inputs of a recorded write.  An input that shares the destination's memory is
+ * replaced by an alias, so that the new history does not hold the tensor that holds it; and the
+ * destination's old value, if the gradient reads it, by a copy, as it is about to be
+ * overwritten. */
 static bool
 shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor **out,
                GError **error)
@@ -535,7 +543,8 @@ shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor *
   return true;
 }
 
-/* op (in ...) as recorded, in dst's dtype and shape: what dst is going to be. */
+/* Returns op (in ...), recorded, in dst's dtype and shape: the contents that dst is going to
+ * have. */
 static GmTensor *
 contents_new (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
               GError **error)
@@ -581,7 +590,7 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
 bool
 gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
 {
-  bool late = gm_autograd_is_late (t); /* no leaf, and to ask is no look */
+  bool late = gm_autograd_is_late (t); /* then t is no leaf; the test does not refresh it */
   if (!check_writable (t, false, error) || (grad && !late && !gm_check_leaf (t, error)))
     return false;
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
@@ -600,8 +609,9 @@ slice_of (GmTensor *t, int dim, int64_t i, GError **error)
   return gm_autograd_op (GM_OP_slice, &t, 1, &at, error);
 }
 
-/* All of dst, several of whose elements are one, becomes src's element: of a dimension that repeats the first slice is all there is; what
- * windows share is written once for each slice of a dimension, and the slices do not repeat. */
+/* Fills all of dst, several of whose elements share one place, with src's element: of a dimension
+ * that repeats (stride 0) only the first slice is written; of windows that overlap each slice of a
+ * dimension is written, as a slice does not repeat. */
 static bool
 fill_slices (GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -633,7 +643,7 @@ fill_overlapping (GmTensor *dst, GmTensor *src, GError **error)
   uint32_t version = *gm_tensor_writes (dst);
   if (!fill_slices (dst, src, error))
     return false;
-  *gm_tensor_writes (dst) = version + 1; /* one write, for who looks */
+  *gm_tensor_writes (dst) = version + 1; /* counts as one write */
   gm_tracked (dst);
   return true;
 }
@@ -695,7 +705,8 @@ gm_autograd_make_late (GmTensor *view)
   ag->epoch += ag->epoch == 0;
   gm_ag_get (view)->epoch = ag->epoch - 1;
   view->autograd->quiet = false;
-  view->meta.requires_grad = gm_dtype_is_float (view->meta.dtype); /* so that nobody has to look to know */
+  /* so that the flag is right without a refresh */
+  view->meta.requires_grad = gm_dtype_is_float (view->meta.dtype);
 }
 
 bool
@@ -709,7 +720,7 @@ gm_autograd_look (GmTensor *view)
 {
   bool late = gm_autograd_is_late (view);
 
-  gm_tensor_requires_grad (view); /* to ask is a look */
+  gm_tensor_requires_grad (view); /* refreshes it */
   if (view->autograd)
     view->autograd->unsettled = late;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leads.c -- walks for some gradients: what leads to these, and what is left out.
+ * leads.c -- walks for some gradients only: which nodes lead to these, and which are left out.
  *
- * A node is needed if something that was asked for lies behind it.  Where one node stands for many, that is so of some of its results alone:
- * what has read the others is not on the way, so it does not run, and nobody waits for it.
+ * A node is needed if something that was asked for lies behind it.  Where one node stands for many,
+ * that holds for some of its results alone: nodes that have read only the others are not on the
+ * way, so they do not run, and nothing waits for them.
  */
 #include "core/autograd/walk.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lost.c -- gradients that can't be computed any more, and the node that says so.
+ * lost.c -- the node of a history whose gradient can't be computed any more.
  *
- * What it would read was written to, or its place in memory was left, when the node was made.  That is no error yet: a walk may never come
- * there, and in plain Python nobody asks before it does.
+ * What its gradient would read was written to, or its place in memory was left, when the node was
+ * made.  That is no error yet: a walk may never come there, and plain Python does not check before
+ * it does.
  */
 #include "core/autograd/node.h"
 

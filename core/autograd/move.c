@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * move.c -- a copy on another device, as an operation with a history.
  *
- * No op moves elements: a graph is of one device.  So the node is a function's: what arrives goes back to where the input lies, as
- * a recorded copy again if gradients of gradients are wanted.
+ * No op moves elements: a graph is of one device.  So the node is a function's: what arrives is
+ * copied back to the input's device, by a recorded copy again if gradients of gradients are wanted.
  */
 #include "core/autograd/node.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * node.c -- making, sharing and freeing the tape's nodes and the tensors' autograd records.
  *
- * Invariant: freeing is a loop.  A node whose last reference goes is put on this thread's list of
- * the dead; whoever started the first free works the list off, and what dies meanwhile (edges,
- * saved tensors and through them other nodes) joins it. Both kinds of record come from a per-thread
+ * Invariant: freeing is a loop.  A node whose last reference is dropped is put on this thread's
+ * list of the dead; the first free works the list off, and what dies meanwhile (edges, saved
+ * tensors and through them other nodes) joins the list. Both kinds of record come from a per-thread
  * free list, because a training step makes and frees thousands of them.
  */
 #include "core/autograd/node.h"
@@ -189,7 +189,7 @@ void
 gm_node_unref (GmAgNode *n)
 {
   if (!n || (__atomic_load_n (&n->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch (&n->refs, 1, __ATOMIC_ACQ_REL)))
-    return; /* who has the only reference shares it with nobody */
+    return; /* with the only reference, n is shared with no other thread */
   n->next = pool.dead;
   pool.dead = n;
   if (pool.freeing)
@@ -294,7 +294,7 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
 {
   GmAutograd *ag = gm_ag_get (t);
   GmAgNode *old = ag->node;
-  if (ag->retain) { /* the wish follows the tensor, not the old node */
+  if (ag->retain) { /* retain_grad () belongs to the tensor, not to the old node */
     if (old && old->retained)
       for (guint i = old->retained->len; i-- > 0;)
         if (g_array_index (old->retained, GmRetained, i).ag == ag)
@@ -331,7 +331,7 @@ gm_alias_with_edge (GmTensor *t, GmEdge edge)
   GmTensor *alias = gm_tensor_new_alias (t);
   alias->meta.requires_grad = 0;
   if (edge.node && edge.node->kind == GM_NODE_LEAF)
-    /* A leaf is itself: an alias of it would accumulate elsewhere. */
+    /* A leaf stays itself: an alias of it would accumulate elsewhere. */
     gm_node_hold (edge.node), gm_ag_get (alias)->node = gm_node_ref (edge.node), alias->meta.requires_grad = 1;
   else if (edge.node)
     gm_history_set (alias, gm_node_ref (edge.node), edge.nr);
@@ -343,10 +343,10 @@ gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error)
 {
   if (!hooks || !*g)
     return true;
-  /* A hook may add or remove hooks: those run that stood there at the start and still do. */
+  /* A hook may add or remove hooks: only those run that stood there at the start and still do. */
   g_autofree GmAgHook *now = g_memdup2 (hooks->data, hooks->len * sizeof (GmAgHook));
   for (guint i = 0, n = hooks->len; i < n; i++) {
-    bool off = true; /* an earlier one may have taken it off, and freed its data */
+    bool off = true; /* an earlier hook may have removed this hook, and freed its data */
     for (guint k = 0; k < hooks->len && off; k++)
       off = g_array_index (hooks, GmAgHook, k).id != now[i].id;
     off |= now[i].lent && !gm_hook_is_on (now[i].id);

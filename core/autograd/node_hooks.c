@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * node_hooks.c -- nodes of the tape as users see them: where they lead, and hooks on them.
  *
- * A hook before a node gets the gradients of its outputs, once they are complete and the hooks on the tensors have run, and may give
- * others; one after it gets what the node gives to those that it leads to, and may give others.  Who asked for the gradient
- * that arrives at a node gets what it was before the node's own hooks.  Hooks run in the order of registration, and belong to the node:
- * they go with it.
+ * A hook before a node gets the gradients of its outputs, once they are complete and the hooks on
+ * the tensors have run, and may replace them; a hook after it gets the gradients that the node
+ * sends along its edges, and may replace them.  A gradient of a node that the program asked for is
+ * the value before the node's own hooks.  Hooks run in the order of registration, and belong to the
+ * node: they are freed with it.
  */
 #include "core/autograd/node.h"
 
-/* Who has looked at a function's node sees it again, though it was taken apart since. */
+/* Returns the function's node in place of the inner node e, if the function was unfolded after a
+ * user had got its node. */
 static GmEdge
 shown (GmEdge e)
 {
@@ -208,7 +210,7 @@ gm_node_is_hooked (const GmAgNode *n)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Those that stood there at the start and still do. */
+/* Runs the hooks that stood in the list at the start and still do. */
 static bool
 run (GArray *list, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error)
 {

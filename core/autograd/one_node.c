@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_node.c -- a backward through one function whose edges lead to leaves: a compiled model's.
  *
- * There is nothing to sort, to sum or to wait for, so no slots are made but the one that the function's backward asks about.  What can be
- * seen is as in the engine: results are added up in the order of delivery, after the function has let go of what it saved.
+ * There is nothing to sort, to sum or to wait for, so no slots are made but the slot that the
+ * function's backward asks about.  Visible effects are as in the engine: results are added up in
+ * the order of delivery, after the function has freed what it saved.
  */
 #include <string.h>
 
@@ -11,7 +12,8 @@
 
 enum { FEW = 16 };
 
-/* Marks the leaf that each edge leads to; false if one is none, is watched, or was marked before. */
+/* Marks the leaf that each edge leads to.  False if an edge leads to no leaf, or to a leaf that is
+ * watched or was marked before. */
 static bool
 mark_leaves (const GmAgNode *n, GmSlot *mark, uint32_t *n_marked)
 {
@@ -49,7 +51,7 @@ gm_walk_is_one_node (const GmAgNode *n)
   return plain && n->n_in <= FEW && n->n_out <= FEW && has_leaves_of_its_own (n);
 }
 
-/* Takes result. */
+/* Adds the results to their leaves; steals `result`. */
 static bool
 give_to_leaves (GmWalk *w, const GmAgNode *n, const uint32_t *order, GmTensor **result, GError **error)
 {
@@ -77,11 +79,11 @@ gm_walk_run_one_node (GmWalk *w, GmAgNode *n, uint32_t nr, GmTensor *grad, GErro
   memset (grads, 0, sizeof *grads * n->n_out);
   memset (result, 0, sizeof *result * n->n_in);
   grads[nr] = grad;
-  slot.many = grads; /* whoever asks sees what has arrived */
+  slot.many = grads; /* for functions that ask what has arrived */
   n->slot = &slot;
   gm_walk_enter (w);
   const uint32_t *order = gm_walk_order_of (n, true);
-  if (order) /* the state's */
+  if (order) /* the order belongs to n's state */
     order = memcpy (turns, order, sizeof *turns * n->n_in);
   GError *failed = NULL, *before = NULL;
   bool ok = n->fn->backward (n, n->state, grads, result, false, &failed);
@@ -90,7 +92,7 @@ gm_walk_run_one_node (GmWalk *w, GmAgNode *n, uint32_t nr, GmTensor *grad, GErro
   if (ok && !w->retain)
     gm_node_release (n);
   ok = give_to_leaves (w, n, order, result, &before) && ok;
-  if (before) /* a leaf's hook, which would have come before the operation that failed */
+  if (before) /* a leaf's hook failed, which would have run before the operation that failed */
     g_clear_error (&failed);
   if (!ok)
     g_propagate_error (error, before ? before : failed);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * post_hooks.c -- what is called once a leaf's gradient has been added up.
+ * post_hooks.c -- hooks that are called once a leaf's gradient has been added up.
  *
  * A post hook hangs on the leaf itself, gets the leaf and changes no gradient on its way: it may
  * step an optimiser and drop the gradient, while the backward goes on elsewhere.  Hooks run in the
- * order of their registration; one that an earlier one takes off no longer runs.
+ * order of their registration; a hook that an earlier one removes no longer runs.
  */
 #include "core/autograd/node.h"
 

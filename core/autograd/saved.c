@@ -2,16 +2,16 @@
  * saved.c -- what a node keeps of a tensor, and hooks that keep something else in its place.
  *
  * Hooks stand on a stack of this thread; the innermost pair sees every tensor that is saved while
- * it stands there.  It gets an alias without history, so that what it makes of it is no part of the
- * program's graph and holds no circle.  A packed tensor has no version: whether the hook kept a
- * copy is its own affair.  Neither function is called with hooks or recording on: they would save
- * in turn.  Rejected: hooks as a property of nodes; a node would have to know the stack of a time
- * that is over.
+ * it stands there.  It gets an alias without history, so that what it makes of the tensor is no
+ * part of the program's graph and no circle of references arises.  A packed tensor has no version:
+ * the hook decides if it keeps a copy.  Neither function is called with hooks or recording on: they
+ * would save in turn.  Rejected: hooks as a property of nodes; a node would have to know the stack
+ * of an earlier time.
  */
 #include "core/autograd/node.h"
 
 struct GmSavedHooks {
-  uint32_t refs; /* atomic: the stack's, and each packed tensor's */
+  uint32_t refs; /* atomic: one for the stack, one per packed tensor */
   const GmSavedHooksType *type;
   void *data;
   GmSavedHooks *outer; /* while on the stack */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * set.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_; or loses its history: detach_.
+ * set.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_; or loses its
+ * history: detach_.
  *
  * No element is written.  What the object was, a shape over memory and a history, is replaced by
- * what `src` is; the object, its base and whoever waits for its gradient stay.  Nodes keep aliases
- * of what they saved (tape.c), so nothing that was recorded before sees another shape.
+ * what `src` is; the object, its base and the waiters for its gradient stay.  Nodes keep aliases of
+ * what they saved (tape.c), so nothing that was recorded before sees another shape.
  */
 #include "core/autograd/node.h"
 #include "core/tensor/fence.h"
@@ -18,9 +19,9 @@ fail (GError **error, const char *what)
   return false;
 }
 
-/* Views of dst find their elements by where they lie in it: these stay where they are.  Else a view
- * that is not inside of dst any more keeps its history until dst is written to (gm_view_refresh),
- * and is not written to together with it. */
+/* True if dst's views stay inside of it: they find their elements by where they lie in dst.  Else a
+ * view that is not inside of dst any more keeps its history until dst is written to
+ * (gm_view_refresh), and is not written to together with dst. */
 static bool
 keeps_elements (const GmTensor *dst, const GmTensor *src)
 {
@@ -55,7 +56,7 @@ check (GmTensor *dst, GmTensor *src, GError **error)
 
 /* -- Views that stay behind -------------------------------------------------------------------- */
 
-/* dst leaves its memory: its views that have their history by now keep it. */
+/* Notes that dst leaves its memory: views of it that are not stale keep their history. */
 static void
 note_left (GmTensor *dst)
 {
@@ -101,7 +102,7 @@ gm_view_lose_place (GmTensor *view)
                     "written to since; take the view again");
 }
 
-/* t has taken other elements of its own memory; its views may be outside of it. */
+/* Notes that t has taken other elements of its own memory; its views may be outside of it. */
 static void
 note_reshaped (GmTensor *t)
 {
@@ -133,7 +134,8 @@ gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error)
     gm_history_was_rewritten (dst);
   } else if (is_on && had) {
     gm_history_set (dst, NULL, 0);
-    dst->autograd->quiet = gm_tensor_view_base (dst) != NULL; /* what src has no part in, dst has none in any more */
+    /* dst takes part in no history any more if src takes part in none */
+    dst->autograd->quiet = gm_tensor_view_base (dst) != NULL;
   }
   if (moves)
     note_reshaped (dst);
@@ -146,10 +148,11 @@ gm_autograd_set_data (GmTensor *t, GmTensor *from)
   GmMeta was = t->meta;
   bool other = t->storage != from->storage, moves = !other && !keeps_elements (t, from);
 
-  gm_tracked (t); /* a history that a write to its base gives it is that of the elements that it had */
+  gm_tracked (t); /* a history that follows from a write to its base must be made for the elements
+                   * that t still has */
   if (other)
     note_left (t);
-  GmTensor *alias = gm_tensor_new_alias (from); /* a reference to the storage, which it swaps for t's */
+  GmTensor *alias = gm_tensor_new_alias (from); /* a reference to the storage, swapped for t's */
   GmStorage *old = t->storage;
   t->storage = alias->storage;
   t->offset = alias->offset;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stretch.c -- collects steps of a walk, describes them, and puts their results in place.
  *
- * Collecting goes through the heap exactly as the engine does, but computes nothing: which node is ready when depends on edges and sequence
- * numbers alone.  Afterwards the walk is as if the steps had been taken, but for the gradients; these come from
- * the runner and land in the order of the steps.  A leaf, and an input that was asked for, is reached in a stretch, not left: what
- * happens there (adding up, keeping) is done by the engine when the stretch is over.  Nobody can look before that, because a step
- * that runs code of the user's ends the stretch.
+ * Collecting goes through the heap exactly as the engine does, but computes nothing: which node is
+ * ready when depends on edges and sequence numbers alone.  Afterwards the walk is as if the steps
+ * had been taken, but for the gradients; these come from the runner and land in the order of the
+ * steps.  A leaf, and an input that was asked for, is reached in a stretch, not left: what happens
+ * there (adding up, keeping) is done by the engine when the stretch is over.  No code of the
+ * program's can see that, because a step that runs such code ends the stretch.
  *
- * Saved-tensor hooks are the exception: what a stretch reads is unpacked while it is collected, in the order of use.
- * Rejected: one program for a whole backward, keyed before it starts.  What comes out of a hook may have any strides, and the walk has to
- * go on from there; a stretch that starts at what is there needs no way back.
+ * Saved-tensor hooks are the exception: tensors that a stretch reads are unpacked while it is
+ * collected, in the order of use.  Rejected: one program for a whole backward, keyed before it
+ * starts.  A hook may return a gradient with any strides, and the walk has to go on from there; a
+ * stretch begins with the gradients that are there, so it is never undone for that.
  */
 #include "core/autograd/stretch_private.h"
 
@@ -79,7 +81,8 @@ add_input (GmStretch *s, GmTensor *t, GmStretchOrigin origin)
   put_meta (s->shape, &t->meta);
 }
 
-/* The number of the slot's first gradient; like: what arrives there, if nothing is there yet. */
+/* Returns the number of the slot's first gradient; like: the meta of what arrives there, if nothing
+ * is there yet. */
 static uint32_t
 place_of (GmStretch *s, GmSlot *slot, const GmMeta *like)
 {
@@ -175,7 +178,7 @@ describe (GmStretch *s, const GmAgNode *n)
     put_meta (s->shape, &n->extra->in[i]);
 }
 
-/* Tells the node behind that edge i has delivered: something, or nothing. */
+/* Notes for the node behind edge i that the edge has delivered, with a gradient or without. */
 static void
 tell_edge (GmStretch *s, const GmAgNode *n, uint32_t i, const GmMeta *like)
 {
@@ -212,7 +215,7 @@ drop_inputs (GmStretch *s, uint32_t from)
   g_array_set_size (s->origins, from);
 }
 
-/* How long everything is: to go back there. */
+/* The lengths of all arrays, for go_back. */
 typedef struct {
   uint32_t structure, shape, inputs, hooks;
 } Mark;
@@ -232,15 +235,17 @@ go_back (GmStretch *s, Mark m)
   drop_hooks (s, m.hooks);
 }
 
-/* What has arrived at the step's node is looked at by somebody else than the node. */
+/* True if something besides the step's node reads what has arrived there: a capture or
+ * retain_grad (). */
 static bool
 is_watched (const GmStretch *s, const GmSlot *slot)
 {
   return slot->captured || (s->w->accumulate && slot->node->retained && slot->node->retained->len > 0);
 }
 
-/* A function's backward, if it can be a program and nobody looks at its gradients before it runs.  What it makes of them depends on all
- * that has arrived so far, so it is the first step of a stretch. */
+/* Returns a function's backward as a program, if it can be one and nothing reads its gradients
+ * before it runs; else NULL.  The program depends on all gradients that have arrived so far, so the
+ * function must be the first step of a stretch. */
 static const GmAgProgram *
 find_program (GmStretch *s, GmSlot *slot)
 {
@@ -284,7 +289,8 @@ take_function (GmStretch *s, GmSlot *slot)
   return true;
 }
 
-/* Whether t lies where a gradient will have been added up by then, when the stretch is over. */
+/* True if t lies in a leaf's gradient that the stretch adds to: t will have been changed by the
+ * time that its reader runs. */
 static bool
 is_summed (const GmStretch *s, const GmTensor *t)
 {
@@ -297,7 +303,7 @@ is_summed (const GmStretch *s, const GmTensor *t)
   return false;
 }
 
-/* The hooks at a slot, as programs.  False: one of them is none, and nothing has changed. */
+/* Takes the hooks at a slot as programs.  False: a hook is no program, and nothing has changed. */
 static bool
 take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
 {
@@ -340,7 +346,8 @@ take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
   return true;
 }
 
-/* Code of the user's that has to run before the operation can: at the start of a stretch alone.  False: it did not work out. */
+/* Runs code of the program's that has to run before the operation can: only at the start of a
+ * stretch.  False: it failed, or the operation can't run. */
 static bool
 prepare (GmStretch *s, GmSlot *slot, bool hooks_are_inside)
 {
@@ -354,7 +361,8 @@ prepare (GmStretch *s, GmSlot *slot, bool hooks_are_inside)
   return !n->released && (!n->region || gm_region_give (n, &s->error));
 }
 
-/* The step at the top of the heap becomes part of the stretch; false if it cannot, or s->error. */
+/* Makes the step at the top of the heap part of the stretch; false if it cannot be, or with
+ * s->error. */
 static bool
 take_operation (GmStretch *s, GmSlot *slot)
 {
@@ -477,7 +485,8 @@ gm_stretch_shape (const GmStretch *s)
 
 /* -- In the walk ------------------------------------------------------------------------------- */
 
-/* Gradients are there: those of the stretch alone go, the others take their places. */
+/* Puts the stretch's gradients in place: gradients that belong to the stretch alone are freed, the
+ * others go to their slots. */
 static void
 put_gradients (GmStretch *s, GmTensor **out)
 {
@@ -513,7 +522,8 @@ finish_step (GmStretch *s, const Step *step, bool ran, GError **error)
   return ok;
 }
 
-/* True if the walk may go back to before the stretch: one of its operations has failed, and nothing of the program's has been called. */
+/* True if the walk may go back to before the stretch: an operation has failed, and no code of the
+ * program's has been called. */
 static bool
 may_undo (const GmStretch *s, const GError *error)
 {
@@ -532,8 +542,9 @@ by_arrival (gconstpointer a, gconstpointer b)
   return (x->arrived > y->arrived) - (x->arrived < y->arrived);
 }
 
-/* Nothing of the stretch has been delivered: what was ready before it is ready again, and the walk goes on node by node.  So the operation
- * fails again, with its own text, and behind all that comes before it. */
+/* Undoes a stretch of which nothing has been delivered: what was ready before it is ready again,
+ * and the walk goes on node by node.  So the operation fails again, with its own text, after all
+ * that comes before it. */
 static void
 undo (GmStretch *s)
 {
@@ -546,7 +557,7 @@ undo (GmStretch *s)
     const Step *step = GM_STRETCH_STEP (s, i);
     const GmAgNode *n = step->slot->node;
     g_ptr_array_add (slots, step->slot);
-    if (step->n_hooks > 0) /* these were a part of the program */
+    if (step->n_hooks > 0) /* the hooks were a part of the program */
       step->slot->greeted = false;
     for (uint32_t k = 0; step->runs && k < n->n_in; k++) {
       GmSlot *to = n->edges[k].node ? gm_walk_slot (w, n->edges[k].node) : NULL;

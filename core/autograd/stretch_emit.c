@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stretch_emit.c -- a stretch as a program: for a builder that records, or operation by operation.
+ * stretch_emit.c -- emits a stretch as a program: for a builder that records, or operation by
+ * operation.
  *
- * Gradients are added in the order in which the engine adds them: step after step, and of a step edge after edge.
- * Requires: a stretch that was collected (stretch.c).  Breaks: nothing; the walk is as it was.
+ * Gradients are added in the order in which the engine adds them: step after step, and within a
+ * step edge after edge.  Requires: a stretch that was collected (stretch.c).  Breaks: nothing; the
+ * walk is as it was.
  */
 #include "core/autograd/stretch_private.h"
 
@@ -10,7 +12,7 @@ typedef GmStretchStep Step;
 typedef GmStretchHook Hook;
 typedef GmStretchPlace Place;
 
-/* What the hooks of a step make of what has arrived there. */
+/* Applies the programs of the step's hooks to *grad, the gradient that has arrived there. */
 static void
 emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *grad)
 {
@@ -25,7 +27,7 @@ emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inp
   }
 }
 
-/* The same, for an executing builder, by calling them. */
+/* Applies the hooks, for an executing builder, by calling them. */
 static void
 call_hooks (const Step *step, GmBuilder *b, GmVal *grad)
 {
@@ -36,7 +38,8 @@ call_hooks (const Step *step, GmBuilder *b, GmVal *grad)
   gm_tensor_unref (g);
 }
 
-/* Adds a gradient, which may be none, to what edge i of the step's node leads to; values: per gradient of the stretch. */
+/* Adds a gradient, which may be NULL, to that of the slot that edge i of the step's node leads to;
+ * values: per gradient of the stretch. */
 static void
 send (const GmStretch *s, const Step *step, uint32_t i, GmBuilder *b, GmVal gradient, GmVal *values)
 {
@@ -49,7 +52,7 @@ send (const GmStretch *s, const Step *step, uint32_t i, GmBuilder *b, GmVal grad
   *sum = *sum ? gm_b (b, add, *sum, gradient) : gradient;
 }
 
-/* Sends what has arrived at the step's node on. */
+/* Sends the gradient of the step's node on through the gradient of its op. */
 static void
 emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *values)
 {
@@ -74,7 +77,7 @@ emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal 
     send (s, step, i, b, result[i], values);
 }
 
-/* The same, for an executing builder, by calling it. */
+/* Computes a function's results, for an executing builder, by calling its backward. */
 static void
 call_function (const Step *step, GmBuilder *b, GmVal *result)
 {
@@ -89,7 +92,7 @@ call_function (const Step *step, GmBuilder *b, GmVal *result)
   }
 }
 
-/* Sends what a function makes of its gradients on. */
+/* Sends a function's results on to its edges. */
 static void
 emit_function (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *values)
 {
@@ -106,7 +109,7 @@ emit_function (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *
   }
 }
 
-/* What was there before, as values; values: per gradient of the stretch. */
+/* Fills `values`, per gradient of the stretch, with the gradients that were there before. */
 static void
 take_arrived (const GmStretch *s, const GmVal *in, GmVal *values)
 {
@@ -153,7 +156,7 @@ gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, 
 
 typedef struct {
   GmEagerBuilder eager;
-  const char *name; /* of the node whose gradient is made; NULL: a hook runs */
+  const char *name; /* of the node whose gradient is computed; NULL: a hook runs */
 } Named;
 
 static void

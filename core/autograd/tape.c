@@ -33,7 +33,7 @@ gm_grad_set_enabled (bool on)
 
 /* -- Recording --------------------------------------------------------------------------------- */
 
-/* A view whose base was rewritten after the view's own history was made. */
+/* True for a view whose base was rewritten after the view's own history was made. */
 static inline bool
 is_stale (const GmTensor *t)
 {
@@ -93,9 +93,9 @@ needs_extra (GmOp op, GmTensor *const *in, int n_in, const GmMeta *out, uint32_t
   return false;
 }
 
-/* What a node keeps of an input: the leaf itself, whose history never changes, else an alias.  A
- * result that is overwritten later by something made of it would otherwise hold the node that holds
- * it; and an alias keeps its shape when the tensor changes its own. */
+/* Returns what a node keeps of an input: the leaf itself, whose history never changes, else an
+ * alias.  A result that is overwritten later by something made of it would otherwise hold the node
+ * that holds it; and an alias keeps its shape when the tensor changes its own. */
 static GmTensor *
 saved_input (GmTensor *t)
 {
@@ -146,7 +146,7 @@ void
 gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                     uint64_t seq)
 {
-  GmSavedHooks *hooks = gm_saved_hooks_now; /* they have seen what the function saved */
+  GmSavedHooks *hooks = gm_saved_hooks_now; /* they have packed what the function saved */
   GmRegion *region = gm_region_now;
   gm_saved_hooks_now = NULL;
   gm_region_now = NULL;
@@ -179,8 +179,8 @@ gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t versio
   n->saved_in[i].version = version;
 }
 
-/* A result of a view op that was not recorded still has to know which history of its base it saw,
- * and that it stands apart from it if gradients were off. */
+/* Notes for a result of a view op that was not recorded to which history of its base it belongs,
+ * and that it takes no part in that if gradients were off. */
 static void
 note_unrecorded (GmTensor *view, const GmTensor *of)
 {
@@ -274,7 +274,7 @@ gm_autograd_place_within (GmTensor *t, GmAgNode *n, uint64_t seq)
   while (at && at != n && at->n_in == 1)
     at = at->edges[0].node;
   if (n)
-    n->has_beside |= at != n; /* what comes from n's results is before n in any walk */
+    n->has_beside |= at != n; /* the gradients of n's results arrive before n runs in any walk */
 }
 
 void
@@ -376,7 +376,8 @@ gm_tensor_version (const GmTensor *t)
   return *gm_tensor_writes (t);
 }
 
-/* Whether the view, whose base requires grad by now, lies in that for certain: then it has a history at the next look. */
+/* True if the view, whose base requires grad by now, lies in the base for certain: then its next
+ * refresh gives it a history. */
 static bool
 lies_in_base (const GmTensor *t)
 {
@@ -391,7 +392,7 @@ gm_tensor_would_require_grad (const GmTensor *t)
 {
   if (!is_stale (t) || !t->base->meta.requires_grad || (!t->meta.requires_grad && !lies_in_base (t)))
     return gm_tracked ((GmTensor *) t);
-  ((GmTensor *) t)->meta.requires_grad = 1; /* so that nobody has to look to know */
+  ((GmTensor *) t)->meta.requires_grad = 1; /* so that the flag is right without a refresh */
   return true;
 }
 
@@ -400,7 +401,8 @@ gm_autograd_view_number (const GmTensor *view)
 {
   const GmTensor *base = gm_tensor_view_base (view);
   const GmAgNode *end = base && base->autograd ? base->autograd->node : NULL;
-  if (!view->autograd || !view->autograd->node) /* nobody looked at it since its base has got a history, which is not the time to do it: */
+  if (!view->autograd || !view->autograd->node) /* not refreshed since its base has got a history,
+                                                 * and this must not refresh it: */
     return 0;                                   /* before all others */
   GmEdge at = { view->autograd->node, view->autograd->nr };
 
@@ -461,8 +463,8 @@ gm_tensor_grad_fn_name (const GmTensor *t)
 
 /* -- Hooks ------------------------------------------------------------------------------------- */
 
-/* A leaf's hooks hang on the leaf, others on the node: they must run even if the tensor is gone by
- * then. */
+/* Returns the list for a hook on t: a leaf's hooks hang on the leaf, others on the node, as they
+ * must run even if the tensor is freed by then. */
 static GArray **
 hooks_of (GmTensor *t)
 {
@@ -470,7 +472,7 @@ hooks_of (GmTensor *t)
   return ag->node ? &ag->node->hooks : &ag->hooks;
 }
 
-/* Whoever takes a hook off may do so when the tensor's history is another one. */
+/* The list that each hook is in: the tensor's history may be another one when a hook is removed. */
 static struct {
   GMutex lock;
   GHashTable *lists; /* id, as a pointer: GArray */
@@ -559,7 +561,8 @@ gm_autograd_leaf_waits (const GmAgNode *n)
   return false;
 }
 
-/* Whether more has an edge to n, which makes a view, than `known`: what arrives there is summed before it goes on to the base. */
+/* True if more than `known` references lead to n, which makes a view: what arrives there is summed
+ * before it goes on to the base. */
 static bool
 is_shared (const GmAgNode *n, uint32_t known)
 {
@@ -572,31 +575,35 @@ is_view_node (const GmAgNode *n)
   return n->kind == GM_NODE_OP && gm_ops[n->op].family == GM_FAMILY_MOVEMENT;
 }
 
-/* Whether something else than tensors, and than the view that we come from, has an edge to n. */
+/* True if an edge leads to n from something other than the view that the search came from. */
 static bool
 is_read_by_others (const GmAgNode *n)
 {
   return is_view_node (n) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > __atomic_load_n (&n->holders, __ATOMIC_RELAXED) + 1;
 }
 
-/* Whether something waits on the way from `at`, a view's node, through those of the views that it was taken of, to its base's. */
+/* True if something waits on the way from `at`, a view's node, through the nodes of the views that
+ * it was taken of, to its base's node. */
 static bool
 is_awaited_before (GmEdge at, const GmAutograd *base)
 {
   while (at.node != base->node && at.node->n_in == 1 && at.node->edges[0].node) {
-    at = at.node->edges[0]; /* what it was taken of */
-    bool is_base = at.node == base->node && at.nr == base->nr; /* a region's node has more outputs */
+    at = at.node->edges[0]; /* the tensor that the view was taken of */
+    /* a region's node has more outputs */
+    bool is_base = at.node == base->node && at.nr == base->nr;
     if (!is_base && at.node->kind != GM_NODE_LEAF && (is_awaited_at (at.node, at.nr) || is_read_by_others (at.node)))
       return true;
   }
-  /* made inside of a function: one of the places that this leads to is what it was taken of */
+  /* A view made inside of a function: one of the places that its edges lead to is the tensor that
+   * it was taken of. */
   for (uint32_t i = 0; at.node != base->node && at.node->n_in > 1 && at.node->kind == GM_NODE_FUNCTION && i < at.node->n_in; i++) {
     GmEdge to = at.node->edges[i];
     if (!to.node || to.node->kind == GM_NODE_LEAF || (to.node == base->node && to.nr == base->nr))
       continue;
     if (is_awaited_at (to.node, to.nr))
       return true;
-    while (is_view_node (to.node) && to.node->edges[0].node && to.node->edges[0].node != base->node) { /* no further than through views */
+    /* no further than through views */
+    while (is_view_node (to.node) && to.node->edges[0].node && to.node->edges[0].node != base->node) {
       to = to.node->edges[0];
       if (to.node->kind != GM_NODE_LEAF && is_awaited_at (to.node, to.nr))
         return true;
@@ -610,7 +617,8 @@ gm_tensor_is_awaited (const GmTensor *t)
 {
   GmTensor *base = gm_tensor_view_base (t);
   if (is_stale (t) && base && base->meta.requires_grad)
-    return t->autograd && t->autograd->retain; /* nobody has seen that history yet; the wish to keep a gradient goes on to it */
+    return t->autograd && t->autograd->retain; /* that history does not exist yet; retain_grad ()
+                                                * goes on to it */
   gm_tracked ((GmTensor *) t);
   GmEdge at = t->autograd ? (GmEdge){t->autograd->node, t->autograd->nr} : (GmEdge){NULL, 0};
   if (!at.node || is_awaited_at (at.node, at.nr))
@@ -620,7 +628,8 @@ gm_tensor_is_awaited (const GmTensor *t)
   if (at.node != base->autograd->node && is_shared (at.node, 1))
     return true;
   if (at.node == base->autograd->node && at.nr != base->autograd->nr && at.node->inside >> MIN (at.nr, 63) & 1)
-    return true; /* what reads it has no edge here: it is in the function that made both */
+    return true; /* the inner node that reads it has no edge here: it is in the function that made
+                  * both */
   return is_awaited_before (at, base->autograd);
 }
 
