@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base_plan.h -- which inputs become views of which base: what base_plan.c has decided, and synthetic_base.c makes.
+ * base_plan.h -- which inputs become views of which base: decided by base_plan.c, built by
+ * synthetic_base.c.
  */
 #ifndef GM_AOT_BASE_PLAN_H
 #define GM_AOT_BASE_PLAN_H
@@ -7,18 +8,18 @@
 #include "core/aot/facts.h"
 
 typedef struct {
-  uint32_t group;   /* inputs of one storage have one; GM_NO_ID: nothing is known */
+  uint32_t group;   /* the same for inputs of one storage; GM_NO_ID: unknown */
   int64_t position; /* of the first element, in elements after that of the group's first input */
-  bool written, gets_grad; /* gets_grad: something that requires grad is written to it */
-  bool rewrites; /* what is written to it goes into the history of what it is a view of */
-  uint32_t base;           /* its component among those that are merged, or GM_NO_ID */
+  bool written, gets_grad; /* gets_grad: a value that requires grad is written to it */
+  bool rewrites; /* writes to it go into the history of its base */
+  uint32_t base;           /* number of its component among the merged ones, or GM_NO_ID */
 } GmBaseMember;
 
 typedef struct {
-  bool whole; /* several that overlap are written: all of it is copied back */
+  bool whole; /* several members that overlap are written: all of it is copied back */
   GmBaseKind kind;
   uint32_t
-      input; /* CALLER: it is that input; OF: what that one is a view of; RAW: the first member */
+      input; /* CALLER: the base is that input; OF: that input's base; RAW: the first member */
   int64_t position; /* of the base's first element, in the group */
   GmMeta meta;
 } GmBaseChoice;
@@ -30,7 +31,7 @@ struct GmBasePlan {
   GmBaseChoice *bases;     /* in the order of their first members */
 };
 
-/* Of an input of the graph, by number; a value that is none has the number GM_NO_ID. */
+/* Returns input number `input` of the graph; GM_NO_ID for a number that is none. */
 static inline GmValueId
 gm_base_value (const GmGraph *g, uint32_t input)
 {
@@ -60,9 +61,10 @@ gm_base_index (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* When i's history was made, among those of the inputs; 0: nobody knows. */
+/* Returns the place of i's history in the order in which those of the inputs were made; 0:
+ * unknown. */
 uint32_t gm_base_made (const GmBasePlan *p, uint32_t i);
-/* Member i as a view of its base. */
+/* Returns member i as a view of its base. */
 GmVal gm_base_member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts.h -- what is true of a graph's inputs and outputs, derived from the graph (facts.c) and
+ * facts.h -- facts about a graph's inputs and outputs, derived from the graph (facts.c) and
  * foretold by each layer for its result; for the files of this room.
  */
 #ifndef GM_AOT_FACTS_H
@@ -16,8 +16,8 @@ typedef struct {
 typedef struct {
   GmMeta meta;
   GmOutputKind kind;
-  bool of_input, is_view; /* whose memory it is */
-  uint32_t input;         /* of_input: which */
+  bool of_input, is_view; /* the owner of its memory */
+  uint32_t input;         /* of_input: the number of that input */
 } GmOutputFact;
 
 typedef struct {
@@ -29,14 +29,14 @@ typedef struct {
 
 GmFacts *gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs);
 GmFacts *gm_facts_derive (const GmGraph *g, GmArena *arena);
-/* What is true of value v as an output, at the place where it is given out. */
+/* Returns the facts about value v as an output, at the place where it is output. */
 GmOutputFact gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind);
-/* A difference between what was foretold and what is, as text; NULL: none.  Types are compared to
- * the last stride that matters.  Caller frees. */
+/* Returns a difference between the foretold facts and the true ones, as text; NULL: none.  Types
+ * are compared to the last stride that matters.  Caller frees. */
 char *gm_facts_difference (const GmFacts *foretold, const GmGraph *g, GmArena *arena);
 
-/* Each layer's prophecy, in its own file: from the graph before it and what it noted, never from
- * its result. */
+/* Foretells each layer's result, in the layer's file: from the graph before it and the layer's
+ * notes, never from its result. */
 GmFacts *gm_metadata_expect (const GmGraph *before, const GmMetadataLayer *l, GmArena *arena);
 GmFacts *gm_dedupe_expect (const GmGraph *before, const GmDedupeLayer *l, GmArena *arena);
 GmFacts *gm_output_alias_expect (const GmGraph *before, const GmAliasLayer *l, GmArena *arena);
@@ -47,9 +47,9 @@ GmFacts *gm_functionalize_expect (const GmGraph *before, const GmFunctionalLayer
 #ifdef GM_DEBUG_CHECKS
 #define GM_FACTS_COMPARE(foretold, graph, layer)                                                   \
   gm_facts_compare ((foretold), (graph), w->arena, (layer))
-/* A graph that does not verify, or a difference, is a bug of the layer's. */
+/* Aborts for a graph that does not verify, or for a difference: it is a bug of the layer's. */
 void gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const char *layer);
-/* For tests: gets each layer's graph before that, to break it.  NULL: nobody. */
+/* For tests: gets each layer's graph before that, to break it.  NULL: unset. */
 extern void (*gm_facts_tamper) (const char *layer, GmGraph *g);
 #else
 #define GM_FACTS_COMPARE(foretold, graph, layer) ((void) 0)

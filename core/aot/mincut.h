@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mincut.h -- which values to save so that the backward can be computed, at the least weight.
  *
- * A value is made from others (edges).  Some are `given`: they exist in the forward and cannot, or
- * must not, be made again.  Some are `wanted` by the backward.  A set of saved values is legal if
- * every way from a given value to a wanted one meets a saved value, both ends counted.  What lies
- * behind the saved ones is computed again in the backward.
- * Knows nothing of graphs; private to this room and its tests.
+ * A value is made from others (edges).  Some values are `given`: they exist in the forward and
+ * cannot, or must not, be made again.  Some values are `wanted` by the backward.  A set of saved
+ * values is legal if every path from a given value to a wanted one meets a saved value, both ends
+ * counted.  Values behind the saved ones are computed again in the backward.  Knows nothing of
+ * graphs; private to this room and its tests.
  */
 #ifndef GM_AOT_MINCUT_H
 #define GM_AOT_MINCUT_H
@@ -27,9 +27,9 @@ typedef struct {
   const GmCutEdge *edges;
 } GmCutProblem;
 
-/* Fills cut (per value: save it) and *weight (the sum).  Of several cuts of one weight it is the
- * one nearest to the wanted values, so that the least is made again; it is unique, whatever the
- * order of the edges.  False: there is no legal set. */
+/* Fills cut (per value: save it) and *weight (the sum).  Of several cuts of one weight it chooses
+ * the cut nearest to the wanted values, so that the least is made again; that cut is unique,
+ * whatever the order of the edges.  False: there is no legal set. */
 bool gm_cut_solve (const GmCutProblem *p, bool *cut, uint64_t *weight);
 
 #endif

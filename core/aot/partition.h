@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * partition.h -- what the files that cut a joint graph share; private to this room and its tests.
+ * partition.h -- declarations that the files which cut a joint graph share; private to this room
+ * and its tests.
  *
- *   pick.c       takes apart what puts one element into each row, or takes one of each
- *   partition.c  marks what belongs where, and builds the two graphs
+ *   pick.c       rewrites nodes that put one element into each row, or take one of each
+ *   partition.c  marks which values belong where, and builds the two graphs
  *   choose.c     which values to save: the rules, and the weights for the minimum cut
  *   mincut.c     the minimum cut
  *   budget.c     which of these to drop when memory is short
  *
- * Values are seen through `detach`: gm_cut_value gives the one that stands for another.
+ * Values are seen through `detach`: gm_cut_value returns the value that stands for another.
  */
 #ifndef GM_AOT_PARTITION_H
 #define GM_AOT_PARTITION_H
@@ -18,9 +19,9 @@
 enum {
   GM_CUT_FORWARD = 1,  /* the function's outputs need it, or it is saved: the forward computes it */
   GM_CUT_TANGENT = 2,  /* computed from a tangent: the backward alone can compute it */
-  GM_CUT_WANTED = 4,   /* not TANGENT, and read by what is, or a gradient itself */
+  GM_CUT_WANTED = 4,   /* not TANGENT, and read by a TANGENT value, or a gradient itself */
   GM_CUT_BACKWARD = 8, /* in the backward graph: an input of it, or computed there */
-  GM_CUT_SAVED = 16,   /* and it is an input of it */
+  GM_CUT_SAVED = 16,   /* BACKWARD, and an input of the backward graph */
   GM_CUT_OUTPUT = 32,  /* an output of the function, or of the same memory as one */
   GM_CUT_WRITTEN = 64, /* an input that is overwritten: saving it takes a copy */
   GM_CUT_PLAIN = 128,  /* the plain program computes it, even if no output depends on it */
@@ -51,40 +52,43 @@ gm_cut_value (const GmGraph *g, GmValueId v)
   return v;
 }
 
-/* A view, a number, a constant: nothing to compute, so never saved. */
+/* True for a view, a number or a constant: there is nothing to compute, so it is never saved. */
 static inline bool
 gm_cut_is_free (const GmNode *n)
 {
   return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || gm_ops[n->op].family == GM_FAMILY_CREATE;
 }
 
-/* A value of so many times fewer bytes is small beside another. */
+/* The factor of bytes from which on a value is small beside another. */
 enum { GM_CUT_SMALL = 4 };
 
-/* As much as a back end would allocate for v. */
+/* Returns the bytes that a back end would allocate for v. */
 uint64_t gm_cut_bytes (const GmGraph *g, GmValueId v);
 
-/* Not the minimum cut: what is cheap is saved, too. */
+/* True if the choice is not the minimum cut: cheap values are saved, too. */
 bool gm_cut_is_default (const GmCut *c);
-/* Sets SAVED on what is to be saved if the backward turns out to need it. Requires: all flags but
- * BACKWARD and SAVED. */
+/* Sets SAVED on values that are to be saved if the backward turns out to need them. Requires: all
+ * flags but BACKWARD and SAVED. */
 void gm_cut_choose (GmCut *c);
-/* Takes SAVED away from what does not fit the budget. */
+/* Clears SAVED on values that exceed the budget. */
 void gm_cut_budget (GmCut *c);
-/* Sets BACKWARD on what is WANTED and on all that it is computed from, up to what is SAVED or an
- * input.  Inputs that it meets become SAVED, values that it does not meet are SAVED no more. */
+/* Sets BACKWARD on WANTED values and on all that these are computed from, up to values that are
+ * SAVED or inputs.  Inputs that it meets become SAVED; values that it does not meet are SAVED no
+ * more. */
 void gm_cut_demand (GmCut *c);
 
-/* Takes a simplified joint graph, whose inputs from first_tangent on are gradients, and gives the one that is cut, NULL on error; map: n_map of its values, or GM_NO_ID, which become
- * those of the result; apart: n_map, as in gm_graph_simplify_mapped. */
+/* Returns the graph to cut for a simplified joint graph, which it consumes and whose inputs from
+ * first_tangent on are gradients; NULL on error.  map: n_map of its values, or GM_NO_ID, which are
+ * replaced by those of the result; apart: n_map, as in gm_graph_simplify_mapped. */
 GmGraph *gm_cut_pick (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
 
-/* Gives v out; through a copy where v is an input, a view, a constant or an output already. */
+/* Makes v an output; through a copy where v is an input, a view, a constant or an output
+ * already. */
 bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);
 
-/* The problem that choose.c gives to the minimum cut; its arrays are in c->arena. */
+/* Sets up the minimum-cut problem of choose.c; its arrays are in c->arena. */
 void gm_cut_problem (const GmCut *c, GmCutProblem *p);
-/* Everything before the choice.  For tests. */
+/* Does everything before the choice.  For tests. */
 void gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan.h -- a compiled function: everything that has to happen around the back end's code,
- * decided in advance.
+ * plan.h -- a compiled function: everything that has to happen around the back end's code, decided
+ * in advance.
  *
- * A plan knows no back end: it calls `run` of what it was given.  It is made once, never
- * written to afterwards but for what its first backward finds out, and counted, because a history that
- * will be walked backwards keeps it alive.
- * Threads: a plan may be run by several threads if its executable may.
+ * A plan knows no back end: it calls `run` of its exec.  It is made once, never written to
+ * afterwards but for what its first backward finds out, and counted, because a history that will be
+ * walked backwards keeps it alive.  Threads: a plan may be run by several threads if its executable
+ * may.
  */
 #ifndef GM_AOT_PLAN_H
 #define GM_AOT_PLAN_H
@@ -14,45 +14,49 @@
 
 typedef struct GmPlan GmPlan;
 
-/* What a back end made.  run: role 0 is the forward, 1 the backward; outputs are allocated by
- * the caller; false with *error set. */
+/* The code that a back end made.  run: role 0 is the forward, 1 the backward; outputs are allocated
+ * by the caller; false with *error set. */
 typedef struct {
   void *data;
   bool (*run) (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                GError **error);
   void (*unref) (void *data);
-  /* Role 0 for a boxed call, or NULL: in[i] are references that are given away.  It may drop each
-   * as soon as it has read it, and set it to NULL; the caller drops the rest. */
+  /* Role 0 for a boxed call, or NULL: in[i] are references that run_boxed may steal.  It may drop
+   * each as soon as it has read it, and set it to NULL; the caller drops the rest. */
   bool (*run_boxed) (void *data, GmTensor **in, int n_in, GmTensor *const *out, int n_out,
                      GError **error);
-  /* As run, for graphs of symbolic sizes: symbols[i] is the value of symbol number i.  NULL: it runs
-   * none. */
+  /* Does what run does, for graphs of symbolic sizes: symbols[i] is the value of symbol number i.
+   * NULL: it runs no such graphs. */
   bool (*run_sized) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                      GmTensor *const *out, int n_out, GError **error);
-  /* Where data says how large something is; NULL: nowhere.  The part of the forward before: sets the symbols that it finds, and
-   * made[i], new references, n_made of them.  run_sized then gets these after the inputs of role 0, and
-   * the outputs alone that are none of them.  made: by output of the forward, which one it is, or GM_NO_ID. */
+  /* The first part of a forward in which data says how large a tensor is; NULL: there is none.
+   * Sets the symbols that it finds, and made[i], new references, n_made of them.  run_sized then
+   * gets these after the inputs of role 0, and only the outputs that are none of them.  made
+   * (below): by output of the forward, the number of the tensor that it is, or GM_NO_ID. */
   bool (*begin) (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GError **error);
   uint32_t n_made;
   const uint32_t *made;
-  /* Whether a run may get input `in` as output `out`, which are of one layout, if nobody reads the input afterwards; NULL: never.
-   * All pairs of which that is said may be used in one run. */
+  /* True if a run may get input `in` as output `out`, which have the same layout, provided that the
+   * input is not read afterwards; NULL: never.  All pairs for which it returns true may be used in
+   * one run. */
   bool (*may_share) (void *data, int role, uint32_t in, uint32_t out);
-  /* Makes what role 1 runs.  The plan calls it before the first run or question of that role, never twice at a time, and again after
-   * it failed; NULL: all is there. */
+  /* Makes the code of role 1.  The plan calls it before the first run or question of that role,
+   * never twice at a time, and again after it failed; NULL: the code exists. */
   bool (*prepare) (void *data, GError **error);
-  /* As run_sized (symbols: NULL: as run), for tensors of which the caller knows that they fit; NULL: those. */
+  /* Does what run_sized does (symbols NULL: run), for tensors that are known to fit; NULL: use
+   * those. */
   bool (*run_known) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                      GError **error);
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`
- * draws from the process's generator, and hands over {seed, the first of them}. */
+ * draws from the process's generator, and passes {seed, the first of them}. */
 typedef struct {
   bool used;
   GmOuterInput input; /* of the recorded graph */
   int64_t draws; /* a size */
-  bool given_out; /* how much was drawn the graph says: this output of the recorded one is the state after it, and draws is 0 */
+  bool given_out; /* the graph says how much was drawn: this output of the recorded graph is the
+                   * state after it, and draws is 0 */
   uint32_t output;
 } GmPlanRandom;
 
@@ -62,11 +66,11 @@ typedef struct {
   const GmParts *parts;
   GmPlanRandom random;
   GmPlanExec exec; /* the plan owns exec.data from gm_plan_new on */
-  const GmGraph *graph; /* the functional graph that was joined: what a backward that the compiled
-                           one cannot do is done with (unfold.h); NULL: such a one is refused */
+  const GmGraph *graph; /* the functional graph that was joined: used for a backward that the
+                         * compiled code cannot do (unfold.h); NULL: such a backward is refused */
 } GmPlanSpec;
 
-/* Copies all it needs: the arena of the compilation may die. */
+/* Makes a plan.  Copies all it needs: the arena of the compilation may be freed. */
 GmPlan *gm_plan_new (const GmPlanSpec *spec);
 GmPlan *gm_plan_ref (GmPlan *p);
 void gm_plan_unref (GmPlan *p); /* NULL is fine */
@@ -75,50 +79,52 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPlan, gm_plan_unref)
 /* -- Sizes that are symbols (plan_sized.c) -----------------------------------------------------
  * A plan that was made of graphs of symbolic sizes cannot be run: a plan of numbers is made of it. */
 bool gm_plan_is_sized (const GmPlan *p);
-/* Whether what was taken for granted about sizes holds for these values of the symbols, by number of the
+/* True if the assumptions about sizes hold for these values of the symbols, by number of the
  * graphs' sizes. */
 bool gm_plan_fits (const GmPlan *p, const int64_t *symbols);
-/* A plan of numbers, for values that fit.  Cheap: nothing is compiled. */
+/* Returns a plan of numbers, for values that fit.  Cheap: nothing is compiled. */
 GmPlan *gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error);
 
-/* What a call has found out before it knows all sizes: a plan of symbols begins, and one of numbers that is made of it goes on. */
+/* The state of a call that does not know all sizes yet: a plan of symbols begins it, and a plan of
+ * numbers that is made of that goes on. */
 typedef struct {
-  GmTensor *state, **made; /* the generator's; what exec.begin made */
+  GmTensor *state, **made; /* the generator's state; the tensors that exec.begin made */
   uint32_t n_made;
 } GmPlanBegun;
-bool gm_plan_is_of (const GmPlan *p, const GmPlan *form); /* whether p was made of it */
-bool gm_plan_is_counted (const GmPlan *p); /* whether calls have to begin */
-/* As far as data has said what all symbols are, which are set.  b: cleared by the caller; a state that is there is used again. */
+bool gm_plan_is_of (const GmPlan *p, const GmPlan *form); /* true if p was made of form */
+bool gm_plan_is_counted (const GmPlan *p); /* true if calls have to begin with gm_plan_begin */
+/* Runs the plan until data has said what all symbols are, which are set.  b: cleared by the caller;
+ * a state that is there is used again. */
 bool gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun *b, GError **error);
-/* gm_plan_run for what was begun with a plan that this one is of. */
+/* Does what gm_plan_run does, for a call that was begun with a plan that p is of. */
 bool gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **outputs, GError **error);
 void gm_plan_begun_clear (GmPlanBegun *b, bool keep_state);
 
 int gm_plan_n_inputs (const GmPlan *p); /* as callers pass them: without the generator's state */
 int gm_plan_n_outputs (const GmPlan *p);
 bool gm_plan_has_backward (const GmPlan *p);
-/* The meta that input i must have (dtype, shape, strides). */
+/* Returns the meta that input i must have (dtype, shape, strides). */
 const GmMeta *gm_plan_input_meta (const GmPlan *p, int i);
-/* What was taken for granted about where the inputs' memory lies, beside their metas: what a front
- * end has to guard.  Inputs are numbered as callers pass them.  The plan's. */
+/* Returns the assumptions about where the inputs' memory lies, beside their metas: a front end has
+ * to guard them.  Inputs are numbered as callers pass them.  Owned by the plan. */
 const GmOverlap *gm_plan_overlaps (const GmPlan *p, uint32_t *n);
-/* Whether gm_plan_run may get these: number, dtypes, shapes, strides, and how they overlap;
- * GM_ERROR_RUNTIME says which one does not fit. */
+/* True if gm_plan_run may get these inputs: number, dtypes, shapes, strides, and how they overlap;
+ * else GM_ERROR_RUNTIME says which input does not fit. */
 bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error);
 
-/* Runs the function on `inputs` (borrowed), which gm_plan_check would accept; of that it looks
- * again at overlaps alone.  outputs[i]: new references, in the order of the recorded outputs; NULL
- * all of them on error.  Inputs that the function writes to have been written to, and those that it
- * gives another shape have it.  Where views among them wait for their histories, the caller has taken the
- * program's looks before (looks.h: gm_looks_take).  A plan with a backward ties its outputs into autograd; backward
- * through it works once, or more often with retain_graph, and fails with GM_ERROR_RUNTIME if a
- * saved tensor was changed in place. Errors: the back end's;
+/* Runs the function on `inputs` (borrowed), which gm_plan_check would accept; of its checks only
+ * overlaps are checked again.  outputs[i]: new references, in the order of the recorded outputs;
+ * NULL all of them on error.  Inputs that the function writes to have been written to, and inputs
+ * that it gives another shape have that shape.  Where views among them are stale, the caller has
+ * refreshed them before in the program's order (looks.h: gm_looks_take).  A plan with a backward
+ * ties its outputs into autograd; backward through it works once, or more often with retain_graph,
+ * and fails with GM_ERROR_RUNTIME if a saved tensor was changed in place. Errors: the back end's;
  * GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
  * GM_ERROR_UNSUPPORTED if inputs overlap otherwise than the function was compiled for. */
 bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
-/* The same, but takes the references: inputs[i] are NULL before the function is entered, and a
- * tensor that nobody else holds is freed as soon as nothing needs it, in the middle of the function
- * if the executable can. */
+/* Does the same, but steals the references: inputs[i] are NULL before the function is entered, and
+ * a tensor without other references is freed as soon as it is not needed any more, in the middle of
+ * the function if the executable can. */
 bool gm_plan_run_boxed (GmPlan *p, GmTensor **inputs, int n, GmTensor **outputs, GError **error);
 
 #endif

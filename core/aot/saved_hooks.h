@@ -8,17 +8,17 @@
 
 #include "core/aot/aot.h"
 
-/* Which saved tensors the hooks see. */
+/* The saved tensors that the hooks see. */
 typedef enum {
-  GM_HOOKED_DONATED,   /* those that the user cannot see: no inputs, no outputs of the function */
+  GM_HOOKED_DONATED,   /* tensors that the user cannot see: no inputs, no outputs of the function */
   GM_HOOKED_NO_STATIC, /* all but inputs that are leaves and require grad: parameters */
   GM_HOOKED_ALL,
 } GmHookedFilter;
 
 /* Makes both bodies for a saved tensor of that meta; called once for each tensor that they see.
- * pack: one input, the tensor; its outputs are unpack's inputs, and unpack has one output.  Both
- * are the caller's to free.  Where the meta's sizes are expressions, they are of the thread's current sizes, and so are the bodies'; what
- * they rest on becomes a fact there. */
+ * pack: one input, the tensor; its outputs are unpack's inputs, and unpack has one output.  The
+ * caller frees both.  Where the meta's sizes are expressions, they are of the thread's current
+ * sizes, and so are the bodies'; assumptions about these become facts there. */
 typedef bool (*GmTraceHooks) (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                               GmGraph **unpack, GError **error);
 
@@ -29,11 +29,10 @@ typedef struct {
   const bool *is_static; /* per input of the forward, for NO_STATIC; NULL: none is */
 } GmInlineHooks;
 
-/* Puts what pack does at the forward's end and what unpack does at the backward's beginning.
- * Function outputs and gradients stay as they were; a value that pack gives back without reading
- * its tensor is made again in the backward and not carried.  Errors leave parts as they were:
- * GM_ERROR_UNSUPPORTED for a hook that changes its input, GM_ERROR_VALUE for hooks that do not fit
- * each other or the tensor. */
+/* Adds pack to the forward's end and unpack to the backward's beginning.  Function outputs and
+ * gradients stay as they were; a value that pack returns without reading its tensor is made again
+ * in the backward and not saved.  Errors leave parts as they were: GM_ERROR_UNSUPPORTED for a hook
+ * that changes its input, GM_ERROR_VALUE for hooks that do not fit each other or the tensor. */
 bool gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *parts,
                             GError **error);
 
