@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base_plan.c -- which inputs overlap so that they have to become one, and what that is.
+ * base_plan.c -- which inputs overlap so that they have to become one, and which base that is.
  *
- * The base is flat memory from the first of the places to the last, as long as nothing is
- * differentiated.  Otherwise it is the tensor that all of them are views of: its history is theirs,
- * and where in eager a write goes into that, a single view of it has it as its base as well.
+ * As long as nothing is differentiated, the base is flat memory from the first element of the
+ * members to the last.  Otherwise it is the tensor that all of them are views of: its history is
+ * theirs, and where eager lets a write go into that history, a single view has it as its base as
+ * well.
  *
- * Invariant: no two inputs overlap that have not the same base, where one of them is written (assert_separate); every base is written.
- * Rejected: merging all that share storage.  Halves of one buffer do not disturb each other, and a
- * base costs memory traffic.
+ * Invariant: no two inputs overlap that have not the same base, where one of them is written
+ * (assert_separate); every base is written.  Rejected: merging all that share storage.  Halves of
+ * one buffer do not disturb each other, and a base costs memory traffic.
  */
 #include "core/aot/base_plan.h"
 #include "core/autograd/autograd.h"
@@ -37,7 +38,7 @@ find_written (GmBasePlan *p)
   return any;
 }
 
-/* Inputs that share memory, to and fro, are one group. */
+/* Numbers the groups: inputs that share memory, directly or through others, form one group. */
 static void
 find_groups (GmBasePlan *p)
 {
@@ -77,7 +78,8 @@ overlap (const GmBasePlan *p, uint32_t i, uint32_t j)
                                   p->members[j].position - p->members[i].position);
 }
 
-/* What keeps inputs apart, or where it is, as far as a write makes it matter. */
+/* Notes which inputs are apart, or at which distance they lie, as far as a write makes that
+ * matter. */
 static bool
 note_overlaps (const GmBasePlan *p, GArray *overlaps, GError **error)
 {
@@ -106,7 +108,8 @@ note_overlaps (const GmBasePlan *p, GArray *overlaps, GError **error)
   return true;
 }
 
-/* What is written to a tensor of its own becomes its history; to a view, that of what it is a view of. */
+/* Notes which inputs own their history: what is written to a tensor of its own becomes its history;
+ * to a view, its base's. */
 static void
 note_owners (const GmBasePlan *p, GArray *overlaps)
 {
@@ -117,7 +120,7 @@ note_owners (const GmBasePlan *p, GArray *overlaps)
   }
 }
 
-/* What input i is a view of: an input (possibly itself), or a tensor that is not passed. */
+/* Returns what input i is a view of: an input (possibly itself), or a tensor that is not passed. */
 static GmBaseChoice
 own_base (const GmBasePlan *p, uint32_t i)
 {
@@ -138,7 +141,7 @@ same_base (const GmBaseChoice *a, const GmBaseChoice *b)
   return a->kind == GM_BASE_OF || a->input == b->input;
 }
 
-/* Whether slices make input i out of a tensor like `base`. */
+/* True if slices make input i out of a tensor like `base`. */
 static bool
 has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
 {
@@ -153,8 +156,8 @@ has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
   return ok;
 }
 
-/* Whether input i follows, in eager, what is written through other views of a tensor that is not
- * passed, and what is written to it goes into the history of that one. */
+/* True if input i follows, in eager, what is written through other views of a tensor that is not
+ * passed, and writes to it go into the history of that tensor. */
 static bool
 follows_base (const GmBasePlan *p, uint32_t i)
 {
@@ -166,7 +169,7 @@ follows_base (const GmBasePlan *p, uint32_t i)
          && !gm_meta_overlaps_itself (m) && has_view (p, i, &a->base_meta, a->base_offset);
 }
 
-/* Whether a write makes inputs i and j one: they have an element in common, or one base that is part
+/* True if a write merges inputs i and j: they have an element in common, or one base that is part
  * of a history. */
 static bool
 belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
@@ -182,7 +185,7 @@ belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
   return same_base (&a, &b) && (rewrites || (follows_base (p, i) && follows_base (p, j)));
 }
 
-/* An input that is a view of who knows what: nothing was said because its gradient is awaited
+/* True for an input whose base is unknown: nothing was noted because its gradient is awaited
  * (overlap.c). */
 static bool
 is_view_of_unknown (const GmBasePlan *p, uint32_t i)
@@ -199,8 +202,8 @@ is_view_of_unknown (const GmBasePlan *p, uint32_t i)
   return true;
 }
 
-/* Who waits for the gradient of a view waits for that of its new history, which a write to what it is a
- * view of makes, and which would be inside of the function. */
+/* Refuses a written view whose gradient is awaited: the hook would wait for that of the new
+ * history, too, which a write to the base makes, and which would be inside of the function. */
 static bool
 check_awaited (const GmBasePlan *p, GError **error)
 {
@@ -217,7 +220,7 @@ check_awaited (const GmBasePlan *p, GError **error)
   return true;
 }
 
-/* Numbers the sets of inputs that hang together, by their first members.  One alone is none, unless it
+/* Numbers the connected sets of inputs by their first members.  An input alone is no set, unless it
  * is written and has a base. */
 static void
 find_components (GmBasePlan *p)
@@ -244,7 +247,8 @@ find_components (GmBasePlan *p)
   }
 }
 
-/* The places that the inputs of base c cover, [*low, *high); n: how many inputs. */
+/* Finds the places that the inputs of base c cover, [*low, *high).  with_bases: those that their
+ * bases cover, too. */
 static void
 span (const GmBasePlan *p, uint32_t c, bool with_bases, int64_t *low, int64_t *high)
 {
@@ -279,7 +283,8 @@ first_member (const GmBasePlan *p, uint32_t c)
 
 /* -- Who joins whom ---------------------------------------------------------------------------- */
 
-/* Whether several that overlap are written, or several elements of one that are one place: then all of the base is copied back. */
+/* True if several members that overlap are written, or one with several elements in one place: then
+ * all of the base is copied back. */
 static bool
 is_whole (const GmBasePlan *p, uint32_t c)
 {
@@ -294,7 +299,7 @@ is_whole (const GmBasePlan *p, uint32_t c)
   return false;
 }
 
-/* Input i joins base c, with all that it was merged with before. */
+/* Merges input i into base c, with all that it was merged with before. */
 static void
 join (GmBasePlan *p, uint32_t i, uint32_t c)
 {
@@ -305,8 +310,9 @@ join (GmBasePlan *p, uint32_t i, uint32_t c)
       p->members[k].base = c;
 }
 
-/* An input that is written in the gaps of the base joins it too, so that no later layer meets both;
- * and any input in its range, if all of it is copied back, so that nothing is undone. */
+/* Merges inputs into base c that are written in the gaps of the base, so that no later layer meets
+ * both; and any input in its range, if all of the base is copied back, so that the copy undoes no
+ * write. */
 static bool
 take_in_range (GmBasePlan *p, uint32_t c)
 {
@@ -329,7 +335,7 @@ take_in_range (GmBasePlan *p, uint32_t c)
   return any;
 }
 
-/* Bases take in what lies in their range until nothing changes, and are numbered by their first
+/* Merges into bases what lies in their range until nothing changes, and numbers them by their first
  * members again. */
 static void
 settle (GmBasePlan *p)
@@ -353,7 +359,7 @@ settle (GmBasePlan *p)
 
 /* -- Which base -------------------------------------------------------------------------------- */
 
-/* "a, b and c" */
+/* Returns "a, b and c". */
 static char *
 member_names (const GmBasePlan *p, uint32_t c)
 {
@@ -393,8 +399,8 @@ needs_grad (const GmBasePlan *p, uint32_t c)
   return false;
 }
 
-/* Whether a write through one of them gives a history to others that had none.  Nothing says then
- * whether what reads those ran with gradients on. */
+/* True if a write through one member gives a history to others that had none.  The graph does not
+ * say then if their readers ran with gradients on. */
 static bool
 gains_unseen (const GmBasePlan *p, uint32_t c)
 {
@@ -410,8 +416,9 @@ gains_unseen (const GmBasePlan *p, uint32_t c)
   return gains && n > 1;
 }
 
-/* Whether a gradient goes to the history that input i of base c comes with, and several of its elements are one place: how these were
- * made one is not known here, and in that order their gradients are added. */
+/* True if a gradient goes to the history that input i of base c comes with, and several of its
+ * elements are in one place: it is not known here how the view was made of these, and that decides
+ * the order in which their gradients are added. */
 static bool
 adds_up_before (const GmBasePlan *p, uint32_t i, uint32_t c)
 {
@@ -448,7 +455,8 @@ look_at (const GmBasePlan *p, uint32_t i)
   return gm_graph_value (p->g, gm_base_value (p->g, i))->look.nth;
 }
 
-/* The views of a base are taken in the order in which the program took them: gradients are added in the opposite one. */
+/* Notes the order in which the program took the views of a base: gradients are added in the
+ * opposite order. */
 static void
 note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
 {
@@ -464,7 +472,7 @@ note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
   }
 }
 
-/* The one tensor that all are views of, with the facts that make it so. */
+/* Chooses the tensor that all members are views of, with the facts that make it so. */
 static bool
 choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
 {
@@ -522,12 +530,13 @@ gm_base_member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base)
     GmAttrs all = { .mask = 1u << GM_ATTR_SIZES, .n_list = want->ndim };
     memcpy (all.list, want->sizes, sizeof *all.list * want->ndim);
     bool is_base = c->kind == GM_BASE_RAW || (c->kind == GM_BASE_CALLER && c->input == i);
-    return is_base ? base : gm_b_op (b, GM_OP_view, &base, 1, &all); /* a view of all, with a history of its own */
+    /* a view of all, with a history of its own */
+    return is_base ? base : gm_b_op (b, GM_OP_view, &base, 1, &all);
   }
   return gm_b_strided (b, gm_b_flat (b, base), p->members[i].position - c->position, want);
 }
 
-/* Whether all members can be had as views of the base, tried on a graph that nobody sees. */
+/* True if all members can be made as views of the base, tried on a scratch graph. */
 static bool
 try_views (const GmBasePlan *p, uint32_t c, GError **error)
 {
@@ -547,8 +556,8 @@ try_views (const GmBasePlan *p, uint32_t c, GError **error)
   return ok;
 }
 
-/* Flat memory under the members; more of it, as far as tensors that they are views of reach, where
- * the last row of a member would stick out. */
+/* Chooses flat memory under the members; more of it, up to the end of their bases, where the last
+ * row of a member would stick out. */
 static bool
 choose_raw (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
 {

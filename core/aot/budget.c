@@ -2,13 +2,13 @@
  * budget.c -- when memory is short: which saved values to drop and compute again after all.
  *
  * Everything can be computed again from the inputs, so every subset of the saved values is legal.
- * The budget is the fraction of the saved bytes that may stay.  Values stay by what a byte of them
- * costs to compute again, the dearest first, and one that does not fit is passed over.
- * Invariant: a smaller budget never saves more bytes.  (Take the first value that fits the larger
- * budget alone: with what stays before it, it exceeds the smaller one.)  An exact knapsack would
- * not have that.
- * Stay in any case: what is tagged !save; an output of the function, which takes no memory of its
- * own; and what would need a copy of an overwritten input instead.
+ * The budget is the fraction of the saved bytes that may stay.  Values stay in the order of what a
+ * byte of them costs to compute again, the dearest first, and a value that does not fit is passed
+ * over.  Invariant: a smaller budget never saves more bytes.  (Take the first value that fits the
+ * larger budget alone: with what stays before it, it exceeds the smaller budget.)  An exact
+ * knapsack would not have that.  Stay in any case: values tagged !save; an output of the function,
+ * which takes no memory of its own; and a value that would need a copy of an overwritten input
+ * instead.
  */
 #include "core/aot/partition.h"
 
@@ -23,7 +23,7 @@ typedef struct {
 
 /* -- What it costs ----------------------------------------------------------------------------- */
 
-/* In element operations, roughly: order is all that matters. */
+/* Returns the cost in element operations, roughly: only the order matters. */
 static uint64_t
 op_cost (const GmGraph *g, const GmNode *n)
 {
@@ -41,7 +41,7 @@ op_cost (const GmGraph *g, const GmNode *n)
       inner = 1024;
     return elements * (uint64_t) MAX (inner, 1);
   }
-  case GM_FAMILY_CONVOLVE: /* about what it reads, for each element */
+  case GM_FAMILY_CONVOLVE: /* about as many as it reads for each element */
     return elements * (gm_cut_bytes (g, n->in[1]) / gm_dtype_size (gm_graph_meta (g, n->out)->dtype));
   case GM_FAMILY_REDUCE:
   case GM_FAMILY_ARGREDUCE:
@@ -55,7 +55,8 @@ op_cost (const GmGraph *g, const GmNode *n)
   }
 }
 
-/* What is computed if v is dropped and all others stay.  `seen`: zeros, and left so. */
+/* Returns the cost of what is computed if v is dropped and all other values stay.  `seen`: zeros,
+ * and left so. */
 static uint64_t
 cone_cost (const GmCut *c, GmValueId v, bool *seen, GArray *stack)
 {
@@ -82,7 +83,8 @@ cone_cost (const GmCut *c, GmValueId v, bool *seen, GArray *stack)
 
 /* -- What may go ------------------------------------------------------------------------------- */
 
-/* Per value: made, however indirectly, from an overwritten input that is not saved yet. */
+/* Fills tainted, per value: true if it is made, however indirectly, from an overwritten input that
+ * is not saved yet. */
 static void
 find_tainted (const GmCut *c, bool *tainted)
 {
@@ -126,11 +128,11 @@ dearer_first (const void *a, const void *b)
 
   if (left != right)
     return left > right ? -1 : 1;
-  return x->v < y->v ? 1 : -1; /* the later one stays: less hangs on it */
+  return x->v < y->v ? 1 : -1; /* the later value stays: fewer values depend on it */
 }
 
-/* The bytes that stay of the sorted items; and what the others cost, and (drop not NULL) which
- * these are. */
+/* Returns the bytes of the sorted items that stay; *cost: the cost of the others, which are cleared
+ * in drop, if that is not NULL. */
 static uint64_t
 fit (const GArray *items, double budget, uint64_t total, uint64_t *cost, GmCut *drop)
 {

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * choose.c -- what the forward saves for the backward.
+ * choose.c -- chooses what the forward saves for the backward.
  *
- * By default: what the backward reads.  With the minimum cut: the lightest set of values from which
- * the rest can be computed again, where that is cheap.  A value is not computed again
- *   if its op is dear             matrix products, scans, anything that sorts or writes by
- * position, random numbers if it is small for its cost   reductions to a quarter and less: few
- * bytes that took many to make if its operands lie far apart a sum of something old and something
- * new: without this rule a residual stream would be computed again from its beginning if the chain
- * gets long        every MAX_CHAIN ops something is kept and a tag on the node (graph.h) goes
- * before all rules.  The weight of a value is its bytes, times 1.1 per step that lies between it
- * and the backward: of two values of one size the later one is saved, and less is computed again.
- * Rejected: to let a value count double if fusion would keep it out of memory.  Computing an exp
- * again takes longer than writing it.  And to save what a matrix product of the backward reads,
- * because it has to be written there anyway.  In a transformer block that gained no time, and took
- * a fifth more memory. All numbers are whole, and nothing depends on addresses or hashes: equal
- * graphs, equal cuts.
+ * By default the forward saves what the backward reads.  With the minimum cut it saves the lightest
+ * set of values from which the rest can be computed again, where that is cheap.  A value is not
+ * computed again
+ *
+ *   if its op is dear               matrix products, scans, anything that sorts or writes by
+ *                                   position, random numbers
+ *   if it is small for its cost     reductions to a quarter and less: few bytes that took many
+ *                                   to make
+ *   if its operands lie far apart   a sum of an old and a new value: without this rule a
+ *                                   residual stream would be computed again from its beginning
+ *   if the chain gets long          every MAX_CHAIN ops a value is kept
+ *
+ * and a tag on the node (graph.h) goes before all rules.  The weight of a value is its bytes, times
+ * 1.1 per step that lies between it and the backward: of two values of one size the later one is
+ * saved, and less is computed again.  Rejected: counting a value double if fusion would keep it out
+ * of memory.  Computing an exp again takes longer than writing it.  And saving what a matrix
+ * product of the backward reads, because it has to be written there anyway.  In a transformer block
+ * that gained no time, and took a fifth more memory.  All numbers are whole, and nothing depends on
+ * addresses or hashes: equal graphs, equal cuts.
  */
 #include "core/aot/partition.h"
 
@@ -56,14 +61,15 @@ is_dear (const GmGraph *g, const GmNode *n)
   }
 }
 
-/* What choose.c knows of each value beside its flags. */
+/* Data of choose.c on each value, beside its flags. */
 typedef struct {
   uint32_t *distance; /* steps to the nearest reader in the backward */
   uint32_t
-      *heavy; /* dear nodes up to the one that makes it: a clock that ticks where fusion ends */
+      *heavy; /* number of dear nodes up to the node that makes it: a clock that ticks where fusion
+               * ends */
 } Facts;
 
-/* From readers to operands, so backwards. */
+/* Finds the distances, backwards, from readers to operands. */
 static void
 find_distances (const GmCut *c, Facts *f)
 {
@@ -94,7 +100,7 @@ tick (const GmCut *c, Facts *f)
   }
 }
 
-/* Whether n joins a value from before a dear node with one from after it.  Inputs are always at
+/* True if n joins a value from before a dear node with a value from after it.  Inputs are always at
  * hand. */
 static bool
 lies_far_apart (const GmCut *c, const Facts *f, const GmNode *n)
@@ -116,7 +122,7 @@ lies_far_apart (const GmCut *c, const Facts *f, const GmNode *n)
   return first < last;
 }
 
-/* Fills given: inputs, and what must not be made again. */
+/* Fills given: inputs, and values that must not be made again. */
 static void
 find_given (const GmCut *c, const Facts *f, bool *given)
 {
@@ -246,7 +252,7 @@ gm_cut_choose (GmCut *c)
   }
   gm_cut_problem (c, &p);
   if (!gm_cut_solve (&p, cut, &weight))
-    g_assert_not_reached (); /* inputs can always be saved, and from them all can be made */
+    g_assert_not_reached (); /* inputs can always be saved, and all can be made from them */
   for (uint32_t v = 0; v < p.n; v++)
     if (cut[v])
       c->flags[v] |= GM_CUT_SAVED;

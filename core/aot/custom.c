@@ -2,10 +2,10 @@
  * custom.c -- the gradient of a function that brings its own.
  *
  * In eager such a function is one node, made when its forward is over; its backward runs when all
- * gradients of its results have arrived.  Here that point is the first of its nodes, coming from behind:
- * whatever reads a result stands after it.
- * Two who evaluate the gradient: join.c, as nodes of the joint graph; and a node of the tape, where a compiled
- * function's history is taken apart (unfold.c).
+ * gradients of its results have arrived.  Here that point is the first of its nodes, coming from
+ * behind: all readers of a result stand after it.  The gradient is evaluated in two places: by
+ * join.c, as nodes of the joint graph; and by a node of the tape, where a compiled function's
+ * history is unfolded (unfold.c).
  */
 #include "core/aot/aot.h"
 
@@ -35,8 +35,9 @@ gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad)
   return false;
 }
 
-/* Adds the gradient's nodes.  map, per value of it: its inputs in, all others out; an input that is NULL
- * is a gradient that did not arrive, and becomes zeros, like those that the recorded one saw. */
+/* Adds the gradient's nodes.  map, per value of it: its inputs in, all others out; an input that is
+ * NULL is a gradient that did not arrive, and becomes zeros, like the gradients in its
+ * recording. */
 static void
 evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
 {
@@ -61,7 +62,8 @@ evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
   }
 }
 
-/* The gradients rest from now on on the check of v, a value of `backward` that may fail to be computed and that is not read. */
+/* Makes the gradients depend on the check of v, a value of `backward` that may fail to be computed
+ * and that is not read. */
 static void
 tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *map, GmVal *result, uint32_t n)
 {
@@ -75,7 +77,8 @@ tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *m
       result[k] = gm_graph_after_check (b, m, in, result[k]);
 }
 
-/* True if some node of `backward` views what is made of the gradients that arrive, and would fail for some strides of them. */
+/* True if a node of `backward` views what is made of the gradients that arrive, and would fail for
+ * some of their strides. */
 static bool
 reads_strides (const GmGraph *backward, uint32_t n_results)
 {
@@ -134,7 +137,7 @@ typedef struct {
   const GmGraph *backward;
   uint32_t n_results, n_captured;
   GmTensor **captured; /* owned */
-  uint32_t *versions;  /* of these, when they were kept */
+  uint32_t *versions;  /* per captured tensor: its version when it was kept */
   int *result_of;
   bool lost;
 } Call;
@@ -168,7 +171,7 @@ nothing_to_release (void *state)
 
 static const GmAgFunction once = { .name = "OnceDifferentiable", .backward = refuse_twice, .release = nothing_to_release };
 
-/* t, tied to a leaf of its own through a node that cannot be walked.  Takes t. */
+/* Returns t tied to a leaf of its own through a node that cannot be walked.  Steals t. */
 static GmTensor *
 mark_once (GmTensor *t)
 {
@@ -262,7 +265,7 @@ gm_custom_result_of (const GmGraph *g, const GmNode *n, uint32_t k)
 
 /* -- Node by node ------------------------------------------------------------------------------ */
 
-/* An alias of t without a history. */
+/* Returns an alias of t without a history. */
 static GmTensor *
 apart (GmTensor *t)
 {
@@ -277,7 +280,8 @@ keep_nothing (void *owner, void *data, size_t bytes)
 {
 }
 
-/* A tensor of that meta that has no memory: it carries a history until the result is computed. */
+/* Returns a tensor of that meta without memory: it carries a history until the result is
+ * computed. */
 static GmTensor *
 stand_in (const GmMeta *like)
 {
@@ -287,7 +291,8 @@ stand_in (const GmMeta *like)
   return gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL);
 }
 
-/* Result n->attrs->dim of the call whose node has the output that `place` has; takes place. */
+/* Returns result n->attrs->dim of the call whose node has the output that `place` has; steals
+ * place. */
 static GmTensor *
 take_place (GmTensor *place, GmTensor *computed)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dedupe.c -- one tensor that is passed twice becomes one input.
  *
- * A write to it is then seen under both names without further ado, and its gradient is one sum, as
- * it is for the one leaf that the caller has.
- * Breaks: nothing; no later layer meets two inputs that are one tensor.
+ * A write to it is then seen under both names without further work, and its gradient is one sum, as
+ * it is for the one leaf that the caller has.  Breaks: nothing; no later layer meets two inputs
+ * that are one tensor.
  */
 #include "core/aot/facts.h"
 
@@ -26,7 +26,7 @@ gm_dedupe_applies (const GmGraph *g)
   return false;
 }
 
-/* The inputs that stay, in their order, then what the others are. */
+/* Adds the inputs that stay, in their order, then maps the others to these. */
 static void
 add_inputs (const GmGraph *g, GmGraph *out, GmValueId *map, GmOuterInput *from, GArray *overlaps)
 {

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * donate.c -- memory that a call has read for the last time becomes that of what it makes.
+ * donate.c -- gives memory that a call has read for the last time to a result.
  *
- * Who may lend to whom is decided with the plan, or with the backward's code: an input of the code and an output of one layout, of which the
- * back end says that it has read the one before it writes the other, and that is nothing the plan gives on as it is.  Whether that input is
- * the plan's alone is known at the call: one reference to the tensor, one to its memory, and nobody who could make another.
- * What a function writes to its input lies in that input's memory from the start, where the back end says the same of the two.
- * Invariant: what was lent is never read again; whoever might want to (a backward that is kept, hooks that saw the
- * gradient, a view, Python) holds a reference, or says so.
+ * Which inputs may lend to which outputs is decided with the plan, or with the backward's code: an
+ * input of the code and an output of one layout, of which the back end says that it has read the
+ * input before it writes the output, and that the plan does not pass on as it is.  Whether that
+ * input belongs to the plan alone is known at the call: one reference to the tensor, one to its
+ * memory, and no other way to make a reference.  What a function writes to its input lies in that
+ * input's memory from the start, where the back end says the same of the two.  Invariant: lent
+ * memory is never read again; every possible reader (a backward that is kept, hooks that saw the
+ * gradient, a view, Python) holds a reference, or sets a flag.
  */
 #include "core/aot/plan_private.h"
 
-/* Smaller blocks come from lists that are faster than all questions here. */
+/* Smaller blocks come from free lists that are faster than all tests here. */
 enum { LEAST_BYTES = 4096 };
 
-/* Per output the input that lends to it, or GM_NO_ID; NULL: none does.  barred: per input, it is needed afterwards. */
+/* Returns, per output, the input that lends to it, or GM_NO_ID; NULL: none does.  barred: per
+ * input, true if it is needed afterwards. */
 static const uint32_t *
 choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, const GmMeta *out, int n_out)
 {
@@ -35,7 +38,8 @@ choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, con
   return any ? lenders : NULL;
 }
 
-/* Whether a run can only succeed, once it has begun: what is written by then would stay written. */
+/* True if a run can only succeed, once it has begun: after a failure the elements written so far
+ * would stay written. */
 static bool
 cannot_fail (const GmGraph *g)
 {
@@ -59,8 +63,8 @@ is_saved (const GmPlan *p, bool is_input, uint32_t index)
   return is;
 }
 
-/* Mutations whose elements the back end may write where the input lies: nobody reads the old ones after that, and nobody keeps the new
- * ones apart. */
+/* Finds mutations whose elements the back end may write where the input lies: the old elements are
+ * not read after that, and the new elements are not output on their own. */
 static void
 find_written_in_place (GmPlan *p, const GmGraph *forward)
 {
@@ -102,7 +106,7 @@ gm_donate_plan_backward (GmPlan *p)
   memcpy (metas, p->saved_metas, sizeof *metas * (size_t) p->n_saved);
   memcpy (metas + p->n_saved, p->tangent_metas, sizeof *metas * (size_t) p->n_tangents);
   for (int i = 0; i < p->n_saved; i++)
-    barred[i] = p->saved[i].is_input; /* the caller's */
+    barred[i] = p->saved[i].is_input; /* owned by the caller */
   for (int i = 0; i < p->n_grads; i++)
     if (p->sources[i].is_input)
       barred[p->sources[i].index] = true;

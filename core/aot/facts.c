@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts.c -- deriving what is true of a graph's inputs and outputs, to hold a layer to its word.
+ * facts.c -- derives the facts about a graph's inputs and outputs, to check a layer against its own
+ * prediction.
  *
  * A layer that merges inputs or adds outputs has to know afterwards which inputs are written, what
- * each output shares memory with, what requires grad.  It foretells that from what it was given and
- * from its own notes; debug builds derive it once more from the graph that it made.  Where the two
+ * each output shares memory with, what requires grad.  It foretells that from its argument and from
+ * its own notes; debug builds derive it once more from the graph that it made.  Where the two
  * differ, a shim would do the wrong thing with the right graph.
  */
 #include "core/aot/facts.h"
@@ -22,7 +23,8 @@ gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs)
   return f;
 }
 
-/* The input that v's memory is, or GM_NO_ID; *is_view: it is not the whole of it, as it came. */
+/* Returns the input that v's memory belongs to, or GM_NO_ID; *is_view: v is not the whole input, as
+ * it came. */
 static uint32_t
 input_under (const GmGraph *g, GmValueId v, bool *is_view)
 {
@@ -48,7 +50,7 @@ GmOutputFact
 gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind)
 {
   GmOutputFact f = { .meta = *gm_graph_meta (g, v), .kind = kind };
-  if (kind == GM_OUTPUT_HISTORY) /* no memory is given out */
+  if (kind == GM_OUTPUT_HISTORY) /* a history has no memory */
     return f;
   uint32_t input = input_under (g, v, &f.is_view);
 
@@ -85,8 +87,8 @@ gm_facts_derive (const GmGraph *g, GmArena *arena)
 
 /* -- Comparing --------------------------------------------------------------------------------- */
 
-/* Exactly one type, as far as the facts about g's sizes say; the stride of a dimension of size 1 is never
- * used. */
+/* True if the types are the same, as far as the facts about g's sizes say; the stride of a
+ * dimension of size 1 is never used. */
 static bool
 same_type (const GmGraph *g, const GmMeta *a, const GmMeta *b)
 {
@@ -146,7 +148,7 @@ gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const cha
   }
   bool frozen = g->sizes && g->sizes->frozen;
   if (g->sizes)
-    g->sizes->frozen = true; /* to look is not to ask */
+    g->sizes->frozen = true; /* a test adds no facts */
   g_autofree char *difference = gm_facts_difference (foretold, g, arena);
   if (g->sizes)
     g->sizes->frozen = frozen;

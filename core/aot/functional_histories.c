@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * functional_histories.c -- which histories the caller's tensors have after a function that writes in place.
+ * functional_histories.c -- the histories that the caller's tensors have after a function that
+ * writes in place.
  *
- * A base that was written to has a new history, and so have its views, at the next look.  Where gradients that arrive at such a tensor meet
- * others inside of the function, its history is an output of the new graph; else it is made after the call, as eager makes it: never, when
- * somebody looks, or at once, where the function has looked.
+ * A base that was written to has a new history, and so have its views, after their next refresh.
+ * Where gradients that arrive at such a tensor meet others inside of the function, its history is
+ * an output of the new graph; else it is made after the call, as eager makes it: never, at a later
+ * refresh, or at once, where the function has refreshed the view.
  */
 #include "core/aot/functional_private.h"
 
 typedef GmFunctionalRewrite Rewrite;
 
-/* Per value of the new graph: gradients arrive there from an output or the end of a base. */
+/* Returns, per value of the new graph, true if gradients arrive there from an output or the end of
+ * a base. */
 static bool *
 find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
 {
@@ -32,7 +35,8 @@ find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
   return reached;
 }
 
-/* Whether a node that is no view sends gradients to `v`, or something of the same memory, or a hook waits there for them. */
+/* True if a node that is no view sends gradients to `v`, or to a value of the same memory, or a
+ * hook waits there for them. */
 static bool
 is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
 {
@@ -50,7 +54,7 @@ is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
   return false;
 }
 
-/* Whether v is a view of what was written to after it was looked at last. */
+/* True if v is a view whose base was written to after v was read last. */
 static bool
 is_stale (const Rewrite *r, GmValueId v)
 {
@@ -72,8 +76,8 @@ lateness (const Rewrite *r, GmValueId v)
   return is_stale (r, v) ? GM_LATE_LATER : GM_LATE_NOW;
 }
 
-/* The value that the history of object v ends with, or NULL: eager makes it when somebody looks at
- * the tensor after the call, or nothing that arrives there is summed with what arrives inside. */
+/* Returns the value that the history of object v ends with, or NULL: eager makes it at a refresh
+ * after the call, or no gradient that arrives there is summed with gradients from inside. */
 static GmVal
 final_history (Rewrite *r, const bool *reached, GmValueId v)
 {
@@ -85,7 +89,7 @@ final_history (Rewrite *r, const bool *reached, GmValueId v)
     return NULL;
   if (object == root)
     return now;
-  /* elements that were picked are no view here: ask for what they were picked from, too */
+  /* elements that were picked are no view here: test what they were picked from, too */
   return !is_stale (r, v)
                  && (is_read_inside (r->b.graph, reached, gm_id_from_val (now))
                      || (!quiet && r->now[root] && is_read_inside (r->b.graph, reached, gm_id_from_val (r->now[root]))))
@@ -93,7 +97,7 @@ final_history (Rewrite *r, const bool *reached, GmValueId v)
              : NULL;
 }
 
-/* Whether a hook waits for gradients of v, or of something of the same memory. */
+/* True if a hook waits for gradients of v, or of a value of the same memory. */
 static bool
 has_hook (const GmGraph *g, GmValueId v)
 {
@@ -107,7 +111,7 @@ has_hook (const GmGraph *g, GmValueId v)
   return false;
 }
 
-/* When the program looked at v last: a look is a value of its own. */
+/* Returns the last refreshing read of v, which is a value of its own. */
 static GmValueId
 last_look (const Rewrite *r, GmValueId v)
 {
@@ -130,7 +134,7 @@ order_looks (const Rewrite *r, const GmValueId *of, uint32_t n, GmArena *arena)
   return looks;
 }
 
-/* What makes v in the new graph. */
+/* Returns the node that makes v in the new graph. */
 static uint32_t
 node_of (const Rewrite *r, GmVal v)
 {

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * functionalize.c -- in-place writes become values.
  *
- * Each tensor that owns memory (a root) has a current value, and a count of the writes to it.
- * A write to a root replaces its value; a write to a view is scattered back into what it is a
- * view of, by the inverse of that view, up to the root.  Other views of the root notice that
- * the count moved and are taken again from the new value when they are next read.  What was
- * written to an input leaves the graph as one more output, and the shim copies it into the real
- * tensor.
+ * Each tensor that owns memory (a root) has a current value, and a count of the writes to it.  A
+ * write to a root replaces its value; a write to a view is scattered back into the view's operand,
+ * by the inverse of that view, up to the root.  Other views of the root notice that the count moved
+ * and are taken again from the new value when they are next read.  The contents written to an input
+ * leave the graph as one more output, and the shim copies it into the real tensor.
  *
- * Invariant: a root's value always has the root's shape, dtype and, where they are dense,
- * strides.  Results downstream then get the strides that the plain program gives them, and
- * matrix products the same BLAS call, hence the same bits.
- * Requires: a verified graph without set_; inputs that do not overlap where one of them is written
- * (synthetic_base.c).
- * Rejected: taking views again at the write.  Most are never read after it.
+ * Invariant: a root's value always has the root's shape, dtype and, where they are dense, strides.
+ * Results downstream then get the strides that the plain program gives them, and matrix products
+ * the same BLAS call, hence the same bits.  Requires: a verified graph without set_; inputs that do
+ * not overlap where one of them is written (synthetic_base.c).  Rejected: taking views again at the
+ * write.  Most are never read after it.
  */
 #include "core/aot/facts.h"
 #include "core/aot/functional_private.h"
@@ -31,7 +29,7 @@ add (Rewrite *r, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
   return gm_b_op (&r->b.base, op, in, n_in, attrs);
 }
 
-/* v as the result of n: without history if n ran with gradients off. */
+/* Returns v as the result of n: without history if n ran with gradients off. */
 static GmVal
 as_recorded (Rewrite *r, const GmNode *n, GmVal v)
 {
@@ -40,7 +38,7 @@ as_recorded (Rewrite *r, const GmNode *n, GmVal v)
   return v;
 }
 
-/* v in memory laid out like `want`, if that is dense: permuted so that rows are rows, made
+/* Returns v in memory laid out like `want`, if that is dense: permuted so that rows are rows, made
  * contiguous, permuted back. */
 static GmVal
 with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
@@ -73,7 +71,8 @@ producer (const GmGraph *g, GmValueId v)
   return node == GM_NO_ID ? NULL : gm_graph_node (g, node);
 }
 
-/* What the bitcast n is taken of, so that elements of the other size are side by side. */
+/* Returns the operand of the bitcast n, laid out so that elements of the other size are side by
+ * side. */
 static GmVal
 as_bytes (Rewrite *r, const GmNode *n, GmVal base)
 {
@@ -84,8 +83,8 @@ as_bytes (Rewrite *r, const GmNode *n, GmVal base)
            ? base : gm_b_contiguous (&r->b.base, base);
 }
 
-/* The view `n` of `base`.  A value may be laid out otherwise than the tensor that was recorded,
- * so `view` may have to copy. */
+/* Returns the view `n` of `base`.  A value may be laid out otherwise than the tensor that was
+ * recorded, so `view` may have to copy. */
 static GmVal
 take_view (Rewrite *r, const GmNode *n, GmVal base)
 {
@@ -95,12 +94,13 @@ take_view (Rewrite *r, const GmNode *n, GmVal base)
     base = as_bytes (r, n, base);
   if (n->op == GM_OP_view) {
     GmVal v = gm_b_reshape (&r->b.base, base, n->attrs->n_list, n->attrs->list);
-    return v == base ? add (r, GM_OP_view, &base, 1, n->attrs) : v; /* what arrives is summed there, too */
+    /* arriving gradients are summed there, too */
+    return v == base ? add (r, GM_OP_view, &base, 1, n->attrs) : v;
   }
   return as_recorded (r, n, add (r, n->op == GM_OP_data ? GM_OP_detach : n->op, &base, 1, n->attrs));
 }
 
-/* All views from the root, whose value is `base`, to `object`. */
+/* Takes all views from the root, whose value is `base`, to `object`. */
 static GmVal
 take_views (Rewrite *r, GmValueId object, GmVal base)
 {
@@ -111,8 +111,8 @@ take_views (Rewrite *r, GmValueId object, GmVal base)
   return take_view (r, producer (r->g, object), take_views (r, parent, base));
 }
 
-/* Element k of the view `object` is element places[k] of its root, both in row-major order: what the
- * views make of the numbers 0, 1, 2 ... */
+/* Returns the places in the root: element k of the view `object` is element places[k] of its root,
+ * both in row-major order.  They are what the views make of the numbers 0, 1, 2 ... */
 static GmTensor *
 places_in_root (const GmGraph *g, GmValueId object, GError **error)
 {
@@ -138,8 +138,8 @@ places_in_root (const GmGraph *g, GmValueId object, GError **error)
   return rows ? gm_op_run (n->op, &rows, 1, n->attrs, error) : NULL;
 }
 
-/* Whether gradients go from `object` to its root one element after the other: several are one place
- * there.  Not so where a view on the way has no history. */
+/* True if gradients go from `object` to its root one element after the other, because several
+ * elements share a place there.  False where a view on the way has no history. */
 static bool
 adds_up_in_root (Rewrite *r, GmValueId object)
 {
@@ -156,7 +156,7 @@ adds_up_in_root (Rewrite *r, GmValueId object)
   return true;
 }
 
-/* The elements of `object` as what is picked from its root. */
+/* Returns the elements of `object`, picked from its root. */
 static GmVal
 pick (Rewrite *r, GmValueId object)
 {
@@ -183,8 +183,8 @@ pick (Rewrite *r, GmValueId object)
   return gm_b_view (b, add (r, GM_OP_index_select, in, 2, &along), m->ndim, m->sizes);
 }
 
-/* A view that was there before its memory was written to: eager gives it a history of its own,
- * which begins at the root and shares nothing with that of what it was taken of. */
+/* Takes a view again that existed before its memory was written to: eager gives it a history of its
+ * own, which begins at the root and shares nothing with that of its former operand. */
 static GmVal
 take_again (Rewrite *r, GmValueId object)
 {
@@ -197,7 +197,8 @@ take_again (Rewrite *r, GmValueId object)
 
 static GmVal current (Rewrite *r, GmValueId v);
 
-/* The elements of v, for who does not look: eager makes no history of a view that is read with gradients off, or by what has none. */
+/* Returns the elements of v for a read that does not refresh: eager makes no history for a view
+ * that is read with gradients off, or by an op without a history. */
 static GmVal
 elements_of (Rewrite *r, GmValueId v)
 {
@@ -213,7 +214,7 @@ elements_of (Rewrite *r, GmValueId v)
   return r->peeked[object];
 }
 
-/* Operand i of n: to read it is a look where a gradient may go back. */
+/* Returns operand i of n: reading it is a refresh where a gradient may go back. */
 static GmVal
 operand (Rewrite *r, const GmNode *n, uint32_t i)
 {
@@ -222,7 +223,7 @@ operand (Rewrite *r, const GmNode *n, uint32_t i)
   return looks ? current (r, n->in[i]) : elements_of (r, n->in[i]);
 }
 
-/* The value of v for who looks at it. */
+/* Returns the value of v for a read that refreshes it. */
 static GmVal
 current (Rewrite *r, GmValueId v)
 {
@@ -246,7 +247,7 @@ refuse (Rewrite *r, const GmNode *n, const char *what)
                     what, r->b.where ? r->b.where : "line unknown", gm_ops[n->op].name);
 }
 
-/* One slice of what an expand repeats, as its operand's elements. */
+/* Returns one slice of what an expand repeats, as its operand's elements. */
 static GmVal
 first_of (Rewrite *r, GmVal elements, const GmMeta *of)
 {
@@ -259,8 +260,8 @@ first_of (Rewrite *r, GmVal elements, const GmMeta *of)
   return gm_b_reshape (b, elements, of->ndim, of->sizes);
 }
 
-/* What the operand of view `n` becomes when the view's elements become `elements`.  one: these are all the same, of which nothing is left
- * after a view of a part. */
+/* Returns the new value of the operand of view `n` when the view's elements become `elements`.
+ * one: all of these are equal; cleared after a view of a part. */
 static GmVal
 scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements, bool *one)
 {
@@ -304,7 +305,7 @@ scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements, bool *one
   }
 }
 
-/* Whether a write to v leaves the history of what v is a view of alone. */
+/* True if a write to v leaves the history of v's base unchanged. */
 static bool
 is_quiet (const Rewrite *r, const GmNode *write)
 {
@@ -319,8 +320,8 @@ is_quiet (const Rewrite *r, const GmNode *write)
   return false;
 }
 
-/* Whether a view of root was made with gradients off.  Eager gives it a history at the first look
- * after its memory got one; here it never has any. */
+/* True if a view of root was made with gradients off.  Eager gives it a history at the first
+ * refresh after its memory got a history; here it never has any. */
 static bool
 has_quiet_views (const GmGraph *g, GmValueId root)
 {
@@ -334,7 +335,7 @@ has_quiet_views (const GmGraph *g, GmValueId root)
   return false;
 }
 
-/* `base`, a value of the root's shape, with `elements` where `object` looks at it. */
+/* Returns `base`, a value of the root's shape, with `elements` in the places of `object`. */
 static GmVal
 scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
@@ -343,8 +344,8 @@ scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
   return elements;
 }
 
-/* All of `old` replaced, as eager does it to the base of a view: the gradient that goes back to it
- * is made of what arrives. */
+/* Replaces all of `old`, as eager does it to the base of a view: the gradient that goes back to it
+ * is made of the arriving gradient. */
 static GmVal
 replace_all (Rewrite *r, GmVal old, GmVal elements)
 {
@@ -362,7 +363,7 @@ replace_all (Rewrite *r, GmVal old, GmVal elements)
   return gm_b_view (b, add (r, GM_OP_slice_scatter, in, 2, &all), 0, NULL);
 }
 
-/* Whether v is the very tensor that it is a view of in the graph, of another shape. */
+/* True if v is the very tensor that it is a view of in the graph, with another shape. */
 static bool
 is_itself (const Rewrite *r, GmValueId v)
 {
@@ -372,9 +373,9 @@ is_itself (const Rewrite *r, GmValueId v)
   return true;
 }
 
-/* The same as scatter_all where base has a history.  Through several slices its gradient would be
- * put together from parts; in eager it is what arrives, with zeros in the view's places, to the
- * bit.  So places are computed, and chosen by. */
+/* Does the same as scatter_all where base has a history.  Through several slices its gradient would
+ * be put together from parts; in eager it is the arriving gradient, with zeros in the view's
+ * places, to the bit.  So places are computed, and used to choose elements. */
 static GmVal
 scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
@@ -386,7 +387,8 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool
   for (GmValueId v = object; gm_views_parent (r->g, v) != GM_NO_ID; v = gm_views_parent (r->g, v)) {
     GmOp op = producer (r->g, v)->op;
     recast |= op == GM_OP_bitcast; /* parts of elements have no places, and no history */
-    n_slices += op == GM_OP_slice ? 1 : op == GM_OP_diagonal || op == GM_OP_unfold ? 2 : 0; /* these are put back by several */
+    /* put back by several slices */
+    n_slices += op == GM_OP_slice ? 1 : op == GM_OP_diagonal || op == GM_OP_unfold ? 2 : 0;
   }
   if (n_slices == 1 || recast || is_itself (r, object))
     return scatter_all (r, object, base, elements, one);
@@ -400,7 +402,8 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool
   return add (r, GM_OP_where, in, 3, NULL);
 }
 
-/* The object `v` now holds `elements`, which have its shape and dtype; one: they are all the same. */
+/* Stores `elements`, which have its shape and dtype, in the object `v`; one: all of them are
+ * equal. */
 static void
 store (Rewrite *r, GmValueId v, GmVal elements, bool one)
 {
@@ -431,7 +434,7 @@ store (Rewrite *r, GmValueId v, GmVal elements, bool one)
   r->counted[gm_views_counter (r->g, v)]++;
 }
 
-/* Operand i of n is read as something with a history that it no longer has. */
+/* Refuses operand i of n if it is read as a value with a history that it no longer has. */
 static void
 check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
 {
@@ -442,7 +445,8 @@ check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
     refuse (r, n, "with gradients off to a tensor whose gradient is asked for afterwards");
 }
 
-/* A write that is quiet leaves the histories of all views alone. */
+/* Keeps the values with histories before a write with gradients off, which leaves the histories of
+ * all views unchanged. */
 static void
 remember (Rewrite *r, GmValueId root)
 {
@@ -455,8 +459,8 @@ remember (Rewrite *r, GmValueId root)
   }
 }
 
-/* copy_ (dst, src).  A write behind autograd's back may go to an input that is not read with
- * gradients afterwards: what it holds then has no history in this graph. */
+/* Rewrites copy_ (dst, src).  A write with gradients off may go to an input that is not read with
+ * gradients afterwards: its new contents have no history in this graph. */
 static void
 rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
 {
@@ -471,7 +475,8 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     refuse (r, n, "to an input of which several elements are one place in memory");
   GmVal from = gm_views_no_grad (r->g, n) ? elements_of (r, n->in[1]) : current (r, n->in[1]);
   if (!quiet && from && gm_b_meta (b, from)->requires_grad && n->tag != GM_TAG_IN_PLACE)
-    from = add (r, GM_OP_copy, &from, 1, NULL); /* what arrives is summed there before it goes on */
+    from = add (r, GM_OP_copy, &from, 1, NULL); /* arriving gradients are summed there before they
+                                                 * go on */
   GmVal src = gm_b_cast (b, from, m->dtype);
   if (src && gm_b_meta (b, src)->device != m->device) {
     if (gm_b_meta (b, src)->ndim > 0)
@@ -492,14 +497,14 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     refuse (r, n, "with gradients off, after one with a history");
   GmVal old = r->now[root];
   bool whole = !quiet && old && src && is_itself (r, gm_views_object (r->g, n->in[0]));
-  /* as in eager, the result still requires grad, and zeros go back */
+  /* The result still requires grad, as in eager, and zeros go back. */
   if (whole && gm_b_meta (b, old)->requires_grad && !gm_b_meta (b, src)->requires_grad)
     src = add (r, GM_OP_overwrite, (const GmVal[]){ current (r, n->in[0]), src }, 2, NULL);
   if (quiet && !r->quiet[root])
     remember (r, root);
   store (r, n->in[0], src, gm_graph_meta (r->g, n->in[1])->ndim == 0);
   if (!quiet && r->differentiate && !gm_b_failed (b) && gm_b_meta (b, r->now[root])->requires_grad)
-    current (r, n->in[0]); /* eager looks at what it has written to */
+    current (r, n->in[0]); /* eager refreshes the view that it has written to */
   if (!quiet || !is_input || !protects || gm_b_failed (b))
     return;
   r->quiet[root] = true;
@@ -507,7 +512,7 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     r->now[root] = add (r, GM_OP_detach, &r->now[root], 1, NULL);
 }
 
-/* What the nodes that n becomes are to be cut as. */
+/* Returns the tag for the nodes that n becomes. */
 static GmNodeTag
 tag_of (const Rewrite *r, const GmNode *n)
 {
@@ -544,8 +549,8 @@ rewrite_node (Rewrite *r, const GmNode *n)
   }
 }
 
-/* What v holds at the end, if only its elements matter: what was written to it last, unless its
- * memory was written to since. */
+/* Returns v's contents at the end, if only its elements matter: the value of its last write, unless
+ * its memory was written to since. */
 static GmVal
 final_elements (Rewrite *r, GmValueId v)
 {
@@ -652,7 +657,8 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
 /* -- What must be true of the result ------------------------------------------------------------
  */
 
-/* Outputs: the outer ones, then the new contents of written inputs; nothing is written any more. */
+/* Foretells the outputs: the outer ones, then the new contents of written inputs; nothing is
+ * written any more. */
 GmFacts *
 gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool differentiate,
                          GmArena *arena)
@@ -699,7 +705,7 @@ gm_functionalize_write_back (const GmFunctionalLayer *l, GmTensor *const *inputs
     const GmMutation *m = &l->mutations[i];
     GmTensor *input = inputs[m->input.i];
 
-    if (m->output.i == GM_NO_ID) { /* whoever gives the contents out counts none */
+    if (m->output.i == GM_NO_ID) { /* the layer that outputs the contents counts the writes */
       *gm_tensor_writes (input) += m->n_writes;
       continue;
     }

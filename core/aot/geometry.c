@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * geometry.c -- strided views as sets of places: do two meet?  How to reach one from flat memory is in core/ops/strided.c.
+ * geometry.c -- strided views as sets of places: do two meet?  core/ops/strided.c takes a view from
+ * flat memory.
  *
  * Two views meet where offset_a + sum (i_k * s_k) = offset_b + sum (j_k * t_k).  Counting the j_k
  * from their ends makes all terms positive: a sum of multiples, each bounded, that must reach a
- * number.  Taken from the largest stride down, what the smaller ones can still reach leaves hardly
- * ever more than two choices, so the search is exact and short for all strides that tensors have.
+ * number.  Taken from the largest stride down, the reach of the smaller terms hardly ever leaves
+ * more than two choices, so the search is exact and short for all strides that tensors have.
  */
 #include "core/aot/aot.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * higher.c -- cond, while_loop, scan and invoke_subgraph in stages f and j.
  *
- * Stage f makes the bodies functional, each by itself: what they write to is their own, and every
- * output is a tensor of its own.
- * Stage j: the gradient of such a call is such a call.  Its bodies are the gradients of the bodies,
- * made by joining them, and they read what the bodies read: nothing that a body computes is saved,
- * it is computed again.  So the gradient of a cond is a cond over the same predicate; of a scan one
- * that notes what was carried into each step, and one that goes back; of a while_loop and of an
- * associative_scan an operator of its own, because the number of steps is known only when it runs.
+ * Stage f makes the bodies functional, each by itself: a body writes only to tensors of its own,
+ * and every output is a tensor of its own.  Stage j: the gradient of such a call is such a call.
+ * Its bodies are the gradients of the bodies, made by joining them, and they read the operands that
+ * the bodies read: no value of a body is saved, all are computed again.  So the gradient of a cond
+ * is a cond over the same predicate; of a scan, a scan that notes what was carried into each step,
+ * and a scan that goes back; of a while_loop and of an associative_scan an operator of its own,
+ * because the number of steps is known only when it runs.
  */
 #include "core/aot/aot.h"
 
@@ -35,7 +35,8 @@ needs_grad (const GmGraph *g, GmValueId v)
 
 /* -- Stage f ----------------------------------------------------------------------------------- */
 
-/* The value is the result of a node that makes new memory, and no output before number i. */
+/* True if the value is the result of a node that makes new memory, and is no output before number
+ * i. */
 static bool
 is_own (const GmGraph *g, uint32_t i)
 {
@@ -65,7 +66,8 @@ own_outputs (GmGraph *g, GError **error)
   return true;
 }
 
-/* Lines of the program, which are strings of the body's arena, and may go with it. */
+/* Copies the nodes' program lines into g's arena: they are strings of the body's arena, which may
+ * be freed. */
 static void
 keep_places (GmGraph *g)
 {
@@ -190,7 +192,7 @@ gm_higher_drop_customs (GmGraph *g)
 
 /* -- The gradient of a body -------------------------------------------------------------------- */
 
-/* Adds the nodes of `from` to `to`; map has its inputs, and gets the rest. */
+/* Adds the nodes of `from` to `to`; map has its inputs, and gets the results. */
 static bool
 inline_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
 {
@@ -223,8 +225,8 @@ add_zeros (GmGraph *g, const GmMeta *like)
   return gm_graph_add_node (g, GM_OP_full, NULL, 0, &a, NULL, NULL);
 }
 
-/* What requires grad in the gradient of `body`, should that be differentiated: what did there, and the gradients
- * that come in. */
+/* Marks what requires grad in the gradient of `body`, in case it is differentiated: values that did
+ * in the body, and the arriving gradients. */
 static void
 expect_grad (GmGraph *g, const GmGraph *body)
 {
@@ -239,8 +241,9 @@ expect_grad (GmGraph *g, const GmGraph *body)
   }
 }
 
-/* A body's gradient: takes what the body takes, then a gradient for each of its outputs that
- * requires grad; gives one for each of its inputs that requires grad.  In an arena of its own. */
+/* Returns a body's gradient: its inputs are the body's, then a gradient for each output that
+ * requires grad; its outputs are a gradient for each input that requires grad.  In an arena of its
+ * own. */
 static GmGraph *
 gradient_of (const GmGraph *body, GError **error)
 {
@@ -263,7 +266,8 @@ gradient_of (const GmGraph *body, GError **error)
   g_array_unref (g_steal_pointer (&all->outputs));
   all->outputs = g_steal_pointer (&outputs);
   all->name = gm_arena_printf (scratch, "%s_backward", body->name);
-  /* A gradient that the program gives is in it; there is no second one (higher_tape.c), and the table of such stays behind. */
+  /* A gradient that the program brings is contained in it; there is no second derivative
+   * (higher_tape.c), so the table of customs stays behind. */
   GmGraph *own = gm_graph_simplify (all, GM_SIMPLIFY_DEAD | (has_customs (all) ? GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE : 0), NULL);
   expect_grad (own, body);
   if (own_outputs (own, error))
@@ -274,7 +278,7 @@ gradient_of (const GmGraph *body, GError **error)
 
 /* -- Calls ------------------------------------------------------------------------------------- */
 
-/* A call and what is needed to add the one that is its gradient to `to`. */
+/* A call, and what is needed to add its gradient, a call too, to `to`. */
 typedef struct {
   const GmGraph *g;
   const GmNode *n;
@@ -307,14 +311,14 @@ gm_higher_is_next (const GmGraph *g, uint32_t i, GmVal *const grad)
   return false;
 }
 
-/* The body that computes the results. */
+/* Returns the body that computes the results. */
 static const GmGraph *
 giver (const GmHigher *h)
 {
   return h->bodies[h->op == GM_OP_while_loop];
 }
 
-/* Result `dim` of row `row` in c->to. */
+/* Adds result `dim` of row `row` to c->to. */
 static GmValueId
 add_result (const Call *c, uint32_t row, GmOp op, uint32_t dim, const GArray *in)
 {
@@ -331,7 +335,7 @@ append_tangents (const Call *c, GArray *in, uint32_t from, uint32_t to)
       g_array_append_val (in, c->tangents[i]);
 }
 
-/* result[k] of each operand that requires grad, from the results of `row` on, in their order. */
+/* Fills result[k] of each operand that requires grad, from the results of `row`, in their order. */
 static bool
 take_gradients (const Call *c, uint32_t row, GmOp op, const GArray *in, uint32_t first_operand, GmValueId *result)
 {
@@ -366,9 +370,10 @@ differentiate_branches (const Call *c, GmValueId *result)
 
 /* -- while_loop -------------------------------------------------------------------------------- */
 
-/* One step back: a body of while_loop_grad and of associative_scan_grad.  Gradients come in for all results of the body's, and go out for the
- * first n_values inputs whether they have one or not, so that operands and results follow from how many there are: those that are none are
- * handed through. */
+/* Returns one step back: a body of while_loop_grad and of associative_scan_grad.  It takes
+ * gradients for all results of the body's, and returns gradients for the first n_values inputs even
+ * if these have none, so that operands and results follow from how many there are: gradients that
+ * do not exist are handed through. */
 static GmGraph *
 step_back (const GmGraph *body, uint32_t n_values, GError **error)
 {
@@ -446,7 +451,7 @@ differentiate_while (const Call *c, GmValueId *result)
 
 /* -- scan -------------------------------------------------------------------------------------- */
 
-/* The body of a scan that gives, for its stacks, what was carried into each step. */
+/* Returns the body of a scan whose stacks are what was carried into each step. */
 static GmGraph *
 noting_body (const GmHigher *h, GError **error)
 {
@@ -464,8 +469,9 @@ noting_body (const GmHigher *h, GError **error)
   return NULL;
 }
 
-/* One step back.  Carried: gradients of what is carried, sums of the gradients of args; mapped: the
- * mapped operands, what was carried into the step, gradients of what the step gave; args. */
+/* Returns one step back of a scan.  Carried: gradients of the carried values, sums of the gradients
+ * of args; mapped: the mapped operands, what was carried into the step, gradients of what the step
+ * returned; args. */
 static GmGraph *
 scan_back (const GmHigher *h, GError **error)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * higher_tape.c -- cond and its kin on the tape of the eager engine.
  *
- * Where a compiled function's history is taken apart (unfold.c), such a call is one node.  Its
+ * Where a compiled function's history is unfolded (unfold.c), such a call is one node.  Its
  * backward builds the gradient as stage j does, as a small graph, and evaluates that: with
- * create_graph the calls in it become nodes of the tape themselves, so derivatives go on for ever.
+ * create_graph the calls in it become nodes of the tape themselves, so derivatives of any order
+ * exist.
  */
 #include "core/aot/aot.h"
 
@@ -14,7 +15,7 @@ typedef struct {
   GmHigher *h;
   GmTensor **in; /* owned: operands, with their history */
   uint32_t n_in;
-  uint32_t *versions; /* of these, when they were kept */
+  uint32_t *versions; /* per operand: its version when it was kept */
 } Call;
 
 static void
@@ -30,7 +31,7 @@ call_free (void *state)
   g_free (c);
 }
 
-/* The call alone: its operands are inputs, its results outputs. */
+/* Returns the call as a graph of its own: its operands are inputs, its results outputs. */
 static GmGraph *
 alone (const Call *c, GError **error)
 {
@@ -53,8 +54,8 @@ alone (const Call *c, GError **error)
   return g_steal_pointer (&g);
 }
 
-/* The gradient as a graph over the operands and those gradients that arrived; which[i]: the output that is
- * that of operand i, or GM_NO_ID. */
+/* Returns the gradient as a graph over the operands and those gradients that arrived; which[i]: the
+ * output that is the gradient of operand i, or GM_NO_ID. */
 static GmGraph *
 gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error)
 {
@@ -82,8 +83,8 @@ gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error
   return gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL);
 }
 
-/* One node of such a graph, with history if gradients are on.  made: gets the results of a call, so that its other
- * nodes need not run it again. */
+/* Runs one node of such a graph, with history if gradients are on.  made: gets the results of a
+ * call, so that its other nodes need not run it again. */
 static GmTensor *
 run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor **made, GError **error)
 {
@@ -123,7 +124,7 @@ is_functional (const GmHigher *h)
   return true;
 }
 
-/* The row with functional bodies, where it stands in a graph as recorded. */
+/* Returns the row with functional bodies, where it stands in a graph as recorded. */
 static GmHigher *
 functional (const GmHigher *h, GError **error)
 {
@@ -135,7 +136,7 @@ functional (const GmHigher *h, GError **error)
   return gm_higher_prepare (g, true, error) ? gm_higher_ref (g->highers->pdata[0]) : NULL;
 }
 
-/* A function of the host's, as it is. */
+/* Calls a function of the host's as it is. */
 static bool
 call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error)
 {

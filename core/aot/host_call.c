@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host_call.c -- functions of the host's in a graph that is differentiated, and hooks on gradients inside of it.
+ * host_call.c -- functions of the host's in a graph that is differentiated, and hooks on gradients
+ * inside of it.
  *
- * The gradient of such a function is that of plain eager: it runs with gradients on over leaves that stand for its operands,
- * and the history that this leaves is kept until the backward, where another host call walks it.  What ties the two is the
- * call's last result, the ticket: one number that nobody reads, whose memory has the history as its companion.  So the history
- * lives exactly as long as what the forward saved, and is found through whatever the plan did with the tensor.
- * On the tape such a history may be differentiated again: the gradients that walking it gave have a history in their turn, over the same
- * leaves and over others that stand for the gradients that came in, and that is kept in the same way.
- * Invariant: a ticket is saved as it is: never computed again, and no saved-tensor hook sees it.
+ * The gradient of such a function is that of plain eager: it runs with gradients on over leaves
+ * that stand for its operands, and the history of its results is kept until the backward, where
+ * another host call walks it.  The two are tied by the call's last result, the ticket: one number
+ * that no op reads, whose memory has the history as its companion.  So the history lives exactly as
+ * long as the saved values of the forward, and is found whatever the plan did with the tensor.  On
+ * the tape such a history may be differentiated again: the gradients that walking it returned have
+ * a history in their turn, over the same leaves and over others that stand for the arriving
+ * gradients, and that history is kept in the same way.  Invariant: a ticket is saved as it is:
+ * never computed again, and no saved-tensor hook sees it.
  *
- * A hook on the gradient of a value inside is a host call in the backward, on the sum that arrives there, before the node
- * that made the value is differentiated: that is eager's order (join.c).  Where a function's history is taken apart
- * (unfold.c) it is an ordinary hook on the tape.
+ * A hook on the gradient of a value inside is a host call in the backward, on the sum that arrives
+ * there, before the node that made the value is differentiated: that is eager's order (join.c).
+ * Where a function's history is unfolded (unfold.c) it is an ordinary hook on the tape.
  */
 #include "core/aot/aot.h"
 
@@ -30,7 +33,7 @@ unref_all (GmTensor **t, uint32_t n)
     g_clear_pointer (&t[i], gm_tensor_unref);
 }
 
-/* The operands without history. */
+/* Returns aliases of the operands without history. */
 static GmTensor **
 aliases_of (GmTensor *const *in, uint32_t n)
 {
@@ -49,7 +52,7 @@ new_ticket (const GmHigher *h, GError **error)
   return gm_tensor_new_zeros (&h->results[h->n_results - 1], error);
 }
 
-/* Results without their history. */
+/* Replaces results by aliases without their history. */
 static void
 detach_all (GmTensor **out, uint32_t n)
 {
@@ -80,11 +83,11 @@ run_plain (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out
 
 /* -- With a gradient --------------------------------------------------------------------------- */
 
-/* What a call left behind. */
+/* The history of a call, for its backward. */
 typedef struct {
   GmCompanion companion;
   uint32_t n_in, n_out;
-  GmTensor **leaves;  /* owned: per operand, NULL for those that no gradient flows to */
+  GmTensor **leaves;  /* owned: per operand, NULL if no gradient flows to it */
   GmTensor **results; /* owned: with history */
 } Note;
 
@@ -121,7 +124,7 @@ check_history (const GmHigher *h, GmTensor *const *out, GError **error)
   return true;
 }
 
-/* A gradient that goes anywhere else than to the operands would be lost. */
+/* Refuses a history that reaches other leaves than the operands': their gradients would be lost. */
 static bool
 check_leaves (const GmHigher *h, GmTensor *const *leaves, uint32_t n_in, GmTensor *const *out, GError **error)
 {
@@ -215,8 +218,9 @@ walk_history (const Note *note, GmTensor *const *grads, GmTensor *const *begun, 
   return true;
 }
 
-/* The gradients of a call for its operands; grads: per result, NULL where there is none; begun: per operand, where its sum begins, NULL
- * for nothing.  gradients: per operand, new references, NULL for none. */
+/* Computes the gradients of a call for its operands; grads: per result, NULL where there is none;
+ * begun: per operand, the begin of its sum, NULL for nothing.  gradients: per operand, new
+ * references, NULL for none. */
 static bool
 walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph, GmTensor **gradients, GError **error)
 {
@@ -233,7 +237,8 @@ walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, boo
   return good;
 }
 
-/* in: the ticket, then the gradients of the results that `given` names, then the sums of the operands that `begun` names. */
+/* Runs the call's gradient.  in: the ticket, then the gradients of the results that `given` names,
+ * then the sums of the operands that `begun` names. */
 static bool
 run_gradient (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error)
 {
@@ -328,7 +333,8 @@ add_call (GmGraph *to, GmHigher *h, const GArray *in, uint32_t dim, uint32_t row
   return gm_graph_add_node (to, GM_OP_host_call, (const GmValueId *) (const void *) in->data, (int) in->len, &a, where, error);
 }
 
-/* Whether the gradient of operand k goes on with the sum that there is: eager adds term by term. */
+/* True if the gradient of operand k goes on with the sum that exists already: eager adds term by
+ * term. */
 bool
 gm_host_call_goes_on (const GmHigher *h, const GmNode *n, uint32_t k, GmVal *const grad)
 {
@@ -382,7 +388,7 @@ gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to, cons
 
 /* -- Hooks ------------------------------------------------------------------------------------- */
 
-/* A hook may change what it gets in place, or keep it: it has memory of its own. */
+/* Runs a hook over memory of its own, as the hook may change its argument in place, or keep it. */
 static bool
 run_hook (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error)
 {
@@ -484,7 +490,8 @@ typedef struct {
   GmHigher *h;      /* of the function's call, with its ticket (both owned); or NULL */
   GmTensor *ticket;
   Note *note;   /* else: of the gradients of a call; owned */
-  GmTensor **in; /* owned: what the note's leaves stand for, NULL where no gradient flows */
+  GmTensor **in; /* owned: the tensors that the note's leaves stand for, NULL where no gradient
+                  * flows */
   uint32_t n_in;
 } Call;
 
@@ -504,7 +511,8 @@ call_free (void *state)
 
 static void attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq);
 
-/* An alias without history that stands for t; it is a leaf if a gradient may flow to t, and then it is the call's k-th. */
+/* Returns an alias without history that stands for t; if a gradient may flow to t, the alias is a
+ * leaf, and t the call's k-th operand. */
 static GmTensor *
 stand_for (Call *c, GmTensor *t, uint32_t k)
 {
@@ -519,7 +527,7 @@ stand_for (Call *c, GmTensor *t, uint32_t k)
   return own;
 }
 
-/* As walk_note, and the gradients have a history that goes on in the tape's. */
+/* Does what walk_note does, and gives the gradients a history that goes on in the tape's. */
 static bool
 walk_again (const Call *before, const Note *note, GmTensor *const *grads, GmTensor *const *begun, GmTensor **gradients, GError **error)
 {
@@ -576,7 +584,7 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
 
 static const GmAgFunction function = { .name = "HostCallBackward", .backward = call_backward, .release = call_free };
 
-/* The node takes the call; seq: its place in the order of the tape, 0 for the next. */
+/* Attaches a node that owns the call; seq: its sequence number on the tape, 0 for the next. */
 static void
 attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq)
 {

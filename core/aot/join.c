@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * join.c -- the joint graph: a function together with its gradient.
  *
- * The eager engine (core/autograd/engine.c) runs the ready node with the highest sequence
- * number.  Every reader of a value came later than its maker, so the highest number left is
- * always ready: the engine's order is the order of the nodes, backwards. Here it is that loop.
- * Contributions to one gradient are added as they arrive, first one kept, later ones on its
- * right, and a node's contributions arrive in the order of its operands.  So a compiled
- * gradient has the bits of an eager one.  That holds only while no two nodes are merged: cse
- * comes after this stage, never before.
- * Requires: a functional graph.  The gradients themselves are rows of the op table
+ * The eager engine (core/autograd/engine.c) runs the ready node with the highest sequence number.
+ * Every reader of a value came later than its maker, so the highest number left is always ready:
+ * the engine's order is the order of the nodes, backwards. Here it is that loop.  Contributions to
+ * one gradient are added as they arrive, first one kept, later ones on its right, and a node's
+ * contributions arrive in the order of its operands.  So a compiled gradient has the bits of an
+ * eager one.  That holds only while no two nodes are merged: cse comes after this stage, never
+ * before.  Requires: a functional graph.  The gradients themselves are rows of the op table
  * (gm_op_gradient).
  */
 #include "core/aot/aot.h"
@@ -18,7 +17,7 @@
 typedef struct {
   GmGraphBuilder b;
   GmVal *grad; /* per value of the function: the sum so far, NULL for none */
-  uint32_t *n_terms; /* per value of the function: of how many */
+  uint32_t *n_terms; /* per value of the function: number of terms in the sum */
 } Join;
 
 static void
@@ -55,7 +54,7 @@ differentiate_node (Join *j, const GmGraph *g, const GmNode *n)
       accumulate (j, n->in[i], result[i]);
 }
 
-/* The same for a function that brings its gradient: i is the first of its nodes. */
+/* Does the same for a function that brings its gradient: i is the first of its nodes. */
 static void
 differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
 {
@@ -65,14 +64,15 @@ differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
 
   j->b.where = n->where;
   gm_custom_differentiate (g, i, &j->b.base, j->grad, result);
-  if (gm_b_failed (&j->b.base)) /* plain Python fails when the backward runs, if gradients arrive with these strides */
+  if (gm_b_failed (&j->b.base)) /* plain Python fails in the backward, if gradients arrive with
+                                 * these strides */
     j->b.base.error->code = GM_ERROR_UNSUPPORTED;
   for (uint32_t k = 0; k < n_args; k++)
     if (gm_graph_meta (g, n->in[1 + k])->requires_grad && result[k])
       accumulate (j, n->in[1 + k], result[k]);
 }
 
-/* The same for a call of graphs. */
+/* Does the same for a call of graphs. */
 static void
 differentiate_higher (Join *j, const GmGraph *g, uint32_t i)
 {
@@ -85,12 +85,12 @@ differentiate_higher (Join *j, const GmGraph *g, uint32_t i)
     if (result[k] != GM_NO_ID) {
       gm_graph_meta (j->b.graph, result[k])->requires_grad = false;
       if (gm_host_call_goes_on (gm_graph_higher (g, n), n, k, j->grad))
-        j->grad[n->in[k]] = NULL; /* it is in there */
+        j->grad[n->in[k]] = NULL; /* it is part of the sum */
       accumulate (j, n->in[k], gm_val_from_id (result[k]));
     }
 }
 
-/* What arrived at v, after the hooks on it. */
+/* Runs the hooks on what has arrived at v. */
 static void
 run_hooks (Join *j, const GmGraph *g, GmValueId v)
 {
@@ -104,7 +104,8 @@ run_hooks (Join *j, const GmGraph *g, GmValueId v)
   }
 }
 
-/* Everything has arrived at the results of node i: those of one call are complete together, with the first of them. */
+/* Runs the hooks on the results of node i, at which all gradients have arrived: the results of one
+ * call are complete together, with its first node. */
 static void
 run_hooks_on (Join *j, const GmGraph *g, uint32_t i)
 {
@@ -118,8 +119,8 @@ run_hooks_on (Join *j, const GmGraph *g, uint32_t i)
   }
 }
 
-/* One tangent per output that requires grad; a value that is given out twice gets two, and
- * their sum.  arrived: their metas, or NULL: those of the outputs. */
+/* Adds one tangent per output that requires grad; a value that is output twice gets two, and their
+ * sum.  arrived: their metas, or NULL: those of the outputs. */
 static void
 add_tangents (Join *j, const GmGraph *g, const GmMeta *arrived, GmArena *arena, GmJoint *joint)
 {
@@ -167,7 +168,7 @@ add_gradients (const Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
 
 /* -- Functions that bring their gradient ------------------------------------------------------- */
 
-/* From what a gradient arrives at to what it goes on to. */
+/* Marks, from values at which a gradient arrives, those to which it goes on. */
 static void
 spread (const GmGraph *g, bool *reached)
 {
@@ -179,8 +180,9 @@ spread (const GmGraph *g, bool *reached)
   }
 }
 
-/* A row of the op table makes zeros of zeros; what a program's own gradient makes of them nobody
- * knows.  So no result may be left out of a backward that reaches such a function without it. */
+/* Refuses functions that bring their gradient where an output without a gradient reaches them: a
+ * row of the op table makes zeros of zeros, but what a program's own gradient makes of zeros is
+ * unknown. */
 static bool
 check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
 {
@@ -210,7 +212,8 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   return true;
 }
 
-/* alone: some gradients may arrive and others not.  arrived: add_tangents'. */
+/* Makes the joint graph.  alone: some gradients may arrive and others not.  arrived:
+ * add_tangents'. */
 static bool
 join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error)
 {

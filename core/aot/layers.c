@@ -2,9 +2,9 @@
  * layers.c -- stage f: the graph halves of all layers, in order.
  *
  * metadata goes first, so that no other layer meets a tensor that changes its shape; dedupe and
- * then synthetic_base settle who shares memory; output_alias stands between them, because a view
- * that is given out is taken of the caller's tensor and not of a base.  A layer that has nothing to
- * do is left out, here and in each call.
+ * then synthetic_base decide which inputs share memory; output_alias stands between them, because a
+ * view that is an output is taken of the caller's tensor and not of a base.  A layer that has
+ * nothing to do is left out, here and in each call.
  */
 #include "core/aot/aot.h"
 #include "core/aot/facts.h"
@@ -12,11 +12,11 @@
 typedef struct {
   GmArena *arena;
   GmLayers *layers;
-  const GmGraph *at; /* what the last layer left */
+  const GmGraph *at; /* the result of the last layer */
   GmGraph *owned;    /* at, unless that is the caller's graph */
 } Way;
 
-/* The layer's result is where the next one starts. */
+/* Makes the layer's result the start of the next layer. */
 static bool
 go_on (Way *w, GmGraph *next)
 {
@@ -61,7 +61,7 @@ run_alias (Way *w, GError **error)
   return go_on (w, next);
 }
 
-/* The numbers of the caller's inputs, for facts that were found behind dedupe. */
+/* Renumbers facts that were found behind dedupe by the caller's inputs. */
 static void
 number_as_caller (const GmLayers *l, GArray *overlaps, guint from)
 {
@@ -108,8 +108,8 @@ run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
   return go_on (w, next);
 }
 
-/* A view that was taken with gradients off gets a history when what it is a view of gets another
- * one; one that is taken again after the call does not. */
+/* Refuses views that were taken with gradients off and are taken again after the call: such a view
+ * gets a history when its base gets another history; a view that is taken again does not. */
 static bool
 check_quiet_views (const Way *w, GError **error)
 {
@@ -182,7 +182,8 @@ note_inputs (const GmGraph *g, GmArena *arena, GmLayers *l)
   l->n_outputs = g->outputs->len;
 }
 
-/* What a call of the host's gives is stated once and compared with each result: numbers.  So is what a hook is given. */
+/* Refuses host calls whose results have symbolic sizes: the metas are recorded once and compared
+ * with each result, as numbers.  The same holds for a hook's argument. */
 static bool
 check_host_calls (const GmGraph *g, GError **error)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layouts.c -- the strides of a compiled function's gradients, where those that arrive have
- * others than it was compiled for.
+ * layouts.c -- the strides of a compiled function's gradients, where arriving gradients have other
+ * strides than it was compiled for.
  *
- * The compiled backward reads gradients that are laid out like the results, and what arrives
- * otherwise is copied.  The elements of what it gives are the plain backward's, and the strides
- * would be those of the copies.  So the joint graph is made once more for the strides that
- * arrive, for the sake of its metas alone, and what was computed is laid out as they say.  A
- * gradient that is passed on is the tensor that arrived.
- * The answers are kept with the plan: a program has few kinds of such calls.
- * Rejected: a backward compiled for each layout; it costs a compilation where a copy does.
+ * The compiled backward reads gradients that are laid out like the results; a gradient that arrives
+ * otherwise is copied.  The elements of its results are the plain backward's, and the strides would
+ * be those of the copies.  So the joint graph is made once more for the strides that arrive, for
+ * the sake of its metas alone, and the results are laid out as these say.  A gradient that is
+ * passed on is the tensor that arrived.  The answers are kept with the plan: a program has few
+ * kinds of such calls.  Rejected: a backward compiled for each layout; it costs a compilation where
+ * a copy does.
  */
 #include "core/aot/plan_private.h"
 
@@ -150,8 +150,8 @@ work_out (GmPlan *p, GmTensor *const *grads)
   return l;
 }
 
-/* The elements of t, which repeat where `want` has a stride of 0, laid out as `want` says.  A new
- * reference. */
+/* Returns the elements of t, which repeat where `want` has a stride of 0, laid out as `want` says.
+ * A new reference. */
 static GmTensor *
 laid_out (GmTensor *t, const GmMeta *want, GError **error)
 {

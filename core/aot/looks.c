@@ -6,7 +6,7 @@
 
 typedef struct {
   const GmGraph *g;
-  uint32_t *place; /* per value: which input it is */
+  uint32_t *place; /* per value: the number of the input that it is */
   bool *seen;      /* per input */
   uint32_t *inputs, *at, n;
 } Search;
@@ -21,8 +21,10 @@ look (Search *s, GmValueId v, uint32_t at)
   s->inputs[s->n++] = s->place[v];
 }
 
-/* What ran with gradients off has no look; a write looks at what it has written to.  So does a cast to integers, whose result has no history: a
- * recorder casts what it has detached where gradients are off. */
+/* Notes the reads by node `at` that refresh a view.  A node that ran with gradients off refreshes
+ * nothing; a write refreshes the tensor that it has written to.  A cast to integers refreshes
+ * nothing, as its result has no history: a recorder casts values that it has detached where
+ * gradients are off. */
 static void
 look_at_operands (Search *s, uint32_t at)
 {

@@ -2,15 +2,14 @@
  * metadata.c -- tensors that become others in place: t_, squeeze_, set_.
  *
  * In a graph set_ (dst, src) only says which value a name stands for from then on, so it goes: its
- * result is src.  What is left to do is to the objects: the caller's tensor, or one that the
- * function made and gives out, must have become what src is when the call is over.  So what it
- * becomes leaves the graph as one more output, which the inner layers take for any other, and the
- * shim makes the object that, last of all.  A write to the elements may go to a base; this never.
+ * result is src.  The objects remain to be changed: the caller's tensor, or a tensor that the
+ * function made and outputs, must have become src when the call is over.  So src leaves the graph
+ * as one more output, which the inner layers treat like any other, and the shim turns the object
+ * into it, last of all.  A write to the elements may go to a base; this never does.
  *
- * Requires: older names of a changed tensor are not used (the verifier).
- * Breaks: nothing; no later layer meets set_.
- * Rejected: noting the new shape and applying it at run time.  The history would have to be made
- * up; the view that src is has it.
+ * Requires: older names of a changed tensor are not used (the verifier).  Breaks: nothing; no later
+ * layer meets set_.  Rejected: noting the new shape and applying it at run time.  The history would
+ * have to be made up; the view that src is has it.
  */
 #include "core/aot/facts.h"
 #include "core/autograd/autograd.h"
@@ -19,7 +18,7 @@
 
 typedef struct {
   uint32_t node; /* set_ */
-  bool within;   /* the object stays in its memory, so that this advances its version */
+  bool within;   /* the object stays in its memory, so that the change advances its version */
 } Change;
 
 typedef struct {
@@ -28,9 +27,10 @@ typedef struct {
   GmValueId *map; /* per value of g */
   bool *changes;  /* per object of g */
   bool *moved;    /* per object of g: it has other memory by now */
-  bool *behind;   /* per view of g: it was taken of one whose base had moved, which is its base in eager */
-  GArray *sets;   /* Change: those that matter, in order */
-  GArray *lost;   /* GmValueId of `out`: memory in which some do not, once each */
+  bool *behind;   /* per view of g: it was taken of a view whose base had moved; that view is its
+                   * base in eager */
+  GArray *sets;   /* Change: the changes that matter, in order */
+  GArray *lost;   /* GmValueId of `out`: memory in which changes are not made, once each */
 } Rewrite;
 
 bool
@@ -42,7 +42,7 @@ gm_metadata_applies (const GmGraph *g)
   return false;
 }
 
-/* The object, where one input may be another. */
+/* Returns the object; of inputs that are one tensor, the first. */
 static GmValueId
 object_of (const GmGraph *g, GmValueId v)
 {
@@ -60,7 +60,8 @@ input_index (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* The memory that v looks at in the new graph; of inputs that are one tensor, the first. */
+/* Returns the object whose memory v uses in the new graph; of inputs that are one tensor, the
+ * first. */
 static GmValueId
 memory_of (const Rewrite *r, GmValueId v)
 {
@@ -74,7 +75,8 @@ memory_of (const Rewrite *r, GmValueId v)
   return a && a->same != GM_NO_ID ? r->map[a->same] : root;
 }
 
-/* The first input that lies in the same storage as input v of g, and how far before v it begins. */
+/* Returns the first input that lies in the same storage as input v of g; *distance: how far before
+ * v it begins. */
 static GmValueId
 storage_of (const GmGraph *g, GmValueId v, int64_t *distance)
 {
@@ -96,7 +98,8 @@ storage_of (const GmGraph *g, GmValueId v, int64_t *distance)
   return first;
 }
 
-/* Whether the object of n stays in its storage; if that rests on where inputs lie, it is noted. */
+/* True if the object of n stays in its storage; if that depends on where inputs lie, an overlap is
+ * noted. */
 static bool
 stays_within (const Rewrite *r, const GmNode *n, GArray *overlaps)
 {
@@ -113,8 +116,8 @@ stays_within (const Rewrite *r, const GmNode *n, GArray *overlaps)
   return same;
 }
 
-/* Other memory comes with a history of its own, which a later write through another name would not
- * change: no graph says that. */
+/* True if other memory would come with a history of its own, which a later write through another
+ * name would not change: no graph says that. */
 static bool
 takes_history_along (const Rewrite *r, const GmNode *n)
 {
@@ -122,7 +125,7 @@ takes_history_along (const Rewrite *r, const GmNode *n)
          && memory_of (r, n->in[0]) != memory_of (r, n->in[1]);
 }
 
-/* A change in the memory that n's object has is not made by itself. */
+/* Notes that a change in the memory of n's object is not made as an assignment to it. */
 static void
 lose (Rewrite *r, const GmNode *n)
 {
@@ -130,8 +133,8 @@ lose (Rewrite *r, const GmNode *n)
   g_array_append_val (r->lost, memory);
 }
 
-/* Where the first element of v is in the storage that it lies in, from the root of v or the first
- * input of that storage on; false: that depends on sizes that are no numbers. */
+/* Finds the place of v's first element in its storage, from the root of v or the first input of
+ * that storage on.  False: that depends on sizes that are no numbers. */
 static bool
 find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
 {
@@ -158,8 +161,8 @@ find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
   return true;
 }
 
-/* Within its own memory a tensor must keep all of its elements, or the plain program fails
- * (core/autograd/set.c).  Where nobody sees the tensor afterwards, nothing else would notice. */
+/* True if the tensor keeps all of its elements within its own memory, or the plain program fails
+ * (core/autograd/set.c).  Where the tensor is not used afterwards, no other check would notice. */
 static bool
 keeps_elements (const Rewrite *r, const GmNode *n)
 {
@@ -174,8 +177,8 @@ keeps_elements (const Rewrite *r, const GmNode *n)
          && gm_meta_extent (dst) == gm_meta_extent (src);
 }
 
-/* The tensor that operand v of g is a view of, if that has taken other memory since the view was
- * taken, or GM_NO_ID.  A name that set_ gave is a tensor of its own here. */
+/* Returns the tensor that operand v of g is a view of, if that has taken other memory since the
+ * view was taken, or GM_NO_ID.  A name that set_ gave is a tensor of its own here. */
 static GmValueId
 left_behind_by (const Rewrite *r, GmValueId v)
 {
@@ -196,8 +199,8 @@ left_behind_by (const Rewrite *r, GmValueId v)
   return a && a->base != GM_NO_ID && r->moved[a->base] ? a->base : GM_NO_ID;
 }
 
-/* A view finds its history by where it lies in its base: without the base's memory, what a write to
- * it does to gradients is the plain program's to say. */
+/* Refuses to read a view whose base has other memory: a view finds its history by where it lies in
+ * its base, so only the plain program knows what a write does to its gradients. */
 static bool
 check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
 {
@@ -213,8 +216,8 @@ check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
   return true;
 }
 
-/* Whether the tensor that the object of n becomes is there for others too: under this or another name it is an input,
- * given out, or read by another node. */
+/* True if the tensor that the object of n becomes is visible elsewhere: under this or another name
+ * it is an input, an output, or read by another node. */
 static bool
 is_seen_apart (const Rewrite *r, const GmNode *n)
 {
@@ -255,8 +258,8 @@ alias_of (const GmGraph *g, uint32_t input)
   return a ? a : &nothing;
 }
 
-/* Whether input i, which has a history, is another tensor in the memory of `input` and so may be a view of it: of a view whose gradient is
- * awaited nobody says what its base is (overlap.c). */
+/* True if input i, which has a history, is another tensor in the memory of `input` and so may be a
+ * view of it: the base of a view whose gradient is awaited is unknown (overlap.c). */
 static bool
 may_be_view (const GmGraph *g, uint32_t i, uint32_t input)
 {
@@ -267,7 +270,7 @@ may_be_view (const GmGraph *g, uint32_t i, uint32_t input)
          && (a->shares == of || b->shares == v || (a->shares != GM_NO_ID && a->shares == b->shares));
 }
 
-/* Whether the object of n is no view, so that its views get another history with it. */
+/* True if the object of n is no view, so that its views get another history with it. */
 static bool
 is_base (const Rewrite *r, const GmNode *n)
 {
@@ -278,7 +281,7 @@ is_base (const Rewrite *r, const GmNode *n)
          && (input == GM_NO_ID || (alias_of (r->g, input)->base == GM_NO_ID && !alias_of (r->g, input)->has_base_meta));
 }
 
-/* Whether that, a base, has views: others, that is, than the one that it becomes. */
+/* True if the object, a base, has views other than the view that it becomes. */
 static bool
 has_views (const Rewrite *r, const GmNode *n)
 {
@@ -296,9 +299,10 @@ has_views (const Rewrite *r, const GmNode *n)
   return false;
 }
 
-/* Two tensors with one history part where their memory is written to: who looks first makes his history first, and in that
- * order gradients are added.  Here they are one value.  And the views of a tensor have its new history from then on, which here is one
- * more view. */
+/* True if the object would be one of two tensors with a history of their own, where their memory is
+ * written to: the first to be refreshed makes its history first, and in that order gradients are
+ * added.  Here they are one value.  And the views of a tensor have its new history from then on,
+ * which here is one more view. */
 static bool
 is_two_with_histories (const Rewrite *r, const GmNode *n)
 {
@@ -308,7 +312,8 @@ is_two_with_histories (const Rewrite *r, const GmNode *n)
          && (((has_writes (r->g) || (base && becomes_view)) && is_seen_apart (r, n)) || (base && has_views (r, n)));
 }
 
-/* A view that was taken to become the tensor itself, with all of its elements, is marked: whoever writes to it writes to no view. */
+/* Marks a view that was taken to become the tensor itself, with all of its elements: a write to it
+ * is no write to a view. */
 static void
 mark_itself (Rewrite *r, const GmNode *n)
 {
@@ -337,7 +342,7 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
                  n->where ? n->where : "line unknown");
     return false;
   }
-  if (object == object_of (r->g, n->in[1])) { /* itself: nothing happens, and is counted */
+  if (object == object_of (r->g, n->in[1])) { /* itself: only the count changes */
     lose (r, n);
     r->map[n->out] = r->map[n->in[1]];
     return true;
@@ -349,8 +354,8 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
                  n->where ? n->where : "line unknown");
     return false;
   }
-  /* within one memory, the last change says all; to other memory and back is not the same as never
-   */
+  /* Within one memory, the last change says all; to other memory and back is not the same as
+   * never. */
   Change change = { node, stays_within (r, n, overlaps) };
   if (change.within && !keeps_elements (r, n)) {
     g_set_error (
@@ -406,7 +411,7 @@ rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
   return true;
 }
 
-/* The tensor that a view of v has as its base: a detached one is a base of its own. */
+/* Returns the base of a view of v: a detached tensor is a base of its own. */
 static GmValueId
 base_of (const Rewrite *r, GmValueId v)
 {
@@ -423,9 +428,9 @@ base_of (const Rewrite *r, GmValueId v)
   return input == GM_NO_ID ? v : r->map[object_of (r->g, g_array_index (r->g->inputs, GmValueId, input))];
 }
 
-/* A view of an object that has taken other memory, or has become a view of another tensor, has that object, or its base, as its
- * base, and would get the other tensor.  Views are taken again before objects change: what was a view of a view whose base had moved
- * would get that base. */
+/* Refuses views of an object that has taken other memory, or has become a view of another tensor:
+ * their base is that object, or its base, and they would get the other tensor.  Views are taken
+ * again before objects change: a view of a view whose base had moved would get that base. */
 static bool
 check_views_of_moved (const Rewrite *r, GError **error)
 {
@@ -454,8 +459,7 @@ check_views_of_moved (const Rewrite *r, GError **error)
   return true;
 }
 
-/* An object that has changed is given out as it was: identity is what matters, the shim does the
- * rest. */
+/* Makes each changed object an output as it was: its identity matters, the shim does the rest. */
 static void
 add_outer_outputs (Rewrite *r)
 {
@@ -477,7 +481,7 @@ output_of (const GmGraph *g, GmValueId object)
   return GM_NO_ID;
 }
 
-/* What the caller can see of the changes: those of inputs and outputs. */
+/* Adds the changes that the caller can see: those of inputs and outputs. */
 static void
 add_renamed (Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
 {
@@ -522,7 +526,8 @@ add_touched (const Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
   layer->touched = touched;
 }
 
-/* A second name of the same tensor would have to change with it. */
+/* Notes that the changed inputs are distinct from others: a second name of the same tensor would
+ * have to change with it. */
 static void
 note_distinct (const GmGraph *g, const GmMetadataLayer *layer, GArray *overlaps)
 {
@@ -618,8 +623,9 @@ gm_metadata_leave (const GmMetadataLayer *l, GmTensor *const *inputs, GmTensor *
     const GmRenamed *r = &l->renamed[k];
     GmTensor *object = r->is_input ? inputs[r->input.i] : inner[r->object.i];
     GmTensor *src = inner[r->becomes.i];
-    bool late = gm_autograd_is_late (src); /* to become it is a look, and in the program nobody looked after the last write */
-    if (object == src) /* by way of another tensor that had become this one */
+    bool late = gm_autograd_is_late (src); /* becoming src refreshes it, and the program did not
+                                            * refresh it after the last write */
+    if (object == src) /* by way of another tensor that had become this object */
       (*gm_tensor_writes (object))++;
     else
       ok = gm_autograd_set (object, src, error);

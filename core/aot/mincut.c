@@ -3,12 +3,12 @@
  *
  * Every value becomes two nodes, one where it arrives and one where it leaves, with an arc between
  * them that carries its weight: cutting that arc is saving the value.  All other arcs carry any
- * amount: from the source to what is given, from a value to what is made of it, from what is
- * wanted to the sink.  Dinic's algorithm: layers by breadth first search, then a flow that no
- * longer path in these layers can add to, until the sink is in no layer.
- * Flat arrays, no recursion: graphs have tens of thousands of nodes.
- * The nodes from which the sink can still be reached at the end are the same for every maximum
- * flow.  So the result depends neither on the order of arcs nor on addresses.
+ * amount: from the source to given values, from a value to what is made of it, from wanted values
+ * to the sink.  Dinic's algorithm: layers by breadth first search, then a flow that no longer path
+ * in these layers can add to, until the sink is in no layer.  Flat arrays, no recursion: graphs
+ * have tens of thousands of nodes.  The nodes from which the sink can still be reached at the end
+ * are the same for every maximum flow.  So the result depends neither on the order of arcs nor on
+ * addresses.
  */
 #include "core/aot/mincut.h"
 
@@ -19,7 +19,7 @@
 
 typedef struct {
   uint32_t n_nodes, n_arcs, source, sink;
-  uint32_t *first; /* per node: where its arcs begin in `arcs`; one more at the end */
+  uint32_t *first; /* per node: index of its first arc in `arcs`; one more at the end */
   uint32_t *arcs;  /* sorted by node */
   uint32_t *to;    /* per arc; arc ^ 1 is the same arc backwards */
   uint64_t *room;  /* per arc: how much more it can carry */
@@ -89,7 +89,7 @@ flow_clear (Flow *f)
   g_free (f->path);
 }
 
-/* Distances from `start` over arcs that have room; backwards: to `start`. */
+/* Computes distances from `start` over arcs that have room; backwards: to `start`. */
 static void
 find_layers (Flow *f, uint32_t start, bool backwards)
 {
@@ -110,8 +110,8 @@ find_layers (Flow *f, uint32_t start, bool backwards)
   }
 }
 
-/* Pushes what the arcs of f->path, `length` of them, can carry; returns the length up to the
- * first one that is full now. */
+/* Pushes as much as the arcs of f->path, `length` of them, can carry; returns the length up to the
+ * first arc that is full now. */
 static uint32_t
 push (Flow *f, uint32_t length, uint64_t *total)
 {
@@ -131,8 +131,8 @@ push (Flow *f, uint32_t length, uint64_t *total)
   return keep;
 }
 
-/* All that the layers at hand let through.  Depth first; f->next[v] is the arc to try next, so that
- * a dead end is entered once.  Stops when nothing finite holds it back. */
+/* Pushes all that the layers at hand let through.  Depth first; f->next[v] is the arc to try next,
+ * so that a dead end is entered once.  Stops when nothing finite holds it back. */
 static void
 fill_layers (Flow *f, uint64_t *total)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef struct {
-  int64_t when; /* in eager: large first */
+  int64_t when; /* time in eager: large first */
   uint32_t i;
 } Turn;
 

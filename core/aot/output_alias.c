@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * output_alias.c -- outputs that share memory with inputs, intermediates or each other.
  *
- * What a caller can see of a view is more than its numbers: writing to it writes to its base,
- * its strides are not row-major, and its history says "a view of".  So no view is ever computed
- * and returned.  The graph gives out the *root*, the tensor that owns the memory, once however
- * many outputs look at it, and the views are taken again on the real tensor after the call.  A
- * view that two outputs share is taken once: equal objects stay one object. An output that is
- * an input is that input.  Where the function itself goes on with the view, or with what it is a
- * view of, its gradient is summed inside, in eager's order: it leaves the graph as a history.
- * Requires: a recorded graph, in which MOVEMENT ops are the views (simplified at most by dead
- * code: folding a view of a view would lose the object in between).
- * Rejected: as_strided from recorded offsets.  The history would show an op that the program
- * never called.
+ * A caller can see more of a view than its numbers: writing to it writes to its base, its strides
+ * are not row-major, and its history says "a view of".  So no view is ever computed and returned.
+ * The graph outputs the *root*, the tensor that owns the memory, once however many outputs share
+ * it, and the views are taken again on the real tensor after the call.  A view that two outputs
+ * share is taken once: equal objects stay one object.  An output that is an input is that input.
+ * Where the function itself reads the view, or the tensor that it is a view of, its gradient is
+ * summed inside, in eager's order: it leaves the graph as a history.  Requires: a recorded graph,
+ * in which MOVEMENT ops are the views (simplified at most by dead code: folding a view of a view
+ * would lose the object in between).  Rejected: as_strided from recorded offsets.  The history
+ * would show an op that the program never called.
  */
 #include "core/aot/facts.h"
 #include "core/autograd/autograd.h"
@@ -34,7 +33,7 @@ typedef struct {
 /* Slots of replays are numbered after the roots, whose number is known at the end only. */
 #define REPLAY 0x80000000u
 
-/* Whether the caller can reach `root` from the output `v` with its history. */
+/* True if the caller can reach the root from the output `v` with its history. */
 static bool
 is_attached (const GmGraph *g, GmValueId v)
 {
@@ -47,7 +46,7 @@ is_attached (const GmGraph *g, GmValueId v)
   return true;
 }
 
-/* The object's root gets a slot; the views on the way to it are needed. */
+/* Gives the object's root a slot; the views on the way to it are needed. */
 static void
 need (Rewrite *r, GmValueId object)
 {
@@ -59,15 +58,15 @@ need (Rewrite *r, GmValueId object)
   g_array_append_val (r->roots, object);
 }
 
-/* Whether the gradient of the view goes on: where in the order of looks it was taken has a number then, and its history may be made
- * inside. */
+/* True if the gradient of the view goes on: then its place in the order of reads has a number, and
+ * its history may be made inside. */
 static bool
 has_history (const Rewrite *r, GmValueId object)
 {
   return gm_graph_meta (r->g, object)->requires_grad && is_attached (r->g, object);
 }
 
-/* How often the function writes to the x.data `object`, or to a view of it. */
+/* Returns how often the function writes to the x.data `object`, or to a view of it. */
 static uint32_t
 count_writes (const GmGraph *g, GmValueId object)
 {
@@ -80,7 +79,7 @@ count_writes (const GmGraph *g, GmValueId object)
   return n;
 }
 
-/* The views, in the order in which the program took them: gradients that meet are summed in the
+/* Adds the views in the order in which the program took them: gradients that meet are summed in the
  * order of their histories. */
 static void
 add_replays (Rewrite *r)
@@ -186,8 +185,8 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
 /* -- What must be true of the result ------------------------------------------------------------
  */
 
-/* Outputs: the roots that are no inputs, whose memory is new, then the views whose history is made
- * inside. */
+/* Foretells the outputs: the roots that are no inputs, whose memory is new, then the views whose
+ * history is made inside. */
 GmFacts *
 gm_output_alias_expect (const GmGraph *g, const GmAliasLayer *l, GmArena *arena)
 {
@@ -219,16 +218,16 @@ gm_output_alias_expect (const GmGraph *g, const GmAliasLayer *l, GmArena *arena)
 
 /* -- Run time ---------------------------------------------------------------------------------- */
 
-/* Whether the view's history is made here, by taking it: neither inside of the function, nor when
- * somebody looks. */
+/* True if the view's history is made here, by taking it: neither inside of the function, nor by a
+ * later refresh. */
 static bool
 is_recorded (const GmReplay *r, const GmHistories *h)
 {
   return !h->node || r->history == GM_NO_ID || (h->of[r->history] < 0 && !h->late[r->history]);
 }
 
-/* Fills recorded, per replay.  Taking a view with its history is a look at what it is taken of,
- * which may come too early: eager makes late histories in the order of looks. */
+/* Fills recorded, per replay.  Taking a view with its history refreshes its base, which may come
+ * too early: eager makes late histories in the order of refreshes. */
 static void
 find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
 {
@@ -246,7 +245,7 @@ find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
     }
 }
 
-/* The history that t was given now has the number that it has where the function makes it. */
+/* Gives t's new history the sequence number that it has where the function makes it. */
 static void
 place (const GmHistories *h, uint32_t history, GmTensor *t)
 {
@@ -254,7 +253,7 @@ place (const GmHistories *h, uint32_t history, GmTensor *t)
     gm_autograd_place_within (t, h->node, h->first + h->every * h->places[history]);
 }
 
-/* Those that come before number `end` of the order. */
+/* Refreshes the views before number `end` of the order. */
 static void
 look_until (const GmHistories *h, uint32_t end)
 {
@@ -263,7 +262,7 @@ look_until (const GmHistories *h, uint32_t end)
     if (!t)
       continue;
     bool late = gm_autograd_is_late (t);
-    gm_tensor_requires_grad (t); /* to ask is a look */
+    gm_tensor_requires_grad (t); /* refreshes it */
     if (late)
       place (h, h->looks[k], t);
     gm_tensor_unref (t);
@@ -276,7 +275,7 @@ gm_histories_look (const GmHistories *h)
   look_until (h, h->n);
 }
 
-/* The view is taken of `of` with a history: what the program looked at before has its own by then. */
+/* Refreshes, before a view is taken of `of` with a history, what the program read before. */
 static void
 look_before (const GmHistories *h, const GmReplay *r, const GmTensor *of)
 {
@@ -303,7 +302,8 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     const GmReplay *r = &l->replays[n_made];
     GmTensor *in = SLOT (r->slot);
 
-    if (recorded[n_made] && !gm_op_detaches (r->op) && !r->no_grad) /* these take a view without a look */
+    /* these take a view without a refresh */
+    if (recorded[n_made] && !gm_op_detaches (r->op) && !r->no_grad)
       look_before (histories, r, in);
     bool grad = (r->no_grad || !recorded[n_made]) && gm_grad_set_enabled (false);
     made[n_made] = gm_autograd_op (r->op, &in, 1, &r->attrs, error);

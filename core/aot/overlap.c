@@ -3,8 +3,8 @@
  * whether a call keeps to it.
  *
  * A compiled function is right for inputs whose memory lies as it did when it was compiled, as far
- * as that mattered.  As far as it mattered is what layers write down here, pair by pair; the front
- * end guards it, and a call that differs is compiled anew.  Nothing here looks at elements.
+ * as that mattered.  Layers note here what mattered, pair by pair; the front end guards it, and a
+ * call that differs is compiled anew.  Nothing here reads elements.
  */
 #include "core/aot/aot.h"
 #include "core/autograd/autograd.h"
@@ -91,15 +91,16 @@ gm_overlap_text (const GmOverlap *o)
 
 /* -- What is true of real inputs --------------------------------------------------------------- */
 
-/* Input i's relation to those before it, and to its base.  What the gradient of a view is awaited by
- * would not see it if it went to the base at once. */
+/* Returns input i's relation to those before it, and to its base.  A view whose gradient is awaited
+ * gets no base: a hook on it would miss a gradient that goes to the base at once. */
 static GmGraphAlias
 relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {
   GmGraphAlias a = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID };
   GmTensor *base = gm_tensor_is_awaited (t[i]) ? NULL : gm_tensor_view_base (t[i]);
 
-  a.leaf = gm_tensor_history_number (t[i]) == 0 && gm_tensor_would_require_grad (t[i]); /* asked without a look */
+  /* does not refresh it */
+  a.leaf = gm_tensor_history_number (t[i]) == 0 && gm_tensor_would_require_grad (t[i]);
   for (uint32_t k = 0; k < i; k++)
     if (t[k] == t[i]) {
       a.same = g_array_index (g->inputs, GmValueId, k);
@@ -131,7 +132,7 @@ look_at (const GmGraph *g, uint32_t i)
   return gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->look.nth;
 }
 
-/* The place of a view's history among those of the views that are inputs, by age. */
+/* Returns the place of a view's history among those of the views that are inputs, by age. */
 static uint32_t
 age (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * partition.c -- the joint graph, cut into forward and backward.
  *
- * The forward is what the function's outputs need, and what is saved; the backward is what the
- * gradients need beside it.  Which values are saved is chosen in choose.c; whatever it chooses:
+ * The forward computes what the function's outputs need, and what is saved; the backward computes
+ * what the gradients need beside that.  choose.c chooses the saved values; whatever it chooses:
+ *
  *   an input that is not written to   is saved as it is: no copy, no memory
  *   a view, a number, a constant      is never saved: made again in the backward
- *   anything else that is saved       once, and not again if it is an output already
- *   what is needed and not saved      is computed again, just before the first node that reads it;
+ *   any other saved value             is saved once, and not again if it is an output already
+ *   a needed value that is not saved  is computed again, just before the first node that reads it;
  *                                     twice, if a matrix product would keep it in memory (forget)
+ *
  * Both graphs keep the order of the joint graph, the backward's the order of the eager engine; so
  * results have the same bits whatever is saved.  Equal graphs, equal cuts.
  *
- * Here gradients are settled, so merging equal nodes is allowed at last, and a detach is only
- * another name for its operand.  Invariant of both results: every output is the result of a
- * node that owns its memory, no value is given out twice, so a back end may write each output
- * straight into the tensor that it is given.
+ * Here gradients are complete, so merging equal nodes is allowed at last, and a detach is only
+ * another name for its operand.  Invariant of both results: every output is the result of a node
+ * that owns its memory, and no value is output twice, so a back end may write each output straight
+ * into the tensor that it is given.
  */
 #include "core/aot/partition.h"
 #include "core/aot/unfold.h"
@@ -27,8 +29,8 @@ typedef struct {
   GmCut cut;
   GmValueId *fmap; /* per value: in the forward graph */
   GmValueId *bmap; /* per value: in the backward graph, or GM_NO_ID */
-  uint32_t *saved_as; /* per SAVED value: its place among them */
-  GArray *stack;   /* GmValueId: what is to be computed */
+  uint32_t *saved_as; /* per SAVED value: its number among them */
+  GArray *stack;   /* GmValueId: values still to be computed */
   GArray *again;   /* GmValueId: computed again for the node at hand, in order */
   GmParts *parts;
   GmGradSource *sources; /* parts->sources, while they are written */
@@ -43,7 +45,7 @@ output_of (const GmCut *c, uint32_t i)
 
 /* -- What goes where --------------------------------------------------------------------------- */
 
-/* Everything that FORWARD values are made from. */
+/* Marks everything that FORWARD values are made from. */
 static void
 spread_forward (GmCut *c)
 {
@@ -74,7 +76,8 @@ mark_tangents (GmCut *c)
   }
 }
 
-/* Nodes that no gradient needs are gone, so every TANGENT one runs in the backward. */
+/* Marks WANTED values.  Nodes that no gradient needs are gone, so every TANGENT node runs in the
+ * backward. */
 static void
 mark_wanted (GmCut *c)
 {
@@ -91,7 +94,8 @@ mark_wanted (GmCut *c)
   }
 }
 
-/* What is not to be run again, or to be left out, is the forward's wherever no tangent is in it. */
+/* Marks values that must not be run again, or must not be left out, as the forward's wherever no
+ * tangent is in them. */
 static void
 mark_effects (GmCut *c, uint8_t flags)
 {
@@ -114,7 +118,7 @@ gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes)
   mark_wanted (c);
 }
 
-/* From readers to operands: what is WANTED, and what that is computed from. */
+/* Marks, from readers to operands, WANTED values and what these are computed from. */
 void
 gm_cut_demand (GmCut *c)
 {
@@ -212,8 +216,8 @@ build_forward (Build *b, GError **error)
   return true;
 }
 
-/* What was written in place has its saved contents beside it in the plain program: a later write
- * does not disturb them. */
+/* True for an output with the contents of a write: in the plain program it is separate from what
+ * was saved, so a later write does not disturb that. */
 static bool
 is_written_output (const GmFunctionalLayer *w, uint32_t output)
 {
@@ -270,7 +274,7 @@ add_saved (Build *b, GError **error)
   return true;
 }
 
-/* Where each value of the joint graph, as it came, is among the saved ones. */
+/* Returns, per value of the joint graph, as it came, its number among the saved values. */
 static const uint32_t *
 find_places (const Build *b, const GmValueId *map)
 {
@@ -302,7 +306,7 @@ add_tangents (Build *b)
   }
 }
 
-/* Pushes what n reads and the backward does not have yet; returns whether there was any. */
+/* Pushes what n reads and the backward does not have yet; returns true if there was any. */
 static bool
 push_missing (Build *b, const GmNode *n)
 {
@@ -337,7 +341,7 @@ compute (Build *b, GmValueId v, GError **error)
   return true;
 }
 
-/* Whether n reads v, or a view of it. */
+/* True if n reads v, or a view of it. */
 static bool
 reads (const GmGraph *g, const GmNode *n, GmValueId v)
 {
@@ -352,9 +356,10 @@ reads (const GmGraph *g, const GmNode *n, GmValueId v)
   return false;
 }
 
-/* A matrix product needs its operands in memory, but not what these were computed from.  That
- * would stay there for its next reader: so it is forgotten, and computed once more for that one.
- * Values that are small, or more than an elementwise operation, are kept; so is what is tagged. */
+/* Forgets operands of a matrix product: it needs them in memory, but not the values that these were
+ * computed from.  Such a value would stay there for its next reader, so it is computed once more
+ * for that.  Values that are small, or more than an elementwise operation, are kept; so are tagged
+ * ones. */
 static void
 forget (Build *b, const GmNode *reader)
 {
@@ -375,8 +380,8 @@ forget (Build *b, const GmNode *reader)
   }
 }
 
-/* Gradient i, of which the backward has the value: an output of the backward, unless it is a
- * tangent or was given out already. */
+/* Makes gradient i, whose value the backward has, an output of the backward, unless it is a tangent
+ * or an output already. */
 static bool
 add_gradient (Build *b, uint32_t i, GError **error)
 {
@@ -398,8 +403,8 @@ add_gradient (Build *b, uint32_t i, GError **error)
   return gm_cut_add_output (to, b->bmap[v], GM_OUTPUT_GRAD, error);
 }
 
-/* Gradients are given out as soon as they are there.  One that is a view is copied, and what it is
- * a view of need not stay until the end. */
+/* Outputs gradients as soon as they are computed.  A gradient that is a view is copied, so that its
+ * base need not stay until the end. */
 static bool
 add_gradients_of (Build *b, GmValueId v, GError **error)
 {
@@ -411,7 +416,8 @@ add_gradients_of (Build *b, GmValueId v, GError **error)
   return true;
 }
 
-/* The gradients that no node of the backward makes: tangents, and what does not depend on one. */
+/* Adds the gradients that no node of the backward makes: tangents, and gradients that depend on
+ * none. */
 static bool
 add_other_gradients (Build *b, GError **error)
 {
@@ -430,7 +436,8 @@ static bool
 build_backward (Build *b, GError **error)
 {
   const GmCut *c = &b->cut;
-  g_autofree bool *grads = g_new0 (bool, c->g->values->len + 1); /* is it one? */
+  /* per value: true if it is a gradient */
+  g_autofree bool *grads = g_new0 (bool, c->g->values->len + 1);
 
   b->parts->n_grads = c->joint->n_grads;
   b->parts->sources = b->sources = gm_arena_newn (c->arena, GmGradSource, c->joint->n_grads);
@@ -462,7 +469,7 @@ check_options (const GmPartitionOptions *o, GError **error)
   return false;
 }
 
-/* What the function itself computes, and not its gradient. */
+/* Marks what the function itself computes, apart from its gradient. */
 static void
 mark_plain (GmCut *c, const GmValueId *map)
 {
@@ -475,7 +482,8 @@ mark_plain (GmCut *c, const GmValueId *map)
       c->flags[gm_cut_value (c->g, map[v])] |= GM_CUT_PLAIN;
 }
 
-/* Per value: a backward reads it that is taken apart (unfold.c), where what has a place is kept.  Owned by the caller. */
+/* Returns, per value, true if an unfolded backward (unfold.c) reads it, where values with a place
+ * are kept.  Owned by the caller. */
 static bool *
 unfolded_reads (const GmJoint *joint, const uint32_t *places)
 {
@@ -484,7 +492,8 @@ unfolded_reads (const GmJoint *joint, const uint32_t *places)
   return gm_unfold_reads (&u);
 }
 
-/* What a function of the host's gave and a backward may read that is taken apart (unfold.c): nobody runs it again for that. */
+/* Keeps the results of the host's functions that an unfolded backward (unfold.c) may read: they are
+ * not run again for that. */
 static void
 keep_effects (GmCut *c, const GmValueId *map)
 {
@@ -509,7 +518,8 @@ keep_effects (GmCut *c, const GmValueId *map)
   spread_forward (c);
 }
 
-/* What plain gradients read is not what was given out, though it may be equal: the caller may write to that before the backward runs. */
+/* Finds values that plain gradients read and that must stay distinct from equal outputs: the caller
+ * may write to the outputs before the backward runs. */
 static bool *
 find_apart (const GmJoint *joint)
 {
@@ -525,8 +535,9 @@ find_apart (const GmJoint *joint)
   return apart;
 }
 
-/* What plain gradients read, and the forward computes, though the compiled backward does with something else: kept if it would have to be
- * computed again of what the caller may write to before a backward that is taken apart (unfold.c).  apart: find_apart's. */
+/* Keeps values that plain gradients read, and the forward computes, though the compiled backward
+ * does without them: namely if they would have to be recomputed from tensors that the caller may
+ * write to before an unfolded backward (unfold.c).  apart: find_apart's. */
 static void
 keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const GmValueId *map)
 {
@@ -538,7 +549,8 @@ keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const 
       read[gm_cut_value (g, map[v])] = true;
   for (uint32_t i = 0; i < c->joint->n_inputs; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
-    frail[v] = !(c->flags[v] & GM_CUT_SAVED && c->flags[v] & GM_CUT_WRITTEN); /* that is a copy */
+    /* the saved value is a copy */
+    frail[v] = !(c->flags[v] & GM_CUT_SAVED && c->flags[v] & GM_CUT_WRITTEN);
   }
   for (uint32_t i = 0; i < c->joint->n_elements; i++)
     frail[output_of (c, i)] = !is_written_output (writes, i);
@@ -556,7 +568,8 @@ keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const 
   }
 }
 
-/* also: inputs of the function that are saved whether the backward reads them or not. */
+/* Cuts the graph.  also: inputs of the function that are saved even if the backward does not read
+ * them. */
 static bool
 cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOptions *options,
      const bool *also, GmArena *arena, GmParts *parts, GError **error)
@@ -615,8 +628,8 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
   return false;
 }
 
-/* Inputs that are overwritten and were not saved, but that a backward reads which is taken apart
- * (unfold.c): later nobody has them any more. */
+/* Finds inputs that are overwritten and were not saved, but that an unfolded backward (unfold.c)
+ * reads: later they are not available any more. */
 static bool
 find_lost (const GmJoint *joint, const GmFunctionalLayer *writes, const GmParts *parts, bool *lost)
 {

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pick.c -- elements that are picked, or put among zeros, without what lies around them.
  *
- * The loss of a classifier takes one number of each row of log probabilities, and its gradient puts one number into each row of zeros.
- * As recorded both make the whole matrix, and neither fuses with anything, since positions are data.  What is cut into slices gets its
- * gradient as a sum: of each slice's, among zeros.  Three rewrites of the joint graph:
+ * The loss of a classifier takes one number of each row of log probabilities, and its gradient puts
+ * one number into each row of zeros.  As recorded both make the whole matrix, and neither fuses
+ * with anything, since positions are data.  The gradient of a tensor that is cut into slices is a
+ * sum: of each slice's gradient, among zeros.  Three rewrites of the joint graph:
  *
- *   gather (f (x), i)              f (gather (x, i)): what is computed at each point is computed at those that are picked
- *   scatter_add (zeros, i, src)    where (position == i, 0 + src, 0): pointwise, so that it fuses with what reads it
- *   slice_scatter (zeros, a) + slice_scatter (zeros, b)    cat (a + 0, b + 0), where the slices are all of it and share nothing
+ *   gather (f (x), i)                       f (gather (x, i)): computed only at the points picked
+ *   scatter_add (zeros, i, src)             where (position == i, 0 + src, 0): pointwise, so that
+ *                                           it fuses with its readers
+ *   slice_scatter (zeros, a)                cat (a + 0, b + 0), where the slices are disjoint and
+ *     + slice_scatter (zeros, b)            cover everything
  *
- * The first is done through pointwise operations of few operands, and only where one element of a row is taken: the second pays
- * for a comparison at each point, and needs that somebody else has checked the positions, for a comparison finds none that is out
- * of range.  An earlier gather of the same positions from rows of that length does.
- * A backward's gather stays where the first would have it read an input or a result that it did not read before: these can be written to
- * between forward and backward, and the plain function would not mind.
- * All move elements and compute the same from them, so no bit changes: 0 + src is what an addition into zeros gives.
- * It has to be after join.c (gradients would be summed in another order) and before the cut, which then weighs what is left.
+ * The first is done through pointwise operations of few operands, and only where one element of a
+ * row is taken: the second pays for a comparison at each point, and needs that another node has
+ * checked the positions, for a comparison finds none that is out of range.  An earlier gather of
+ * the same positions from rows of that length does.  A backward's gather stays where the first
+ * would have it read an input or a result that it did not read before: these can be written to
+ * between forward and backward, and the plain function would not mind.  All move elements and
+ * compute the same from them, so no bit changes: 0 + src is what an addition into zeros gives.
+ * They have to be done after join.c (gradients would be summed in another order) and before the
+ * cut, which then weighs what is left.
  */
 #include "core/aot/partition.h"
 
@@ -29,10 +34,10 @@ typedef struct {
   GmGraphBuilder b; /* makes the new graph */
   const GmGraph *g;
   GmValueId *map;
-  bool *output;  /* per value of g: it is given out, so it is in memory */
+  bool *output;  /* per value of g: it is an output, so it is in memory */
   bool *late;    /* per value: made of gradients */
-  bool *read;    /* per value: something made of gradients reads it */
-  uint32_t left; /* nodes that may still be made for the gather at hand */
+  bool *read;    /* per value: a value made of gradients reads it */
+  uint32_t left; /* number of nodes that may still be made for the gather at hand */
 } Pick;
 
 /* -- Which --------------------------------------------------------------------------------------- */
@@ -43,7 +48,7 @@ is_pointwise (const GmNode *n)
   return n && (gm_ops[n->op].family == GM_FAMILY_POINTWISE || gm_ops[n->op].family == GM_FAMILY_CAST);
 }
 
-/* By what is known: a rewrite asks for no guard. */
+/* True if the sizes are known to be equal: a rewrite adds no guard. */
 static bool
 same_size (const GmGraph *g, int64_t a, int64_t b)
 {
@@ -65,7 +70,8 @@ same_shape (const GmGraph *g, const GmMeta *a, const GmMeta *b)
   return a->ndim == b->ndim && same_sizes (g, a->sizes, b->sizes, a->ndim);
 }
 
-/* Whether n, which reads positions, takes one of each row of `whole`, rows that are not short. */
+/* True if n, which reads positions, takes one element of each row of `whole`, whose rows are not
+ * short. */
 static bool
 takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
 {
@@ -81,8 +87,9 @@ takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
   return gm_size_is_symbolic (length) || length >= SHORT_ROW;
 }
 
-/* Whether v, computed at fewer points, would have a backward read what it does not read as recorded, and what others may write to meanwhile:
- * an input or a result.  left: of nodes that may be looked at; when they are used up, the answer is yes. */
+/* True if v, computed at fewer points, would make a backward read a tensor that it does not read as
+ * recorded, and that the caller may write to meanwhile: an input or a result.  left: number of
+ * nodes that may be visited; when they are used up, the answer is true. */
 static bool
 reads_what_is_not_ours (const Pick *p, GmValueId v, uint32_t *left)
 {
@@ -105,7 +112,7 @@ sinks (const Pick *p, const GmNode *n)
          && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0])) && !(p->late[n->in[0]] && reads_what_is_not_ours (p, n->in[0], &left));
 }
 
-/* Positions under other shapes. */
+/* Returns the positions behind reshapes. */
 static GmValueId
 positions (const GmGraph *g, GmValueId v)
 {
@@ -114,7 +121,8 @@ positions (const GmGraph *g, GmValueId v)
   return v;
 }
 
-/* Before node `end`: a gradient's gather checks too late for the function itself. */
+/* True if a node before `end` checks the positions: a gradient's gather checks too late for the
+ * function itself. */
 static bool
 is_checked (const GmGraph *g, GmValueId index, int64_t length, uint32_t end)
 {
@@ -145,7 +153,7 @@ is_one_hot (const Pick *p, const GmNode *n)
          && is_checked (p->g, n->in[1], whole->sizes[n->attrs->dim], gm_graph_value (p->g, n->out)->node);
 }
 
-/* What is summed: slices among zeros, by where they begin. */
+/* The terms of a sum: slices among zeros, by where they begin. */
 typedef struct {
   const GmNode *of[MOST_SLICES];
   uint32_t n;
@@ -158,7 +166,8 @@ is_slice (const GmGraph *g, const GmNode *n)
          && !gm_size_is_symbolic (n->attrs->stop);
 }
 
-/* depth: of additions that may still follow; more are no sum of so many slices. */
+/* Collects the slices of a sum.  depth: number of additions that may still follow; more are no sum
+ * of so many slices. */
 static bool
 collect_slices (const GmGraph *g, GmValueId v, Slices *s, int depth)
 {
@@ -175,7 +184,7 @@ collect_slices (const GmGraph *g, GmValueId v, Slices *s, int depth)
   return true;
 }
 
-/* Whether they are one behind the other, and all of n's result. */
+/* True if the slices follow one another without gap or overlap, and make up all of n's result. */
 static bool
 is_sum_of_slices (const Pick *p, const GmNode *n, Slices *s)
 {
@@ -204,7 +213,7 @@ mapped (const Pick *p, GmValueId v)
   return gm_val_from_id (p->map[v]);
 }
 
-/* Whether v, an operand of something of shape `whole`, has the same element all along a row. */
+/* True if v, an operand of a value of shape `whole`, has the same element all along a row. */
 static bool
 is_of_rows (const GmMeta *v, const GmMeta *whole, int dim)
 {
@@ -213,7 +222,8 @@ is_of_rows (const GmMeta *v, const GmMeta *whole, int dim)
   return own < 0 || v->sizes[own] == 1;
 }
 
-/* The elements of v that `gather` would take, v being of that shape; of a shape that broadcasts to the index's. */
+/* Returns the elements of v that `gather` would take, v being of that shape; the result's shape
+ * broadcasts to the index's. */
 static GmVal
 pick (Pick *p, GmValueId v, const GmNode *gather)
 {
@@ -248,7 +258,7 @@ one_hot (Pick *p, const GmNode *n)
   GmBuilder *b = &p->b.base;
   int dim = (int) n->attrs->dim;
   int64_t length = whole->sizes[dim], along[GM_MAX_DIMS];
-  /* Half as wide where that is enough: what is compared is what the loop takes its time for. */
+  /* Half as wide where that is enough: the loop spends its time on the comparison. */
   GmDtype d = !gm_size_is_symbolic (length) && length <= INT32_MAX ? GM_I32 : GM_I64;
   const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
                        .n_list = 1, .list = { length }, .dtype = d, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
@@ -280,7 +290,7 @@ joined (Pick *p, const GmNode *n, const Slices *s)
   return gm_b_op (b, GM_OP_cat, part, (int) s->n, &at);
 }
 
-/* Whether v may stand for n's result: the caller may see its strides. */
+/* True if v may stand for n's result: the caller may see its strides. */
 static bool
 is_like (Pick *p, GmValueId v, const GmNode *n)
 {
@@ -357,7 +367,7 @@ build (Pick *p, GmArena *arena, GError **error)
   return to;
 }
 
-/* What depends on an input from `first_tangent` on is late. */
+/* Marks as late what depends on an input from `first_tangent` on. */
 static void
 find_late (Pick *p, uint32_t first_tangent)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan.c -- makes plans and answers questions about them.  Calling one is in plan_call.c, its backward in plan_history.c.
+ * plan.c -- makes plans and answers questions about them.  Calling a plan is in plan_call.c, its
+ * backward in plan_history.c.
  *
  * Everything that a call needs to know is worked out here once, and lies in the plan's arena.
  */
@@ -47,8 +48,8 @@ is_direct (const GmPlan *p)
 
 #define KEEP(array, n) gm_arena_copy (p->arena, (array), sizeof *(array) * (size_t) (n))
 
-/* What was found about the recorded graph's inputs, about the caller's: the generator's state
- * shares memory with nothing. */
+/* Copies the overlaps of the recorded graph's inputs, renumbered as the caller's: the generator's
+ * state shares memory with nothing. */
 static void
 copy_overlaps (GmPlan *p, const GmLayers *from)
 {
@@ -66,7 +67,7 @@ copy_overlaps (GmPlan *p, const GmLayers *from)
   p->layers.n_overlaps = n;
 }
 
-/* Which tangent each history of the layers has. */
+/* Finds the tangent of each history of the layers. */
 static void
 find_histories (GmPlan *p, const GmJoint *joint)
 {
@@ -89,7 +90,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
 
   *l = *from;
   l->inputs = KEEP (l->inputs, l->n_inputs);
-  l->looks = NULL; /* find_looks */
+  l->looks = NULL; /* set by find_looks */
   l->alias.replays = KEEP (l->alias.replays, l->alias.n_replays);
   l->alias.slots = KEEP (l->alias.slots, l->alias.n_outer);
   l->functional.mutations = KEEP (l->functional.mutations, l->functional.n_mutations);
@@ -117,7 +118,7 @@ copy_layers (GmPlan *p, const GmLayers *from)
   copy_overlaps (p, from);
 }
 
-/* The recorded graph's inputs that inner input i is made of are needed after the forward. */
+/* Marks the recorded graph's inputs that inner input i is made of as needed after the forward. */
 static void
 keep_inner (const GmPlan *p, bool *keep, uint32_t i)
 {
@@ -156,7 +157,8 @@ find_kept (GmPlan *p, const GmPlanSpec *s)
   p->keep = keep;
 }
 
-/* Where the program looks at inputs first, among the nodes of the functional graph, whose steps ascend. */
+/* Finds the node of the functional graph, whose steps ascend, before which the program first reads
+ * each input. */
 static void
 find_looks (GmPlan *p, const GmLayers *from, const GmGraph *g)
 {
@@ -185,7 +187,7 @@ shares_grads (const GmPlan *p)
   return n != p->n_backward;
 }
 
-/* Per value of g: something that gradients arrive at was made of it. */
+/* Returns, per value of g, true if a value at which gradients arrive was made of it. */
 static bool *
 find_read (const GmGraph *g, const GmJoint *joint)
 {
@@ -203,7 +205,8 @@ find_read (const GmGraph *g, const GmJoint *joint)
   return read;
 }
 
-/* What a write makes of a history is used up, whatever it keeps (inplace.c). */
+/* True if a plain backward uses nothing up.  A write's history is used up, even if it keeps nothing
+ * (inplace.c). */
 static bool
 keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
 {
@@ -224,7 +227,8 @@ keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
   return true;
 }
 
-/* Whether a hook waits for the gradient of v, or of a view that v was taken of, up to what has the memory. */
+/* True if a hook waits for the gradient of v, or of a view that v was taken of, up to the object
+ * with the memory. */
 static bool
 is_hooked (const GmGraph *g, GmValueId v)
 {
@@ -245,8 +249,9 @@ hold (GmPlan *p, GmSavedValue *saved, uint32_t *places, GmValueId v, GmSavedValu
   saved[p->n_held++] = where;
 }
 
-/* What gradients read, as rows of the op table say, where the compiled backward does with something else: results, if they read these
- * themselves, as the plain program keeps those, but for a checkpoint's, and inputs, of which the rest can be computed again. */
+/* Holds values that gradients read, according to the rows of the op table, where the compiled
+ * backward does without them: results, if these gradients read them directly, as the plain program
+ * keeps them, but for a checkpoint's; and inputs, from which the rest can be recomputed. */
 static void
 hold_what_is_there (GmPlan *p, uint32_t *places)
 {
@@ -280,8 +285,9 @@ hold_what_is_there (GmPlan *p, uint32_t *places)
   }
 }
 
-/* Inputs that are merged with their base are views that were taken before the call: what takes them in the graph stands where
- * they were taken, which is before other reads of the base. */
+/* Finds early views: inputs that are merged with their base are views that were taken before the
+ * call, so the nodes that take them in the graph get the numbers of that time, before other reads
+ * of the base. */
 static void
 find_early (GmPlan *p)
 {
@@ -308,7 +314,8 @@ find_early (GmPlan *p)
   p->unfold.early = p->n_early ? early : NULL;
 }
 
-/* Views that are taken again are of inputs and outputs, so they are no reason of their own. */
+/* True if the plan's sizes are symbols.  Views that are taken again are of inputs and outputs, so
+ * they need no test of their own. */
 static bool
 is_sized (const GmPlanSpec *s)
 {

@@ -54,8 +54,8 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHist
   return ok && (!l->has_metadata || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error));
 }
 
-/* After the forward: writes, views, shapes.  The mode of the call may be another one than that of
- * the statements, which the layers know where it matters. */
+/* Does, after the forward: writes, views, shapes.  The mode of the call may differ from that of the
+ * statements, which the layers know where it matters. */
 static bool
 leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h,
               uint64_t first, GmTensor **outputs, GError **error)
@@ -73,7 +73,7 @@ leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory
   return ok;
 }
 
-/* A boxed call's references to inputs: drops those that nobody needs any more. */
+/* Drops a boxed call's references to inputs that are not needed any more. */
 static void
 drop_inputs (const GmPlan *p, GmTensor **boxed, bool all)
 {
@@ -82,7 +82,7 @@ drop_inputs (const GmPlan *p, GmTensor **boxed, bool all)
       g_clear_pointer (&boxed[i], gm_tensor_unref);
 }
 
-/* boxed: NULL, or references that the caller has given away. */
+/* Runs the forward.  boxed: NULL, or references that the caller has handed over. */
 static bool
 run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out, GError **error)
 {
@@ -102,7 +102,7 @@ run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out
   return ok;
 }
 
-/* After the forward: histories, and what the layers do. */
+/* Does, after the forward: histories, and the layers' part. */
 static bool
 end (GmPlan *p, const Inputs *in, bool boxed, GmTensor *const *out, GmTensor **outputs, GError **error)
 {
@@ -119,7 +119,8 @@ static bool
 allocate_forward (const GmPlan *p, GmTensor *const *inner, GmTensor **out, GError **error)
 {
   const GmFunctionalLayer *l = &p->layers.functional;
-  bool packs = gm_saved_hooks_top () != NULL && !p->restore; /* hooks run behind the forward, and may raise: nothing is written before */
+  /* hooks run behind the forward, and may raise: nothing is written before */
+  bool packs = gm_saved_hooks_top () != NULL && !p->restore;
 
   if (!p->written_in || packs)
     return gm_plan_allocate (p->forward_metas, p->n_forward, out, error);
@@ -137,7 +138,7 @@ allocate_forward (const GmPlan *p, GmTensor *const *inner, GmTensor **out, GErro
   return true;
 }
 
-/* From the recorded graph's inputs to the caller's outputs. */
+/* Runs the function from the recorded graph's inputs to the caller's outputs. */
 static bool
 run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs, GError **error)
 {
@@ -178,7 +179,8 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   return ok;
 }
 
-/* The inputs with the generator's state in its place, from which so much is taken; 0: later, when it is known. */
+/* Inserts the generator's state, from which `draws` draws are taken, into the inputs; 0: taken
+ * later, when the number is known. */
 static GmTensor *
 enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor **in, GError **error)
 {
@@ -202,7 +204,7 @@ undo_random (const GmTensor *state)
   gm_random_set_state (gm_tensor_data (state));
 }
 
-/* As far as the graph says. */
+/* Advances the generator by as much as the graph says. */
 static void
 leave_random (const GmPlan *p, int64_t first, GmTensor *const *outputs)
 {
@@ -234,7 +236,7 @@ run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **ou
     gm_tensor_unref (state);
     return ok;
   }
-  /* with the state among them, the references stand in other places */
+  /* With the state among them, the references have other indices. */
   GmTensor *given[p->n_inputs];
   memcpy (given, in, sizeof given);
   memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
@@ -274,7 +276,7 @@ gm_plan_begun_clear (GmPlanBegun *b, bool keep_state)
     g_clear_pointer (&b->state, gm_tensor_unref);
 }
 
-/* The recorded graph's inputs, with the state that was drawn. */
+/* Fills `in` with the recorded graph's inputs, the drawn state among them. */
 static void
 with_state (const GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **in)
 {
@@ -301,7 +303,7 @@ gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun
   return ok;
 }
 
-/* The rest of the forward; out: all that it gives, new references. */
+/* Runs the rest of the forward; out: all its outputs, new references. */
 static bool
 run_rest (const GmPlan *p, GmTensor *const *inner, const GmPlanBegun *b, GmTensor **out, GError **error)
 {

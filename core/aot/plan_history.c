@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_history.c -- a compiled function as one node of the tape: what a call saves, and the backward.
+ * plan_history.c -- a compiled function as one node of the tape: what a call saves, and the
+ * backward.
  *
- * The compiled backward runs where it has the bits of the plain one; else the function is taken apart (unfold.c).
- * Invariant: a saved tensor is an alias without history, never the tensor that the caller
- * holds, so no reference goes round in a circle.  The plain tape keeps a leaf itself: one that was given other memory since (.data) is
- * read where it is now, so the function is taken apart for it.
+ * The compiled backward runs where it has the bits of the plain one; else the function is unfolded
+ * (unfold.c).  Invariant: a saved tensor is an alias without history, never the tensor that the
+ * caller holds, so references form no cycle.  The plain tape keeps a leaf itself, and reads it
+ * where it is now if it was given other memory since (.data): then the function is unfolded.
  */
 #include "core/aot/plan_private.h"
 #include "core/aot/rerun.h"
@@ -14,15 +15,17 @@
 
 struct GmHistory {
   GmPlan *plan;
-  GmAgNode *node; /* that owns this */
-  bool spent;   /* some of what was saved has lent its memory */
-  bool used;    /* a backward has come through that keeps no graph */
-  bool *walked; /* per node of the graph: the last backward came there; NULL: to all that it reaches */
-  uint64_t seq; /* the first of the numbers that the operations would have, were they recorded one by one, and looks at inputs */
+  GmAgNode *node; /* owns this history */
+  bool spent;   /* memory of saved tensors was lent */
+  bool used;    /* a backward that keeps no graph has come through */
+  bool *walked; /* per node of the graph: the last backward came there; NULL: to all nodes that it
+                 * reaches */
+  uint64_t seq; /* the first of the sequence numbers that the operations, and the looks at inputs,
+                 * would have, were they recorded one by one */
   GmSaved saved[];
 };
 
-/* From the lists that tensors' headers come from, unless it is huge. */
+/* Comes from the free lists of tensors' headers, unless it is larger than this. */
 enum { MAX_BLOCK = 4096 };
 
 static size_t
@@ -31,7 +34,7 @@ history_bytes (const GmPlan *p)
   return sizeof (GmHistory) + sizeof ((GmHistory *) 0)->saved[0] * (size_t) p->n_held + sizeof (uint64_t) * (size_t) p->n_early;
 }
 
-/* Per early view: its number. */
+/* Returns, per early view, its sequence number. */
 static uint64_t *
 early_numbers (const GmHistory *h)
 {
@@ -56,8 +59,8 @@ history_free (void *data)
     g_free (h);
 }
 
-/* What hooks have something else for had better be dense: what they give back can't be laid out with gaps, nor so that it repeats, as the compiled
- * backward reads it. */
+/* True if the compiled backward can read all that was saved as unpacked: the result of a hook can't
+ * be laid out with gaps, nor so that it repeats, so tensors that hooks pack have to be dense. */
 static bool
 is_as_saved (const GmHistory *h)
 {
@@ -72,7 +75,7 @@ is_as_saved (const GmHistory *h)
   return true;
 }
 
-/* Whether the compiled backward would do something else than the plain one (unfold.c). */
+/* True if the compiled backward would differ from the plain one (unfold.c). */
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
@@ -96,8 +99,8 @@ check_versions (const GmHistory *h, GError **error)
   return true;
 }
 
-/* The gradient of an output that got none: zeros, and negative ones, because x + -0 is x for every
- * x, -0 included, so that a sum has the bits that it has where nothing arrived. */
+/* Returns the gradient of an output at which none arrived: zeros, and negative ones, because x + -0
+ * is x for every x, -0 included, so that a sum has the bits that it has without the gradient. */
 static GmTensor *
 no_gradient (const GmMeta *want, GError **error)
 {
@@ -109,8 +112,8 @@ no_gradient (const GmMeta *want, GError **error)
   return t;
 }
 
-/* The gradient as the compiled backward expects it: there, and laid out like the output.  A new
- * reference. */
+/* Returns the gradient as the compiled backward expects it: not NULL, and laid out like the
+ * output.  A new reference. */
 static GmTensor *
 tangent (const GmMeta *want, GmTensor *g, GError **error)
 {
@@ -126,7 +129,8 @@ tangent (const GmMeta *want, GmTensor *g, GError **error)
   return t;
 }
 
-/* Memory for the backward's outputs: of inputs that are read for the last time, or fresh. */
+/* Allocates the backward's outputs: in the memory of inputs that are read for the last time, or
+ * fresh. */
 static bool
 allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads, GmTensor **out, GError **error)
 {
@@ -150,7 +154,7 @@ allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTenso
   return true;
 }
 
-/* Whether output i lies in the memory of something that was saved. */
+/* True if output i lies in the memory of a saved tensor. */
 static bool
 is_lent (const GmHistory *h, GmTensor *const *out, int i)
 {
@@ -183,11 +187,11 @@ gm_plan_first_backward (GmPlan *p, GError **error)
   GmPlanFirst *first = p->first;
   bool ok = true;
 
-  gm_yield_lock (&first->lock); /* another thread may be at it */
+  gm_yield_lock (&first->lock); /* another thread may be running it */
   gm_yield_allow ();
   if (!first->done) {
     ok = p->exec.prepare (p->exec.data, error);
-    if (ok && !p->of) /* one that is made of another has sizes, so nobody lends */
+    if (ok && !p->of) /* a plan made of another has sizes, so nothing is lent */
       gm_donate_plan_backward (p);
     __atomic_store_n (&first->done, ok, __ATOMIC_RELEASE);
   }
@@ -230,7 +234,7 @@ drop_unpacked (const GmHistory *h, GmTensor **in, int n)
       gm_tensor_unref (in[i]);
 }
 
-/* What unpack made, laid out as the compiled backward expects it. */
+/* Returns what unpack made, laid out as the compiled backward expects it. */
 static GmTensor *
 unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
 {
@@ -251,7 +255,7 @@ unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
   return fit;
 }
 
-/* The saved tensors, borrowed but for those that were packed. */
+/* Fills `in` with the saved tensors, borrowed but for those that were packed. */
 static bool
 take_saved (const GmHistory *h, GmTensor **in, GError **error)
 {
@@ -268,7 +272,8 @@ take_saved (const GmHistory *h, GmTensor **in, GError **error)
   return true;
 }
 
-/* The backward as the plain one would be, with what hooks in the graphs give back; without gradients, the nodes that it would walk. */
+/* Runs the unfolded backward, on what hooks in the graphs unpack; without gradients, returns the
+ * nodes that it would walk. */
 static bool
 unfold_from (const GmHistory *h, const GmUnfold *u, GmAgNode *n, const GmSaved *kept, GmTensor *const *grads, GmTensor **result, bool create,
              GError **error)
@@ -294,7 +299,7 @@ unfold_noting (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **res
   if (all)
     memset (all, true, u.g->nodes->len);
   u.walked = !h->used ? NULL : all ? all : h->walked;
-  if (!p->restore || all) /* nothing is left to be given back */
+  if (!p->restore || all) /* nothing is left to be unpacked */
     return unfold_from (h, &u, n, h->saved, grads, result, create, error);
   int n_kept = (int) p->restore->outputs->len;
   GmTensor *in[p->n_saved + 1], *out[n_kept + 1];
@@ -313,7 +318,8 @@ unfold_noting (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **res
   return ok;
 }
 
-/* Takes the backward apart and walks it operation by operation.  Where that fails, the operations that had run have used up what they saved, and another backward does not come through them. */
+/* Unfolds the backward and walks it operation by operation.  Where that fails, the operations that
+ * had run have used up what they saved, and another backward does not come through them. */
 static bool
 unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create, GError **error)
 {
@@ -328,7 +334,8 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
   return ok;
 }
 
-/* What the compiled backward reads: the saved tensors, borrowed but for those that were packed, and the tangents, owned. */
+/* Fills `in` with the inputs of the compiled backward: the saved tensors, borrowed but for those
+ * that were packed, and the tangents, owned. */
 static bool
 take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError **error)
 {
@@ -345,7 +352,8 @@ take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError *
   return true;
 }
 
-/* What the plain backward would come to, where it is less than the compiled one does. */
+/* Notes which nodes the plain backward would reach, where that is less than the compiled one
+ * does. */
 static void
 note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
 {
@@ -357,9 +365,10 @@ note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
     h->walked = gm_unfold_walked (&h->plan->unfold, n, grads);
 }
 
-/* True if the plain backward may run where the compiled one has failed: nothing of what was saved is used up, and the program's functions need
- * not be called again.  What failed as an operation fails again, with its own text, and behind what it comes after; what memory was too short
- * for may do. */
+/* True if the plain backward may run where the compiled one has failed: no saved value is used up,
+ * and the program's functions need not be called again.  A failed operation fails again, with its
+ * own text, after all that comes before it; a backward that failed for lack of memory may
+ * succeed. */
 static bool
 may_run_plainly (const GmHistory *h, const GmRerun *calls, const GError *error)
 {
@@ -468,7 +477,8 @@ compiled_number (const void *data, uint32_t nr)
   return node == GM_NO_ID ? h->seq : gm_unfold_number (&p->unfold, early_numbers (h), h->seq, node);
 }
 
-/* Another backward may come to the nodes that keep nothing, and to those that this one did not come to. */
+/* Keeps nodes that another backward may come to: those that save nothing, and those that this
+ * backward did not come to. */
 static GmAgLeft
 compiled_spend (GmAgNode *n, void *data)
 {
@@ -578,7 +588,7 @@ gm_history_first (const GmHistory *h)
 void
 gm_history_end (GmHistory *h, bool ok)
 {
-  GmAgNode *node = h->node; /* a checkpoint's region may take the note as its own, and let go of h */
+  GmAgNode *node = h->node; /* a checkpoint's region may steal the note, and drop h */
   if (ok) {
     for (int i = 0; i < h->plan->n_held; i++)
       if (!h->saved[i].is_packed)
@@ -594,7 +604,8 @@ gm_history_pack (GmHistory *h, GError **error)
   if (G_LIKELY (gm_saved_hooks_top () == NULL) || h->plan->restore)
     return true;
   for (int i = 0; i < h->plan->n_held; i++)
-    if (!h->saved[i].t->storage->companion && !gm_saved_pack (&h->saved[i], error)) /* a ticket is nobody's tensor */
+    /* no hook sees a ticket */
+    if (!h->saved[i].t->storage->companion && !gm_saved_pack (&h->saved[i], error))
       return false;
   return true;
 }

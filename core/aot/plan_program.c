@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_program.c -- the compiled backward as a program, so that hooks on gradients inside of a function are traced.
+ * plan_program.c -- the compiled backward as a program, so that hooks on gradients inside of a
+ * function are traced.
  *
- * In a plan such a hook is a call that nobody looks into.  While compiled autograd is on, the hook's own program (stretch.h) takes its
- * place, and the backward around it becomes a part of the stretch, which is compiled as one graph.
- * Invariant: the program gives what the compiled backward gives, in the same layouts; where that one would not run as it is (unfold.c),
- * where a hook is no program, or where the graph has something else that a builder does not know, there is none.
- * Rejected: all compiled functions.  Without hooks the backward that is there already does the same.
+ * In a plan such a hook is an opaque call.  While compiled autograd is on, the hook's own program
+ * (stretch.h) takes its place, and the backward around it becomes a part of the stretch, which is
+ * compiled as one graph.  Invariant: the program returns what the compiled backward returns, in the
+ * same layouts; where that backward would not run as it is (unfold.c), where a hook is no program,
+ * or where the graph has a node that a builder does not know, there is none.  Rejected: all
+ * compiled functions.  Without hooks the existing backward already does the same.
  */
 #include "core/aot/plan_private.h"
 #include "core/autograd/stretch.h"
@@ -15,7 +17,7 @@ typedef struct {
   GmAgProgram base;
   GmPlan *plan;       /* owned */
   const GmGraph *g;
-  GmGraph *numbers;   /* owned: g, where that is made for symbols */
+  GmGraph *numbers;   /* owned: g for numbers, where g is made for symbols */
   GPtrArray *inputs;  /* owned GmTensor: base.in */
   GPtrArray *hooks;   /* GmHookProgram, per host call in the order of nodes */
   GArray *first;      /* uint32_t: the first input that the hook reads */
@@ -44,7 +46,7 @@ program_free (GmAgProgram *base)
 
 /* -- Emitting ---------------------------------------------------------------------------------- */
 
-/* The hook has memory of its own, and gives what is stated. */
+/* Emits hook k with memory of its own, and checks that it returns the stated meta. */
 static GmVal
 emit_hook (const Program *p, uint32_t k, GmBuilder *b, GmVal grad, const GmMeta *want, const GmVal *in)
 {
@@ -114,7 +116,7 @@ take_hook (Program *p, const GmNode *n, GByteArray *structure)
   return true;
 }
 
-/* False: not all nodes can be said to a builder. */
+/* Takes the nodes.  False: not all of them can be expressed in a builder. */
 static bool
 take_nodes (Program *p, GByteArray *structure)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plan_sized.c -- a plan whose sizes are symbols, and the plans of numbers that are made of it.
  *
- * What a call does depends on sizes only in metas and in attributes of views, so a plan for one set of
- * numbers is a copy with these filled in: no stage of the compilation runs again, and the code is the
- * same, which is told the symbols' values at each run.  The graph that a backward is taken apart with is
- * settled for the numbers when that is asked for.
+ * A call depends on sizes only in metas and in attributes of views, so a plan for one set of
+ * numbers is a copy with these filled in: no stage of the compilation runs again, and the code is
+ * the same, which gets the symbols' values at each run.  The graph for an unfolded backward is
+ * settled for the numbers when that backward runs.
  */
 #include "core/aot/plan_private.h"
 
@@ -40,13 +40,14 @@ fill_size (const Filler *f, int64_t *size)
   if (!gm_size_is_symbolic (*size))
     return true;
   uint32_t row = gm_size_row (*size);
-  if (!f->known[row]) /* says why */
+  if (!f->known[row]) /* names the row in the error */
     return gm_sym_eval (f->sizes->sym, *size, f->symbols, size, f->error);
   *size = f->values[row];
   return true;
 }
 
-/* A stride of row-major order is one in the plain program, too, where a size is 0. */
+/* Returns the metas filled in.  A stride of row-major order is 1 in the plain program, too, where a
+ * size is 0. */
 static const GmMeta *
 fill_metas (const Filler *f, const GmMeta *metas, uint32_t n)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rerun.c -- the program's functions run once for a backward, also where its compiled code fails.
  *
- * A compiled backward that fails has given no gradient to any leaf, where the plain one would have
- * given some.  So the plain one runs instead (plan_history.c).  Hooks and histories of functions
- * that are nodes of the graph have run by then, and are the program's: what each of them gave, or
- * raised, is noted, and handed out where the plain backward comes to it.
- * Requires: one function is called in the same order by both (join.c).
+ * A compiled backward that fails has added no gradient to any leaf, where the plain one would have
+ * added some.  So the plain one runs instead (plan_history.c).  Hooks and histories of functions
+ * that are nodes of the graph have run by then, and are the program's: what each of them returned,
+ * or raised, is noted, and returned again where the plain backward comes to it.  Requires: one
+ * function is called in the same order by both (join.c).
  */
 #include "core/aot/rerun.h"
 

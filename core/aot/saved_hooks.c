@@ -2,16 +2,18 @@
  * saved_hooks.c -- saved-tensor hooks, as nodes: pack at the forward's end, unpack at the
  * backward's beginning.
  *
- * Which tensors are saved was decided by partition.c, which knows of no hooks.  Each saved tensor
- * that the filter lets through is given to hooks->trace once, as the meta that it really has, and
- * comes back as two bodies.  Of what pack gives back
+ * partition.c, which knows of no hooks, has decided which tensors are saved.  Each saved tensor
+ * that the filter lets through is passed to hooks->trace once, as the meta that it really has, and
+ * comes back as two bodies.  Of the outputs of pack
+ *
  *   a value that reads the tensor     is an output of the forward and an input of the backward,
  *                                     in the place of the tensor
- *   the tensor itself                 is carried as it was, without a copy
- *   a value that does not read it     is made again in the backward, not carried
+ *   the tensor itself                 is saved as it was, without a copy
+ *   a value that does not read it     is made again in the backward, not saved
+ *
  * All unpack bodies come first in the backward, in the order of the saved tensors.  Moving one to
- * its first reader is the back end's affair.
- * Invariant: the function's outputs, the tangents and the gradients keep their number and order.
+ * its first reader is left to the back end.  Invariant: the function's outputs, the tangents and
+ * the gradients keep their number and order.
  */
 #include "core/aot/saved_hooks.h"
 
@@ -24,7 +26,7 @@
 
 /* One saved tensor. */
 typedef struct {
-  GmGraph *pack, *unpack; /* NULL: the hooks do not see it */
+  GmGraph *pack, *unpack; /* NULL: the hooks do not see the tensor */
   uint32_t first;         /* its first input of the new backward */
   bool *baked;            /* per output of pack: made again in the backward */
 } Hooked;
@@ -35,7 +37,7 @@ typedef struct {
   GmGraph *forward, *backward, *restore;
   GmArena *arena;
   Hooked *hooked;  /* per old saved tensor */
-  GArray *saved;   /* GmSavedValue: the new ones */
+  GArray *saved;   /* GmSavedValue: the new saved values */
   GmValueId *bmap; /* per value of the old backward: in the new one */
 } Inline;
 
@@ -101,7 +103,7 @@ fits (const GmMeta *saved, const GmGraph *pack, const GmGraph *unpack, GError **
   return refuse (error, saved, what);
 }
 
-/* Takes *g; the same without writes. */
+/* Makes *g functional; steals *g. */
 static bool
 make_functional (GmGraph **g, GmArena *arena, GError **error)
 {
@@ -144,7 +146,7 @@ trace (Inline *in, Hooked *h, GmMeta saved, GError **error)
   return true;
 }
 
-/* Which values of pack are computed from its input. */
+/* Finds the values of pack that are computed from its input. */
 static bool *
 find_readers (const GmGraph *pack, GmArena *arena)
 {
@@ -176,7 +178,7 @@ add_nodes (GmGraph *to, const GmGraph *g, GmValueId *map, const bool *except, GE
 
 /* -- The forward ------------------------------------------------------------------------------- */
 
-/* One more value that is carried; `old`: as the backward had it, or GM_NO_ID. */
+/* Adds one more saved value; `old`: its id in the old backward, or GM_NO_ID. */
 static void
 carry (Inline *in, GmSavedValue s, GmValueId old)
 {
@@ -191,7 +193,7 @@ carry (Inline *in, GmSavedValue s, GmValueId old)
   g_array_append_val (in->saved, s);
 }
 
-/* The saved tensor s as it is. */
+/* Saves the tensor s as it is. */
 static void
 carry_plain (Inline *in, GmSavedValue s, GmValueId v, GmValueId old)
 {
@@ -259,8 +261,8 @@ build_forward (Inline *in, GError **error)
 
 /* -- The backward ------------------------------------------------------------------------------ */
 
-/* The i-th saved tensor, made of what is carried, in `to`, the backward or `restore`.  GM_NO_ID:
- * *error is set. */
+/* Makes the i-th saved tensor again from the saved values, in `to`, the backward or `restore`.
+ * GM_NO_ID: *error is set. */
 static GmValueId
 unpack_one (Inline *in, GmGraph *to, uint32_t i, GError **error)
 {
@@ -303,7 +305,8 @@ build_backward (Inline *in, GError **error)
   return true;
 }
 
-/* What a backward that is not the compiled one needs: see plan.c. */
+/* Builds the graph that restores saved values for a backward that is not the compiled one: see
+ * plan.c. */
 static bool
 build_restore (Inline *in, GError **error)
 {
@@ -322,7 +325,7 @@ build_restore (Inline *in, GError **error)
 
 /* -- Together ---------------------------------------------------------------------------------- */
 
-/* The gradients that are tangents are numbered among the backward's inputs. */
+/* Renumbers the gradients that are tangents among the backward's inputs. */
 static const GmGradSource *
 shifted_sources (const Inline *in)
 {
@@ -388,7 +391,7 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
 
 /* -- Bodies that are graphs -------------------------------------------------------------------- */
 
-/* A symbolic size is the real tensor's, in the dimension where the stand-in has it. */
+/* Replaces symbolic sizes by the real tensor's, in the dimension where the stand-in has them. */
 static GmAttrs
 with_real_sizes (const GmAttrs *attrs, const GmMeta *stand_in, const GmMeta *real)
 {
@@ -401,7 +404,7 @@ with_real_sizes (const GmAttrs *attrs, const GmMeta *stand_in, const GmMeta *rea
   return a;
 }
 
-/* g over inputs like those, each node inferred again. */
+/* Returns g over inputs of these metas, each node inferred again. */
 static GmGraph *
 retrace (const GmGraph *g, const GmMeta *inputs, GmArena *arena, GError **error)
 {

@@ -3,13 +3,13 @@
  *
  * In the graph each of them is then a view of the base, so that a write through one is seen through
  * the others.  The caller's tensors stay: what was written through one of them is copied back into
- * that one alone, since nothing else has changed; only where several that overlap were written, all
- * of the base is copied once.  Outputs that are views of merged inputs are no matter of this layer:
- * output_alias has taken them off, and takes them again of the caller's tensors.
+ * that tensor alone, since nothing else has changed; only where several that overlap were written,
+ * all of the base is copied once.  Outputs that are views of merged inputs are no matter of this
+ * layer: output_alias has removed them, and takes them again of the caller's tensors.
  *
- * Invariant: afterwards no two inputs overlap where one of them is written.  Nobody else knows of bases than this file and base_plan.c, which says
- * what they are.
- * Requires: no set_, no input twice.  Symbolic sizes never get here with aliases.
+ * Invariant: afterwards no two inputs overlap where one of them is written.  Only this file and
+ * base_plan.c, which chooses the bases, know of bases.  Requires: no set_, no input twice.
+ * Symbolic sizes never get here with aliases.
  */
 #include "core/aot/base_plan.h"
 #include "core/autograd/autograd.h"
@@ -39,7 +39,8 @@ find_used (Rewrite *r)
     r->used[g_array_index (g->outputs, GmGraphOutput, i).value] = true;
 }
 
-/* A base is called after the tensor that it is, if that is passed, else after its first member. */
+/* Returns the name of a base: that of the tensor that it is, if that is passed, else that of its
+ * first member. */
 static const char *
 base_name (const GmBasePlan *p, uint32_t c)
 {
@@ -97,7 +98,8 @@ add_inputs (Rewrite *r)
                              .outer = outer };
 }
 
-/* Inputs: those first whose history was made first; where nobody knows, as they are passed. */
+/* Returns the inputs, sorted by when their history was made; where that is unknown, in the order in
+ * which they are passed. */
 static uint32_t *
 by_age (const GmBasePlan *p)
 {
@@ -159,8 +161,8 @@ add_outputs (Rewrite *r)
   r->layer->in_pieces = in_pieces;
 }
 
-/* The histories of the outer graph; then of each base of which pieces are written, and of the inputs
- * that are views of a base, where the function makes them. */
+/* Adds the histories of the outer graph; then those of each base of which pieces are written, and
+ * of the inputs that are views of a base, where the function makes them. */
 static void
 add_histories (Rewrite *r)
 {
@@ -215,7 +217,7 @@ gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBase
 /* -- What must be true of the result ------------------------------------------------------------
  */
 
-/* Bases are written and never become other tensors; all else is as it was. */
+/* Foretells: bases are written and never become other tensors; all else is as it was. */
 GmFacts *
 gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena)
 {
@@ -243,7 +245,7 @@ gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena
   }
   for (uint32_t i = 0; i < l->n_outputs; i++) {
     f->outputs[i] = before->outputs[i];
-    g_assert (!f->outputs[i].of_input); /* output_alias has been here */
+    g_assert (!f->outputs[i].of_input); /* output_alias has run before */
   }
   for (uint32_t k = 0; k < l->n_pieces; k++) {
     const GmPiece *piece = &l->pieces[k];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tape.c -- see tape.h.
  *
- * An entry is found by the bytes that describe the stretch: all of them are compared, so two that differ in
- * anything that the program depends on are never taken for each other.  Whether a `grad` is there, and what is in it, is no part of that: a
- * stretch ends before gradients are added up.  An entry never changes once it is in the table.
- * A stretch of one operation is not worth a plan: it runs as it is.
- * With create_graph the inputs have histories, and what the plan gives has one, as the results of any compiled function: it is taken apart where
- * it matters (unfold.c).
- * Rejected: additions to `grad` in the graph.  The plan would compute the sum and copy it back, where the engine adds in place.
+ * An entry is found by the bytes that describe the stretch: all of them are compared, so two that
+ * differ in anything that the program depends on are never taken for each other.  The presence and
+ * contents of a `grad` are no part of that: a stretch ends before gradients are added up.  An entry
+ * never changes once it is in the table.  A stretch of one operation is not worth a plan: it runs
+ * as it is.  With create_graph the inputs have histories, and the plan's results have one, as the
+ * results of any compiled function: it is unfolded where it matters (unfold.c).  Rejected:
+ * additions to `grad` in the graph.  The plan would compute the sum and copy it back, where the
+ * engine adds in place.
  */
 #include "core/aot/tape.h"
 
@@ -21,9 +22,9 @@ typedef struct {
   uint64_t hash; /* of both */
   GmPlan *plan;  /* NULL: operation by operation, because of `why` */
   char *why;
-  uint32_t n_alike; /* entries of its structure, with it, when it was made */
+  uint32_t n_alike; /* number of entries of its structure, itself included, when it was made */
   uint32_t n_outputs, n_steps, n_inputs;
-  uint32_t *outputs; /* per output of the stretch: of the plan, or GM_NO_ID */
+  uint32_t *outputs; /* per output of the stretch: output of the plan, or GM_NO_ID */
   bool *ran;         /* per step */
   GmMeta *inputs;
 } Entry;
@@ -35,7 +36,7 @@ struct GmTape {
   void (*destroy) (void *data);
   GMutex lock;        /* of the table */
   GHashTable *table;  /* Entry, as its own key */
-  GHashTable *shapes; /* structure -> Entry, the last of it */
+  GHashTable *shapes; /* structure -> Entry, the last with that structure */
   GmStretchRunner runner;
 };
 
@@ -99,7 +100,7 @@ entry_unref (void *data)
   g_free (e);
 }
 
-/* One that compares equal to that of such a stretch; its bytes are the stretch's. */
+/* Returns an entry that compares equal to that of such a stretch; its bytes are the stretch's. */
 static Entry
 key_of (const GmStretch *s)
 {
@@ -176,7 +177,7 @@ note_where (GmBuilder *b, const char *name)
   ((GmGraphBuilder *) b)->where = name; /* interned, or a constant */
 }
 
-/* What is different about a stretch of the same operations; NULL: there was none. */
+/* Returns what differs from an earlier stretch of the same operations; NULL: there was none. */
 static char *
 why_again (GmTape *t, Entry *e, const GmStretch *s)
 {
@@ -222,7 +223,7 @@ entry_new (const GmStretch *s, const Entry *key)
   return e;
 }
 
-/* The stretch as a graph, and what its outputs are. */
+/* Returns the stretch as a graph, and notes its outputs. */
 static GmGraph *
 capture (const GmStretch *s, Entry *e, GError **error)
 {
@@ -250,7 +251,7 @@ capture (const GmStretch *s, Entry *e, GError **error)
   return ok ? g_steal_pointer (&g) : NULL;
 }
 
-/* Makes an entry, which is in the table then.  NULL: *error. */
+/* Makes an entry and adds it to the table.  NULL: *error. */
 static Entry *
 entry_make (GmTape *t, const GmStretch *s, const Entry *key, GError **error)
 {
@@ -285,7 +286,8 @@ entry_make (GmTape *t, const GmStretch *s, const Entry *key, GError **error)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* full: there is none, and there are as many of its operations as there may be. */
+/* Returns the entry, or NULL; *full: there is none, and there are as many of its operations as
+ * there may be. */
 static Entry *
 find (GmTape *t, GmStretch *s, bool *full, GError **error)
 {

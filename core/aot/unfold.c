@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unfold.c -- a compiled function's history, taken apart into the one that the plain function has.
+ * unfold.c -- a compiled function's history, unfolded into that of the plain function.
  *
  * A compiled backward computes one thing: all gradients from all tangents, each summed from
  * nothing.  Eager's history can do more: be differentiated itself, go on with a sum that was begun
- * outside of the function, leave out what no gradient arrives at.  For these a call's nodes are
- * made after all, one per operation of the functional graph that gradients reach, with the numbers
- * that they would have had, and the engine walks them.
+ * outside of the function, leave out nodes that no gradient arrives at.  For these a call's nodes
+ * are made after all, one per operation of the functional graph that gradients reach, with the
+ * sequence numbers that they would have had, and the engine walks them.
  *
- * The plain tape keeps a leaf itself, so a node reads it where it is when the backward runs; what is computed again is made of what the
- * leaf was when the function ran.
- * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
- * the compiled backward, and that was kept by the forward or is computed again from it.
- * A function that brings its gradient is one node, which evaluates that (custom.c).
- * A node whose gradient would read what is not to be had any more, since it was written to or is made of what was, refuses when it runs: a
- * walk that does not come there does without.
- * Rejected: the joint graph of the backward.  What was kept has a history in the forward, which it
- * would lack; and the order of sums would be another.
+ * The plain tape keeps a leaf itself, so a node reads it where it is when the backward runs;
+ * recomputed values are made of what the leaf was when the function ran.  Invariant: nothing is
+ * kept for this.  The gradient of an operation reads here what it reads in the compiled backward,
+ * and that was kept by the forward or is computed again from it.  A function that brings its
+ * gradient is one node, which evaluates that (custom.c).  A node whose gradient would read a value
+ * that is lost, since it was written to or is made of such a value, refuses when it runs: a walk
+ * that does not come there does without.  Rejected: the joint graph of the backward.  Kept values
+ * have a history in the forward, which it would lack; and the order of sums would be another.
  */
 #include "core/aot/unfold.h"
 
@@ -30,12 +29,13 @@ typedef struct {
   const GmSaved *kept;
   bool *reached;     /* per value: gradients arrive there */
   bool *needed;      /* per value: its elements are read */
-  bool *source;      /* per value: others are computed again of it */
+  bool *source;      /* per value: others are recomputed from it */
   GmTensor **values; /* owned */
   GmTensor **tape;   /* owned: with history */
-  GmTensor **leaves; /* owned: per input of the graph, what the plain tape keeps as itself; else NULL */
-  const char **lost; /* per value whose elements are read: why they are not to be had; NULL: they are */
-  GStringChunk *why; /* owned: those words */
+  GmTensor **leaves; /* owned: per input of the graph, the leaf that the plain tape keeps as itself;
+                      * else NULL */
+  const char **lost; /* per value whose elements are read: why they are lost; NULL: they are not */
+  GStringChunk *why; /* owned: these texts */
 } Unfold;
 
 static GmValueId
@@ -52,7 +52,7 @@ flows (const GmGraph *g, const GmNode *n, uint32_t i)
   return gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i);
 }
 
-/* From what gradients arrive at to what they go on to. */
+/* Marks, from values at which gradients arrive, those to which they go on. */
 static void
 spread (const GmGraph *g, bool *reached)
 {
@@ -86,7 +86,7 @@ gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads)
 
 /* -- Walks that ask for some gradients --------------------------------------------------------- */
 
-/* Per value: whether its gradient goes on to something that the walk asks for. */
+/* Returns, per value, true if its gradient goes on to something that the walk asks for. */
 static bool *
 find_leading (const GmUnfold *u, const GmAgNode *node)
 {
@@ -149,7 +149,7 @@ is_kept (const Unfold *w, GmValueId v)
   return w->u->places[v] != GM_NO_ID;
 }
 
-/* Whether the elements of n's result depend on those of operand i. */
+/* True if the elements of n's result depend on those of operand i. */
 static bool
 reads (const GmGraph *g, const GmNode *n, uint32_t i)
 {
@@ -159,7 +159,7 @@ reads (const GmGraph *g, const GmNode *n, uint32_t i)
   return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
-/* What node k's gradient reads, if it runs. */
+/* The values that node k's gradient reads, if it runs. */
 typedef struct {
   uint32_t saves; /* operands, by bit, and GM_SAVES_OUT: as gm_op_saves says */
   uint32_t from;  /* and all operands from this one on */
@@ -185,7 +185,7 @@ gradient_reads (const Unfold *w, uint32_t k)
   else if (!gm_op_is_higher (n->op))
     r.saves = gm_op_saves (n->op, (int) n->n_in, flow);
   else if (r.ticket == GM_NO_ID)
-    r.from = 0; /* computes again */
+    r.from = 0; /* recomputes from all operands */
   return r;
 }
 
@@ -217,7 +217,7 @@ mark_needed (Unfold *w)
   }
 }
 
-/* Why node k's gradient can't be computed; NULL: it can. */
+/* Returns why node k's gradient can't be computed; NULL: it can. */
 static const char *
 why_lost (const Unfold *w, uint32_t k)
 {
@@ -246,14 +246,15 @@ gm_unfold_reads (const GmUnfold *u)
   return needed;
 }
 
-/* The input that gradient i is of. */
+/* Returns the input that gradient i belongs to. */
 static GmValueId
 value_of_grad (const GmUnfold *u, uint32_t i)
 {
   return g_array_index (u->g->inputs, GmValueId, u->grads[i].i);
 }
 
-/* The leaf that gradient i goes to, borrowed, if it was kept; NULL: it was not, or hooks packed it. */
+/* Returns the leaf that gradient i goes to, borrowed, if it was kept; NULL: it was not, or hooks
+ * packed it. */
 static GmTensor *
 kept_leaf (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept, uint32_t i)
 {
@@ -279,7 +280,7 @@ gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept)
   return false;
 }
 
-/* Takes `why`. */
+/* Marks v as lost; steals `why`. */
 static void
 lose (Unfold *w, GmValueId v, GError *why)
 {
@@ -310,14 +311,14 @@ take_kept (Unfold *w, GmValueId v, GError **error)
   if (k->is_packed || now == k->version)
     return true;
   if (w->leaves[v] && has_moved (w->leaves[v], t) && !w->source[v])
-    return true; /* nobody reads what it was */
+    return true; /* its old contents are not read */
   GError *why = NULL;
   gm_fail_changed ("the backward of the compiled function", NULL, t, k->version, &why);
   lose (w, v, why);
   return true;
 }
 
-/* All results of a call that are needed, with the first of them. */
+/* Computes all results of a call that are needed, with the first of them. */
 static bool
 compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
 {
@@ -374,7 +375,7 @@ compute (Unfold *w, const GmNode *n, GError **error)
   return w->values[n->out] != NULL;
 }
 
-/* All of it that is to be had.  False: a hook refused, or an operation failed. */
+/* Computes all needed values that are not lost.  False: a hook refused, or an operation failed. */
 static bool
 compute_needed (Unfold *w, GError **error)
 {
@@ -406,7 +407,7 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
-/* v with its elements if they are read, else without memory; no history yet. */
+/* Returns v with its elements if they are read, else without memory; no history yet. */
 static GmTensor *
 tensor_of (const Unfold *w, GmValueId v)
 {
@@ -440,7 +441,7 @@ number_of (const Unfold *w, uint64_t seq, uint32_t k)
   return gm_unfold_number (w->u, w->u->numbers, seq, k);
 }
 
-/* All results of the function whose first node is k, at once. */
+/* Records all results of the function whose first node is k, at once. */
 static void
 record_custom (Unfold *w, uint32_t k, uint64_t seq)
 {
@@ -473,7 +474,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
   gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost }, number_of (w, seq, k));
 }
 
-/* A call of graphs, whose first node is k: one node of the tape. */
+/* Records a call of graphs, whose first node is k, as one node of the tape. */
 static void
 record_higher (Unfold *w, uint32_t k, uint64_t seq)
 {
@@ -512,7 +513,7 @@ find_leaves (Unfold *w, GmAgNode *node)
   }
 }
 
-/* An operation, which is node k. */
+/* Records an operation, which is node k. */
 static void
 record_op (Unfold *w, uint32_t k, uint64_t seq)
 {
@@ -534,7 +535,8 @@ record_op (Unfold *w, uint32_t k, uint64_t seq)
       gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
 }
 
-/* Node k, and what else gives the results of the same function or call, whose gradient is refused. */
+/* Records node k, and the other results of the same function or call, as lost: their gradient is
+ * refused. */
 static void
 record_lost (Unfold *w, uint32_t k, uint64_t seq, const char *why)
 {
@@ -572,7 +574,7 @@ record_node (Unfold *w, uint32_t k, uint64_t seq)
     if (hook && w->tape[n->in[0]] && w->tape[n->in[0]]->meta.requires_grad)
       gm_gradient_hook_register (hook, w->tape[n->in[0]]);
   } else if (!w->reached[n->out] || w->tape[n->out]) {
-    return; /* or with another result of the same one */
+    return; /* or recorded with another result of the same call */
   } else if ((lost = why_lost (w, k))) {
     record_lost (w, k, seq, lost);
   } else if (n->op != GM_OP_custom && !gm_op_is_higher (n->op)) {
@@ -601,7 +603,7 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
   }
 }
 
-/* After a walk that failed. */
+/* Notes which nodes have used up what they saved, after a walk that failed. */
 static void
 note_used_up (const Unfold *w)
 {
@@ -643,7 +645,8 @@ give_roots (const Unfold *w, GmTensor **roots)
   }
 }
 
-/* of: per tangent, whether its output's nodes are made.  grads: NULL: nobody walks, and roots are given. */
+/* Unfolds the history.  of: per tangent, true if its output's nodes are made.  grads NULL: nothing
+ * is walked, and roots are returned. */
 static bool
 unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, const bool *of, bool create, bool stay,
         GmTensor **result, GmTensor **roots, bool *made, GError **error)
@@ -682,8 +685,8 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_
 {
   g_autofree bool *of = g_new (bool, u->n_tangents + 1);
   bool made, some = !gm_autograd_wants_all (n);
-  /* what nothing arrives at, or goes on to nothing that is asked for, is not used up: another backward may come there.  What its hooks
-   * refuse is nothing to this one */
+  /* Values at which nothing arrives, or which go on to nothing that is asked for, are not used up:
+   * another backward may come there.  A refusal of their hooks does not matter to this walk. */
   if (some || !gm_unfold_can_fill (u, grads)) {
     memset (of, true, u->n_tangents);
     bool ok = unfold (u, n, kept, seq, grads, of, create, true, result, NULL, &made, error);

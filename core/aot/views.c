@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * views.c -- which values of a recorded graph are the same tensor, and which look at the same
- * memory.
+ * views.c -- which values of a recorded graph are the same tensor, and which share memory.
  *
- * A recorded graph says it by its ops alone: the result of a MOVEMENT op is a view of its
- * operand, the result of a MUTATE op *is* its first operand, and all else owns its memory.  So
- * nothing is stored, and nothing can go stale.
+ * A recorded graph says that by its ops alone: the result of a MOVEMENT op is a view of its
+ * operand, the result of a MUTATE op *is* its first operand, and all other results own their
+ * memory.  So nothing is stored, and nothing can go stale.
  */
 #include "core/aot/aot.h"
 
