@@ -17,20 +17,22 @@
 #define GM_NO_ID UINT32_MAX
 typedef uint32_t GmValueId;
 
-/* What is known of an input's memory (alias.c).  GM_NO_ID: nothing of the kind. */
+/* Facts about an input's memory (alias.c).  GM_NO_ID: no such fact. */
 typedef struct {
-  GmValueId same;      /* it is that input, the very tensor, which is itself no other one */
+  GmValueId same;      /* it is that input, the very tensor, which is itself the same as no other */
   GmValueId shares;    /* it lies in the memory of that input ... */
-  int64_t offset;      /* ... its first element so many elements after that one's first */
-  GmValueId base;      /* that input is the tensor that it is a view of, as autograd sees it; then shares == base */
-  bool has_base_meta;  /* what it is a view of is no input, but a tensor like base_meta ... */
+  int64_t offset;      /* ... its first element so many elements after the first of that input */
+  GmValueId base;      /* that input is its base, as autograd sees it; then shares == base */
+  bool has_base_meta;  /* its base is no input, but a tensor like base_meta ... */
   GmMeta base_meta;
-  int64_t base_offset; /* ... its first element so many elements after that one's first */
+  int64_t base_offset; /* ... its first element so many elements after the first of the base */
   bool leaf;           /* requires grad, and no operation made it */
-  uint32_t made;       /* of views that have a history: when it was made, among those of the inputs, from 1; 0: nothing is known */
+  uint32_t made;       /* of views that have a history: place of that among the inputs' histories by
+                        * age, from 1; 0: unknown */
 } GmGraphAlias;
 
-/* A look at an input that no node is: what recorded the graph asked whether it has a history, when there were `at` nodes. */
+/* A look at an input that no node makes: the recorder tested if the input has a history, when there
+ * were `at` nodes. */
 typedef struct {
   GmValueId input;
   uint32_t at;
@@ -40,38 +42,43 @@ typedef struct {
   GmMeta meta;
   uint32_t node;    /* producer, or GM_NO_ID for an input */
   const char *name; /* inputs: "x"; others NULL: printed as the node's number */
-  const GmGraphAlias *alias; /* inputs: what is known of their memory, in the arena; NULL: nothing */
-  struct { uint32_t step, nth; } look; /* inputs: the program's first look at its history is before that step, the nth of such looks, from 0;
-                                          GM_NO_ID: there is none, or nothing is known (core/aot/looks.h) */
+  const GmGraphAlias *alias; /* inputs: facts about their memory, in the arena; NULL: none */
+  struct { uint32_t step, nth; } look; /* inputs: the program's first look at its history is before
+                                        * that step, the nth of such looks, from 0; GM_NO_ID: there
+                                        * is none, or it is unknown (core/aot/looks.h) */
 } GmGraphValue;
 
-/* What the program wants of a node's value where the graph is cut in two (core/aot/partition.c).  Rewrites keep it, images do not
- * have it.  ITSELF: a view that is no other tensor than the one it is taken of, whose shape was changed (core/aot/metadata.c).
- * IN_PLACE: a write that is one operation with what computes the elements, as in `x.tanh_ ()`, with one history; it is cut as that
- * node is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
+/* The program's wish for a node's value where the graph is cut in two (core/aot/partition.c).
+ * Rewrites keep it, images do not have it.  ITSELF: a view that is the same tensor as its operand,
+ * whose shape was changed (core/aot/metadata.c).  IN_PLACE: a write that is one operation with the
+ * node that computes the elements, as in `x.tanh_ ()`, with one history; it is cut as that node
+ * is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
 typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_TAG_IN_PLACE, GM_N_TAGS } GmNodeTag;
-extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as they are written: "save" */
+extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as written in text: "save" */
 extern const char *const gm_node_mark_names[GM_N_NODE_MARKS]; /* by the number of the bit: "reshape" */
 
 typedef struct {
   GmOp op;
   uint8_t tag; /* GmNodeTag */
-  uint8_t marks; /* GmNodeMark; kept and shown as a tag is */
+  uint8_t marks; /* GmNodeMark; kept and printed like a tag */
   uint32_t n_in;
   const GmValueId *in;
   GmValueId out;
-  uint32_t step; /* which of the nodes that were recorded it stands for, or a part of it: they ascend */
+  uint32_t step; /* number of the recorded node that it stands for, entirely or in part: steps
+                  * ascend */
   const GmAttrs *attrs; /* NULL if the op has none */
   const char *where;    /* "train.py:12", or NULL */
 } GmNode;
 
-/* Printed as `%1`, `saved %1`, `grad %1`, `mut %1`, `history %1`.  MUTATION: the new contents of an input that was written to.
- * HISTORY: only gradients arrive there, nobody gets the elements; these come after all others of the function. */
+/* The kind of an output, printed as `%1`, `saved %1`, `grad %1`, `mut %1`, `history %1`.  MUTATION:
+ * the new contents of an input that was written to.  HISTORY: only gradients arrive there, the
+ * caller does not get the elements; these come after all others of the function. */
 typedef enum { GM_OUTPUT_USER, GM_OUTPUT_SAVED, GM_OUTPUT_GRAD, GM_OUTPUT_MUTATION, GM_OUTPUT_HISTORY } GmOutputKind;
 typedef struct { GmValueId value; uint8_t kind; /* GmOutputKind */ } GmGraphOutput;
 
-/* Of a gradient that the program gave: what its own derivative is.  TWICE: that of its nodes.  ONCE: there is none, and asking for
- * it is an error.  UNKNOWN: with gradients on it may do something else than what was recorded. */
+/* The derivative of a gradient that the program gave.  TWICE: that of its nodes.  ONCE: there is
+ * none, and asking for it is an error.  UNKNOWN: with gradients on the function may do something
+ * else than what was recorded. */
 typedef enum { GM_TWICE, GM_ONCE, GM_TWICE_UNKNOWN } GmTwice;
 
 typedef struct GmHigher GmHigher; /* higher.h */
@@ -84,20 +91,24 @@ typedef struct {
   GArray *inputs;    /* GmValueId */
   GArray *outputs;   /* GmGraphOutput */
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
-  GPtrArray *customs;   /* GmGraph: what `custom` nodes have as gradient, see gm_graph_add_custom; shared with rewrites; NULL: none */
+  GPtrArray *customs;   /* GmGraph: the gradients of `custom` nodes, see gm_graph_add_custom; shared
+                         * with rewrites; NULL: none */
   GPtrArray *highers;   /* GmHigher: the bodies of cond, scan and their kin; shared with rewrites; NULL: none */
-  GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of what gradients will read; no node calls them.  NULL: none */
+  GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of tensors that gradients will
+                         * read; no node calls them.  NULL: none */
   GmSizes *sizes; /* shared by the graphs of a compilation; NULL while all sizes are numbers */
   GmSym *sym;     /* sizes->sym, or NULL */
   bool owns_arena;
   uint8_t twice; /* GmTwice */
-  const int32_t *result_of; /* of a gradient that the program gave: per input the number of the function's result that it is, or -1; in
-                               the arena; NULL: none is one */
-  uint32_t step; /* of nodes that are added; GM_NO_ID: their own number */
+  const int32_t *result_of; /* of a gradient that the program gave: per input the number of the
+                             * function's result that it is, or -1; in the arena; NULL: no input is
+                             * one */
+  uint32_t step; /* step of nodes that are added; GM_NO_ID: their own number */
 } GmGraph;
 
 GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */
-/* One of the same compilation: it shares the sizes of `like`.  Who copies nodes says which step they are. */
+/* Returns a graph of the same compilation: it shares the sizes of `like`.  A caller that copies
+ * nodes sets their step. */
 GmGraph *gm_graph_new_like (const GmGraph *like, const char *name, GmArena *arena);
 void gm_graph_free (GmGraph *g);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
@@ -107,42 +118,50 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
 #define gm_graph_meta(g, id) (&gm_graph_value (g, id)->meta)
 
 GmValueId gm_graph_add_input (GmGraph *g, const char *name, const GmMeta *meta);
-/* Infers the result; GM_NO_ID and error if the inputs do not fit. attrs are copied; `where` must live as long as the arena. */
+/* Adds a node whose result is inferred; GM_NO_ID and error if the inputs do not fit. attrs are
+ * copied; `where` must live as long as the arena. */
 GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, GError **error);
-/* The same for a result that is known already: copies of nodes.  Nothing is checked. */
+/* Does the same for a result that is known already: copies of nodes.  Nothing is checked. */
 GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, const GmMeta *meta);
-/* The tag of the node that makes v; v is no input. */
+/* Sets the tag of the node that makes v; v is no input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
-/* The node that makes v is marked as n is; v is no input. */
+/* Marks the node that makes v as n is marked; v is no input. */
 void gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n);
-GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where); /* takes a reference */
-/* Gradients that the program gives (core/graph/custom.c).  A function whose results are r0 .. and whose gradient is `backward` is
- * recorded as one `custom` node per result that has a gradient: operands are the result as computed (where nothing
- * requires grad), the arguments that get a gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result
- * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a gradient per argument (GRAD), then
- * values that may fail to be computed and that no gradient rests on; it is functional. */
-uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* takes it; returns its row */
-GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* of its own arena */
-/* `to`, a copy of the nodes of `from`, gets what else is known of a gradient that the program gave. */
+/* takes a new reference */
+GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
+/* Gradients that the program gives (core/graph/custom.c).  A function whose results are r0 .. and
+ * whose gradient is `backward` is recorded as one `custom` node per result that has a gradient:
+ * operands are the result as computed (where nothing requires grad), the arguments that get a
+ * gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result
+ * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a
+ * gradient per argument (GRAD), then values that may fail to be computed and that no gradient
+ * depends on; it is functional. */
+uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* steals backward; returns its row */
+GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* in an arena of its own */
+/* Copies to `to`, a copy of the nodes of `from`, the other fields of a gradient that the program
+ * gave. */
 void gm_graph_custom_describe (GmGraph *to, const GmGraph *from);
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
-/* How many results the function of a node has, and how many arguments that get a gradient. */
+/* Returns the number of results of a node's function, and the number of arguments that get a
+ * gradient. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
 uint32_t gm_graph_custom_n_args (const GmGraph *backward);
-/* `to` gets the tables of `from` that attributes name rows of: customs and highers. */
+/* Lets `to` share the tables of `from` that attributes name rows of: customs and highers. */
 void gm_graph_share_tables (GmGraph *to, const GmGraph *from);
-/* Copied; NULL: nothing is known any more. */
+/* Sets the facts about an input's memory.  Copied; NULL: nothing is known any more. */
 void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias);
-/* What `from` knows of its inputs' memory, for `to`; map: their ids there, NULL if they are the same. */
+/* Copies the facts about `from`'s inputs to `to`; map: their ids there, NULL if they are the
+ * same. */
 void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
-/* How many outputs are no histories: the first ones. */
+/* Returns the number of outputs that are no histories: the first ones. */
 uint32_t gm_graph_n_elements (const GmGraph *g);
 
 typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, highers; GmSizesMark sizes; } GmGraphMark;
 void gm_graph_cut (GmGraph *g, const GmGraphMark *m); /* truncate's slow half */
 
-/* The recorder takes a mark before each instruction, and most record nothing. */
+/* Returns a mark.  Inline, because the recorder takes a mark before each instruction, and most
+ * record nothing. */
 static inline GmGraphMark
 gm_graph_mark (const GmGraph *g)
 {
@@ -171,8 +190,8 @@ gm_graph_truncate (GmGraph *g, const GmGraphMark *m)
  * hints gm_graph_add_node gives GM_ERROR_UNSUPPORTED with the question.  Who computes with metas outside of it (builders) enters
  * g->sizes. */
 GmSizes *gm_graph_sizes (GmGraph *g); /* made at the first call */
-GmSym *gm_graph_sym (GmGraph *g);     /* the same's expressions */
-void gm_graph_share_sizes (GmGraph *to, const GmGraph *from); /* before `to` has any of its own */
+GmSym *gm_graph_sym (GmGraph *g);     /* the expressions of these sizes */
+void gm_graph_share_sizes (GmGraph *to, const GmGraph *from); /* before `to` has sizes of its own */
 #define gm_graph_meta_is_symbolic gm_meta_is_symbolic
 /* Keys of attributes that are sizes, as bits. */
 #define GM_ATTRS_OF_SIZES (1u << GM_ATTR_SIZES | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP)
@@ -183,46 +202,54 @@ gm_scalar_is_symbolic (GmScalar s)
   return s.kind == GM_CATEGORY_INT && gm_size_is_symbolic (s.i);
 }
 bool gm_graph_attrs_are_symbolic (const GmAttrs *a); /* NULL: no */
-/* Whether some value or attribute of it is no number; bodies of calls of graphs are not looked at.  NULL: no. */
+/* True if a value or attribute of g is no number; bodies of calls of graphs do not count.  NULL:
+ * false. */
 bool gm_graph_is_symbolic (const GmGraph *g);
-/* The attributes with numbers for these values of the symbols. */
+/* Evaluates the attributes for these values of the symbols. */
 bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out, GError **error);
-/* Whether two metas are the same, for sizes that are expressions: by the facts. */
+/* True if two metas are the same, for sizes that are expressions: by the facts. */
 bool gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b);
-/* Row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym, but no facts. */
+/* Sets row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym, but no
+ * facts. */
 void gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m);
-/* Numbers for symbols (specialise.c).  Where a call's inputs say what a symbol is; input GM_NO_ID: none does. */
+/* The place in a call's inputs that says what a symbol is (specialise.c); input GM_NO_ID: none
+ * does. */
 typedef struct { uint32_t input; uint8_t dim; bool is_stride; } GmSymbolSource;
-/* By symbol number, in `arena`; returns how many there are. */
+/* Finds the sources, by symbol number, in `arena`; returns how many there are. */
 uint32_t gm_graph_symbol_sources (const GmGraph *g, GmArena *arena, const GmSymbolSource **out);
-/* m with numbers, for these values of the symbols. */
+/* Evaluates m for these values of the symbols. */
 bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out, GError **error);
-/* A copy of which each size is a number if the facts say so, and one symbol stands for all that are equal; with sizes of its own, in
- * which symbols have the same numbers. */
+/* Returns a copy of which each size is a number if the facts say so, and one symbol stands for all
+ * that are equal; with sizes of its own, in which symbols have the same numbers. */
 GmGraph *gm_graph_settle (const GmGraph *g, GmArena *arena);
-/* The graph with numbers: shapes are inferred again, so the error says what does not fit for these. */
+/* Returns the graph with numbers: shapes are inferred again, so the error says what does not fit
+ * for these. */
 GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error);
-/* A copy in an arena of its own, with `sizes` (taken), a gm_sizes_copy of its own ones, bodies included. */
+/* Returns a copy in an arena of its own, with `sizes` (steals it), a gm_sizes_copy of g's, bodies
+ * included. */
 GmGraph *gm_graph_copy_with (const GmGraph *g, GmSizes *sizes);
-/* A copy in an arena of its own, which shares nothing with g that somebody writes to: it has sizes of its own, where there are any. */
+/* Returns a copy in an arena of its own, which shares nothing with g that is written to: it has
+ * sizes of its own, where there are any. */
 GmGraph *gm_graph_copy_apart (const GmGraph *g);
-/* What requires_grad of a node's result is unless gradients were off where it was recorded. */
+/* Returns the requires_grad of a node's result, unless gradients were off where it was recorded. */
 bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
 
-/* A builder that appends to g.  item() fails with GM_ERROR_UNSUPPORTED "data-dependent"; the recorder replaces vt->item and random. */
+/* A builder that appends to g.  item() fails with GM_ERROR_UNSUPPORTED "data-dependent"; the
+ * recorder replaces vt->item and random. */
 typedef struct {
   GmBuilder base;
   GmGraph *graph;
-  const char *where;  /* put on every node */
-  GmNodeTag tag;      /* the same: RECOMPUTE inside of a checkpointed region */
+  const char *where;  /* copied to every node */
+  GmNodeTag tag;      /* copied to every node: RECOMPUTE inside of a checkpointed region */
   GmValueId rng;      /* the generator's state, from which rng_taken counts; GM_NO_ID: random ops are refused */
-  bool may_set;       /* whoever records follows tensors that become others (gm_b_set); false: refused */
+  bool may_set;       /* the recorder follows tensors that become others (gm_b_set); false: these
+                       * are refused */
   int64_t rng_taken;  /* draws since then, a size */
-  GPtrArray *metas;   /* by value: the arena's copy that `meta` gave out; private */
+  GPtrArray *metas;   /* by value: the arena's copy that `meta` returned; private */
 } GmGraphBuilder;
 void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);
 void gm_graph_builder_clear (GmGraphBuilder *b);
-/* The generator's state as it is now, a value {seed, next draw}; there has to be one. */
+/* Returns the generator's present state, a value {seed, next draw}; the graph must have one. */
 GmVal gm_graph_builder_state (GmGraphBuilder *b);
 #define gm_val_from_id(id) ((GmVal) (uintptr_t) ((id) + 1u))
 #define gm_id_from_val(v) ((GmValueId) ((uintptr_t) (v) - 1u))
@@ -244,30 +271,34 @@ GmVal gm_graph_builder_state (GmGraphBuilder *b);
  * tags.  `@cuda`: the device.  The
  * comment after a node is its `where`; a comment on a line of its own is skipped. */
 char *gm_graph_text (const GmGraph *g); /* caller frees */
-/* One or more graphs.  Errors name line and column. */
+/* Parses one or more graphs.  Errors name line and column. */
 GPtrArray *gm_graph_parse (const char *text, GError **error); /* of GmGraph, with free function */
-/* The attributes of one node: "dims=[1] keepdim=true". */
+/* Parses the attributes of one node: "dims=[1] keepdim=true". */
 bool gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error);
 
 /* -- Checks and rewrites ----------------------------------------------------------------------- */
-/* Order, ids, arities, attributes, metas equal to what infer says; `functional`: no MUTATE.  Errors name the node. */
+/* Checks order, ids, arities, attributes, and that metas are equal to what infer says;
+ * `functional`: no MUTATE.  Errors name the node. */
 bool gm_graph_verify (const GmGraph *g, bool functional, GError **error);
-/* Of a graph that a back end gets: each output is the result of a node that owns its memory, and no value is given out twice, so that
- * each can be computed where it is wanted. */
+/* Checks the outputs of a graph that a back end gets: each is the result of a node that owns its
+ * memory, and no value is output twice, so that each can be computed where it is wanted. */
 bool gm_graph_verify_outputs (const GmGraph *g, GError **error);
 
-/* What holds for every rewrite.  Inputs and outputs stay, and an output keeps a value of its own, so that no two tensors that the
- * caller sees are merged.  In a graph with MUTATE nodes all of those stay and only rewrites of views are done.  Without CSE the graph
- * is taken as one that may still be differentiated: nodes whose result requires grad are not folded, because that would
- * change the order in which gradients are summed. */
+/* The rewrites of gm_graph_simplify.  For all: inputs and outputs stay, and an output keeps a value
+ * of its own, so that no two tensors that the caller sees are merged.  In a graph with MUTATE nodes
+ * all of these stay and only views are rewritten.  Without CSE the graph may still be
+ * differentiated: nodes whose result requires grad are not folded, because that would change the
+ * order in which gradients are summed. */
 typedef enum { GM_SIMPLIFY_DEAD = 1, GM_SIMPLIFY_FOLD = 2, GM_SIMPLIFY_CSE = 4 } GmSimplify;
-/* A new graph in `arena`.  FOLD: exact rewrites only (identity casts, views of views, double transposition ...), never one that changes a bit.
- * CSE changes the order in which gradients are summed, so it is for graphs that will not be differentiated any more. */
+/* Returns a new graph in `arena`.  FOLD: exact rewrites only (identity casts, views of views,
+ * double transposition ...), never a rewrite that changes a bit.  CSE changes the order in which
+ * gradients are summed, so it is for graphs that will not be differentiated any more. */
 GmGraph *gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena);
-/* The same; map, if not NULL, gets per value of g the one that stands for it in the result, or GM_NO_ID.  apart: per value of g, that no equal
- * one stands for it whose memory the caller sees, and may write to; NULL: for none. */
+/* Does the same; map, if not NULL, gets per value of g the value that stands for it in the result,
+ * or GM_NO_ID.  apart: per value of g, true if no equal value may stand for it whose memory the
+ * caller sees, and may write to; NULL: false for all. */
 GmGraph *gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, const bool *apart, GmValueId *map);
-/* Structural hash, up to names. */
+/* Returns a structural hash, up to names. */
 uint64_t gm_graph_hash (const GmGraph *g);
 
 /* -- The reference (interpret.c) --------------------------------------------------------------- */

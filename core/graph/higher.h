@@ -39,13 +39,14 @@
 
 #define GM_HIGHER_MAX_BODIES 3
 
-/* A function that the graph knows only by its address.  in: borrowed; out: a new reference per result on success. */
+/* A function that the graph knows only by its address.  in: borrowed; out: a new reference per
+ * result on success. */
 typedef struct {
   char *name; /* owned; for people */
   bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error);
   void (*destroy) (void *data); /* or NULL */
   void *data;
-  uint64_t key; /* for hashes: two functions with the same do the same; 0: only itself does */
+  uint64_t key; /* for hashes: functions with equal keys do the same; 0: equal to itself only */
   gatomicrefcount refs;
 } GmHostFunction;
 
@@ -65,46 +66,50 @@ struct GmHigher {
   uint32_t n_mapped;  /* scan, associative_scan, associative_scan_grad */
   GmGraph *bodies[GM_HIGHER_MAX_BODIES]; /* owned */
   /* host_call, gradient_hook: */
-  GmHostFunction *host; /* owned; NULL: the graph comes from a text, or the hook was taken off again */
-  uint32_t n_results;   /* host_call: what it gives, as stated when it was recorded; each call is compared with it */
+  GmHostFunction *host; /* owned; NULL: the graph comes from a text, or the hook was removed */
+  uint32_t n_results;   /* host_call: number of results, as stated when it was recorded; each call
+                         * is compared with them */
   GmMeta *results;      /* owned */
-  bool ticket;          /* the last result stands for the call: its gradient is asked of that (core/aot/host_call.c) */
+  bool ticket;          /* the last result stands for the call: its gradient is computed from that
+                         * (core/aot/host_call.c) */
   uint64_t flows;       /* operands, by bit, that gradients flow to */
-  uint64_t many;        /* those of them whose gradient is a sum of several: it goes on with what there is already */
-  uint64_t given;       /* of the gradient of such a call: results of that, by bit, whose gradients are operands */
-  uint64_t begun;       /* the same: operands of that whose sum so far is an operand */
-  /* Who calls `host`, and on what; NULL: it is called as it is. */
+  uint64_t many;        /* operands among those whose gradient is a sum of several: it goes on with
+                         * the sum that exists already */
+  uint64_t given;       /* of the gradient of such a call: the call's results, by bit, whose
+                         * gradients are operands */
+  uint64_t begun;       /* of the same: the call's operands whose sum so far is an operand */
+  /* Calls `host`, with suitable operands; NULL: `host` is called as it is. */
   bool (*run) (const struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
   gatomicrefcount refs;
 };
 
-/* A row without bodies yet. */
+/* Returns a row without bodies yet. */
 GmHigher *gm_higher_new (GmOp op);
-GmHigher *gm_higher_new_like (const GmHigher *from); /* the same but for the bodies, of which it has none yet */
+GmHigher *gm_higher_new_like (const GmHigher *from); /* a copy without the bodies */
 GmHigher *gm_higher_ref (GmHigher *h);
 void gm_higher_unref (GmHigher *h); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmHigher, gm_higher_unref)
-/* How many bodies an operator of this family has. */
+/* Returns the number of bodies of an operator of this family. */
 uint32_t gm_higher_n_bodies (GmOp op);
 
-/* Takes h; returns its row. */
+/* Adds h, which it steals; returns its row. */
 uint32_t gm_graph_add_higher (GmGraph *g, GmHigher *h);
-/* Of a node of the family HIGHER; NULL if the table has no such row. */
+/* Returns the row of a node of the family HIGHER; NULL if the table has no such row. */
 const GmHigher *gm_graph_higher (const GmGraph *g, const GmNode *n);
-/* From now on `to` has the table of `from`.  Rewrites that change a body give the row a new one
+/* Lets `to` share the table of `from`.  Rewrites that change a body give the row a new one
  * (gm_graph_set_higher) in a table of their own. */
 void gm_graph_share_highers (GmGraph *to, const GmGraph *from);
 void gm_graph_own_highers (GmGraph *g);
-/* A table of its own with the rows that nodes name alone. */
+/* Gives g a table of its own with only the rows that nodes name. */
 void gm_graph_compact_highers (GmGraph *g);
-void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* takes h */
+void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* steals h */
 
-/* A row of host_call; results: copied. */
+/* Returns a row of host_call; results: copied. */
 GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
-/* host.c: the call, its results compared with what is stated. */
+/* host.c: calls the function, and compares its results with the stated ones. */
 bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
 
-/* Of a body. */
+/* Returns the meta of input i of a body. */
 static inline const GmMeta *
 gm_body_input (const GmGraph *g, uint32_t i)
 {
@@ -115,7 +120,7 @@ gm_body_output (const GmGraph *g, uint32_t i)
 {
   return gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value);
 }
-/* So many m, one behind the other along a new dimension 0. */
+/* Returns the meta of `length` tensors like m, stacked along a new dimension 0. */
 static inline GmMeta
 gm_higher_stacked (GmMeta m, int64_t length)
 {
@@ -125,7 +130,7 @@ gm_higher_stacked (GmMeta m, int64_t length)
   gm_meta_set_contiguous (&m);
   return m;
 }
-/* What a hook gives: nothing. */
+/* Returns the meta of a hook's result, which has no elements. */
 static inline GmMeta
 gm_higher_hook_meta (void)
 {
@@ -133,43 +138,50 @@ gm_higher_hook_meta (void)
 }
 
 uint32_t gm_higher_n_results (const GmHigher *h);
-/* Whether operands like these fit; errors say which does not, and why. */
+/* True if operands like these fit; errors say which does not, and why. */
 bool gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GError **error);
-/* Whether result `dim` requires grad where the operands do that did when the bodies were recorded. */
+/* True if result `dim` requires grad where the operands do that did when the bodies were
+ * recorded. */
 bool gm_higher_requires_grad (const GmHigher *h, uint32_t dim);
-/* The meta of result `dim` for operands that fit. */
+/* Returns the meta of result `dim` for operands that fit. */
 GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in);
 
-/* Who runs body number `body` of h: in, laid out as the body's inputs say; symbols: by symbol of the body, or NULL where its sizes are
- * numbers; out: one new reference for each output, on success. */
+/* Runs body number `body` of h: in, laid out as the body's inputs say; symbols: by symbol of the
+ * body, or NULL where its sizes are numbers; out: one new reference for each output, on success. */
 typedef struct {
   bool (*run) (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in, GmTensor **out, GError **error);
   void *data;
 } GmHigherRunner;
-/* The whole call: what the operator means, for whoever can run bodies; by NULL: they are interpreted.  symbols: of the graph around it,
- * whose numbers the bodies' symbols have; NULL: all sizes are numbers.  out: a new reference per result; nothing is left there on error. */
+/* Runs the whole call: the meaning of the operator, for any runner of bodies; by NULL: they are
+ * interpreted.  symbols: of the graph around it, whose numbers the bodies' symbols have; NULL: all
+ * sizes are numbers.  out: a new reference per result; nothing is left there on error. */
 bool gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **out,
                     const GmHigherRunner *by, GError **error);
-/* gm_graph_interpret, with somebody else to run the bodies; symbols: what inputs do not say, or NULL. */
+/* Does what gm_graph_interpret does, with `by` to run the bodies; symbols: values that inputs do
+ * not say, or NULL. */
 bool gm_graph_interpret_with (const GmGraph *g, const int64_t *symbols, GmTensor *const *inputs, GmTensor **outputs,
                               const GmHigherRunner *by, GError **error);
-/* The symbols that inputs like these say. */
+/* Sets the symbols that inputs like these say. */
 void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols);
 
-/* blocks.c.  The body of an associative_scan over m operands for blocks whose slices are not neighbours: how many slices apart they are in
- * the first blocks, in the second, and in the results, say three symbols of its own, behind those of the body.  It gives the results that are wanted
- * (by operand).  NULL: such blocks do not fit it. */
+/* blocks.c.  Returns the body of an associative_scan over m operands for blocks whose slices are
+ * not neighbours: three symbols of its own, behind those of the body, say how many slices apart
+ * they are in the first blocks, in the second, and in the results.  Its outputs are the results
+ * that are wanted (by operand).  NULL: such blocks do not fit it. */
 GmGraph *gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted);
-/* The step of an associative_scan_grad in the same way, with what it adds to.  Its inputs are the step's, then m blocks.  is_rest: of the slices that come
- * from the one before: a symbol behind those of the step says how far apart the first blocks' slices are, all others that go in are every second; out
- * come the sums of the gradients of the first blocks and these m blocks, and the gradients of the second, as neighbours.  Else of the pairs: the blocks
- * are every second slice, gradients and sums neighbours; out come such sums, and 0 + the gradients of the second, at every second slice.  NULL: such
- * blocks do not fit it. */
+/* Returns the step of an associative_scan_grad in the same way, with sums to add to.  Its inputs
+ * are the step's, then m blocks.  is_rest: for the slices that come from the one before: a symbol
+ * behind those of the step says how far apart the first blocks' slices are, all other inputs are
+ * every second slice; outputs are the sums of the gradients of the first blocks and these m blocks,
+ * and the gradients of the second, as neighbours.  Else for the pairs: the blocks are every second
+ * slice, gradients and sums neighbours; outputs are such sums, and 0 + the gradients of the second,
+ * at every second slice.  NULL: such blocks do not fit it. */
 GmGraph *gm_graph_gradients_apart (const GmGraph *step, uint32_t m, bool is_rest);
-/* More of wanted: also those whose first blocks these results are computed from. */
+/* Adds to `wanted` the operands whose first blocks the wanted results are computed from. */
 void gm_graph_close_prefixes (const GmGraph *body, uint32_t m, bool *wanted);
-/* t with the strides of `want`, which is of its shape: itself, the same elements under these strides, or a copy. */
+/* Returns t with the strides of `want`, which is of its shape: t itself, the same elements under
+ * these strides, or a copy. */
 GmTensor *gm_higher_laid_out (GmTensor *t, const GmMeta *want, GError **error);
-bool gm_higher_is_true (const GmTensor *t); /* of one element */
+bool gm_higher_is_true (const GmTensor *t); /* t has one element */
 
 #endif

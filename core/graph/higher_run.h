@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher_run.h -- a call of graphs while it runs: what higher_run.c and prefixes.c share.
+ * higher_run.h -- a call of graphs while it runs: declarations shared by higher_run.c and
+ * prefixes.c.
  */
 #ifndef GM_GRAPH_HIGHER_RUN_H
 #define GM_GRAPH_HIGHER_RUN_H
@@ -13,9 +14,9 @@ typedef struct {
   GError **error;
 } GmHigherCall;
 
-/* Body b of values in; out: its outputs, each a tensor of its own; nothing on error. */
+/* Runs body b on `in`; out: its outputs, each a tensor of its own; nothing on error. */
 bool gm_higher_run_body (GmHigherCall *c, uint32_t b, GmTensor *const *in, GmTensor **out);
-/* Adds b to *a, which may be none. */
+/* Adds b to *a, which may be NULL. */
 bool gm_higher_accumulate (GmTensor **a, GmTensor *b, GError **error);
 void gm_higher_drop (GmTensor **t, uint32_t n);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * image_private.h -- what the validator and the reader of images share.
+ * image_private.h -- declarations shared by the validator and the reader of images.
  */
 #ifndef GM_GRAPH_IMAGE_PRIVATE_H
 #define GM_GRAPH_IMAGE_PRIVATE_H
 
 #include "core/graph/image.h"
 
-/* A node's attributes.  False if a key, type, count or value is none of the table's.  Their rows
- * must exist.  A row of the image's sizes becomes gm_size_from_row (that row), whether there is one
- * or not. */
+/* Reads a node's attributes.  False if a key, type, count or value is none of the table's.  Their
+ * rows must exist.  A row of the image's sizes becomes gm_size_from_row (that row), even if there
+ * is none. */
 bool gm_image_read_attrs (const GrammeImage *img, const GrammeNode *n, GmAttrs *out);
 
 #endif
