@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alias.c -- what a graph knows of the memory of its inputs.
+ * alias.c -- facts about the memory of a graph's inputs.
  *
- * Most graphs know nothing, and then no input shares memory with another one that is written to.
- * Whoever recorded the graph has seen real tensors and may say more: this input is that one, lies
- * in its memory, is a view of it.  Rewrites carry it along; core/aot acts on it, and gives out
- * what it took for granted.
+ * Most graphs have no such facts, and then no input shares memory with another input that is
+ * written to.  The recorder of the graph has seen real tensors and may note more: this input is
+ * that one, lies in its memory, is a view of it.  Rewrites carry these facts along; core/aot acts
+ * on them, and returns the assumptions that it has made.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ is_input (const GmGraph *g, GmValueId v)
   return v < g->values->len && gm_graph_value (g, v)->node == GM_NO_ID;
 }
 
-/* What is wrong with input v's alias. */
+/* Returns the rule that input v's alias breaks. */
 static GmRule
 problem (const GmGraph *g, GmValueId v, const GmGraphAlias *a, const char **says)
 {

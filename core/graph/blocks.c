@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * blocks.c -- the body of an associative_scan, for blocks that do not lie one slice behind the other.
+ * blocks.c -- the body of an associative_scan, for blocks that do not lie one slice behind the
+ * other.
  *
- * A scan combines every other slice of what there is, and what it gets belongs into every other, every fourth ... slice
- * of the result.  So the body is made for blocks whose slices lie some slices apart, how many a symbol says: then one run reads and writes where
- * the elements are, and nothing is copied.
+ * A scan combines every second slice, and its results belong into every second, every fourth ...
+ * slice of the result.  So the body is made for blocks whose slices lie some slices apart, a number
+ * that a symbol says: then one run reads and writes where the elements are, and nothing is copied.
  */
 #include "core/graph/higher.h"
 
 #include "core/sym/sym.h"
 
-/* Which blocks of the scan's operands what `wanted` needs: from output to the inputs that it is computed from, and on from those. */
+/* Marks the blocks of the scan's operands that `wanted` needs: from an output to the inputs that it
+ * is computed from, and on from those. */
 static void
 find_reads (const GmGraph *g, GmValueId v, bool *seen)
 {
@@ -45,7 +47,8 @@ add_step (GmSizes *sizes, const char *name)
   return step;
 }
 
-/* An input whose slices are `step` slices apart; GM_NO_ID: it has none that are neighbours. */
+/* Adds an input whose slices are `step` slices apart; GM_NO_ID: it has no slices that are
+ * neighbours. */
 static GmValueId
 add_block (GmGraph *to, const GmGraphValue *v, int64_t step)
 {
@@ -56,7 +59,8 @@ add_block (GmGraph *to, const GmGraphValue *v, int64_t step)
   return gm_graph_add_input (to, v->name, &meta);
 }
 
-/* steps: of the first blocks, of the second, and of those behind what is no block; n_behind: of these. */
+/* Adds the inputs.  steps: of the first blocks, of the second, and of the blocks behind inputs that
+ * are no blocks; n_behind: number of these. */
 static bool
 add_inputs (GmGraph *to, const GmGraph *from, uint32_t m, uint32_t n_behind, const int64_t *steps)
 {
@@ -72,7 +76,7 @@ add_inputs (GmGraph *to, const GmGraph *from, uint32_t m, uint32_t n_behind, con
   return true;
 }
 
-/* Only a view lies elsewhere when what it is a view of does. */
+/* Adds the nodes.  Only a view lies elsewhere when its operand does. */
 static bool
 add_nodes (GmGraph *to, const GmGraph *from)
 {
@@ -92,7 +96,7 @@ add_nodes (GmGraph *to, const GmGraph *from)
   return true;
 }
 
-/* A loop writes its results wherever they belong; other nodes may not. */
+/* Adds a result.  A loop writes its results wherever they belong; other nodes may not. */
 static bool
 add_result (GmGraph *to, GmValueId v, int64_t step)
 {
@@ -132,7 +136,8 @@ gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted)
   return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL) : NULL;
 }
 
-/* What a step adds to is an input of its own, behind the others, so that no memory is read and written. */
+/* Adds the gradients.  A block that a step adds to is an input of its own, behind the others, so
+ * that no memory is both read and written. */
 static bool
 add_gradients (GmGraph *to, const GmGraph *step, uint32_t m, bool is_rest)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * checks.c -- an operation that may fail is not dead because its result is not read.
+ * checks.c -- an operation that may fail is not dead even if its result is not read.
  *
- * `x[i]` without a reader still says that i is inside of x.  What is kept of such a node is the
- * check alone: a table of as many elements as the index may have values is indexed with it, and
- * the results are reduced to one.  The check is an output of the recorded graph that the program
- * does not get; so it is alive for all stages behind, and for back ends that never heard of it. An
- * index that cannot be out of bounds (places that a sort or an argmax gave, constants) is not
- * checked.  Of `require` the condition is kept.  Kept whole, in its place, is a call of graphs that
- * may fail, and what a function of the program stands behind: that is not called where it failed.
+ * `x[i]` without a reader still says that i is inside of x.  Of such a node only the check is kept:
+ * a table of as many elements as the index may have values is indexed with it, and the results are
+ * reduced to one.  The check is an output of the recorded graph that the program does not get; so
+ * it is alive for all later stages, and for back ends that do not know of it. An index that cannot
+ * be out of bounds (results of a sort or an argmax, constants) is not checked.  Of `require` the
+ * condition is kept.  Kept whole, in its place, is a call of graphs that may fail, and a check that
+ * a function of the program stands behind: the function is not called where the check failed.
  *
- * Values that are one memory live and die together here, and what is written to memory is read
- * where that memory is.  So a result that is written somewhere and overwritten before it is read
- * counts as read.
+ * Values that are one memory live and die together here, and a value written to memory is read
+ * where that memory is read.  So a result that is written somewhere and overwritten before it is
+ * read counts as read.
  */
 #include "core/graph/checks.h"
 
@@ -44,7 +44,7 @@ gm_graph_may_fail (const GmGraph *g)
 
 /* -- What is read ------------------------------------------------------------------------------ */
 
-/* Per value, the first one in the same memory. */
+/* Returns, per value, the first value in the same memory. */
 static GmValueId *
 find_roots (const GmGraph *g)
 {
@@ -61,7 +61,7 @@ find_roots (const GmGraph *g)
   return root;
 }
 
-/* Marks what n reads, if its result is read.  True if something was marked that was not. */
+/* Marks what n reads, if its result is read.  True if a value was newly marked. */
 static bool
 mark_operands (const GmNode *n, const GmValueId *root, bool *read)
 {
@@ -74,7 +74,8 @@ mark_operands (const GmNode *n, const GmValueId *root, bool *read)
   return more;
 }
 
-/* Per value that is a root: an output, or what the caller sees of inputs' memory, rests on it. */
+/* Returns, per value that is a root, true if an output, or memory of inputs, which the caller sees,
+ * depends on it. */
 static bool *
 find_read (const GmGraph *g, const GmValueId *root)
 {
@@ -84,7 +85,7 @@ find_read (const GmGraph *g, const GmValueId *root)
     read[g_array_index (g->inputs, GmValueId, i)] = true;
   for (uint32_t i = 0; i < g->outputs->len; i++)
     read[root[g_array_index (g->outputs, GmGraphOutput, i).value]] = true;
-  while (more) { /* once more where something is written before its memory is read */
+  while (more) { /* once more where memory is written before it is read */
     more = false;
     for (uint32_t i = g->nodes->len; i-- > 0;)
       more |= mark_operands (gm_graph_node (g, i), root, read);
@@ -158,7 +159,8 @@ gm_graph_needs_check (const GmGraph *g, const GmNode *n)
                      gm_graph_meta (g, n->in[0])->sizes[n->attrs->dim]);
 }
 
-/* One element, which is false, and is there if all of `index` is inside of `bound`. */
+/* Returns one element, which is false, and can be computed if all of `index` is inside of
+ * `bound`. */
 static GmVal
 check (GmBuilder *b, GmVal index, int64_t bound)
 {
@@ -185,7 +187,7 @@ gm_graph_after_check (GmBuilder *b, const GmNode *n, const GmVal *in, GmVal x)
 
   if (ok) {
     at = *n->attrs;
-  } else { /* an index that is out of bounds has its own error, before the condition is asked */
+  } else { /* an index out of bounds has its own error, before the condition is tested */
     GmVal fine = check (b, in[gm_op_index_input (n->op)],
                         gm_b_meta (b, in[0])->sizes[n->attrs->dim]);
     ok = gm_b_op (b, GM_OP_logical_not, &fine, 1, NULL);
@@ -225,9 +227,9 @@ gm_graph_add_checks (GmGraphBuilder *b, GArray *checks)
     GmVal v = gm_val_from_id (n.out);
     b->where = n.where;
     if (i < n_before || gm_op_is_higher (n.op)) {
-      if (gm_graph_meta (g, n.out)->requires_grad) /* no gradient comes for it */
+      if (gm_graph_meta (g, n.out)->requires_grad) /* no gradient arrives for it */
         v = gm_b_op (&b->base, GM_OP_detach, &v, 1, NULL);
-    } else if (n.op == GM_OP_require) { /* of the condition alone: one element */
+    } else if (n.op == GM_OP_require) { /* depends on the condition alone: one element */
       GmVal ok[2] = { gm_val_from_id (n.in[1]), gm_val_from_id (n.in[1]) };
       v = gm_b_op (&b->base, GM_OP_require, ok, 2, n.attrs);
     } else {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * custom.c -- functions with a gradient of their own, in graphs.
  *
- * What such a function computes stands in the graph as ordinary nodes that require no grad; `custom`
- * nodes behind it tie its results to its arguments.  All that the gradient reads is an operand, so
- * every rewrite that maps operands maps it too, and only differentiation (core/aot/custom.c) and the
- * last simplification know the op.  Rejected: subgraphs as values.  Each rewrite would have to look
- * into them.
+ * The computation of such a function stands in the graph as ordinary nodes that require no grad;
+ * `custom` nodes behind it tie its results to its arguments.  All that the gradient reads is an
+ * operand, so every rewrite that maps operands maps it too, and only differentiation
+ * (core/aot/custom.c) and the last simplification know the op.  Rejected: subgraphs as values.
+ * Each rewrite would have to look into them.
  */
 #include "core/graph/graph.h"
 

@@ -2,15 +2,15 @@
  * fold.c -- rewrites of one node that change no bit of any result.
  *
  * Before you add a rule:
- *  1. It holds for every input: NaN with its payload, -0, infinities, empty tensors.  x * 1 is not
- * x for a signalling NaN, x + 0 is not x for -0: such rules are not here.
- *  2. The result keeps its whole meta, strides included: the strides of what comes after follow
- * from it, and with them the order in which a product is summed.
- *  3. A rule that makes two values one may do so only if they were one memory already (views), or
- * if nobody can see the difference: no member of either class escapes, and nothing in the graph
- * writes (`mutates`).
- *  4. A node whose result requires grad may be folded only when the graph will not be
- * differentiated any more: gradients are summed in the order of nodes.
+ *   1. It holds for every input: NaN with its payload, -0, infinities, empty tensors.  x * 1 is not
+ *      x for a signalling NaN, x + 0 is not x for -0: such rules are not here.
+ *   2. The result keeps its whole meta, strides included: the strides of later results follow from
+ *      it, and with them the order in which a product is summed.
+ *   3. A rule that makes two values one may do so only if they were one memory already (views), or
+ *      if the caller cannot see the difference: no member of either class escapes, and no node in
+ *      the graph writes (`mutates`).
+ *   4. A node whose result requires grad may be folded only when the graph will not be
+ *      differentiated any more: gradients are summed in the order of nodes.
  */
 #include "core/graph/simplify.h"
 
@@ -22,7 +22,7 @@ meta (const GmSimplifyWork *w, GmValueId v)
   return gm_graph_meta (w->g, v);
 }
 
-/* The node that makes v as it stands now, or NULL for an input. */
+/* Returns the node that makes v as it stands now, or NULL for an input. */
 static const GmNode *
 maker (const GmSimplifyWork *w, GmValueId v)
 {
@@ -32,15 +32,15 @@ maker (const GmSimplifyWork *w, GmValueId v)
 
 /* -- Gradients of one's own --------------------------------------------------------------------- */
 
-/* When nothing will be differentiated any more, a custom result is the result as computed; a copy
- * of it where the caller sees both. */
+/* Replaces a custom result, when nothing will be differentiated any more, by the result as
+ * computed; by a copy of that where the caller sees both. */
 static GmValueId
 fold_custom (GmSimplifyWork *w, GmNode *n)
 {
   GmValueId v = n->in[0];
   if (!(w->what & GM_SIMPLIFY_CSE))
     return GM_NO_ID;
-  if (!w->escapes[v]) { /* nobody sees it but through this node */
+  if (!w->escapes[v]) { /* only this node reads it */
     w->output[v] = w->output[n->out];
     w->escapes[v] = w->escapes[n->out];
     return v;
@@ -53,7 +53,7 @@ fold_custom (GmSimplifyWork *w, GmNode *n)
 
 /* -- Views ------------------------------------------------------------------------------------- */
 
-/* Whether x under `attrs` has exactly the result that node n has. */
+/* True if x under `attrs` has exactly the meta of node n's result. */
 static bool
 gives_result (const GmSimplifyWork *w, const GmNode *n, GmValueId x, const GmAttrs *attrs)
 {
@@ -66,8 +66,8 @@ gives_result (const GmSimplifyWork *w, const GmNode *n, GmValueId x, const GmAtt
   return !memcmp (&is, meta (w, n->out), sizeof is);
 }
 
-/* outer (inner (x)) as one op on x: permutations compose, the last sizes count, slices of one
- * dimension nest. */
+/* Composes outer (inner (x)) to one op on x: permutations compose, the last sizes count, slices of
+ * one dimension nest. */
 static bool
 compose (const GmNode *inner, const GmNode *outer, GmAttrs *out)
 {
@@ -86,7 +86,8 @@ compose (const GmNode *inner, const GmNode *outer, GmAttrs *out)
     out->start = a->start + b->start * a->step;
     out->stop = b->stop == b->start
                   ? out->start
-                  : a->start + (b->stop - 1) * a->step + 1; /* one past the last that is taken */
+                  /* one past the last element that is taken */
+                  : a->start + (b->stop - 1) * a->step + 1;
     return out->start <= a->stop;
   default: return false;
   }
@@ -102,8 +103,8 @@ fold_view (GmSimplifyWork *w, GmNode *n)
     n->in = inner->in;
     n->attrs = gm_arena_copy (w->arena, &both, sizeof both);
   }
-  /* With its operand's meta a view is that operand, but for two: a permutation of equal dimensions
-   * is no identity, and slices of one shape can begin elsewhere. */
+  /* With its operand's meta a view is that operand, but for two cases: a permutation of equal
+   * dimensions is no identity, and slices of one shape can begin elsewhere. */
   bool same_elements = true;
   if (n->op == GM_OP_permute)
     for (int i = 0; i < n->attrs->n_list; i++)
@@ -117,7 +118,7 @@ fold_view (GmSimplifyWork *w, GmNode *n)
 
 /* -- Copies ------------------------------------------------------------------------------------ */
 
-/* What leaves nothing of its first operand is a copy of its second one. */
+/* Turns an op that leaves nothing of its first operand into a copy of its second. */
 static void
 turn_into_copy (GmSimplifyWork *w, GmNode *n)
 {
@@ -127,7 +128,7 @@ turn_into_copy (GmSimplifyWork *w, GmNode *n)
   n->op = GM_OP_copy;
 }
 
-/* x with all of it replaced. */
+/* True if n is x with all of it replaced. */
 static bool
 replaces_all (const GmSimplifyWork *w, const GmNode *n)
 {
@@ -149,7 +150,7 @@ fold_copy (GmSimplifyWork *w, const GmNode *n)
 
 /* -- Numbers ----------------------------------------------------------------------------------- */
 
-/* A 0-d tensor with the number that `full` node f fills its result with. */
+/* Returns a 0-d tensor with the number that `full` node f fills its result with. */
 static GmTensor *
 number_of (const GmNode *f)
 {
@@ -161,7 +162,7 @@ number_of (const GmNode *f)
   return gm_op_run (GM_OP_full, NULL, 0, &a, NULL);
 }
 
-/* An elementwise op on `full`s is a `full` of what eager makes of their numbers. */
+/* Folds an elementwise op on `full`s to a `full` of what eager computes from their numbers. */
 static void
 fold_numbers (GmSimplifyWork *w, GmNode *n)
 {
@@ -187,7 +188,7 @@ fold_numbers (GmSimplifyWork *w, GmNode *n)
   uint64_t back = 0;
   gm_scalar_store (full.value, m->dtype, &back);
   if (memcmp (&back, gm_tensor_data (y),
-              gm_dtype_size (m->dtype))) /* a NaN that a number does not carry */
+              gm_dtype_size (m->dtype))) /* a NaN whose payload a number does not carry */
     return;
   n->op = GM_OP_full;
   n->n_in = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph.c -- making graphs: values, nodes, constants, outputs; marks and truncation.
  *
- * Everything is appended, so a mark is a handful of lengths.  What nodes point to (operand lists,
- * attributes, names) is in the arena and stays there after a truncation: it dies with the
- * compilation.
+ * Everything is appended, so a mark is a handful of lengths.  Operand lists, attributes and names
+ * are in the arena and stay there after a truncation: they are freed with the compilation.
  */
 #include "core/graph/graph.h"
 
@@ -108,7 +107,7 @@ gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b)
   for (int d = 0; g->sizes && d < a->ndim; d++) {
     if (gm_sizes_ask (g->sizes, GM_REL_EQ, a->sizes[d], b->sizes[d]) == GM_YES)
       x.sizes[d] = b->sizes[d];
-    /* A stride that nothing depends on is what it was when less was known. */
+    /* A stride that nothing depends on is kept as it was when less was known. */
     if (gm_sizes_ask (g->sizes, GM_REL_EQ, a->strides[d], b->strides[d]) == GM_YES
         || gm_sizes_ask (g->sizes, GM_REL_EQ, b->sizes[d], 1) == GM_YES)
       x.strides[d] = b->strides[d];
@@ -207,7 +206,8 @@ gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const Gm
   return n.out;
 }
 
-/* What the shape rules say, with the graph's sizes.  A result that the facts make a number is one. */
+/* Infers the result by the shape rules, with the graph's sizes.  A result whose size the facts make
+ * a number gets that number. */
 static bool
 infer_symbolic (const GmGraph *g, GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs,
                 GmMeta *out, GError **error)
@@ -229,7 +229,7 @@ infer_symbolic (const GmGraph *g, GmOp op, const GmMeta *const *in, int n_in, co
   return ok;
 }
 
-/* Its result is what the bodies say. */
+/* Adds a node of a call of graphs; its result is what the bodies say. */
 static GmValueId
 add_higher_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *const *metas,
                  const GmAttrs *attrs, const char *where, GError **error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_builder.c -- the builder that records: each call appends nodes.
  *
- * `meta` hands out copies in the arena, because the graph's array of values moves when it grows.  A
- * copy is made once per value, and again if the value was truncated and its id taken by another.
+ * `meta` returns copies in the arena, because the graph's array of values moves when it grows.  A
+ * copy is made once per value, and again if the value was truncated and its id reused.
  */
 #include "core/graph/graph.h"
 
@@ -49,7 +49,7 @@ builder_meta (GmBuilder *base, GmVal v)
     g_ptr_array_set_size (b->metas, (gint) id + 1);
   const GmMeta *copy = g_ptr_array_index (b->metas, id);
   GmMeta simplest;
-  if (b->graph->sizes && gm_meta_is_symbolic (now)) { /* facts may have made numbers of them */
+  if (b->graph->sizes && gm_meta_is_symbolic (now)) { /* facts may have made them numbers */
     simplest = *now;
     now = &simplest;
     for (int d = 0; d < simplest.ndim; d++) {
@@ -79,7 +79,7 @@ builder_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, co
   return written;
 }
 
-/* Where sizes say how much was drawn before, the state is moved on by that. */
+/* Returns the state moved on by the draws before, where a size says how many these are. */
 static GmVal
 moved_on (GmGraphBuilder *b, int64_t draws)
 {
@@ -112,8 +112,8 @@ builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
   return *offset == before ? gm_val_from_id (b->rng) : moved_on (b, before); /* an offset is a number */
 }
 
-/* A tensor of the CPU that is to lie on another device: tables hold the CPU's alone, so its elements are numbers of nodes, equal
- * neighbours of one. */
+/* Makes a constant of the CPU on another device: tables hold constants of the CPU alone, so its
+ * elements become numbers of nodes, equal neighbours a single node. */
 static GmVal
 constant_there (GmBuilder *base, GmTensor *t)
 {

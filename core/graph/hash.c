@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hash.c -- a structural hash of a graph, up to names of values, symbols and lines.
  *
- * Values are told apart by where they come from (the place among the inputs, or of the node),
- * symbols by the order of their first appearance, constants by their elements.  Equal graphs have
- * equal hashes; the hash is for tables in one process, what is kept on disk is keyed by a digest of
- * the image.
+ * Values are told apart by their origin (the place among the inputs, or of the node), symbols by
+ * the order of their first appearance, constants by their elements.  Equal graphs have equal
+ * hashes; the hash is for tables in one process, artefacts on disk are keyed by a digest of the
+ * image.
  */
 #include <string.h>
 
@@ -145,7 +145,8 @@ mix_alias (Hasher *s, const GmGraphAlias *a, const uint32_t *input_place, uint32
     mix_meta (s, &a->base_meta);
 }
 
-/* A call of graphs: the graphs, and which of the calls it is, by its first node: not its row, which a rewrite may change. */
+/* Mixes in a call of graphs: the graphs, and the call by its first node: not by its row, which a
+ * rewrite may change. */
 static void
 mix_higher (Hasher *s, const GmNode *n)
 {

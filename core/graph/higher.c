@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher.c -- calls of graphs: the table's rows, and what their results are.
+ * higher.c -- calls of graphs: the table's rows, and the metas of their results.
  */
 #include "core/graph/higher.h"
 
@@ -143,7 +143,7 @@ gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h)
 
 /* -- What the results are ---------------------------------------------------------------------- */
 
-/* The body whose outputs become results. */
+/* Returns the body whose outputs become results. */
 static const GmGraph *
 giver (const GmHigher *h)
 {
@@ -159,7 +159,8 @@ is_host (const GmHigher *h)
 }
 
 
-/* Outputs of it that are no results: the gradients of the first half of the blocks, which come back as those of the second. */
+/* Returns the number of its outputs that are no results: the gradients of the first half of the
+ * blocks, which come back as those of the second. */
 static uint32_t
 n_inner_outputs (const GmHigher *h)
 {
@@ -216,7 +217,7 @@ refuse (const GmHigher *h, GError **error, const char *format, ...)
   return false;
 }
 
-/* Sizes and dtype; a layout is made to fit. */
+/* True if sizes and dtype are equal; a layout is made to fit. */
 static bool
 fits (const GmMeta *want, const GmMeta *have)
 {
@@ -270,7 +271,7 @@ check_bodies (const GmHigher *h, GError **error)
   return true;
 }
 
-/* What operand i is for body b, and NULL where it is not that body's. */
+/* Returns the meta that body b expects of operand i, and NULL where it is not that body's. */
 static const GmMeta *
 expected (const GmHigher *h, uint32_t b, uint32_t i)
 {
@@ -279,7 +280,8 @@ expected (const GmHigher *h, uint32_t b, uint32_t i)
   return i < skip || i - skip >= n ? NULL : gm_body_input (h->bodies[b], i - skip);
 }
 
-/* The blocks of operand i are inputs i and n_mapped + i of the bodies; args and gradients stand behind both. */
+/* Checks the operands of a scan in blocks: those of operand i are inputs i and n_mapped + i of the
+ * bodies; args and gradients stand behind both. */
 static bool
 check_prefixes (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GError **error)
 {

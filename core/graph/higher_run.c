@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher_run.c -- what running a call of graphs means.
+ * higher_run.c -- runs a call of graphs: the meaning of each operator.
  *
- * Who runs the bodies is not known here: the interpreter does it node by node, an executable with
- * what a back end made of each.  Both go through gm_higher_run, so loops, slices, levels and the choice of a
- * branch are written once.
+ * It does not know who runs the bodies: the interpreter does so node by node, an executable with
+ * the code that a back end made of each.  Both go through gm_higher_run, so loops, slices, levels
+ * and the choice of a branch are written once.
  */
 #include "core/graph/higher_run.h"
 
@@ -26,7 +26,9 @@ gm_higher_laid_out (GmTensor *t, const GmMeta *want, GError **error)
   size_t bytes = t->meta.ndim * sizeof *want->strides;
   if (memcmp (t->meta.strides, want->strides, bytes) == 0)
     return gm_tensor_ref (t);
-  if (gm_meta_is_laid_out (&t->meta, want)) { /* those of one element are any, and who compiled the body may compare them */
+  if (gm_meta_is_laid_out (&t->meta, want)) { /* strides of a dimension of one element are
+                                               * arbitrary, and the code of a body may compare
+                                               * them */
     GmMeta m = t->meta;
     memcpy (m.strides, want->strides, bytes);
     return gm_tensor_new_view (t, &m, t->offset);
@@ -46,7 +48,7 @@ is_one_of (const GmTensor *t, GmTensor *const *in, uint32_t n)
   return false;
 }
 
-/* Results are new tensors: a body may have given out an operand, a view, or one tensor twice. */
+/* Makes results new tensors: a body may have returned an operand, a view, or one tensor twice. */
 static bool
 own (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out)
 {
@@ -67,7 +69,7 @@ own (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32
   return true;
 }
 
-/* Body b as somebody runs it, or interpreted. */
+/* Runs body b with the caller's runner, or interprets it. */
 static bool
 run_as_asked (GmHigherCall *c, uint32_t b, const int64_t *symbols, GmTensor *const *in, GmTensor **out)
 {
@@ -82,8 +84,9 @@ meta_now (const GmHigherCall *c, const GmGraph *g, const GmMeta *m, const int64_
   return !symbols || gm_graph_meta_now (g, m, symbols, out, c->error);
 }
 
-/* The symbols as the body has them: those of the graph around it.  How many slices a block has its inputs say, and all where nobody gave any;
- * *made: freed by the caller. */
+/* Returns the symbols' values for the body: those of the graph around it.  The body's inputs say
+ * how many slices a block has, and all symbols where the caller gave none; *made: freed by the
+ * caller. */
 static const int64_t *
 symbols_of (const GmHigherCall *c, const GmGraph *g, GmTensor *const *in, int64_t **made)
 {
@@ -135,7 +138,8 @@ gm_higher_is_true (const GmTensor *t)
   return s.kind == GM_CATEGORY_FLOAT ? s.d != 0 : s.i != 0;
 }
 
-/* 1: go on, 0: stop, -1: error.  A test that draws gives the last of the carried values anew. */
+/* Tests the condition.  1: go on, 0: stop, -1: error.  A test that draws random numbers replaces
+ * the last of the carried values. */
 static int
 test (GmHigherCall *c, GmTensor **now)
 {
@@ -152,8 +156,8 @@ test (GmHigherCall *c, GmTensor **now)
   return yes;
 }
 
-/* The loop from the carried values in `now`, which it replaces; seen: gets those of each step, if it
- * is not NULL. */
+/* Runs the loop from the carried values in `now`, which it replaces; seen: gets the carried values
+ * of each step, if it is not NULL. */
 static bool
 loop (GmHigherCall *c, GmTensor **now, GPtrArray *seen)
 {
@@ -205,9 +209,9 @@ gm_higher_accumulate (GmTensor **a, GmTensor *b, GError **error)
   return sum != NULL;
 }
 
-/* The steps of the loop once more, then their gradients from the last to the first.  Operands of the
- * step are carried, args, gradients; its outputs: gradients of the carried values, then of args, which
- * are summed. */
+/* Runs the steps of the loop once more, then their gradients from the last to the first.  Operands
+ * of the step are carried, args, gradients; its outputs: gradients of the carried values, then of
+ * args, which are summed. */
 static bool
 run_while_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 {
@@ -256,7 +260,7 @@ run_while_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **
   return good;
 }
 
-/* Slice k along dimension 0. */
+/* Returns slice k along dimension 0. */
 static GmTensor *
 slice_of (GmTensor *t, int64_t k)
 {
@@ -337,7 +341,7 @@ gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, u
   case GM_OP_associative_scan: return gm_prefixes_run (&c, in, n_in, out);
   case GM_OP_associative_scan_grad: return gm_prefixes_run_grad (&c, in, n_in, out);
   case GM_OP_host_call: return gm_higher_run_host (h, in, n_in, out, error);
-  case GM_OP_gradient_hook: { /* only a backward has something to do for it */
+  case GM_OP_gradient_hook: { /* only a backward has to run it */
     const GmMeta m = gm_higher_hook_meta ();
     return (out[0] = gm_tensor_new (&m, error)) != NULL;
   }

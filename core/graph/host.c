@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * host.c -- functions that a graph names and cannot look into.
  *
- * Such a call is a node like any other to those who move values about; it is never given to a back
- * end, and those who rewrite graphs neither move it past another one, nor merge, drop or repeat it
- * (gm_op_has_effects).  What it gives was stated when it was recorded.  Everything behind it rests on
- * that, so each call is compared with it, and a difference is an error that names the function.
- * Results are new memory, laid out as stated; one that is an operand, or a part of one, is refused, because
- * the program would see that they are one.
+ * Such a call is a node like any other for code that moves values; it is never passed to a back
+ * end, and rewrites neither move it past another call, nor merge, drop or repeat it
+ * (gm_op_has_effects).  Its results' metas were stated when it was recorded.  Everything behind it
+ * depends on these, so each call is compared with them, and a difference is an error that names the
+ * function.  Results are new memory, laid out as stated; a result that is an operand, or a part of
+ * one, is refused, because the program would see that they are one.
  */
 #include "core/graph/higher.h"
 
@@ -60,7 +60,7 @@ is_part_of (const GmTensor *t, GmTensor *const *in, uint32_t n)
   return false;
 }
 
-/* *t as it was stated, laid out so. */
+/* Checks *t, result i, against what was stated, and lays it out so. */
 static bool
 check_result (const GmHigher *h, uint32_t i, GmTensor *const *in, uint32_t n_in, GmTensor *const *out, GmTensor **t, GError **error)
 {
@@ -91,7 +91,7 @@ check_result (const GmHigher *h, uint32_t i, GmTensor *const *in, uint32_t n_in,
   return (*t = to) != NULL;
 }
 
-/* What nobody will ask. */
+/* Placeholder for a host call's last result when no gradient was recorded. */
 static GmTensor *
 no_ticket (const GmMeta *m, GError **error)
 {

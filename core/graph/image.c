@@ -33,7 +33,7 @@ typedef struct {
 
 static int compare_rows (const GmSym *s, uint32_t x, uint32_t y);
 
-/* The operands of a row, in an order that names do not change. */
+/* Finds the operands of a row, in an order that names do not change. */
 static void
 operands_of (const GmSym *s, uint32_t row, uint32_t *a, uint32_t *b)
 {
@@ -43,7 +43,7 @@ operands_of (const GmSym *s, uint32_t row, uint32_t *a, uint32_t *b)
   *b = swap ? r->a : r->b;
 }
 
-/* By the numbers of symbols. */
+/* Compares rows by the numbers of their symbols. */
 static int
 compare_rows (const GmSym *s, uint32_t x, uint32_t y)
 {
@@ -63,7 +63,7 @@ compare_rows (const GmSym *s, uint32_t x, uint32_t y)
   return c ? c : compare_rows (s, p[1], q[1]);
 }
 
-/* Operands first, so that rows use earlier rows only. */
+/* Numbers a row, its operands first, so that rows use earlier rows only. */
 static void
 number_row (Writer *w, uint32_t row)
 {
@@ -335,7 +335,7 @@ fill_size (Writer *w, uint32_t i)
   if (r->kind >= GM_SYM_ADD) {
     bool ordered = r->kind == GM_SYM_FLOORDIV || r->kind == GM_SYM_MOD;
     uint32_t x = w->size_of[r->a] - 1, y = w->size_of[r->b] - 1;
-    to->a = ordered ? x : MIN (x, y); /* not in the order of names */
+    to->a = ordered ? x : MIN (x, y); /* the order of names does not matter */
     to->b = ordered ? y : MAX (x, y);
   }
   to->value = r->kind == GM_SYM_SYMBOL ? w->symbol_of[r->a] : r->value;
@@ -354,7 +354,7 @@ gm_image_digest (const GmTensor *t, uint8_t digest[32])
     const uint8_t *data = gm_tensor_data (t);
     size_t left = (size_t) n * bytes;
     for (size_t some; left;
-         left -= some, data += some) { /* the length is a signed type, which may be short */
+         left -= some, data += some) { /* the length has a signed type, which may be short */
       some = MIN (left, (size_t) 1 << 30);
       g_checksum_update (sum, data, (gssize) some);
     }
@@ -391,7 +391,7 @@ fill_outputs (Writer *w)
     to->value = w->values[o->value];
     to->kind = o->kind == GM_OUTPUT_MUTATION
                  ? GM_OUTPUT_USER
-                 : o->kind; /* whose memory it goes to is the plan's affair */
+                 : o->kind; /* the plan decides whose memory it goes to */
     if (o->kind == GM_OUTPUT_SAVED) {
       GrammeSaved *s = row (w, &TABLE (w, saved), w->n_saved);
       s->output = i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * image_read.c -- image to graph.  Everything was validated, so this only copies; what it makes gives
- * the same image again, though symbols have new names: s0 and so on.
+ * image_read.c -- image to graph.  Everything was validated, so this only copies; the new graph
+ * makes the same image again, though symbols have new names: s0 and so on.
  *
- * Size expressions are made as they stand in the image, row by row.  If folding makes one of them
- * into something else, the image was not made by gm_image_new and is refused.
+ * Size expressions are made as they stand in the image, row by row.  If folding changes one of
+ * them, the image was not made by gm_image_new and is refused.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ read_meta (const GrammeImage *img, uint32_t i, const int64_t *sizes)
   return m;
 }
 
-/* sizes[i]: row i as a size of the graph's GmSym. */
+/* Fills sizes[i] with row i as a size of the graph's GmSym. */
 static bool
 read_sizes (const GrammeImage *img, GmGraph *g, int64_t *sizes, GError **error)
 {
@@ -82,7 +82,7 @@ check_constants (const GrammeImage *img, GmTensor *const *constants, uint32_t n,
   return true;
 }
 
-/* What gm_image_read_attrs gives for a row of the image, in the graph. */
+/* Returns the size in the graph for a row of the image, as gm_image_read_attrs returns it. */
 static int64_t
 size_of (int64_t size, const int64_t *sizes)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * image_validate.c -- whether bytes are an image.  They may come from a file or another process:
- * nothing in them is believed.
+ * image_validate.c -- checks that bytes are an image.  They may come from a file or another
+ * process: nothing in them is believed.
  *
  * An image of this version is canonical, so nearly everything is checked by computing what a field
  * must be: tables follow each other, rows take their operands, dims and words one after the other.
- * What is left are the facts that a graph chooses: types, operands, attributes; these must satisfy
- * the op table and the shape rules.  A value is believed to be of a shape only after its bytes and
- * its reach were bounded, so that the shape rules cannot overflow.
+ * The rest is what a graph chooses: types, operands, attributes; these must satisfy the op table
+ * and the shape rules.  A value's shape is believed only after its bytes and its reach were
+ * bounded, so that the shape rules cannot overflow.
  */
 #include "core/graph/image_private.h"
 
@@ -108,7 +108,8 @@ row_exists (Checker *c, int64_t size)
   return (uint64_t) (-1 - size) < c->img->sizes.count;
 }
 
-/* In images a size < 0 is a row, and so is a stride < 0 of a value that says so. */
+/* True if m has symbolic sizes: in images a size < 0 is a row, and so is a stride < 0 of a value
+ * with that flag. */
 static bool
 is_symbolic (const GmMeta *m, uint32_t flags)
 {
@@ -118,7 +119,7 @@ is_symbolic (const GmMeta *m, uint32_t flags)
   return false;
 }
 
-/* Bytes and reach of the dimensions that are numbers. */
+/* Checks bytes and reach of the dimensions that are numbers. */
 static bool
 check_extent (const GmMeta *m, bool symbolic)
 {
@@ -189,7 +190,7 @@ read_dtype (uint64_t word, uint8_t *out)
   return true;
 }
 
-/* A word < 0 is a row, in what is a size. */
+/* Reads a word that is a size; a word < 0 is a row. */
 static bool
 read_size (int64_t word, int64_t *out)
 {
@@ -256,7 +257,7 @@ gm_image_read_attrs (const GrammeImage *img, const GrammeNode *n, GmAttrs *out)
     const GrammeAttr *a = gramme_image_attr (img, n->first_attr + i);
     if (a->key == 0 || a->key >= GM_N_ATTRS || a->type != (uint8_t) gm_attrs[a->key].type
         || out->mask >> a->key || !read_attr (img, a, out))
-      return false; /* mask >> key: this key or a later one was there */
+      return false; /* mask >> key: this key or a later one came before */
     out->mask |= 1u << a->key;
   }
   return true;
@@ -293,8 +294,8 @@ check_attrs (Checker *c, uint32_t i, const GrammeNode *n, GmAttrs *out)
 
 /* -- Nodes ------------------------------------------------------------------------------------- */
 
-/* The largest shape that broadcasting the operands could give: the shape rules multiply its sizes
- * before they compare. */
+/* Checks the largest shape that broadcasting the operands could give: the shape rules multiply its
+ * sizes before they compare. */
 static bool
 broadcast_fits (const GmMeta *const *in, uint32_t n_in)
 {
@@ -351,7 +352,7 @@ check_constant (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
   const GmMeta *m = &c->metas[n->out];
   if (is_symbolic (m, 0))
     return fail (c, "node %u: a constant of symbolic size", i);
-  if (a->offset == (int64_t) c->n_slots) { /* the first of this slot */
+  if (a->offset == (int64_t) c->n_slots) { /* the first use of this slot */
     if (k->value != n->out || k->slot != c->n_slots
         || k->bytes != (uint64_t) gm_meta_numel (m) * gm_dtype_size (m->dtype))
       return fail (c, "constant %u", k->slot);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * interpret.c -- a graph run node by node through gm_op_run: the meaning of a graph, and the oracle
- * of every back end.
+ * interpret.c -- a graph run node by node through gm_op_run: the meaning of a graph, and the
+ * reference for every back end.
  *
  * No autograd, no reuse of memory, no fusion.  Views are views and MUTATE nodes write, as in the
  * program that was recorded.  A tensor is dropped after the last node that reads it.  Symbols are
@@ -90,7 +90,7 @@ find_last_uses (Run *r)
     r->last_use[g_array_index (g->outputs, GmGraphOutput, i).value] = GM_NO_ID;
 }
 
-/* A call of graphs gives all its results with the first of its nodes. */
+/* Runs a call of graphs, for all its results, at the first of its nodes. */
 static bool
 run_higher (Run *r, uint32_t i, GmTensor *const *in)
 {
@@ -105,7 +105,8 @@ run_higher (Run *r, uint32_t i, GmTensor *const *in)
   }
   uint32_t n_out = gm_higher_n_results (h);
   g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
-  const int64_t *symbols = g->sym ? r->symbols : NULL; /* a body may have some, of blocks, where the graph around it has none */
+  const int64_t *symbols = g->sym ? r->symbols : NULL; /* a body may have symbols, of blocks, where
+                                                        * the graph around it has none */
   if (!gm_higher_run (h, symbols, in, n->n_in, out, r->by, r->error))
     return false;
   for (uint32_t k = i; k < g->nodes->len; k++) {

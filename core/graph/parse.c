@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * parse.c -- graph text to graphs, by recursive descent.  The form is described in graph.h.
  *
- * Every value's meta comes from the shape rules where these apply, and what the text says is
- * compared with it; where a size is symbolic the text is believed.  The first error ends it, with
- * line and column of the place where it was found.
+ * Every value's meta comes from the shape rules where these apply, and the type in the text is
+ * compared with it; where a size is symbolic the text is believed.  The first error ends parsing,
+ * with line and column of the place where it was found.
  */
 #include <string.h>
 
@@ -38,7 +38,7 @@ parse_inputs (GmParser *p)
   return gm_parse_resolve_aliases (p, aliases);
 }
 
-/* Outputs stand before the nodes that make them: skipped here, read after the body. */
+/* Skips the outputs, which stand before the nodes that make them, and are read after the body. */
 static bool
 skip_outputs (GmParser *p, const char **start)
 {
@@ -84,7 +84,8 @@ new_constant (const GmMeta *m, GError **error)
   return whole ? gm_tensor_new_view (whole, m, 0) : NULL;
 }
 
-/* Forward only, and not so far that a few elements of text take much memory. */
+/* True if strides are not negative, and not so large that a few elements of text take much
+ * memory. */
 static bool
 strides_are_sane (const GmMeta *m)
 {
@@ -189,7 +190,7 @@ parse_attr_value (GmParser *p, int key, GmAttrs *a)
   }
 }
 
-/* Whether an attribute stands here: a word and '='. */
+/* True if an attribute stands here: a word and '='. */
 static bool
 at_attr (GmParser *p)
 {
@@ -252,7 +253,7 @@ add_constant_node (GmParser *p, const NodeText *t, GmValueId *out)
   return true;
 }
 
-/* What the shape rules say; what the text says where they cannot. */
+/* Adds a node with the meta of the shape rules; with that of the text where they cannot tell. */
 static bool
 add_node (GmParser *p, NodeText *t, GmValueId *out)
 {
@@ -383,7 +384,7 @@ parse_bits (GmParser *p, uint64_t *out)
   return true;
 }
 
-/* "opaque": a name, which stands for a function that the text does not have. */
+/* Parses "opaque": a name, which stands for a function that the text does not have. */
 static bool
 parse_host_name (GmParser *p, GmHigher *h)
 {
@@ -415,7 +416,8 @@ parse_host_results (GmParser *p, GmHigher *h)
   return h->n_results > h->ticket || gm_parse_fail (p, p->at, "a function of the host's that gives nothing is no node");
 }
 
-/* host_call "opaque" [ticket] [flows=N] [many=N] [begun=N] [given=N] -> (f32[2] requires_grad, i64[1]); gradient_hook "double" */
+/* Parses: host_call "opaque" [ticket] [flows=N] [many=N] [begun=N] [given=N] -> (f32[2]
+ * requires_grad, i64[1]); gradient_hook "double" */
 static bool
 parse_host (GmParser *p, GmHigher *h)
 {
@@ -428,7 +430,7 @@ parse_host (GmParser *p, GmHigher *h)
   return h->op != GM_OP_host_call || parse_host_results (p, h);
 }
 
-/* higher 0 = cond name (...) -> (...) { ... } name (...) -> (...) { ... } */
+/* Parses: higher 0 = cond name (...) -> (...) { ... } name (...) -> (...) { ... } */
 static bool
 parse_higher (GmParser *p)
 {
@@ -527,7 +529,7 @@ parse_graph (GmParser *p, GPtrArray *out)
   return true;
 }
 
-/* A graph inside of another one: names of its own. */
+/* Parses a graph inside of another graph: it has names of its own. */
 static bool
 parse_one (GmParser *p, GmGraph **out)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parse_alias.c -- what graph text says of the memory of inputs: is %a, aliases %a+4, view %a+4, view f32[8]+4; made 2.
+ * parse_alias.c -- graph text on the memory of inputs: is %a, aliases %a+4, view %a+4, view
+ * f32[8]+4; made 2.
  */
 #include "core/graph/alias.h"
 #include "core/graph/parse.h"
 
-/* An input may name one that comes later: looked up when all are there. */
+/* The facts of an input, which may name later inputs: names are looked up when all inputs are
+ * there. */
 typedef struct {
   GmValueId input;
   GmGraphAlias alias;

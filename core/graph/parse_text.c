@@ -101,7 +101,7 @@ gm_parse_word (GmParser *p, const char *what)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-/* %name; the caller frees it; *place: where it stands. */
+/* Parses a %name; the caller frees it; *place: where it stands. */
 static char *
 value_name (GmParser *p, const char **place)
 {

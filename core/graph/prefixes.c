@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * prefixes.c -- running associative_scan and its gradient: a tree of blocks.
  *
- * Neighbours are combined, the prefixes of these pairs are every other one of the result, and one more
- * combination gives those between.  So there are two calls of the body a level, each for half as many slices as the
- * level above, and the result is the one of gramme.higher_order._prefixes, which is the same in Python, to the bit.
- * The gradient makes the tree once more and goes through its calls backwards, adding in the order of that program's tape.
+ * Neighbours are combined, the prefixes of these pairs are every other one of the result, and one
+ * more combination computes those between.  So there are two calls of the body a level, each for
+ * half as many slices as the level above, and the result is that of gramme.higher_order._prefixes,
+ * which is the same in Python, to the bit.  The gradient makes the tree once more and goes through
+ * its calls backwards, adding in the order of that program's tape.
  */
 #include "core/graph/higher_run.h"
 
@@ -13,12 +14,12 @@
 typedef struct {
   GmHigherCall *c;
   GmTensor *const *in; /* the operands */
-  uint32_t m, n_args;  /* mapped operands, and those behind */
-  GPtrArray *pairs;    /* m a level; NULL: nobody needs them */
+  uint32_t m, n_args;  /* number of mapped operands, and of those behind */
+  GPtrArray *pairs;    /* m a level; NULL: not needed */
   GmTensor **sums;     /* gradients of args so far, by output of the step, or NULL */
 } Tree;
 
-/* `count` slices along dimension 0: from, from + step ... */
+/* Returns `count` slices along dimension 0: from, from + step ... */
 static GmTensor *
 some_of (GmTensor *t, int64_t from, int64_t step, int64_t count)
 {
@@ -46,7 +47,7 @@ add_some (GmTensor *to, int64_t from, int64_t step, GmTensor *values, GError **e
   return sum && gm_op_run_into (GM_OP_copy, &sum, 1, NULL, place, error);
 }
 
-/* A tensor of its own, of the sizes of `like`. */
+/* Returns a tensor of its own, of the sizes of `like`. */
 static GmTensor *
 fresh (const GmTensor *like, bool zeros, GError **error)
 {
@@ -57,7 +58,7 @@ fresh (const GmTensor *like, bool zeros, GError **error)
   return zeros ? gm_tensor_new_zeros (&m, error) : gm_tensor_new (&m, error);
 }
 
-/* The blocks a and b, combined (body 0), or with g the gradients of that (body 1). */
+/* Combines the blocks a and b (body 0), or with g computes the gradients of that (body 1). */
 static bool
 combine (Tree *t, GmTensor *const *a, int64_t from_a, int64_t step_a, GmTensor *const *b, int64_t from_b, int64_t step_b,
          GmTensor *const *g, int64_t from_g, int64_t step_g, int64_t count, GmTensor **out)
@@ -78,7 +79,7 @@ combine (Tree *t, GmTensor *const *a, int64_t from_a, int64_t step_a, GmTensor *
   return good;
 }
 
-/* to[i]: the prefixes of xs[i], where the caller wants them. */
+/* Fills to[i] with the prefixes of xs[i], where the caller wants them. */
 static bool
 prefixes (Tree *t, GmTensor *const *xs, GmTensor *const *to)
 {
@@ -143,7 +144,7 @@ gm_prefixes_run (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor *
 
 /* -- The gradient ------------------------------------------------------------------------------ */
 
-/* step: the outputs of body 1 behind the gradients of blocks. */
+/* Adds the gradients of args.  step: the outputs of body 1 behind the gradients of blocks. */
 static bool
 add_args (Tree *t, GmTensor **step)
 {
@@ -157,7 +158,8 @@ add_args (Tree *t, GmTensor **step)
   return good;
 }
 
-/* The gradients of xs for those of their prefixes, g; ys: the prefixes; to: zeros, which the gradients are added to. */
+/* Adds the gradients of xs, given those of their prefixes, g, to `to`, zeros at first; ys: the
+ * prefixes. */
 static bool
 back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTensor *const *g, GmTensor *const *to)
 {
@@ -199,7 +201,7 @@ back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTenso
   return good;
 }
 
-/* No block was combined: nothing of the args counts. */
+/* Fills the gradients of args with zeros if no block was combined. */
 static bool
 fill_args (Tree *t)
 {

@@ -2,8 +2,8 @@
  * print.c -- a graph as text that parse.c reads back.  The form is described in graph.h.
  *
  * A node's value is printed as its node's number.  Inputs keep their names as far as these are
- * identifiers and differ: others are mended here, so that every graph can be printed and what is
- * printed can be parsed.
+ * identifiers and differ: other names are mended here, so that every graph can be printed and the
+ * text can be parsed.
  */
 #include <string.h>
 
@@ -71,7 +71,7 @@ print_value (Printer *p, GmValueId v)
   else if (v < p->g->values->len)
     g_string_append_printf (p->out, "%%%u", gm_graph_value (p->g, v)->node);
   else
-    g_string_append_printf (p->out, "%%?%u", v); /* a broken graph can be looked at too */
+    g_string_append_printf (p->out, "%%?%u", v); /* so that a broken graph can be printed, too */
 }
 
 /* -- Types ------------------------------------------------------------------------------------- */
@@ -86,8 +86,8 @@ print_size (Printer *p, int64_t size)
     g_string_append_printf (p->out, "%" G_GINT64_FORMAT, size);
 }
 
-/* Row-major strides, without adding rows: a stride that no row holds differs from every stride that
- * m can have. */
+/* True for row-major strides, without adding rows: a stride that no row holds differs from every
+ * stride that m can have. */
 static bool
 is_row_major (const GmGraph *g, const GmMeta *m)
 {
@@ -202,7 +202,7 @@ print_constant (Printer *p, uint32_t row)
   g_string_append (p->out, "]\n");
 }
 
-/* What follows a type where requires_grad is not what the operands imply. */
+/* Returns the text behind a type where requires_grad is not what the operands imply. */
 static const char *
 grad_mark (const Printer *p, const GmNode *n, const GmMeta *m)
 {
@@ -301,7 +301,8 @@ print_header (Printer *p)
   g_string_append_printf (p->out, ")%s%s {\n", facts ? " where " : "", facts ? facts : "");
 }
 
-/* The gradients of `custom` nodes, as comments: the text form has one graph after another, and none inside of another. */
+/* Prints the gradients of `custom` nodes, as comments: the text form has one graph after another,
+ * and none inside of another. */
 static void
 print_customs (Printer *p)
 {
@@ -314,7 +315,7 @@ print_customs (Printer *p)
   }
 }
 
-/* "opaque" ticket flows=1 -> (f32[2], i64[1]) */
+/* Prints: "opaque" ticket flows=1 -> (f32[2], i64[1]) */
 static void
 print_host (Printer *p, const GmHigher *h)
 {
@@ -341,7 +342,7 @@ print_host (Printer *p, const GmHigher *h)
   g_string_append_c (p->out, ')');
 }
 
-/* The bodies of cond and its kin, before the nodes that run them. */
+/* Prints the bodies of cond and its kin, before the nodes that run them. */
 static void
 print_highers (Printer *p)
 {

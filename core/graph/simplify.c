@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * simplify.c -- stage s: fold, common subexpressions, dead code.
  *
- * One walk forward folds and finds equal nodes, one backward finds what is live, one forward emits
- * the new graph.  What may be merged is narrower than "equal": see graph.h and fold.c. Requires: a
- * graph that verifies.  Keeps: inputs and their order, outputs and their kinds, `where` of every
- * node that stays.
+ * One walk forward folds and finds equal nodes, one backward finds live nodes, one forward emits
+ * the new graph.  Not all equal values may be merged: see graph.h and fold.c. Requires: a graph
+ * that verifies.  Keeps: inputs and their order, outputs and their kinds, `where` of every node
+ * that stays.
  */
 #include "core/graph/simplify.h"
 
@@ -46,7 +46,7 @@ hash_node (const GmNode *n)
   uint64_t h = (uint64_t) n->op;
   for (uint32_t k = 0; k < n->n_in; k++)
     h = (h ^ n->in[k]) * UINT64_C (0x9e3779b97f4a7c15);
-  if (n->attrs) { /* what tells nodes apart most often; same_node compares the rest */
+  if (n->attrs) { /* the attributes that differ most often; same_node compares the rest */
     h = (h ^ (uint64_t) n->attrs->value.i ^ (uint64_t) n->attrs->dim << 32)
       * UINT64_C (0x9e3779b97f4a7c15);
     h = (h ^ (uint64_t) n->attrs->list[0] ^ (uint64_t) n->attrs->offset << 24)
@@ -57,29 +57,29 @@ hash_node (const GmNode *n)
   return h ^ h >> 32;
 }
 
-/* Equal views and equal constants are one memory anyway. */
+/* True for views and constants: equal ones are one memory anyway. */
 static bool
 is_one_memory (const GmNode *n)
 {
   return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant;
 }
 
-/* Whether node n's value may be that of another node: not if the caller sees it, or its memory
- * through a view.  Where memory is one, only outputs themselves stay apart. */
+/* True if node n's value may be that of another node: not if the caller sees it, or its memory
+ * through a view.  Where memory is one, only outputs themselves stay distinct. */
 static bool
 may_merge (const GmSimplifyWork *w, const GmNode *n)
 {
   return !w->output[n->out] && !gm_op_has_effects (n->op) && (is_one_memory (n) || !w->escapes[n->out]);
 }
 
-/* Whether n's value must not be in the memory of the equal node `first`. */
+/* True if n's value must not be in the memory of the equal node `first`. */
 static bool
 stays_apart (const GmSimplifyWork *w, const GmNode *first, const GmNode *n)
 {
   return w->apart && w->apart[n->out] && w->escapes[first->out] && !is_one_memory (n);
 }
 
-/* An equal, earlier node's value, or GM_NO_ID; then the node is remembered. */
+/* Returns the value of an equal, earlier node; else GM_NO_ID, and the node is remembered. */
 static GmValueId
 find_equal (CseTable *t, uint32_t i)
 {
@@ -143,8 +143,8 @@ rewrite (GmSimplifyWork *w)
 
 /* -- What escapes ------------------------------------------------------------------------------ */
 
-/* Values that share memory are one class, named by its root; if one member is an input, a constant
- * or an output, all escape. */
+/* Finds values whose memory escapes.  Values that share memory are one class, named by its root; if
+ * one member is an input, a constant or an output, all escape. */
 static void
 find_escapes (GmSimplifyWork *w)
 {
@@ -177,8 +177,9 @@ find_escapes (GmSimplifyWork *w)
 
 /* -- Dead code and emission -------------------------------------------------------------------- */
 
-/* The first write that is part of a history.  What requires grad after it stays, wanted or not: to
- * look at a view makes its history, and gradients are summed in the order of looks. */
+/* Returns the first write that is part of a history.  Nodes behind it whose results require grad
+ * stay even if dead: reading a view makes its history, and gradients are summed in the order of
+ * such reads. */
 static uint32_t
 first_recorded_write (const GmSimplifyWork *w)
 {
@@ -202,7 +203,8 @@ find_live (const GmSimplifyWork *w, bool *live)
   for (uint32_t i = g->nodes->len; i-- > 0;) {
     const GmNode *n = &w->nodes[i];
     bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE || gm_op_has_effects (n->op)
-             || (n->op == GM_OP_gradient_hook && !(w->what & GM_SIMPLIFY_CSE)) /* where there may be a gradient yet */
+             /* where a gradient may still arrive */
+             || (n->op == GM_OP_gradient_hook && !(w->what & GM_SIMPLIFY_CSE))
              || (i > first && n->n_in > 0 && gm_graph_meta (g, n->out)->requires_grad)
              || (!(w->what & GM_SIMPLIFY_DEAD) && w->same[n->out] == n->out);
     live[n->out] = keep;

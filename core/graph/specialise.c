@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * specialise.c -- from symbols to numbers: where a call's inputs say what they are, the graph for them,
- * and the graph of which the facts have made as many sizes numbers as they can.
+ * specialise.c -- from symbols to numbers: finds which inputs bind the symbols, and makes the graph
+ * for given numbers, and the graph in which the facts have made as many sizes numbers as they can.
  *
- * A symbol is bound by an input whose size, or else stride, it is by itself.  A symbol that only occurs
- * inside of expressions is bound by no input: who runs such a graph knows it from elsewhere.
+ * A symbol is bound by an input whose size, or else stride, it is by itself.  A symbol that only
+ * occurs inside of expressions is bound by no input: the caller that runs such a graph knows it
+ * from elsewhere.
  */
 #include "core/graph/higher.h"
 
@@ -105,7 +106,7 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
   return true;
 }
 
-/* How many slices a block has stays a symbol; all others are numbers. */
+/* Makes all symbols numbers but the number of slices of a block. */
 static GmGraph *
 specialise_blocks (const GmGraph *body, const int64_t *symbols)
 {
@@ -119,7 +120,7 @@ specialise_blocks (const GmGraph *body, const int64_t *symbols)
   return gm_graph_settle (own, NULL);
 }
 
-/* The bodies of calls of graphs: their sizes are those of the graph around them. */
+/* Specialises the bodies of calls of graphs: their sizes are those of the graph around them. */
 static bool
 specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
 {
@@ -148,7 +149,7 @@ specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
   return true;
 }
 
-/* Gradients that the program gives, which who takes a graph apart evaluates. */
+/* Specialises gradients that the program gives, which are evaluated where a graph is unfolded. */
 static bool
 specialise_customs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
 {
@@ -174,7 +175,7 @@ specialise_customs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
   return true;
 }
 
-/* Ids stay, if inputs come first, as they do in graphs that back ends get. */
+/* Ids stay if inputs come first, as they do in graphs that back ends get. */
 GmGraph *
 gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error)
 {
@@ -204,7 +205,7 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
 
 /* -- With sizes of its own ---------------------------------------------------------------------- */
 
-/* The gradients that the program gives have the sizes of the graph: these, or settled by what is known of them. */
+/* Gives the program's gradients the sizes of the graph: `sizes`, or settled by the facts. */
 static void
 own_customs (GmGraph *g, GmSizes *sizes)
 {
@@ -255,7 +256,7 @@ typedef struct {
   int64_t *sizes; /* by row of `from`: the size in `to` */
 } Settle;
 
-/* The first symbol that is known to be equal, or a number. */
+/* Returns the first symbol that is known to be equal, or a number. */
 static int64_t
 settle_symbol (Settle *s, uint32_t row)
 {
@@ -326,7 +327,8 @@ settle_attrs (const Settle *s, GmAttrs *a)
     a->value2.i = settled (s, a->value2.i);
 }
 
-/* Bodies by the same facts: a symbol that is gone from the graph around them has no number any more. */
+/* Settles bodies by the same facts: a symbol that is gone from the graph around them has no number
+ * any more. */
 static void
 settle_highers (GmGraph *g)
 {

@@ -17,7 +17,7 @@ bits_of (double d)
   return u;
 }
 
-/* The shortest digits that read back as `d` (as a float if `narrow`). */
+/* Prints the shortest digits that read back as `d` (as a float if `narrow`). */
 static void
 print_float (GString *out, double d, bool narrow)
 {
@@ -54,7 +54,7 @@ gm_text_scalar (GString *out, GmScalar s)
     g_string_append_printf (out, "nan(0x%" G_GINT64_MODIFIER "x)", bits_of (s.d));
 }
 
-/* Floats whose NaNs a double does not carry. */
+/* True for floats whose NaNs a double does not carry. */
 static bool
 is_narrow (GmDtype d)
 {
@@ -101,7 +101,7 @@ take_word (const char **text, const char *word)
   return true;
 }
 
-/* "nan" or "nan(0x...)": the bits, or 0 for the plain one. */
+/* Reads "nan" or "nan(0x...)": the bits, or 0 for the plain NaN. */
 static bool
 take_nan (const char **text, uint64_t *bits)
 {
@@ -130,7 +130,7 @@ take_number (const char **text, GmScalar *out)
   char *end;
   if (*p != '.' && *p != 'e' && *p != 'E') {
     bool negative = **text == '-';
-    int64_t v = 0; /* below zero there is one more number */
+    int64_t v = 0; /* negative numbers have a larger range */
     for (const char *c = start; c < p; c++)
       if (__builtin_mul_overflow (v, 10, &v) || __builtin_sub_overflow (v, *c - '0', &v))
         return false;

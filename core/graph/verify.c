@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verify.c -- whether a graph is one: what every stage may rely on, and must leave behind.
+ * verify.c -- checks that a graph is valid: what every stage may rely on, and must leave behind.
  *
  * Every value is an input or the one result of one node; operands are made before they are used;
  * attributes are those of the op's row; a result's meta is what the shape rules say.  Sizes that
@@ -21,7 +21,7 @@ const GmRuleRow gm_rules[GM_N_RULES] = {
 
 typedef struct {
   const GmGraph *g;
-  uint32_t node; /* the one at hand, or GM_NO_ID */
+  uint32_t node; /* the node at hand, or GM_NO_ID */
   GError **error;
 } Verifier;
 
@@ -167,8 +167,9 @@ check_constant (Verifier *v, const GmNode *n, const GmMeta *m)
          || fail (v, GM_RULE_CONSTANT_TYPE, "its type is not that of the constant");
 }
 
-/* What the facts leave open.  The sizes that an op was asked for are the result's; the row of a
- * POINTWISE or CAST operand, aligned at the end, is the result's or 1; else nothing is known. */
+/* Checks what the facts leave open.  The sizes that an op was asked for are the result's; the size
+ * of a POINTWISE or CAST operand, aligned at the end, is the result's or 1; else nothing is
+ * known. */
 static bool
 check_open (Verifier *v, const GmNode *n, const GmMeta *m)
 {
@@ -190,7 +191,8 @@ check_open (Verifier *v, const GmNode *n, const GmMeta *m)
   return true;
 }
 
-/* What a call of graphs gives; the graphs themselves are checked once a row, with the first node.
+/* Checks the result of a call of graphs; the graphs themselves are checked once per row, with the
+ * first node.
  */
 static bool
 check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMeta *m)
@@ -214,7 +216,7 @@ check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMet
   return true;
 }
 
-/* A function with a gradient of its own; the gradient is checked with the first result. */
+/* Checks a function with a gradient of its own; the gradient is checked with the first result. */
 static bool
 check_custom (Verifier *v, const GmNode *n)
 {
@@ -300,8 +302,8 @@ check_node (Verifier *v, bool functional)
   return check_attrs (v, n) && check_result (v, n);
 }
 
-/* Histories come after all outputs of which somebody gets the elements, but for gradients: the
- * places of the others are those in a call. */
+/* Checks that histories come after all outputs with elements, but for gradients: the indices of the
+ * other outputs are those in a call. */
 static bool
 check_outputs (Verifier *v, bool functional)
 {
@@ -326,8 +328,8 @@ check_outputs (Verifier *v, bool functional)
 
 /* -- Names of tensors that became others ------------------------------------------------------- */
 
-/* After set_ a tensor has another shape, so its older names lie about it: no node and no output may
- * use them. */
+/* Checks that no node and no output uses older names of a tensor after set_, which gives it another
+ * shape: their metas are wrong. */
 static bool
 check_names (Verifier *v)
 {
