@@ -30,7 +30,7 @@ slots_reset (GmSlots *t)
   t->slots = g_new0 (uint32_t, t->n_slots);
 }
 
-/* The index of x among atoms, appended if it is new. */
+/* Returns the index of x among atoms; appends it if it is new. */
 static uint32_t
 cons_atom (GmAlgebra *g, GmAtomKind kind, uint32_t a, uint32_t b)
 {
@@ -166,7 +166,8 @@ gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom)
   return r;
 }
 
-/* *end += bound * times, where a bound of `open` is none; false if that does not fit. */
+/* Sets *end += bound * times, or clears *closed where the bound is `open`, which means none; false
+ * if the sum does not fit. */
 static inline bool
 end_moves (int64_t *end, bool *closed, int64_t bound, int64_t open, int64_t times)
 {
@@ -206,7 +207,8 @@ gm_algebra_interval (GmAlgebra *g, const GmForm *x)
 
 /* -- Residues ---------------------------------------------------------------------------------- */
 
-/* Both hold: the Chinese remainder where it fits, else the finer of the two.  False: they cannot.
+/* Combines two residues that both hold: the Chinese remainder where it fits, else the finer of the
+ * two.  False: both cannot hold.
  */
 static bool
 residue_both (GmResidue x, GmResidue y, GmResidue *out)
@@ -318,7 +320,7 @@ atom_product (GmAlgebra *g, uint32_t x, uint32_t y, uint32_t *out)
   return true;
 }
 
-/* x = y * out, as atoms.  *is_one: x and y are the same. */
+/* Divides x by y, as atoms: x = y * out.  *is_one: x and y are the same. */
 static bool
 atom_exact (GmAlgebra *g, uint32_t x, uint32_t y, uint32_t *out, bool *is_one)
 {
@@ -372,8 +374,8 @@ quotient_atom (GmAlgebra *g, const GmForm *whole, const GmForm *x, const GmForm 
   return gm_form_add (whole, &atom, 1, out);
 }
 
-/* x // k for k > 0: the multiples of k come out of it, common divisors go, one quotient inside
- * another becomes one. */
+/* Computes x // k for k > 0: multiples of k are taken out of the quotient, common divisors are
+ * cancelled, nested quotients become one. */
 static bool
 quotient_const (GmAlgebra *g, const GmForm *x, int64_t k, GmForm *out)
 {
@@ -424,7 +426,7 @@ quotient (GmAlgebra *g, const GmForm *x, const GmForm *y, GmForm *out)
     return y->constant < 0 && y->constant != INT64_MIN && gm_form_scale (x, -1, &minus)
            && quotient_const (g, &minus, -y->constant, out);
   }
-  /* What is a multiple of y comes out: y itself, and monomials by a monomial. */
+  /* Multiples of y are taken out: y itself, and monomials by a monomial. */
   GmForm whole = gm_form_const (0), rest = *x, x_way, y_way;
   int64_t x_scale, y_scale;
   if (y->n_terms == 1 && !y->constant) {
@@ -565,7 +567,7 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
     }
     break;
   }
-  case GM_ATOM_STEP: /* by now the step may be a multiple of what it was */
+  case GM_ATOM_STEP: /* the step may be a multiple of the former step by now */
     ok = atom_now (g, a.a, &x);
     x.constant -= atom_residue (g, a.a).rest % a.b;
     for (uint32_t i = 0; i < x.n_terms && ok; i++) {
@@ -589,7 +591,7 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
     ok = gm_algebra_now (g, FORM (g, a.a), &x) && positive (g, &x, out);
     break;
   }
-  if (!ok) /* too large today: as it was is as true */
+  if (!ok) /* too large now: the former form is as true */
     *out = gm_form_atom (atom);
   if (out->n_terms == 1 && !out->constant && out->terms[0].times == 1) {
     GmInterval r = gm_algebra_atom_interval (g, out->terms[0].atom);
@@ -602,7 +604,8 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
   return true;
 }
 
-/* k * (x // k) is x where k is known to divide x, less the rest where it is known to leave one. */
+/* Replaces k * (x // k) by x where k is known to divide x, less the rest where k is known to leave
+ * one. */
 static bool
 settle (GmAlgebra *g, GmForm *x)
 {
@@ -638,7 +641,7 @@ gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out)
   return settle (g, out);
 }
 
-/* The index of the form of today. */
+/* Returns the index of the row's present form. */
 static uint32_t
 now_of_row (GmAlgebra *g, uint32_t row)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * algebra.h -- size expressions as linear forms over atoms, in the light of what is known (private
- * to core/sym).
+ * algebra.h -- size expressions as linear forms over atoms, reduced by the known facts (private to
+ * core/sym).
  *
  * Atoms are consed, so that equal atoms are equal numbers.  All is reduced to few kinds, with x % y
  * as x - y * (x // y), min (x, y) as x - positive (x - y) and max (x, y) as y + positive (x - y),
  * where positive (x) is max (x, 0).
  *
- * What is known about an atom (bounds, a congruence, and for symbols a form that they are equal to)
- * only ever grows between two resets; with each change `stamp` is raised, and forms made before can
- * be brought up to date by gm_algebra_now.  A form from before stays true, it is only not the one
- * spelling any more.
+ * The facts about an atom (bounds, a congruence, and for symbols a form that they are equal to)
+ * only grow between two resets; with each change `stamp` is raised, and gm_algebra_now brings forms
+ * made before up to date.  An older form stays true, but is not the one spelling any more.
  */
 #ifndef GM_SYM_ALGEBRA_H
 #define GM_SYM_ALGEBRA_H
@@ -25,7 +24,8 @@ typedef enum {
   GM_ATOM_PRODUCT,  /* a * b: atoms; a is no product and not above the first factor of b */
   GM_ATOM_QUOTIENT, /* a // b: forms */
   GM_ATOM_POSITIVE, /* max (a, 0): a form */
-  GM_ATOM_STEP, /* the symbol a is b * this + its rest modulo b, as facts say: an atom, a number */
+  GM_ATOM_STEP, /* the symbol a is b * this + its rest modulo b, according to facts: an atom, a
+                 * number */
 } GmAtomKind;
 
 /* INT64_MIN and INT64_MAX: no bound. */
@@ -41,21 +41,21 @@ typedef struct {
 typedef struct {
   uint8_t kind;
   uint32_t a, b;
-  GmInterval known;    /* by facts */
-  GmResidue residue;   /* by facts */
-  uint32_t equal_to;   /* SYMBOL: form + 1, by facts */
-  uint32_t now, stamp; /* the form of today + 1, valid with this stamp */
-  GmInterval span;     /* the interval of today, valid with this stamp */
-  GmResidue rests;     /* the residue of today, valid with this stamp */
+  GmInterval known;    /* from facts */
+  GmResidue residue;   /* from facts */
+  uint32_t equal_to;   /* SYMBOL: form + 1, from facts */
+  uint32_t now, stamp; /* the present form + 1, valid with this stamp */
+  GmInterval span;     /* the present interval, valid with this stamp */
+  GmResidue rests;     /* the present residue, valid with this stamp */
   uint32_t span_stamp, rests_stamp;
 } GmAtom;
 
-/* Forms + 1 of a row: as it was made, and of today, valid with this stamp. */
+/* Forms + 1 of a row: as it was made, and the present one, valid with this stamp. */
 typedef struct {
   uint32_t made, now, stamp;
 } GmRowForm;
 
-/* An index of an array by content: index + 1, or 0; linear probing. */
+/* An index of an array by content: slots hold index + 1, or 0; linear probing. */
 typedef struct {
   uint32_t *slots;
   uint32_t n_slots; /* a power of two */
@@ -71,7 +71,7 @@ typedef struct {
 
 void gm_algebra_init (GmAlgebra *g, const GmSym *s);
 void gm_algebra_clear (GmAlgebra *g);
-/* Forgets everything: atoms, forms, what is known. */
+/* Forgets everything: atoms, forms and facts. */
 void gm_algebra_reset (GmAlgebra *g);
 static inline const GmAtom *
 gm_algebra_atom (const GmAlgebra *g, uint32_t atom)
@@ -85,22 +85,22 @@ gm_algebra_form (const GmAlgebra *g, uint32_t form)
   return &g_array_index (g->forms, GmForm, form);
 }
 
-/* The form of a size, up to date. */
+/* Makes the form of a size, up to date. */
 void gm_algebra_of (GmAlgebra *g, int64_t size, GmForm *out);
-/* That of a - b; false if it does not fit. */
+/* Makes the form of a - b; false if it does not fit. */
 bool gm_algebra_difference (GmAlgebra *g, int64_t a, int64_t b, GmForm *out);
-/* The atom of a symbol's row. */
+/* Returns the atom of a symbol's row. */
 uint32_t gm_algebra_symbol (GmAlgebra *g, uint32_t row);
-/* The same form up to date; false if it does not fit. */
+/* Brings a form up to date; false if it does not fit. */
 bool gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out);
 GmInterval gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom);
 GmInterval gm_algebra_interval (GmAlgebra *g, const GmForm *x);
 GmResidue gm_algebra_residue (GmAlgebra *g, const GmForm *x);
-/* Whether the symbol's atom occurs in x, at any depth but as a term of its own. */
+/* True if the symbol's atom occurs in x, at any depth but as a term of its own. */
 bool gm_algebra_hides (const GmAlgebra *g, const GmForm *x, uint32_t symbol);
 bool gm_algebra_product (GmAlgebra *g, const GmForm *x, const GmForm *y, GmForm *out);
 
-/* What facts say of an atom.  False: that cannot be. */
+/* Adds facts about an atom.  False: they contradict those before. */
 bool gm_algebra_narrow (GmAlgebra *g, uint32_t atom, GmInterval within);
 bool gm_algebra_congruent (GmAlgebra *g, uint32_t atom, GmResidue residue);
 void gm_algebra_equate (GmAlgebra *g, uint32_t symbol, const GmForm *x);

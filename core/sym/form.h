@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * form.h -- linear forms: a constant plus integer multiples of atoms, in one spelling.
  *
- * What an atom is does not matter here: it is a number, and terms stand in the order of their
- * atoms, each atom once, none with factor 0.  Two forms are the same function of their atoms
- * exactly if they are equal term by term.  Forms are values of fixed size; what does not fit, in
- * terms or in 64 bits, is reported by `false` and leaves the output undefined: nothing wraps.
+ * The meaning of an atom does not matter here: it is a number, and terms stand in the order of
+ * their atoms, each atom once, none with factor 0.  Two forms are the same function of their atoms
+ * exactly if they are equal term by term.  Forms are values of fixed size; a result that does not
+ * fit, in terms or in 64 bits, is reported by `false` and leaves the output undefined: nothing
+ * wraps.
  */
 #ifndef GM_SYM_FORM_H
 #define GM_SYM_FORM_H
@@ -25,7 +26,7 @@ typedef struct {
   GmTerm terms[GM_FORM_MAX_TERMS];
 } GmForm;
 
-/* What is behind n_terms is anything. */
+/* Returns a constant form.  Terms behind n_terms are undefined. */
 static inline GmForm
 gm_form_const (int64_t value)
 {
@@ -45,7 +46,7 @@ gm_form_atom (uint32_t atom)
   return x;
 }
 
-/* *out = *x, of what is used of it. */
+/* Copies the used part of *x to *out. */
 static inline void
 gm_form_copy (const GmForm *x, GmForm *out)
 {
@@ -55,23 +56,24 @@ gm_form_copy (const GmForm *x, GmForm *out)
     out->terms[i] = x->terms[i];
 }
 
-/* x + y * times; out may be x or y. */
+/* Computes x + y * times; out may be x or y. */
 bool gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out);
 bool gm_form_scale (const GmForm *x, int64_t times, GmForm *out);
 bool gm_form_equal (const GmForm *x, const GmForm *y);
 uint32_t gm_form_hash (const GmForm *x);
 
-/* The factor of an atom; 0 if it is not there. */
+/* Returns the factor of an atom; 0 if the atom is not in x. */
 int64_t gm_form_times (const GmForm *x, uint32_t atom);
-/* The greatest common divisor of the terms' factors, without the constant; 0 for a constant. */
+/* Returns the greatest common divisor of the terms' factors, without the constant; 0 for a
+ * constant. */
 int64_t gm_form_content (const GmForm *x);
-/* x = scale * direction + constant, where direction has no constant, content 1 and a positive first
- * factor.  scale is not 0 unless x is a constant. */
+/* Splits x into scale * direction + constant, where direction has no constant, content 1 and a
+ * positive first factor.  scale is not 0 unless x is a constant. */
 bool gm_form_direction (const GmForm *x, GmForm *direction, int64_t *scale);
 
-/* Greatest common divisor, >= 0; of 0 and x: |x|. */
+/* Returns the greatest common divisor, >= 0; of 0 and x: |x|. */
 int64_t gm_gcd (int64_t a, int64_t b);
-/* Quotient to minus infinity; b > 0. */
+/* Returns the quotient, rounded to minus infinity; b > 0. */
 int64_t gm_floor_div (int64_t a, int64_t b);
 int64_t gm_floor_mod (int64_t a, int64_t b);
 

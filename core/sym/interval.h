@@ -13,7 +13,7 @@ static const GmInterval anything = { INT64_MIN, INT64_MAX };
 typedef __int128 Wide;
 #define FAR ((Wide) 1 << 100)
 
-/* Bounds on the way: beyond FAR there is no bound. */
+/* Widens a bound; beyond FAR there is no bound. */
 static inline Wide
 wide_min (int64_t v)
 {
@@ -32,7 +32,7 @@ narrow_bound (Wide v)
   return v <= INT64_MIN ? INT64_MIN : v >= INT64_MAX ? INT64_MAX : (int64_t) v;
 }
 
-/* x * y where FAR stands for infinity and 0 * infinity is 0. */
+/* Returns x * y, where FAR stands for infinity and 0 * infinity is 0. */
 static inline Wide
 wide_times (Wide x, Wide y)
 {
@@ -59,7 +59,7 @@ interval_times (GmInterval x, GmInterval y)
   return (GmInterval){ narrow_bound (lo), narrow_bound (hi) };
 }
 
-/* x // y for y of at least 1. */
+/* Returns x // y for y of at least 1. */
 static inline GmInterval
 interval_quotient (GmInterval x, GmInterval y)
 {

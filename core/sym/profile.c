@@ -89,7 +89,8 @@ const GmProfileRow *
 gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes, const int64_t *strides)
 {
   GmProfileRow *row = find (p, source, p->instance);
-  if (row && row->ndim != ndim) { /* another thing under the name: what was known of it says nothing */
+  if (row && row->ndim != ndim) { /* another kind of value under that name: its former sizes do not
+                                   * matter */
     *row = (GmProfileRow){ .source = row->source, .instance = row->instance, .ndim = UINT8_MAX };
   }
   bool fresh = !row || row->ndim == UINT8_MAX;
@@ -163,8 +164,8 @@ print_list (GString *s, const int64_t *values, const uint8_t *varies, uint32_t n
                             varies[d] == GM_VARIES_ALL ? "**" : varies[d] ? "*" : "");
 }
 
-/* "2 7*,64 64,1 L['x']": the star marks what varies, two stars what is general; "#1 " before the source: of
- * another instance. */
+/* Returns the text, "2 7*,64 64,1 L['x']": a star marks a size that varies, two stars a size that
+ * is general; "#1 " before the source: row of another instance. */
 char *
 gm_profile_text (const GmProfile *p)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size_facts.c -- questions about sizes, answered from what is known.  See size_facts.h.
+ * size_facts.c -- questions about sizes, answered from the known facts.  See size_facts.h.
  *
- * Facts are kept as they were given; what follows from them (`derive`) is worked out when a
- * question is asked after one was added: equalities that can be solved for a symbol replace it,
- * bounds of one atom narrow it, a % k == c gives its congruence, and the rest are bounds of
- * directions (forms without constant and content), found by hash.
+ * Facts are kept as they were added; their consequences (`derive`) are worked out when a question
+ * is asked after an addition: equalities that can be solved for a symbol replace it, bounds of one
+ * atom narrow it, a % k == c becomes its congruence, and the rest are bounds of directions (forms
+ * without constant and content), found by hash.
  *
  * "x >= 0" is proved by intervals, by the bounds of x's direction, by rounding to its residue, by
- * looking at max (y, 0) once as y and once as 0, and by taking away a multiple of one fact and
+ * treating max (y, 0) once as y and once as 0, and by subtracting a multiple of one fact and
  * proving the remainder: a search of a few steps, as in Fourier and Motzkin's elimination, with a
  * budget.
  */
@@ -29,7 +29,7 @@ typedef struct {
   int64_t value;
 } Other;
 
-/* A symbol that an equality replaced, and what was known of it: that is known of its value. */
+/* The facts about a symbol that an equality replaced: they hold for its value. */
 typedef struct {
   GmForm value;
   GmInterval range;
@@ -42,7 +42,7 @@ typedef struct {
   GmResidue residue;
 } Congruence;
 
-/* Answers, by question: a == b or a <= b. */
+/* Cached answers, by question: a == b or a <= b. */
 typedef struct {
   int64_t a, b;
   uint32_t stamp; /* of derived; 0: empty */
@@ -57,7 +57,7 @@ struct GmSizeFacts {
   GmAlgebra algebra;
   GmWitness witness;
   GArray *bounds, *others, *congruences, *solved;
-  uint32_t n_derived; /* facts that the arrays above know */
+  uint32_t n_derived; /* number of facts that the arrays above cover */
   uint32_t stamp;     /* raised with each derivation */
   bool absurd;        /* the facts contradict each other: everything follows */
   Answer *answers;
@@ -111,13 +111,13 @@ gm_size_facts_nth (const GmSizeFacts *f, uint32_t i)
 
 /* -- Proofs ------------------------------------------------------------------------------------ */
 
-/* How much one question may cost: remainders looked at, and how deep they nest. */
+/* The cost limits of one question: remainders tried, and how deep they nest. */
 #define BUDGET 48
 #define DEPTH 4
 
 static bool at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget);
 
-/* x with the atom replaced. */
+/* Computes x with the atom replaced by the form `by`. */
 static bool
 replaced (const GmForm *x, uint32_t atom, const GmForm *by, GmForm *out)
 {
@@ -126,7 +126,7 @@ replaced (const GmForm *x, uint32_t atom, const GmForm *by, GmForm *out)
   return gm_form_add (x, &a, -times, out) && gm_form_add (out, by, times, out);
 }
 
-/* x >= 0 because of min <= y <= max: x is a multiple of y, by which `atom` goes away, and a
+/* Proves x >= 0 from min <= y <= max: x is a multiple of y, which eliminates `atom`, and a
  * remainder that is large enough. */
 static bool
 by_bound (GmSizeFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64_t min, int64_t max,
@@ -150,7 +150,7 @@ by_bound (GmSizeFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64
   return at_least_0 (f, &rest, depth + 1, budget);
 }
 
-/* p * q where q >= 0: between p's bounds times q. */
+/* Proves it for p * q where q >= 0: the product lies between p's bounds times q. */
 static bool
 by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
            int depth, int *budget)
@@ -165,7 +165,7 @@ by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t
              && by_bound (f, x, atom, &y, INT64_MIN, 0, depth, budget));
 }
 
-/* What an atom's own nature says: 0 <= x - k (x // k) <= k - 1, max (x, 0) >= x. */
+/* Proves it from the kind of an atom: 0 <= x - k (x // k) <= k - 1, max (x, 0) >= x. */
 static bool
 by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
 {
@@ -194,7 +194,7 @@ by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int dept
          && by_bound (f, x, atom, &y, 1, INT64_MAX, depth, budget);
 }
 
-/* Case by case: max (y, 0) is y where y >= 0, and 0 where y <= 0. */
+/* Proves it case by case: max (y, 0) is y where y >= 0, and 0 where y <= 0. */
 static bool
 by_cases (GmSizeFacts *f, const GmForm *x, uint32_t atom, int depth, int *budget)
 {
@@ -219,7 +219,8 @@ bound_of (const GmSizeFacts *f, const GmForm *direction)
   return NULL;
 }
 
-/* The least value of x by its interval and its direction's bounds, rounded up to its residue. */
+/* Returns the least value of x by its interval and its direction's bounds, rounded up to its
+ * residue. */
 static int64_t
 least (GmSizeFacts *f, const GmForm *x)
 {
@@ -253,7 +254,8 @@ at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget)
     if (gm_algebra_atom (&f->algebra, x->terms[i].atom)->kind == GM_ATOM_POSITIVE
         && by_cases (f, x, x->terms[i].atom, depth, budget))
       return true;
-  /* Terms without a bound on the side that matters must go; if there are none, any may. */
+  /* Terms without a bound on the relevant side must be eliminated; if there are none, any term may
+   * be. */
   bool unbounded = false;
   for (int round = 0; round < 2 && !unbounded; round++)
     for (uint32_t i = 0; i < x->n_terms; i++) {
@@ -283,7 +285,7 @@ proved (GmSizeFacts *f, const GmForm *x)
   return at_least_0 (f, x, 0, &budget);
 }
 
-/* x + more >= 0 */
+/* True if x + more >= 0 is proved. */
 static bool
 proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
 {
@@ -292,7 +294,7 @@ proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
   return !__builtin_add_overflow (y.constant, more, &y.constant) && proved (f, &y);
 }
 
-/* The residue of x, with the help of one congruence between several atoms. */
+/* Returns the residue of x, with the help of one congruence between several atoms. */
 static GmResidue
 residue (GmSizeFacts *f, const GmForm *x, int64_t modulus)
 {
@@ -315,7 +317,8 @@ residue (GmSizeFacts *f, const GmForm *x, int64_t modulus)
   return r;
 }
 
-/* x = factor * (y % k) + constant, where term i is that of y // k.  False: it is not of this form.
+/* Writes x as factor * (y % k) + constant, where term i is that of y // k.  False: x is not of this
+ * form.
  */
 static bool
 as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int64_t *k,
@@ -336,8 +339,8 @@ as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int6
   return true;
 }
 
-/* b - a = x is 0?  `was`: how a compared with b in the sets of values, so only what they agree on is
- * to be proved. */
+/* Answers if b - a = x is 0.  `was`: how a compared with b in the sets of values: only an answer on
+ * which these agree is to be proved. */
 static GmTruth
 is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
@@ -375,7 +378,7 @@ is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
   return !(was & ~GM_WAS_EQUAL) && proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
 }
 
-/* The same: x >= 0? */
+/* Answers in the same way if x >= 0. */
 static GmTruth
 is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
@@ -387,7 +390,8 @@ is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 
 /* -- What follows from the facts --------------------------------------------------------------- */
 
-/* x = 0 is y % k = c for some y, k, c: what that says of y.  *says: false if nothing. */
+/* Adds the consequence for y if x = 0 means y % k = c for some y, k, c.  *says: false if there is
+ * none. */
 static bool
 take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 {
@@ -428,7 +432,7 @@ take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 
 static bool take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max);
 
-/* min <= atom <= max, and what that says of what it is made of. */
+/* Adds min <= atom <= max, and the consequences for its parts. */
 static bool
 take_range (GmSizeFacts *f, uint32_t atom, int64_t min, int64_t max)
 {
@@ -452,7 +456,7 @@ take_range (GmSizeFacts *f, uint32_t atom, int64_t min, int64_t max)
   return true;
 }
 
-/* min <= x <= max.  False: it cannot. */
+/* Adds min <= x <= max.  False: it contradicts the facts. */
 static bool
 take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max)
 {
@@ -461,7 +465,7 @@ take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max)
   if (!x->n_terms)
     return x->constant >= min && x->constant <= max;
   if (!gm_form_direction (x, &direction, &scale) || scale == INT64_MIN)
-    return true; /* a fact that we cannot use */
+    return true; /* a fact that has no use here */
   if (scale < 0) {
     int64_t t = min == INT64_MIN ? INT64_MAX : min == INT64_MAX ? INT64_MIN : -min;
     min = max == INT64_MAX ? INT64_MIN : max == INT64_MIN ? INT64_MAX : -max;
@@ -509,7 +513,7 @@ take_solved (GmSizeFacts *f, const Solved *x)
   return gm_algebra_congruent (&f->algebra, value.terms[0].atom, r);
 }
 
-/* x = 0.  *solved: it is used up, by replacing a symbol. */
+/* Adds x = 0.  *solved: it is used up, as it replaced a symbol. */
 static bool
 take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
 {
@@ -551,7 +555,7 @@ take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
   return take_bound (f, &direction, -(x->constant / scale), -(x->constant / scale));
 }
 
-/* direction is not value: an end of its range moves. */
+/* Adds that direction is not value: moves an end of its range if that is value. */
 static bool
 take_other (GmSizeFacts *f, const GmForm *x)
 {
@@ -592,8 +596,8 @@ take (GmSizeFacts *f, const GmSizeFact *fact, bool *solved)
   }
 }
 
-/* The bounds that were derived, of the forms of today.  A fact that narrowed an atom to one value
- * does not say again what followed for the inside of the atom. */
+/* Adds the derived bounds once more, in the present forms.  A fact that narrowed an atom to one
+ * value does not repeat the consequences for the atom's parts. */
 static bool
 take_bounds_again (GmSizeFacts *f)
 {
@@ -608,8 +612,8 @@ take_bounds_again (GmSizeFacts *f)
   return true;
 }
 
-/* Solving one equality changes how the others read, and bounds sharpen bounds: so again, while
- * something changes, three times at most. */
+/* Derives the consequences.  Solving one equality changes the forms of the others, and bounds
+ * sharpen bounds: so they are repeated while something changes, three times at most. */
 static void
 derive (GmSizeFacts *f)
 {
@@ -726,7 +730,7 @@ gm_size_facts_add (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
     return false;
   g_array_append_val (f->facts, fact);
   derive (f);
-  if (f->absurd) { /* only together with the others */
+  if (f->absurd) { /* contradicts only the facts together */
     gm_size_facts_truncate (f, f->facts->len - 1);
     return false;
   }
@@ -743,8 +747,9 @@ gm_size_facts_truncate (GmSizeFacts *f, uint32_t n)
   f->n_derived = UINT32_MAX; /* also without facts: rows may be gone */
 }
 
-/* A fact is needed if it does not follow from those taken before it, equalities first; then, since
- * a later one may imply an earlier one, each of these is asked of all others. */
+/* Finds the needed facts.  A fact is needed if it does not follow from those taken before it,
+ * equalities first; then, since a later fact may imply an earlier one, each of these is tested
+ * against all others. */
 void
 gm_size_facts_needed (const GmSizeFacts *f, bool *needed)
 {

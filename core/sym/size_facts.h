@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size_facts.h -- what is known about sizes, and what follows from it.
+ * size_facts.h -- known facts about sizes, and their consequences.
  *
- * A recorder that meets `if n % 8 == 0` with a symbolic n asks here first: a question that what is
- * known decides needs no guard.  One that is open is decided by the example's sizes, and the answer
- * is added as a fact, which becomes a guard.  At the end gm_size_facts_needed() tells which of the
- * facts are implied by the others and need no guard.
+ * A recorder that meets `if n % 8 == 0` with a symbolic n asks here first: a question that the
+ * facts decide needs no guard.  An open question is decided by the example's sizes, and the answer
+ * is added as a fact, which becomes a guard.  At the end gm_size_facts_needed() tells which facts
+ * are implied by the others and need no guard.
  *
  * Answers are sound, not complete: YES and NO hold for all values of the symbols for which the
  * facts hold and the expressions are defined (no overflow, no division by zero); UNKNOWN promises
- * nothing. Bounds and divisors of single symbols come from the GmSym's rows (gm_sym_assume); what
- * is narrowed there later is seen when the next fact is added.
+ * nothing. Bounds and divisors of single symbols come from the GmSym's rows (gm_sym_assume); a
+ * later narrowing there takes effect when the next fact is added.
  *
  * How: an expression becomes a linear form over atoms (symbols, products, quotients, max (x, 0)),
  * with equalities substituted; then interval arithmetic, congruences, and a short search for a sum
@@ -37,25 +37,25 @@ typedef struct {
   int64_t a, b; /* sizes of the GmSym */
 } GmSizeFact;
 
-/* s: not owned; it lives longer than the facts. */
+/* Makes an empty set of facts.  s: not owned; must outlive the facts. */
 GmSizeFacts *gm_size_facts_new (const GmSym *s);
 void gm_size_facts_free (GmSizeFacts *f); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSizeFacts, gm_size_facts_free)
 
-/* a `rel` b: does it hold?  Divisibility is gm_sym_op (MOD) against 0. */
+/* Answers if a `rel` b holds.  Divisibility is gm_sym_op (MOD) against 0. */
 GmTruth gm_size_facts_ask (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b);
-/* As numpy broadcasts two sizes: YES if they are equal or one is 1, NO if that cannot be.  *out:
- * the size of the result, set for YES. */
+/* Answers if two sizes broadcast as in numpy: YES if they are equal or one is 1, NO if that cannot
+ * be.  *out: the size of the result, set for YES. */
 GmTruth gm_size_facts_broadcast (GmSizeFacts *f, int64_t a, int64_t b, int64_t *out);
-/* The least and the greatest value; INT64_MIN and INT64_MAX for no bound. */
+/* Finds the least and the greatest value; INT64_MIN and INT64_MAX for no bound. */
 void gm_size_facts_bounds (GmSizeFacts *f, int64_t size, int64_t *min, int64_t *max);
 
-/* From now on a `rel` b.  False, and nothing changed, if that is known to be false. */
+/* Adds the fact a `rel` b.  False, and nothing changed, if it is known to be false. */
 bool gm_size_facts_add (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b);
 uint32_t gm_size_facts_n (const GmSizeFacts *f);
 GmSizeFact gm_size_facts_nth (const GmSizeFacts *f, uint32_t i);
-/* needed[i]: whether fact i is implied by no others that are needed.  needed has gm_size_facts_n
- * entries. */
+/* Sets needed[i] to true if fact i is not implied by other needed facts.  needed has
+ * gm_size_facts_n entries. */
 void gm_size_facts_needed (const GmSizeFacts *f, bool *needed);
 
 /* Forgets all facts from n on, with rows of the GmSym that were made since: to be called after

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sizes.c -- symbolic sizes at work.  See sizes.h.
  *
- * Each symbolic path is here, out of line: what is inline in the header serves numbers.
+ * Each symbolic path is here, out of line: the inline functions of the header serve numbers.
  */
 #include "core/sym/sizes.h"
 
@@ -250,7 +250,7 @@ gm_size_fact_not (GmSizeFact f)
   }
 }
 
-/* The fact or its contrary: what a size of 2 in the place of what nobody knows would have. */
+/* Returns the fact or its contrary: the relation that holds if the unknown size is 2. */
 char *
 gm_sizes_advice (const GmSizes *s, GmSizeFact f)
 {
@@ -360,7 +360,7 @@ have_hints (const GmSizes *s, int64_t a, int64_t b)
   return gm_sizes_hint (s, a, &x) && gm_sizes_hint (s, b, &x);
 }
 
-/* Whether the hints of both are there and equal. */
+/* True if both sizes have hints, and these are equal. */
 static bool
 look_equal (GmSizes *s, int64_t a, int64_t b)
 {
@@ -389,7 +389,7 @@ gm_size_broadcast (int64_t a, int64_t b, int64_t *out)
   *out = b;
   if (look_equal (s, a, 1))
     return gm_sizes_decide (s, GM_REL_EQ, a, 1);
-  /* That they do not fit depends on all three. */
+  /* All three are needed for the answer that they do not fit. */
   gm_sizes_decide (s, GM_REL_EQ, a, b);
   gm_sizes_decide (s, GM_REL_EQ, b, 1);
   gm_sizes_decide (s, GM_REL_EQ, a, 1);
@@ -427,7 +427,8 @@ gm_size_at_least_1 (int64_t a)
   GmTruth t = gm_sizes_ask (s, GM_REL_LE, 1, a);
   if (t != GM_UNKNOWN)
     return t == GM_YES ? a : 1;
-  /* Without a hint the size is taken: a stride of 0 in a tensor without elements is no harm. */
+  /* Without a hint the size itself is returned: a stride of 0 in a tensor without elements does no
+   * harm. */
   if (s->frozen || !gm_sizes_hint (s, a, &hint))
     return a;
   return gm_sizes_decide (s, GM_REL_LE, 1, a) ? a : 1;
@@ -443,7 +444,7 @@ gm_size_number (int64_t a)
   if (gm_sizes_is_number (s, a, &number))
     return number;
   if (s->frozen || !gm_sizes_hint (s, a, &number)) {
-    undecided (s, GM_REL_EQ, a, 1); /* one of the questions that stand behind this */
+    undecided (s, GM_REL_EQ, a, 1); /* one of the questions that this size stands for */
     return 1;
   }
   gm_sizes_decide (s, GM_REL_EQ, a, number);
@@ -469,7 +470,7 @@ gm_size_text (int64_t a)
 
 /* -- Text -------------------------------------------------------------------------------------- */
 
-/* Symbols in the order of their names, which is the same wherever the text is read back. */
+/* Compares symbols by their names: this order is the same wherever the text is read back. */
 static int
 by_name (const void *a, const void *b, void *sym)
 {
@@ -536,7 +537,8 @@ fail (const char **text, const char *at, GError **error, const char *what)
   return false;
 }
 
-/* The graphs of one text share their facts, and each says them. */
+/* True if the fact was stated already: the graphs of one text share their facts, and each states
+ * them. */
 static bool
 is_said (const GmSizes *s, GmRel rel, int64_t a, int64_t b)
 {
@@ -548,7 +550,7 @@ is_said (const GmSizes *s, GmRel rel, int64_t a, int64_t b)
   return false;
 }
 
-/* "n = 7" or "n*2 <= m". */
+/* Parses "n = 7" or "n*2 <= m". */
 static bool
 parse_one (GmSizes *s, const char **text, GError **error)
 {

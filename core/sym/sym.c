@@ -136,7 +136,7 @@ gm_sym_copy (const GmSym *s)
 
 #define FEW 16
 
-/* The row of a symbol + 1; 0: there is none. */
+/* Returns the row of a symbol + 1; 0: there is none. */
 static uint32_t
 find_symbol (GmSym *s, const char *name)
 {
@@ -256,7 +256,7 @@ is_const (const GmSym *s, int64_t size, int64_t *value)
   return r->kind == GM_SYM_CONST;
 }
 
-/* x = base `kind` c, a row of that form; else x = base `kind` neutral. */
+/* Splits x, a row of that form, into base `kind` c; any other x is base `kind` neutral. */
 static void
 split (const GmSym *s, GmSymKind kind, int64_t x, int64_t *base, int64_t *c)
 {
@@ -284,8 +284,8 @@ make (GmSym *s, GmSymKind kind, int64_t a, int64_t b)
   return gm_size_from_row (cons (s, &r));
 }
 
-/* An order of expressions that does not depend on when their rows were made, so that text read back
- * gives the same text. */
+/* Compares expressions independently of when their rows were made, so that text read back makes the
+ * same text. */
 static int
 compare (const GmSym *s, uint32_t x, uint32_t y)
 {
@@ -349,7 +349,7 @@ gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b)
 
 /* -- Evaluation -------------------------------------------------------------------------------- */
 
-/* So many are evaluated on the stack. */
+/* Up to this number, rows are evaluated on the stack. */
 #define FEW_ROWS 64u
 
 static bool
@@ -396,8 +396,8 @@ gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool
   }
 }
 
-/* Marks and evaluates only what `size` needs: another row that cannot be computed is nobody's
- * trouble.  Most sizes of a run are symbols by themselves, and the rows of most graphs are few. */
+/* Marks and evaluates only the rows that `size` needs: another row that cannot be computed is no
+ * error.  Most sizes of a run are symbols by themselves, and the rows of most graphs are few. */
 bool
 gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out, GError **error)
 {

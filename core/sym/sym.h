@@ -36,7 +36,7 @@ typedef struct {
   uint32_t a, b;                 /* operands: rows; SYMBOL: a is its number */
   int64_t value;                 /* CONST */
   const char *name;              /* SYMBOL: owned by the GmSym */
-  int64_t min, max, multiple_of; /* what is known: bounds inclusive; symbols and constants only */
+  int64_t min, max, multiple_of; /* facts: bounds inclusive; symbols and constants only */
 } GmSymRow;
 
 #define GM_SIZE_ROW_0 (-(INT64_C (1) << 62))
@@ -59,39 +59,41 @@ GmSym *gm_sym_copy (const GmSym *s);
 uint32_t gm_sym_n_rows (const GmSym *s);
 const GmSymRow *gm_sym_row (const GmSym *s, uint32_t row); /* valid until the next row is added */
 uint32_t gm_sym_n_symbols (const GmSym *s);
-/* Forgets all rows from n_rows on. */
+/* Drops all rows from n_rows on. */
 void gm_sym_truncate (GmSym *s, uint32_t n_rows);
 
-/* The symbol of this name, made if it is new: sizes are >= 0 until told otherwise. */
+/* Returns the symbol of this name, made if it is new: sizes are >= 0 until told otherwise. */
 int64_t gm_sym_symbol (GmSym *s, const char *name);
-/* What a symbol is that no expression uses yet; INT64_MIN, INT64_MAX: no bound. */
+/* Sets the range of a symbol that no expression uses yet; INT64_MIN, INT64_MAX: no bound. */
 void gm_sym_set_range (GmSym *s, int64_t symbol, int64_t min, int64_t max);
-/* Narrows what is known of a symbol.  False if nothing is left: the facts stay as they were. */
+/* Narrows the range of a symbol.  False if nothing is left: the facts stay as they were. */
 bool gm_sym_assume (GmSym *s, int64_t symbol, int64_t min, int64_t max, int64_t multiple_of);
-/* A number as a size: itself.  Only a number that looks like a row becomes one. */
+/* Returns a number as a size: itself.  Only a number that looks like a row becomes a row. */
 int64_t gm_sym_const (GmSym *s, int64_t value);
-/* kind is ADD .. MAX.  What would overflow or divide by zero is not folded: evaluation reports it.
+/* Returns the expression; kind is ADD .. MAX.  An operation that would overflow or divide by zero
+ * is not folded: evaluation reports it.
  */
 int64_t gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b);
 
-/* a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
+/* Computes a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
 bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
 
-/* "n*2 + 1".  Caller frees. */
+/* Returns the size as text, "n*2 + 1".  Caller frees. */
 char *gm_sym_text (const GmSym *s, int64_t size);
 /* Parses one expression at *text and moves it past; numbers, names, + - * // %, min (a, b), max (a,
- * b), parentheses. Errors: GM_ERROR_VALUE; *text is left where the trouble is. */
+ * b), parentheses. Errors: GM_ERROR_VALUE; *text is left at the place of the error. */
 bool gm_sym_parse (GmSym *s, const char **text, int64_t *out, GError **error);
 
-/* symbols[i]: the value of symbol number i.  Errors: GM_ERROR_VALUE on overflow or division by
- * zero, names the expression. */
+/* Evaluates a size.  symbols[i]: the value of symbol number i.  Errors: GM_ERROR_VALUE on overflow
+ * or division by zero, names the expression. */
 bool gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out,
                   GError **error);
-/* a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
+/* Computes a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
 bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
-/* All rows at once: values has gm_sym_n_rows entries, and so has known: which of them have a value. */
+/* Evaluates all rows at once: values has gm_sym_n_rows entries, and so has known, true for rows
+ * that have a value. */
 void gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known);
-/* The same; the first without a value is an error. */
+/* Does the same; the first row without a value is an error. */
 bool gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError **error);
 
 #endif

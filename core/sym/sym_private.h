@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sym_private.h -- what sym.c and sym_text.c share.
+ * sym_private.h -- declarations shared by sym.c and sym_text.c.
  */
 #ifndef GM_SYM_SYM_PRIVATE_H
 #define GM_SYM_SYM_PRIVATE_H

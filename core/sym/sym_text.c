@@ -105,7 +105,7 @@ expect (Parser *p, char c, const char *what)
 static bool
 parse_number (Parser *p, bool negative, int64_t *out)
 {
-  int64_t v = 0; /* collected below zero, where there is one more number */
+  int64_t v = 0; /* accumulated as a negative number, as the negative range is larger */
   if (!g_ascii_isdigit (*p->at))
     return fail (p, "expected a number");
   for (; g_ascii_isdigit (*p->at); p->at++)

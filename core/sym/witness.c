@@ -2,8 +2,9 @@
  * witness.c -- values of the symbols for which all facts hold.  See witness.h.
  *
  * A set is tried, not solved for: a symbol gets a number within its interval and of its residue, or
- * the value of the form that it is equal to, and the facts are evaluated.  What fails is replaced,
- * a few times.  The numbers follow from the try and the symbol alone, so that each process has the same.
+ * the value of the form that it is equal to, and the facts are evaluated.  A set for which a fact
+ * fails is replaced, a few times.  The numbers follow from the try and the symbol alone, so that
+ * each process has the same.
  */
 #include "core/sym/witness.h"
 
@@ -34,9 +35,9 @@ gm_witness_reset (GmWitness *w)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-/* How far above its least value a symbol is.  In the first set all symbols are as low as can be, so
- * equal as a rule; the second has small distances; the third these turned around, so that what was
- * less is more; the fourth large ones. */
+/* Returns how far above its least value a symbol is.  In the first set all symbols are as low as
+ * can be, so equal as a rule; the second has small distances; the third has these in the opposite
+ * order; the fourth large ones. */
 static int64_t
 distance (uint32_t row, int set, int try)
 {
@@ -122,7 +123,7 @@ symbol_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int de
   return true;
 }
 
-/* Rows that come later are asked for by forms that a symbol is equal to. */
+/* Computes the value of a row.  Forms that a symbol is equal to may need later rows. */
 static bool
 row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth, int64_t *out)
 {
@@ -153,7 +154,7 @@ row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth
   return ok;
 }
 
-/* The value of a size in a set. */
+/* Computes the value of a size in a set. */
 static bool
 size_value (GmWitness *w, GmAlgebra *g, int64_t size, int set, int try, int64_t *out)
 {
@@ -208,7 +209,7 @@ gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t
   w->n_facts = n;
 }
 
-/* The values of a size, and in which of the sets that are alive it has one. */
+/* Computes the values of a size; returns, as bits, the valid sets in which it has one. */
 static unsigned
 size_values (GmWitness *w, GmAlgebra *g, int64_t size, int64_t *values)
 {
@@ -236,7 +237,7 @@ gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b)
   if (!w->alive)
     return 0;
   unsigned known = size_values (w, g, a, x), was = 0;
-  known &= size_values (w, g, b, y) & w->alive; /* a symbol that is new may have ended a set */
+  known &= size_values (w, g, b, y) & w->alive; /* a new symbol may have ended a set */
   for (int set = 0; set < GM_N_WITNESSES; set++)
     was |= (known >> set & 1)
          * (unsigned) ((x[set] < y[set]) * GM_WAS_LESS | (x[set] == y[set]) * GM_WAS_EQUAL

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * witness.h -- a few sets of values of the symbols for which all facts hold (private to core/sym).
  *
- * A question that has one answer for one set and another for the next follows from no facts: that is
- * known at once, where a search for a proof would go to the end of its budget.  And what all sets
- * answer alike needs a proof of that answer only.  There may be no sets at all, where facts are hard
- * to meet: then nothing is said, and the search decides.
+ * A question that has one answer in one set and another in the next follows from no facts: that is
+ * known at once, where a search for a proof would use its whole budget.  And where all sets agree,
+ * only that answer needs a proof.  There may be no sets at all, where facts are hard to satisfy:
+ * then the search decides.
  */
 #ifndef GM_SYM_WITNESS_H
 #define GM_SYM_WITNESS_H
@@ -16,14 +16,14 @@
 
 typedef struct {
   int64_t values[GM_N_WITNESSES];
-  uint8_t known; /* bits: those in which the row has a value */
+  uint8_t known; /* bits: the sets in which the row has a value */
 } GmWitnessRow;
 
 typedef struct {
   const GmSym *s;
-  GArray *rows;     /* GmWitnessRow, those that were asked for, in order */
+  GArray *rows;     /* GmWitnessRow: the rows that were needed so far, in order */
   uint8_t alive;    /* bits: the sets for which the facts hold */
-  uint32_t n_facts; /* that were looked at */
+  uint32_t n_facts; /* number of facts tested so far */
 } GmWitness;
 
 /* How a compared with b in the sets: bits. */
@@ -35,9 +35,9 @@ enum {
 
 void gm_witness_init (GmWitness *w, const GmSym *s);
 void gm_witness_clear (GmWitness *w);
-/* Some facts are gone, or some rows. */
+/* Drops the sets, after some facts or rows were dropped. */
 void gm_witness_reset (GmWitness *w);
-/* Facts were added; g knows what follows from them. */
+/* Updates the sets after facts were added; g has their consequences. */
 void gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t n);
 unsigned gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b);
 
