@@ -30,14 +30,14 @@
 #include "core/base/thread.h"
 #include "core/tensor/tensor.h"
 
-#define N_SMALL 64               /* classes up to SMALL_MAX */
+#define N_SMALL 64               /* number of classes up to SMALL_MAX */
 #define SMALL_MAX (64 * 1024)
 #define N_CLASSES 312            /* up to 2^47 bytes */
 #define LARGEST ((size_t) 1 << 46)
 #define CHUNK_BYTES ((size_t) 1024 * 1024)
 #define HUGE_BYTES ((size_t) 2 * 1024 * 1024)
 #define START_STEP 512
-#define STEP_FROM 4096 /* the classes from here on are multiples of START_STEP */
+#define STEP_FROM 4096 /* classes from here on are multiples of START_STEP */
 #define PAGE ((size_t) 4096)
 #define N_SHIFTS (PAGE / START_STEP)
 #define CACHE_FLOOR ((size_t) 256 * 1024 * 1024)
@@ -59,7 +59,8 @@ typedef struct {
 
 typedef struct ThreadCache {
   ThreadList lists[N_SMALL];
-  int64_t uncounted; /* bytes taken less bytes given that live_bytes lacks; only its thread writes it */
+  int64_t uncounted; /* bytes taken less bytes freed that live_bytes lacks; only its thread writes
+                      * it */
   struct ThreadCache *next;
 } ThreadCache;
 
@@ -71,11 +72,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static Block *central[N_CLASSES];
 static char *chunk, *chunk_end;
-static size_t cached_bytes; /* in central lists of large classes */
+static size_t cached_bytes; /* bytes in central lists of large classes */
 static uint32_t next_shift;
-static size_t most_bytes; /* RAM and swap: more than this can never be backed */
+static size_t most_bytes; /* RAM and swap: no more than this can be backed */
 
-static ThreadCache *caches;                          /* of the threads that live, under the lock */
+static ThreadCache *caches;                          /* of the live threads, under the lock */
 static size_t live_bytes, peak_bytes, highest_bytes; /* highest: never reset */
 static int64_t calls_until_failure;                  /* 0: none */
 
@@ -108,7 +109,7 @@ batch_of (unsigned c)
   return (uint32_t) CLAMP (32 * 1024 / class_bytes (c), 1, 64);
 }
 
-/* Under the lock: up to n blocks in a chain, at least one unless memory is out. */
+/* Takes up to n blocks, as a chain, at least one unless memory is out.  Under the lock. */
 static Block *
 central_take (unsigned c, uint32_t n)
 {
@@ -123,7 +124,7 @@ central_take (unsigned c, uint32_t n)
         chunk += -(uintptr_t) chunk % START_STEP; /* a chunk ends at such a place */
       if ((size_t) (chunk_end - chunk) < bytes) {
         if (chain)
-          break; /* what is there will do; the next call starts the chunk */
+          break; /* these blocks are enough; the next call starts the chunk */
         void *fresh;
         if (posix_memalign (&fresh, PAGE, CHUNK_BYTES))
           break;
@@ -334,7 +335,8 @@ large_release (void *p, unsigned c)
     free ((void *) ((uintptr_t) p & ~(PAGE - 1)));
 }
 
-/* The sanitizer sees what comes behind a block, which a shift would hide. */
+/* Returns the next start within a page.  0 under the sanitizer, which sees what comes behind a
+ * block: a shift would hide it. */
 static size_t
 next_start (void)
 {
@@ -357,11 +359,12 @@ large_fresh (unsigned c)
   if (at > raw)
     munmap (raw, (size_t) (at - raw));
   munmap (at + bytes, (size_t) (raw + HUGE_BYTES - at));
-  madvise (at, bytes, MADV_HUGEPAGE); /* a wish: kernels without it are only slower */
+  madvise (at, bytes, MADV_HUGEPAGE); /* a hint: kernels without it are only slower */
   return at + next_start ();
 }
 
-/* Gives back cached blocks, the largest classes first, until at most `keep` bytes are cached. */
+/* Returns cached blocks to the system, the largest classes first, until at most `keep` bytes are
+ * cached. */
 static size_t
 trim_to (size_t keep)
 {
@@ -391,7 +394,8 @@ large_take (size_t bytes)
   pthread_once (&once, start);
   if (bytes > LARGEST || bytes > most_bytes)
     return NULL;
-  /* Below 0 while this thread counts for itself what another one has given back. */
+  /* Below 0 while this thread has not yet reported memory of which other threads have reported the
+   * release. */
   int64_t live = (int64_t) __atomic_load_n (&live_bytes, __ATOMIC_RELAXED);
   if (live > 0 && (size_t) live > most_bytes - bytes)
     return NULL;
@@ -441,8 +445,9 @@ raise_to (size_t *mark, size_t value)
       return;
 }
 
-/* Bytes came, or went.  An atomic sum for each small block would cost as much as the block: a thread counts for itself until it is
- * UNCOUNTED_MAX away from what all know.  So a peak is exact with one thread, and off by that much for each further one. */
+/* Counts bytes that were allocated, or freed.  An atomic sum for each small block would cost as
+ * much as the block: a thread counts for itself until it is UNCOUNTED_MAX away from the shared
+ * sum.  So a peak is exact with one thread, and off by that much for each further thread. */
 #define UNCOUNTED_MAX (64 * 1024)
 
 static inline void
@@ -459,7 +464,8 @@ count (int64_t bytes)
   } else {
     live = __atomic_add_fetch (&live_bytes, (size_t) bytes, __ATOMIC_RELAXED) + (size_t) (tc ? tc->uncounted : 0);
   }
-  if (bytes > 0 && (int64_t) live > 0) { /* others may have taken what this thread gives */
+  if (bytes > 0 && (int64_t) live > 0) { /* below 0 if other threads freed memory that this thread
+                                          * has not reported */
     raise_to (&peak_bytes, live);
     raise_to (&highest_bytes, live);
   }

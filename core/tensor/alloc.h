@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alloc.h -- what alloc.c offers beside gm_alloc (tensor.h): blocks for the tensor structs themselves, and test switches.
+ * alloc.h -- functions of alloc.c beside gm_alloc (tensor.h): blocks for the tensor structs
+ * themselves, and test switches.
  */
 #ifndef GM_TENSOR_ALLOC_H
 #define GM_TENSOR_ALLOC_H
@@ -9,18 +10,20 @@
 
 #define GM_ALLOC_ALIGN 64
 
-/* A block of at most 64 KiB from the same per-thread caches, but bookkeeping: not counted, never made to fail by
- * GM_FAIL_ALLOC, aborts when the machine has no memory left.  Contents undefined.  Thread: any. */
+/* Takes and returns a block of at most 64 KiB from the same per-thread caches, but bookkeeping: not
+ * counted, never made to fail by GM_FAIL_ALLOC, aborts when the machine has no memory left.
+ * Contents undefined.  Thread: any. */
 void *gm_block_take (size_t bytes);
 void gm_block_give (void *p, size_t bytes);
 
-/* gm_alloc, with room for `head` uncounted bytes (a multiple of GM_ALLOC_ALIGN) of the caller's before the memory, both together at most 64 KiB. */
+/* Does what gm_alloc does, with room for `head` uncounted bytes (a multiple of GM_ALLOC_ALIGN) of
+ * the caller's before the memory, both together at most 64 KiB. */
 void *gm_alloc_behind (size_t head, size_t bytes);
 void gm_free_behind (void *p, size_t head, size_t bytes);
 
 /* Makes the k-th call of gm_alloc from now fail, once; 0 = none.  GM_FAIL_ALLOC=k does the same at the first call. */
 void gm_alloc_fail_at (uint64_t k);
-/* Gives cached big blocks back to the system; returns their bytes. */
+/* Returns cached big blocks to the system; returns their bytes. */
 size_t gm_alloc_trim (void);
 
 #endif

@@ -60,7 +60,7 @@ gm_device_get (int device, GError **error)
   return NULL;
 }
 
-/* The bytes from t's first element to its last. */
+/* Returns the bytes from t's first element to its last. */
 static size_t
 extent_bytes (const GmTensor *t)
 {
@@ -76,7 +76,7 @@ gm_tensor_to_device (GmTensor *t, int device, GError **error)
   const GmDevice *d = gm_device_get (from == GM_DEVICE_CPU ? device : from, error);
   if (!d)
     return NULL;
-  /* Bytes move as they lie: gaps and all, if there are any.  The copy is a view of those bytes. */
+  /* Bytes are copied as they lie, including gaps.  The copy is a view of those bytes. */
   int64_t n = gm_meta_extent (&t->meta);
   GmMeta flat = gm_meta_make ((GmDtype) t->meta.dtype, 1, &n), meta = t->meta;
   flat.device = meta.device = (uint8_t) device;
@@ -87,7 +87,7 @@ gm_tensor_to_device (GmTensor *t, int device, GError **error)
   if (n && !d->copy (bytes->storage->data, device, gm_tensor_data (t), from, extent_bytes (t), error))
     return NULL;
   GmTensor *out = gm_tensor_new_view (bytes, &meta, 0);
-  gm_tensor_unref (out->base); /* it is no view of anything that a program knows */
+  gm_tensor_unref (out->base); /* the program knows no base of it */
   out->base = NULL;
   return out;
 }

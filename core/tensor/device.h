@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.h -- memory that is not the CPU's.
  *
- * The core knows no GPU.  Whoever drives one (core/plugin/device.c, for a plugin) fills a GmDevice; tensors of its device have
- * storage that it gave, whose addresses the CPU must not touch.  Elements go to and from the CPU by gm_tensor_to_device.
+ * The core knows no GPU.  A driver of one (core/plugin/device.c, for a plugin) fills a GmDevice;
+ * tensors of its device have storage from its `alloc`, whose addresses the CPU must not touch.
+ * Elements go to and from the CPU by gm_tensor_to_device.
  *
- * Work of a device is in order, and may still run when a function returns; `copy` to the CPU waits for it.
+ * Work of a device is in order, and may still run when a function returns; `copy` to the CPU waits
+ * for it.
  */
 #ifndef GM_TENSOR_DEVICE_H
 #define GM_TENSOR_DEVICE_H
@@ -13,30 +15,32 @@
 
 typedef struct {
   const char *name; /* "cuda" */
-  /* NULL and an error: GM_ERROR_MEMORY.  bytes > 0. */
+  /* Returns memory, or NULL and an error: GM_ERROR_MEMORY.  bytes > 0. */
   void *(*alloc) (size_t bytes, GError **error);
   void (*release) (void *owner, void *data, size_t bytes); /* of a storage */
   /* Device numbers are GmDeviceType: one of the two is this device, the other it or the CPU. */
   bool (*copy) (void *to, int to_device, const void *from, int from_device, size_t bytes, GError **error);
-  /* Zero bytes. */
+  /* Zeroes bytes. */
   bool (*zero) (void *to, size_t bytes, GError **error);
   bool (*synchronize) (GError **error);
 } GmDevice;
 
 const char *gm_device_name (int device); /* "cpu", "cuda" */
-/* "cpu", "cuda", with ":0" or without; false: there is no such device. */
+/* Finds "cpu", "cuda", with ":0" or without; false: there is no such device. */
 bool gm_device_find (const char *name, int *device);
-/* Returns what to do instead of naming a device that there is not, for an error's text. */
+/* Returns advice for an error's text: what to name instead of a device that does not exist. */
 const char *gm_device_instead (const char *name);
-/* Where new tensors lie if nothing is said, per thread: the CPU until gm_default_device_set. */
+/* The device of new tensors if none is named, per thread: the CPU until gm_default_device_set. */
 int gm_default_device (void);
 void gm_default_device_set (int device);
-/* The device, opened when it is first asked for; NULL: why there is none.  Not for the CPU. */
+/* Returns the device, opened at the first call; NULL: *error says why there is none.  Not for the
+ * CPU. */
 const GmDevice *gm_device_get (int device, GError **error);
 /* Set once, by core/plugin. */
 extern const GmDevice *(*gm_device_open) (int device, GError **error);
 
-/* t's elements on a device, row-major or as t has them if it is dense; t itself, another reference, if it is there already. */
+/* Returns t's elements on a device, row-major or with t's strides if it is dense; t itself, a new
+ * reference, if it is there already. */
 GmTensor *gm_tensor_to_device (GmTensor *t, int device, GError **error);
 
 #endif

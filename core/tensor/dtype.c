@@ -50,7 +50,7 @@ gm_dtype_largest (GmDtype d)
 {
   GmFloatFormat f = gm_dtype_float_format (d);
   int bias = (1 << (f.exponent_bits - 1)) - 1,
-      unused = f.infinities ? 0 : 1; /* all ones is a NaN, one below is a number */
+      unused = f.infinities ? 0 : 1; /* all ones is a NaN, the code below is a number */
   return ldexp (2 - (1 + unused) * ldexp (1, -f.fraction_bits), bias + unused);
 }
 
@@ -66,8 +66,8 @@ gm_dtype_smallest_normal (GmDtype d)
   return ldexp (1, 2 - (1 << (gm_dtype_float_format (d).exponent_bits - 1)));
 }
 
-/* The nearest code of a format of at most 16 bits: fractions are counted in units of their last
- * place, so a carry out of them is the next exponent's first code. */
+/* Returns the nearest code of a format of at most 16 bits: fractions are counted in units of their
+ * last place, so a carry out of them is the next exponent's first code. */
 static uint32_t
 small_float_encode (float x, GmFloatFormat f)
 {
@@ -116,7 +116,7 @@ scalar_is_true (GmScalar s)
   return s.kind == GM_CATEGORY_FLOAT ? s.d != 0 : s.i != 0;
 }
 
-/* By memcpy: foreign memory need not be aligned. */
+/* Stores by memcpy: foreign memory need not be aligned. */
 #define STORE(ctype, value) \
   do { \
     ctype x_ = (ctype) (value); \
@@ -204,7 +204,7 @@ gm_scalar_fits (GmScalar s, GmDtype d, GError **error)
     fits = !(size > gm_dtype_largest (d)) || isinf (size);
   } else if (s.kind == GM_CATEGORY_FLOAT) {
     double end = ldexp (1, is_unsigned ? bits : bits - 1);
-    fits = s.d >= (is_unsigned ? 0 : -end) && s.d < end; /* false of a NaN */
+    fits = s.d >= (is_unsigned ? 0 : -end) && s.d < end; /* false for a NaN */
   } else if (!fits) {
     int64_t low, high;
     fits = !gm_dtype_int_range (d, &low, &high) || (low <= s.i && s.i <= high);
@@ -261,7 +261,8 @@ gm_dtype_promote (GmDtype a, GmDtype b)
   if (ia->category != ib->category)
     return ia->category > ib->category ? a : b;
   GmDtype low = MIN (a, b), high = MAX (a, b);
-  /* Within a category the row order is the order of promotion, but where neither holds the other's values. */
+  /* Within a category the row order is the order of promotion, except where neither dtype holds the
+   * other's values. */
   if (low == GM_U8 && high == GM_I8)
     return GM_I16;
   if (ia->category == GM_CATEGORY_FLOAT && ia->bits == ib->bits)

@@ -13,7 +13,7 @@ typedef enum {
 #define DTYPE(code, NAME, ...) GM_##NAME = code,
 #include "core/tensor/dtypes.def"
   GM_N_DTYPES,
-  GM_NONE = GM_N_DTYPES, /* the `compute` of what is only stored */
+  GM_NONE = GM_N_DTYPES, /* the `compute` of dtypes that are only stored */
 } GmDtype;
 
 typedef enum { GM_CATEGORY_BOOL, GM_CATEGORY_INT, GM_CATEGORY_FLOAT } GmCategory;
@@ -31,14 +31,16 @@ extern const GmDtypeInfo gm_dtypes[GM_N_DTYPES];
 
 #define gm_dtype_size(d) (gm_dtypes[d].size_bytes)
 #define gm_dtype_is_float(d) (gm_dtypes[d].category == GM_CATEGORY_FLOAT)
-/* What arithmetic on `d` is done and accumulated in: `d` itself, f32 for f16 and bf16, or GM_NONE.
+/* The dtype in which arithmetic on `d` is done and accumulated: `d` itself, f32 for f16 and bf16,
+ * or GM_NONE.
  */
 #define gm_dtype_compute(d) ((GmDtype) gm_dtypes[d].compute)
-/* Whether ops with arithmetic and comparisons take it: all but the 8-bit floats, which are stored
- * and cast. */
+/* True if ops with arithmetic and comparisons accept it: all but the 8-bit floats, which are stored
+ * and cast only. */
 #define gm_dtype_computes(d) (gm_dtypes[d].compute != GM_NONE)
 
-/* A number with its Python kind: what a Python scalar, an attribute or an element read from a tensor is. */
+/* A number with its Python kind: the type of a Python scalar, an attribute or an element read from
+ * a tensor. */
 typedef struct {
   uint8_t kind; /* GmCategory */
   union {
@@ -53,44 +55,46 @@ static inline GmScalar gm_scalar_bool (bool b) { return (GmScalar){ .kind = GM_C
 static inline double gm_scalar_as_double (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? s.d : (double) s.i; }
 static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? (int64_t) s.d : s.i; }
 
-/* Stores `s` as one element of `d` at `out`, reads one element: C's conversions, float to bool is
- * != 0.  What becomes one of the floats below 32 bits is rounded to f32 first and then to the
- * nearest, ties to even: torch's two steps. */
+/* Stores `s` as one element of `d` at `out`, and reads one element: C's conversions, float to bool
+ * is != 0.  A value stored as one of the floats below 32 bits is rounded to f32 first and then to
+ * the nearest, ties to even: torch's two steps. */
 void gm_scalar_store (GmScalar s, GmDtype d, void *out);
 GmScalar gm_scalar_load (GmDtype d, const void *in);
 
-/* The integers that a dtype takes as gm_scalar_fits says; false where it takes each that has 64 bits. */
+/* Finds the integers that a dtype accepts as gm_scalar_fits says; false if it accepts all of 64
+ * bits. */
 bool gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high);
-/* True if `d` holds s, else GM_ERROR_RUNTIME: bool all; an integer its range, with fractions cut off,
- * no NaN, and where it is unsigned also negatives down to minus its largest, as what is congruent; a
- * float all from minus its largest to its largest, infinities and NaN. */
+/* True if `d` holds s, else GM_ERROR_RUNTIME.  bool holds all; an integer dtype its range, with
+ * fractions cut off, no NaN, and if it is unsigned also negatives down to minus its largest number,
+ * modulo 2^bits; a float dtype all from minus its largest to its largest number, infinities and
+ * NaN. */
 bool gm_scalar_fits (GmScalar s, GmDtype d, GError **error);
 
-/* How a floating dtype is laid out: sign, exponent, fraction.  f8e4m3 has no infinities: its
- * highest exponent holds numbers, and only all ones is a NaN. */
+/* The layout of a floating dtype: sign, exponent, fraction.  f8e4m3 has no infinities: its highest
+ * exponent holds numbers, and only all ones is a NaN. */
 typedef struct {
   uint8_t exponent_bits, fraction_bits;
   bool infinities;
 } GmFloatFormat;
 GmFloatFormat gm_dtype_float_format (GmDtype d);
 double gm_dtype_largest (GmDtype d); /* the largest finite number of a floating dtype */
-double gm_dtype_epsilon (GmDtype d); /* from 1 to the next number */
+double gm_dtype_epsilon (GmDtype d); /* distance from 1 to the next number */
 double gm_dtype_smallest_normal (GmDtype d);
 
-/* The common dtype of two dtyped operands of equal priority.  Source: torch's promotion table
- * (docs, "Tensor Attributes"): u8 with a signed type gives the next wider signed type. */
+/* Returns the common dtype of two dtyped operands of equal priority.  Source: torch's promotion
+ * table (docs, "Tensor Attributes"): u8 with a signed type is the next wider signed type. */
 GmDtype gm_dtype_promote (GmDtype a, GmDtype b);
 
-/* "f32" or "float32" to a dtype; false if there is no such name. */
+/* Finds the dtype named "f32" or "float32"; false if there is no such name. */
 bool gm_dtype_parse (const char *name, size_t len, GmDtype *out);
 bool gm_dtype_from_dlpack (uint8_t code, uint8_t bits, GmDtype *out);
 
-/* Torch's name of the type of such tensors: "FloatTensor". */
+/* Returns torch's name of the type of such tensors: "FloatTensor". */
 const char *gm_dtype_tensor_name (GmDtype d);
-/* The dtype of "FloatTensor", "gramme.FloatTensor" ...; GM_N_DTYPES: of none. */
+/* Returns the dtype of "FloatTensor", "gramme.FloatTensor" ...; GM_N_DTYPES if there is none. */
 GmDtype gm_dtype_of_tensor_name (const char *name);
 
-/* The dtype of new floating tensors, per thread: f32 until gm_default_dtype_set. */
+/* Returns the dtype of new floating tensors, per thread: f32 until gm_default_dtype_set. */
 GmDtype gm_default_dtype (void);
 void gm_default_dtype_set (GmDtype d);
 

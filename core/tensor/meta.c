@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * meta.c -- arithmetic on shapes and strides.
  *
- * Sizes come from users, so products saturate at INT64_MAX instead of wrapping: a tensor that cannot exist then fails where
- * its memory is asked for, with a message, and nothing in between sees a small wrong number.
- * Of symbolic sizes as little is asked as possible, because an answer is a guard: first whether two strides are equal, which
- * they mostly are for certain, and only then whether a size is 0 or 1 and excuses that they are not.
+ * Sizes come from users, so products saturate at INT64_MAX instead of wrapping: a tensor that
+ * cannot exist then fails when its memory is allocated, with a message, and no code in between sees
+ * a small wrong number.  Functions ask as little as possible about symbolic sizes, because an
+ * answer is a guard: first if two strides are equal, which they mostly are for certain, and only
+ * then if a size is 0 or 1, so that the stride does not matter.
  */
 #include "core/tensor/meta.h"
 
@@ -109,7 +110,8 @@ gm_meta_is_contiguous (const GmMeta *m)
   return regular;
 }
 
-/* Whether it is dense whatever the sizes are that only the run knows, of which nothing can be asked. */
+/* True if it is dense for all values of the sizes that only the run knows, about which nothing can
+ * be asked. */
 static bool
 is_dense_anyway (const GmMeta *m)
 {
@@ -147,7 +149,7 @@ gm_meta_is_in_format (const GmMeta *m, const char *format)
     return gm_meta_is_contiguous (m);
   if (m->ndim != last)
     return false;
-  GmMeta turned = *m; /* the channels behind the rest */
+  GmMeta turned = *m; /* with the channels behind the other dimensions */
   for (int i = 1; i < last; i++) {
     int from = i + 1 < last ? i + 1 : 1;
     turned.sizes[i] = m->sizes[from];
@@ -233,14 +235,14 @@ gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
   for (int i = 0; i < a->ndim; i++)
     if (a->sizes[i] != b->sizes[i]) {
       if (gm_sizes_are_numbers (a->sizes[i], b->sizes[i]))
-        return false; /* before anything is asked */
+        return false; /* before a question about symbols is asked */
       identical = false;
     }
   if (identical)
     return true;
   for (int i = 0; i < a->ndim; i++)
     if (gm_size_guess (a->sizes[i], 0) != gm_size_guess (b->sizes[i], 0) && !gm_size_eq (a->sizes[i], b->sizes[i]))
-      return false; /* the one that tells them apart */
+      return false; /* the size that differs */
   for (int i = 0; i < a->ndim; i++)
     if (!gm_size_eq (a->sizes[i], b->sizes[i]))
       return false;

@@ -7,12 +7,12 @@
 #include "core/tensor/tensor.h"
 
 /* Makes the memory of t's storage at least `bytes` large.  All tensors over it keep their elements,
- * at another address; what is new is 0.  Error: GM_ERROR_RUNTIME for memory that is not
- * gramme's own on the CPU, GM_ERROR_MEMORY. */
+ * at another address; new memory is 0.  Error: GM_ERROR_RUNTIME for memory that is not gramme's own
+ * on the CPU, GM_ERROR_MEMORY. */
 bool gm_storage_grow (GmTensor *t, size_t bytes, GError **error);
-/* Returns t's elements, and what comes after them in its memory, in row-major order in this shape:
- * a new tensor without history over the same storage, which grows if it is too small.  Errors as
- * above, and GM_ERROR_MEMORY where the size in bytes overflows. */
+/* Returns t's elements, and the elements behind them in its memory, in row-major order in this
+ * shape: a new tensor without history over the same storage, which grows if it is too small.
+ * Errors as above, and GM_ERROR_MEMORY where the size in bytes overflows. */
 GmTensor *gm_tensor_resized (GmTensor *t, int ndim, const int64_t *sizes, GError **error);
 
 #endif

@@ -18,7 +18,8 @@ uint64_t gm_tensor_watch_epoch;
 /* gatomicrefcount counts up from 1; the builtins spare a call into GLib on the hottest path. */
 #define REF(rc) ((void) __atomic_fetch_add ((rc), 1, __ATOMIC_RELAXED))
 
-/* Whether that was the last.  Who has the only reference shares it with nobody: no need to say so to the other cores. */
+/* True if that was the last reference.  The holder of the only reference shares the object with no
+ * other thread: no atomic write is needed. */
 static inline bool
 UNREF (gatomicrefcount *rc)
 {
@@ -35,7 +36,8 @@ storage_new (void *data, size_t bytes)
   return s;
 }
 
-/* Small memory stands behind its storage, in one block.  (Under AddressSanitizer it does not: what is written before it would be the storage.) */
+/* Small memory stands behind its storage, in one block.  (Not under AddressSanitizer: a write
+ * before the memory would hit the storage unnoticed.) */
 #ifdef __SANITIZE_ADDRESS__
 #define TOGETHER_MAX 0
 #else
@@ -43,7 +45,7 @@ storage_new (void *data, size_t bytes)
 #endif
 #define HEAD ((sizeof (GmStorage) + GM_ALLOC_ALIGN - 1) / GM_ALLOC_ALIGN * GM_ALLOC_ALIGN)
 
-/* With fresh memory; NULL: there is none. */
+/* Returns a storage with fresh memory; NULL: out of memory. */
 static GmStorage *
 storage_new_fresh (size_t bytes)
 {
@@ -112,7 +114,7 @@ counter_unref (GmCounter *c)
 
 /* -- Making ------------------------------------------------------------------------------------------------ */
 
-/* Takes the reference to `storage`. */
+/* Makes a tensor; steals the reference to `storage`. */
 static GmTensor *
 tensor_make (const GmMeta *m, int64_t offset, GmStorage *storage)
 {
@@ -129,7 +131,7 @@ tensor_make (const GmMeta *m, int64_t offset, GmStorage *storage)
   return t;
 }
 
-/* What the meta needs; false on overflow. */
+/* Computes the bytes that the meta needs; false on overflow. */
 static inline bool
 meta_bytes (const GmMeta *m, size_t *out)
 {
@@ -281,8 +283,8 @@ gm_tensor_become (GmTensor *t, const GmTensor *src)
   storage_unref (old);
 }
 
-/* Bytes behind the struct of a storage that is `together` stay there, unused, when its data moves:
- * `owner` says how many. */
+/* Grows the memory.  Bytes behind the struct of a storage that is `together` stay there, unused,
+ * when its data moves: `owner` says how many. */
 bool
 gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
 {
@@ -381,7 +383,7 @@ element (const GmTensor *t, const int64_t *index)
   return (char *) t->storage->data + at * (int64_t) gm_dtype_size (t->meta.dtype);
 }
 
-/* One element of another device's memory, there (to_device) or here. */
+/* Moves one element to another device's memory (to_device) or from there. */
 static bool
 move_element (const GmTensor *t, const int64_t *index, void *bits, bool to_device)
 {
@@ -418,7 +420,7 @@ gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s)
   gm_scalar_store (s, (GmDtype) t->meta.dtype, element (t, index));
 }
 
-/* The bytes that t can reach: [*lo, *hi).  Empty: equal. */
+/* Finds the bytes that t can reach: [*lo, *hi).  Empty: equal. */
 static void
 reach (const GmTensor *t, uintptr_t *lo, uintptr_t *hi)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor.h -- strided tensors over shared, reference-counted storage.
  *
- * A tensor is a meta, an offset and a storage; views share the storage.  The version counter is the storage's, but for what x.data gave:
- * any write through any view advances it, and autograd compares it.  Autograd's own state hangs off
- * `autograd`, which this room does not look into (core/autograd sets the destroy function).
- * Threads: reference counts are atomic; contents and metadata are the caller's to protect (Python: the GIL).
+ * A tensor is a meta, an offset and a storage; views share the storage.  The version counter is the
+ * storage's, except for tensors of x.data: any write through any view advances it, and autograd
+ * compares it.  Autograd's own state hangs off `autograd`, which is opaque to this room
+ * (core/autograd sets the destroy function).  Threads: reference counts are atomic; the caller
+ * protects contents and metadata (Python: the GIL).
  */
 #ifndef GM_TENSOR_TENSOR_H
 #define GM_TENSOR_TENSOR_H
@@ -12,8 +13,8 @@
 #include "core/base/error.h"
 #include "core/tensor/meta.h"
 
-/* Something that lives as long as a storage, and as copies of it that are made with gm_tensor_share_companion: what the elements
- * stand for, where they stand for something. */
+/* A companion lives as long as a storage, and as its copies made with gm_tensor_share_companion:
+ * the object that the elements stand for, if any. */
 typedef struct GmCompanion {
   gatomicrefcount refs;
   void (*destroy) (struct GmCompanion *c);
@@ -32,7 +33,8 @@ typedef struct GmStorage {
   GmCompanion *companion; /* owned, or NULL */
 } GmStorage;
 
-/* Advanced by each fence that is raised (fence.h); only memory whose elements no other tensor has can take it anew. */
+/* Advanced by each fence that is raised (fence.h); only memory whose elements no other tensor has
+ * may be given the new number. */
 extern uint32_t gm_storage_epoch;
 
 static inline uint32_t
@@ -41,7 +43,8 @@ gm_storage_epoch_get (void)
   return __atomic_load_n (&gm_storage_epoch, __ATOMIC_RELAXED);
 }
 
-/* Writes that the storage's counter does not count: those to x.data and to its views. */
+/* A counter of writes that the storage's counter does not count: those to x.data and to its
+ * views. */
 typedef struct {
   gatomicrefcount refs;
   uint32_t version;
@@ -61,8 +64,9 @@ typedef struct GmTensor {
   void *wrapper;         /* borrowed: the Python object of this tensor while one exists */
 } GmTensor;
 
-/* Advanced when a watched tensor's meta changes and when one dies: as long as it stands still, all metas that were seen of
- * watched tensors hold.  Whoever writes to the meta of a tensor that others may know calls gm_tensor_meta_changed. */
+/* Advanced when a watched tensor's meta changes and when a watched tensor dies: while it is
+ * unchanged, all metas read from watched tensors hold.  Code that writes to the meta of a tensor
+ * that other code may hold must call gm_tensor_meta_changed. */
 extern uint64_t gm_tensor_watch_epoch;
 
 static inline uint64_t
@@ -84,50 +88,57 @@ gm_tensor_meta_changed (GmTensor *t)
     __atomic_fetch_add (&gm_tensor_watch_epoch, 1, __ATOMIC_RELAXED);
 }
 
-/* The tensor that t is a view of, or NULL: a base that has moved to other memory since is none. */
+/* Returns the tensor that t is a view of, or NULL: a base that has moved to other memory since is
+ * none. */
 static inline struct GmTensor *
 gm_tensor_view_base (const struct GmTensor *t)
 {
   return t->base && t->base->storage == t->storage ? t->base : NULL;
 }
 
-/* What t was taken of has other memory by now (set_): t is a view of it no more.  Nothing happens to others. */
+/* Drops t's base after the base has got other memory (set_): t is a view of it no more.  Other
+ * views are unchanged. */
 void gm_tensor_leave_base (GmTensor *t);
 
 #define gm_tensor_data(t) \
   ((void *) ((char *) (t)->storage->data + (t)->offset * (int64_t) gm_dtype_size ((t)->meta.dtype)))
 
-/* A new tensor with strides as in `m` (must be dense, non-overlapping) and uninitialised memory; reference count 1.
- * Errors: GM_ERROR_MEMORY if the bytes overflow or cannot be had.  requires_grad of `m` is ignored (0). */
+/* Returns a new tensor with strides as in `m` (must be dense, non-overlapping) and uninitialised
+ * memory; reference count 1.  Errors: GM_ERROR_MEMORY if the bytes overflow or cannot be had.
+ * requires_grad of `m` is ignored (0). */
 GmTensor *gm_tensor_new (const GmMeta *m, GError **error);
 GmTensor *gm_tensor_new_zeros (const GmMeta *m, GError **error);
-/* A 0-d CPU tensor holding `s` as `dtype`.  Cannot fail but by lack of memory. */
+/* Returns a 0-d CPU tensor holding `s` as `dtype`.  Fails only for lack of memory. */
 GmTensor *gm_tensor_new_scalar (GmScalar s, GmDtype dtype, GError **error);
-/* A view: shares storage, base = t->base or t.  offset in elements from the storage's start. */
+/* Returns a view: shares storage, base = t->base or t.  offset in elements from the storage's
+ * start. */
 GmTensor *gm_tensor_new_view (GmTensor *t, const GmMeta *m, int64_t offset);
-/* Another tensor on the same storage with no base relation and no autograd state (detach, DLPack). */
+/* Returns another tensor on the same storage with no base relation and no autograd state (detach,
+ * DLPack). */
 GmTensor *gm_tensor_new_alias (GmTensor *t);
-/* Where writes to t are counted. */
+/* Returns the counter of writes to t. */
 static inline uint32_t *
 gm_tensor_writes (const GmTensor *t)
 {
   return G_UNLIKELY (t->counter != NULL) ? &t->counter->version : &t->storage->version;
 }
-/* t, an alias that nobody has seen, counts its writes apart from now on, from 0. */
+/* Gives t, an alias that is not used yet, a counter of its own for its writes, from 0. */
 void gm_tensor_count_apart (GmTensor *t);
-/* t keeps its identity, its autograd state, requires_grad and its base; its memory, offset, shape and strides become those of `src`, of one
- * dtype.  In its own memory that advances the version, as a write does; other memory has its own. */
+/* Replaces t's memory, offset, shape and strides by those of `src`, of the same dtype; t keeps its
+ * identity, its autograd state, requires_grad and its base.  In its own memory that advances the
+ * version, as a write does; other memory has its own version. */
 void gm_tensor_become (GmTensor *t, const GmTensor *src);
-/* A tensor over foreign memory; release (owner, data, bytes) is called once, when the storage dies. */
+/* Returns a tensor over foreign memory; release (owner, data, bytes) is called once, when the
+ * storage dies. */
 GmTensor *gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
                                  void (*release) (void *owner, void *data, size_t bytes), void *owner);
 GmTensor *gm_tensor_ref (GmTensor *t);
 void gm_tensor_unref (GmTensor *t); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmTensor, gm_tensor_unref)
 
-/* t's storage has `c` from now on, a new reference; NULL: none. */
+/* Gives t's storage the companion `c`, a new reference; NULL: none. */
 void gm_tensor_set_companion (GmTensor *t, GmCompanion *c);
-/* `to`, which has got the elements of `from`, stands for the same. */
+/* Shares the companion of `from` with `to`, which has got the elements of `from`. */
 static inline void
 gm_tensor_share_companion (GmTensor *to, const GmTensor *from)
 {
@@ -142,31 +153,34 @@ extern void (*gm_tensor_autograd_free) (GmAutograd *ag);
 GmScalar gm_tensor_get (const GmTensor *t, const int64_t *index);
 void gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s);
 
-/* Whether memory of a and b can overlap: exact for "same storage and byte ranges meet", conservative inside. */
+/* True if memory of a and b can overlap: exact for "same storage and byte ranges meet",
+ * conservative inside. */
 bool gm_tensor_may_overlap (const GmTensor *a, const GmTensor *b);
 
-/* How tensors are printed, for the whole process. */
+/* The options of printing tensors, for the whole process. */
 typedef struct {
   int precision;     /* digits behind the point */
-  int64_t threshold; /* more elements are summarised */
-  int edge;          /* how many are shown at each edge then */
+  int64_t threshold; /* tensors of more elements are summarised */
+  int edge;          /* number of elements shown at each edge then */
   int line_width;
-  int scientific; /* 1 or 0; -1: as the numbers ask for */
+  int scientific; /* 1 or 0; -1: decided by the numbers */
 } GmPrintOptions;
 #define GM_PRINT_OPTIONS_DEFAULT { 4, 1000, 3, 80, -1 }
 extern GmPrintOptions gm_print_options;
 
-/* As torch prints it: tensor([[1., 2.], ...], dtype=...), summarised above gm_print_options.threshold elements.  `suffix` is put before the
- * last parenthesis (", requires_grad=True"), NULL for none.  Caller frees. */
+/* Returns t as torch prints it: tensor([[1., 2.], ...], dtype=...), summarised above
+ * gm_print_options.threshold elements.  `suffix` is put before the last parenthesis (",
+ * requires_grad=True"), NULL for none.  Caller frees. */
 char *gm_tensor_text (const GmTensor *t, const char *suffix);
 
 /* -- Memory (alloc.c) -------------------------------------------------------------------------------------- */
 
-/* 64-byte aligned memory from a caching allocator with size classes; NULL when there is none (never aborts).
- * gm_free takes the size that was asked for.  Thread: any.  GM_FAIL_ALLOC=k makes the k-th call fail (tests). */
+/* Allocates 64-byte aligned memory from a caching allocator with size classes; NULL when there is
+ * none (never aborts).  gm_free takes the size that was asked for.  Thread: any.  GM_FAIL_ALLOC=k
+ * makes the k-th call fail (tests). */
 void *gm_alloc (size_t bytes);
 void gm_free (void *p, size_t bytes);
-/* Bytes in live allocations now, and the highest since gm_alloc_reset_peak. */
+/* Return the bytes in live allocations now, and the highest number since gm_alloc_reset_peak. */
 size_t gm_alloc_live_bytes (void);
 size_t gm_alloc_peak_bytes (void);
 void gm_alloc_reset_peak (void);

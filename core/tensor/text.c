@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * text.c -- a tensor as people read it.
  *
- * The rules are torch's, and so are its print options, which stand here at their defaults: one format for all elements, made from
- * those that are shown; 4 digits;
- * scientific when the finite, nonzero magnitudes span more than 1000, exceed 1e8, or, unless all are whole, lie below
- * 1e-4; whole floats end in a point; lines of 80 columns; above 1000 elements only 3 at each edge of each dimension.
+ * The rules are torch's, and so are its print options, which stand here at their defaults: one
+ * format for all elements, made from the elements shown; 4 digits; scientific when the finite,
+ * nonzero magnitudes span more than 1000, exceed 1e8, or, unless all are whole, lie below 1e-4;
+ * whole floats end in a point; lines of 80 columns; above 1000 elements only 3 at each edge of each
+ * dimension.
  */
 #include <math.h>
 #include <stdio.h>
@@ -85,7 +86,8 @@ measure_magnitude (Printer *p, GmScalar s)
   p->whole &= s.d == ceil (s.d);
 }
 
-/* Like torch, lets zeros, infinities and NaNs of floats take the width of the others. */
+/* Measures the width; like torch, zeros, infinities and NaNs of floats take the width of the
+ * others. */
 static void
 measure_width (Printer *p, GmScalar s)
 {
@@ -181,7 +183,7 @@ write_block (Printer *p, int dim, int64_t *index, int indent)
   g_string_append_c (p->out, ']');
 }
 
-/* On the last line if it fits, else on a line of its own. */
+/* Writes the suffix on the last line if it fits, else on a line of its own. */
 static void
 write_suffix (Printer *p, const char *suffix)
 {
@@ -218,7 +220,7 @@ gm_tensor_text (const GmTensor *t, const char *suffix)
       write_suffix (&p, size->str);
       g_string_free (size, TRUE);
     }
-    if (dtype != gm_default_dtype ()) /* no element tells it */
+    if (dtype != gm_default_dtype ()) /* no element shows the dtype */
       write_dtype (&p);
   } else {
     int64_t index[GM_MAX_DIMS] = { 0 };
