@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cache.h -- compiled artefacts on disk: bytes by key, for this user, on this machine.
  *
- * Entries are code, so whoever can write one could run code as the user.  The folder is the user's alone (0700), and
- * every entry carries a hash keyed with a secret of the user (0600, beside the entries); both are checked on the
- * opened file, and the hash over all bytes, before anybody sees one of them.  That keeps out other users, damage and mix-ups; a
- * process of the same user can do what it likes anyway.
+ * Entries are code, so a writer of entries could run code as the user.  The folder is the user's
+ * alone (0700), and every entry carries a hash keyed with a secret of the user (0600, beside the
+ * entries); both are checked on the opened file, and the hash over all bytes, before any of them is
+ * used.  That keeps out other users, damage and mix-ups; a process of the same user is not kept
+ * out.
  *
  *   folder  GRAMME_CACHE_DIR, else $XDG_CACHE_HOME/gramme/code-1, else ~/.cache/gramme/code-1
  *   off     GRAMME_CACHE=0; with raised privileges; if the folder is not as above: `why` says it
- *   size    GRAMME_CACHE_MB megabytes, 1024 by default; what was used least recently goes first
+ *   size    GRAMME_CACHE_MB megabytes, 1024 by default; the least recently used entry goes first
  *
- * Writing: a temporary file, fsync, rename.  So a name is either an old whole entry or a new whole one, also after the power
- * failed; the folder itself is not synchronised, because losing an entry is harmless.  Temporary files of the dead are removed after
- * an hour.
+ * Writing: a temporary file, fsync, rename.  So a name is either an old whole entry or a new whole
+ * one, also after a power failure; the folder itself is not synchronised, because losing an entry
+ * is harmless.  Temporary files of dead processes are removed after an hour.
  *
  * There is no state in memory: each call opens the folder anew, so threads and forks need no care.
  */
@@ -25,7 +26,7 @@
 
 #define GM_CACHE_KEY_BYTES 32
 #define GM_CACHE_LABEL_BYTES 64
-#define GM_CACHE_MAX_BYTES ((size_t) 256 << 20) /* of one entry */
+#define GM_CACHE_MAX_BYTES ((size_t) 256 << 20) /* per entry */
 
 typedef struct {
   uint8_t bytes[GM_CACHE_KEY_BYTES];
@@ -34,30 +35,32 @@ typedef struct {
 typedef enum {
   GM_CACHE_FOUND,
   GM_CACHE_ABSENT,
-  GM_CACHE_REFUSED, /* there was something that is not to be used, *why, and it is removed */
+  GM_CACHE_REFUSED, /* there was an entry that must not be used, for the reason *why, and it is
+                     * removed */
   GM_CACHE_OFF      /* *why, unless the user wants it so */
 } GmCacheResult;
 
 typedef struct {
-  void *block;        /* 64-byte aligned; the payload is at `data`, which is, too */
+  void *block;        /* 64-byte aligned; so is `data`, where the payload begins */
   const void *data;
   size_t bytes;
 } GmCacheEntry;
 
-/* *why: NULL, or for g_free.  The entry found counts as used. */
+/* Finds an entry, which counts as used then.  *why: NULL, or for g_free. */
 GmCacheResult gm_cache_find (const GmCacheKey *key, GmCacheEntry *out, char **why);
 void gm_cache_entry_clear (GmCacheEntry *e);
 
-/* label: what a listing shows.  False and *why: not stored, which is no harm.  Evicts what is too much. */
+/* Stores an entry.  label: text for listings.  False and *why: not stored, which does no harm.
+ * Evicts entries beyond the limit. */
 bool gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
                      char **why);
 
-/* The same for what is found again if it is lost: the disk is not waited for, and nothing is
- * evicted, so it is cheap.  After the power failed there may be a damaged entry, which is
+/* Does the same for an entry that can be made again if it is lost: does not wait for the disk, and
+ * evicts nothing, so it is cheap.  After a power failure there may be a damaged entry, which is
  * refused. */
 bool gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why);
 
-/* Would entries be stored and found?  Makes the folder. */
+/* True if entries would be stored and found.  Makes the folder. */
 bool gm_cache_is_on (char **why);
 
 /* -- For people -------------------------------------------------------------------------------- */
@@ -67,16 +70,17 @@ typedef struct {
   char label[GM_CACHE_LABEL_BYTES];
   uint64_t bytes;
   int64_t used_s; /* seconds since 1970 */
-  char *why;      /* NULL: good; else why it is refused */
+  char *why;      /* NULL: good; else the reason why it is refused */
 } GmCacheRow;
 
-/* The folder's path; the caller frees. */
+/* Returns the folder's path; the caller frees. */
 char *gm_cache_path (void);
-/* All entries, the one used last first; their bytes are checked if `check`.  NULL and *why: off.  g_free the rows with
- * gm_cache_rows_free. */
+/* Returns all entries, the most recently used first; their bytes are checked if `check`.  NULL and
+ * *why: off.  The caller frees the rows with gm_cache_rows_free. */
 GmCacheRow *gm_cache_list (bool check, size_t *n, char **why);
 void gm_cache_rows_free (GmCacheRow *rows, size_t n);
-/* Removes entries, temporary files and the secret.  How many entries, with *why if some are still there; -1 and *why: off. */
+/* Removes entries, temporary files and the secret.  Returns the number of entries, with *why if
+ * some remain; -1 and *why: off. */
 int64_t gm_cache_clear (char **why);
 
 #endif

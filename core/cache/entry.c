@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * entry.c -- one entry: a header, then the bytes, and the keyed hash of both.
  *
- * The name of the file is the key, and the header repeats it, so that an entry that was moved to another name is seen.  Nothing of a
- * file is believed, its length included, before the hash over all of it is right.
+ * The name of the file is the key, and the header repeats it, so that an entry that was moved to
+ * another name is detected.  Nothing in a file is believed, its length included, before the hash
+ * over all of it is right.
  */
 #include "core/cache/private.h"
 
@@ -21,7 +22,7 @@ typedef struct {
   uint8_t key[GM_CACHE_KEY_BYTES];
   char label[GM_CACHE_LABEL_BYTES];
   uint8_t reserved_too[40];
-  uint8_t mac[32]; /* HMAC-SHA-256 of all before it, then of the payload */
+  uint8_t mac[32]; /* HMAC-SHA-256 of all bytes before it, then of the payload */
 } Header;
 G_STATIC_ASSERT (sizeof (Header) == 192 && sizeof (Header) % 64 == 0);
 
@@ -103,7 +104,7 @@ gm_cache_read_entry (int folder, const char *name, const uint8_t secret[GM_CACHE
       memcpy (label, h->label, GM_CACHE_LABEL_BYTES);
       label[GM_CACHE_LABEL_BYTES - 1] = 0;
     }
-    futimens (fd, NULL); /* used now: what make_room goes by */
+    futimens (fd, NULL); /* sets the time of use, by which make_room evicts */
   } else
     free (h);
   if (fd >= 0)
@@ -126,7 +127,7 @@ gm_cache_find (const GmCacheKey *key, GmCacheEntry *out, char **why)
   name_of (key, name);
   GmCacheResult result = gm_cache_read_entry (folder, name, secret, out, NULL, why);
   if (result == GM_CACHE_REFUSED)
-    unlinkat (folder, name, 0); /* so that it is not looked at again */
+    unlinkat (folder, name, 0); /* so that it is not read again */
   close (folder);
   return result;
 }

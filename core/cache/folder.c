@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * folder.c -- the folder of the cache: where it is, whose it is, and files in it.
+ * folder.c -- the folder of the cache: its place, its owner, and files in it.
  *
- * Everything is relative to a descriptor of the folder, so nobody can put another folder in its place between a check and
- * a use.  The secret is made by whoever needs it first: written to a temporary file, then linked, which fails if another process was
- * quicker.
+ * Everything is relative to a descriptor of the folder, so no other folder can take its place
+ * between a check and a use.  The first process that needs the secret makes it: writes a temporary
+ * file, then links it, which fails if another process was quicker.
  */
 #include "core/base/home.h"
 #include "core/cache/private.h"

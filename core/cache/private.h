@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * private.h -- what the files of this room share.
+ * private.h -- declarations that the files of this room share.
  */
 #ifndef GM_CACHE_PRIVATE_H
 #define GM_CACHE_PRIVATE_H
@@ -11,20 +11,20 @@
 #include <glib.h>
 
 #define GM_CACHE_SECRET_BYTES 32
-#define GM_CACHE_TEMPORARY "tmp-" /* the names of files that are being written begin so */
+#define GM_CACHE_TEMPORARY "tmp-" /* prefix of the names of files that are being written */
 #define GM_CACHE_SECRET "secret"
 
-/* The folder as a descriptor that the caller closes; -1: *why, NULL if the user wants no cache.  secret NULL: not
- * needed, and not made. */
+/* Returns the folder as a descriptor that the caller closes; -1: *why, NULL if the user wants no
+ * cache.  secret NULL: not needed, and not made. */
 int gm_cache_open (bool make, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why);
 
-/* A file of the folder: a regular one of the user's, writable by nobody else.  A descriptor, or -1: *why, NULL
- * if there is none. */
+/* Opens a file of the folder: a regular file of the user's, writable by no other user.  Returns a
+ * descriptor, or -1: *why, NULL if there is none. */
 int gm_cache_open_file (int folder, const char *name, struct stat *st, char **why);
-/* All of it, or NULL: *why. */
+/* Reads all of it; NULL: *why. */
 void *gm_cache_read_file (int fd, size_t bytes, char **why);
-/* Writes `n` pieces to a new file and gives it the name, in one step.  replace: also where there is
- * one.  durable: waits until the disk has it. */
+/* Writes `n` pieces to a new file and gives it the name, in one step.  replace: also where the name
+ * exists.  durable: waits until the disk has it. */
 typedef struct {
   const void *data;
   size_t bytes;
@@ -36,13 +36,14 @@ bool gm_cache_write_file (int folder, const char *name, const GmCachePiece *piec
 GmCacheResult gm_cache_read_entry (int folder, const char *name,
                                    const uint8_t secret[GM_CACHE_SECRET_BYTES], GmCacheEntry *out,
                                    char label[GM_CACHE_LABEL_BYTES], char **why);
-/* Is it an entry's: 64 hexadecimal digits? */
+/* True for an entry's name: 64 hexadecimal digits. */
 bool gm_cache_is_entry_name (const char *name);
 
-/* Removes what was used least recently until what is left, and `more` bytes, are within the limit; and old temporary files. */
+/* Removes the least recently used entries until the rest, and `more` bytes, are within the limit;
+ * and old temporary files. */
 void gm_cache_make_room (int folder, uint64_t more);
 
-/* Sets *why unless it is set or NULL; false. */
+/* Sets *why unless it is set or NULL; returns false. */
 bool gm_cache_fail (char **why, const char *format, ...) G_GNUC_PRINTF (2, 3);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sweep.c -- all entries at once: listed, checked, cleared, and evicted when they are too many.
  *
- * When an entry was used last is its modification time; finding one sets it.  Two processes may sweep at once: a file that is
- * gone already is no error, and at worst both remove a little more than one would have.
+ * An entry's modification time is the time of its last use; finding it sets it.  Two processes may
+ * sweep at once: a file that is gone already is no error, and at worst both together remove a
+ * little more than one would have.
  */
 #include "core/cache/private.h"
 #include "core/base/environment.h"
@@ -24,7 +25,7 @@ typedef struct {
   struct timespec used;
 } Item;
 
-/* Entries, in no order; `others` is called for each other name. */
+/* Returns the entries, unsorted; calls `others` for each other name. */
 static GArray *
 scan (int folder, void (*others) (int folder, const char *name, const struct stat *st))
 {
@@ -116,7 +117,7 @@ gm_cache_list (bool do_check, size_t *n, char **why)
       continue;
     gm_cache_read_entry (folder, item->name, secret, &entry, row->label, &row->why);
     gm_cache_entry_clear (&entry);
-    /* Looking is not using. */
+    /* Reading an entry for a listing is no use of it. */
     const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, item->used };
     utimensat (folder, item->name, times, AT_SYMLINK_NOFOLLOW);
   }
@@ -151,7 +152,7 @@ gm_cache_clear (char **why)
   for (guint i = 0; i < items->len; i++)
     if (unlinkat (folder, g_array_index (items, Item, i).name, 0) == 0) {
       n++;
-    } else if (errno != ENOENT) { /* another process was not faster */
+    } else if (errno != ENOENT) { /* else another process was faster */
       kept++;
       failed = errno;
     }
