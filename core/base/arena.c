@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * arena.c -- page-aligned blocks that grow, a cursor, and a list of finalizers.
  *
- * What the arena knows about itself lies outside the blocks, so a sealed block holds nothing that must still be written.
- * Sealing moves the cursor to the next page: what is allocated later never shares a page with what is sealed.
- * With GM_STRESS=arena each allocation gets a block of its own (growth always moves) and the blocks of a dead arena stay
- * mapped without any access, so that a stale pointer faults instead of reading what came after.
+ * The arena's own data lies outside of the blocks, so a sealed block holds nothing that must still
+ * be written.  Sealing moves the cursor to the next page: later allocations never share a page with
+ * sealed memory.  With GM_STRESS=arena each allocation gets a block of its own (growth always
+ * moves) and the blocks of a dead arena stay mapped without any access, so that a stale pointer
+ * faults instead of reading what came after.
  */
 #include "core/base/arena.h"
 
@@ -19,7 +20,8 @@
 #define ALIGN 16
 #define FIRST_BLOCK_BYTES (16 * 1024)
 #define LARGEST_STEP_BYTES (1024 * 1024)
-/* A process has 65,530 mappings at most.  What is sealed is one, with what follows it two; so is what is left behind without access. */
+/* A process has 65,530 mappings at most.  A sealed part is a mapping, two with the part that
+ * follows it; so is a part left behind without access. */
 #define MOST_SEALED 20000
 #define MOST_LEFT 16000
 
@@ -65,7 +67,7 @@ add_block (GmArena *a, size_t at_least)
     bytes = 1;
   bytes = round_up (MAX (bytes, at_least), a->page_bytes);
   void *start = NULL;
-  if (a->stressed) { /* not malloc's, which must stay accessible */
+  if (a->stressed) { /* no memory of malloc, which must stay accessible */
     start = mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
       g_error ("gramme: no memory for %zu bytes of a compilation's records", bytes);
@@ -122,7 +124,8 @@ void *
 gm_arena_alloc (GmArena *a, size_t bytes)
 {
   g_assert (bytes <= SIZE_MAX / 2);
-  size_t need = MAX (round_up (bytes, ALIGN), ALIGN); /* empty allocations have addresses of their own too */
+  size_t need = MAX (round_up (bytes, ALIGN), ALIGN); /* empty allocations have addresses of their
+                                                       * own, too */
   Block *b = last_block (a);
   if (!b || b->bytes - b->used < need || a->stressed)
     b = add_block (a, need);
@@ -185,7 +188,8 @@ gm_arena_seal (GmArena *a)
     if (!room || mprotect (b->start + b->sealed, upto - b->sealed, PROT_READ)) {
       if (first)
         g_atomic_int_add (&n_sealed, -1);
-      a->gave_up = true; /* a sealed part is a mapping, and a process may have only so many */
+      a->gave_up = true; /* a sealed part is a mapping, and a process has a limited number of
+                          * these */
       gm_arena_unseal (a);
       return;
     }

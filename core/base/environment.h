@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * environment.h -- numbers that users give in variables of the environment.
+ * environment.h -- numbers that users set in environment variables.
  */
 #ifndef GM_BASE_ENVIRONMENT_H
 #define GM_BASE_ENVIRONMENT_H
 
 #include <stdint.h>
 
-/* The number in a variable, or `otherwise` if it is not set, empty, or not a number from least to most, which is
- * warned of once.  Nothing is read with raised privileges.  Thread: any. */
+/* Returns the number in a variable, or `otherwise` if it is not set, empty, or not a number from
+ * least to most, which is warned of once.  Nothing is read with raised privileges.  Thread: any. */
 int64_t gm_environment_number (const char *name, int64_t least, int64_t most, int64_t otherwise);
 
 #endif

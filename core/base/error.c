@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * error.c -- the quark of GM_ERROR.  The codes and what they mean are in error.h.
+ * error.c -- the quark of GM_ERROR.  The codes and their meanings are in error.h.
  */
 #include "core/base/error.h"
 
-/* As G_DEFINE_QUARK has it, but for threads whose first errors come at once. */
+/* Returns the quark as G_DEFINE_QUARK does, but safely for threads whose first errors come at
+ * once. */
 GQuark
 gm_error_quark (void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * home.h -- where this user's files are.
+ * home.h -- the place of this user's files.
  */
 #ifndef GM_BASE_HOME_H
 #define GM_BASE_HOME_H
 
-/* The folder that the variable names if that is an absolute path; else what stands in `below`, a
- * relative path, in the user's home.  NULL if the user has none, as an unknown one in a
- * container has.  The caller frees. */
+/* Returns the folder that the variable names if that is an absolute path; else `below`, a relative
+ * path, in the user's home.  NULL if the user has none, like an unknown user in a container.  The
+ * caller frees. */
 char *gm_home_folder (const char *variable, const char *below);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * journal.h -- undo for everything that changes in place.
  *
- * Before a slot (container, key) is overwritten, its old value is appended.  A mark is the journal's length: it costs
- * nothing to take, whatever has been written before it.  Rolling back gives the records after the mark, last first, to a
- * function that puts the old values back, and forgets them.  The journal does not interpret the three words: ids, pointers,
- * indices, with one value of the caller's choice for "was absent".
+ * Before a slot (container, key) is overwritten, its old value is appended.  A mark is the
+ * journal's length: it costs nothing to take, whatever has been written before it.  Rolling back
+ * passes the records after the mark, last first, to a function that restores the old values, and
+ * forgets them.  The journal does not interpret the three words: ids, pointers, indices, with one
+ * value of the caller's choice for "was absent".
  */
 #ifndef GM_BASE_JOURNAL_H
 #define GM_BASE_JOURNAL_H

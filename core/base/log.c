@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * log.c -- channels, prefixes, and the environment that selects them.
  *
- * The set of open channels is one word, so asking is one load.  A message is put together first and written with one call:
- * lines of two threads do not mix.
+ * The set of open channels is one word, so a test is one load.  A message is put together first and
+ * written with one call: lines of two threads do not mix.
  */
 #include "core/base/log.h"
 
@@ -25,7 +25,7 @@ G_STATIC_ASSERT (GM_N_LOGS <= 32);
 
 /* -- Selection --------------------------------------------------------------------------------------------- */
 
-/* Other names of channels, torch's for what stands under another one here. */
+/* Other names of channels: torch's names where they differ. */
 static const struct {
   const char *name;
   uint32_t channels;
@@ -36,7 +36,7 @@ static const struct {
 #undef CHANNEL
 };
 
-/* The channels that a name stands for; 0: there is none of this name. */
+/* Returns the channels that a name stands for; 0: there is none of this name. */
 static uint32_t
 channels_of (const char *name)
 {
@@ -51,8 +51,8 @@ channels_of (const char *name)
   return 0;
 }
 
-/* False if names of the list are unknown, all of which the error gives; the other names are
- * heeded. */
+/* Applies a list.  False if names in it are unknown, all of which the error lists; the other names
+ * take effect. */
 static bool
 apply (const char *list, GError **error)
 {
@@ -88,7 +88,7 @@ read_environment (void)
   static gsize done;
   if (!g_once_init_enter (&done))
     return;
-  /* Copies: a later setenv may free what getenv gave. */
+  /* Copies: a later setenv may free what getenv returned. */
   debug_letters = g_strdup (g_getenv ("GM_DEBUG"));
   stress_list = g_strdup (g_getenv ("GM_STRESS"));
   const char *logs = g_getenv ("GRAMME_LOGS");

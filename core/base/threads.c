@@ -2,11 +2,11 @@
  * threads.c -- see threads.h.
  *
  * Threads are made at the first run that has work for them, and then sleep between runs.  One run
- * has them at a time; another that comes meanwhile, or one within a task, does its tasks itself, one
- * after the other: nobody waits for somebody else's work, so nothing can lock up.  The child of a
- * fork has no threads, and makes its own when it needs them.
- * Tasks are computed in the caller's floating-point mode, whoever does them.
- * Rejected: libgomp.  A child of a fork hangs in it for ever, and its regions stall when a neighbour takes the core.
+ * has them at a time; another run that comes meanwhile, or a run within a task, does its tasks
+ * itself, one after the other: no run waits for another run's work, so no deadlock is possible.
+ * The child of a fork has no threads, and makes its own when it needs them.  Tasks are computed in
+ * the caller's floating-point mode, on whatever thread.  Rejected: libgomp.  A child of a fork
+ * hangs in it for ever, and its regions stall when a neighbour takes the core.
  */
 #include "core/base/threads.h"
 #include "core/base/environment.h"
@@ -23,19 +23,19 @@
 typedef struct {
   void (*task) (void *arg, uint32_t i);
   void *arg;
-  uint32_t n, next;  /* next: the first task that nobody has taken; atomic */
+  uint32_t n, next;  /* next: the first task that is not taken; atomic */
   uint32_t n_wanted; /* threads that may still join, under the lock */
   unsigned mode;     /* the caller's MXCSR */
 } Job;
 
-static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* who has the threads */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* held by the run that has the threads */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, idle = PTHREAD_COND_INITIALIZER;
 static uint32_t n_started, n_working;
-static uint64_t round_number; /* one more for each job */
+static uint64_t round_number; /* incremented for each job */
 static Job *job;
 static __thread bool in_task;
-static uint32_t asked_for; /* 0: nobody has asked; atomic */
+static uint32_t asked_for; /* 0: not set; atomic */
 
 /* -- How many ---------------------------------------------------------------------------------- */
 
@@ -103,7 +103,8 @@ thread_main (void *unused)
   return NULL;
 }
 
-/* Signals are for the program's own threads, but what a thread does wrong is its own. */
+/* Starts threads.  They block signals, which are for the program's own threads, except signals for
+ * a thread's own faults. */
 static void
 start_threads (uint32_t want)
 {
@@ -118,13 +119,13 @@ start_threads (uint32_t want)
   pthread_sigmask (SIG_SETMASK, &all, &before);
   for (pthread_t t; n_started < want; n_started++) {
     if (pthread_create (&t, NULL, thread_main, NULL) != 0)
-      break; /* fewer do */
+      break; /* fewer threads do the work */
     pthread_detach (t);
   }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
 }
 
-/* In the child: whoever held a lock does not exist here. */
+/* Resets the state in the child of a fork, where no holder of a lock exists. */
 static void
 forget (void)
 {
@@ -166,7 +167,7 @@ gm_threads_run (uint32_t n, void (*task) (void *arg, uint32_t i), void *arg)
   pthread_mutex_unlock (&lock);
   work (&j);
   pthread_mutex_lock (&lock);
-  job = NULL; /* who wakes up late finds nothing */
+  job = NULL; /* a thread that wakes up late finds no job */
   while (n_working > 0)
     pthread_cond_wait (&idle, &lock);
   pthread_mutex_unlock (&lock);

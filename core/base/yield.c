@@ -10,9 +10,9 @@
 static void *(*leave) (void);
 static void (*enter) (void *left);
 static GM_THREAD int allowed;
-/* How many forks lie between this process and the first. */
+/* Number of forks between this process and the first. */
 static unsigned long epoch;
-static pthread_mutex_t mend = PTHREAD_MUTEX_INITIALIZER; /* of a lock whose holder is gone */
+static pthread_mutex_t mend = PTHREAD_MUTEX_INITIALIZER; /* for a lock whose holder is gone */
 
 static void
 in_child (void)
@@ -62,7 +62,7 @@ gm_yield_enter (void *left)
 
 /* -- Locks ------------------------------------------------------------------------------------- */
 
-/* Frees a lock whose holder was another thread of the parent's. */
+/* Frees a lock whose holder was another thread of the parent process. */
 static void
 mend_lock (GmYieldLock *l)
 {
