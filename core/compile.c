@@ -4,10 +4,10 @@
  *   function > instructions > graph > joint graph > forward, backward > plugin > guarded code
  *
  * Read the table `stages`: each row is a stage, with the letter that selects it (GM_DEBUG=rjp
- * prints what those stages made, `gramme opt -s fjp` runs them), what it reads, what it writes,
- * and the room where the work is done.  The loop in gm_compile_run is all that runs them; dump,
- * verifier and timing come with the row.  Between the two stand the adaptors: they take what a
- * stage needs out of a GmCompile, so that no room below has to know it.
+ * prints the results of those stages, `gramme opt -s fjp` runs them), what it reads, what it
+ * writes, and the room where the work is done.  The loop in gm_compile_run is all that runs them;
+ * dump, verifier and timing come with the row.  Between the two stand the adaptors: they take what
+ * a stage needs out of a GmCompile, so that no room below has to know it.
  *
  * Invariant: a stage leaves what it reads alone and writes its own part once.
  */
@@ -35,7 +35,7 @@ take_partition (GmCompile *c, const char *value)
   return false;
 }
 
-/* A budget is one of the minimum cut, so it asks for it. */
+/* memory-budget selects the min-cut partitioner. */
 static bool
 take_budget (GmCompile *c, const char *value)
 {
@@ -101,8 +101,8 @@ static const struct {
   { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
 };
 
-/* Users give options of the host and of the back end in one list.  The host's are taken out here,
- * once, before the first stage runs: a plugin sees its own alone. */
+/* Users pass options of the host and of the back end in one list.  The host's are taken out here,
+ * once, before the first stage runs: a plugin sees only its own. */
 static bool
 read_options (GmCompile *c, GError **error)
 {
@@ -146,9 +146,9 @@ record (GmCompile *c, GError **error)
   return frontend.record (c, error);
 }
 
-/* Dead code only.  Folding views would lose tensors that the caller may hold (output_alias.c),
- * merging equal nodes would change the order in which gradients are summed (join.c): both are
- * for partition.c, when gradients are settled. */
+/* Removes dead code only.  Folding views would lose tensors that the caller may hold
+ * (output_alias.c), merging equal nodes would change the order in which gradients are summed
+ * (join.c): both are for partition.c, when gradients are complete. */
 static bool
 simplify (GmCompile *c, GError **error)
 {
@@ -207,8 +207,8 @@ partition (GmCompile *c, GError **error)
   return gm_saved_hooks_inline (&hooks, c->arena, &c->partition, error);
 }
 
-/* A part without outputs (a function that only takes views, a backward that only passes on)
- * needs no code. */
+/* Makes the code.  A part without outputs (a function that only takes views, a backward that only
+ * passes on) needs none. */
 static bool
 lower (GmCompile *c, GError **error)
 {
@@ -249,15 +249,15 @@ assemble (GmCompile *c, GError **error)
 enum {
   CODE = 1 << 0,     /* a code object, with the frame's arguments */
   INSNS = 1 << 1,    /* its instructions, the same form on every CPython version */
-  GRAPH = 1 << 2,    /* what the program computes, with views and in-place writes */
-  GUARDS = 1 << 3,   /* what was assumed about the arguments */
+  GRAPH = 1 << 2,    /* the program's computation, with views and in-place writes */
+  GUARDS = 1 << 3,   /* assumptions about the arguments */
   JOURNAL = 1 << 4,  /* side effects, in their order */
-  RESIDUE = 1 << 5,  /* what is left to do in Python */
-  LAYERS = 1 << 6,   /* what the plan must do around the back end's code */
+  RESIDUE = 1 << 5,  /* the rest of the work in Python */
+  LAYERS = 1 << 6,   /* the plan's work around the back end's code */
   JOINT = 1 << 7,    /* the function and its gradient, one graph */
   FORWARD = 1 << 8,
   BACKWARD = 1 << 9,
-  SAVED = 1 << 10,   /* what the one hands to the other */
+  SAVED = 1 << 10,   /* values that the forward hands to the backward */
   EXECS = 1 << 11,   /* the back end's code */
   PLAN = 1 << 12,    /* the call, inputs to outputs */
   GUARDED = 1 << 13, /* the entry in the code object's cache */
@@ -268,7 +268,7 @@ typedef struct {
   const char *name;
   GmStageFn run;
   uint32_t reads, writes;
-  int log; /* GmLogChannel that also shows what it wrote, or -1 */
+  int log; /* GmLogChannel that also shows the stage's result, or -1 */
 } GmStage;
 
 /* clang-format off */
@@ -299,7 +299,7 @@ find_stage (char letter)
 
 /* -- Looking at a stage's work ----------------------------------------------------------------- */
 
-/* The graphs that stage `letter` wrote; returns how many. */
+/* Collects the graphs that stage `letter` wrote; returns their number. */
 static int
 graphs_of (const GmCompile *c, char letter, const GmGraph *graphs[2])
 {
@@ -357,8 +357,8 @@ dump (const GmCompile *c, const GmStage *s)
 
 void (*gm_compile_tamper) (char letter, GmGraph *g);
 
-/* A graph that does not verify is a fault of the stage that wrote it: ours, so no error for the
- * caller. */
+/* Checks the stage's graphs.  A graph that does not verify is a fault of the stage that wrote it: a
+ * bug, so no error for the caller. */
 static void
 verify (const GmCompile *c, const GmStage *s)
 {
@@ -382,7 +382,7 @@ verify (const GmCompile *c, const GmStage *s)
   }
 }
 
-/* Of the graphs of a compilation, which share them; NULL: all sizes are numbers. */
+/* Returns the sizes that the graphs of a compilation share; NULL: all sizes are numbers. */
 static GmSizes *
 sizes_of (const GmCompile *c)
 {
@@ -396,8 +396,8 @@ sizes_of (const GmCompile *c)
 
 /* -- The loop ---------------------------------------------------------------------------------- */
 
-/* With the sizes of the graph, if they are no numbers.  An answer that had to be guessed fails the stage:
- * nothing may rest on it. */
+/* Runs a stage with the sizes of the graph, if they are no numbers.  An answer that had to be
+ * guessed fails the stage: no result may depend on it. */
 static bool
 run_stage (GmCompile *c, const GmStage *s, GError **error)
 {
@@ -477,7 +477,7 @@ void
 gm_compile_set_graph (GmCompile *c, GmGraph *g)
 {
   c->record.graph = g;
-  c->filled |= GRAPH | LAYERS; /* no layers, for who enters after f */
+  c->filled |= GRAPH | LAYERS; /* no layers, for a caller that enters after f */
 }
 
 void

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compile.h -- one compilation: what the stages hand on to each other.
+ * compile.h -- one compilation: the parts that the stages hand on to each other.
  *
- * A GmCompile has one part per stage; a stage writes its own part and reads earlier ones, as
- * its row in compile.c says.  A Python frame enters at d, a C program's graph at s, `gramme opt`
- * anywhere.  Everything lives in `arena` and dies with it; what survives is the plan, which is
+ * A GmCompile has one part per stage; a stage writes its own part and reads earlier ones, as its
+ * row in compile.c says.  A Python frame enters at d, a C program's graph at s, `gramme opt`
+ * anywhere.  Everything lives in `arena` and dies with it; only the plan survives, which is
  * counted.  Rooms below this file know nothing of GmCompile.
  */
 #ifndef GM_COMPILE_H
@@ -16,21 +16,22 @@
 typedef struct GmCompile GmCompile;
 typedef struct GmPair GmPair; /* pair.h */
 
-/* Which sizes of a function's arguments are symbols: those that were seen to change, all, none. */
+/* The sizes of a function's arguments that become symbols: those that were seen to change, all,
+ * none. */
 typedef enum { GM_DYNAMIC_OPTION_AUTO, GM_DYNAMIC_OPTION_TRUE, GM_DYNAMIC_OPTION_FALSE } GmDynamicOption;
 
-/* False and *error: the world failed.  "This cannot be traced" is no failure: set c->stopped
- * and return true. */
+/* A stage's function.  False and *error: the world failed.  "This cannot be traced" is no failure:
+ * set c->stopped and return true. */
 typedef bool (*GmStageFn) (GmCompile *c, GError **error);
 
 struct GmCompile {
   GmArena *arena; /* owned */
-  void *front;    /* the front end's own: code, instructions, guards, journal, residue */
+  void *front;    /* owned by the front end: code, instructions, guards, journal, residue */
 
-  struct { /* by whoever starts the compilation */
+  struct { /* set by the caller that starts the compilation */
     GmBackend *backend;
-    /* Instead of `backend`: makes the plan's executable from both graphs, either of which may be NULL; at_once: not the
-     * backward's code when it is first run, but now. */
+    /* Instead of `backend`: makes the plan's executable from both graphs, either of which may be
+     * NULL; at_once: makes the backward's code now, not when it is first run. */
     bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once,
                        GmPlanExec *out, GError **error);
     const void *make_exec_data;
@@ -42,9 +43,10 @@ struct GmCompile {
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
     void *trace_hooks_data;
     GmHookedFilter hooked; /* a host option, too */
-    const bool *of_module; /* per input of the recorded graph: a parameter or buffer, which no_static leaves as it is; NULL: not known */
+    const bool *of_module; /* per input of the recorded graph: true for a parameter or buffer, which
+                            * no_static leaves as it is; NULL: unknown */
     char *no_cache, *cache_salt; /* owned; see GmCompileHow */
-    char **for_backend;           /* private: what of `options` the back end gets */
+    char **for_backend;           /* private: those of `options` that the back end gets */
   } ask;
   struct { /* r, or the caller */
     GmGraph *graph;
@@ -60,13 +62,13 @@ struct GmCompile {
   GmJoint join;      /* j */
   GmParts partition; /* p */
   struct {           /* l */
-    GmPair *pair;    /* the plan's; NULL: nothing, or make_exec's */
+    GmPair *pair;    /* owned by the plan; NULL: there is no code, or it is make_exec's */
     GmPlan *plan;
   } lower;
 
-  uint32_t filled;    /* which parts are there: bits of compile.c's table */
-  bool stopped;       /* the front end met something that it cannot trace */
-  const char *why;    /* the reason, if stopped; the front end's */
+  uint32_t filled;    /* the parts that are set: bits of compile.c's table */
+  bool stopped;       /* the front end met code that it cannot trace */
+  const char *why;    /* the reason, if stopped; owned by the front end */
   double stage_ms[8]; /* per stage, in the order of the table */
 };
 
@@ -74,30 +76,31 @@ GmCompile *gm_compile_new (void);
 void gm_compile_free (GmCompile *c); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmCompile, gm_compile_free)
 
-/* Enters with a graph (takes it, its arena included): the compilation starts at stage s, or later. */
+/* Enters with a graph (steals it, its arena included): the compilation starts at stage s, or
+ * later. */
 void gm_compile_set_graph (GmCompile *c, GmGraph *g);
 
-/* Runs the stages from letter `from` to letter `to`, both included, unless a break stops it
+/* Runs the stages from letter `from` to letter `to`, both included, unless a break stops them
  * before.  False on an error. */
 bool gm_compile_run (GmCompile *c, char from, char to, GError **error);
 
-/* For a front end that does the work of these stages by itself: the ones after them may run. */
+/* Marks stages whose work a front end does by itself: the stages after them may run. */
 void gm_compile_skip (GmCompile *c, char from, char to);
 
-/* What stage `letter` wrote, in the text that gm_graph_parse reads where it is a graph.  NULL:
- * nothing.  Caller frees. */
+/* Returns the result of stage `letter`, in the text that gm_graph_parse reads where it is a graph.
+ * NULL: there is none.  Caller frees. */
 char *gm_compile_text (const GmCompile *c, char letter);
 
-/* The stages d, r, a, and their text for dumps (NULL: none).  Called once, when the Python
- * extension is loaded. */
+/* Sets the stages d, r, a, and the function that prints them for dumps (NULL: none).  Called once,
+ * when the Python extension is loaded. */
 void gm_compile_set_frontend (const GmStageFn fns[3],
                               char *(*text) (const GmCompile *c, char letter));
 
-/* For tests: gets each graph that stage `letter` wrote before it is verified (in debug builds, and with
- * GM_STRESS), to break it.  NULL: nobody. */
+/* For tests: gets each graph that stage `letter` wrote before it is verified (in debug builds, and
+ * with GM_STRESS), to break it.  NULL: unset. */
 extern void (*gm_compile_tamper) (char letter, GmGraph *g);
 
-/* Milliseconds of the stage in this compilation, 0 if it did not run. */
+/* Returns the milliseconds of the stage in this compilation, 0 if it did not run. */
 double gm_compile_stage_ms (const GmCompile *c, char letter);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * counted.c -- the stages of a forward whose sizes depend on data: see counted.h.
  *
- * Slots are the forward's inputs, then what stages hand on, in their order.  A stage is a graph of its own, compiled as a whole; the
- * last one makes the forward's outputs, but for those that an earlier one has made already.  Views are never handed on: a later stage
- * takes them again.
- * Invariant: all sizes in a stage are known when it begins.
+ * Slots are the forward's inputs, then the values that stages hand on, in their order.  A stage is
+ * a graph of its own, compiled as a whole; the last stage makes the forward's outputs, except those
+ * that an earlier stage has made already.  Views are never handed on: a later stage takes them
+ * again.  Invariant: all sizes in a stage are known when it begins.
  */
 #include "core/counted.h"
 #include "core/pair.h"
@@ -14,23 +14,23 @@
 #include "core/graph/higher.h"
 
 typedef struct {
-  GmGraph *graph; /* what the metas are written in */
-  GmExec *exec;   /* NULL: it makes nothing */
+  GmGraph *graph; /* the metas' sizes are expressions of its symbols */
+  GmExec *exec;   /* NULL: the stage makes nothing */
   GArray *in;     /* uint32_t: slots */
   GArray *counts; /* Count */
-  uint32_t first; /* its results are the slots from here on; of the last stage: outputs */
+  uint32_t first; /* slot of its first result; of the last stage: outputs */
 } Stage;
 
-/* Result `result` of a stage says what symbol `symbol` is. */
+/* A symbol whose value is result `result` of a stage. */
 typedef struct {
   uint32_t result, symbol;
 } Count;
 
 typedef struct {
   GPtrArray *stages; /* Stage */
-  GmPair *pair; /* the last stage that makes something, and the backward */
+  GmPair *pair; /* the last stage that makes results, and the backward */
   uint32_t n_in, n_made;
-  uint32_t *made; /* per output of the forward: which slot from n_in on it is, or GM_NO_ID */
+  uint32_t *made; /* per output of the forward: its slot, counted from n_in, or GM_NO_ID */
 } Chain;
 
 static void
@@ -64,7 +64,7 @@ typedef struct {
   uint32_t *slot;   /* by value, or GM_NO_ID */
   bool *known;      /* by symbol */
   bool *computable; /* by value */
-  uint32_t *output; /* by symbol: the forward's output that says it, or GM_NO_ID */
+  uint32_t *output; /* by symbol: the forward's output that has its value, or GM_NO_ID */
 } Cut;
 
 static bool
@@ -108,7 +108,7 @@ find_computable (const Cut *x)
   }
 }
 
-/* What must be computed for the values that are marked. */
+/* Marks what must be computed for the values that are marked. */
 static void
 mark_needed (const Cut *x, bool *needed)
 {
@@ -121,7 +121,7 @@ mark_needed (const Cut *x, bool *needed)
   }
 }
 
-/* A value that a later stage reads: what it is a view of is handed on. */
+/* Hands on a value that a later stage reads; for a view, the value that it is a view of. */
 static void
 hand_on (const Cut *x, GmValueId v, bool *out)
 {
@@ -148,7 +148,7 @@ copy_node (const Cut *x, GmGraph *to, const GmNode *n, const GmValueId *map)
   return v;
 }
 
-/* The nodes that are needed, as a graph; it has no outputs yet. */
+/* Returns the needed nodes as a graph; it has no outputs yet. */
 static Stage *
 stage_new (const Cut *x, const bool *needed, GmValueId *map)
 {
@@ -181,7 +181,7 @@ stage_new (const Cut *x, const bool *needed, GmValueId *map)
   return s;
 }
 
-/* Up to where some symbols are known that were not. */
+/* Adds the symbols that become known at the end of a stage; *more: there were some. */
 static bool
 add_counts (Cut *x, bool *more, GError **error)
 {
@@ -251,7 +251,7 @@ add_rest (Cut *x)
       gm_graph_add_output (s->graph, map[g_array_index (g->outputs, GmGraphOutput, i).value], GM_OUTPUT_USER);
 }
 
-/* Which output of the forward has the element that is output `k` of the recorded graph. */
+/* Returns the output of the forward with the element that is output `k` of the recorded graph. */
 static uint32_t
 forward_output (const GmCompile *c, uint32_t k)
 {
@@ -312,7 +312,7 @@ run_stage (const Stage *s, const int64_t *symbols, GmTensor *const *slots, GmTen
          || gm_exec_run_sized (s->exec, GM_EXEC_FORWARD, symbols, in, (int) s->in->len, out, (int) s->graph->outputs->len, error);
 }
 
-/* All stages but the last. */
+/* Runs all stages but the last. */
 static bool
 begin (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GError **error)
 {
@@ -335,7 +335,8 @@ begin (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GErro
   return good;
 }
 
-/* in: the forward's inputs, then what `begin` made; out: the outputs that it did not make. */
+/* Runs the last stage, or the backward.  in: the forward's inputs, then the tensors that `begin`
+ * made; out: the outputs that it did not make. */
 static bool
 run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
@@ -355,7 +356,7 @@ prepare (void *data, GError **error)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* The last stage may only hand on what others made. */
+/* Compiles the stages.  The last stage may only hand on what others made. */
 static bool
 compile_stages (const GmCompile *c, Chain *chain, const GmGraph *backward, GError **error)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gramme.c -- the C API: checks what a C program passes, and hands it to the rooms that do the
- * work.
+ * gramme.c -- the C API: checks the arguments of a C program, and passes them to the rooms that do
+ * the work.
  *
- * The public types are the inner ones under another name: a tensor object is a GmTensor, a
- * function a GmPlan.  So nothing is wrapped, and this file holds no logic but the checks that
- * Python programs get from their binding.
+ * The public types are the inner ones under another name: a tensor object is a GmTensor, a function
+ * a GmPlan.  So nothing is wrapped, and this file holds no logic but the checks that Python
+ * programs get from their binding.
  */
 #include "core/gramme.h"
 
@@ -116,7 +116,7 @@ gramme_graph_free (GrammeGraph *g)
   g_free (g);
 }
 
-/* The row-major meta of a dtype and sizes from outside. */
+/* Makes the row-major meta of a dtype and sizes from outside. */
 static bool
 make_meta (const char *dtype, int ndim, const int64_t *sizes, GmMeta *out, GError **error)
 {
@@ -341,7 +341,7 @@ gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs,
 
 /* -- Functions --------------------------------------------------------------------------------- */
 
-/* The compilation gets a graph of its own, in its own arena. */
+/* Copies the graph into its own arena, for the compilation. */
 static GmGraph *
 copy_graph (const GmGraph *g, GmArena *arena, GError **error)
 {

@@ -49,9 +49,9 @@ typedef uint32_t GrammeValueId; /* a value of one graph: an input, or an op's re
 #define GRAMME_ERROR (gramme_error_quark ())
 GQuark gramme_error_quark (void);
 
-/* A code keeps its number; a later gramme may have more. */
+/* The codes of errors.  A code keeps its number; a later gramme may have more. */
 typedef enum {
-  GRAMME_ERROR_TYPE = 0,        /* an argument of the wrong kind: there is no such dtype */
+  GRAMME_ERROR_TYPE = 0,        /* an argument of the wrong kind, such as an unknown dtype */
   GRAMME_ERROR_VALUE = 1,       /* the right kind, an impossible value: operators, names, options, sizes */
   GRAMME_ERROR_INDEX = 2,       /* an index of the data is out of range */
   GRAMME_ERROR_RUNTIME = 3,     /* shapes and dtypes that do not fit, gradients that cannot be had */
@@ -64,13 +64,13 @@ typedef enum {
 
 /* -- Back ends --------------------------------------------------------------------------------- */
 
-/* The names of the installed back ends that may be loaded, in order of search; runs none of
+/* Returns the names of the installed back ends that may be loaded, in order of search; runs none of
  * their code.  NULL-terminated, free with g_strfreev.  Thread: any. */
 char **gramme_list_backends (void);
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
-/* An empty graph.  name: copied; NULL is returned for what is no name. */
+/* Makes an empty graph.  name: copied; NULL is returned if it is not a valid name. */
 GrammeGraph *gramme_graph_new (const char *name);
 void gramme_graph_free (GrammeGraph *g); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeGraph, gramme_graph_free)
@@ -98,25 +98,25 @@ gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **erro
 gboolean gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs, int n_inputs,
                                        GError **error);
 
-/* A graph from text, as gramme_graph_print writes it; the text holds exactly one.  Errors name
- * line and column. */
+/* Makes a graph from text, as gramme_graph_print writes it; the text holds exactly one.  Errors
+ * name line and column. */
 GrammeGraph *gramme_graph_parse (const char *text, GError **error);
-/* The graph as text; parsing it gives an equal graph.  Free with g_free. */
+/* Returns the graph as text; parsing it makes an equal graph.  Free with g_free. */
 char *gramme_graph_print (const GrammeGraph *g);
 
 /* -- Tensors ----------------------------------------------------------------------------------- */
 
-/* A row-major tensor of zeros.  sizes: ndim of them, NULL if ndim is 0.  Errors: unknown dtype;
- * no memory. */
+/* Makes a row-major tensor of zeros.  sizes: ndim of them, NULL if ndim is 0.  Errors: unknown
+ * dtype; no memory. */
 GrammeTensorObject *gramme_tensor_new (const char *dtype, int ndim, const int64_t *sizes,
                                        GError **error);
 GrammeTensorObject *gramme_tensor_ref (GrammeTensorObject *t);
 void gramme_tensor_unref (GrammeTensorObject *t); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeTensorObject, gramme_tensor_unref)
 
-/* The first element; valid while a reference is held.  May be written to, but not between a run
- * and its backward if the function saved the tensor: unlike writes by compiled code, these are
- * not noticed. */
+/* Returns the address of the first element; valid while a reference is held.  The elements may be
+ * written to, but not between a run and its backward if the function saved the tensor: unlike
+ * writes by compiled code, such writes are not noticed. */
 void *gramme_tensor_data (GrammeTensorObject *t);
 const char *gramme_tensor_dtype (const GrammeTensorObject *t); /* static */
 int gramme_tensor_ndim (const GrammeTensorObject *t);
@@ -149,14 +149,14 @@ double gramme_function_compile_ms (const GrammeFunction *f); /* the back end's w
 gboolean gramme_function_run (GrammeFunction *f, GrammeTensorObject *const *inputs, int n_inputs,
                               GrammeTensorObject **outputs, int n_outputs, GError **error);
 
-/* Gradients of outputs of a run with respect to tensors that were its inputs and require grad
- * (gramme_tensor_set_requires_grad, before the run).  outputs: n_outputs results, of one run or
- * several that feed each other.  tangents: the gradient of the final number with respect to
- * each output, of its shape; NULL, or an entry NULL: one, for outputs with one element only.
- * gradients: room for n_inputs; each gets a new reference to a tensor laid out as the input is
- * (it may be the tangent itself), or NULL if nothing flows there.  A run can be walked backwards
- * once.  Errors: a second time; an input that does not require grad; a saved tensor that was
- * written to in between; no memory. */
+/* Computes gradients of outputs of a run with respect to tensors that were its inputs and require
+ * grad (gramme_tensor_set_requires_grad, before the run).  outputs: n_outputs results, of one run
+ * or several that feed each other.  tangents: the gradient of the final number with respect to each
+ * output, of its shape; NULL, or an entry NULL: one, for outputs with one element only.  gradients:
+ * room for n_inputs; each gets a new reference to a tensor laid out as the input is (it may be the
+ * tangent itself), or NULL if no gradient flows there.  A run can be walked backwards once.
+ * Errors: a second time; an input that does not require grad; a saved tensor that was written to in
+ * between; no memory. */
 gboolean gramme_function_backward (GrammeTensorObject *const *outputs,
                                    GrammeTensorObject *const *tangents, int n_outputs,
                                    GrammeTensorObject *const *inputs,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pair.c -- see pair.h.
  *
- * The backward that is not compiled yet is kept as a graph with sizes of its own: threads that run the forward read those of the plan.
+ * A backward that is not compiled yet is kept as a graph with sizes of its own: threads that run
+ * the forward read those of the plan.
  */
 #include "core/pair.h"
 
@@ -11,7 +12,7 @@ struct GmPair {
   gatomicrefcount refs;
   GmExec *forward, *backward; /* backward: atomic, set once; the forward's, if that has both roles */
   int back_role;              /* of `backward` */
-  GmGraph *graph;             /* of the backward that is not compiled yet, else NULL */
+  GmGraph *graph;             /* of the backward while it is not compiled, else NULL */
   uint32_t n_nodes;           /* of it */
   GmBackend *backend;
   char **options, *no_cache, *cache_salt;
@@ -19,7 +20,7 @@ struct GmPair {
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* The backward as a graph that somebody calls by itself. */
+/* Returns the backward as a graph that can be called by itself. */
 static GmGraph *
 alone (const GmGraph *backward)
 {

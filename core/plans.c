@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plans.c -- plans by the values of symbols: see plans.h.
  *
- * The latest stand first, in `forms` as in `kept`, so a call whose sizes are those of the one before
- * compares one row, `latest`.  Each form is made of a copy of the graph with sizes of its own: what the stages
- * learn of sizes holds for it alone.  Invariant: a plan of `kept` is right for its symbols, whatever
- * became of the form that it was made of, which it holds.
+ * The latest stand first, in `forms` as in `kept`, so a call with the sizes of the call before
+ * compares one row, `latest`.  Each form is made of a copy of the graph with sizes of its own:
+ * facts that the stages add hold for it alone.  Invariant: a plan of `kept` is right for its
+ * symbols, even if the form that it was made of, which it holds, has left `forms`.
  */
 #include "core/plans.h"
 
@@ -20,22 +20,23 @@ typedef struct {
 struct GmPlans {
   GmGraph *graph; /* owned; as recorded */
   const GmSymbolSource *sources; /* by symbol */
-  int64_t *fixed;                /* by symbol: the value of one that no input has */
+  int64_t *fixed;                /* by symbol: its value if no input has it */
   uint32_t n_symbols;
   bool counts; /* data says what some symbols are */
-  GArray *open; /* uint32_t: facts that each call checks, because they are about what data says */
+  GArray *open; /* uint32_t: facts that each call checks, because they are about sizes that data
+                 * says */
   GmBackend *backend;
   bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error);
   const void *make_exec_data;
   char **options;
   bool differentiate;
-  GmTraceHooks trace_hooks; /* with their data, of whoever has the plans; NULL: none */
+  GmTraceHooks trace_hooks; /* with their data, owned by the owner of the plans; NULL: none */
   void *trace_hooks_data;
   char *no_cache, *cache_salt;
   GmPlanRandom random;
-  GmPlan *first;    /* the form that was made first: what it takes for granted about memory is guarded */
+  GmPlan *first;    /* the first form: its assumptions about memory are guarded */
   GPtrArray *forms; /* GmPlan */
-  GString *made;    /* a line for each form that was made: what it takes for granted beyond the recording */
+  GString *made;    /* a line for each form: its assumptions beyond the recording */
   GPtrArray *kept;  /* Kept */
   Kept *latest;     /* the first of them */
   uint32_t running; /* calls, one inside of another: each may have any plan of `kept` */
@@ -49,7 +50,7 @@ kept_free (void *data)
   g_free (data);
 }
 
-/* Whose memory the graph says something of, so that where they lie depends on sizes. */
+/* True if the graph has facts about its inputs' memory: then the places in it depend on sizes. */
 static bool
 shares_memory (const GmGraph *g)
 {
@@ -105,7 +106,7 @@ compile_new (const GmPlans *p, GmGraph *g)
   return c;
 }
 
-/* Through the stages with symbols, of which these are the example. */
+/* Compiles with symbols, of which these values are the example. */
 static GmCompile *
 compile_symbols (const GmPlans *p, const int64_t *symbols, GError **error)
 {
@@ -126,7 +127,7 @@ compile_numbers (const GmPlans *p, const int64_t *symbols, GError **error)
   return c && gm_compile_run (c, 's', 'l', error) ? g_steal_pointer (&c) : NULL;
 }
 
-/* NULL, without an error: it is not for these sizes. */
+/* Returns the form's plan for these sizes.  NULL, without an error: it does not fit them. */
 static GmPlan *
 plan_of (GmPlan *form, const int64_t *symbols)
 {
@@ -145,7 +146,7 @@ plan_of_forms (GmPlans *p, const int64_t *symbols)
   return plan;
 }
 
-/* What the stages learned of sizes that the recording left open. */
+/* Notes the assumptions of a form about sizes that the recording left open. */
 static void
 note_form (GmPlans *p, const GmSizes *s)
 {
@@ -157,7 +158,8 @@ note_form (GmPlans *p, const GmSizes *s)
   g_string_append_c (p->made, '\n');
 }
 
-/* For sizes that no form fits.  What cannot go through the stages with symbols goes with numbers. */
+/* Makes a plan for sizes that no form fits.  A graph that cannot go through the stages with symbols
+ * goes with numbers. */
 static GmPlan *
 plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
 {
@@ -200,7 +202,7 @@ gm_plans_overlaps (const GmPlans *p, uint32_t *n)
   return gm_plan_overlaps (p->first, n);
 }
 
-/* The guards are those of the first form. */
+/* True if the plan's assumptions about memory are those of the first form, which are guarded. */
 static bool
 takes_no_more (const GmPlans *p, const GmPlan *plan)
 {
@@ -241,7 +243,8 @@ all_hold (const GmPlans *p, const int64_t *symbols, uint32_t *first)
   return true;
 }
 
-/* What the program said of a number holds for this one, else it is told so. */
+/* Checks the program's promises about numbers that data says, for these values; else an error says
+ * which does not hold. */
 static bool
 check_facts (const GmPlans *p, const int64_t *symbols, GError **error)
 {
@@ -253,7 +256,7 @@ check_facts (const GmPlans *p, const int64_t *symbols, GError **error)
   return false;
 }
 
-/* An example for what no call has said yet: some value for which all that is known of it holds, away from 0 and 1. */
+/* Makes up an example before any call: values for which all facts hold, away from 0 and 1. */
 static void
 guess (const GmPlans *p, int64_t *symbols)
 {
@@ -289,7 +292,7 @@ keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
   return plan;
 }
 
-/* As far as the inputs say what it is. */
+/* Returns the symbol's value as far as the inputs say it. */
 static inline int64_t
 symbol_now (const GmPlans *p, GmTensor *const *inputs, uint32_t symbol)
 {
@@ -300,7 +303,7 @@ symbol_now (const GmPlans *p, GmTensor *const *inputs, uint32_t symbol)
   return from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
 }
 
-/* Whether the sizes are those of the call before. */
+/* True if the sizes are those of the call before. */
 static inline bool
 is_latest (const GmPlans *p, GmTensor *const *inputs)
 {
@@ -358,7 +361,7 @@ get (GmPlans *p, const int64_t *now, GError **error)
   return keep_checked (p, now, plan, error);
 }
 
-/* The plan that goes on with what was begun: of the form that began it. */
+/* Returns the plan, of the form that began the call, that goes on with it. */
 static GmPlan *
 get_begun (GmPlans *p, GmPlan *form, const int64_t *now, GError **error)
 {
@@ -369,7 +372,7 @@ get_begun (GmPlans *p, GmPlan *form, const int64_t *now, GError **error)
   return plan ? keep_checked (p, now, plan, error) : NULL;
 }
 
-/* Data says what some symbols are: forms begin until one fits what was found. */
+/* Begins a call in which data says some symbols: forms begin until one fits the values found. */
 static GmPlan *
 begin (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError **error)
 {
@@ -379,7 +382,7 @@ begin (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError
       if (!fresh)
         return NULL;
       gm_plan_unref (fresh);
-      i = 0; /* where it stands now */
+      i = 0; /* its new place */
     }
     GmPlan *form = p->forms->pdata[i];
     gm_plan_begun_clear (b, true);
@@ -405,7 +408,7 @@ gm_plans_n_outputs (const GmPlans *p)
   return p->graph->outputs->len - p->graph->sizes->counts->len;
 }
 
-/* Those that say how large something is are the last ones. */
+/* Runs such a call.  The outputs that say how large a tensor is are the last ones. */
 static bool
 run_counted (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmTensor **outputs, GError **error)
 {
@@ -438,7 +441,7 @@ run_others (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GErr
 bool
 gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
 {
-  p->running++; /* this run, or one inside of it, may bring another plan in the place of the one that runs */
+  p->running++; /* this run, or a run inside of it, may replace the running plan in `kept` */
   bool ran = G_LIKELY (is_latest (p, inputs)) ? gm_plan_run (p->latest->plan, inputs, n, outputs, error)
                                               : run_others (p, inputs, n, outputs, error);
   if (--p->running == 0 && G_UNLIKELY (p->gone->len > 0))
@@ -492,7 +495,7 @@ gm_plans_new (GmCompile *c, GError **error)
   p->first = gm_plan_ref (plan);
   keep (p, now, plan);
   memcpy (c->stage_ms, made->stage_ms, sizeof c->stage_ms);
-  c->lower.pair = made->lower.pair; /* the plan has it */
+  c->lower.pair = made->lower.pair; /* owned by the plan */
   return p;
 }
 
