@@ -171,8 +171,8 @@ join (GmCompile *c, GError **error)
   return gm_join (c->functionalize.graph, c->arena, &c->join, error);
 }
 
-/* Returns, per input of the forward, true for a module's input of the recorded graph.  A graph of no program knows no modules: there
- * it is true for a leaf that requires grad. */
+/* Returns, per input of the forward, true for a module's input of the recorded graph.  A graph of
+ * no program knows no modules: there the value is true for a leaf that requires grad. */
 static const bool *
 find_static (const GmCompile *c)
 {
@@ -297,7 +297,7 @@ find_stage (char letter)
   g_assert_not_reached ();
 }
 
-/* -- Looking at a stage's work ----------------------------------------------------------------- */
+/* -- Inspecting a stage's work ----------------------------------------------------------------- */
 
 /* Collects the graphs that stage `letter` wrote; returns their number. */
 static int

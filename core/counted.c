@@ -4,7 +4,8 @@
  * Slots are the forward's inputs, then the values that stages hand on, in their order.  A stage is
  * a graph of its own, compiled as a whole; the last stage makes the forward's outputs, except those
  * that an earlier stage has made already.  Views are never handed on: a later stage takes them
- * again.  Invariant: all sizes in a stage are known when it begins.
+ * again.
+ * Invariant: all sizes in a stage are known when it begins.
  */
 #include "core/counted.h"
 #include "core/pair.h"

@@ -92,9 +92,10 @@ GrammeValueId gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeV
 /* Makes v the next output.  An output may be an input, a view of one, or given out twice. */
 gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **error);
 
-/* From now on the graph is for tensors whose memory lies as that of `inputs` does, one per input of the graph, of its shapes: the
- * same tensor twice, or memory that overlaps.  Without this call, no input shares memory with one that the graph writes to, and
- * gramme_function_run refuses those that do.  Errors: another number of tensors. */
+/* Declares that the graph is for tensors whose memory lies as that of `inputs` does, one per input
+ * of the graph, of its shapes: the same tensor twice, or memory that overlaps.  Without this call,
+ * no input shares memory with an input that the graph writes to, and gramme_function_run refuses
+ * inputs that do.  Errors: another number of tensors. */
 gboolean gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs, int n_inputs,
                                        GError **error);
 
@@ -127,11 +128,12 @@ gboolean gramme_tensor_set_requires_grad (GrammeTensorObject *t, gboolean on, GE
 
 /* -- Functions --------------------------------------------------------------------------------- */
 
-/* Compiles g, which stays the caller's and may be changed or freed afterwards.  backend: a name
- * of gramme_list_backends.  options: "key=value" strings for the back end, NULL at the end; or
+/* Compiles g, which remains owned by the caller and may be changed or freed afterwards.  backend: a
+ * name of gramme_list_backends.  options: "key=value" strings for the back end, NULL at the end; or
  * NULL.  with_backward: with the gradient, if an input requires grad; it is compiled by the first
- * gramme_function_backward that gets there, or now with the option "backward=at-once".  Errors: no such
- * back end (the near and the installed names are listed); it refused; it failed.  Thread: any. */
+ * gramme_function_backward that gets there, or now with the option "backward=at-once".  Errors: no
+ * such back end (the near and the installed names are listed); it refused; it failed.  Thread:
+ * any. */
 GrammeFunction *gramme_compile (const GrammeGraph *g, const char *backend,
                                 const char *const *options, gboolean with_backward, GError **error);
 GrammeFunction *gramme_function_ref (GrammeFunction *f);
@@ -140,7 +142,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeFunction, gramme_function_unref)
 
 int gramme_function_n_inputs (const GrammeFunction *f);
 int gramme_function_n_outputs (const GrammeFunction *f);
-double gramme_function_compile_ms (const GrammeFunction *f); /* the back end's work included, but for a backward that is not compiled yet */
+/* the back end's work included, but for a backward that is not compiled yet */
+double gramme_function_compile_ms (const GrammeFunction *f);
 
 /* Runs f.  inputs: n_inputs tensors of the graph's dtypes, shapes and strides.  outputs: room
  * for n_outputs; each gets a new reference, or NULL on error.  Inputs that the graph writes to

@@ -10,7 +10,8 @@
 
 struct GmPair {
   gatomicrefcount refs;
-  GmExec *forward, *backward; /* backward: atomic, set once; the forward's, if that has both roles */
+  GmExec *forward, *backward; /* backward: atomic, set once; the same as forward, if that has both
+                               * roles */
   int back_role;              /* of `backward` */
   GmGraph *graph;             /* of the backward while it is not compiled, else NULL */
   uint32_t n_nodes;           /* of it */

@@ -4,8 +4,9 @@
  * Many functions whose arguments require grad are never differentiated, or their backward is
  * unfolded, so the backward is a request of its own: a graph like any other, with a place of its
  * own in the cache on disk and tiers of its own.  The option backward=at-once makes both in one
- * request, for users who would rather wait then than in the first backward.  Threads: any may run
- * it; gm_pair_prepare is for one at a time, and runs of the backward come after it.
+ * request, for users who would rather wait then than in the first backward.
+ * Threads: any may run it; gm_pair_prepare is for one at a time, and runs of the backward come
+ * after it.
  */
 #ifndef GM_PAIR_H
 #define GM_PAIR_H

@@ -3,8 +3,9 @@
  *
  * The latest stand first, in `forms` as in `kept`, so a call with the sizes of the call before
  * compares one row, `latest`.  Each form is made of a copy of the graph with sizes of its own:
- * facts that the stages add hold for it alone.  Invariant: a plan of `kept` is right for its
- * symbols, even if the form that it was made of, which it holds, has left `forms`.
+ * facts that the stages add hold for it alone.
+ * Invariant: a plan of `kept` is right for its symbols, even if the form that it was made of, which
+ * it holds, has left `forms`.
  */
 #include "core/plans.h"
 
@@ -214,7 +215,7 @@ takes_no_more (const GmPlans *p, const GmPlan *plan)
   return same;
 }
 
-/* -- What data says ---------------------------------------------------------------------------- */
+/* -- Sizes that data says ---------------------------------------------------------------------- */
 
 static bool
 is_counted (const GmPlans *p, uint32_t symbol)

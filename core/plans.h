@@ -4,7 +4,8 @@
  * The recording and its guards serve all sizes; so does the plan that the stages make of it, up to
  * the assumptions that they had to make: for sizes that do not fit, they run once more, with these
  * as the example.  A call runs a plan of numbers that is made of a form that fits; the latest of
- * these plans are kept.  Threads: one at a time.
+ * these plans are kept.
+ * Threads: one at a time.
  */
 #ifndef GM_PLANS_H
 #define GM_PLANS_H

@@ -20,7 +20,8 @@
  * After the layers, join differentiates the functional graph and partition cuts the result in two
  * (choose.c, mincut.c and budget.c decide where).  Each stage reads a graph, leaves it alone and
  * builds a new one in `arena`; results live as long as the arena.  gm_plan_new (plan.h) copies what
- * is needed at run time.  Threads: one at a time per arena.
+ * is needed at run time.
+ * Threads: one at a time per arena.
  */
 #ifndef GM_AOT_AOT_H
 #define GM_AOT_AOT_H
@@ -35,7 +36,7 @@ typedef struct { uint32_t i; } GmInnerInput;
 typedef struct { uint32_t i; } GmOuterOutput;
 typedef struct { uint32_t i; } GmInnerOutput;
 
-/* -- What was taken for granted (overlap.c) ---------------------------------------------------- */
+/* -- Assumptions about memory (overlap.c) ------------------------------------------------------ */
 
 /* A fact about two of the caller's inputs, a and b. */
 typedef enum {
@@ -47,7 +48,8 @@ typedef enum {
   GM_OVERLAP_BASE,      /* a == b: it is a view of a tensor like `base`, at `offset` */
   GM_OVERLAP_NO_VIEW,   /* a == b: it is no view, as autograd sees it */
   GM_OVERLAP_ONE_BASE,  /* they are views of one tensor */
-  GM_OVERLAP_MADE,      /* the history of b was made after that of a: gradients are added in the opposite order */
+  GM_OVERLAP_MADE,      /* the history of b was made after that of a: gradients are added in the
+                         * opposite order */
 } GmOverlapKind;
 
 typedef struct {
@@ -208,7 +210,7 @@ bool gm_output_alias_replay (const GmAliasLayer *layer, GmTensor *const *inputs,
                              GmTensor *const *inner, const GmHistories *histories, GmTensor **outer,
                              GError **error);
 
-/* -- Layer: inputs that overlap (base_plan.c, synthetic_base.c) --------------------------------- */
+/* -- Layer: inputs that overlap (base_plan.c, synthetic_base.c) ------------------------------ */
 
 typedef enum {
   GM_BASE_CALLER, /* the tensor that is passed */

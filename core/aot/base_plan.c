@@ -7,8 +7,9 @@
  * well.
  *
  * Invariant: no two inputs overlap that have not the same base, where one of them is written
- * (assert_separate); every base is written.  Rejected: merging all that share storage.  Halves of
- * one buffer do not disturb each other, and a base costs memory traffic.
+ * (assert_separate); every base is written.
+ * Rejected: merging all that share storage.  Halves of one buffer do not disturb each other, and a
+ * base costs memory traffic.
  */
 #include "core/aot/base_plan.h"
 #include "core/autograd/autograd.h"
@@ -16,7 +17,7 @@
 
 #include <string.h>
 
-/* -- Who overlaps ------------------------------------------------------------------------------ */
+/* -- Overlaps ---------------------------------------------------------------------------------- */
 
 static bool
 find_written (GmBasePlan *p)
@@ -281,7 +282,7 @@ first_member (const GmBasePlan *p, uint32_t c)
   return GM_NO_ID;
 }
 
-/* -- Who joins whom ---------------------------------------------------------------------------- */
+/* -- Merging ----------------------------------------------------------------------------------- */
 
 /* True if several members that overlap are written, or one with several elements in one place: then
  * all of the base is copied back. */

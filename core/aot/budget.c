@@ -4,11 +4,11 @@
  * Everything can be computed again from the inputs, so every subset of the saved values is legal.
  * The budget is the fraction of the saved bytes that may stay.  Values stay in the order of what a
  * byte of them costs to compute again, the dearest first, and a value that does not fit is passed
- * over.  Invariant: a smaller budget never saves more bytes.  (Take the first value that fits the
- * larger budget alone: with what stays before it, it exceeds the smaller budget.)  An exact
- * knapsack would not have that.  Stay in any case: values tagged !save; an output of the function,
- * which takes no memory of its own; and a value that would need a copy of an overwritten input
- * instead.
+ * over.
+ * Invariant: a smaller budget never saves more bytes.  (Take the first value that fits the larger
+ * budget alone: with what stays before it, it exceeds the smaller budget.)  An exact knapsack would
+ * not have that.  Stay in any case: values tagged !save; an output of the function, which takes no
+ * memory of its own; and a value that would need a copy of an overwritten input instead.
  */
 #include "core/aot/partition.h"
 
@@ -21,7 +21,7 @@ typedef struct {
   uint64_t bytes, cost;
 } Item;
 
-/* -- What it costs ----------------------------------------------------------------------------- */
+/* -- Costs ------------------------------------------------------------------------------------- */
 
 /* Returns the cost in element operations, roughly: only the order matters. */
 static uint64_t
@@ -81,7 +81,7 @@ cone_cost (const GmCut *c, GmValueId v, bool *seen, GArray *stack)
   return cost;
 }
 
-/* -- What may go ------------------------------------------------------------------------------- */
+/* -- Candidates -------------------------------------------------------------------------------- */
 
 /* Fills tainted, per value: true if it is made, however indirectly, from an overwritten input that
  * is not saved yet. */

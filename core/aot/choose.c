@@ -15,11 +15,12 @@
  *
  * and a tag on the node (graph.h) goes before all rules.  The weight of a value is its bytes, times
  * 1.1 per step that lies between it and the backward: of two values of one size the later one is
- * saved, and less is computed again.  Rejected: counting a value double if fusion would keep it out
- * of memory.  Computing an exp again takes longer than writing it.  And saving what a matrix
- * product of the backward reads, because it has to be written there anyway.  In a transformer block
- * that gained no time, and took a fifth more memory.  All numbers are whole, and nothing depends on
- * addresses or hashes: equal graphs, equal cuts.
+ * saved, and less is computed again.
+ * Rejected: counting a value double if fusion would keep it out of memory.  Computing an exp again
+ * takes longer than writing it.  And saving what a matrix product of the backward reads, because it
+ * has to be written there anyway.  In a transformer block that gained no time, and took a fifth
+ * more memory.  All numbers are whole, and nothing depends on addresses or hashes: equal graphs,
+ * equal cuts.
  */
 #include "core/aot/partition.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * copy.c -- building a graph out of another graph's values.
  *
- * Every rewrite here makes a new graph and leaves the old one alone.  Nodes are added again
- * through gm_graph_add_node, so their metas are inferred again: a rewrite that changes what a
- * value requires (a gradient, a layout) cannot carry a stale meta along.
+ * Every rewrite here makes a new graph and leaves the old one alone.  Nodes are added again through
+ * gm_graph_add_node, so their metas are inferred again: a rewrite that changes what a value
+ * requires (a gradient, a layout) cannot carry a stale meta along.
  */
 #include "core/aot/aot.h"
 

@@ -2,8 +2,8 @@
  * dedupe.c -- one tensor that is passed twice becomes one input.
  *
  * A write to it is then seen under both names without further work, and its gradient is one sum, as
- * it is for the one leaf that the caller has.  Breaks: nothing; no later layer meets two inputs
- * that are one tensor.
+ * it is for the one leaf that the caller has.
+ * Breaks: nothing; no later layer meets two inputs that are one tensor.
  */
 #include "core/aot/facts.h"
 
@@ -56,7 +56,8 @@ carry_aliases (const GmGraph *g, GmGraph *out, const GmValueId *map)
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
     const GmGraphAlias *old = gm_graph_value (g, v)->alias;
-    if (gm_graph_value (g, v)->look.nth < gm_graph_value (out, map[v])->look.nth) /* NO_ID is last */
+    /* NO_ID is last */
+    if (gm_graph_value (g, v)->look.nth < gm_graph_value (out, map[v])->look.nth)
       gm_graph_value (out, map[v])->look = gm_graph_value (g, v)->look;
     if (!old || old->same != GM_NO_ID)
       continue;
@@ -88,8 +89,7 @@ gm_dedupe (const GmGraph *g, GmArena *arena, GmDedupeLayer *layer, GArray *overl
   return g_steal_pointer (&out);
 }
 
-/* -- What must be true of the result ------------------------------------------------------------
- */
+/* -- Expected facts about the result ----------------------------------------------------------- */
 
 GmFacts *
 gm_dedupe_expect (const GmGraph *g, const GmDedupeLayer *l, GmArena *arena)

@@ -6,9 +6,9 @@
  * input before it writes the output, and that the plan does not pass on as it is.  Whether that
  * input belongs to the plan alone is known at the call: one reference to the tensor, one to its
  * memory, and no other way to make a reference.  What a function writes to its input lies in that
- * input's memory from the start, where the back end says the same of the two.  Invariant: lent
- * memory is never read again; every possible reader (a backward that is kept, hooks that saw the
- * gradient, a view, Python) holds a reference, or sets a flag.
+ * input's memory from the start, where the back end says the same of the two.
+ * Invariant: lent memory is never read again; every possible reader (a backward that is kept, hooks
+ * that saw the gradient, a view, Python) holds a reference, or sets a flag.
  */
 #include "core/aot/plan_private.h"
 

@@ -9,9 +9,10 @@
  *
  * Invariant: a root's value always has the root's shape, dtype and, where they are dense, strides.
  * Results downstream then get the strides that the plain program gives them, and matrix products
- * the same BLAS call, hence the same bits.  Requires: a verified graph without set_; inputs that do
- * not overlap where one of them is written (synthetic_base.c).  Rejected: taking views again at the
- * write.  Most are never read after it.
+ * the same BLAS call, hence the same bits.
+ * Requires: a verified graph without set_; inputs that do not overlap where one of them is written
+ * (synthetic_base.c).
+ * Rejected: taking views again at the write.  Most are never read after it.
  */
 #include "core/aot/facts.h"
 #include "core/aot/functional_private.h"
@@ -57,7 +58,8 @@ with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
   GmMeta exact = rows ? *gm_b_meta (&r->b.base, rows) : like;
   gm_meta_set_contiguous (&exact);
   if (rows && memcmp (gm_b_meta (&r->b.base, rows)->strides, exact.strides, exact.ndim * sizeof *exact.strides) != 0) {
-    int64_t all = gm_meta_numel (&exact); /* a dimension of one element may have any stride; from a row it gets its own */
+    int64_t all = gm_meta_numel (&exact); /* a dimension of one element may have any stride; as a
+                                           * row it gets its own */
     rows = gm_b_view (&r->b.base, gm_b_view (&r->b.base, rows, 1, &all), exact.ndim, exact.sizes);
   }
   return gm_b_permute (&r->b.base, rows, inverse);
@@ -131,7 +133,8 @@ places_in_root (const GmGraph *g, GmValueId object, GError **error)
   if (!of || n->op != GM_OP_view)
     return of ? gm_op_run (n->op, &of, 1, n->attrs, error) : NULL;
   GmAttrs first = {.mask = 1u << GM_ATTR_DIM};
-  if (!gm_meta_is_contiguous (&of->meta)) /* the numbers may lie otherwise than the tensor; a join is row-major, where `copy` keeps strides */
+  if (!gm_meta_is_contiguous (&of->meta)) /* the numbers may lie otherwise than the tensor; a join
+                                           * is row-major, while `copy` keeps strides */
     rows = gm_op_run (GM_OP_cat, &of, 1, &first, error);
   else
     rows = gm_tensor_ref (of);
@@ -654,8 +657,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
   return g_steal_pointer (&out);
 }
 
-/* -- What must be true of the result ------------------------------------------------------------
- */
+/* -- Expected facts about the result ----------------------------------------------------------- */
 
 /* Foretells the outputs: the outer ones, then the new contents of written inputs; nothing is
  * written any more. */

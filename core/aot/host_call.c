@@ -9,8 +9,8 @@
  * long as the saved values of the forward, and is found whatever the plan did with the tensor.  On
  * the tape such a history may be differentiated again: the gradients that walking it returned have
  * a history in their turn, over the same leaves and over others that stand for the arriving
- * gradients, and that history is kept in the same way.  Invariant: a ticket is saved as it is:
- * never computed again, and no saved-tensor hook sees it.
+ * gradients, and that history is kept in the same way.
+ * Invariant: a ticket is saved as it is: never computed again, and no saved-tensor hook sees it.
  *
  * A hook on the gradient of a value inside is a host call in the backward, on the sum that arrives
  * there, before the node that made the value is differentiated: that is eager's order (join.c).

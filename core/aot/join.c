@@ -7,7 +7,8 @@
  * one gradient are added as they arrive, first one kept, later ones on its right, and a node's
  * contributions arrive in the order of its operands.  So a compiled gradient has the bits of an
  * eager one.  That holds only while no two nodes are merged: cse comes after this stage, never
- * before.  Requires: a functional graph.  The gradients themselves are rows of the op table
+ * before.
+ * Requires: a functional graph.  The gradients themselves are rows of the op table
  * (gm_op_gradient).
  */
 #include "core/aot/aot.h"
@@ -227,7 +228,8 @@ join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoi
     joint->graph = NULL;
     return false;
   }
-  if (arrived) /* the graph is in use, and its calls have their code by row: what the gradient calls is not for that table */
+  if (arrived) /* the graph is in use, and the code of its calls is found by row: its table must not
+                * get the calls of the gradient */
     gm_graph_own_highers (out);
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);

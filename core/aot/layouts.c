@@ -7,8 +7,8 @@
  * be those of the copies.  So the joint graph is made once more for the strides that arrive, for
  * the sake of its metas alone, and the results are laid out as these say.  A gradient that is
  * passed on is the tensor that arrived.  The answers are kept with the plan: a program has few
- * kinds of such calls.  Rejected: a backward compiled for each layout; it costs a compilation where
- * a copy does.
+ * kinds of such calls.
+ * Rejected: a backward compiled for each layout; it costs a compilation where a copy does.
  */
 #include "core/aot/plan_private.h"
 

@@ -7,9 +7,10 @@
  * as one more output, which the inner layers treat like any other, and the shim turns the object
  * into it, last of all.  A write to the elements may go to a base; this never does.
  *
- * Requires: older names of a changed tensor are not used (the verifier).  Breaks: nothing; no later
- * layer meets set_.  Rejected: noting the new shape and applying it at run time.  The history would
- * have to be made up; the view that src is has it.
+ * Requires: older names of a changed tensor are not used (the verifier).
+ * Breaks: nothing; no later layer meets set_.
+ * Rejected: noting the new shape and applying it at run time.  The history would have to be made
+ * up; the view that src is has it.
  */
 #include "core/aot/facts.h"
 #include "core/autograd/autograd.h"
@@ -568,8 +569,7 @@ gm_metadata (const GmGraph *g, GmArena *arena, GmMetadataLayer *layer, GArray *o
   return g_steal_pointer (&out);
 }
 
-/* -- What must be true of the result ------------------------------------------------------------
- */
+/* -- Expected facts about the result ----------------------------------------------------------- */
 
 static bool
 is_set (const GmGraph *g, GmValueId object)

@@ -7,10 +7,11 @@
  * it, and the views are taken again on the real tensor after the call.  A view that two outputs
  * share is taken once: equal objects stay one object.  An output that is an input is that input.
  * Where the function itself reads the view, or the tensor that it is a view of, its gradient is
- * summed inside, in eager's order: it leaves the graph as a history.  Requires: a recorded graph,
- * in which MOVEMENT ops are the views (simplified at most by dead code: folding a view of a view
- * would lose the object in between).  Rejected: as_strided from recorded offsets.  The history
- * would show an op that the program never called.
+ * summed inside, in eager's order: it leaves the graph as a history.
+ * Requires: a recorded graph, in which MOVEMENT ops are the views (simplified at most by dead code:
+ * folding a view of a view would lose the object in between).
+ * Rejected: as_strided from recorded offsets.  The history would show an op that the program never
+ * called.
  */
 #include "core/aot/facts.h"
 #include "core/autograd/autograd.h"
@@ -182,8 +183,7 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
   return ok ? g_steal_pointer (&out) : NULL;
 }
 
-/* -- What must be true of the result ------------------------------------------------------------
- */
+/* -- Expected facts about the result ----------------------------------------------------------- */
 
 /* Foretells the outputs: the roots that are no inputs, whose memory is new, then the views whose
  * history is made inside. */

@@ -89,7 +89,7 @@ gm_overlap_text (const GmOverlap *o)
   g_assert_not_reached ();
 }
 
-/* -- What is true of real inputs --------------------------------------------------------------- */
+/* -- Facts about real inputs ------------------------------------------------------------------- */
 
 /* Returns input i's relation to those before it, and to its base.  A view whose gradient is awaited
  * gets no base: a hook on it would miss a gradient that goes to the base at once. */

@@ -14,9 +14,10 @@
  * results have the same bits whatever is saved.  Equal graphs, equal cuts.
  *
  * Here gradients are complete, so merging equal nodes is allowed at last, and a detach is only
- * another name for its operand.  Invariant of both results: every output is the result of a node
- * that owns its memory, and no value is output twice, so a back end may write each output straight
- * into the tensor that it is given.
+ * another name for its operand.
+ * Invariant of both results: every output is the result of a node that owns its memory, and no
+ * value is output twice, so a back end may write each output straight into the tensor that it is
+ * given.
  */
 #include "core/aot/partition.h"
 #include "core/aot/unfold.h"
@@ -43,7 +44,7 @@ output_of (const GmCut *c, uint32_t i)
   return gm_cut_value (c->g, g_array_index (c->g->outputs, GmGraphOutput, i).value);
 }
 
-/* -- What goes where --------------------------------------------------------------------------- */
+/* -- Marking ----------------------------------------------------------------------------------- */
 
 /* Marks everything that FORWARD values are made from. */
 static void

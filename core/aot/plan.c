@@ -330,7 +330,8 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
 {
   if (!s->graph)
     return;
-  /* A copy, under the same numbers.  Where facts have made all sizes numbers, those of its bodies are numbers, too. */
+  /* A copy, under the same numbers.  Where facts have made all sizes numbers, the sizes of its
+   * bodies are numbers, too. */
   p->graph = s->graph->sizes && !is_sized (s) ? gm_graph_settle (s->graph, p->arena) : gm_graph_simplify (s->graph, 0, p->arena);
   g_assert (p->graph->values->len == s->graph->values->len);
   uint32_t *places = KEEP (s->parts->places, s->graph->values->len);

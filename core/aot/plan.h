@@ -4,8 +4,8 @@
  *
  * A plan knows no back end: it calls `run` of its exec.  It is made once, never written to
  * afterwards but for what its first backward finds out, and counted, because a history that will be
- * walked backwards keeps it alive.  Threads: a plan may be run by several threads if its executable
- * may.
+ * walked backwards keeps it alive.
+ * Threads: a plan may be run by several threads if its executable may.
  */
 #ifndef GM_AOT_PLAN_H
 #define GM_AOT_PLAN_H
@@ -77,7 +77,8 @@ void gm_plan_unref (GmPlan *p); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPlan, gm_plan_unref)
 
 /* -- Sizes that are symbols (plan_sized.c) -----------------------------------------------------
- * A plan that was made of graphs of symbolic sizes cannot be run: a plan of numbers is made of it. */
+ * A plan that was made of graphs of symbolic sizes cannot be run: a plan of numbers is made of
+ * it. */
 bool gm_plan_is_sized (const GmPlan *p);
 /* True if the assumptions about sizes hold for these values of the symbols, by number of the
  * graphs' sizes. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_call.c -- one call of a compiled function, from the caller's tensors to the caller's tensors.
+ * plan_call.c -- one call of a compiled function, from the caller's tensors to the caller's
+ * tensors.
  *
  * From the outside in and out again:
  *   overlaps are as they were                                                     (overlap.c)
@@ -11,9 +12,8 @@
  *   outputs that are views are taken                                              (output_alias.c)
  *   tensors become others                                                         (metadata.c)
  *
- * The common case (nothing mutated, no views, no gradients) allocates the tensors that the
- * caller gets and nothing else.  Pointers live on the stack, in arrays whose lengths the plan
- * knows.
+ * The common case (nothing mutated, no views, no gradients) allocates the tensors that the caller
+ * gets and nothing else.  Pointers live on the stack, in arrays whose lengths the plan knows.
  */
 #include "core/aot/plan_private.h"
 

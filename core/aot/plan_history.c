@@ -3,9 +3,10 @@
  * backward.
  *
  * The compiled backward runs where it has the bits of the plain one; else the function is unfolded
- * (unfold.c).  Invariant: a saved tensor is an alias without history, never the tensor that the
- * caller holds, so references form no cycle.  The plain tape keeps a leaf itself, and reads it
- * where it is now if it was given other memory since (.data): then the function is unfolded.
+ * (unfold.c).
+ * Invariant: a saved tensor is an alias without history, never the tensor that the caller holds, so
+ * references form no cycle.  The plain tape keeps a leaf itself, and reads it where it is now if it
+ * was given other memory since (.data): then the function is unfolded.
  */
 #include "core/aot/plan_private.h"
 #include "core/aot/rerun.h"

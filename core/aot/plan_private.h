@@ -115,7 +115,8 @@ gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
   return gm_plan_execute (p, role, in, n_in, out, n_out, error);
 }
 
-/* layouts.c.  True if the backward's code gives other strides than the joint graph, for gradients that are laid out as it reads them. */
+/* layouts.c.  True if the backward's code returns other strides than the joint graph, for gradients
+ * that are laid out as it reads them. */
 bool gm_layouts_differ (const GmPlan *p, const GmJoint *joint);
 /* True if the gradients that arrived are laid out as the compiled backward reads them. */
 bool gm_layouts_are_planned (const GmPlan *p, GmTensor *const *grads);

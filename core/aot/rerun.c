@@ -4,8 +4,8 @@
  * A compiled backward that fails has added no gradient to any leaf, where the plain one would have
  * added some.  So the plain one runs instead (plan_history.c).  Hooks and histories of functions
  * that are nodes of the graph have run by then, and are the program's: what each of them returned,
- * or raised, is noted, and returned again where the plain backward comes to it.  Requires: one
- * function is called in the same order by both (join.c).
+ * or raised, is noted, and returned again where the plain backward comes to it.
+ * Requires: one function is called in the same order by both (join.c).
  */
 #include "core/aot/rerun.h"
 

@@ -12,8 +12,8 @@
  *   a value that does not read it     is made again in the backward, not saved
  *
  * All unpack bodies come first in the backward, in the order of the saved tensors.  Moving one to
- * its first reader is left to the back end.  Invariant: the function's outputs, the tangents and
- * the gradients keep their number and order.
+ * its first reader is left to the back end.
+ * Invariant: the function's outputs, the tangents and the gradients keep their number and order.
  */
 #include "core/aot/saved_hooks.h"
 

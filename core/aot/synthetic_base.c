@@ -8,8 +8,8 @@
  * layer: output_alias has removed them, and takes them again of the caller's tensors.
  *
  * Invariant: afterwards no two inputs overlap where one of them is written.  Only this file and
- * base_plan.c, which chooses the bases, know of bases.  Requires: no set_, no input twice.
- * Symbolic sizes never get here with aliases.
+ * base_plan.c, which chooses the bases, know of bases.
+ * Requires: no set_, no input twice.  Symbolic sizes never get here with aliases.
  */
 #include "core/aot/base_plan.h"
 #include "core/autograd/autograd.h"
@@ -214,8 +214,7 @@ gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBase
   return g_steal_pointer (&out);
 }
 
-/* -- What must be true of the result ------------------------------------------------------------
- */
+/* -- Expected facts about the result ----------------------------------------------------------- */
 
 /* Foretells: bases are written and never become other tensors; all else is as it was. */
 GmFacts *

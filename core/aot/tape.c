@@ -6,9 +6,9 @@
  * contents of a `grad` are no part of that: a stretch ends before gradients are added up.  An entry
  * never changes once it is in the table.  A stretch of one operation is not worth a plan: it runs
  * as it is.  With create_graph the inputs have histories, and the plan's results have one, as the
- * results of any compiled function: it is unfolded where it matters (unfold.c).  Rejected:
- * additions to `grad` in the graph.  The plan would compute the sum and copy it back, where the
- * engine adds in place.
+ * results of any compiled function: it is unfolded where it matters (unfold.c).
+ * Rejected: additions to `grad` in the graph.  The plan would compute the sum and copy it back,
+ * where the engine adds in place.
  */
 #include "core/aot/tape.h"
 

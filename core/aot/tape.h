@@ -4,7 +4,8 @@
  * A tape is a cache for one back end and its options.  While it is entered on a thread, backward
  * passes of that thread run through it: each stretch (core/autograd/stretch.h) becomes a graph the
  * first time that one of its structure and shape is seen, and a plan, which later such stretches
- * run.  Threads: a tape may be entered on several at once.
+ * run.
+ * Threads: a tape may be entered on several at once.
  */
 #ifndef GM_AOT_TAPE_H
 #define GM_AOT_TAPE_H

@@ -8,13 +8,14 @@
  * sequence numbers that they would have had, and the engine walks them.
  *
  * The plain tape keeps a leaf itself, so a node reads it where it is when the backward runs;
- * recomputed values are made of what the leaf was when the function ran.  Invariant: nothing is
- * kept for this.  The gradient of an operation reads here what it reads in the compiled backward,
- * and that was kept by the forward or is computed again from it.  A function that brings its
- * gradient is one node, which evaluates that (custom.c).  A node whose gradient would read a value
- * that is lost, since it was written to or is made of such a value, refuses when it runs: a walk
- * that does not come there does without.  Rejected: the joint graph of the backward.  Kept values
- * have a history in the forward, which it would lack; and the order of sums would be another.
+ * recomputed values are made of what the leaf was when the function ran.
+ * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
+ * the compiled backward, and that was kept by the forward or is computed again from it.  A function
+ * that brings its gradient is one node, which evaluates that (custom.c).  A node whose gradient
+ * would read a value that is lost, since it was written to or is made of such a value, refuses when
+ * it runs: a walk that does not come there does without.
+ * Rejected: the joint graph of the backward.  Kept values have a history in the forward, which it
+ * would lack; and the order of sums would be another.
  */
 #include "core/aot/unfold.h"
 
@@ -599,7 +600,8 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
     record_node (w, k, seq);
     GmTensor *made = n->op == GM_OP_gradient_hook ? NULL : w->tape[n->out];
     if (made && is_walked (w->u, k) && made->meta.requires_grad)
-      gm_autograd_use_up (made, n->op == GM_OP_slice_scatter); /* as what a write makes of a history is (inplace.c) */
+      /* like a write's history (inplace.c) */
+      gm_autograd_use_up (made, n->op == GM_OP_slice_scatter);
   }
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * autograd.h -- the eager tape: what backward needs to know about each result, and the engine that walks it.
+ * autograd.h -- the eager tape: what backward needs to know about each result, and the engine that
+ * walks it.
  *
- * A result that requires grad holds a node: the op, what its gradient reads (gm_op_saves), and edges to the nodes of its inputs.
- * Leaves that require grad have an accumulating node.  The engine runs ready nodes by descending sequence number, and adds gradients in the
- * order in which they arrive; core/aot/join.c mimics exactly that order, so compiled gradients have the same bits.
+ * A result that requires grad holds a node: the op, what its gradient reads (gm_op_saves), and
+ * edges to the nodes of its inputs.  Leaves that require grad have an accumulating node.  The
+ * engine runs ready nodes by descending sequence number, and adds gradients in the order in which
+ * they arrive; core/aot/join.c mimics exactly that order, so compiled gradients have the same bits.
  * Threads: grad mode is per thread.  A graph is walked by one thread at a time.
  */
 #ifndef GM_AUTOGRAD_AUTOGRAD_H
@@ -41,7 +43,8 @@ typedef struct {
    * new reference per edge, NULL for none.  create_graph: operations must be recorded (double
    * backward); the function may refuse that with an error. */
   bool (*backward) (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error);
-  void (*release) (void *state); /* frees what is saved: after a backward without retain_graph, or when the node dies */
+  void (*release) (void *state); /* frees what is saved: after a backward without retain_graph, or
+                                  * when the node dies */
   /* Returns the order in which the outputs' gradients meet their hooks or, with `results`, that in
    * which results go to their edges.  A function that stands for many nodes returns the order of
    * these.  NULL, or returning NULL: ascending. */
@@ -68,11 +71,11 @@ typedef struct {
                * region nothing is kept */
 } GmAgFunction;
 
-/* -- Modes ------------------------------------------------------------------------------------------------- */
+/* -- Modes ----------------------------------------------------------------------------------- */
 bool gm_grad_enabled (void);
 bool gm_grad_set_enabled (bool on); /* returns the old mode */
 
-/* -- Recording --------------------------------------------------------------------------------------------- */
+/* -- Recording ------------------------------------------------------------------------------- */
 
 /* Runs gm_op_run, and adds a tape entry where one is needed.  Returns a new reference or NULL. */
 GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
@@ -177,7 +180,7 @@ GmTensor *gm_autograd_freeze (GmTensor *t);
 /* Returns an alias of t whose history is output `nr` of n. */
 GmTensor *gm_autograd_as_output (GmTensor *t, GmAgNode *n, int nr);
 
-/* -- Functions that are taken apart: a node that stands for many, and becomes them when it is walked -------- */
+/* -- Unfolding: a node that stands for many becomes these when it is walked -------------------- */
 
 /* Reserves n sequence numbers before that of the next node that is made; returns the first. */
 uint64_t gm_autograd_reserve (uint64_t n);
@@ -216,7 +219,8 @@ bool gm_autograd_order_matters (const GmAgNode *n, const uint32_t *n_terms);
 
 bool gm_tensor_requires_grad (const GmTensor *t);
 bool gm_tensor_is_leaf (const GmTensor *t);
-bool gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error); /* leaves only; floating only */
+/* leaves only; floating only */
+bool gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error);
 GmTensor *gm_tensor_grad (GmTensor *t); /* borrowed or NULL */
 void gm_tensor_set_grad (GmTensor *t, GmTensor *grad); /* takes a new reference; NULL clears */
 void gm_tensor_retain_grad (GmTensor *t);
@@ -240,8 +244,9 @@ uint32_t *gm_versions (GmTensor *const *t, uint32_t n);
 /* True if the tensors still have these versions; else the error of gm_fail_changed is set. */
 bool gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who, GError **error);
 
-/* A hook on the gradient of t: gets the gradient (borrowed), returns NULL (keep it) or a new reference that replaces it; *error on
- * failure.  Hooks run in order of registration, before accumulation for leaves.  Returns an id for removal. */
+/* A hook on the gradient of t: gets the gradient (borrowed), returns NULL (keep it) or a new
+ * reference that replaces it; *error on failure.  Hooks run in order of registration, before
+ * accumulation for leaves.  Returns an id for removal. */
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
 bool gm_tensor_remove_hook (uint64_t id); /* on whatever history it is by now; false: it is gone */
@@ -251,7 +256,7 @@ typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);
 uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data, void (*destroy) (void *data));
 bool gm_tensor_remove_post_hook (GmTensor *leaf, uint64_t id);
 
-/* -- Saved tensors (saved.c) --------------------------------------------------------------------------------- */
+/* -- Saved tensors (saved.c) ----------------------------------------------------------------- */
 
 /* A pair of hooks that keeps something else in a saved tensor's place. */
 typedef struct {
@@ -299,7 +304,7 @@ bool gm_saved_pack (GmSaved *s, GError **error);
 GmTensor *gm_saved_get (const GmSaved *s, GError **error);
 void gm_saved_clear (GmSaved *s);
 
-/* -- Regions that are computed again (checkpoint.c) --------------------------------------------------------- */
+/* -- Regions that are computed again (checkpoint.c) ------------------------------------------ */
 
 /* Runs the function once more, on the inputs of the first time; its results are ignored. */
 typedef bool (*GmRegionRun) (void *data, GError **error);
@@ -314,10 +319,10 @@ void gm_region_open (GmRegion *r);
 void gm_region_close (GmRegion *r);
 void gm_region_unref (GmRegion *r); /* NULL is fine */
 
-/* -- The engine -------------------------------------------------------------------------------------------- */
+/* -- The engine ------------------------------------------------------------------------------ */
 
-/* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.
- * Errors: a root without history; saved tensors changed in place (names op, shape, versions); freed graph. */
+/* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.  Errors: a
+ * root without history; saved tensors changed in place (names op, shape, versions); freed graph. */
 bool gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph, bool create_graph, GError **error);
 /* Does the same, but among leaves only those in `inputs` get their gradient added; an input that is
  * no leaf has it added to its grad, too. */
@@ -331,7 +336,7 @@ bool gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy)
 bool gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
                        bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error);
 
-/* -- The executing builder (eager_builder.c) --------------------------------------------------------------- */
+/* -- The executing builder (eager_builder.c) ------------------------------------------------- */
 
 typedef struct {
   GmBuilder base;
@@ -341,7 +346,8 @@ typedef struct {
 } GmEagerBuilder;
 void gm_eager_builder_init (GmEagerBuilder *b);
 void gm_eager_builder_clear (GmEagerBuilder *b); /* frees error too, if still there */
-#define gm_val_from_tensor(t) ((GmVal) (t)) /* the caller keeps the tensor alive while the builder is used */
+#define gm_val_from_tensor(t) ((GmVal) (t)) /* the caller keeps the tensor alive while the builder
+                                             * is used */
 #define gm_tensor_from_val(v) ((GmTensor *) (v))
 
 #endif

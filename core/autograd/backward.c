@@ -8,7 +8,7 @@
 #include "core/autograd/stretch.h"
 #include "core/autograd/walk.h"
 
-/* -- Into leaves -------------------------------------------------------------------------------- */
+/* -- Into leaves ----------------------------------------------------------------------------- */
 
 static bool
 backward_at (GmAgNode *n, uint32_t nr, GmTensor *root, GmTensor *grad, bool retain, GError **error)
@@ -92,7 +92,7 @@ gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, 
   return ok;
 }
 
-/* -- A function taken apart --------------------------------------------------------------------- */
+/* -- Unfolding a function ---------------------------------------------------------------------- */
 
 void
 gm_autograd_wait_inside (GmAgNode *n, uint64_t outputs)
@@ -382,7 +382,7 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   return ok;
 }
 
-/* -- Gradients that are asked for --------------------------------------------------------------- */
+/* -- Gradients that are asked for ------------------------------------------------------------ */
 
 static bool
 check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)

@@ -10,8 +10,8 @@
  * Not dropped: leaves that require grad and other tensors with a history from before the region.
  * They cost nothing while the program holds them, and their versions are checked as always; those
  * of the arguments (gm_region_watch) are, too.  So a change since then is an error, and gives no
- * wrong gradient.  Invariant: a region is either open (first run), or filling (second run), or at
- * rest.
+ * wrong gradient.
+ * Invariant: a region is either open (first run), or filling (second run), or at rest.
  */
 #include "core/autograd/node.h"
 

@@ -103,7 +103,7 @@ gm_walk_pop (Walk *w)
   return top;
 }
 
-/* -- First pass: who waits for whom ------------------------------------------------------------ */
+/* -- First pass: counting the edges ------------------------------------------------------------ */
 
 /* Visits the nodes depth first from `root`; the way back is in the slots.  A node is needed if an
  * edge of it leads to a needed or captured node. */

@@ -135,7 +135,7 @@ finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **err
   return ok;
 }
 
-/* -- Selecting and replacing -------------------------------------------------------------------- */
+/* -- Selecting and replacing ----------------------------------------------------------------- */
 
 /* Both functions are linear, and the gradient of each is made of the other, so gradients of
  * gradients are selections and replacements again: index_select's own gradient would add zeros,

@@ -7,7 +7,7 @@
  */
 #include "core/autograd/node.h"
 
-/* -- What was written to ------------------------------------------------------------------------ */
+/* -- Versions ---------------------------------------------------------------------------------- */
 
 void
 gm_fail_changed (const char *who, const char *which, const GmTensor *t, uint32_t version, GError **error)
@@ -41,7 +41,7 @@ gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const ch
   return true;
 }
 
-/* -- The node ----------------------------------------------------------------------------------- */
+/* -- The node -------------------------------------------------------------------------------- */
 
 static bool
 refuse (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)

@@ -129,7 +129,7 @@ gm_node_stand_in (GmAgNode *n, uint32_t nr, const GmMeta *meta)
   return t;
 }
 
-/* -- What users keep with a node --------------------------------------------------------------- */
+/* -- Users' data of a node --------------------------------------------------------------------- */
 
 GmNodeUser *
 gm_node_user (GmAgNode *n)

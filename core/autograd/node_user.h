@@ -11,7 +11,8 @@
 GmAgNode *gm_tensor_node (GmTensor *t, uint32_t *nr);
 const char *gm_node_text (const GmAgNode *n); /* "MulBackward0", "AccumulateGrad" */
 uint32_t gm_node_n_edges (const GmAgNode *n);
-GmAgNode *gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr); /* borrowed; NULL: nothing flows there */
+/* borrowed; NULL: no gradient flows there */
+GmAgNode *gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr);
 uint32_t gm_node_n_outputs (const GmAgNode *n);
 /* True if an earlier walk has unfolded the function: no hook on the node runs any more. */
 bool gm_node_is_apart (const GmAgNode *n);

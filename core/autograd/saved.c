@@ -5,8 +5,8 @@
  * it stands there.  It gets an alias without history, so that what it makes of the tensor is no
  * part of the program's graph and no circle of references arises.  A packed tensor has no version:
  * the hook decides if it keeps a copy.  Neither function is called with hooks or recording on: they
- * would save in turn.  Rejected: hooks as a property of nodes; a node would have to know the stack
- * of an earlier time.
+ * would save in turn.
+ * Rejected: hooks as a property of nodes; a node would have to know the stack of an earlier time.
  */
 #include "core/autograd/node.h"
 

@@ -9,9 +9,10 @@
  * program's can see that, because a step that runs such code ends the stretch.
  *
  * Saved-tensor hooks are the exception: tensors that a stretch reads are unpacked while it is
- * collected, in the order of use.  Rejected: one program for a whole backward, keyed before it
- * starts.  A hook may return a gradient with any strides, and the walk has to go on from there; a
- * stretch begins with the gradients that are there, so it is never undone for that.
+ * collected, in the order of use.
+ * Rejected: one program for a whole backward, keyed before it starts.  A hook may return a gradient
+ * with any strides, and the walk has to go on from there; a stretch begins with the gradients that
+ * are there, so it is never undone for that.
  */
 #include "core/autograd/stretch_private.h"
 
@@ -432,7 +433,7 @@ collect (GmStretch *s)
     put (s->structure, &g_array_index (s->places, Place, i).inside, sizeof (bool));
 }
 
-/* -- What the runner may ask ------------------------------------------------------------------- */
+/* -- Functions for the runner ------------------------------------------------------------------ */
 
 uint32_t
 gm_stretch_n_steps (const GmStretch *s)

@@ -3,8 +3,9 @@
  * operation.
  *
  * Gradients are added in the order in which the engine adds them: step after step, and within a
- * step edge after edge.  Requires: a stretch that was collected (stretch.c).  Breaks: nothing; the
- * walk is as it was.
+ * step edge after edge.
+ * Requires: a stretch that was collected (stretch.c).
+ * Breaks: nothing; the walk is as it was.
  */
 #include "core/autograd/stretch_private.h"
 

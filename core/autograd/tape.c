@@ -298,7 +298,7 @@ gm_autograd_as_output (GmTensor *t, GmAgNode *n, int nr)
   return gm_alias_with_edge (t, (GmEdge){n, (uint32_t) nr});
 }
 
-/* -- What a tensor says about itself ----------------------------------------------------------- */
+/* -- Properties of a tensor -------------------------------------------------------------------- */
 
 bool
 gm_tensor_requires_grad (const GmTensor *t)

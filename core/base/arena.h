@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * arena.h -- memory with the lifetime of one compilation.
  *
- * Blocks grow, nothing is freed singly; finalizers run once, last added first, when the arena dies.  In debug builds, or with GM_STRESS=arena,
- * gm_arena_seal makes full blocks read-only with mprotect, so that a write to a tracker faults where it happens.
- * Bookkeeping only: running out of memory aborts, as with GLib.  Threads: one at a time.
+ * Blocks grow, nothing is freed singly; finalizers run once, last added first, when the arena
+ * dies.  In debug builds, or with GM_STRESS=arena, gm_arena_seal makes full blocks read-only with
+ * mprotect, so that a write to a tracker faults where it happens.  Bookkeeping only: running out of
+ * memory aborts, as with GLib.
+ * Threads: one at a time.
  */
 #ifndef GM_BASE_ARENA_H
 #define GM_BASE_ARENA_H
@@ -24,7 +26,8 @@ char *gm_arena_strdup (GmArena *a, const char *s); /* NULL gives NULL */
 char *gm_arena_printf (GmArena *a, const char *format, ...) G_GNUC_PRINTF (2, 3);
 void gm_arena_add_finalizer (GmArena *a, void (*fn) (void *data), void *data);
 size_t gm_arena_bytes (const GmArena *a);
-/* Makes everything allocated so far read-only until gm_arena_unseal or free; the next allocation starts a new page. */
+/* Makes everything allocated so far read-only until gm_arena_unseal or free; the next allocation
+ * starts a new page. */
 void gm_arena_seal (GmArena *a);
 void gm_arena_unseal (GmArena *a);
 

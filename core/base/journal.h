@@ -42,7 +42,8 @@ gm_journal_mark (const GmJournal *j)
   return j->len;
 }
 
-/* Undoes all writes after `to` (asserted to be a mark of this journal, not rolled back past).  `undo` must not append. */
+/* Undoes all writes after `to` (asserted to be a mark of this journal, not rolled back past).
+ * `undo` must not append. */
 void gm_journal_rollback (GmJournal *j, GmJournalMark to, void (*undo) (void *owner, const GmWrite *w), void *owner);
 
 #endif

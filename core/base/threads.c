@@ -5,8 +5,9 @@
  * has them at a time; another run that comes meanwhile, or a run within a task, does its tasks
  * itself, one after the other: no run waits for another run's work, so no deadlock is possible.
  * The child of a fork has no threads, and makes its own when it needs them.  Tasks are computed in
- * the caller's floating-point mode, on whatever thread.  Rejected: libgomp.  A child of a fork
- * hangs in it for ever, and its regions stall when a neighbour takes the core.
+ * the caller's floating-point mode, on whatever thread.
+ * Rejected: libgomp.  A child of a fork hangs in it for ever, and its regions stall when a
+ * neighbour takes the core.
  */
 #include "core/base/threads.h"
 #include "core/base/environment.h"

@@ -17,7 +17,7 @@
 
 #include "core/graph/higher.h"
 
-/* -- What may fail ----------------------------------------------------------------------------- */
+/* -- Nodes that may fail ----------------------------------------------------------------------- */
 
 static bool
 node_may_fail (const GmGraph *g, const GmNode *n)
@@ -42,7 +42,7 @@ gm_graph_may_fail (const GmGraph *g)
   return false;
 }
 
-/* -- What is read ------------------------------------------------------------------------------ */
+/* -- Values that are read ---------------------------------------------------------------------- */
 
 /* Returns, per value, the first value in the same memory. */
 static GmValueId *

@@ -4,8 +4,8 @@
  * The computation of such a function stands in the graph as ordinary nodes that require no grad;
  * `custom` nodes behind it tie its results to its arguments.  All that the gradient reads is an
  * operand, so every rewrite that maps operands maps it too, and only differentiation
- * (core/aot/custom.c) and the last simplification know the op.  Rejected: subgraphs as values.
- * Each rewrite would have to look into them.
+ * (core/aot/custom.c) and the last simplification know the op.
+ * Rejected: subgraphs as values.  Each rewrite would have to look into them.
  */
 #include "core/graph/graph.h"
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph.h -- the graph: nodes in execution order over values, append-only.
  *
- * A value is an input of the graph or the one result of a node; its id is its place in `values`.  A node is an op with input ids and
- * attributes.  The order of nodes is an execution order and a topological one.  Recording only appends, so that a rollback is a
- * truncation (gm_graph_mark / gm_graph_truncate); rewrites build a new graph and leave the old one alone.
- * MUTATE nodes may stand in recorded graphs; after stage f there are none.  Their result is their first operand, written to; after
- * set_ the operand's older names must not be used any more, because the tensor has another shape now.
- * Everything is in the graph's arena.  Threads: one at a time.
+ * A value is an input of the graph or the one result of a node; its id is its place in `values`.  A
+ * node is an op with input ids and attributes.  The order of nodes is an execution order and a
+ * topological one.  Recording only appends, so that a rollback is a truncation (gm_graph_mark /
+ * gm_graph_truncate); rewrites build a new graph and leave the old one alone.  MUTATE nodes may
+ * stand in recorded graphs; after stage f there are none.  Their result is their first operand,
+ * written to; after set_ the operand's older names must not be used any more, because the tensor
+ * has another shape now.  Everything is in the graph's arena.
+ * Threads: one at a time.
  */
 #ifndef GM_GRAPH_GRAPH_H
 #define GM_GRAPH_GRAPH_H
@@ -55,7 +57,8 @@ typedef struct {
  * is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
 typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_TAG_IN_PLACE, GM_N_TAGS } GmNodeTag;
 extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as written in text: "save" */
-extern const char *const gm_node_mark_names[GM_N_NODE_MARKS]; /* by the number of the bit: "reshape" */
+/* by the number of the bit: "reshape" */
+extern const char *const gm_node_mark_names[GM_N_NODE_MARKS];
 
 typedef struct {
   GmOp op;
@@ -93,7 +96,8 @@ typedef struct {
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
   GPtrArray *customs;   /* GmGraph: the gradients of `custom` nodes, see gm_graph_add_custom; shared
                          * with rewrites; NULL: none */
-  GPtrArray *highers;   /* GmHigher: the bodies of cond, scan and their kin; shared with rewrites; NULL: none */
+  GPtrArray *highers;   /* GmHigher: the bodies of cond, scan and their kin; shared with rewrites;
+                         * NULL: none */
   GPtrArray *hooks;     /* GmGraph: as recorded, pack and unpack of tensors that gradients will
                          * read; no node calls them.  NULL: none */
   GmSizes *sizes; /* shared by the graphs of a compilation; NULL while all sizes are numbers */
@@ -141,7 +145,8 @@ GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* in an arena of its o
 /* Copies to `to`, a copy of the nodes of `from`, the other fields of a gradient that the program
  * gave. */
 void gm_graph_custom_describe (GmGraph *to, const GmGraph *from);
-const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n); /* NULL if the table has no such row */
+/* NULL if the table has no such row */
+const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n);
 /* Returns the number of results of a node's function, and the number of arguments that get a
  * gradient. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
@@ -184,11 +189,12 @@ gm_graph_truncate (GmGraph *g, const GmGraphMark *m)
 }
 
 /* -- Symbolic sizes ----------------------------------------------------------------------------
- * Sizes and strides in metas, and the attributes SIZES, START and STOP, may be rows of g->sym (gm_size_is_symbolic); so may the
- * integer in VALUE and VALUE2 of CREATE ops: the number itself as an element.  Adding a node to a graph that has sizes asks shape
- * questions of g->sizes: what is not known is decided by the hints and becomes a fact, for which a guard is made in the end.  Without
- * hints gm_graph_add_node gives GM_ERROR_UNSUPPORTED with the question.  Who computes with metas outside of it (builders) enters
- * g->sizes. */
+ * Sizes and strides in metas, and the attributes SIZES, START and STOP, may be rows of g->sym
+ * (gm_size_is_symbolic); so may the integer in VALUE and VALUE2 of CREATE ops: the number itself as
+ * an element.  Adding a node to a graph that has sizes asks shape questions of g->sizes: an open
+ * question is decided by the hints, and the answer becomes a fact, for which a guard is made in the
+ * end.  Without hints gm_graph_add_node fails with GM_ERROR_UNSUPPORTED and the question.  Code
+ * that computes with metas outside of it (builders) must enter g->sizes. */
 GmSizes *gm_graph_sizes (GmGraph *g); /* made at the first call */
 GmSym *gm_graph_sym (GmGraph *g);     /* the expressions of these sizes */
 void gm_graph_share_sizes (GmGraph *to, const GmGraph *from); /* before `to` has sizes of its own */
@@ -241,7 +247,8 @@ typedef struct {
   GmGraph *graph;
   const char *where;  /* copied to every node */
   GmNodeTag tag;      /* copied to every node: RECOMPUTE inside of a checkpointed region */
-  GmValueId rng;      /* the generator's state, from which rng_taken counts; GM_NO_ID: random ops are refused */
+  GmValueId rng;      /* the generator's state, from which rng_taken counts; GM_NO_ID: random ops
+                       * are refused */
   bool may_set;       /* the recorder follows tensors that become others (gm_b_set); false: these
                        * are refused */
   int64_t rng_taken;  /* draws since then, a size */
@@ -257,19 +264,22 @@ GmVal gm_graph_builder_state (GmGraphBuilder *b);
 /* -- Text (print.c, parse.c): printing what was parsed gives the same text ---------------------
  *
  *   forward (%x: f32[n, 64], %w: f32[64, 10] requires_grad) -> (%1, saved %0) where n = 7, 2 <= n {
- *     const 0 : f32[2] = [1.0, 2.5]                # constants come first; large ones are left out and cannot be parsed
+ *     const 0 : f32[2] = [1.0, 2.5]   # first; large ones are left out and cannot be parsed
  *     %0 = matmul %x %w : f32[n, 10]  # train.py:12
  *     %1 = permute %0 dims=[1, 0] : f32[10, n]{1, 10}
  *   }
  *
- * Bodies of cond, scan and their kin come first too: `higher 0 = cond [carried=N] [mapped=N] [reverse] name (...) -> (...) { ... }
- * name (...) -> (...) { ... }`; a node names its row with offset, the result with dim.  A function of the host's has a name alone, which
- * nobody can call: `higher 1 = host_call "opaque" [ticket] [flows=N] [many=N] ... -> (f32[2] requires_grad)`, `higher 2 = gradient_hook "double"`.
- * `where` gives symbols their values in the example, and facts.  Braces give strides that are not row-major.  A type may be left out where shape rules can find it.  `requires_grad` stands after
- * an input, then ` leaf`, then what is known of its memory: ` is %a`, ` aliases %a+4`, ` view %a+4`, ` view f32[8]+4 aliases %a-2`;
- * a result has it from its operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are
- * tags.  `@cuda`: the device.  The
- * comment after a node is its `where`; a comment on a line of its own is skipped. */
+ * Bodies of cond, scan and their kin come first too: `higher 0 = cond [carried=N] [mapped=N]
+ * [reverse] name (...) -> (...) { ... } name (...) -> (...) { ... }`; a node names its row with
+ * offset, the result with dim.  A function of the host's has only a name, and cannot be called:
+ * `higher 1 = host_call "opaque" [ticket] [flows=N] [many=N] ... -> (f32[2] requires_grad)`,
+ * `higher 2 = gradient_hook "double"`.  `where` gives symbols their values in the example, and
+ * facts.  Braces give strides that are not row-major.  A type may be left out where shape rules can
+ * find it.  `requires_grad` stands after an input, then ` leaf`, then the facts about its memory:
+ * ` is %a`, ` aliases %a+4`, ` view %a+4`, ` view f32[8]+4 aliases %a-2`; a result has it from its
+ * operands unless ` no_grad` (or `requires_grad`) says otherwise.  `!save` and `!recompute` are
+ * tags.  `@cuda`: the device.  The comment after a node is its `where`; a comment on a line of its
+ * own is skipped. */
 char *gm_graph_text (const GmGraph *g); /* caller frees */
 /* Parses one or more graphs.  Errors name line and column. */
 GPtrArray *gm_graph_parse (const char *text, GError **error); /* of GmGraph, with free function */
@@ -303,8 +313,9 @@ uint64_t gm_graph_hash (const GmGraph *g);
 
 /* -- The reference (interpret.c) --------------------------------------------------------------- */
 
-/* Runs the graph node by node through gm_op_run, without autograd.  inputs: one per graph input, of its dtype and shape; symbols get
- * their values from them.  outputs: one new reference per graph output, which may alias inputs.  MUTATE nodes write. */
+/* Runs the graph node by node through gm_op_run, without autograd.  inputs: one per graph input, of
+ * its dtype and shape; symbols get their values from these.  outputs: one new reference per graph
+ * output, which may alias inputs.  MUTATE nodes write. */
 bool gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GError **error);
 
 #endif

@@ -109,7 +109,8 @@ builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
   int64_t before = b->rng_taken;
   b->rng_taken = gm_size_add (before, gm_size_floordiv (gm_size_add ((int64_t) n_elements, 3), 4));
   *offset = gm_size_is_symbolic (before) ? 0 : before;
-  return *offset == before ? gm_val_from_id (b->rng) : moved_on (b, before); /* an offset is a number */
+  /* an offset is a number */
+  return *offset == before ? gm_val_from_id (b->rng) : moved_on (b, before);
 }
 
 /* Makes a constant of the CPU on another device: tables hold constants of the CPU alone, so its

@@ -141,7 +141,7 @@ gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h)
   g->highers->pdata[row] = h;
 }
 
-/* -- What the results are ---------------------------------------------------------------------- */
+/* -- Metas of the results ---------------------------------------------------------------------- */
 
 /* Returns the body whose outputs become results. */
 static const GmGraph *

@@ -3,34 +3,40 @@
  *
  * Such a call is a row of the graph's table (g->highers) and one node for each of its results that
  * is used: all with the row's operator and the same operands; OFFSET is the row, DIM the number of
- * the result.  The row has the bodies.  What a body reads of the graph around it is an operand, so
- * every rewrite that maps operands maps it too.
+ * the result.  The row has the bodies.  A value that a body reads of the graph around it is an
+ * operand, so every rewrite that maps operands maps it too.
  *
  *   operator               operands                        bodies: inputs -> outputs
  *   cond                   pred, args ...                  true, false: args -> results
- *   while_loop             carried ..., args ...           test: carried, args -> one bool[, the last of carried]
+ *   while_loop             carried ..., args ...           test: carried, args
+ *                                                                -> one bool[, the last of carried]
  *                                                          body: carried, args -> carried
  *   scan                   carried ..., mapped ..., args   body: carried, slices of mapped, args
  *                                                                -> carried, results of a step
- *   associative_scan       mapped ..., args ...            body: blocks of mapped, as many others, args
- *                                                                -> blocks of mapped
- *   associative_scan_grad  mapped ..., args ...,           body of the scan; step: blocks of mapped, as many
- *                          gradients of the results        others, args, gradients -> gradients of both kinds
- *                                                          of blocks, and of the args that have one
+ *   associative_scan       mapped ..., args ...            body: blocks of mapped, as many others,
+ *                                                                args -> blocks of mapped
+ *   associative_scan_grad  mapped ..., args ...,           body of the scan; step: blocks of
+ *                          gradients of the results        mapped, as many others, args, gradients
+ *                                                                -> gradients of both kinds of
+ *                                                          blocks, and of the args that have one
  *   invoke_subgraph        args ...                        body: args -> results
- *   while_loop_grad        carried ..., args ...,          test, body of the loop; step: carried, args,
- *                          gradients of carried            gradients of carried -> gradients of carried
- *                                                          and of the args that have one
+ *   while_loop_grad        carried ..., args ...,          test, body of the loop; step: carried,
+ *                          gradients of carried            args, gradients of carried
+ *                                                                -> gradients of carried and of the
+ *                                                          args that have one
  *   host_call              args ...                        none: a function of the host's (host.c)
  *   gradient_hook          value                           none: the same; it runs on the gradient
  *                                                          of the value, where that is complete
  *
- * A scan slices its mapped operands along dimension 0 and stacks what its steps give there; results
- * are the carried values at the end, then the stacks.  A loop that makes no step gives what it got.
- * A block is some slices of a mapped operand along dimension 0.  How many differs from call to call of the body, so that size is a
- * symbol of the body's own, also where all other sizes are numbers.
- * All results are new tensors, row-major.  Bodies have no MUTATE nodes after stage f; the generator's state
- * is an operand, and as the call leaves it a result.  Bodies may hold such calls themselves.
+ * A scan slices its mapped operands along dimension 0 and stacks the results of its steps there;
+ * results are the carried values at the end, then the stacks.  A loop that makes no step returns
+ * its operands.
+ * A block is some slices of a mapped operand along dimension 0.  Their number differs from call to
+ * call of the body, so that size is a symbol of the body's own, also where all other sizes are
+ * numbers.
+ * All results are new tensors, row-major.  Bodies have no MUTATE nodes after stage f; the
+ * generator's state is an operand, and as the call leaves it a result.  Bodies may hold such calls
+ * themselves.
  */
 #ifndef GM_GRAPH_HIGHER_H
 #define GM_GRAPH_HIGHER_H

@@ -2,9 +2,9 @@
  * simplify.c -- stage s: fold, common subexpressions, dead code.
  *
  * One walk forward folds and finds equal nodes, one backward finds live nodes, one forward emits
- * the new graph.  Not all equal values may be merged: see graph.h and fold.c. Requires: a graph
- * that verifies.  Keeps: inputs and their order, outputs and their kinds, `where` of every node
- * that stays.
+ * the new graph.  Not all equal values may be merged: see graph.h and fold.c.
+ * Requires: a graph that verifies.
+ * Keeps: inputs and their order, outputs and their kinds, `where` of every node that stays.
  */
 #include "core/graph/simplify.h"
 
@@ -141,7 +141,7 @@ rewrite (GmSimplifyWork *w)
   g_free (cse.slots);
 }
 
-/* -- What escapes ------------------------------------------------------------------------------ */
+/* -- Escapes ----------------------------------------------------------------------------------- */
 
 /* Finds values whose memory escapes.  Values that share memory are one class, named by its root; if
  * one member is an input, a constant or an output, all escape. */

@@ -203,7 +203,7 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
   return g_steal_pointer (&to);
 }
 
-/* -- With sizes of its own ---------------------------------------------------------------------- */
+/* -- With sizes of its own ------------------------------------------------------------------- */
 
 /* Gives the program's gradients the sizes of the graph: `sizes`, or settled by the facts. */
 static void
@@ -246,7 +246,8 @@ gm_graph_copy_with (const GmGraph *g, GmSizes *sizes)
 GmGraph *
 gm_graph_copy_apart (const GmGraph *g)
 {
-  return g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes)) : gm_graph_simplify (g, 0, NULL); /* nothing to simplify: a copy */
+  /* the latter simplifies nothing: a copy */
+  return g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes)) : gm_graph_simplify (g, 0, NULL);
 }
 
 /* -- As simple as the facts allow -------------------------------------------------------------- */

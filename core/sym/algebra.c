@@ -718,7 +718,7 @@ gm_algebra_hides (const GmAlgebra *g, const GmForm *x, uint32_t symbol)
   return false;
 }
 
-/* -- What facts say ---------------------------------------------------------------------------- */
+/* -- Adding facts ------------------------------------------------------------------------------ */
 
 bool
 gm_algebra_narrow (GmAlgebra *g, uint32_t atom, GmInterval within)

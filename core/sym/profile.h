@@ -7,7 +7,8 @@
  * profile is a superset.  A recorder reads from the profile which sizes to make symbols.  A size of
  * 0 or 1 is recorded as that number, once; when such a size occurs again, it is recorded for all
  * sizes.  Instances of a class that share a function have rows of their own: a difference between
- * instances does not mean that a size varies.  Threads: one at a time.
+ * instances does not mean that a size varies.
+ * Threads: one at a time.
  */
 #ifndef GM_SYM_PROFILE_H
 #define GM_SYM_PROFILE_H
@@ -31,7 +32,8 @@ typedef struct {
   uint8_t ndim; /* of an int: 1, its value being the size; of a float: 1, the size being its bits */
   bool value;   /* of a number that is no argument: kept as text only if it varies */
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
-  uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS]; /* GmVaries; GM_VARIES_NOT, GM_VARIES */
+  /* GmVaries; strides: GM_VARIES_NOT or GM_VARIES */
+  uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS];
   uint8_t special[GM_PROFILE_DIMS];   /* times that a varying size was recorded as 0 or 1, ... */
   uint64_t special_in[GM_PROFILE_DIMS]; /* ... and number of the recording in which it was */
 } GmProfileRow;

@@ -388,7 +388,7 @@ is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
   return !(was & ~GM_WAS_GREATER) && gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO : GM_UNKNOWN;
 }
 
-/* -- What follows from the facts --------------------------------------------------------------- */
+/* -- Consequences of the facts ----------------------------------------------------------------- */
 
 /* Adds the consequence for y if x = 0 means y % k = c for some y, k, c.  *says: false if there is
  * none. */

@@ -13,7 +13,8 @@
  *
  * How: an expression becomes a linear form over atoms (symbols, products, quotients, max (x, 0)),
  * with equalities substituted; then interval arithmetic, congruences, and a short search for a sum
- * of facts that proves the rest.  Threads: one at a time.
+ * of facts that proves the rest.
+ * Threads: one at a time.
  */
 #ifndef GM_SYM_SIZE_FACTS_H
 #define GM_SYM_SIZE_FACTS_H

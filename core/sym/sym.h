@@ -2,12 +2,13 @@
  * sym.h -- sizes that are not numbers yet: hash-consed expressions over named symbols.
  *
  * A size is an int64_t as in GmMeta: a number stands for itself, negative ones too; the 2^32 values
- * from GM_SIZE_ROW_0 on, far from any number that a size could be, are the rows of a GmSym.
- * Rows are append-only and use earlier rows only, so that evaluating them in order evaluates
- * everything, a rollback is a truncation, and equal expressions (after folding of constants) are
- * equal integers. Folded: constants, x + 0, x * 1, x * 0, x // 1, x % 1, min and max of equals, (x
- * + c) + d, (x * c) * d, x * c + x * d.  No further algebra: two sizes that differ here may still
- * be equal at run time. Threads: one at a time.
+ * from GM_SIZE_ROW_0 on, far from any number that a size could be, are the rows of a GmSym.  Rows
+ * are append-only and use earlier rows only, so that evaluating them in order evaluates everything,
+ * a rollback is a truncation, and equal expressions (after folding of constants) are equal
+ * integers. Folded: constants, x + 0, x * 1, x * 0, x // 1, x % 1, min and max of equals, (x + c) +
+ * d, (x * c) * d, x * c + x * d.  No further algebra: two sizes that differ here may still be equal
+ * at run time.
+ * Threads: one at a time.
  */
 #ifndef GM_SYM_SYM_H
 #define GM_SYM_SYM_H

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * alloc.c -- memory for tensors: caching, by size class, 64-byte aligned.
  *
- * A training step asks for the same sizes again and again, and a fresh page costs more than most kernels that write it.
- * So freed blocks are kept, by class:
+ * A training step asks for the same sizes again and again, and a fresh page costs more than most
+ * kernels that write it.  So freed blocks are kept, by class:
  *
  *      class             8 of 64 bytes up to 512, then 8 to each doubling: at most 1/8 is wasted
- *      small, <= 64 KiB  a list per thread and class, no lock; refilled from and flushed to the central list in batches;
- *                        carved from chunks, which are never given back
- *      large             central lists under the lock; 2 MiB and more are mapped at 2 MiB boundaries for huge pages; what is
- *                        cached stays below the largest number of bytes that was ever live, or 256 MiB
+ *      small, <= 64 KiB  a list per thread and class, no lock; refilled from and flushed to the
+ *                        central list in batches; carved from chunks, which are never returned
+ *      large             central lists under the lock; 2 MiB and more are mapped at 2 MiB
+ *                        boundaries for huge pages; cached bytes stay below the largest number of
+ *                        bytes that was ever live, or 256 MiB
  *
- * Blocks of 4 KiB and more start at multiples of 512 bytes.  A load that lies where a store just before it lies, but in another page, waits
- * for that store: with a result that starts one or two cache lines behind an operand, as malloc would have it, that is every load.  Larger
- * blocks start at another such place of a page each time, so that many streams do not fight for one set of the cache; gm_free finds what
- * was mapped or allocated by rounding down.
- * Fork: the lock is held across it, so a child finds the lists whole.  Under AddressSanitizer nothing is cached,
- * so that it sees every use after free.
- * Rejected: malloc with mallopt.  It knows neither alignment nor huge pages, and gives big blocks back at once.
+ * Blocks of 4 KiB and more start at multiples of 512 bytes.  A load that lies where a store just
+ * before it lies, but in another page, waits for that store: with a result that starts one or two
+ * cache lines behind an operand, as malloc would have it, that is every load.  Larger blocks start
+ * at another such place of a page each time, so that many streams do not fight for one set of the
+ * cache; gm_free finds the mapped or allocated address by rounding down.
+ * Fork: the lock is held across it, so a child finds the lists whole.
+ * Under AddressSanitizer nothing is cached, so that it sees every use after free.
+ * Rejected: malloc with mallopt.  It knows neither alignment nor huge pages, and returns big blocks
+ * to the system at once.
  */
 #include "core/tensor/alloc.h"
 
@@ -80,7 +83,7 @@ static ThreadCache *caches;                          /* of the live threads, und
 static size_t live_bytes, peak_bytes, highest_bytes; /* highest: never reset */
 static int64_t calls_until_failure;                  /* 0: none */
 
-/* -- Size classes ------------------------------------------------------------------------------------------ */
+/* -- Size classes ---------------------------------------------------------------------------- */
 
 static inline unsigned
 class_of (size_t bytes)
@@ -101,7 +104,7 @@ class_bytes (unsigned c)
 
 G_STATIC_ASSERT (N_SMALL == (15 - 8) * 8 + 7 + 1); /* class_of (SMALL_MAX) + 1 */
 
-/* -- Small blocks ------------------------------------------------------------------------------------------ */
+/* -- Small blocks ---------------------------------------------------------------------------- */
 
 static uint32_t
 batch_of (unsigned c)
@@ -306,7 +309,7 @@ gm_block_give (void *p, size_t bytes)
   small_give (p, class_of (bytes));
 }
 
-/* -- Large blocks ------------------------------------------------------------------------------------------ */
+/* -- Large blocks ---------------------------------------------------------------------------- */
 
 static bool
 is_mapped (unsigned c)
@@ -434,7 +437,7 @@ large_give (void *p, unsigned c)
     trim_to (keep / 2);
 }
 
-/* -- The interface ----------------------------------------------------------------------------------------- */
+/* -- The interface --------------------------------------------------------------------------- */
 
 static inline void
 raise_to (size_t *mark, size_t value)

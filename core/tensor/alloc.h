@@ -21,7 +21,8 @@ void gm_block_give (void *p, size_t bytes);
 void *gm_alloc_behind (size_t head, size_t bytes);
 void gm_free_behind (void *p, size_t head, size_t bytes);
 
-/* Makes the k-th call of gm_alloc from now fail, once; 0 = none.  GM_FAIL_ALLOC=k does the same at the first call. */
+/* Makes the k-th call of gm_alloc from now fail, once; 0 = none.  GM_FAIL_ALLOC=k does the same at
+ * the first call. */
 void gm_alloc_fail_at (uint64_t k);
 /* Returns cached big blocks to the system; returns their bytes. */
 size_t gm_alloc_trim (void);

@@ -3,8 +3,9 @@
  *
  * Memory carries the number of the newest fence of the process at its birth, so that a write costs
  * one comparison where no fence stands, and making memory one load.  Numbers are compared by their
- * difference: they may wrap.  Rejected: a copy of each shared argument, compared after each call.
- * A tensor that the function finds in a closure, a global or a module is no argument.
+ * difference: they may wrap.
+ * Rejected: a copy of each shared argument, compared after each call.  A tensor that the function
+ * finds in a closure, a global or a module is no argument.
  */
 #include "core/tensor/fence.h"
 

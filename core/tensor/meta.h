@@ -56,8 +56,9 @@ int64_t gm_meta_numel (const GmMeta *m);
  * the storage needed. */
 int64_t gm_meta_extent (const GmMeta *m);
 
-/* Broadcasts shapes as torch does: sizes aligned at the end, 1 repeats.  Writes ndim and sizes of *out, nothing
- * else.  False and GM_ERROR_RUNTIME with both shapes in the message if they do not fit. */
+/* Broadcasts shapes as torch does: sizes aligned at the end, 1 repeats.  Writes ndim and sizes of
+ * *out, nothing else.  False and GM_ERROR_RUNTIME with both shapes in the message if they do not
+ * fit. */
 bool gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **error);
 
 /* Returns "f32[64, 10]"; the shape alone is "[64, 10]".  Caller frees. */

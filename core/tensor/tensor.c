@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor.c -- making, sharing and releasing tensors; single elements.
  *
- * Structs come from the allocator's per-thread lists, so a small tensor costs three list operations.  A view's base is always
- * the tensor at the root, which keeps release flat: freeing a view frees at most one more tensor.
+ * Structs come from the allocator's per-thread lists, so a small tensor costs three list
+ * operations.  A view's base is always the tensor at the root, which keeps release flat: freeing a
+ * view frees at most one more tensor.
  */
 #include "core/tensor/tensor.h"
 
@@ -26,7 +27,7 @@ UNREF (gatomicrefcount *rc)
   return __atomic_load_n (rc, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub (rc, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-/* -- Storage ----------------------------------------------------------------------------------------------- */
+/* -- Storage --------------------------------------------------------------------------------- */
 
 static GmStorage *
 storage_new (void *data, size_t bytes)
@@ -112,7 +113,7 @@ counter_unref (GmCounter *c)
     gm_block_give (c, sizeof *c);
 }
 
-/* -- Making ------------------------------------------------------------------------------------------------ */
+/* -- Making ---------------------------------------------------------------------------------- */
 
 /* Makes a tensor; steals the reference to `storage`. */
 static GmTensor *
@@ -304,7 +305,8 @@ gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
   }
   if (s->bytes)
     memcpy (data, s->data, s->bytes);
-  memset ((char *) data + s->bytes, 0, bytes - s->bytes); /* the same in plain Python and compiled */
+  memset ((char *) data + s->bytes, 0, bytes - s->bytes); /* the same in plain Python and
+                                                           * compiled */
   if (!s->together)
     gm_free (s->data, s->bytes);
   else if (s->data == (char *) s + HEAD)
@@ -343,7 +345,7 @@ gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
   return tensor_make (m, 0, s);
 }
 
-/* -- Sharing ----------------------------------------------------------------------------------------------- */
+/* -- Sharing --------------------------------------------------------------------------------- */
 
 GmTensor *
 gm_tensor_ref (GmTensor *t)
@@ -370,7 +372,7 @@ gm_tensor_unref (GmTensor *t)
   gm_tensor_unref (base);
 }
 
-/* -- Elements ---------------------------------------------------------------------------------------------- */
+/* -- Elements -------------------------------------------------------------------------------- */
 
 static char *
 element (const GmTensor *t, const int64_t *index)

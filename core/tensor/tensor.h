@@ -4,8 +4,9 @@
  * A tensor is a meta, an offset and a storage; views share the storage.  The version counter is the
  * storage's, except for tensors of x.data: any write through any view advances it, and autograd
  * compares it.  Autograd's own state hangs off `autograd`, which is opaque to this room
- * (core/autograd sets the destroy function).  Threads: reference counts are atomic; the caller
- * protects contents and metadata (Python: the GIL).
+ * (core/autograd sets the destroy function).
+ * Threads: reference counts are atomic; the caller protects contents and metadata (Python: the
+ * GIL).
  */
 #ifndef GM_TENSOR_TENSOR_H
 #define GM_TENSOR_TENSOR_H
@@ -173,7 +174,7 @@ extern GmPrintOptions gm_print_options;
  * requires_grad=True"), NULL for none.  Caller frees. */
 char *gm_tensor_text (const GmTensor *t, const char *suffix);
 
-/* -- Memory (alloc.c) -------------------------------------------------------------------------------------- */
+/* -- Memory (alloc.c) ------------------------------------------------------------------------ */
 
 /* Allocates 64-byte aligned memory from a caching allocator with size classes; NULL when there is
  * none (never aborts).  gm_free takes the size that was asked for.  Thread: any.  GM_FAIL_ALLOC=k

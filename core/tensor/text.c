@@ -29,7 +29,7 @@ typedef struct {
   GString *out;
 } Printer;
 
-/* -- What is shown ----------------------------------------------------------------------------------------- */
+/* -- Elements shown ---------------------------------------------------------------------------- */
 
 static bool
 is_cut (const Printer *p, int dim)
@@ -54,7 +54,7 @@ each_shown (Printer *p, int dim, int64_t *index, void (*visit) (Printer *p, GmSc
   }
 }
 
-/* -- One format for all ------------------------------------------------------------------------------------ */
+/* -- One format for all ---------------------------------------------------------------------- */
 
 static int
 element_text (const Printer *p, GmScalar s, char *buf, size_t buf_bytes)
@@ -111,7 +111,7 @@ choose_format (Printer *p)
   each_shown (p, 0, index, measure_width);
 }
 
-/* -- Writing ----------------------------------------------------------------------------------------------- */
+/* -- Writing --------------------------------------------------------------------------------- */
 
 static void
 write_element (Printer *p, GmScalar s)
@@ -188,7 +188,8 @@ static void
 write_suffix (Printer *p, const char *suffix)
 {
   const char *line = strrchr (p->out->str, '\n');
-  size_t len = line ? strlen (line) + 1 : p->out->len + 2; /* torch's count: two more than the characters */
+  /* torch's count: two more than the characters */
+  size_t len = line ? strlen (line) + 1 : p->out->len + 2;
   g_string_append_c (p->out, ',');
   if (len + strlen (suffix) + 2 > (size_t) LINE_WIDTH)
     new_line (p, 1, (int) strlen (PREFIX));
