@@ -182,7 +182,7 @@ stage_new (const Cut *x, const bool *needed, GmValueId *map)
   return s;
 }
 
-/* Adds the symbols that become known at the end of a stage; *more: there were some. */
+/* Adds a stage that ends where further symbols become known; *more: there were some. */
 static bool
 add_counts (Cut *x, bool *more, GError **error)
 {

@@ -159,8 +159,8 @@ void gm_dedupe_enter (const GmDedupeLayer *layer, GmTensor *const *outer, GmTens
 
 /* -- Layer: outputs that are views (output_alias.c) -------------------------------------------- */
 
-/* A node for tensors that take part in the compiled function without being outputs: the gradient of
- * such a tensor goes to an extra output of the function's node, if there is one. */
+/* The histories of tensors that take part in the compiled function without being outputs: the
+ * gradient of such a tensor goes to an extra output of the function's node, if there is one. */
 typedef struct GmAgNode GmAgNode;
 typedef struct {
   GmAgNode *node;  /* stands for the function; NULL: a call without gradients */
@@ -178,8 +178,9 @@ typedef struct {
  * reads, because gradients are added in that order. */
 void gm_histories_look (const GmHistories *h);
 
-/* The time at which a view gets its history, if its base was written to after the view was taken:
- * at a refresh after the call, or within the function. */
+/* The time at which eager gives a view its history, if its base was written to after the view was
+ * taken.  LATER: at a refresh after the call.  NOW: as soon as the call is over, because the
+ * function has refreshed the view itself. */
 typedef enum { GM_LATE_NEVER, GM_LATE_LATER, GM_LATE_NOW } GmLate;
 
 /* A view that is taken again at run time.  A slot is a real tensor: first all inputs, then all
@@ -210,7 +211,7 @@ bool gm_output_alias_replay (const GmAliasLayer *layer, GmTensor *const *inputs,
                              GmTensor *const *inner, const GmHistories *histories, GmTensor **outer,
                              GError **error);
 
-/* -- Layer: inputs that overlap (base_plan.c, synthetic_base.c) ------------------------------ */
+/* -- Layer: inputs that overlap (base_plan.c, synthetic_base.c) -------------------------------- */
 
 typedef enum {
   GM_BASE_CALLER, /* the tensor that is passed */

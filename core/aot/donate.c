@@ -64,7 +64,7 @@ is_saved (const GmPlan *p, bool is_input, uint32_t index)
 }
 
 /* Finds mutations whose elements the back end may write where the input lies: the old elements are
- * not read after that, and the new elements are not output on their own. */
+ * not read after that, and neither old nor new elements are saved for the backward. */
 static void
 find_written_in_place (GmPlan *p, const GmGraph *forward)
 {

@@ -126,7 +126,8 @@ takes_history_along (const Rewrite *r, const GmNode *n)
          && memory_of (r, n->in[0]) != memory_of (r, n->in[1]);
 }
 
-/* Notes that a change in the memory of n's object is not made as an assignment to it. */
+/* Notes the memory of n's object if the object is not changed after the call: the memory's version
+ * must advance nevertheless. */
 static void
 lose (Rewrite *r, const GmNode *n)
 {

@@ -40,7 +40,7 @@ typedef struct {
   uint32_t left; /* number of nodes that may still be made for the gather at hand */
 } Pick;
 
-/* -- Which ----------------------------------------------------------------------------------- */
+/* -- Conditions -------------------------------------------------------------------------------- */
 
 static bool
 is_pointwise (const GmNode *n)
@@ -205,7 +205,7 @@ is_sum_of_slices (const Pick *p, const GmNode *n, Slices *s)
   return end == whole->sizes[dim];
 }
 
-/* -- Rewrites -------------------------------------------------------------------------------- */
+/* -- Rewrites ---------------------------------------------------------------------------------- */
 
 static GmVal
 mapped (const Pick *p, GmValueId v)
@@ -337,7 +337,7 @@ any_applies (const Pick *p)
   return false;
 }
 
-/* -- The graph ------------------------------------------------------------------------------- */
+/* -- The graph --------------------------------------------------------------------------------- */
 
 static GmGraph *
 build (Pick *p, GmArena *arena, GError **error)

@@ -160,11 +160,11 @@ typedef struct GmHistory GmHistory;
 GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out);
 /* Packs what the forward saved with the hooks, in order. */
 bool gm_history_pack (GmHistory *h, GError **error);
-/* Ends a call: if it went well, the writes are done and histories are given.  h belongs to the
- * tensors then, if it still exists. */
 /* Places the histories made by the looks before a call without such a node.  Returns the sequence
  * number that its first operation would have; 0: not needed. */
 uint64_t gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded);
+/* Ends a call: if it went well, the writes are done and histories are given.  h belongs to the
+ * tensors then, if it still exists. */
 void gm_history_end (GmHistory *h, bool ok);
 /* Returns the node that stands for the call. */
 GmAgNode *gm_history_node (GmHistory *h);

@@ -71,11 +71,11 @@ typedef struct {
                * region nothing is kept */
 } GmAgFunction;
 
-/* -- Modes ----------------------------------------------------------------------------------- */
+/* -- Modes ------------------------------------------------------------------------------------- */
 bool gm_grad_enabled (void);
 bool gm_grad_set_enabled (bool on); /* returns the old mode */
 
-/* -- Recording ------------------------------------------------------------------------------- */
+/* -- Recording --------------------------------------------------------------------------------- */
 
 /* Runs gm_op_run, and adds a tape entry where one is needed.  Returns a new reference or NULL. */
 GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
@@ -87,9 +87,9 @@ bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, co
  * the history of src where it can: what waits for dst's gradient then waits at the node that made
  * src, with no copy in between. */
 bool gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error);
-/* True if gm_autograd_become would not refuse t: t's memory is neither read-only nor expanded and,
- * with `grad`, t is neither a leaf that requires grad, nor a view of one, nor a view whose gradient
- * is awaited (gm_tensor_is_awaited).  Else *error is set. */
+/* True if gm_autograd_into and gm_autograd_become would not refuse t: t's memory is neither
+ * read-only nor expanded and, with `grad`, t is neither a leaf that requires grad, nor a view of
+ * one, nor a view whose gradient is awaited (gm_tensor_is_awaited).  Else *error is set. */
 bool gm_autograd_may_write (GmTensor *t, bool grad, GError **error);
 /* True if grad mode allows dst to be changed in place; else *error says why not. */
 bool gm_check_leaf (GmTensor *dst, GError **error);
@@ -111,8 +111,8 @@ bool gm_autograd_is_late (const GmTensor *view);
  * version advances. */
 bool gm_autograd_set (GmTensor *dst, GmTensor *src, GError **error);
 /* Gives t the dtype, shape and memory of `from`.  t keeps its history, its place as a leaf, and its
- * object; views of t stay where they are.  If dtype or shape differ, the backward of t's history
- * fails with an error that says why. */
+ * object; views of t stay where they are.  If dtype, shape or device differ, the backward of t's
+ * history fails with an error that says why. */
 void gm_autograd_set_data (GmTensor *t, GmTensor *from);
 /* True if t is a view of a tensor that has not all of t's elements any more, since as_strided_ ()
  * or resize_ () changed that one in place. */
@@ -256,7 +256,7 @@ typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);
 uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data, void (*destroy) (void *data));
 bool gm_tensor_remove_post_hook (GmTensor *leaf, uint64_t id);
 
-/* -- Saved tensors (saved.c) ----------------------------------------------------------------- */
+/* -- Saved tensors (saved.c) ------------------------------------------------------------------- */
 
 /* A pair of hooks that keeps something else in a saved tensor's place. */
 typedef struct {
@@ -304,7 +304,7 @@ bool gm_saved_pack (GmSaved *s, GError **error);
 GmTensor *gm_saved_get (const GmSaved *s, GError **error);
 void gm_saved_clear (GmSaved *s);
 
-/* -- Regions that are computed again (checkpoint.c) ------------------------------------------ */
+/* -- Regions that are computed again (checkpoint.c) -------------------------------------------- */
 
 /* Runs the function once more, on the inputs of the first time; its results are ignored. */
 typedef bool (*GmRegionRun) (void *data, GError **error);
@@ -319,7 +319,7 @@ void gm_region_open (GmRegion *r);
 void gm_region_close (GmRegion *r);
 void gm_region_unref (GmRegion *r); /* NULL is fine */
 
-/* -- The engine ------------------------------------------------------------------------------ */
+/* -- The engine -------------------------------------------------------------------------------- */
 
 /* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.  Errors: a
  * root without history; saved tensors changed in place (names op, shape, versions); freed graph. */
@@ -336,7 +336,7 @@ bool gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy)
 bool gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
                        bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error);
 
-/* -- The executing builder (eager_builder.c) ------------------------------------------------- */
+/* -- The executing builder (eager_builder.c) --------------------------------------------------- */
 
 typedef struct {
   GmBuilder base;

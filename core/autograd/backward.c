@@ -8,7 +8,7 @@
 #include "core/autograd/stretch.h"
 #include "core/autograd/walk.h"
 
-/* -- Into leaves ----------------------------------------------------------------------------- */
+/* -- Into leaves ------------------------------------------------------------------------------- */
 
 static bool
 backward_at (GmAgNode *n, uint32_t nr, GmTensor *root, GmTensor *grad, bool retain, GError **error)
@@ -382,7 +382,7 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   return ok;
 }
 
-/* -- Gradients that are asked for ------------------------------------------------------------ */
+/* -- Gradients that are asked for -------------------------------------------------------------- */
 
 static bool
 check_used (GmTensor *const *result, int n, bool allow_unused, GError **error)

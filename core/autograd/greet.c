@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* Returns NULL (ascending order) for a function whose state a region has dropped. */
+/* Returns the order of n's hooks, or of its results; NULL: ascending, also for a function whose
+ * state a region has dropped. */
 const uint32_t *
 gm_walk_order_of (const GmAgNode *n, bool results)
 {

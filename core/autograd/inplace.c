@@ -135,7 +135,7 @@ finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **err
   return ok;
 }
 
-/* -- Selecting and replacing ----------------------------------------------------------------- */
+/* -- Selecting and replacing ------------------------------------------------------------------- */
 
 /* Both functions are linear, and the gradient of each is made of the other, so gradients of
  * gradients are selections and replacements again: index_select's own gradient would add zeros,
@@ -609,9 +609,9 @@ slice_of (GmTensor *t, int dim, int64_t i, GError **error)
   return gm_autograd_op (GM_OP_slice, &t, 1, &at, error);
 }
 
-/* Fills all of dst, several of whose elements share one place, with src's element: of a dimension
- * that repeats (stride 0) only the first slice is written; of windows that overlap each slice of a
- * dimension is written, as a slice does not repeat. */
+/* Fills all of dst, several of whose elements share one place, with src's element.  Of a dimension
+ * that repeats (stride 0) only the first slice is written; windows that overlap are written slice
+ * by slice, as a slice does not overlap itself. */
 static bool
 fill_slices (GmTensor *dst, GmTensor *src, GError **error)
 {

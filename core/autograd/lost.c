@@ -41,7 +41,7 @@ gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const ch
   return true;
 }
 
-/* -- The node -------------------------------------------------------------------------------- */
+/* -- The node ---------------------------------------------------------------------------------- */
 
 static bool
 refuse (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)

@@ -23,7 +23,7 @@ static const char *debug_letters, *stress_list;
 
 G_STATIC_ASSERT (GM_N_LOGS <= 32);
 
-/* -- Selection ------------------------------------------------------------------------------- */
+/* -- Selection --------------------------------------------------------------------------------- */
 
 /* Other names of channels: torch's names where they differ. */
 static const struct {
@@ -112,7 +112,7 @@ gm_log_set (const char *list, GError **error)
   return apply (list, error);
 }
 
-/* -- Writing --------------------------------------------------------------------------------- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 static void
 write_lines (const char *prefix, const char *text)
@@ -151,7 +151,7 @@ gm_log_warn (const char *format, ...)
   write_lines ("[gramme] warning: ", text);
 }
 
-/* -- Switches for development ---------------------------------------------------------------- */
+/* -- Switches for development ------------------------------------------------------------------ */
 
 bool
 gm_debug_letter (char c)

@@ -30,7 +30,7 @@ maker (const GmSimplifyWork *w, GmValueId v)
   return n == GM_NO_ID ? NULL : &w->nodes[n];
 }
 
-/* -- Gradients of one's own ------------------------------------------------------------------ */
+/* -- Gradients of one's own -------------------------------------------------------------------- */
 
 /* Replaces a custom result, when nothing will be differentiated any more, by the result as
  * computed; by a copy of that where the caller sees both. */

@@ -56,7 +56,7 @@ bool gm_parse_dtype (GmParser *p, uint8_t *out);
 /* Parses a type: f32[2, n]{n, 1}@cuda */
 bool gm_parse_type (GmParser *p, GmMeta *m);
 
-/* -- Memory of inputs, parse_alias.c --------------------------------------------------------- */
+/* -- Memory of inputs, parse_alias.c ----------------------------------------------------------- */
 
 /* Facts behind inputs: they may name inputs that come later. */
 GArray *gm_parse_aliases_new (void);

@@ -203,7 +203,7 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
   return g_steal_pointer (&to);
 }
 
-/* -- With sizes of its own ------------------------------------------------------------------- */
+/* -- With sizes of its own --------------------------------------------------------------------- */
 
 /* Gives the program's gradients the sizes of the graph: `sizes`, or settled by the facts. */
 static void

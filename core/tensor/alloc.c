@@ -83,7 +83,7 @@ static ThreadCache *caches;                          /* of the live threads, und
 static size_t live_bytes, peak_bytes, highest_bytes; /* highest: never reset */
 static int64_t calls_until_failure;                  /* 0: none */
 
-/* -- Size classes ---------------------------------------------------------------------------- */
+/* -- Size classes ------------------------------------------------------------------------------ */
 
 static inline unsigned
 class_of (size_t bytes)
@@ -104,7 +104,7 @@ class_bytes (unsigned c)
 
 G_STATIC_ASSERT (N_SMALL == (15 - 8) * 8 + 7 + 1); /* class_of (SMALL_MAX) + 1 */
 
-/* -- Small blocks ---------------------------------------------------------------------------- */
+/* -- Small blocks ------------------------------------------------------------------------------ */
 
 static uint32_t
 batch_of (unsigned c)
@@ -309,7 +309,7 @@ gm_block_give (void *p, size_t bytes)
   small_give (p, class_of (bytes));
 }
 
-/* -- Large blocks ---------------------------------------------------------------------------- */
+/* -- Large blocks ------------------------------------------------------------------------------ */
 
 static bool
 is_mapped (unsigned c)
@@ -437,7 +437,7 @@ large_give (void *p, unsigned c)
     trim_to (keep / 2);
 }
 
-/* -- The interface --------------------------------------------------------------------------- */
+/* -- The interface ----------------------------------------------------------------------------- */
 
 static inline void
 raise_to (size_t *mark, size_t value)
@@ -467,8 +467,8 @@ count (int64_t bytes)
   } else {
     live = __atomic_add_fetch (&live_bytes, (size_t) bytes, __ATOMIC_RELAXED) + (size_t) (tc ? tc->uncounted : 0);
   }
-  if (bytes > 0 && (int64_t) live > 0) { /* below 0 if other threads freed memory that this thread
-                                          * has not reported */
+  if (bytes > 0 && (int64_t) live > 0) { /* below 0 if this thread freed memory that other threads
+                                          * have not reported yet */
     raise_to (&peak_bytes, live);
     raise_to (&highest_bytes, live);
   }

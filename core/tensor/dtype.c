@@ -108,7 +108,7 @@ small_float_decode (uint32_t code, GmFloatFormat f)
   return (float) (negative ? -d : d);
 }
 
-/* -- Single elements ------------------------------------------------------------------------- */
+/* -- Single elements --------------------------------------------------------------------------- */
 
 static bool
 scalar_is_true (GmScalar s)
@@ -250,7 +250,7 @@ gm_scalar_load (GmDtype d, const void *in)
 }
 #undef LOAD
 
-/* -- Promotion ------------------------------------------------------------------------------- */
+/* -- Promotion --------------------------------------------------------------------------------- */
 
 GmDtype
 gm_dtype_promote (GmDtype a, GmDtype b)
@@ -270,7 +270,7 @@ gm_dtype_promote (GmDtype a, GmDtype b)
   return high;
 }
 
-/* -- Names ----------------------------------------------------------------------------------- */
+/* -- Names ------------------------------------------------------------------------------------- */
 
 bool
 gm_dtype_parse (const char *name, size_t len, GmDtype *out)
@@ -320,7 +320,7 @@ gm_dtype_of_tensor_name (const char *name)
   return (GmDtype) d;
 }
 
-/* -- The default ----------------------------------------------------------------------------- */
+/* -- The default ------------------------------------------------------------------------------- */
 
 static GM_THREAD uint8_t default_dtype; /* 0: not set, f32; bool cannot be the default */
 

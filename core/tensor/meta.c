@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 
-/* -- Making ---------------------------------------------------------------------------------- */
+/* -- Making ------------------------------------------------------------------------------------ */
 
 void
 gm_meta_set_contiguous (GmMeta *m)
@@ -38,7 +38,7 @@ gm_meta_make (GmDtype dtype, int ndim, const int64_t *sizes)
   return m;
 }
 
-/* -- Asking ---------------------------------------------------------------------------------- */
+/* -- Asking ------------------------------------------------------------------------------------ */
 
 int64_t
 gm_meta_numel (const GmMeta *m)
@@ -265,7 +265,7 @@ gm_meta_extent (const GmMeta *m)
   return extent;
 }
 
-/* -- Broadcasting ---------------------------------------------------------------------------- */
+/* -- Broadcasting ------------------------------------------------------------------------------ */
 
 bool
 gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **error)
@@ -291,7 +291,7 @@ gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **error
   return true;
 }
 
-/* -- Text ------------------------------------------------------------------------------------ */
+/* -- Text -------------------------------------------------------------------------------------- */
 
 char *
 gm_shape_text (int ndim, const int64_t *sizes)

@@ -27,7 +27,7 @@ UNREF (gatomicrefcount *rc)
   return __atomic_load_n (rc, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub (rc, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-/* -- Storage --------------------------------------------------------------------------------- */
+/* -- Storage ----------------------------------------------------------------------------------- */
 
 static GmStorage *
 storage_new (void *data, size_t bytes)
@@ -113,7 +113,7 @@ counter_unref (GmCounter *c)
     gm_block_give (c, sizeof *c);
 }
 
-/* -- Making ---------------------------------------------------------------------------------- */
+/* -- Making ------------------------------------------------------------------------------------ */
 
 /* Makes a tensor; steals the reference to `storage`. */
 static GmTensor *
@@ -345,7 +345,7 @@ gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
   return tensor_make (m, 0, s);
 }
 
-/* -- Sharing --------------------------------------------------------------------------------- */
+/* -- Sharing ----------------------------------------------------------------------------------- */
 
 GmTensor *
 gm_tensor_ref (GmTensor *t)
@@ -372,7 +372,7 @@ gm_tensor_unref (GmTensor *t)
   gm_tensor_unref (base);
 }
 
-/* -- Elements -------------------------------------------------------------------------------- */
+/* -- Elements ---------------------------------------------------------------------------------- */
 
 static char *
 element (const GmTensor *t, const int64_t *index)

@@ -174,7 +174,7 @@ extern GmPrintOptions gm_print_options;
  * requires_grad=True"), NULL for none.  Caller frees. */
 char *gm_tensor_text (const GmTensor *t, const char *suffix);
 
-/* -- Memory (alloc.c) ------------------------------------------------------------------------ */
+/* -- Memory (alloc.c) -------------------------------------------------------------------------- */
 
 /* Allocates 64-byte aligned memory from a caching allocator with size classes; NULL when there is
  * none (never aborts).  gm_free takes the size that was asked for.  Thread: any.  GM_FAIL_ALLOC=k

@@ -54,7 +54,7 @@ each_shown (Printer *p, int dim, int64_t *index, void (*visit) (Printer *p, GmSc
   }
 }
 
-/* -- One format for all ---------------------------------------------------------------------- */
+/* -- One format for all ------------------------------------------------------------------------ */
 
 static int
 element_text (const Printer *p, GmScalar s, char *buf, size_t buf_bytes)
@@ -111,7 +111,7 @@ choose_format (Printer *p)
   each_shown (p, 0, index, measure_width);
 }
 
-/* -- Writing --------------------------------------------------------------------------------- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 static void
 write_element (Printer *p, GmScalar s)
