@@ -36,7 +36,7 @@ pool_drain (void *data)
                 .n_records = MAX_SPARE}; /* later frees go straight to the system */
 }
 
-/* GLib runs this when a thread ends that used its pool. */
+/* Drains the pool when a thread that used it ends; GLib calls it. */
 static GPrivate pool_owner = G_PRIVATE_INIT (pool_drain);
 
 static void

@@ -420,7 +420,7 @@ gm_tensor_history_number (const GmTensor *t)
   return gm_tensor_is_leaf (t) ? 0 : t->autograd->node->seq + 1;
 }
 
-/* "index_select" to "IndexSelectBackward0". */
+/* Returns "IndexSelectBackward0" for "index_select". */
 static const char *
 op_backward_name (GmOp op)
 {

@@ -63,7 +63,7 @@ void gm_size_facts_needed (const GmSizeFacts *f, bool *needed);
  * gm_sym_truncate, and before anything is asked. */
 void gm_size_facts_truncate (GmSizeFacts *f, uint32_t n);
 
-/* "n == m", "n <= 2*m".  Caller frees. */
+/* Returns the fact as text: "n == m", "n <= 2*m".  Caller frees. */
 char *gm_size_fact_text (const GmSym *s, const GmSizeFact *fact);
 
 #endif
