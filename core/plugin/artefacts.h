@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * artefacts.h -- what a plugin has compiled, kept on disk (core/cache) through the extension gramme.serialize/1.
+ * artefacts.h -- compiled code of plugins, kept on disk (core/cache) through the extension
+ * gramme.serialize/1.
  *
- * The key is a digest of everything that can change the code: this gramme and the plugin, by their build ids; the plugin's
- * fingerprint; the instruction set and the processor's features; the request's flags, options, place and threads; the
- * images, which have no names and hold the digests of their constants.  A plugin without a fingerprint is never cached.
- * What becomes of a lookup is counted, and told on the log channel `cache`.
+ * The key is a digest of everything that can change the code: this gramme and the plugin, by their
+ * build ids; the plugin's fingerprint; the instruction set and the processor's features; the
+ * request's flags, options, place and threads; the images, which have no names and hold the digests
+ * of their constants.  A plugin without a fingerprint is never cached. The result of each lookup is
+ * counted, and logged on the channel `cache`.
  */
 #ifndef GM_PLUGIN_ARTEFACTS_H
 #define GM_PLUGIN_ARTEFACTS_H
@@ -12,34 +14,39 @@
 #include "core/plugin/loader.h"
 #include "plugin-api/gramme-ext.h"
 
-/* Of an opened plugin.  Zeroed: it cannot be cached. */
+/* The parts of the key that belong to an opened plugin.  Zeroed: the plugin's code cannot be
+ * cached. */
 typedef struct {
   const GrammeSerialize *api;
-  uint8_t identity[32]; /* all of the key that is the same for all requests */
+  uint8_t identity[32]; /* digest of the parts of the key that are the same for all requests */
 } GmArtefacts;
 
 void gm_artefacts_init (GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance);
 
-/* One request on its way through the cache. */
+/* One request while the cache handles it. */
 typedef struct GmArtefact GmArtefact;
 
-/* NULL: this request is not to be cached, because the plugin or the user does not want it.  salt: NULL, or one more part of the
- * key. */
+/* Returns the cache's state for one request, which the caller frees.  NULL: this request is not to
+ * be cached, because the plugin or the user does not want that.  salt: NULL, or one more part of
+ * the key. */
 GmArtefact *gm_artefact_new (const GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance,
                              const GrammeCompileRequest *request, const char *salt);
-/* GRAMME_OK: it was there.  GRAMME_NOT_FOUND: it was not, or cannot be used.  Else what `read` answered. */
+/* Loads the code from the cache.  GRAMME_OK: *out is the executable.  GRAMME_NOT_FOUND: the cache
+ * has no code for this request, or none that can be used.  Any other code is what the plugin's
+ * `read` returned. */
 int32_t gm_artefact_load (GmArtefact *f, GrammeExecutable **out, GrammeStatus *status);
-/* What was compiled for it, which counts as a miss.  Failing to store it is no error. */
+/* Stores the executable that was compiled after a miss, and counts the miss.  Failing to store is
+ * no error. */
 void gm_artefact_save (GmArtefact *f, GrammeExecutable *e);
 void gm_artefact_free (GmArtefact *f); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmArtefact, gm_artefact_free)
 
-/* Since the process began. */
+/* Counts since the process began. */
 typedef struct {
   uint64_t hits, misses, stored, refused, bypassed;
 } GmArtefactCounts;
 GmArtefactCounts gm_artefacts_count (void);
-/* A compilation that must not use the cache, and why: counted and told. */
+/* Counts and logs a compilation that must not use the cache; `why` is the reason. */
 void gm_artefacts_note_bypass (const char *why);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * builds.h -- work for the background: code that is made while slower code runs already.
  *
- * As many builds run at a time as there are processors, on threads of low priority that end when nothing
- * is left.  A build that nobody wants any more is told so (`stop`) and its result is dropped.  When the
- * process ends, builds that run are stopped and waited for; the child of a fork has its parent's builds
- * to do itself, and begins with the next one that is started.
+ * As many builds run at a time as there are processors, on threads of low priority that end when no
+ * build is left.  A build whose result is not wanted any more is told to stop (`stop`), and its
+ * result is dropped.  When the process ends, running builds are stopped and waited for.  The child
+ * of a fork inherits the parent's unfinished builds, and begins with them when the next build is
+ * started.
  */
 #ifndef GM_PLUGIN_BUILDS_H
 #define GM_PLUGIN_BUILDS_H
@@ -16,13 +17,16 @@
 
 typedef struct GmBuild GmBuild;
 
-/* stop: atomic, becomes 1 when the result is not wanted any more.  True: made. */
+/* Makes the result of a build.  stop: atomic; becomes 1 when the result is not wanted any more.
+ * Returns true if the result was made. */
 typedef bool (*GmBuildWork) (void *data, const int *stop);
 
-/* Takes over `data`, released when the work is done or dropped, on any thread.  The caller drops what it
- * gets.  Thread: any, as for all functions here. */
+/* Starts a build of `data`, which is owned by the build and freed by `release`, on any thread, when
+ * the work is done or dropped.  The caller must release the returned build with gm_build_drop.
+ * Thread: any, as for all functions here. */
 GmBuild *gm_build_start (GmBuildWork work, void *data, void (*release) (void *data));
-/* The result is not wanted, or there already.  NULL is fine.  Does not wait. */
+/* Releases the caller's reference, and stops the work if it is still waiting or running.  NULL is
+ * fine.  Does not wait. */
 void gm_build_drop (GmBuild *b);
 
 typedef struct {
@@ -31,7 +35,8 @@ typedef struct {
 } GmBuildCounts;
 GmBuildCounts gm_builds_count (void);
 
-/* Until nothing waits or runs; false after timeout_us microseconds (< 0: never). */
+/* Waits until no build waits or runs, and returns true.  Returns false after timeout_us
+ * microseconds (< 0: no limit). */
 bool gm_builds_wait (int64_t timeout_us);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device.h -- what is known of the GPU that a plugin drives.  Tensors on it: core/tensor/device.h.
+ * device.h -- properties, streams and events of the GPU that a plugin drives.  Tensors on it:
+ * core/tensor/device.h.
  */
 #ifndef GM_PLUGIN_DEVICE_H
 #define GM_PLUGIN_DEVICE_H
@@ -8,34 +9,37 @@
 
 #include "core/base/error.h"
 
-/* Bytes in use, kept for later, and the most that were in use; zeros before the first use.  Thread: any. */
+/* Sets count to the bytes in use, the bytes cached for later, and the peak of the bytes in use;
+ * zeros before the first use.  Thread: any. */
 void gm_device_memory (uint64_t count[3]);
-/* From now on the most is that since: looked at when tensors are made. */
+/* Restarts the peak of gm_device_memory, which from now on is updated when tensors are made. */
 void gm_device_reset_peak (void);
 bool gm_device_is_open (void);
-/* After gm_device_get: the model's name, its bytes, and the compute capability. */
+/* The model's name, its bytes of memory and its compute capability.  Call gm_device_get before. */
 const char *gm_device_full_name (void);
 uint64_t gm_device_total_memory (void);
 bool gm_device_capability (int out[2], GError **error);
 
-/* -- Streams and events, after gm_device_get ------------------------------------------------------ */
+/* -- Streams and events, after gm_device_get --------------------------------------------------- */
 
-/* Handles are those of the device's driver.  A stream that is NULL is the calling thread's current one, to which all its work
- * goes: allocations, copies, single ops, compiled functions. */
+/* Handles are those of the device's driver.  A stream that is NULL is the calling thread's current
+ * stream, to which all its work goes: allocations, copies, single ops, compiled functions. */
 void *gm_device_stream_new (GError **error);
 void gm_device_stream_free (void *stream);
-void *gm_device_stream_current (bool own); /* own: the device's, which is current at first */
-bool gm_device_stream_use (void *stream, GError **error); /* NULL: the device's own */
+/* own: the device's default stream, which is current at first */
+void *gm_device_stream_current (bool own);
+bool gm_device_stream_use (void *stream, GError **error); /* NULL: the device's default stream */
 bool gm_device_stream_synchronize (void *stream, GError **error);
-bool gm_device_stream_query (void *stream, bool *done, GError **error); /* done: all that it was given has run */
-/* Fires when the stream has come so far. */
+/* done: all work of the stream has finished */
+bool gm_device_stream_query (void *stream, bool *done, GError **error);
+/* Returns an event that fires when the stream has finished all work queued so far. */
 void *gm_device_event_new (void *stream, GError **error);
 void gm_device_event_free (void *event);
-bool gm_device_event_wait (void *stream, void *event, GError **error); /* the stream waits */
+bool gm_device_event_wait (void *stream, void *event, GError **error); /* makes the stream wait */
 bool gm_device_event_query (void *event, bool *done, GError **error);
-bool gm_device_event_finish (void *event, GError **error); /* the caller waits */
+bool gm_device_event_finish (void *event, GError **error); /* makes the caller wait */
 bool gm_device_event_elapsed (void *from, void *to, double *ms, GError **error);
-/* The stream uses memory that another one has taken. */
+/* Declares that `stream` uses memory that was allocated on another stream. */
 bool gm_device_keep (void *memory, void *stream, GError **error);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * elf.h -- what a plugin file's ELF headers say, read through a descriptor with every offset
- * checked.
+ * elf.h -- reads the ELF headers of a plugin file through a descriptor, with every offset checked.
  *
  * The file is hostile until proved otherwise: nothing is mapped (a truncated mapping raises
  * SIGBUS), every position is compared with the file's size before it is used, and sizes have
@@ -16,7 +15,8 @@
 
 #define GM_PLUGIN_QUERY_SYMBOL "gramme_plugin_query_v0"
 
-/* The place of a refusal's cause, which says what makes a file be tried again: another file, an installation, a minute. */
+/* The place of a refusal's cause, which decides when a file is tried again: when the file changes,
+ * when something is installed, or after a minute. */
 typedef enum { GM_CAUSE_INSIDE, GM_CAUSE_OUTSIDE, GM_CAUSE_MOMENT } GmCause;
 
 typedef enum {
@@ -28,12 +28,12 @@ typedef enum {
 
 extern const char *const gm_refusal_texts[GM_N_REFUSALS]; /* NONE: "" */
 extern const char *const gm_refusal_remedies[GM_N_REFUSALS];
-/* The row's name: "NOT_ELF".  For --json and tests. */
+/* The names of the rows ("NOT_ELF"), for --json and tests. */
 extern const char *const gm_refusal_names[GM_N_REFUSALS];
 extern const GmCause gm_refusal_causes[GM_N_REFUSALS];
 
-/* Why a file is refused: the row, and a whole sentence without the file's name.  Zeroed: not
- * refused. */
+/* The reason why a file is refused: the row, and a whole sentence without the file's name.  Zeroed:
+ * not refused. */
 typedef struct {
   GmRefusal code;
   char *text; /* owned */
@@ -49,18 +49,21 @@ bool gm_elf_check (int fd, GmRefused *why);
 
 /* The entries of a dynamic section that make the loader load other files. */
 typedef struct {
-  GPtrArray *libraries; /* char: names or paths, as they stand there */
-  GPtrArray *folders;   /* char: of all run paths: absolute, or they begin with $ORIGIN or ${ORIGIN} */
+  GPtrArray *libraries; /* char: names or paths, unchanged from the file */
+  /* char: folders of all run paths; absolute, or beginning with $ORIGIN or ${ORIGIN} */
+  GPtrArray *folders;
 } GmElfNeeds;
-/* Reads them as the loader does, through the addresses at which the file is mapped; false and *why
- * if the file is not what the loader takes, or names a relative place.  Clear *out in both cases. */
+/* Reads the entries as the loader does, through the addresses at which the file is mapped.  False
+ * and *why if the loader would not accept the file, or if an entry names a relative place.  The
+ * caller clears *out in both cases. */
 bool gm_elf_read_needs (int fd, GmElfNeeds *out, GmRefused *why);
 void gm_elf_needs_clear (GmElfNeeds *needs);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GmElfNeeds, gm_elf_needs_clear)
-/* How many characters "$ORIGIN" or "${ORIGIN}" at the beginning of a path has; 0: it does not begin so. */
+/* Number of characters of "$ORIGIN" or "${ORIGIN}" at the beginning of a path; 0 if the path does
+ * not begin so. */
 size_t gm_elf_origin_length (const char *path);
-/* The manifest in the note .note.gramme.plugin: NUL-terminated text that the caller frees, or NULL
- * and *why.  Needs no earlier check. */
+/* Returns the manifest in the note .note.gramme.plugin: NUL-terminated text that the caller frees,
+ * or NULL and *why.  Needs no earlier check. */
 char *gm_elf_read_manifest (int fd, GmRefused *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * exec.h -- the inside of GmExec, which backend.c makes and exec.c runs.
+ * exec.h -- the fields of GmExec, which backend.c makes and exec.c runs.
  */
 #ifndef GM_PLUGIN_EXEC_H
 #define GM_PLUGIN_EXEC_H
@@ -16,13 +16,13 @@ struct GmBackend {
   GrammeBackend *instance;
   const char *name;
   GmArtefacts artefacts;
-  GmYieldLock compile_lock; /* taken only if the manifest says compile-serial */
+  GmYieldLock compile_lock; /* used only if the manifest says compile-serial */
   bool compile_serial, run_concurrent;
-  bool is_auto; /* no plugin, but two of them: tiers.h */
+  bool is_auto; /* not a plugin, but the combination of two: tiers.h */
 };
 
-/* An output that no code needs to compute: it is an input, or the same value as an earlier output.
- * */
+/* An output that no code needs to compute: an input of the graph, or the same value as an earlier
+ * output. */
 typedef struct {
   uint32_t out, from;
   bool from_input;
@@ -32,34 +32,41 @@ typedef struct GmExecSplit GmExecSplit; /* split.h */
 typedef struct GmExecSized GmExecSized; /* sized.h */
 typedef struct GmTiers GmTiers;         /* tiers.h */
 
-/* Where a node runs, and why there. */
-enum { GM_PLACE_INSIDE, GM_PLACE_PLUGIN, GM_PLACE_HOST }; /* INSIDE: wherever its result is read */
+/* The place of a node, and the reason for it. */
+/* INSIDE: computed wherever its result is read */
+enum { GM_PLACE_INSIDE, GM_PLACE_PLUGIN, GM_PLACE_HOST };
 typedef struct {
-  uint32_t where, region; /* region: the plugin's, counted over both roles; GM_NO_ID: none */
-  const char *why;        /* NULL, or why the host runs it: of the manifest, the exec or `owned` */
+  /* region: number of the plugin's region, counted over both roles; GM_NO_ID: none */
+  uint32_t where, region;
+  /* NULL, or why the host runs the node; owned by the manifest, the exec or `owned` */
+  const char *why;
 } GmExecPlace;
 typedef struct {
   GmExecPlace *rows; /* by node of the graph */
   char **names;      /* by node: "exp at train.py:12" */
-  GPtrArray *owned;  /* char: reasons that nobody else has; NULL: none */
+  GPtrArray *owned;  /* char: reasons that are owned here; NULL: none */
   uint32_t n;
 } GmExecPlaces;
 
 /* One graph of a request, ready to run.  Immutable but for `spare`. */
 typedef struct {
   bool present;
-  bool is_backward; /* of some function: for messages; it may have been compiled by itself, as a forward */
+  /* the backward of some function, for messages; it may have been compiled by itself, as a
+   * forward */
+  bool is_backward;
   uint32_t n_in, n_out;
   GmMeta *metas;    /* n_in, then n_out */
   uint32_t n_inner; /* outputs that the executable writes */
-  uint32_t *inner;  /* their places among the n_out */
-  GrammeTensor *known; /* what the executable gets, but for the data: n_in, then n_inner; points into metas.  NULL: nothing is run */
+  uint32_t *inner;  /* their numbers among the n_out outputs */
+  /* the tensors that the executable gets, without the data: n_in, then n_inner; points into metas.
+   * NULL: nothing is run */
+  GrammeTensor *known;
   GArray *copies;   /* GmExecCopy */
   GmGraph *eager;   /* not NULL: the host runs this graph itself; its outputs are the inner ones */
   GmExecSplit *split;  /* not NULL: the plugin runs parts of it; its outputs are the inner ones */
   GmExecPlaces places; /* of the inner graph's nodes */
   size_t workspace_bytes,
-      block_bytes; /* block: the workspace, then tensors if they are too many for the stack */
+      block_bytes; /* block: the workspace, then tensors if the stack has no room for them */
   void *spare;     /* atomic: a block for the next run, or NULL while a run has it */
 } GmExecRole;
 
@@ -67,12 +74,13 @@ struct GmExec {
   gatomicrefcount refs;
   GmBackend *backend;
   GrammeExecutable *executable; /* NULL if nothing was given to the plugin */
-  GMutex run_lock;              /* taken only if the plugin does not say run-concurrent */
+  GMutex run_lock;              /* used only if the plugin does not say run-concurrent */
   GmExecRole roles[2];
-  GmExecSized *sized; /* not NULL: sizes are symbolic; a run finds out what they are */
+  GmExecSized *sized; /* not NULL: sizes are symbolic; each run determines their values */
   char *fallback_reason;
   double compile_ms;
-  GmTiers *tiers; /* not NULL: others run; nothing else here is used but the names and times above */
+  /* not NULL: two other execs run; of this struct only the names and times above are used */
+  GmTiers *tiers;
 };
 
 static inline const char *
@@ -81,28 +89,29 @@ gm_exec_role_name (const GmExec *e, int role)
   return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "backward" : "forward";
 }
 
-/* For gm_status_to_error. */
+/* The `doing` argument of gm_status_to_error for a run. */
 static inline const char *
 gm_exec_run_name (const GmExec *e, int role)
 {
   return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "run of the backward" : "run";
 }
 
-/* What a run leaves to the next one at most.  A larger block costs little beside the run that needs it, and would be
- * missed elsewhere: the backward's by the forward. */
+/* Bytes of memory that a run leaves for the next run, at most.  A larger block costs little
+ * compared with the run that needs it, and keeping it would take memory from other code: a
+ * backward's block from the forward. */
 #define GM_EXEC_KEPT_BYTES ((size_t) 64 * 1024)
 
-/* Up to so many tensors of a run are described on the stack. */
+/* Number of tensors of a run that are described on the stack, at most. */
 #define GM_EXEC_STACK_TENSORS 32
 
 G_STATIC_ASSERT (offsetof (GmMeta, sizes) == sizeof (uint64_t));
 
-/* Whether the tensor is of the meta's dtype, device, sizes and strides. */
+/* True if the tensor has the meta's dtype, device, sizes and strides. */
 static inline bool
 gm_exec_fits (const GmTensor *t, const GmMeta *m)
 {
   static const GmMeta all = { .dtype = 0xff, .ndim = 0xff, .device = 0xff };
-  uint64_t have, want, mask; /* what stands before the sizes, at once */
+  uint64_t have, want, mask; /* the bytes before the sizes, compared at once */
   int64_t differ = 0;
   if (G_UNLIKELY (!t))
     return false;
@@ -116,7 +125,8 @@ gm_exec_fits (const GmTensor *t, const GmMeta *m)
   return differ == 0;
 }
 
-/* A tensor of this meta as the plugin sees it, but for its data: points into m. */
+/* Describes a tensor of this meta for the plugin, without its data.  The description points into
+ * m. */
 static inline void
 gm_exec_describe_meta (GrammeTensor *out, const GmMeta *m)
 {
@@ -133,7 +143,7 @@ gm_exec_describe_meta (GrammeTensor *out, const GmMeta *m)
   out->byte_offset = 0;
 }
 
-/* The caller's tensor as the plugin sees it: points into t. */
+/* Describes the caller's tensor for the plugin.  The description points into t. */
 static inline void
 gm_exec_describe (GrammeTensor *out, const GmTensor *t)
 {
@@ -141,14 +151,15 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
   out->data = gm_tensor_data (t);
 }
 
-/* Whether all tensors of a run lie as the metas say (known_to_fit: they do), inputs first, then outputs; describes those that the
- * executable gets, after `known`.  described: has room for n_in and n_inner, or is NULL. */
+/* True if all tensors of a run have the layouts of the metas, inputs first, then outputs; with
+ * known_to_fit that is not checked.  Describes the tensors that the executable gets, in the form of
+ * `known`.  described: has room for n_in and n_inner, or is NULL. */
 __attribute__ ((always_inline)) static inline bool
 gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *known, GmTensor *const *in, GmTensor *const *out,
               GrammeTensor *described, bool known_to_fit)
 {
   const GmMeta *m = metas;
-  uint32_t next = 0; /* of the inner outputs, whose order is the outputs' */
+  uint32_t next = 0; /* next inner output, in the order of the outputs */
   for (uint32_t i = 0; i < r->n_in; i++, m++) {
     if (!known_to_fit && G_UNLIKELY (!gm_exec_fits (in[i], m)))
       return false;
@@ -169,7 +180,7 @@ gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *know
   return true;
 }
 
-/* Elements of one tensor into the memory of another one of its shape. */
+/* Copies the elements of a tensor into the memory of another tensor of its shape. */
 static inline bool
 gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
 {
@@ -188,7 +199,7 @@ gm_exec_call_unlocked (const GmExec *e, GrammeExecutable *code, const GrammeRunA
   return result;
 }
 
-/* One call of the plugin's run, with its lock. */
+/* Calls the plugin's run, under the lock if the plugin needs that. */
 static inline int32_t
 gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
 {
@@ -200,7 +211,8 @@ gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, Gram
   return result;
 }
 
-/* A run of a role that is split.  symbols: of its graph, or NULL: its sizes are numbers. */
+/* Runs a role that is split.  symbols: values of its graph's symbols, or NULL: its sizes are
+ * numbers. */
 bool gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fpu.h -- this thread's floating-point mode, which a plugin's code may not leave changed.
  *
- * A library that is linked with fast-math flushes denormals to zero when it is loaded, and that may happen in the
- * middle of a run: all later results of the thread would be other ones, the program's own included.  So the mode is
- * compared around every call that computes or compiles; around a run this costs two or three nanoseconds.
+ * A library that is linked with fast-math flushes denormals to zero when it is loaded, and that may
+ * happen in the middle of a run.  All later results of the thread would change, the program's own
+ * included.  So the mode is compared around every call that computes or compiles; around a run this
+ * costs two or three nanoseconds.
  */
 #ifndef GM_PLUGIN_FPU_H
 #define GM_PLUGIN_FPU_H
@@ -38,7 +39,8 @@ gm_fpu_set (GmFpuControl c)
   __asm__ volatile("fldcw %0" : : "m"(c.x87));
 }
 
-/* True if sums are rounded to nearest, and denormals are neither flushed when they are made nor read as zeros. */
+/* True if sums are rounded to nearest, and denormals are neither flushed when they are made nor
+ * read as zeros. */
 static inline bool
 gm_fpu_is_standard (void)
 {
@@ -48,8 +50,8 @@ gm_fpu_is_standard (void)
   return (denormal + denormal == least) & (one + half != one) & (one + quarter == one);
 }
 
-/* Like gm_fpu_get, but MXCSR is 0 where the mode is the standard one: reading the register waits for all that is being computed,
- * which takes ten times as long as six sums, on processors of AMD. */
+/* Like gm_fpu_get, but MXCSR is 0 where the mode is the standard one: on AMD processors, reading
+ * the register waits for all pending computations, which takes ten times as long as six sums. */
 static inline GmFpuControl
 gm_fpu_look (void)
 {
@@ -60,7 +62,7 @@ gm_fpu_look (void)
   return c;
 }
 
-/* Returns the mode that `before`, which gm_fpu_look gave, stands for. */
+/* Returns the full mode for `before`, a result of gm_fpu_look. */
 static inline GmFpuControl
 gm_fpu_exact (GmFpuControl before)
 {
@@ -97,8 +99,9 @@ gm_fpu_equal (GmFpuControl a, GmFpuControl b)
 }
 
 struct GmPlugin;
-/* Puts the mode back to `before`, which gm_fpu_look gave.  The first time for a plugin, warns, and notes it as refused: it goes on being used by this
- * process, whose results are right again, and not by later ones.  when: "in a run".  Thread: any. */
+/* Restores the mode `before`, a result of gm_fpu_look.  The first time for a plugin, warns and
+ * records it as refused: this process continues to use it, since its results are right again, and
+ * later processes do not.  when: "in a run".  Thread: any. */
 void gm_fpu_restore (const struct GmPlugin *p, GmFpuControl before, const char *when);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host.h -- the host's side of the boundary: the table that every plugin gets, and what one compile
- * collects.
+ * host.h -- the host's side of the boundary: the table that every plugin gets, and the messages of
+ * one compile.
  */
 #ifndef GM_PLUGIN_HOST_H
 #define GM_PLUGIN_HOST_H
@@ -11,31 +11,33 @@
 
 #include "plugin-api/gramme-ext.h"
 
-/* Of one compile: what the plugin said meanwhile.  diag and progress get it as their job. */
+/* Messages of one compile.  The plugin passes it to `diag` and `progress` as their job. */
 typedef struct {
   GMutex lock; /* a plugin may compile on several threads */
   GString *diagnostics;
-  const int *stop; /* atomic, 1: nobody wants the result.  NULL: ask the interrupt function */
+  /* atomic, 1: the result is not wanted any more.  NULL: ask the interrupt function */
+  const int *stop;
 } GmCompileJob;
 
 void gm_compile_job_init (GmCompileJob *job);
 void gm_compile_job_clear (GmCompileJob *job);
 
-/* The table for the plugin of this id, which is kept (so: static or process lifetime).  The table
- * lives until the process ends. */
+/* Returns the table for the plugin of this id.  The id is kept, so it must be static or of process
+ * lifetime.  The table lives until the process ends. */
 const GrammeHost *gm_host_new (const char *plugin_id);
 
-/* Asked by plugins between pieces of work; true stops the compile.  core/python looks for a pending
- * signal there.  NULL: never. */
+/* Sets the function that plugins call between pieces of work; true stops the compile.  core/python
+ * checks for a pending signal there.  NULL: never stop. */
 void gm_host_set_interrupt (bool (*fn) (void));
-/* Asks that function: true if what this thread compiles is to stop. */
+/* Calls the interrupt function: true if the compile on this thread is to stop. */
 bool gm_host_is_interrupted (void);
 
-/* Calls step (data), which waits for a short time, until it says true; other threads get their turn meanwhile (core/base/yield.h).
- * False: the compile is to stop. */
+/* Calls step (data), which waits for a short time, until it returns true; other threads can run
+ * Python code meanwhile (core/base/yield.h).  False: the compile is to stop. */
 bool gm_host_wait (GmCompileJob *job, bool (*step) (void *data), void *data);
 
-/* Extensions, each in its file: NULL if this machine has none. */
+/* Tables of the extensions, each defined in a file of its own.  NULL if this machine does not
+ * support the extension. */
 const GrammeKernels *gm_host_kernels (void);
 const GrammeTiles *gm_host_tiles (void);
 const GrammeSource *gm_host_source (void);

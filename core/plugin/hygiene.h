@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hygiene.h -- what of the process a plugin's code may not change: looked at before and after.
+ * hygiene.h -- state of the process that a plugin's code may not change, compared before and after.
  *
- * Signal handlers and mask, timers, environment, descriptors, threads, children, locale, current folder, umask, limits,
- * floating-point mode, processors, priorities and other attributes of a process (hygiene.c's table), and that the stack is not
- * executable.
+ * Signal handlers and mask, timers, environment, descriptors, threads, children, locale, current
+ * folder, umask, limits, floating-point mode, processors, priorities and other attributes of a
+ * process (hygiene.c's table), and that the stack is not executable.
  */
 #ifndef GM_PLUGIN_HYGIENE_H
 #define GM_PLUGIN_HYGIENE_H
@@ -13,14 +13,16 @@
 
 typedef struct GmSnapshot GmSnapshot;
 
-/* alone: no other thread does anything meanwhile, so descriptors, threads, environment and mappings are
- * looked at, too; in a program with threads of its own nobody could say who changed them. */
+/* Records the state of the process.  alone: no other thread does anything meanwhile, so
+ * descriptors, threads, environment and mappings are recorded, too; in a program with other threads
+ * it would be unknown which code changed them. */
 GmSnapshot *gm_snapshot_new (bool alone);
 void gm_snapshot_free (GmSnapshot *s); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSnapshot, gm_snapshot_free)
 
-/* Compares with now, puts back what can be put back (floating-point mode, handlers, mask, locale,
- * folder, umask, limits, attributes), and refuses if anything had changed; `when` ends the sentence: "when it was loaded". */
+/* Compares the state with that of now, and restores what can be restored (floating-point mode,
+ * handlers, mask, locale, folder, umask, limits, attributes).  Refuses if anything had changed;
+ * `when` ends the sentence: "when it was loaded". */
 bool gm_snapshot_check (const GmSnapshot *before, const char *when, GmRefused *why);
 
 #endif

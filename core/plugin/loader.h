@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * loader.h -- from a file that may be loaded to a table of functions that may be called.
  *
- * A plugin is loaded once and never unloaded: a thread of its with a destructor would crash after
- * dlclose.
+ * A plugin is loaded once and never unloaded: if it had started a thread with a destructor, that
+ * thread would crash after dlclose.
  */
 #ifndef GM_PLUGIN_LOADER_H
 #define GM_PLUGIN_LOADER_H
@@ -15,20 +15,22 @@ typedef struct GmPlugin {
   char *file;
   GmManifest *manifest;
   const GrammeHost *host;
-  GrammeBackendApi api; /* ours: full size, what the plugin's table lacks is NULL */
+  /* the host's copy, of full size; functions that the plugin's table lacks are NULL */
+  GrammeBackendApi api;
 } GmPlugin;
 
-/* Loads and negotiates, but for a file that is known to be refused (quarantine.h); one that nobody knows
- * is tried in a process of its own first (probe.h).  Process lifetime.  Loading one file again gives
- * another GmPlugin on the same code.  NULL and *why on failure. Thread: one at a time
- * (core/plugin/backend.c's lock). */
+/* Loads a plugin and negotiates, unless the file is known to be refused (quarantine.h).  A file
+ * that was never tried is first tried in a process of its own (probe.h).  The result has process
+ * lifetime. Loading a file again returns another GmPlugin for the same code.  NULL and *why on
+ * failure. Thread: one at a time (core/plugin/backend.c's lock). */
 GmPlugin *gm_loader_load (const char *file, GmRefused *why);
 
-/* The same without asking anybody, for the process that tries a plugin: loads, opens, closes, and
- * compares the process before and after. */
+/* Tries a plugin, in the process made for that, without reading or writing the quarantine: loads,
+ * opens, closes, and compares the process before and after. */
 bool gm_loader_try (const char *file, GmRefused *why);
-/* What is loaded (dlopen's handle) for the host p->host: asks its query, compares descriptor and manifest,
- * copies the table into p->api.  False and *why.  The loader's own step, and the kit's. */
+/* Negotiates with a loaded file (handle: dlopen's) for the host p->host: calls its query, compares
+ * descriptor and manifest, copies the table into p->api.  False and *why on failure.  Used by the
+ * loader and by the kit. */
 bool gm_loader_negotiate (GmPlugin *p, void *handle, GmRefused *why);
 /* Opens an instance; NULL and *why.  The caller closes it. */
 GrammeBackend *gm_loader_open (const GmPlugin *p, GmRefused *why);

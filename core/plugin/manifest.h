@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * manifest.h -- what a plugin says about itself without being run: the key file in its ELF note,
- * parsed.
+ * manifest.h -- the manifest of a plugin, parsed: the key file in its ELF note, readable without
+ * running the plugin.
  *
- * Unknown keys and groups are ignored, so that a newer plugin can be listed.  The options here are
- * what users' options are checked against.
+ * Unknown keys and groups are ignored, so that a newer plugin can be listed.  Users' options are
+ * checked against the options listed here.
  */
 #ifndef GM_PLUGIN_MANIFEST_H
 #define GM_PLUGIN_MANIFEST_H
@@ -14,7 +14,7 @@ typedef enum { GM_OPTION_STRING, GM_OPTION_INT, GM_OPTION_BOOL, GM_OPTION_CHOICE
 
 typedef struct {
   char *key, *fallback, *help; /* fallback: the default, NULL if there is none */
-  char **values;               /* CHOICE: what may be given */
+  char **values;               /* CHOICE: the values that may be given */
   GmOptionType type;
   int64_t min, max; /* INT */
   bool no_code;     /* changes-code=false: compiled code is the same with every value */
@@ -30,19 +30,19 @@ typedef struct {
   bool bit_exact;
 } GmManifest;
 
-/* Takes text.  NULL and *why: MANIFEST, ABI or HOST_MINOR.  With `partial` given, a manifest whose
- * version does not fit is still handed out there, for listings. */
+/* Parses a manifest; steals text.  NULL and *why: MANIFEST, ABI or HOST_MINOR.  A manifest whose
+ * version does not fit is still returned in *partial, unless that is NULL, for listings. */
 GmManifest *gm_manifest_parse (char *text, GmManifest **partial, GmRefused *why);
 void gm_manifest_free (GmManifest *m); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmManifest, gm_manifest_free)
 
 bool gm_manifest_has_flag (const GmManifest *m, const char *flag);
 const GmPluginOption *gm_manifest_option (const GmManifest *m, const char *key);
-/* Why a plugin said NO: the standard reason's or its own text. */
+/* Returns the text for the reason of a NO: a standard reason's, or the plugin's own. */
 const char *gm_manifest_reason (const GmManifest *m, uint32_t reason);
 
-/* "key=value" against the manifest.  GM_ERROR_VALUE names the key, the near ones and what the value
- * may be. */
+/* Checks an option against the manifest.  GM_ERROR_VALUE names the key, similar keys, and the
+ * values that are allowed. */
 bool gm_manifest_check_option (const GmManifest *m, const char *key, const char *value,
                                GError **error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.h -- trying a plugin in a process of its own.
+ * probe.h -- tries a plugin in a process of its own.
  *
  * That process is the program `gramme`, found beside libgramme, with limits on time, memory,
  * files and descriptors.  It loads the plugin, opens it, runs a first graph (trial.h), closes it, compares
@@ -14,7 +14,7 @@
  * GM_REFUSAL_STOPPED in *why, a signal's handler has raised meanwhile: nothing is known then. */
 GmTried gm_probe (const char *canonical, GmRefused *why);
 
-/* The other side: `gramme probe FILE TOKEN`; never returns. */
+/* Runs in the process that tries a plugin (`gramme probe FILE TOKEN`).  Never returns. */
 _Noreturn void gm_probe_main (const char *file, const char *token);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * regions.h -- a graph cut into regions: those of a plugin, and those that the host runs itself.
  *
- * Regions stand in an order in which they can run, each once: every region is convex, and there is no
- * cycle between regions, whatever the verdicts were.  What one computes for another is a slot.  Views
- * and constants belong to no region: each that needs one has it, so that a view crosses no border.
+ * Regions are listed in an order in which they can run, each once: every region is convex, and
+ * there is no cycle between regions, whatever the verdicts were.  A value that one region computes
+ * for another is a slot.  Views and constants belong to no region: each region that needs one
+ * computes it, so that a view crosses no border.
  */
 #ifndef GM_PLUGIN_REGIONS_H
 #define GM_PLUGIN_REGIONS_H
@@ -13,14 +14,16 @@
 
 typedef struct {
   bool host;
-  bool has_effects;       /* runs even if nobody reads what it gives */
+  bool has_effects;       /* runs even if its results are not read */
   uint32_t cluster;       /* the plugin's number; 0 for the host */
   GmGraph *graph;         /* of its own arena; outputs are never inputs, and no value twice */
-  GArray *nodes;          /* uint32_t: of the whole graph, those that it computes for all */
+  /* uint32_t: nodes of the whole graph that this region computes for all others */
+  GArray *nodes;
   GArray *ins, *outs;     /* uint32_t: slots of the graph's inputs and outputs */
 } GmRegion;
 
-#define GM_REGION_NONE UINT32_MAX /* a node in no region of its own: computed wherever it is used */
+/* a node without a region: computed by each region that reads it */
+#define GM_REGION_NONE UINT32_MAX
 
 typedef struct {
   GPtrArray *regions;  /* GmRegion */
@@ -30,8 +33,8 @@ typedef struct {
   uint32_t *region_of; /* by node */
 } GmRegions;
 
-/* verdicts: one per node.  The graph is functional and borrowed; each output is a node's result, and no
- * value is an output twice. */
+/* Cuts a graph into regions.  verdicts: one per node.  The graph is functional and borrowed; each
+ * output is a node's result, and no value is an output twice. */
 GmRegions *gm_regions_new (const GmGraph *g, const GmVerdict *verdicts);
 void gm_regions_free (GmRegions *r); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmRegions, gm_regions_free)

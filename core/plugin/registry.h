@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * registry.h -- which plugins are installed, found without running any of their code.
+ * registry.h -- the installed plugins, found without running any of their code.
  *
- * A file that is named by its absolute path is taken before all.  Then folders, in this order; the
- * first file with an id wins, later ones are shown as hidden:
+ * A file that is named by its absolute path comes first.  Then come folders, in this order; the
+ * first file with an id wins, later files are shown as hidden:
  *   GRAMME_PLUGIN_PATH      absolute folders, separated by ':'
  *   $XDG_DATA_HOME/gramme/plugins-1
  *   the install folder      gramme/plugins-1 beside libgramme, wherever that was moved
@@ -17,23 +17,24 @@
 
 typedef struct {
   char *file;           /* absolute, without links where it could be resolved */
-  GmTried tried;        /* whether a process has survived it */
-  bool is_auto;         /* no file, but part of gramme: tiers.h */
+  GmTried tried;        /* result of trying it in a process of its own */
+  bool is_auto;         /* the back end `auto`, which has no file: tiers.h */
   char *name;           /* the manifest's, or from the file's name if there is none */
   GmManifest *manifest; /* NULL if it could not be read */
-  GmRefused refused;    /* code NONE: this one may be loaded */
+  GmRefused refused;    /* code NONE: the plugin may be loaded */
 } GmPluginInfo;
 
 /* All plugin files, in search order.  Free with g_ptr_array_unref.  Thread: any. */
 GPtrArray *gm_registry_scan (void);
-/* The folders that a scan looks into, NULL-terminated; the caller frees. */
+/* Returns the folders that a scan reads, NULL-terminated; the caller frees. */
 char **gm_registry_folders (void);
 
-/* The plugin to load for a name or id: in `plugins`, borrowed.  A name with a '/' is an absolute path,
- * which is looked at first of all and put into `plugins`.  NULL and GM_ERROR_VALUE: no such back end
- * (with the near and the installed names) or refused (with the reason), or two ids with one name. */
+/* Returns the plugin for a name or id: an entry of `plugins`, borrowed.  A name with a '/' is an
+ * absolute path, which is examined first and added to `plugins`.  NULL and GM_ERROR_VALUE: there is
+ * no such back end (lists the near and the installed names), the plugin is refused (says why), or
+ * two ids have this name. */
 const GmPluginInfo *gm_registry_find (GPtrArray *plugins, const char *name, GError **error);
-/* A file by its path; the caller frees.  Nothing of it is run. */
+/* Examines a file without running any of its code; the caller frees. */
 GmPluginInfo *gm_registry_examine (const char *file);
 void gm_plugin_info_free (GmPluginInfo *info); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPluginInfo, gm_plugin_info_free)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * request.h -- one compile request: graphs as images, their names, their constants; and its failure.
+ * request.h -- one compile request: graphs as images, their names and constants; and its failure.
  */
 #ifndef GM_PLUGIN_REQUEST_H
 #define GM_PLUGIN_REQUEST_H
@@ -23,23 +23,24 @@ typedef struct {
   GmBackend *backend;
   GmRequestPart *parts[2]; /* by role; the second may be NULL */
   const GArray *options;   /* GrammeOption */
-  const char *const *option_list; /* the same as the caller wrote them, for graphs inside of this one */
+  const char *const *option_list; /* the same in the caller's form, for the graphs of bodies */
   GmCompileJob *job;
-  uint32_t region, n_regions; /* (0, 1): the whole */
-  const GmCompileHow *how;    /* NULL: as it comes, without the cache on disk */
+  uint32_t region, n_regions; /* (0, 1): the whole graph */
+  const GmCompileHow *how;    /* NULL: default settings, without the cache on disk */
 } GmRequest;
 
-/* The plugin's answer; *out is NULL unless it is GRAMME_OK. */
+/* Sends the request and returns the plugin's answer; *out is NULL unless that is GRAMME_OK. */
 int32_t gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *status);
 
-/* Is this answer one after which the host does the work itself? */
+/* True if the host does the work itself after this answer. */
 static inline bool
 gm_request_falls_back (int32_t code)
 {
   return code == GRAMME_UNSUPPORTED || code == GRAMME_INTERNAL || code == GRAMME_DEADLINE;
 }
 
-/* Bytes of workspace for one run of a role, a multiple of 64.  NULL is no such function: 0. */
+/* Sets *bytes to the workspace for one run of a role, a multiple of 64; 0 if the plugin has no such
+ * function.  Returns the plugin's answer. */
 int32_t gm_request_workspace (GmBackend *b, GrammeExecutable *e, uint32_t role, size_t *bytes,
                               GrammeStatus *status);
 

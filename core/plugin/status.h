@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * status.h -- between the boundary's status and our GError, in both directions.
+ * status.h -- converts between the boundary's status and our GError.
  */
 #ifndef GM_PLUGIN_STATUS_H
 #define GM_PLUGIN_STATUS_H
@@ -8,7 +8,7 @@
 
 #include "plugin-api/gramme-plugin.h"
 
-/* What the caller of a plugin does first: the head and message[0], not the whole half kilobyte. */
+/* Clears *s before a call of a plugin: the head and message[0], not the whole half kilobyte. */
 static inline void
 gm_status_clear (GrammeStatus *s)
 {
@@ -22,14 +22,15 @@ gm_status_clear (GrammeStatus *s)
 /* Fills *s (NULL is fine) within its struct_size; returns code. */
 int32_t gm_status_set (GrammeStatus *s, int32_t code, int32_t node, const char *format, ...)
     G_GNUC_PRINTF (4, 5);
-/* The same from an error of ours, which it frees. */
+/* Fills *s from an error of ours, which is freed; returns the code. */
 int32_t gm_status_take_error (GrammeStatus *s, GError *error);
 
-/* A failed call of a plugin as a GError: "back end "tcc": <doing>: <message>".  code: what the
- * function returned. */
+/* Sets *error for a failed call of a plugin: "back end "tcc": <doing>: <message>".  code: the
+ * function's result. */
 void gm_status_to_error (const GrammeStatus *s, int32_t code, const char *backend,
                          const char *doing, GError **error);
-/* The message, terminated even if the plugin forgot to, or the code's own text. */
+/* Returns the message, terminated even if the plugin did not do so, or the code's own text.
+ * Borrowed. */
 const char *gm_status_text (const GrammeStatus *s, int32_t code);
 
 #endif

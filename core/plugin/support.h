@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * support.h -- what a plugin says of each node of an image, and what the host makes of it.
+ * support.h -- a plugin's verdicts on the nodes of an image, checked by the host.
  *
- * A plugin is asked, and then believed only so far: a node that is newer than the plugin's headers is
- * withheld whatever it says, a verdict that is no verdict is a NO, and one that writes past the rows
- * which it was given is not heard at all.  Every NO has a reason.
+ * A plugin's answer is not believed blindly: a node that is newer than the plugin's headers is
+ * withheld whatever it says, an invalid verdict is a NO, and the answers of a plugin that writes
+ * past its rows are ignored.  Every NO has a reason.
  */
 #ifndef GM_PLUGIN_SUPPORT_H
 #define GM_PLUGIN_SUPPORT_H
@@ -11,8 +11,8 @@
 #include "core/graph/image.h"
 #include "core/plugin/loader.h"
 
-/* The first minor of the ABI in which this version of this op could be sent: nodes are withheld from
- * plugins that were built against an older one. */
+/* Returns the first minor of the ABI in which this version of this op could be sent.  Nodes are
+ * withheld from plugins that were built against an older minor. */
 uint32_t gm_op_minor (uint32_t op, uint32_t version);
 
 typedef struct {
@@ -21,8 +21,8 @@ typedef struct {
   uint32_t reason;  /* if not: GRAMME_REASON_... or the plugin's own */
 } GmVerdict;
 
-/* One per node of the image, which the caller frees.  NULL, and *why (the caller frees): the plugin
- * cannot be asked.  op_minor: gm_op_minor, or a test's. */
+/* Asks the plugin.  Returns one verdict per node of the image, which the caller frees.  NULL and
+ * *why (the caller frees): the plugin cannot be asked.  op_minor: gm_op_minor, or a test's. */
 GmVerdict *gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance, const GrammeImage *image,
                            uint32_t (*op_minor) (uint32_t op, uint32_t version), char **why);
 
