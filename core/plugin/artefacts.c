@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * artefacts.c -- see artefacts.h.
  *
- * The bytes that a plugin gets to read were written by this user through this code, or the keyed hash would be wrong;
- * still the extension says that they are hostile, and a plugin that answers DATA makes its host compile.
+ * The bytes that a plugin gets to read were written by this user through this code, or the keyed
+ * hash would be wrong; still the extension says that they are hostile, and a plugin that answers
+ * DATA makes its host compile.
  */
 #include "core/plugin/artefacts.h"
 
@@ -21,9 +22,9 @@
 #error "define PACKAGE_VERSION"
 #endif
 
-#define FORMAT 1 /* of keys: one more when their parts change */
+#define FORMAT 1 /* version of the key format, raised when the parts of a key change */
 
-static GmArtefactCounts counts; /* atomic, each */
+static GmArtefactCounts counts; /* each member is atomic */
 #define COUNT(what) __atomic_add_fetch (&counts.what, 1, __ATOMIC_RELAXED)
 
 struct GmArtefact {
@@ -39,7 +40,8 @@ struct GmArtefact {
 static void
 add (GChecksum *sum, const void *data, size_t bytes)
 {
-  uint64_t n = bytes; /* first, so that two parts cannot be cut differently */
+  /* the length first, so that no two different lists of parts give the same bytes */
+  uint64_t n = bytes;
   g_checksum_update (sum, (const guchar *) &n, sizeof n);
   g_checksum_update (sum, data, (gssize) bytes);
 }
@@ -61,7 +63,7 @@ finish (GChecksum *sum, uint8_t out[32])
 /* -- Who made it ------------------------------------------------------------------------------- */
 
 typedef struct {
-  const char *path;   /* of the file to look for, or NULL: the one that `address` is in */
+  const char *path;   /* path of the file to look for, or NULL: the file that contains `address` */
   const void *address;
   GChecksum *sum;
   bool found;
@@ -98,7 +100,7 @@ look (struct dl_phdr_info *info, size_t size, void *data)
     if (info->dlpi_phdr[i].p_type == PT_NOTE)
       add_build_id (s, info, &info->dlpi_phdr[i]);
   if (!s->found && info->dlpi_name[0]) {
-    /* Linked without a build id: the file itself, as it lies there. */
+    /* The file was linked without a build id: its inode, size and times stand for it. */
     struct stat st;
     if (stat (info->dlpi_name, &st) == 0) {
       add (s->sum, &st.st_dev, sizeof st.st_dev);
@@ -120,7 +122,7 @@ add_object (GChecksum *sum, const char *path, const void *address)
   return s.found;
 }
 
-/* Which instructions there are; not which of the processors this is. */
+/* Adds the instruction set extensions of the processor, but not its model or serial number. */
 static void
 add_processor (GChecksum *sum)
 {
@@ -214,7 +216,7 @@ make_key (const GmArtefacts *a, const GmManifest *m, const GrammeCompileRequest 
 static void
 log_off (const char *why)
 {
-  static bool said; /* atomic */
+  static bool said; /* atomic: true after the log message was written once */
   if (why && !__atomic_exchange_n (&said, true, __ATOMIC_RELAXED))
     gm_log (GM_LOG_CACHE, "no cache on disk: %s", why);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backend.c -- a name becomes an opened plugin, graphs become an executable.
  *
- * The plugin is asked about every node of every graph before it compiles.  If it takes all of them in
- * one cluster, forward and backward go to it in one request.  Else each graph is cut into regions
- * (regions.c): the plugin's, each a request, and the host's (split.c).  If it takes nothing at all, or
- * its compile says that it does not support the whole after all, the host's eager executor runs it:
- * slower, but right.  Graphs of symbolic sizes go to a plugin that takes all of their nodes; else they
- * are compiled for the numbers of each call (sized.c).  A request is made and dropped within gm_backend_compile: the plugin keeps
- * nothing of it, and an exec keeps metas and graphs of its own.
+ * The plugin is asked about every node of every graph before it compiles.  If it takes all of them
+ * in one cluster, forward and backward go to it in one request.  Else each graph is cut into
+ * regions (regions.c): the plugin's, each a request, and the host's (split.c).  If it takes nothing
+ * at all, or its compile says that it does not support the whole after all, the host's eager
+ * executor runs it: slower, but right.  Graphs of symbolic sizes go to a plugin that takes all of
+ * their nodes; else they are compiled for the numbers of each call (sized.c).  A request is made
+ * and dropped within gm_backend_compile: the plugin keeps nothing of it, and an exec keeps metas
+ * and graphs of its own.
  */
 #include <string.h>
 
@@ -25,7 +26,8 @@ static uint64_t n_fallbacks, n_compiles; /* atomic */
 
 /* -- Getting one by name ----------------------------------------------------------------------- */
 
-/* Held while one is loaded: [load] calls are serialised.  Others of the program's threads get their turn while one is tried. */
+/* Held while a plugin is loaded, so that [load] calls are serialised.  A GmYieldLock: the program's
+ * other threads can run Python code while a plugin is tried. */
 static GmYieldLock loading;
 static GMutex backends_lock;
 static GPtrArray *backends; /* GmBackend, process lifetime */
@@ -121,7 +123,7 @@ gm_backend_get (const char *name, GError **error)
   GmBackend *b = find (name);
   if (!b) {
     gm_yield_lock (&loading);
-    b = find (name); /* another thread was first */
+    b = find (name); /* another thread loaded the plugin first */
     if (!b && (b = load (name, error)))
       add (b);
     gm_yield_unlock (&loading);
@@ -200,7 +202,7 @@ typedef struct {
   const GmGraph *graph; /* the caller's */
   GmGraph inner;        /* the same with the outputs that code must compute; shares all else */
   GmRequestPart part;   /* of the inner one */
-  GmVerdict *verdicts;  /* by node; NULL: the plugin cannot be asked */
+  GmVerdict *verdicts;  /* by node; NULL: asking the plugin failed */
 } Part;
 
 static void
@@ -221,8 +223,8 @@ find_input (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* Outputs that are inputs or repeat an earlier one become copies by the host; the rest is the
- * plugin's. */
+/* Splits the outputs: those that are inputs or repeat an earlier output are copied by the host; the
+ * plugin computes the others. */
 static void
 split_outputs (Part *p, GmExecRole *r)
 {
@@ -320,7 +322,8 @@ is_higher (const Part *p, uint32_t node)
   return gm_op_is_higher (gm_graph_node (&p->inner, node)->op);
 }
 
-/* Asks about each node.  NULL, or why the plugin cannot be asked. */
+/* Asks the plugin about each node.  Returns NULL, or why the plugin cannot be asked; the caller
+ * frees. */
 static char *
 ask (GmBackend *b, Request *q, GmExec *e)
 {
@@ -346,11 +349,12 @@ ask (GmBackend *b, Request *q, GmExec *e)
   return NULL;
 }
 
-/* What the verdicts come to: how many nodes that compute are the plugin's, and the first that is
- * not. */
+/* Summary of the verdicts: how many nodes that compute something the plugin takes and refuses, and
+ * the first node that it refuses. */
 typedef struct {
   uint32_t n_yes, n_no, role, node; /* role, node: of the first NO */
-  bool one_cluster, higher; /* higher: some nodes run graphs: the host's work, whatever the plugin says */
+  /* higher: some nodes call graphs, which is the host's work whatever the plugin answers */
+  bool one_cluster, higher;
 } Answer;
 
 static Answer
@@ -378,7 +382,7 @@ sum_up (const Request *q, const GmExec *e)
   return a;
 }
 
-/* "forward node 3, tanh at train.py:12: it does not know this operator". */
+/* Returns a text such as "forward node 3, tanh at train.py:12: it does not know this operator". */
 static char *
 first_no (const Request *q, const GmExec *e, const Answer *a)
 {
@@ -399,7 +403,7 @@ note_fallback (GmExec *e, char *reason, const char *what, bool loud)
     gm_log (GM_LOG_GRAPH_BREAKS, "back end %s: %s; %s in eager", e->backend->name, reason, what);
 }
 
-/* From here on the host's eager executor does it. */
+/* Makes the host's eager executor run the graphs of the request.  reason: owned from here on. */
 static bool
 fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
 {
@@ -426,7 +430,8 @@ fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
   return true;
 }
 
-/* What a run of each role takes besides the caller's tensors. */
+/* Sets the bytes of workspace and of the block that a run of each role needs besides the caller's
+ * tensors. */
 static int32_t
 measure (GmBackend *b, GmExec *e, GrammeStatus *status)
 {
@@ -460,7 +465,7 @@ fail (GmBackend *b, const Request *q, const GrammeStatus *status, int32_t code, 
   return false;
 }
 
-/* The plugin takes everything: one request. */
+/* Compiles a request that the plugin takes as a whole. */
 static bool
 compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GError **error)
 {
@@ -492,7 +497,7 @@ compile_whole (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, GErro
   return fall_back (e, q, why, code == GRAMME_INTERNAL, error);
 }
 
-/* It takes some: a region after the other. */
+/* Compiles a request that the plugin takes in part: region by region. */
 static bool
 compile_split (GmBackend *b, Request *q, GmExec *e, const GmRequest *with, char *why,
                GError **error)
@@ -522,7 +527,7 @@ static bool
 compile (GmBackend *b, Request *q, GmExec *e, GError **error)
 {
   if (e->roles[0].n_inner == 0 && e->roles[1].n_inner == 0)
-    return true; /* the host's copies are all there is */
+    return true; /* all outputs are copies that the host makes */
   char *why = ask (b, q, e);
   if (why && e->sized && !q->how->cached_only) {
     gm_sized_specialise (e->sized, b, q->option_list, why);
@@ -543,7 +548,8 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (a.n_no == 0 && a.one_cluster && !a.higher)
     return compile_whole (b, q, e, &with, error);
   why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
-  if (e->sized && (a.n_no > 0 || !a.higher)) { /* what it refuses with symbols it may take with numbers */
+  /* nodes that the plugin refuses with symbols may be accepted with numbers */
+  if (e->sized && (a.n_no > 0 || !a.higher)) {
     gm_sized_specialise (e->sized, b, q->option_list, why);
     return true;
   }

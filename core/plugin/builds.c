@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * builds.c -- see builds.h.
  *
- * One list in the order of starting holds all that waits or runs.  A thread takes the first that waits; it
- * ends when there is none, so an idle program has no thread of ours, and may fork as it likes.  The lock is
- * held across a fork, so that a child finds the list whole: there, what ran waits again.
- * GLib before 2.76 has locks of its own in its allocator, which nobody holds: a program that forks while this works sets G_SLICE=always-malloc
- * before it loads GLib, as the Python package does (gramme/__init__.py).
+ * One list, in the order of starting, holds all builds that wait or run.  A thread takes the first
+ * build that waits, and ends when there is none, so an idle program has no thread of ours and may
+ * fork freely.  The lock is held across a fork, so that a child finds the list whole; builds that
+ * were running wait again there. GLib before 2.76 has locks in its allocator that no fork handler
+ * holds: a program that forks while builds run sets G_SLICE=always-malloc before it loads GLib, as
+ * the Python package does (gramme/__init__.py).
  *
  * Rejected: g_thread_pool.  It keeps threads, and a child of a fork would believe that it has them.
  */
@@ -20,13 +21,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NICE 10             /* a tenth of the processor time of what the user waits for */
-#define EXIT_WAIT_US 2000000 /* for builds that were told to stop */
+/* nice value of build threads: a tenth of the processor time of the threads that the user waits
+ * for */
+#define NICE 10
+#define EXIT_WAIT_US 2000000 /* time to wait at exit for builds that were told to stop */
 
 struct GmBuild {
-  gatomicrefcount refs; /* the list's and the owner's */
+  gatomicrefcount refs; /* held by the list and by the owner */
   int stop;             /* atomic */
-  bool running, listed; /* under the lock */
+  bool running, listed; /* protected by the lock */
   GmBuildWork work;
   void *data;
   void (*release) (void *data);
@@ -34,7 +37,7 @@ struct GmBuild {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed; /* of the monotonic clock */
+static pthread_cond_t changed; /* uses the monotonic clock */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static GmBuild *head, *tail;
 static uint32_t n_threads;
@@ -100,7 +103,8 @@ release (GmBuild *b)
 static void *
 thread_main (void *unused)
 {
-  setpriority (PRIO_PROCESS, (id_t) syscall (SYS_gettid), NICE); /* of this thread and what it starts */
+  /* applies to this thread and to processes that it starts */
+  setpriority (PRIO_PROCESS, (id_t) syscall (SYS_gettid), NICE);
   pthread_mutex_lock (&lock);
   for (GmBuild *b; !closing && (b = first_waiting ()) != NULL;) {
     b->running = true;
@@ -128,7 +132,8 @@ thread_main (void *unused)
   return NULL;
 }
 
-/* Under the lock.  Signals are for the program's own threads. */
+/* Starts a build thread, with all signals blocked: they are for the program's own threads.  The
+ * caller holds the lock. */
 static void
 start_thread (void)
 {
@@ -142,7 +147,7 @@ start_thread (void)
   pthread_attr_setdetachstate (&attr, PTHREAD_CREATE_DETACHED);
   pthread_sigmask (SIG_SETMASK, &all, &before);
   if (pthread_create (&thread, &attr, thread_main, NULL) == 0)
-    n_threads++; /* else the next build that is started tries again */
+    n_threads++; /* if creating the thread failed, the next gm_build_start tries again */
   pthread_sigmask (SIG_SETMASK, &before, NULL);
   pthread_attr_destroy (&attr);
 }
@@ -171,8 +176,8 @@ init_changed (void)
   pthread_condattr_destroy (&attr);
 }
 
-/* No thread of the parent's is here.  What one of them was in the middle of is begun again; what it had
- * made so far is lost. */
+/* Prepares the list in the child of a fork, which has none of the parent's threads.  Builds that
+ * were running wait again, and start from the beginning. */
 static void
 in_child (void)
 {
@@ -197,7 +202,8 @@ deadline_after (int64_t us)
   return t;
 }
 
-/* Compilers are children of ours, in temporary folders of ours: neither shall outlive the process. */
+/* Stops the builds when the process ends: neither their compiler processes nor their temporary
+ * folders may outlive it. */
 static void
 at_exit (void)
 {
@@ -277,7 +283,7 @@ gm_builds_wait (int64_t timeout_us)
   bool in_time = true;
   pthread_mutex_lock (&lock);
   if (!closing)
-    start_thread (); /* in the child of a fork, there may be builds and no thread yet */
+    start_thread (); /* in the child of a fork, builds may be waiting although no thread runs */
   while (counts.waiting + counts.running > 0 && in_time)
     in_time = timeout_us < 0 ? pthread_cond_wait (&changed, &lock) == 0
                              : pthread_cond_timedwait (&changed, &lock, &deadline) == 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.c -- tensors on a GPU: memory, copies and single ops through the plugin that drives it.
  *
- * The first installed plugin whose manifest names the device and that offers gramme.memory and gramme.stream is its driver.
- * An eager op is a graph of one node, compiled by that plugin once for each op, attributes and geometry of operands.
+ * The first installed plugin whose manifest names the device and that offers gramme.memory and
+ * gramme.stream is its driver. An eager op is a graph of one node, compiled by that plugin once for
+ * each op, attributes and geometry of operands.
  */
 #include "core/ops/ops.h"
 #include "core/plugin/device.h"
@@ -16,17 +17,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_OPS 4096 /* compiled ones; then the table starts again */
+#define MAX_OPS 4096 /* limit of compiled ops in the table, which is emptied when it is reached */
 #define ALIGN 256
 
 static GmBackend *driver;
 static const GrammeMemory *memory;
 static const GrammeStream *streams;
-static GrammeDeviceInfo info; /* of the device */
-static bool peak_is_ours;       /* since somebody set it back: the plugin's is that of the whole process */
+static GrammeDeviceInfo info; /* description of the device */
+/* true after gm_device_reset_peak: the plugin's own peak is that of the whole process */
+static bool peak_is_ours;
 static uint64_t peak;
 
-/* -- Memory ---------------------------------------------------------------------------------------------- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 static bool
 fail (const GrammeStatus *status, int32_t code, const char *what, GError **error)
@@ -105,7 +107,7 @@ cuda_synchronize (GError **error)
   return fail (&status, streams->synchronize (driver->instance, NULL, &status), "synchronize", error);
 }
 
-/* -- The driver ------------------------------------------------------------------------------------------ */
+/* -- The driver -------------------------------------------------------------------------------- */
 
 static const GmDevice cuda = {
   .name = "cuda",
@@ -116,7 +118,8 @@ static const GmDevice cuda = {
   .synchronize = cuda_synchronize,
 };
 
-/* Does it have a GPU, now? */
+/* True if the back end drives a device that the machine has now; else appends the reason to
+ * `why`. */
 static bool
 try_driver (GmBackend *b, GString *why)
 {
@@ -219,7 +222,8 @@ gm_device_is_open (void)
   return __atomic_load_n (&driver, __ATOMIC_ACQUIRE) != NULL;
 }
 
-/* The ABI has no word for it: the driver's description of itself has. */
+/* Reads the compute capability out of the driver's description of itself, since the ABI has no
+ * function for it. */
 bool
 gm_device_capability (int out[2], GError **error)
 {
@@ -231,9 +235,10 @@ gm_device_capability (int out[2], GError **error)
   return false;
 }
 
-/* -- Streams --------------------------------------------------------------------------------------------- */
+/* -- Streams ----------------------------------------------------------------------------------- */
 
-/* Before a call of the extension: the child of a fork is refused, and an older plugin has no such function. */
+/* Checks a call of the extension: fails in the child of a fork, or if the plugin is older than the
+ * function (`there` is false). */
 static bool
 may_call (bool there, GrammeStatus *status, GError **error)
 {
@@ -355,16 +360,16 @@ gm_device_keep (void *memory, void *stream, GError **error)
   return may_call (HAS (keep), &status, error) && fail (&status, streams->keep (driver->instance, 0, memory, stream, &status), "memory", error);
 }
 
-/* -- Single ops ------------------------------------------------------------------------------------------ */
+/* -- Single ops -------------------------------------------------------------------------------- */
 
 static GMutex ops_lock;
-static GHashTable *ops; /* GBytes: what it is made from, to GmExec */
+static GHashTable *ops; /* GBytes of op, attributes and metas -> GmExec */
 
 static GBytes *
 key_of (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const GmTensor *out)
 {
   static const GmAttrs none;
-  GByteArray *key = g_byte_array_new (); /* of bookkeeping size: metas, no data */
+  GByteArray *key = g_byte_array_new (); /* contains metas, no tensor data */
   int32_t head[2] = { (int32_t) op, n_in };
   g_byte_array_append (key, (const guint8 *) head, sizeof head);
   g_byte_array_append (key, (const guint8 *) (attrs ? attrs : &none), sizeof none);
@@ -391,7 +396,8 @@ compile_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const 
   GmValueId v = gm_graph_add_known (g, op, values, n_in, attrs, NULL, &meta);
   gm_graph_add_output (g, v, GM_OUTPUT_USER);
   GmExec *e = gm_backend_compile (driver, g, NULL, NULL, error);
-  if (e && gm_exec_fallback_reason (e)) { /* running it here would come back to this */
+  /* an exec that fell back would call this function again */
+  if (e && gm_exec_fallback_reason (e)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: device cuda cannot run it: %s", gm_ops[op].name,
                  gm_exec_fallback_reason (e));
     gm_exec_unref (e);

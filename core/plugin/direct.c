@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * direct.c -- see direct.h.
  *
- * What core/graph/higher_run.c does for all calls of graphs gives new tensors, and compares what a body gave with what went in.  Here
- * a body was compiled, so it is known what it gives, and it writes that where the caller wants it.
+ * The host's general path for calls of graphs (core/graph/higher_run.c) allocates new tensors, and
+ * compares a body's results with its inputs.  Here the body was compiled, so the layout of its
+ * results is known, and it writes them into the caller's memory.
  */
 #include "core/plugin/direct.h"
 
@@ -11,16 +12,18 @@
 #include "core/plugin/scans.h"
 
 struct GmExecDirect {
-  const GmGraph *host;   /* borrowed, as the rest of it */
+  const GmGraph *host;   /* borrowed, like `call` and `h` */
   const GmHigher *h;
   const GmNode *call;
-  uint32_t n_before;     /* nodes that make operands: the first ones */
-  uint32_t n_out, *from; /* by result: an output of the graph, or GM_NO_ID */
+  uint32_t n_before;     /* number of nodes that make operands: the first nodes of the graph */
+  uint32_t n_out, *from; /* by result: the output of the graph that it is, or GM_NO_ID */
   GmExecScan *scan;
-  bool *plain[GM_HIGHER_MAX_BODIES]; /* by input of the body: it is row-major; NULL where `scan` runs */
+  /* by input of the body: true if it is row-major; NULL where `scan` runs */
+  bool *plain[GM_HIGHER_MAX_BODIES];
 };
 
-/* How many nodes stand before the call: views of inputs, and numbers.  GM_NO_ID: the graph is not one call whose results are its outputs. */
+/* Number of nodes before the call, which are views of inputs and numbers.  GM_NO_ID: the graph is
+ * not a single call whose results are its outputs. */
 static uint32_t
 count_before (const GmGraph *g)
 {
@@ -60,7 +63,8 @@ is_plain (const GmMeta *m)
   return memcmp (rows.strides, m->strides, sizeof rows.strides) == 0;
 }
 
-/* Which inputs of a body are row-major.  NULL: a result is not.  All of the call's are; what a body gives otherwise has to be copied. */
+/* Returns an array with true for each input of a body that is row-major; the caller frees.  NULL:
+ * some result is not row-major, and would have to be copied, since the results of the call are. */
 static bool *
 plain_inputs (const GmGraph *g)
 {
@@ -130,7 +134,8 @@ gm_direct_needs_bodies (const GmExecDirect *d)
   return !d || !d->scan;
 }
 
-/* What nobody wants has memory all the same. */
+/* Returns memory for a result that the graph does not use, since the body writes it
+ * nevertheless. */
 static GmTensor *
 unwanted (const GmGraph *g, uint32_t i, const int64_t *symbols, GError **error)
 {
@@ -172,7 +177,7 @@ run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, 
   return good;
 }
 
-/* What stands before the call; values: by id, to which new references are added. */
+/* Runs the nodes before the call.  values: by id; new references are added. */
 static bool
 make_operands (const GmExecDirect *d, const int64_t *symbols, GmTensor **values, GError **error)
 {

@@ -19,7 +19,7 @@
 #define MAX_SECTIONS 8192
 #define MAX_DYNAMIC 4096
 #define MAX_NOTES 256
-#define MAX_TEXT 4096 /* of a run path or a library's name */
+#define MAX_TEXT 4096 /* bytes of a run path or a library's name, at most */
 
 #if defined(__x86_64__)
 #define THIS_MACHINE EM_X86_64
@@ -64,7 +64,7 @@ typedef struct {
 bool
 gm_refuse (GmRefused *r, GmRefusal code, const char *detail, ...)
 {
-  if (r->code != GM_REFUSAL_NONE) /* the first reason is the true one */
+  if (r->code != GM_REFUSAL_NONE) /* keep the first reason */
     return false;
   va_list args;
   va_start (args, detail);
@@ -141,7 +141,8 @@ open_elf (Elf *e, int fd, GmRefused *why)
     if (!inside (e, e->segments[i].p_offset, e->segments[i].p_filesz))
       return gm_refuse (why, GM_REFUSAL_TRUNCATED,
                         "segment %u reaches past the end of the file; build or copy it again", i);
-  /* Section headers come last in the file, so they tell of a cut that the segments survive. */
+  /* Section headers stand last in the file, so they reveal a truncation that leaves the segments
+   * whole. */
   if (h->e_shoff != 0 && (h->e_shnum > MAX_SECTIONS || h->e_shentsize != sizeof (Elf64_Shdr) ||
                           !inside (e, h->e_shoff, (uint64_t) h->e_shnum * sizeof (Elf64_Shdr))))
     return gm_refuse (why, GM_REFUSAL_TRUNCATED,
@@ -151,8 +152,9 @@ open_elf (Elf *e, int fd, GmRefused *why)
 
 /* -- The dynamic section ----------------------------------------------------------------------- */
 
-/* The loader maps whole pages, a later segment over an earlier one.  Where pages are not shared, an
- * address is one place in the file, so that what is read here is what the loader sees. */
+/* Checks that each address maps to one place in the file, so that this code reads the same bytes as
+ * the loader.  The loader maps whole pages, a later segment over an earlier one, so segments may
+ * not share pages. */
 static bool
 check_mapping (const Elf *e, GmRefused *why)
 {
@@ -172,7 +174,8 @@ check_mapping (const Elf *e, GmRefused *why)
   return true;
 }
 
-/* False: the bytes at the address are not all from one segment of the file. */
+/* Converts an address into an offset in the file.  False if the bytes at the address are not all in
+ * one segment of the file. */
 static bool
 file_offset (const Elf *e, uint64_t address, uint64_t bytes, uint64_t *offset)
 {
@@ -186,7 +189,7 @@ file_offset (const Elf *e, uint64_t address, uint64_t bytes, uint64_t *offset)
   return false;
 }
 
-/* The entry's text, which the caller frees, or NULL and *why. */
+/* Returns the text of an entry, which the caller frees, or NULL and *why. */
 static char *
 read_text (const Elf *e, uint64_t strings, uint64_t at, GmRefused *why)
 {
@@ -204,7 +207,8 @@ read_text (const Elf *e, uint64_t strings, uint64_t at, GmRefused *why)
   return NULL;
 }
 
-/* "$ORIGIN" or "${ORIGIN}", and then nothing or a '/': how long that is, or 0. */
+/* Returns the length of "$ORIGIN" or "${ORIGIN}" at the beginning of path if the end or a '/'
+ * follows, else 0. */
 size_t
 gm_elf_origin_length (const char *path)
 {
@@ -217,7 +221,8 @@ gm_elf_origin_length (const char *path)
   return 0;
 }
 
-/* An absolute path, or one from the file's own folder on; no other of the loader's words is in it. */
+/* True if the path is absolute or begins with the file's own folder ($ORIGIN), and contains no
+ * other variable of the loader's. */
 static bool
 is_fixed_path (const char *path)
 {
@@ -258,7 +263,8 @@ names_a_library (int64_t tag)
   return tag == DT_NEEDED || tag == DT_FILTER || tag == DT_AUXILIARY;
 }
 
-/* The dynamic section up to its end, of the caller's; NULL and *why. */
+/* Returns the entries of the dynamic section up to its end, which the caller frees, or NULL and
+ * *why. */
 static Elf64_Dyn *
 read_entries (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
 {
@@ -364,8 +370,8 @@ gm_elf_check (int fd, GmRefused *why)
 
 /* -- The note ---------------------------------------------------------------------------------- */
 
-/* A note is three words (bytes of name, bytes of text, type), the name, the text, each part filled
- * up to 4 bytes. */
+/* Returns the manifest from the notes of a segment, or NULL.  A note is three words (bytes of name,
+ * bytes of text, type), then the name and the text, each padded to 4 bytes. */
 static char *
 note_in_segment (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
 {
@@ -403,7 +409,8 @@ note_in_segment (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
   return NULL;
 }
 
-/* Is there a section for the manifest that no segment covers?  Old patchelf does that. */
+/* True if the file has a section for the manifest that no segment covers, as old versions of
+ * patchelf produce. */
 static bool
 has_note_section (const Elf *e)
 {

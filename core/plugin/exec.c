@@ -2,11 +2,11 @@
  * exec.c -- the warm call: check the tensors, describe them, call the plugin.
  *
  * This is on the path of every call of a compiled function, so it allocates nothing: descriptions
- * are on the stack, and the workspace is a block that one run takes from the exec by an atomic
- * exchange and leaves there for the next, unless it is large.  A second run at the same time finds none and takes a
- * fresh block, so runs need no lock. What reaches a plugin was checked: counts, shapes, strides,
- * dtypes, no NULL, no read-only output; by gm_exec_run, or by who calls gm_exec_run_known, which
- * is looked at again in builds with checks alone.
+ * are on the stack, and the workspace is a block that a run takes from the exec by an atomic
+ * exchange and leaves there for the next run, unless it is large.  A second run at the same time
+ * finds no block and allocates one, so runs need no lock.  Everything that reaches a plugin was
+ * checked (counts, shapes, strides, dtypes, no NULL, no read-only output), either by gm_exec_run or
+ * by the caller of gm_exec_run_known; builds with checks verify the latter again.
  */
 #include "core/plugin/exec.h"
 
@@ -49,7 +49,7 @@ fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
   return false;
 }
 
-/* The first tensor that does not fit. */
+/* Sets an error for the first tensor that does not fit.  Returns false. */
 G_GNUC_NO_INLINE static bool
 fail_fit (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -89,7 +89,7 @@ block_give (GmExecRole *r, void *block)
     gm_free (block, r->block_bytes);
 }
 
-/* Checks, and runs. */
+/* Checks the tensors unless known_to_fit, and calls the plugin. */
 __attribute__ ((always_inline)) static inline bool
 run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool known_to_fit, GError **error)
 {
@@ -136,7 +136,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool
 
 /* -- The host's own ---------------------------------------------------------------------------- */
 
-/* All of it: node by node, then into the caller's memory. */
+/* Runs the whole graph node by node, then copies the results into the caller's memory. */
 static bool
 run_eager (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -160,7 +160,7 @@ run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErr
   return true;
 }
 
-/* The inner outputs are the caller's tensors, in order. */
+/* Passes the caller's tensors for the inner outputs, in their order. */
 bool
 gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -170,14 +170,14 @@ gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTen
   return gm_split_run (e, r->split, symbols ? gm_sized_graph (e->sized, (int) (r - e->roles)) : NULL, symbols, in, inner, error);
 }
 
-/* What is neither the plugin's alone nor copies. */
+/* Runs a role that the host executes itself, or that is split between the plugin and the host. */
 G_GNUC_NO_INLINE static bool
 run_other (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
   return r->eager ? run_eager (r, in, out, error) : gm_exec_run_split (e, r, NULL, in, out, error);
 }
 
-/* Where the graphs' sizes are symbolic. */
+/* Runs a role whose graph has symbolic sizes. */
 G_GNUC_NO_INLINE static bool
 run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
            GmTensor *const *out, int n_out, GError **error)
@@ -278,7 +278,7 @@ gm_exec_may_share (GmExec *e, int role, uint32_t in, uint32_t out)
   const GrammeDonation *d = api->get_extension ? api->get_extension (e->backend->instance, GRAMME_DONATION_ID) : NULL;
   for (guint i = 0; r->copies && i < r->copies->len; i++) {
     const GmExecCopy *c = &g_array_index (r->copies, GmExecCopy, i);
-    if (c->from_input && c->from == in) /* it is read after the run */
+    if (c->from_input && c->from == in) /* the copy reads the input after the run */
       return false;
   }
   for (uint32_t k = 0; d && k < r->n_inner; k++)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ext_kernels.c -- the extension gramme.kernels/0: eager's kernels, one node of an image at a time.
  *
- * A kernel is a node decoded: op, attributes, and the metas of inputs and result.  Running one puts
- * tensor headers on the stack over the caller's memory and calls the op's eager kernel, so bits are
- * eager's because the code is.  The headers start with one reference of the stack's own, which
- * nobody drops; what a kernel takes besides, it gives back before it returns.
+ * A kernel is a decoded node: op, attributes, and the metas of inputs and result.  Running a kernel
+ * puts tensor headers for the caller's memory on the stack and calls the op's eager kernel, so its
+ * bits equal eager's because the code is the same.  The headers start with one reference that
+ * belongs to the stack and is never dropped; a kernel gives back every reference that it takes
+ * before it returns.
  *
- * A kernel of symbolic sizes holds metas and attributes with rows of the image's table in the place of
- * numbers, as core/sym has them; run_sized fills numbers into a copy, which is kept: a run with the numbers
- * of the one before checks nothing again.
+ * A kernel of symbolic sizes holds metas and attributes with rows of the image's table in the place
+ * of numbers, as core/sym has them.  run_sized fills numbers into a copy, which is kept: a run with
+ * the numbers of the run before does not check them again.
  */
 #include <string.h>
 
@@ -18,14 +19,17 @@
 #include "core/graph/graph.h"
 #include "core/tiles/tiles.h"
 
-#define STACK_TENSORS 8 /* operands and result of nearly all ops; `cat` of many takes memory */
+/* number of operands and result of nearly all ops; `cat` of many operands allocates */
+#define STACK_TENSORS 8
 
 struct GrammeKernel {
   GmOp op;
   uint32_t n_in;
   bool has_attrs, symbolic, symbolic_attrs;
-  GrammeKernel *numbers; /* atomic: of a symbolic one, what the run before made of it, or NULL while a run has it */
-  /* At most one of the two is set: then the op is this tile over n contiguous elements. */
+  /* atomic: for a symbolic kernel, its copy with the numbers of the run before; NULL while a run
+   * uses it */
+  GrammeKernel *numbers;
+  /* At most one of these two is set.  If so, the op is this tile over n contiguous elements. */
   GmTilePointwise tile;
   GmTileCast cast;
   size_t n;
@@ -33,7 +37,7 @@ struct GrammeKernel {
   GmMeta metas[]; /* n_in, then the result's */
 };
 
-/* A tensor over memory that is not ours. */
+/* A tensor whose memory is the caller's. */
 typedef struct {
   GmTensor tensor;
   GmStorage storage;
@@ -52,7 +56,7 @@ decode_dtype (uint32_t triple, uint8_t *out)
   return true;
 }
 
-/* What the image stores, as core/sym has it. */
+/* Converts a stored size of the image into a size of core/sym. */
 static int64_t
 decode_size (GrammeKernel *k, int64_t stored, bool may_be_row)
 {
@@ -79,7 +83,8 @@ decode_meta (GrammeKernel *k, const GrammeImage *image, uint32_t value, GmMeta *
   return true;
 }
 
-/* Kernels run on the CPU; where a view begins is the same everywhere. */
+/* True if the value lies where kernels run, which is on the CPU.  The begin of a view is the same
+ * on all devices. */
 static bool
 is_here (const GrammeImage *image, uint32_t value)
 {
@@ -140,7 +145,8 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node, "op %u version %u is unknown",
                           n->op, n->op_version);
   g_autofree GrammeKernel *k =
-      g_malloc0 (sizeof *k + (n->n_in + 1) * sizeof (GmMeta)); /* sized by the program's text */
+      /* sized by the program's text, not by its data */
+      g_malloc0 (sizeof *k + (n->n_in + 1) * sizeof (GmMeta));
   k->op = (GmOp) n->op;
   k->n_in = n->n_in;
   k->has_attrs = n->n_attrs > 0;
@@ -158,7 +164,8 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
   return GRAMME_OK;
 }
 
-/* The image's result is what the op gives: the one check that a run does not repeat. */
+/* Checks that the image's result is what the op gives.  This is the one check that a run does not
+ * repeat. */
 static int32_t
 check_result (const GrammeKernel *k, int32_t node, GrammeStatus *status)
 {
@@ -177,8 +184,8 @@ check_result (const GrammeKernel *k, int32_t node, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Finds the tile for elementwise ops whose operands lie in memory as the result does, without gaps.
- * */
+/* Finds the tile for an elementwise op whose operands have the layout of the result, without
+ * gaps. */
 static void
 find_tile (GrammeKernel *k)
 {
@@ -194,7 +201,8 @@ find_tile (GrammeKernel *k)
   k->n = (size_t) gm_meta_numel (out);
   if (gm_ops[k->op].family == GM_FAMILY_POINTWISE && !k->has_attrs)
     k->tile = tiles->pointwise (
-        k->op, k->metas[k->n_in - 1].dtype); /* of the last operand: `where` has a mask first */
+        /* uses the last operand, since the first operand of `where` is a mask */
+        k->op, k->metas[k->n_in - 1].dtype);
   else if (gm_ops[k->op].family == GM_FAMILY_CAST)
     k->cast = tiles->cast (k->metas[0].dtype, out->dtype);
 }
@@ -346,7 +354,8 @@ attrs_now (GmAttrs *a, const int64_t *sizes)
     a->value2.i = size_now (a->value2.i, sizes);
 }
 
-/* Writes the numbers of k's sizes into `now`.  False: they were there. */
+/* Writes the numbers of k's sizes into `now`.  Returns false if `now` has the same numbers
+ * already. */
 static bool
 take_numbers (const GrammeKernel *k, const int64_t *sizes, GrammeKernel *now)
 {
@@ -401,7 +410,7 @@ kernels_run_sized (GrammeKernel *k, void *const *data, const int64_t *sizes, Gra
 
 /* -- Unprepared -------------------------------------------------------------------------------- */
 
-/* A tensor's own strides in the place of the image's. */
+/* Replaces the image's strides in *meta by those of the tensor. */
 static bool
 take_tensor (GmMeta *meta, const GrammeTensor *t)
 {
@@ -426,7 +435,7 @@ kernels_run_node (void *ctx, const GrammeImage *image, uint32_t node, const Gram
   if (k->symbolic)
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                           "%s has symbolic sizes: prepare it and use run_sized", gm_ops[k->op].name);
-  k->tile = NULL; /* these were found for the image's strides, and the tensors have their own */
+  k->tile = NULL; /* the tiles were found for the image's strides, but the tensors have their own */
   k->cast = NULL;
   if (n_in != k->n_in)
     return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
@@ -458,7 +467,7 @@ kernels_view_offset (void *ctx, const GrammeImage *image, uint32_t node, int64_t
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                           "%s has symbolic sizes: where it begins shows at the run", gm_ops[k->op].name);
   Header h;
-  header_init (&h, &k->metas[0], NULL); /* views do not look at the data */
+  header_init (&h, &k->metas[0], NULL); /* views do not read the data */
   GmTensor *in = &h.tensor;
   GError *error = NULL;
   GmTensor *view = gm_op_run (k->op, &in, 1, k->has_attrs ? &k->attrs : NULL, &error);

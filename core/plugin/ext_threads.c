@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ext_threads.c -- the extension gramme.threads/1: the process's threads (core/base/threads.h), for all back ends.
+ * ext_threads.c -- the extension gramme.threads/1: the process's threads (core/base/threads.h), for
+ * all back ends.
  */
 #include "core/base/threads.h"
 #include "core/plugin/host.h"

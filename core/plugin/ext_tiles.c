@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-static const GmTiles *tiles; /* set before the table is given out */
+static const GmTiles *tiles; /* set before the table is handed out */
 
 /* -- One function per dtype -------------------------------------------------------------------- */
 
@@ -62,7 +62,8 @@ tile_name (char *name, const char *kind, const char *op, const char *from, const
               *op ? "_" : "", op, *from ? "_" : "", from, *dtype ? "_" : "", dtype);
 }
 
-/* A C union instead of casts: gcc checks each member's type against tiles.h. */
+/* Function pointers of both types.  A union instead of casts lets gcc check each member's type
+ * against tiles.h. */
 typedef union {
   GrammeTilePointwise pointwise;
   GrammeTileCast cast;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * forked.c -- see forked.h.
  *
- * All calls go through the host's own copy of a plugin's table, so the child has another table put there:
- * calls that are not made cost nothing, and none can be forgotten.  What runs in the child of a fork
- * only writes pointers, for a lock may be held there by a thread that is gone.
+ * All calls go through the host's own copy of a plugin's table, so the child replaces that table:
+ * ordinary calls cost nothing, and no call can be forgotten.  The code that runs in the child of a
+ * fork writes pointers only, since a lock may be held by a thread that does not exist there.
  */
 #include "core/plugin/forked.h"
 

@@ -10,7 +10,8 @@
 #include "core/plugin/quarantine.h"
 #include "core/plugin/trust.h"
 
-/* Later processes refuse the plugin, with this reason, until its file changes. */
+/* Records the refusal, so that later processes refuse the plugin, with this reason, until its file
+ * changes. */
 static void
 note (const GmPlugin *p, const GmRefused *found)
 {
@@ -20,7 +21,7 @@ note (const GmPlugin *p, const GmRefused *found)
   uint64_t libraries;
   int fd = gm_trust_open (p->file, &canonical, &libraries, &why);
   gm_refused_clear (&why);
-  if (fd < 0) /* the file is gone, or refused anyway */
+  if (fd < 0) /* the file is gone, or refused for another reason */
     return;
   gm_file_key_of (fd, libraries, &key);
   close (fd);

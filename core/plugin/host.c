@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * host.c -- the services that plugins call: log, diagnostics, progress, memory, extensions.
  *
- * Nothing here calls back into a plugin, and no lock is held while one runs, but the job's around
- * one append. Memory goes through the checked allocator, so a plugin's workspace counts and fails
- * like a tensor's.
+ * Nothing here calls back into a plugin, and no lock is held while a plugin runs, except the job's
+ * around one append.  Memory goes through the checked allocator, so a plugin's workspace is
+ * counted, and fails, like a tensor's.
  */
 #include "core/plugin/host.h"
 
@@ -14,20 +14,20 @@
 #include "core/base/yield.h"
 #include "core/tensor/tensor.h"
 
-#define ALLOC_ALIGN 64 /* what gm_alloc gives */
+#define ALLOC_ALIGN 64 /* alignment of gm_alloc */
 #define LOG_MAX_BYTES (1u << 20)
 #define WARNINGS_MAX \
-  32 /* a plugin's own warnings in one process: a loop must not fill the terminal */
+  32 /* warnings of one plugin in one process, at most: a loop must not fill the terminal */
 
 typedef struct {
-  GrammeHost table; /* first: ctx is the whole */
+  GrammeHost table; /* first member: `ctx` is a pointer to the whole struct */
   const char *id;
   int warnings;
 } Host;
 
 static bool (*interrupt) (void);
 
-/* All tables: plugins keep them until the process ends. */
+/* All tables, which are kept until the process ends, since plugins keep them. */
 static GMutex hosts_lock;
 static GSList *hosts;
 
@@ -99,7 +99,7 @@ static int32_t
 host_progress (void *job, const char *phase, uint64_t done, uint64_t total)
 {
   const GmCompileJob *j = job;
-  if (j && j->stop) /* in the background, where signals are not looked for */
+  if (j && j->stop) /* a build in the background, which does not look for signals */
     return __atomic_load_n (j->stop, __ATOMIC_RELAXED) != 0;
   bool (*fn) (void) = __atomic_load_n (&interrupt, __ATOMIC_RELAXED);
   return fn && fn ();
@@ -133,8 +133,8 @@ gm_host_wait (GmCompileJob *job, bool (*step) (void *data), void *data)
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* Wider alignment than gm_alloc's: the block's own address stands in the word before what is handed
- * out. */
+/* Allocates with a wider alignment than gm_alloc.  The block's own address is stored in the word
+ * before the returned address. */
 static void *
 host_alloc (void *ctx, size_t bytes, size_t align)
 {

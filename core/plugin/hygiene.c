@@ -28,14 +28,14 @@
 #define N_SIGNALS 65
 #define MAX_DESCRIPTORS 4096
 #define TICK_US 10000
-#define SETTLE_MS 200 /* a thread that was joined is seen a little longer */
+#define SETTLE_MS 200 /* time for a joined thread to disappear from /proc */
 
-#define THREAD_NAME_BYTES 16 /* of PR_GET_NAME */
+#define THREAD_NAME_BYTES 16 /* as in PR_GET_NAME */
 #define MAX_ATTRIBUTES 24
 
 extern char **environ;
 
-/* clock: the one that the timer runs by, or one that is never behind it. */
+/* clock: the clock of the timer, or a clock that is never behind it. */
 static const struct {
   int which;
   clockid_t clock;
@@ -63,13 +63,13 @@ struct GmSnapshot {
   locale_t thread_locale;
   struct stat folder;
   struct itimerval timers[N_TIMERS];
-  gint64 read_at[N_TIMERS]; /* when timers were read, in microseconds of their clocks */
+  gint64 read_at[N_TIMERS]; /* when the timers were read, in microseconds of their clocks */
   cpu_set_t processors;
   char name[THREAD_NAME_BYTES];
   long attributes[MAX_ATTRIBUTES];
-  int folder_fd; /* to go back to; -1: none */
+  int folder_fd; /* the folder to return to; -1: none */
   unsigned umask;
-  /* alone: */
+  /* Only with `alone`: */
   GPtrArray *environment; /* char: sorted */
   GArray *descriptors;    /* Descriptor, by number */
   unsigned threads;
@@ -134,7 +134,7 @@ read_descriptors (void)
        e = readdir (dir)) {
     Descriptor d;
     struct stat st;
-    memset (&d, 0, sizeof d); /* compared as bytes */
+    memset (&d, 0, sizeof d); /* zeroed padding, since rows are compared as bytes */
     d.fd = atoi (e->d_name);
     if (e->d_name[0] == '.' || d.fd == dirfd (dir) || fstat (d.fd, &st) != 0)
       continue;
@@ -148,8 +148,9 @@ read_descriptors (void)
   return found;
 }
 
-/* A page of it that is made executable is a mapping of its own, and the name stays with the one where the stack began: what lies
- * beside that without a gap is the stack, too, but for the kernel's own pages. */
+/* True if a page of the stack is executable.  Making a page executable splits its mapping, and only
+ * the mapping where the stack began keeps the name [stack].  Mappings beside that one without a gap
+ * are therefore part of the stack, too, except for the kernel's own pages. */
 static bool
 stack_is_executable (void)
 {
@@ -202,7 +203,7 @@ put_policy (long was)
 static long
 get_io_priority (void)
 {
-  return syscall (SYS_ioprio_get, 1, 0); /* 1: a thread; 0: this one */
+  return syscall (SYS_ioprio_get, 1, 0); /* 1: by thread; 0: this thread */
 }
 
 static void
@@ -313,7 +314,8 @@ get_group (void)
   return getegid ();
 }
 
-/* Memory of the process that stays in RAM, with a page that is mapped just now, since there is a mode in which all new ones do. */
+/* Bytes of the process that are locked in RAM.  Maps a page first, since a mode exists in which all
+ * new pages are locked. */
 static long
 get_locked_memory (void)
 {
@@ -328,7 +330,7 @@ get_locked_memory (void)
   return kilobytes;
 }
 
-/* How many timers timer_create has made, where the kernel tells. */
+/* Number of timers made by timer_create, or 0 where the kernel does not tell. */
 static long
 get_timers (void)
 {
@@ -342,7 +344,8 @@ get_timers (void)
   return n;
 }
 
-/* Numbers that the system knows of a thread or, alone, of a process.  put: NULL, or puts it back as far as it can be. */
+/* Numbers that the system keeps for a thread or, with `alone`, for a process.  put: NULL, or a
+ * function that restores the number as far as possible. */
 static const struct {
   const char *what;
   bool alone;
@@ -377,7 +380,8 @@ read_attributes (GmSnapshot *s)
   prctl (PR_GET_NAME, s->name);
 }
 
-/* Running or dead, waited for or not; with PR_SET_CHILD_SUBREAPER children of children, too, whose parents have ended. */
+/* True if the process has children, running or dead, waited for or not.  With
+ * PR_SET_CHILD_SUBREAPER, orphaned grandchildren count, too. */
 static bool
 has_children (void)
 {
@@ -460,11 +464,12 @@ masks_differ (const sigset_t *a, const sigset_t *b)
   return false;
 }
 
-/* glibc adds this one (SA_RESTORER) to all that it sets, also to what is put back as it was. */
+/* The flag SA_RESTORER, which glibc adds to every handler that it sets, also to a handler that is
+ * restored. */
 #define NOT_OURS 0x04000000
 
-/* True if timer i of a, which runs no more, may have come to its end by itself: the program had set it once, and its time is
- * over.  The system counts processor time in ticks. */
+/* True if timer i of a, which does not run any more, may have expired by itself: the program had
+ * set it to fire once, and its time is over.  The system counts processor time in ticks. */
 static bool
 timer_may_have_ended (const GmSnapshot *a, unsigned i)
 {
@@ -532,7 +537,7 @@ check_folder (const GmSnapshot *a, const char *when, GmRefused *why)
   if (stat (".", &now) == 0 && now.st_dev == a->folder.st_dev && now.st_ino == a->folder.st_ino)
     return;
   if (a->folder.st_ino == 0)
-    return; /* there was none before */
+    return; /* there was no timer before */
   bool back = a->folder_fd >= 0 && fchdir (a->folder_fd) == 0;
   gm_refuse (why, GM_REFUSAL_CHANGED_FOLDER, "%s%s", when, back ? "" : "; there is no way back");
 }
@@ -584,7 +589,7 @@ check_attributes (const GmSnapshot *a, const char *when, GmRefused *why)
   }
 }
 
-/* -- What only a process without other threads can say ----------------------------------------- */
+/* -- Comparisons that need a process without other threads ------------------------------------- */
 
 static void
 check_environment (const GmSnapshot *a, const char *when, GmRefused *why)
@@ -623,7 +628,8 @@ check_descriptors (const GmSnapshot *a, const char *when, GmRefused *why)
              is_new ? "opened" : "closed or replaced", when);
 }
 
-/* Fewer than before is in order: the system counts a thread that has been joined for a moment longer. */
+/* Refuses if there are more threads than before.  Fewer are in order: the system counts a thread
+ * for a moment after it was joined. */
 static void
 check_threads (const GmSnapshot *a, const char *when, GmRefused *why)
 {

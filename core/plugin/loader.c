@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * loader.c -- check, dlopen, query, negotiate.
  *
- * Order matters: nothing of the plugin runs before gm_trust_open has passed and a process of its own has
- * survived it, and its constructors and its query run between two snapshots (hygiene.h).  The plugin's
- * own tables are read once, within the size that they claim, and copied.
+ * Order matters: nothing of the plugin runs before gm_trust_open has passed and a process of its
+ * own has survived it, and its constructors and its query run between two snapshots (hygiene.h).
+ * The plugin's own tables are read once, within the size that they claim, and copied.
  */
 #include "core/plugin/loader.h"
 
@@ -28,7 +28,7 @@
 #define OWN_SANITIZERS 0u
 #endif
 
-/* Everything that was loaded, also what then failed to negotiate: its code may hold the host's
+/* All plugins that were loaded, also those whose negotiation failed: their code may hold the host's
  * table. */
 static GSList *loaded;
 
@@ -113,7 +113,7 @@ gm_loader_negotiate (GmPlugin *p, void *handle, GmRefused *why)
 
 /* -- Loading ----------------------------------------------------------------------------------- */
 
-/* What is known of a file before any of its code runs. */
+/* Reads the manifest, the canonical path and the key of a file, before any of its code runs. */
 static GmManifest *
 read_manifest (const char *file, char **canonical, GmFileKey *key, GmRefused *why)
 {
@@ -127,7 +127,7 @@ read_manifest (const char *file, char **canonical, GmFileKey *key, GmRefused *wh
   return text ? gm_manifest_parse (text, NULL, why) : NULL;
 }
 
-/* alone: see gm_snapshot_new. */
+/* Loads the file and negotiates.  alone: see gm_snapshot_new. */
 static GmPlugin *
 load (const char *canonical, GmManifest *m, bool alone, GmRefused *why)
 {
@@ -139,7 +139,8 @@ load (const char *canonical, GmManifest *m, bool alone, GmRefused *why)
   p->manifest = m;
   p->file = g_strdup (canonical);
   p->host = gm_host_new (m->id);
-  loaded = g_slist_prepend (loaded, p); /* also if it is refused now: its code may hold the table */
+  /* also if the plugin is refused below: its code may hold the table */
+  loaded = g_slist_prepend (loaded, p);
   bool good = gm_snapshot_check (before, "when it was loaded", why) && handle;
   good = good && gm_loader_negotiate (p, handle, why);
   good = gm_snapshot_check (before, "when it was asked what it is", why) && good;
@@ -176,7 +177,7 @@ gm_loader_try (const char *file, GmRefused *why)
   if (!p)
     return false;
   g_autoptr (GmSnapshot) before = gm_snapshot_new (true);
-  for (int i = 0; i < 2; i++) { /* it may be opened again */
+  for (int i = 0; i < 2; i++) { /* twice, since a plugin may be opened again */
     GrammeBackend *b = gm_loader_open (p, why);
     if (!b)
       return false;
@@ -191,8 +192,8 @@ gm_loader_try (const char *file, GmRefused *why)
 GmPlugin *
 gm_loader_load (const char *file, GmRefused *why)
 {
-  /* Again, though a scan has just done so: what is loaded is what was checked, not what was listed.
-   * */
+  /* Checks the file again, although a scan may have done so: the file may have changed since it was
+   * listed. */
   g_autofree char *canonical = NULL;
   GmFileKey key;
   g_autoptr (GmManifest) m = read_manifest (file, &canonical, &key, why);

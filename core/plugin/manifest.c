@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * manifest.c -- the manifest's key file, and users' options held against it.
  *
- * The text comes from a file that nobody has vouched for yet: GKeyFile parses it, its size is
- * limited by the reader of the note, and a name may hold only letters, digits, '-', '_' and '.',
- * because it is shown on terminals and used in messages.
+ * The text comes from a file that has not been trusted yet: GKeyFile parses it, its size is limited
+ * by the reader of the note, and a name may hold only letters, digits, '-', '_' and '.', because it
+ * is shown on terminals and used in messages.
  */
 #include "core/plugin/manifest.h"
 
@@ -68,7 +68,7 @@ is_word (const char *s)
   return true;
 }
 
-/* Drops what is not a word. */
+/* Refuses a text that is not a word, and frees it (*s becomes NULL). */
 static bool
 keep_word (char **s, const char *key, GmRefused *why)
 {
@@ -160,7 +160,8 @@ parse_version (GKeyFile *f, GmManifest *m, GmRefused *why)
   return true;
 }
 
-/* One known device is enough: the others may be of a later gramme. */
+/* Refuses a plugin without any known device.  One known device suffices: a later gramme may know
+ * the others. */
 static bool
 check_devices (const GmManifest *m, GmRefused *why)
 {
@@ -194,7 +195,7 @@ parse (GKeyFile *f, GmManifest *m, GmRefused *why)
   m->needs = list (f, "needs");
   if (!keep_word (&m->id, "id", why) | !keep_word (&m->name, "name", why) |
       !keep_word (&m->version, "version", why))
-    return false; /* each was looked at: a bad one must not reach a terminal */
+    return false; /* every key was checked: a bad one must not reach a terminal */
   parse_reasons (f, m);
   g_auto (GStrv) groups = g_key_file_get_groups (f, NULL);
   for (char **g = groups; *g; g++)

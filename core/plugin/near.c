@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define MAX_NAME 64 /* longer ones are compared by their beginning */
+#define MAX_NAME 64 /* longer names are compared by their beginning */
 
 unsigned
 gm_near_distance (const char *a, const char *b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * needed.c -- see needed.h.  A walk in breadth, in which each file is read once.
+ * needed.c -- see needed.h.  A breadth-first walk that reads each file once.
  */
 #include "core/plugin/needed.h"
 
@@ -12,12 +12,12 @@
 #include "core/plugin/trust.h"
 
 #define MAX_LIBRARIES 1000
-#define DEEPEST 4 /* folders for particular processors inside of each other */
+#define DEEPEST 4 /* levels of folders for particular processors inside of each other, at most */
 #define CACHE_FILE "/etc/ld.so.cache"
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 #define MAX_CACHE_BYTES ((goffset) 64 << 20)
 
-/* Read by the loader if nothing else has the library. */
+/* The loader's default folders, searched last. */
 static const char *const system_folders[] = { "/lib64", "/usr/lib64", "/lib", "/usr/lib",
 #if defined(__x86_64__)
                                               "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"
@@ -26,25 +26,32 @@ static const char *const system_folders[] = { "/lib64", "/usr/lib64", "/lib", "/
 #endif
 };
 
-/* The names of folders for particular processors: "glibc-hwcaps" holds any, older loaders know these. */
+/* The names of folders for particular processors: "glibc-hwcaps" holds any, older loaders know
+ * these. */
 static const char *const processors[] = { "tls", "haswell", "avx512_1", "xeon_phi", "x86_64", "atomics" };
 
 typedef struct {
-  GPtrArray *files;  /* char: found libraries, as the loader names them: first a letter for whose they are (OWN, SYSTEM) */
-  GHashTable *known; /* char: those, the names that were looked for, and folders that are good */
-  GPtrArray *own;    /* char: LD_LIBRARY_PATH's folders, then those of the run paths so far */
-  GString *found;    /* the text whose digest is made */
+  /* char: libraries found, named as the loader names them, with a first letter for their origin:
+   * OWN, SYSTEM */
+  GPtrArray *files;
+  /* char: these libraries, names already searched for, and folders already checked */
+  GHashTable *known;
+  GPtrArray *own;    /* char: the folders of LD_LIBRARY_PATH, then of the run paths read so far */
+  GString *found;    /* text whose digest is returned */
   char *cache;       /* CACHE_FILE's bytes, or NULL */
   gsize n_cache;
   GmRefused *why;
 } Walk;
 
-#define OWN 'o'    /* from a run path or by its path: judged as the plugin is */
-#define SYSTEM 's' /* from where the administrator's settings lead: a group may write there, too, as it may to all programs' libraries */
+#define OWN 'o'    /* found by a run path or by an absolute path: checked like the plugin itself */
+/* found through settings of the administrator: a group may write there, too, as for the libraries
+ * of all programs */
+#define SYSTEM 's'
 
 /* -- The loader's cache ------------------------------------------------------------------------ */
 
-/* The file as ldconfig writes it (glibc, sysdeps/generic/dl-cache.h): a header, rows, and behind them the texts that rows point to. */
+/* The cache file of ldconfig (glibc, sysdeps/generic/dl-cache.h): a header, rows, and then the
+ * texts to which the rows point. */
 typedef struct {
   char magic[20];
   uint32_t n_rows, n_texts;
@@ -52,7 +59,7 @@ typedef struct {
 } CacheHeader;
 typedef struct {
   int32_t flags;
-  uint32_t name, path; /* from the header on */
+  uint32_t name, path; /* offsets from the header */
   uint32_t unused;
   uint64_t processor;
 } CacheRow;
@@ -68,7 +75,7 @@ cache_text (const char *cache, gsize n, uint32_t at)
 static void
 look_into_cache (const Walk *w, const char *name, GPtrArray *paths)
 {
-  /* An old table may stand before this one. */
+  /* A table of the old format may precede this table. */
   const char *cache = w->cache ? memmem (w->cache, w->n_cache, CACHE_MAGIC, strlen (CACHE_MAGIC)) : NULL;
   gsize n = cache ? w->n_cache - (gsize) (cache - w->cache) : 0;
   CacheHeader h;
@@ -92,7 +99,8 @@ is_new (Walk *w, const char *text)
   return g_hash_table_add (w->known, g_strdup (text));
 }
 
-/* The folder itself if it is there, else the nearest above it, where it could be made. */
+/* Returns the folder itself if it exists, else its nearest parent that does, in which it could be
+ * created.  The caller frees. */
 static char *
 nearest_folder (const char *folder)
 {
@@ -123,7 +131,7 @@ check_folder (Walk *w, char whose, const char *of, const char *folder)
   return good;
 }
 
-/* The library in the folder and in those below it that are for particular processors. */
+/* Adds the paths of the library in the folder and in its subfolders for particular processors. */
 static void
 look_into (const char *folder, const char *name, int depth, GPtrArray *paths)
 {
@@ -145,7 +153,7 @@ look_into (const char *folder, const char *name, int depth, GPtrArray *paths)
   }
 }
 
-/* A path of the file `of`, whose own folder $ORIGIN is. */
+/* Replaces $ORIGIN in the path by the folder of the file `of`.  The caller frees. */
 static char *
 with_origin (const char *of, const char *path)
 {
@@ -195,7 +203,7 @@ find_name (Walk *w, char whose, const char *name)
     g_string_append_printf (w->found, "%s -\n", name);
 }
 
-/* of: the path of the file whose needs these are. */
+/* Finds the libraries that a file needs.  of: the path of that file. */
 static bool
 find_needs (Walk *w, char whose, const GmElfNeeds *needs, const char *of)
 {
@@ -216,14 +224,14 @@ find_needs (Walk *w, char whose, const GmElfNeeds *needs, const char *of)
   return true;
 }
 
-/* A library that was found good. */
+/* A library that passed the checks. */
 typedef struct {
-  char *line; /* of the text whose digest is made */
+  char *line; /* its line in the text whose digest is made */
   GmElfNeeds needs;
 } Judged;
 
-/* The system's libraries by path, each judged once by a process: to ask again for every plugin would take as
- * long as all else that a scan does. */
+/* The system's libraries by path, each checked once per process: checking them for every plugin
+ * would take as long as all the rest of a scan. */
 static GMutex judged_lock;
 static GHashTable *judged; /* path -> Judged, process lifetime */
 
@@ -249,7 +257,7 @@ line_of (const char *path, int fd)
                           (long) st.st_ctim.tv_sec, (long) st.st_ctim.tv_nsec);
 }
 
-/* NULL and *why: it is not to be loaded. */
+/* Checks a library.  NULL and *why: it must not be loaded. */
 static Judged *
 judge (char whose, const char *path, GmRefused *why)
 {
@@ -260,7 +268,8 @@ judge (char whose, const char *path, GmRefused *why)
   if (fd >= 0 && gm_trust_check_file (fd, real, whose == SYSTEM, &inner)) {
     j = g_new0 (Judged, 1);
     j->line = line_of (path, fd);
-    /* The loader passes over a file for another machine, and stumbles on one that is no library, but runs neither. */
+    /* The loader skips a file for another machine, and fails on a file that is no library, but runs
+     * neither. */
     if (!gm_elf_read_needs (fd, &j->needs, &inner) && inner.code != GM_REFUSAL_NOT_ELF &&
         inner.code != GM_REFUSAL_CLASS && inner.code != GM_REFUSAL_TYPE &&
         inner.code != GM_REFUSAL_MACHINE)
@@ -284,7 +293,8 @@ find_judged (const char *path)
   return j;
 }
 
-/* Takes over `fresh`, and gives what is kept: another thread may have been first. */
+/* Keeps the result for `path`; steals `fresh`.  Returns the result that is kept, which may be
+ * another thread's. */
 static const Judged *
 keep_judged (const char *path, Judged *fresh)
 {
@@ -335,7 +345,8 @@ walk_begin (Walk *w, GmRefused *why)
                .why = why };
   g_auto (GStrv) folders = g_strsplit_set (list ? list : "", ":;", -1);
   for (char **f = folders; *f; f++)
-    g_ptr_array_add (w->own, g_strdup (**f ? *f : ".")); /* so the loader takes an empty one */
+    /* the loader treats an empty entry as the current folder */
+    g_ptr_array_add (w->own, g_strdup (**f ? *f : "."));
   if (stat (CACHE_FILE, &st) == 0 && st.st_size <= MAX_CACHE_BYTES)
     g_file_get_contents (CACHE_FILE, &w->cache, &w->n_cache, NULL);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * places.c -- what went where and why, as text for explain and `gramme inspect --graph`.
+ * places.c -- the text for explain and `gramme inspect --graph` that says which nodes run where and
+ * why.
  *
  *   forward: 7 of 9 nodes in 2 regions of tcc
  *     region 0: mul, add, exp
  *     eager: cumsum at train.py:12: it does not know this operator
  *
- * Where sizes are symbolic and the plugin does not take them, there is a reason for that and what became of the
- * last call's numbers.  Nodes that are equal in name, place and reason stand in one line, with their number.
+ * Where sizes are symbolic and the plugin does not take them, the text gives the reason, and the
+ * places for the last call's numbers.  Nodes that are equal in name, place and reason share a line,
+ * with their number.
  */
 #include <string.h>
 
@@ -21,7 +23,7 @@ add_counted (GString *text, const char *name, unsigned n, bool first)
     g_string_append_printf (text, " (%u)", n);
 }
 
-/* The nodes of a region, in their order; neighbours of one name are counted. */
+/* Adds the nodes of a region, in their order; equal neighbours are counted. */
 static void
 add_region (GString *text, const GmExecPlaces *p, uint32_t region)
 {
@@ -59,7 +61,8 @@ add_host (GString *text, const GmExecPlaces *p)
       g_ptr_array_add (lines, line);
       g_hash_table_insert (seen, line, GUINT_TO_POINTER (1));
     } else {
-      g_hash_table_insert (seen, line, GUINT_TO_POINTER (n + 1)); /* frees it: the key stays */
+      /* frees `line`, since the key is already in the table */
+      g_hash_table_insert (seen, line, GUINT_TO_POINTER (n + 1));
     }
   }
   for (guint i = 0; i < lines->len; i++) {
@@ -107,7 +110,7 @@ add_role (GString *text, const GmExec *e, int role, bool every)
     return;
   }
   for (uint32_t r = first; n_plugin && n_host && r < n_regions; r++) {
-    bool there = false; /* a region that was demoted has no node */
+    bool there = false; /* false for a region that the host took over: it has no node */
     for (uint32_t i = 0; i < p->n && !there; i++)
       there = p->rows[i].where == GM_PLACE_PLUGIN && p->rows[i].region == r;
     if (there)
@@ -125,7 +128,7 @@ gm_exec_places_text (const GmExec *e, bool every)
     return now;
   }
   GString *text = g_string_new (NULL);
-  if (e->sized && gm_sized_why (e->sized)) { /* nothing went anywhere yet */
+  if (e->sized && gm_sized_why (e->sized)) { /* no call has run yet */
     g_autofree char *last = gm_sized_places_text (e->sized, every);
     g_string_append_printf (text, "%s compiles for the numbers of each call: %s\n%s", e->backend->name,
                             gm_sized_why (e->sized), last ? last : "");

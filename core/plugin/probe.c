@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * probe.c -- both sides of a probe.
  *
- * The report is TOKEN, the refusal's name (or "good"), and its text, each ended by a NUL; the token is
- * made for one probe, so that what a plugin happens to write there is not taken for it.  Between the host and the
- * process that tries stands one that ends what was started and left.  After the
- * report the process ends as any program does, so that what a plugin does at exit counts, too.  If there
- * is no program to start, nothing is tried in this process instead.
+ * The report is TOKEN, the refusal's name (or "good"), and its text, each ended by a NUL.  The
+ * token is made for one probe, so that output of the plugin is not mistaken for the report.  A
+ * process between the host and the process that tries the plugin ends everything that was started
+ * and left behind.  After the report the process exits normally, so that what a plugin does at exit
+ * counts, too.  If the program cannot be started, the plugin is not tried in this process instead.
  */
 #include "core/plugin/probe.h"
 
@@ -35,7 +35,8 @@
 #define REPORT_BYTES 4096
 #define TOKEN_BYTES 32
 
-#define MEMORY_BYTES ((rlim_t) 2 << 30) /* of data: reserving addresses is free */
+/* limit on data only, since reserving addresses costs nothing */
+#define MEMORY_BYTES ((rlim_t) 2 << 30)
 #define FILE_BYTES ((rlim_t) 16 << 20)
 #define MAX_FILES 256
 #define MAX_ROUNDS 100
@@ -74,7 +75,7 @@ report (const char *token, const GmRefused *why)
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      break; /* nobody listens */
+      break; /* the host has closed the descriptor */
     at += (gsize) n;
   }
   g_string_free (text, TRUE);
@@ -82,7 +83,8 @@ report (const char *token, const GmRefused *why)
 
 /* -- The process between ----------------------------------------------------------------------- */
 
-/* Ends all children of this process.  Those of a child that ends become this one's, and are found the next time. */
+/* Ends all children of this process.  Their own children are reparented to this process, and ended
+ * in the next round. */
 static void
 end_children (void)
 {
@@ -103,8 +105,9 @@ end_children (void)
   }
 }
 
-/* A process that a plugin starts may leave its group and its parent; this process becomes the parent then, and ends it.  Returns in a child of
- * its own; this one ends as that does.  SIGTERM: its time is over. */
+/* Makes this process the subreaper, which ends processes that a plugin starts and that leave their
+ * group and parent.  Returns in a child, and this process exits with the child's status.  SIGTERM:
+ * the time is over. */
 static void
 stand_between (void)
 {
@@ -115,7 +118,7 @@ stand_between (void)
   sigprocmask (SIG_BLOCK, &awaited, &old);
   prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   pid_t child = fork (), gone;
-  if (child <= 0) { /* none can be had: then without */
+  if (child <= 0) { /* the child, or this process if the fork failed */
     sigprocmask (SIG_SETMASK, &old, NULL);
     prctl (PR_SET_PDEATHSIG, SIGKILL);
     prctl (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -150,10 +153,12 @@ gm_probe_main (const char *file, const char *token)
   limit (RLIMIT_CPU, DEADLINE_MS / 1000);
   limit (RLIMIT_FSIZE, FILE_BYTES);
   limit (RLIMIT_NOFILE, MAX_FILES);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadow is data, too */
+/* a sanitizer's shadow counts as data, too */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   limit (RLIMIT_DATA, MEMORY_BYTES);
 #endif
-#ifdef __SANITIZE_THREAD__ /* which has a thread of its own from the first of the program's on */
+/* the thread sanitizer starts a thread of its own with the program's first */
+#ifdef __SANITIZE_THREAD__
   g_thread_join (g_thread_new ("first", (GThreadFunc) g_get_prgname, NULL));
 #endif
   gm_loader_try (file, &why);
@@ -225,7 +230,7 @@ start (Probe *p, const char *file, const char *token)
   return false;
 }
 
-/* Keeps the end of what was printed. */
+/* Appends output of the plugin, of which only the end is kept. */
 static void
 take_output (Probe *p, const char *bytes, size_t n)
 {
@@ -238,7 +243,7 @@ take_output (Probe *p, const char *bytes, size_t n)
   p->n_output += n;
 }
 
-/* False: that was its end. */
+/* Reads from a pipe.  Returns false at its end. */
 static bool
 read_some (Probe *p, int fd)
 {
@@ -292,7 +297,7 @@ wait_for (Probe *p)
   gint64 until = g_get_monotonic_time () + deadline_ms () * INT64_C (1000);
   bool ended = false;
   for (bool more = true; more;) {
-    int timeout = ended ? 0 : 1; /* short: there is no descriptor that tells of its end */
+    int timeout = ended ? 0 : 1; /* short, since no descriptor signals the end of the process */
     int n = poll (fds, 2, timeout);
     for (int i = 0; i < 2; i++)
       if (fds[i].fd >= 0 && fds[i].revents && !read_some (p, fds[i].fd))
@@ -305,7 +310,7 @@ wait_for (Probe *p)
       ended = true;
     if (!ended && !p->late && g_get_monotonic_time () > until) {
       p->late = true;
-      kill (p->pid, SIGTERM); /* the process between ends what it has started */
+      kill (p->pid, SIGTERM); /* the process between ends everything that it started */
     } else if (!ended && g_get_monotonic_time () > until + GRACE_US) {
       kill (-p->pid, SIGKILL);
       while (waitpid (p->pid, &p->status, 0) < 0 && errno == EINTR)
@@ -313,9 +318,9 @@ wait_for (Probe *p)
       ended = true;
     }
     if (ended && g_get_monotonic_time () > until + 2 * GRACE_US)
-      break; /* somebody goes on writing */
+      break; /* a process that is left goes on writing */
   }
-  kill (-p->pid, SIGKILL); /* what it left behind */
+  kill (-p->pid, SIGKILL); /* processes left in the group */
   close (p->report_fd);
   close (p->output_fd);
   gm_yield_enter (left);

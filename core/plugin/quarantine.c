@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * quarantine.c -- see quarantine.h.  The file is read whole whenever it is another one than before:
- * another process may have written it.  Who finds it damaged, or not the user's own, goes on as if it were empty.
+ * quarantine.c -- see quarantine.h.  The file is read again whenever it has changed, since another
+ * process may have written it.  A file that is damaged, or not the user's own, is treated as empty.
  */
 #include "core/plugin/quarantine.h"
 
@@ -26,12 +26,12 @@
 #define MOMENT_SECONDS 60
 
 static GMutex lock;
-static GKeyFile *own; /* what this process has found, in the same form */
+static GKeyFile *own; /* results of this process, in the same form */
 static __thread char *output;
 
 /* -- The file ---------------------------------------------------------------------------------- */
 
-/* GM_STATE is for build trees and tests. */
+/* Returns the folder for the file; the caller frees.  GM_STATE is for build trees and tests. */
 static char *
 state_folder (void)
 {
@@ -51,7 +51,8 @@ gm_quarantine_path (void)
   return folder ? g_build_filename (folder, FILE_NAME, NULL) : NULL;
 }
 
-/* NULL: not there, not ours, too large. */
+/* Returns the contents of a file, or NULL if the file is missing, too large, or not writable by
+ * this user alone; the caller frees. */
 static char *
 read_own_file (const char *path)
 {
@@ -85,7 +86,8 @@ read_file (void)
   return f;
 }
 
-/* For finding: parsed again only when the file is another one.  Under the lock. */
+/* Returns the parsed file, which is parsed again only when it has changed.  The caller holds the
+ * lock. */
 static GKeyFile *
 known_file (void)
 {
@@ -125,7 +127,8 @@ write_file (GKeyFile *f)
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
-/* A group's name holds neither ']' nor control characters; a path may. */
+/* Returns a group's name for the path, which the caller frees.  A group's name may contain neither
+ * ']' nor control characters, but a path may. */
 static char *
 group_of (const char *canonical)
 {
@@ -158,7 +161,8 @@ gm_file_key_of (int fd, uint64_t libraries, GmFileKey *key)
                         .libraries = libraries };
 }
 
-/* Returns a number for what is installed, as far as can be told at once: it changes whenever a package with a library comes or goes. */
+/* Returns a text that changes whenever a package with a library is installed or removed; the caller
+ * frees. */
 static char *
 installed_text (void)
 {
@@ -170,7 +174,7 @@ installed_text (void)
                           (long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec);
 }
 
-/* True if what was the cause of a refusal that is remembered may be over. */
+/* True if the cause of a recorded refusal may have gone. */
 static bool
 may_be_over (GKeyFile *f, const char *group, GmCause cause)
 {
@@ -200,7 +204,7 @@ find_in (GKeyFile *f, const char *group, const char *key, GmRefused *why)
       *why = (GmRefused){ (GmRefusal) code, g_utf8_make_valid (text ? text : "", -1) };
       return GM_TRIED_BAD;
     }
-  return GM_TRIED_NOT; /* of a newer gramme */
+  return GM_TRIED_NOT; /* the cause may have gone, or a newer gramme wrote the row */
 }
 
 GmTried

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * regions.c -- cutting a graph by verdicts.
  *
- * Nodes are taken in their order.  One joins the newest open item (a region in the making) of its kind
- * and cluster that it may join, or opens one.  Joining item R makes a cycle if and only if something
- * that the node reads, other than R, comes after R; so each item has the set of open items that come
- * before it.  The set is one word: 64 items are open, and the oldest is closed when another is opened.
- * A closed item still hands on what came before it.  So a graph of n nodes in k items takes n * k steps
- * at worst, and nearly always n.
+ * Nodes are processed in their order.  A node joins the newest open item (an unfinished region) of
+ * its kind and cluster that it may join, or opens a new item.  Joining item R makes a cycle if and
+ * only if something that the node reads, other than R, comes after R; so each item has the set of
+ * open items that come before it.  The set is one word: at most 64 items are open, and the oldest
+ * is closed when another is opened.  A closed item still passes on the items that came before it.
+ * So a graph of n nodes in k items takes n * k steps at worst, and nearly always n.
  *
- * A cut into levels (a node's level is one more than that of what it reads in another cluster) needs
- * no sets, but parts what could be one region wherever two paths differ in length.
+ * A cut into levels (a node's level is one more than that of what it reads in another cluster)
+ * needs no sets, but parts what could be one region wherever two paths differ in length.
  */
 #include "core/plugin/regions.h"
 
@@ -24,25 +24,28 @@ typedef struct {
   uint32_t cluster;
   uint64_t before; /* open items that come before this one */
   uint64_t bit;    /* its own while it is open, or 0 */
-  GArray *nodes;   /* uint32_t */
-  GArray *reads;   /* uint32_t: items, some more than once */
+  GArray *nodes;   /* uint32_t: the item's nodes */
+  GArray *reads;   /* uint32_t: items that it reads, some more than once */
 } Item;
 
 typedef struct {
   const GmGraph *g;
   const GmVerdict *verdicts;
-  uint8_t *needed;   /* by node: HOST, PLUGIN, OUTPUT: who reads it */
+  uint8_t *needed;   /* by node: HOST, PLUGIN, OUTPUT: the kinds of its readers */
   uint32_t *item_of; /* by node, or GM_REGION_NONE */
   GArray *items;     /* Item */
   uint32_t open[64]; /* items by bit, or GM_REGION_NONE */
   unsigned next_bit;
   GArray *reads;     /* scratch: the items that a node reads */
-  uint32_t last;     /* the item of the last node that has effects: the next one comes after it ... */
-  uint32_t since;    /* ... and after what may fail from this node on: a function of the program is not called behind an error */
+  /* item of the last node that has effects: the next such node comes after it ... */
+  uint32_t last;
+  /* ... and after all nodes from this node on that may fail: a function of the program must not be
+   * called after an error */
+  uint32_t since;
 
   GmRegions *out;
   uint32_t *slot_of; /* by value, or GM_NO_ID */
-  GmValueId *local;  /* by value: its id in the graph that is being built, if stamp says so */
+  GmValueId *local;  /* by value: its id in the graph that is being built, valid if stamp says so */
   uint32_t *stamp;
   uint32_t now;
 } Cutter;
@@ -51,15 +54,15 @@ typedef struct {
 
 /* -- Who reads what ---------------------------------------------------------------------------- */
 
-/* Belongs to whoever reads it. */
+/* True for views and constants, which belong to the items that read them. */
 static bool
 is_shared (const GmNode *n)
 {
   return n->op == GM_OP_constant || gm_ops[n->op].family == GM_FAMILY_MOVEMENT;
 }
 
-/* Is a shared node computed by its readers of this kind?  A view that the plugin does not know is made
- * by the host. */
+/* True if readers of this kind compute a shared node themselves.  A view that the plugin does not
+ * know is made by the host. */
 static bool
 is_inside (const Cutter *c, uint32_t node, bool host)
 {
@@ -74,7 +77,8 @@ has_item (const Cutter *c, uint32_t node)
   return (c->needed[node] & OUTPUT) || ((c->needed[node] & PLUGIN) && !c->verdicts[node].yes);
 }
 
-/* A shared node in an item is the host's: there a view is free. */
+/* True if the host computes the node.  A shared node that has an item is the host's, where a view
+ * is free. */
 static bool
 is_host (const Cutter *c, uint32_t node)
 {
@@ -90,7 +94,7 @@ find_readers (Cutter *c)
   }
   for (uint32_t i = c->g->nodes->len; i-- > 0;) {
     const GmNode *n = gm_graph_node (c->g, i);
-    uint8_t as = 0; /* the kinds that it is computed in */
+    uint8_t as = 0; /* kinds of items that compute the node */
     if (has_item (c, i))
       as |= is_host (c, i) ? HOST : PLUGIN;
     if ((c->needed[i] & HOST) && is_inside (c, i, true))
@@ -138,7 +142,8 @@ open_item (Cutter *c, bool host, uint32_t cluster)
 {
   unsigned b = c->next_bit++ % 64;
   uint64_t bit = UINT64_C (1) << b;
-  if (c->open[b] != GM_REGION_NONE) { /* closed: nobody joins it, so nobody asks what comes after it */
+  /* the item is closed: no node joins it, so nothing needs the items after it */
+  if (c->open[b] != GM_REGION_NONE) {
     ITEM (c, c->open[b])->bit = 0;
     for (guint i = 0; i < c->items->len; i++)
       ITEM (c, i)->before &= ~bit;
@@ -152,7 +157,7 @@ open_item (Cutter *c, bool host, uint32_t cluster)
   return c->open[b] = c->items->len - 1;
 }
 
-/* The newest that the node may join, or a new one. */
+/* Returns the newest item that the node may join, or a new item. */
 static uint32_t
 choose_item (Cutter *c, bool host, uint32_t cluster)
 {
@@ -165,7 +170,7 @@ choose_item (Cutter *c, bool host, uint32_t cluster)
   return open_item (c, host, cluster);
 }
 
-/* The items that a node with effects comes after. */
+/* Adds the items that must precede a node with effects. */
 static void
 add_order (Cutter *c, uint32_t node)
 {
@@ -209,7 +214,7 @@ place (Cutter *c, uint32_t node)
     c->last = at;
 }
 
-/* What an item reads stands before it. */
+/* Appends item i to the order, after all items that it reads. */
 static void
 order_from (Cutter *c, uint32_t i, GArray *order, bool *done)
 {
@@ -260,7 +265,8 @@ add_node (Cutter *c, GmRegion *r, uint32_t node)
   set_local (c, n->out, id);
 }
 
-/* The value in r's graph: there already, computed in it, or one more input of it. */
+/* Returns the id of the value in r's graph.  Computes the value there or adds it as an input,
+ * unless the graph has it already. */
 static GmValueId
 take (Cutter *c, GmRegion *r, GmValueId v)
 {
@@ -289,7 +295,8 @@ region_free (void *p)
   g_free (r);
 }
 
-/* Nodes are copied in their order, so that all operands in the same region are there. */
+/* Copies the nodes of an item in their order, so that all operands in the same region exist
+ * already. */
 static void
 build_region (Cutter *c, const Item *item, GmValueId *own)
 {
@@ -305,7 +312,7 @@ build_region (Cutter *c, const Item *item, GmValueId *own)
   for (guint i = 0; i < item->nodes->len; i++) {
     uint32_t node = g_array_index (item->nodes, uint32_t, i);
     GmValueId v = gm_graph_node (c->g, node)->out;
-    if (c->stamp[v] != c->now) /* a view may be there already: for an earlier node of this region */
+    if (c->stamp[v] != c->now) /* a view may have been copied for an earlier node of this region */
       add_node (c, r, node);
     own[node] = c->local[v];
     r->has_effects |= gm_op_has_effects (gm_graph_node (c->g, node)->op);

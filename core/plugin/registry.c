@@ -20,7 +20,7 @@
 #define PREFIX "libgramme-"
 #define SUFFIX ".so"
 
-/* file -> GmRefused: loads that failed in this process. */
+/* Loads that failed in this process: file -> GmRefused. */
 static GMutex failures_lock;
 static GHashTable *failures;
 
@@ -34,7 +34,8 @@ gm_registry_folders (void)
     const char *path = secure_getenv ("GRAMME_PLUGIN_PATH");
     g_auto (GStrv) entries = g_strsplit (path ? path : "", ":", -1);
     for (char **e = entries; *e; e++)
-      if (g_path_is_absolute (*e)) /* a relative one would mean another folder after each chdir */
+      /* a relative folder would mean another folder after each chdir */
+      if (g_path_is_absolute (*e))
         g_ptr_array_add (folders, g_strdup (*e));
       else if (**e)
         gm_log (GM_LOG_PLUGINS, "GRAMME_PLUGIN_PATH: \"%s\" is not absolute and not searched", *e);
@@ -65,7 +66,7 @@ info_free (void *p)
   gm_plugin_info_free (p);
 }
 
-/* For a listing only: the manifest of a file that is refused, if it can be read at all. */
+/* Returns the manifest of a refused file, if it can be read at all, for listings only. */
 static GmManifest *
 read_for_show (const char *file)
 {
@@ -90,7 +91,7 @@ name_from_file (const char *file)
   char *name = usual ? g_strndup (base + strlen (PREFIX), strlen (base) - strlen (PREFIX SUFFIX))
                      : g_strndup (base, 64);
   return g_strcanon (name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.",
-                     '?'); /* it reaches terminals */
+                     '?'); /* characters that are safe on a terminal */
 }
 
 GmPluginInfo *
@@ -125,7 +126,8 @@ gm_registry_examine (const char *file)
   return info;
 }
 
-/* The first file of an id wins; of two ids with one name neither is chosen by that name. */
+/* Marks duplicates: the first file with an id wins, and a name shared by two ids selects neither of
+ * them. */
 static void
 settle (GPtrArray *plugins)
 {
@@ -154,7 +156,7 @@ by_string (const void *a, const void *b)
   return strcmp (*(char *const *) a, *(char *const *) b);
 }
 
-/* What is a back end, and no plugin. */
+/* Returns the entry of the back end `auto`, which is not a plugin. */
 static GmPluginInfo *
 auto_info (void)
 {
@@ -177,7 +179,8 @@ gm_registry_scan (void)
     gm_log (GM_LOG_PLUGINS, "%s: %s", *f, dir ? "searched" : "not there");
     if (!dir)
       continue;
-    /* A folder has no order of its own: sort, so that every run finds the same one first. */
+    /* Sorted, since the order of a folder's files is not defined and every run must find the same
+     * file first. */
     g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
     for (const char *name = g_dir_read_name (dir); name; name = g_dir_read_name (dir))
       if (g_str_has_prefix (name, PREFIX) && g_str_has_suffix (name, SUFFIX) &&
@@ -186,7 +189,8 @@ gm_registry_scan (void)
     g_ptr_array_sort (files, by_string);
     for (guint i = 0; i < files->len; i++) {
       GmPluginInfo *info = gm_registry_examine (files->pdata[i]);
-      bool again = false; /* one folder named twice, or a link to a file that was found already */
+      /* the same folder was listed twice, or a link leads to a file that was found already */
+      bool again = false;
       for (guint k = 0; k < plugins->len && !again; k++)
         again = strcmp (((GmPluginInfo *) plugins->pdata[k])->file, info->file) == 0;
       if (again)
@@ -221,7 +225,8 @@ answers_to (const GmPluginInfo *info, const char *name)
          (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
 }
 
-/* The folders, and why one that is there cannot be read: a process out of descriptors finds nothing. */
+/* Returns the folders searched, and why an existing folder cannot be read: a process out of
+ * descriptors finds nothing.  The caller frees. */
 static char *
 searched_text (void)
 {

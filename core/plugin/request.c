@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * request.c -- see request.h.  All that a plugin is shown lives until its compile returns, no longer.
+ * request.c -- see request.h.  Everything that a plugin is shown lives only until its compile
+ * returns.
  */
 #include "core/plugin/request.h"
 
@@ -74,7 +75,8 @@ wait_step (void *data)
   return done || w->code != GRAMME_OK;
 }
 
-/* The extension of a plugin whose compile returns before there is code, if this host waits; or NULL. */
+/* Returns the extension of a plugin whose compile returns before the code is ready, if this host
+ * waits for the code; else NULL. */
 static const GrammeWait *
 waiting_of (const GmBackend *b)
 {
@@ -84,7 +86,8 @@ waiting_of (const GmBackend *b)
   return w && GRAMME_HAS_FN (w, GrammeWait, wait) ? w : NULL;
 }
 
-/* Here signals are seen and others may work, in a run neither. */
+/* Waits until the code is ready.  Signals are handled and other threads can run Python code here,
+ * which is not so in a run. */
 static int32_t
 wait_for_code (const GmRequest *q, GrammeExecutable *e, GrammeStatus *status)
 {
@@ -94,7 +97,8 @@ wait_for_code (const GmRequest *q, GrammeExecutable *e, GrammeStatus *status)
   return w.code;
 }
 
-/* The plugin's options: one called `wait` asks it to do what this host does itself.  The caller frees the rows. */
+/* Returns the plugin's options; the caller frees the rows.  An option called `wait` tells the
+ * plugin to wait itself, which this host does instead. */
 static GrammeOption *
 options_of (const GmRequest *q, uint32_t *n)
 {
@@ -141,11 +145,11 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
   if (code == GRAMME_OK && !*out)
     return gm_status_set (status, GRAMME_INTERNAL, -1, "compile said OK and gave nothing");
   if (code != GRAMME_OK)
-    *out = NULL; /* what it left there is no executable */
+    *out = NULL; /* an executable that was returned with an error is not valid */
   return code;
 }
 
-/* Where a graph runs: on another device than the CPU if anything of it is there. */
+/* Returns the device of a graph: another device than the CPU if any value is there. */
 static int32_t
 device_of (const GmGraph *g)
 {

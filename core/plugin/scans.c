@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scans.c -- see scans.h.
  *
- * The tree is that of core/graph/prefixes.c.  A level is two runs of the body: one combines neighbours into pairs, the other one
- * gives each second slice of the result from the slice before it; the rest of the result is the prefixes of the pairs, which the level below
- * writes where they belong.  So each result is written once, in its place, and what is copied is one slice a level.
- * The second run gives only results that somebody wants, or that those are computed from.
+ * The tree is that of core/graph/prefixes.c.  A level is two runs of the body: the first combines
+ * neighbours into pairs; the second computes each second slice of the result from the slice before
+ * it. The remaining slices of the result are the prefixes of the pairs, which the level below
+ * writes into their final place.  So each result is written once, and only one slice a level is
+ * copied. The second run computes only results that are wanted, or from which wanted results are
+ * computed.
  *
- * The gradient makes the tree once more, with all results, and goes back through it in the order of core/graph/prefixes.c: from each level to
- * the one below with what the slices behind the first add to the gradients of the odd prefixes, and back with what the pairs add.
+ * The gradient makes the tree once more, with all results, and goes back through it in the order of
+ * core/graph/prefixes.c: from each level to the one below with the contributions of the slices
+ * behind the first to the gradients of the odd prefixes, and back with the contributions of the
+ * pairs.
  */
 #include "core/plugin/scans.h"
 
@@ -15,22 +19,25 @@
 
 #include "core/sym/sym.h"
 
-/* A body as code. */
+/* A body, compiled. */
 typedef struct {
   GmExec *exec;
-  uint32_t n_symbols, block; /* of the body; how many slices a block has is one of them, and steps come behind */
+  /* n_symbols: symbols of the body; the symbols of the steps follow them.  block: the symbol for
+   * the slices of a block */
+  uint32_t n_symbols, block;
 } Code;
 
 struct GmExecScan {
   const GmHigher *h; /* borrowed */
-  Code pairs, rest, back_rest, back_pairs; /* back: of the gradient */
+  Code pairs, rest, back_rest, back_pairs; /* back_rest, back_pairs: of the gradient */
   bool *wanted;       /* by operand: of `rest` */
-  uint32_t m, n_args; /* mapped operands, and those behind */
+  uint32_t m, n_args; /* m: mapped operands; n_args: operands after them */
 };
 
 #define MAX_STEPS 3
 
-/* Takes g, which may be NULL.  False without an error: it is no code that runs where the blocks are. */
+/* Compiles g (steals it; may be NULL).  False without an error: there is no code for g that can run
+ * on addresses (gm_exec_run_at). */
 static bool
 compile (Code *c, GmGraph *g, const GmGraph *body, const GmRequest *q, GError **error)
 {
@@ -109,16 +116,16 @@ gm_scan_free (GmExecScan *s)
 
 typedef struct {
   const GmExecScan *s;
-  int64_t *symbols;  /* of the graph around it, and room for more */
-  size_t *row_bytes; /* of a slice, by operand */
-  char **memory;     /* what is left for pairs, by operand */
-  GPtrArray *levels; /* char *, m a level: the pairs; NULL: nobody needs them */
-  void **data;       /* of a run */
+  int64_t *symbols;  /* values of the symbols of the surrounding graph, with room for more */
+  size_t *row_bytes; /* bytes of a slice, by operand */
+  char **memory;     /* unused rest of the memory for pairs, by operand */
+  GPtrArray *levels; /* char *, m for each level: the pairs; NULL: not needed */
+  void **data;       /* addresses for one run */
   void *const *args;
   GError **error;
 } Run;
 
-/* The code for blocks of `count` slices, which r->data has. */
+/* Runs the code on blocks of `count` slices, whose addresses are in r->data. */
 static GmRunAt
 run_code (const Run *r, const Code *c, int64_t count, int n_steps, const int64_t *steps)
 {
@@ -148,7 +155,7 @@ put_operands (const Run *r, char *const *first, char *const *second)
   return n;
 }
 
-/* Blocks of `count` slices: from first and second into to. */
+/* Combines blocks of `count` slices: `first` with `second`, the result in `to`. */
 static GmRunAt
 combine (const Run *r, const Code *c, char *const *first, int64_t first_step, char *const *second, char *const *to, int64_t to_step, int64_t count,
          const bool *wanted)
@@ -173,7 +180,7 @@ moved (const Run *r, char *const *from, int64_t slices, char **to)
   return to;
 }
 
-/* Memory for some slices of each operand. */
+/* Takes memory for some slices of each operand. */
 static void
 take_memory (const Run *r, int64_t slices, char **out)
 {
@@ -181,7 +188,7 @@ take_memory (const Run *r, int64_t slices, char **out)
   moved (r, out, slices, r->memory);
 }
 
-/* The prefixes of n neighbours, at each step'th slice of `to`. */
+/* Computes the prefixes of n neighbours, and writes them to each step'th slice of `to`. */
 static GmRunAt
 prefixes (Run *r, char *const *xs, int64_t n, char *const *to, int64_t step)
 {
@@ -210,7 +217,8 @@ put_slice (const Run *r, char *const *from, int64_t from_slice, char *const *to,
     memcpy (to[i] + (size_t) to_slice * r->row_bytes[i], from[i] + (size_t) from_slice * r->row_bytes[i], r->row_bytes[i]);
 }
 
-/* The gradients `to` of n neighbours xs for those of their prefixes, g; ys: the prefixes, at each step'th slice. */
+/* Computes the gradients `to` of n neighbours xs from g, the gradients of their prefixes; ys: the
+ * prefixes, at each step'th slice. */
 static GmRunAt
 back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64_t step, char *const *g, char *const *to)
 {
@@ -237,7 +245,7 @@ back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64
     put_data (r, k, moved (r, even, 1, other), NULL);
     done = run_code (r, &s->back_rest, rest, 1, (const int64_t[]){ 2 * step });
   }
-  if (half > rest) /* the last odd one has none behind it */
+  if (half > rest) /* the last slice of an odd number has none behind it */
     put_slice (r, g, 2 * half - 1, sums, half - 1);
   else
     put_slice (r, even, rest, to, n - 1);
@@ -253,7 +261,7 @@ back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64
   return run_code (r, &s->back_pairs, half, 0, NULL);
 }
 
-/* The operands as the code reads them: t[i] is a new reference. */
+/* Converts the operands to the layout that the code reads: t[i] is a new reference. */
 static bool
 lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **t, GError **error)
 {
@@ -270,8 +278,9 @@ lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint3
   return true;
 }
 
-/* Slices of memory beside the operands and the results: pairs, a level with half as many as the one before; the gradient has three more of the
- * kind, and the prefixes, and needs one slice more a level. */
+/* Number of slices of memory needed besides the operands and the results.  Each level of pairs has
+ * half as many slices as the level before.  The gradient needs three more such sets, and the
+ * prefixes, with one slice more a level. */
 static int64_t
 slices_needed (const GmExecScan *s, int64_t n, bool given)
 {
@@ -302,7 +311,8 @@ run (Run *r, int64_t n, GmTensor *const *in, GmTensor *const *out)
     xs[i] = gm_tensor_data (in[i]);
     r->memory[i] = next;
     next += sizes[i];
-    to[i] = out[i] ? gm_tensor_data (out[i]) : r->memory[i]; /* what is not wanted, but computed on the way, has a place of its own */
+    /* a result that is not wanted, but computed on the way, gets memory of its own */
+    to[i] = out[i] ? gm_tensor_data (out[i]) : r->memory[i];
     if (!out[i] && s->wanted[i])
       r->memory[i] += (size_t) n * r->row_bytes[i];
     if (s->back_rest.exec)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sized.c -- see sized.h.
  *
- * What follows from the symbols (the values of all sizes, whether the facts hold, how the tensors lie,
- * how much workspace there must be) is worked out when they change.  The first GM_SIZED_NUMBERS sets of
- * numbers stay as they are until the exec goes, so that any number of runs reads them at a time; a run whose
- * tensors lie as those of the one before finds its set by one look, and costs what a run of numbers
- * costs.  Later sets share one memory, which a run takes from the exec by an atomic exchange, as it does
- * the workspace (exec.c).
+ * Everything that follows from the symbols (the values of all sizes, whether the facts hold, the
+ * layouts of the tensors, the bytes of workspace) is computed when they change.  The first
+ * GM_SIZED_NUMBERS sets of numbers stay unchanged until the exec is freed, so that any number of
+ * runs can read them at a time.  A run whose tensors have the layouts of the run before finds its
+ * set with one comparison, and costs the same as a run with numbers.  Later sets share one memory,
+ * which a run takes from the exec by an atomic exchange, like the workspace (exec.c).
  *
- * Strides are compared only where they matter: a dimension of one element has any.
+ * Strides are compared only where they matter: a dimension of one element may have any stride.
  */
 #include "core/plugin/sized.h"
 
@@ -20,38 +20,41 @@
 
 #define ALIGN 64u
 
-/* What follows from one set of symbols. */
+/* Everything that follows from one set of symbols. */
 typedef struct {
   size_t bytes, workspace_bytes;
   int64_t *symbols, *values; /* values: by row of the image */
-  GmMeta *metas;             /* with these numbers: inputs, then outputs */
-  GrammeTensor *known;       /* what the executable gets, but for the data: points into metas */
+  GmMeta *metas;             /* metas with these numbers: inputs, then outputs */
+  /* the tensors that the executable gets, without the data; points into metas */
+  GrammeTensor *known;
   bool kept;
 } Numbers;
 
-/* Before a workspace, which begins at such a place in a page as other memory does (alloc.c): 64 bytes further, each store of a loop from a tensor
- * to the workspace would look to the CPU like what the next iteration loads, for the lower 12 bits are the same, and hold it up. */
+/* The header of a workspace.  Shifts the workspace to a place in a page where other memory begins,
+ * too (alloc.c).  64 bytes further, each store of a loop from a tensor to the workspace would seem
+ * to the CPU to alias the next iteration's load, since the lower 12 bits of the addresses are
+ * equal, and delay it. */
 typedef union {
-  size_t bytes; /* with this */
+  size_t bytes; /* size of the block, including this header */
   char aligned[512];
 } Block;
 
 typedef struct {
-  const GmGraph *graph; /* names and expressions */
+  const GmGraph *graph; /* has the names and expressions */
   const GmSymbolSource *sources;
   uint32_t n_symbols;
-  const uint32_t *from_forward; /* by symbol: which one of the forward graph's it is, or GM_NO_ID */
-  GrammeSize *rows;             /* the image's; a symbol's value is its number */
+  const uint32_t *from_forward; /* by symbol: its number in the forward graph, or GM_NO_ID */
+  GrammeSize *rows;             /* the image's rows; a symbol's value is its number */
   uint32_t n_rows;
-  GmMeta *metas; /* as the role's, with rows of the image in the place of the graph's */
-  /* Atomic, all of them. */
-  Numbers *now;                      /* of the run before, if it is kept */
-  Numbers *kept[GM_SIZED_NUMBERS];   /* immutable; filled from the first on, with the lock held */
-  Numbers *spare;                    /* or NULL while a run has it */
-  Block *block;                      /* likewise */
+  GmMeta *metas; /* like the role's, with rows of the image in the place of the graph's */
+  /* All of these are atomic. */
+  Numbers *now;                      /* numbers of the run before, if they are kept */
+  Numbers *kept[GM_SIZED_NUMBERS];   /* immutable; filled from the first on, under the lock */
+  Numbers *spare;                    /* NULL while a run uses it */
+  Block *block;                      /* NULL while a run uses it */
 } Role;
 
-/* An exec of numbers. */
+/* An exec for one set of numbers. */
 typedef struct {
   int64_t *symbols;
   GmExec *exec;
@@ -63,7 +66,7 @@ struct GmExecSized {
   Role roles[2];
   GmBackend *backend; /* not NULL: the graphs are specialised */
   char **options, *why;
-  GMutex lock; /* of what follows */
+  GMutex lock; /* protects the fields below */
   GArray *entries;
   uint64_t clock;
 };
@@ -118,7 +121,7 @@ gm_sized_graph (const GmExecSized *s, int role)
   return s->roles[role].graph;
 }
 
-/* A row of the graph's expressions as a row of the image. */
+/* Converts a row of the graph's expressions into a row of the image. */
 static int64_t
 image_row (const GmImage *image, int64_t size)
 {
@@ -239,7 +242,8 @@ is_said (const Role *r, int64_t size)
          (is_said (r, gm_size_from_row (row->a)) && is_said (r, gm_size_from_row (row->b)));
 }
 
-/* What the shapes of the graph rest on.  Who gives symbols has checked it: by guards. */
+/* Checks the facts on which the shapes of the graph rest.  Not needed for given symbols, which the
+ * caller has checked by guards. */
 static bool
 check_facts (const Role *r, const int64_t *symbols, GError **error)
 {
@@ -263,7 +267,8 @@ check_facts (const Role *r, const int64_t *symbols, GError **error)
   return true;
 }
 
-/* symbols: by number of the role's graph; those that nothing says are 0, if no size needs them. */
+/* Determines the symbols, by number of the role's graph.  A symbol that no input determines is 0,
+ * if no size needs it. */
 static bool
 bind (const GmExec *e, const Role *r, const int64_t *given, GmTensor *const *in, int64_t *symbols,
       GError **error)
@@ -374,7 +379,7 @@ numbers_set (Numbers *n, const Role *r, const GmExecRole *x, const int64_t *symb
     gm_exec_describe_meta (&n->known[x->n_in + i], &n->metas[x->n_in + x->inner[i]]);
 }
 
-/* n: or NULL. */
+/* Releases numbers that a run has used.  n: may be NULL. */
 static void
 numbers_give (Role *r, Numbers *n)
 {
@@ -383,7 +388,7 @@ numbers_give (Role *r, Numbers *n)
     gm_free (n, n->bytes);
 }
 
-/* Kept numbers for these symbols, or NULL. */
+/* Returns kept numbers for these symbols, or NULL. */
 static Numbers *
 numbers_find (const Role *r, const int64_t *symbols)
 {
@@ -395,7 +400,7 @@ numbers_find (const Role *r, const int64_t *symbols)
   return NULL;
 }
 
-/* Keeps n, if there is room; another thread may keep the same. */
+/* Keeps n, if there is room.  Another thread may keep equal numbers. */
 static void
 numbers_keep (GmExecSized *s, Role *r, Numbers *n)
 {
@@ -431,7 +436,7 @@ ask_workspace (GmExec *e, int role, const int64_t *values, size_t *bytes, GError
   return false;
 }
 
-/* Numbers for these symbols: for numbers_give. */
+/* Returns numbers for these symbols, to be released with numbers_give. */
 static Numbers *
 numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, GError **error)
 {
@@ -455,7 +460,8 @@ numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, 
   return n;
 }
 
-/* A workspace: the one of the run before if it is large enough; NULL: no memory. */
+/* Returns a workspace, which is the one of the run before if that is large enough; NULL: no
+ * memory. */
 static inline Block *
 block_take (const GmExec *e, Role *r, size_t workspace_bytes, GError **error)
 {
@@ -485,7 +491,7 @@ block_give (Role *r, Block *block)
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
-/* *odd: some stride is another than said, where that does not matter. */
+/* True if the tensor fits.  *odd: set if a stride differs where that does not matter. */
 static inline bool
 fits (const GmTensor *t, const GmMeta *m, bool *odd)
 {
@@ -586,7 +592,7 @@ compile_numbers (GmExecSized *s, const int64_t *symbols, GError **error)
   return gm_backend_compile (s->backend, forward, backward, (const char *const *) s->options, error);
 }
 
-/* The exec for these symbols of the forward graph: new reference. */
+/* Returns the exec for these symbols of the forward graph: a new reference. */
 static GmExec *
 exec_for (GmExecSized *s, const int64_t *symbols, GError **error)
 {
@@ -600,7 +606,7 @@ exec_for (GmExecSized *s, const int64_t *symbols, GError **error)
   if (!exec)
     return NULL;
   g_mutex_lock (&s->lock);
-  GmExec *other = find_entry (s, symbols, bytes); /* a thread may have been as quick */
+  GmExec *other = find_entry (s, symbols, bytes); /* another thread may have made the same exec */
   if (other)
     gm_exec_unref (exec);
   else
@@ -609,7 +615,7 @@ exec_for (GmExecSized *s, const int64_t *symbols, GError **error)
   return other ? other : exec;
 }
 
-/* The same elements with the strides that were said. */
+/* Returns a tensor of the same elements with the strides of m. */
 static GmTensor *
 as_said (GmTensor *t, const GmMeta *m)
 {
@@ -637,7 +643,7 @@ run_numbers (GmExec *exec, int role, bool odd, GmTensor *const *in, GmTensor *co
   return good;
 }
 
-/* The forward graph's symbols, as far as those of a role say. */
+/* Computes the forward graph's symbols, as far as those of a role determine them. */
 static void
 symbols_of_forward (const GmExecSized *s, int role, const int64_t *given, const int64_t *symbols,
                     int64_t *forward)
@@ -665,7 +671,7 @@ run_specialised (GmExec *e, int role, const int64_t *given, const int64_t *symbo
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* tensors: described. */
+/* Calls the plugin.  tensors: descriptions. */
 __attribute__ ((always_inline)) static inline bool
 call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError **error)
 {
@@ -698,7 +704,8 @@ call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError
   return false;
 }
 
-/* odd: some strides are others than those of the numbers. */
+/* Describes the tensors and calls the plugin.  odd: some strides differ from those of the
+ * numbers. */
 static bool
 run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in, GmTensor *const *out,
             GError **error)
@@ -716,7 +723,7 @@ run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in
   return call (e, role, n, tensors, error);
 }
 
-/* A run whose tensors do not lie as those of the run before. */
+/* Runs with tensors whose layouts differ from those of the run before. */
 G_GNUC_NO_INLINE static bool
 run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -740,7 +747,7 @@ run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTens
   return good;
 }
 
-/* Whether the symbols that were given are those of the run before. */
+/* True if the given symbols are those of the run before. */
 static inline bool
 is_given (const Numbers *n, const Role *r, const int64_t *given)
 {
@@ -777,7 +784,7 @@ bool
 gm_sized_run_known (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
 #ifdef GM_DEBUG_CHECKS
-  return run (e, role, given, in, out, false, error); /* which looks whether they do */
+  return run (e, role, given, in, out, false, error); /* verifies the caller's claim */
 #else
   return run (e, role, given, in, out, true, error);
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * split.c -- a split graph: steps one after the other, over slots.
+ * split.c -- a split graph: steps that run one after the other, and slots for their values.
  *
- * A step is a region: the plugin's executable, or a graph that the host interprets.  A slot is an input
- * of the graph or a value that one step makes for another; a value that is an output of the graph is
- * made where the caller wants it.  A slot is dropped after the last step that reads it.
+ * A step is a region: the plugin's executable, or a graph that the host interprets.  A slot is an
+ * input of the graph or a value that one step makes for another.  A value that is an output of the
+ * graph is made in the caller's memory.  A slot is freed after the last step that reads it.
  *
- * Where sizes are symbolic each region, and each body of a call of graphs, is an exec for all sizes, and is given the symbols of the run.
+ * Where sizes are symbolic, each region and each body of a call of graphs is an exec for all sizes,
+ * which gets the symbols of the run.
  */
 #include "core/plugin/split.h"
 
@@ -17,22 +18,23 @@
 #include "core/plugin/status.h"
 
 typedef struct {
-  GrammeExecutable *code; /* of a plugin's region, where sizes are numbers */
-  GmExec *exec;           /* of one where they are symbolic */
-  GmGraph *host;          /* else: what the host interprets */
-  GmExec **bodies; /* of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it runs no graphs */
-  uint32_t n_bodies; /* the table of rows is shared, and may grow */
-  GmExecDirect *direct;  /* the host's graph as one call; NULL: it is more, or less */
+  GrammeExecutable *code; /* the plugin's region, if sizes are numbers */
+  GmExec *exec;           /* the plugin's region, if sizes are symbolic */
+  GmGraph *host;          /* else the graph that the host interprets */
+  /* bodies of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it calls no graphs */
+  GmExec **bodies;
+  uint32_t n_bodies; /* number of rows here, since the graph's shared table may grow */
+  GmExecDirect *direct;  /* the host's graph as one call; NULL: it is not a single call */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
 } Step;
 
 struct GmExecSplit {
   Step *steps;
-  uint32_t n_steps, n_in, n_out, n_slots, widest; /* widest: tensors of a step, at most */
+  uint32_t n_steps, n_in, n_out, n_slots, widest; /* widest: number of tensors of a step, at most */
   GmMeta *metas;       /* by slot */
-  uint32_t *output_of; /* by slot: the output that it is, or GM_NO_ID */
-  uint32_t *last_use;  /* by slot: a step */
+  uint32_t *output_of; /* by slot: its output, or GM_NO_ID */
+  uint32_t *last_use;  /* by slot: the last step that reads it */
 };
 
 /* -- Compiling --------------------------------------------------------------------------------- */
@@ -49,7 +51,8 @@ step_init (Step *step, const GmRegion *r)
     step->slots[step->n_in + i] = g_array_index (r->outs, uint32_t, i);
 }
 
-/* The plugin's code for a region; falls back to the host. */
+/* Compiles a region for the plugin.  If the plugin does not support it after all, *demoted is the
+ * reason and the host runs it. */
 static int32_t
 compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, GrammeStatus *status,
               GError **error)
@@ -76,7 +79,7 @@ compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, Gramm
   return code;
 }
 
-/* What the host's nodes run, compiled by the plugin like any other graph. */
+/* Compiles the bodies that the host's nodes call, for the plugin like any other graph. */
 static bool
 compile_bodies (Step *step, const GmRequest *q, GError **error)
 {
@@ -152,7 +155,7 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
     GmRequest q = *with;
     g_autofree char *demoted = NULL;
     if (r->outs->len == 0 && !r->has_effects)
-      continue; /* nobody reads what it computes */
+      continue; /* no step reads the result */
     Step *step = &s->steps[s->n_steps++];
     step_init (step, r);
     uint32_t number = GM_REGION_NONE;
@@ -236,7 +239,7 @@ slot_meta (const Run *r, uint32_t slot, GmMeta *out)
   return !r->sized || !gm_meta_is_symbolic (out) || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
 }
 
-/* Memory for a slot: the caller's if it is an output. */
+/* Makes the memory for a slot, which is the caller's if the slot is an output. */
 static bool
 make_slot (const Run *r, uint32_t slot)
 {
@@ -249,7 +252,7 @@ make_slot (const Run *r, uint32_t slot)
   return r->slots[slot] != NULL;
 }
 
-/* A body of a row of the step's graph. */
+/* Runs a body of a row of the step's graph. */
 static bool
 run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in, GmTensor **out,
           GError **error)
@@ -275,7 +278,7 @@ run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, 
   return good;
 }
 
-/* A call of graphs that writes where its results belong. */
+/* Runs a call of graphs that writes its results into their final memory. */
 static GmRunAt
 run_direct (const Run *r, const Step *step)
 {

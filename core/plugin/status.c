@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * status.c -- the table of status codes: the text for those who say nothing, and the error that a
- * user sees.
+ * status.c -- the table of status codes: the text for a plugin that gives no message, and the error
+ * that a user sees.
  */
 #include "core/plugin/status.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * support.c -- get_support, its rows guarded and its answers checked.
+ * support.c -- asks a plugin for its verdicts, with guard rows behind its rows, and checks the
+ * answers.
  */
 #include "core/plugin/support.h"
 
@@ -8,9 +9,10 @@
 #include "core/ops/ops.h"
 #include "core/plugin/status.h"
 
-#define GUARD_ROWS 64 /* behind the plugin's rows: who writes past them most likely writes here */
+/* rows behind the plugin's: a plugin that writes out of bounds most likely writes here */
+#define GUARD_ROWS 64
 #define PATTERN 0x5a
-#define SIZED_MINOR 1 /* the first whose headers say that attributes may be symbolic */
+#define SIZED_MINOR 1 /* first minor whose headers say that attributes may be symbolic */
 
 /* -- Operators by minor ------------------------------------------------------------------------ */
 
@@ -30,7 +32,7 @@ gm_op_minor (uint32_t op, uint32_t version)
   for (uint32_t minor = 0; op < GM_N_OPS && minor < G_N_ELEMENTS (released); minor++)
     if (released[minor][op] >= version)
       return minor;
-  return GRAMME_ABI_MINOR; /* not released yet: it will be with this one */
+  return GRAMME_ABI_MINOR; /* not released yet: part of the next release */
 }
 
 /* -- Asking ------------------------------------------------------------------------------------ */
@@ -46,7 +48,8 @@ judge (const GrammeVerdict *said, const GrammeImage *image, const GrammeNode *n,
   }
   for (uint32_t i = 0; i < n->n_attrs && built_against < SIZED_MINOR; i++)
     if (gramme_attr_is_symbolic (image, gramme_image_attr (image, n->first_attr + i))) {
-      v.reason = GRAMME_REASON_DYNAMIC; /* it reads such words as numbers */
+      /* such a plugin would read symbolic attributes as numbers */
+      v.reason = GRAMME_REASON_DYNAMIC;
       return v;
     }
   v.yes = said->support == GRAMME_YES || said->support == GRAMME_PREFER;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiers.c -- see tiers.h.
  *
- * `better` is one atomic pointer.  While it is NULL, a call counts itself in and out and runs the first code; when
- * it is set, calls go there and count nothing.  Who finds, on leaving, that it was the last one inside and
- * that there is something better, frees the first code; so does who sets the pointer while nobody is
- * inside.  No call ever waits, for a lock or for a compiler.
+ * `better` is one atomic pointer.  While it is NULL, a call counts itself in and out and runs the
+ * first code; once it is set, calls go there and count nothing.  The first code is freed by the
+ * last call that leaves it after `better` was set, or by the thread that sets the pointer while no
+ * call is inside.  No call ever waits, for a lock or for a compiler.
  *
- * The background gets copies of the graphs: the caller's are in an arena that goes with the compilation.  A
- * build begins with a function's second call (auto.after): many functions are called once.  If it fails,
- * `better` becomes the first code, and that is all.  What the cache on disk has of the second back end is
- * taken at once, and there is nothing to do in the background.
+ * The background gets copies of the graphs, since the caller's are in an arena that is freed with
+ * the compilation.  A build begins with a function's second call (auto.after), since many functions
+ * are called once.  If it fails, `better` becomes the first code.  Code of the second back end that
+ * is in the cache on disk is used at once, and nothing is done in the background.
  */
 #include "core/plugin/tiers.h"
 
@@ -20,7 +20,9 @@
 #include "core/plugin/builds.h"
 #include "core/plugin/host.h"
 
-#define MANY_FAILURES 3 /* in a row, and no success: the second back end is out for this process */
+/* failures in a row, without a success, after which the second back end is not used in this
+ * process */
+#define MANY_FAILURES 3
 
 const char gm_tiers_manifest[] =
     "[gramme-plugin]\n"
@@ -50,17 +52,17 @@ const char gm_tiers_manifest[] =
     "help=compile with the second back end at once, and wait for it\n";
 
 struct GmTiers {
-  gatomicrefcount refs; /* the exec's and the build's */
-  GmExec *first;        /* atomic; NULL once nobody needs it */
+  gatomicrefcount refs; /* held by the exec and by the build */
+  GmExec *first;        /* atomic; NULL once it is not needed any more */
   GmExec *better;       /* atomic; set once */
-  uint32_t inside;      /* atomic: who may be running `first` */
+  uint32_t inside;      /* atomic: number of calls that may be running `first` */
   uint32_t calls, after;
   GmBackend *then;
-  GmGraph *graphs[2]; /* the second, or NULL; names are literals */
-  char **options; /* of `then` */
+  GmGraph *graphs[2]; /* forward, and backward or NULL; names are literals */
+  char **options; /* options of `then` */
   char *no_cache, *cache_salt;
   GmBuild *build; /* atomic */
-  GArray *shared; /* Shared: what was promised, before the build begins; NULL: nothing */
+  GArray *shared; /* Shared: results of gm_exec_may_share before the build began; NULL: none */
 };
 
 typedef struct { int role; uint32_t in, out; } Shared;
@@ -70,7 +72,7 @@ typedef struct { int role; uint32_t in, out; } Shared;
 typedef struct {
   const char *name;
   bool first;
-  bool out; /* atomic: it is not there, or does not work */
+  bool out; /* atomic: the back end is missing, or does not work */
 } Tier;
 
 static Tier table[] = {
@@ -89,7 +91,7 @@ static const struct {
 
 enum { FIRST_TIER, THEN_TIER, DEVICE_TIER, N_TIERS };
 
-/* Says it once, and takes the row out for the rest of the process. */
+/* Logs the reason once, and removes the row for the rest of the process. */
 static void
 rule_out (Tier *tier, const char *why)
 {
@@ -114,7 +116,8 @@ is_exact (const GmBackend *b, GError **error)
   return false;
 }
 
-/* The user's choice or the table's.  NULL without an error: there is none. */
+/* Returns the back end that the user chose, or else the table's.  NULL without an error: there is
+ * none. */
 static GmBackend *
 choose (bool first, const char *named, Tier **row, GError **error)
 {
@@ -146,7 +149,7 @@ typedef struct {
   char *first_name, *then_name;
   uint32_t after;
   bool wait;
-  GPtrArray *given[N_TIERS]; /* "key=value" for each, NULL-terminated */
+  GPtrArray *given[N_TIERS]; /* "key=value" for each tier, NULL-terminated */
 } Choice;
 
 static void
@@ -177,7 +180,7 @@ take_own (Choice *c, const GmManifest *m, const char *key, const char *value, GE
   return true;
 }
 
-/* GRAMME_AUTO="then=none,after=5": the options' defaults. */
+/* Reads GRAMME_AUTO="then=none,after=5": defaults of the options. */
 static bool
 read_environment (Choice *c, const GmManifest *m, GError **error)
 {
@@ -217,7 +220,8 @@ read_own (Choice *c, const GmBackend *b, const char *const *options, GError **er
   return true;
 }
 
-/* "cc.wait=true" is for the one with that name, "wait=true" for each one that has such an option. */
+/* Assigns an option: "cc.wait=true" to the tier of that name, "wait=true" to each tier that has
+ * such an option. */
 static bool
 take (Choice *c, GmBackend *const tiers[N_TIERS], const char *option, const char *key)
 {
@@ -237,7 +241,7 @@ take (Choice *c, GmBackend *const tiers[N_TIERS], const char *option, const char
   return taken;
 }
 
-/* A device's back end is loaded for an option that nobody else has, not before. */
+/* Assigns all options.  A device's back end is loaded only for an option that no other tier has. */
 static bool
 hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GError **error)
 {
@@ -256,7 +260,8 @@ hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GErr
       return false;
     }
   }
-  /* What is made in the background is in use when it is finished, not before. */
+  /* Code made in the background is used when its build ends, so the back end must wait for it
+   * there. */
   const GmPluginOption *wait =
       tiers[1] ? gm_manifest_option (tiers[1]->plugin->manifest, "wait") : NULL;
   if (wait && wait->type == GM_OPTION_BOOL)
@@ -270,7 +275,7 @@ hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GErr
   return true;
 }
 
-/* What was asked for, and the back ends; all but the first may be NULL. */
+/* Reads the options and chooses the back ends; all but the first may be NULL. */
 static bool
 read_options (Choice *c, const GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2],
               const char *const *options, GError **error)
@@ -333,14 +338,14 @@ gm_tiers_free (GmTiers *t)
 
 /* -- The background ---------------------------------------------------------------------------- */
 
-/* Nobody is inside, or will be. */
+/* Frees the first code.  The caller guarantees that no call is inside, or will be. */
 static void
 free_first (GmTiers *t)
 {
   gm_exec_unref (__atomic_exchange_n (&t->first, NULL, __ATOMIC_ACQ_REL));
 }
 
-/* From here on, calls run this.  Takes the reference. */
+/* Makes further calls run `better`; steals the reference. */
 static void
 put (GmTiers *t, GmExec *better)
 {
@@ -349,8 +354,8 @@ put (GmTiers *t, GmExec *better)
     free_first (t);
 }
 
-/* Failures are counted for the table's row, whose only one is `cc`: a compiler that is missing would fail for
- * each function. */
+/* Counts a failure for the table's only THEN row, `cc`: a missing compiler would fail for each
+ * function. */
 static void
 note_failure (const GmBackend *then, const char *first, const char *why)
 {
@@ -383,7 +388,7 @@ compile_better (GmTiers *t, const int *stop, GError **error)
   return gm_backend_compile_how (t->then, t->graphs[0], t->graphs[1], (const char *const *) t->options, &how, error);
 }
 
-/* Whether it holds to what the first code promised. */
+/* True if `better` confirms every result of gm_exec_may_share that the first code has given. */
 static bool
 keeps_promises (const GmTiers *t, GmExec *better)
 {
@@ -405,7 +410,8 @@ work (void *data, const int *stop)
   if (__atomic_load_n (stop, __ATOMIC_RELAXED))
     return false;
   bool made = better != NULL;
-  /* Less of the graph than the first: then what there is, is better. */
+  /* The second back end takes less of the graph than the first, so the first code is the better
+   * one. */
   const char *fallback = made ? gm_exec_fallback_reason (better) : NULL;
   if (fallback && !gm_exec_fallback_reason (t->first)) {
     note_failure (t->then, gm_exec_backend_name (t->first), fallback);
@@ -506,7 +512,8 @@ gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out)
 
 /* -- Compiling --------------------------------------------------------------------------------- */
 
-/* With the row that was chosen; if that was the table's and it does not work here, with the next. */
+/* Compiles with the first back end.  If the table chose it and it does not work here, tries the
+ * next row. */
 static GmExec *
 compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c, const GmGraph *forward,
                const GmGraph *backward, const char *const *options, GError **error)
@@ -540,7 +547,7 @@ keep_graph (const GmGraph *g)
   return copy;
 }
 
-/* An exec that looks like the first. */
+/* Makes an exec with the names and times of the first. */
 static GmExec *
 wrap (GmBackend *b, GmTiers *t)
 {
@@ -554,7 +561,8 @@ wrap (GmBackend *b, GmTiers *t)
   return e;
 }
 
-/* The back end for a device that the graph has values on; NULL: they are all on the CPU, or nobody is installed for it. */
+/* Returns the back end for a device that the graph has values on; NULL: all values are on the CPU,
+ * or no back end is installed for the device. */
 static GmBackend *
 device_tier (const GmGraph *g)
 {
@@ -587,9 +595,9 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
     }
     note_failure (tiers[1], tiers[0]->name, failed->message);
     g_error_free (failed);
-    tiers[1] = NULL; /* as without auto.wait, the first one's code stays */
+    tiers[1] = NULL; /* as without auto.wait, the first code stays */
   }
-  if (tiers[1] && !how->no_cache) { /* what another process has compiled is there at once */
+  if (tiers[1] && !how->no_cache) { /* code that another process has compiled is used at once */
     g_autoptr (GError) not_there = NULL;
     GmExec *kept = gm_backend_compile_how (tiers[1], forward, backward,
                                            (const char *const *) c.given[1]->pdata,

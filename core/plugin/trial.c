@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial.c -- see trial.h.  This is no test of a back end, which gramme check-plugin is: it is what keeps
- * a host from meeting a wild one in its own memory.
+ * trial.c -- see trial.h.  This does not test a back end, which gramme check-plugin does: it keeps
+ * a plugin that writes out of bounds out of a host's memory.
  */
 #include "core/plugin/trial.h"
 
@@ -11,12 +11,12 @@
 #include "core/plugin/status.h"
 #include "core/plugin/support.h"
 
-#define ZONE 256 /* bytes on each side of a buffer, and of the workspace */
+#define ZONE 256 /* bytes on each side of a buffer and of the workspace */
 #define PATTERN 0xa7
 #define N_ELEMS 6
-#define TOLERANCE 1e-3f /* of a plugin that does not promise equal bits */
+#define TOLERANCE 1e-3f /* tolerance for a plugin that does not promise equal bits */
 
-/* From most to least: the first that is all supported is run. */
+/* Ordered from most to fewest ops: the first graph that is wholly supported is run. */
 static const char *const graphs[] = {
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%2) {\n %0 = mul %x %y\n %1 = add %0 %x\n %2 = neg %1\n}",
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%0) {\n %0 = add %x %y\n}",
@@ -121,7 +121,8 @@ run (const GmBackend *b, GrammeExecutable *e, const GmGraph *g, size_t workspace
     if (memcmp (in[i].block + ZONE, numbers[i], sizeof want) != 0)
       good = gm_refuse (why, GM_REFUSAL_OVERRUN, "an input, which is read-only, in a first run");
   good = good && (code != GRAMME_OK || is_near ((const float *) (void *) (out.block + ZONE), want,
-                          b->plugin->manifest->bit_exact, why)); /* an error is no lie */
+                          /* a run that fails with an error is not refused */
+                          b->plugin->manifest->bit_exact, why));
   g_free (in[0].block);
   g_free (in[1].block);
   g_free (out.block);
@@ -129,7 +130,7 @@ run (const GmBackend *b, GrammeExecutable *e, const GmGraph *g, size_t workspace
   return good;
 }
 
-/* False and no refusal: the plugin does not take this graph. */
+/* Compiles and runs one graph.  False without a refusal: the plugin does not take this graph. */
 static bool
 try_graph (GmBackend *b, const GmGraph *g, GmRefused *why)
 {
@@ -158,7 +159,7 @@ try_graph (GmBackend *b, const GmGraph *g, GmRefused *why)
   int32_t code = gm_request_compile (&q, &e, &status);
   if (memcmp (image, part.image->bytes, part.image->length) != 0)
     gm_refuse (why, GM_REFUSAL_OVERRUN, "the graph's image, which is read-only");
-  gm_request_part_clear (&part); /* a pointer into it that was kept is wild now */
+  gm_request_part_clear (&part); /* a pointer into it that the plugin kept is invalid now */
   if (code == GRAMME_OK)
     code = gm_request_workspace (b, e, GRAMME_FORWARD, &workspace_bytes, &status);
   bool good = code == GRAMME_OK && workspace_bytes < (size_t) 1 << 28 &&

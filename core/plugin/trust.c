@@ -25,7 +25,8 @@ gm_trust_is_secure_mode (void)
   return getauxval (AT_SECURE) != 0 || getenv ("GM_SECURE") != NULL;
 }
 
-/* The owner's own group, without other members: writing by it is writing by the owner. */
+/* True if gid is the owner's own group, without other members: writing by the group is writing by
+ * the owner. */
 static bool
 is_private_group (gid_t gid, uid_t owner)
 {
@@ -49,7 +50,7 @@ owner_is_trusted (uid_t uid)
   return uid == 0 || (uid == geteuid () && !gm_trust_is_secure_mode ());
 }
 
-/* vouched: below GRAMME_PLUGIN_TRUST. */
+/* True if other users may write.  vouched: below GRAMME_PLUGIN_TRUST. */
 static bool
 others_may_write (const struct stat *st, bool vouched)
 {
@@ -67,7 +68,8 @@ lies_in (const char *path, const char *folder)
   return strncmp (path, folder, n) == 0 && (path[n] == '/' || path[n] == 0 || n == 1);
 }
 
-/* The folder that the user vouches for and that `real` lies in, without links, or NULL. */
+/* Returns the folder of GRAMME_PLUGIN_TRUST that contains `real`, without links, or NULL.  The
+ * caller frees. */
 static char *
 vouched_folder (const char *real)
 {
@@ -82,7 +84,7 @@ vouched_folder (const char *real)
   return NULL;
 }
 
-/* first: the lowest folder. */
+/* Checks the folders from `first`, the lowest, up to `vouched` or the root. */
 static bool
 check_folders (const char *first, const char *vouched, GmRefused *why)
 {
@@ -171,7 +173,7 @@ gm_trust_open (const char *path, char **canonical, uint64_t *libraries, GmRefuse
 int
 gm_trust_open_plain (const char *path, char **canonical, GmRefused *why)
 {
-  char *real = realpath (path, NULL); /* malloc's; g_free is free */
+  char *real = realpath (path, NULL); /* allocated by malloc; g_free may free it */
   *canonical = real;
   if (!real) {
     gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
