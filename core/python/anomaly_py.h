@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * anomaly_py.h -- what gramme.autograd.anomaly_mode calls.
+ * anomaly_py.h -- C functions behind gramme.autograd.anomaly_mode.
  */
 #ifndef GM_PYTHON_ANOMALY_PY_H
 #define GM_PYTHON_ANOMALY_PY_H

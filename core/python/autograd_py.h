@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * autograd_py.h -- autograd's Python face: Tensor attributes and methods, and the functions of
+ * autograd_py.h -- autograd for Python: Tensor attributes and methods, and the functions of
  * gramme.autograd.
  */
 #ifndef GM_PYTHON_AUTOGRAD_PY_H
@@ -11,9 +11,10 @@ PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwarg
 PyObject *gm_py_tensor_register_hook (PyObject *self, PyObject *hook);
 PyObject *gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook);
 extern PyTypeObject gm_py_hook_handle_type;
-/* The handle of a hook on a node. */
+/* Returns the handle of a hook on a node: a new reference, or NULL with an exception. */
 PyObject *gm_py_node_handle (struct GmAgNode *n, bool before, uint64_t id);
-/* The innermost saved-tensor hooks of this thread, borrowed, if they may become part of a graph. */
+/* True if the innermost saved-tensor hooks of this thread may become part of a graph; sets *pack
+ * and *unpack, borrowed. */
 bool gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack);
 PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);
 PyObject *gm_py_tensor_get_grad (PyObject *self, void *closure);

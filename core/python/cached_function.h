@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cached_function.h -- what functools.lru_cache makes, looked into and called: cached_function.c.
+ * cached_function.h -- reads and calls the objects that functools.lru_cache makes.
  */
 #ifndef GM_PYTHON_CACHED_FUNCTION_H
 #define GM_PYTHON_CACHED_FUNCTION_H
 
 #include "core/trace/trace.h"
 
-/* For the recorder's host.  Not known where this CPython's object is not as we know it. */
+/* Returns the functions for the recorder's host.  They find nothing if this CPython's object
+ * differs from the layout that we know. */
 GmCachedHost gm_cached_host (void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compiled_autograd.h -- backward passes of this thread through a back end: gramme._dynamo.compiled_autograd.
+ * compiled_autograd.h -- backward passes of this thread through a back end:
+ * gramme._dynamo.compiled_autograd.
  *
  * Requires: the GIL, everywhere.
  */
@@ -9,7 +10,8 @@
 #include "core/aot/tape.h"
 #include "core/python/code_cache.h"
 
-/* Around a backward: enters a tape if config.compiled_autograd says so and none is entered.  False with an exception. */
+/* The state of a backward.  gm_backward_begin enters a tape if config.compiled_autograd says so and
+ * no tape is entered; false with an exception. */
 typedef struct {
   bool entered;
   GmTape *tape; /* owned while entered */
@@ -17,12 +19,13 @@ typedef struct {
 bool gm_backward_begin (GmBackwardScope *scope);
 void gm_backward_end (GmBackwardScope *scope);
 
-/* Whether a backward that begins now would be compiled: one is open on this thread, or config.compiled_autograd says so. */
+/* True if a backward that begins now would be compiled: a tape is entered on this thread, or
+ * config.compiled_autograd says so. */
 bool gm_compiled_autograd_on (void);
 
-/* Forgets all that was compiled. */
+/* Forgets all compiled code. */
 void gm_compiled_autograd_reset (void);
-/* {"captures": n, ...} and {reason: n}; NULL with an exception. */
+/* Return {"captures": n, ...} and {reason: n}: new references, or NULL with an exception. */
 PyObject *gm_compiled_autograd_counts (void);
 PyObject *gm_compiled_autograd_reasons (void);
 

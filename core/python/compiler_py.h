@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compiler_py.h -- functions of the module about compilation.
+ * compiler_py.h -- functions of the module that are about compilation.
  */
 #ifndef GM_PYTHON_COMPILER_PY_H
 #define GM_PYTHON_COMPILER_PY_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * control.h -- what this thread wants of compiled functions, and the type of marked functions.
+ * control.h -- this thread's settings for compiled functions, and the type of marked functions.
  */
 #ifndef GM_PYTHON_CONTROL_H
 #define GM_PYTHON_CONTROL_H
@@ -10,13 +10,17 @@
 
 typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECOMPILE, GM_STANCE_FAIL_ON_RECOMPILE, GM_STANCE_EAGER_THEN_COMPILE } GmStance;
 
-/* Of the calling thread. */
+/* The settings of the calling thread. */
 typedef struct {
-  uint32_t off; /* nesting of functions that are not to be compiled: nothing is while it is not 0 */
+  uint32_t off; /* nesting of functions that are not to be compiled; not 0: nothing is compiled */
   GmStance stance;
-  const struct GmConfig *forced; /* force_backend: instead of every function's own; owned, or NULL */
-  bool always; /* the compiled function that is called is the package's own way to run something: nothing keeps it from being compiled */
-  bool steady; /* skip_guard_eval_unsafe: the entries that exist are enough, and the objects that they know do not change */
+  /* force_backend: used instead of every function's own; owned, or NULL */
+  const struct GmConfig *forced;
+  /* true in a compiled function that the package itself uses to run code: no setting disables it */
+  bool always;
+  /* skip_guard_eval_unsafe: no new entries are needed, and the objects that entries know do not
+   * change */
+  bool steady;
 } GmControl;
 extern GM_THREAD GmControl gm_control_now;
 
@@ -26,7 +30,7 @@ gm_control (void)
   return &gm_control_now;
 }
 
-/* Whether compiled functions run as plain Python now. */
+/* True if compiled functions run as plain Python now. */
 static inline bool
 gm_control_is_plain (void)
 {

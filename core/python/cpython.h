@@ -28,7 +28,7 @@
 #if PY_VERSION_HEX < 0x030c0000
 #define GM_CODE_EXTRA_INDEX(free_fn) _PyEval_RequestCodeExtraIndex (free_fn)
 #define GM_CODE_GET_EXTRA(code, index, out) _PyCode_GetExtra ((PyObject *) (code), (index), (out))
-/* Frees the old value itself. */
+/* _PyCode_SetExtra frees the old value itself. */
 #define GM_CODE_SET_EXTRA(code, index, value)                                                      \
   _PyCode_SetExtra ((PyObject *) (code), (index), (value))
 #define GM_CODE_NEW PyCode_NewWithPosOnlyArgs

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dict_version.h -- whether a dict, or all of them, are still as they were, by one number.  For GmTraceHost.
+ * dict_version.h -- numbers by which unchanged dicts are recognized.  For GmTraceHost.
  */
 #ifndef GM_PYTHON_DICT_VERSION_H
 #define GM_PYTHON_DICT_VERSION_H
@@ -12,17 +12,19 @@
 
 size_t gm_dict_version_offset (void);
 
-/* Whether gm_dict_counter can tell of dicts. */
+/* True if gm_dict_counter works for dicts. */
 bool gm_counts_dicts (void);
-/* A number that changes whenever the dict does, where it can be read as long as the dict lives, or for ever; NULL: it cannot be told. */
+/* Returns the address of a number that changes whenever the dict does; the address is valid as long
+ * as the dict lives, or for ever.  NULL: changes cannot be detected. */
 const uint64_t *gm_dict_counter (PyObject *dict);
 
-/* Advanced whenever an object gets another class or another dict by way of `o.__class__ = c` or `o.__dict__ = d`; NULL where that
- * cannot be told. */
+/* Returns the address of a number that advances whenever an object gets another class or another
+ * dict by `o.__class__ = c` or `o.__dict__ = d`; NULL where that cannot be detected. */
 const uint64_t *gm_identity_epoch (void);
-/* Whether all ways of giving an instance of the type another dict advance it. */
+/* True if all ways of giving an instance of the type another dict advance that number. */
 bool gm_identity_told (PyTypeObject *type);
-/* As long as it gives the same number, none of the dicts that have a counter has changed.  0: it cannot be told. */
+/* While this returns the same number, no dict that has a counter has changed.  0: cannot be
+ * detected. */
 uint64_t gm_dicts_quiet (void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draws.h -- numbers that an entry draws before its graph runs: draws.c.
+ * draws.h -- random numbers that an entry draws before its graph runs.
  */
 #ifndef GM_PYTHON_DRAWS_H
 #define GM_PYTHON_DRAWS_H
@@ -9,12 +9,12 @@
 typedef struct GmDraws GmDraws;
 GmDraws *gm_draws_new (const GmRecordDraw *draws, uint32_t n); /* NULL: there are none */
 void gm_draws_free (GmDraws *d);                               /* NULL is fine */
-/* The generators that were drawn from, as they were before. */
+/* The states of the generators before the draws. */
 typedef struct GmDrawn GmDrawn;
-/* Calls all in their order and puts what they give into the slots, on loan until the call ends.  False with an exception.  Either
- * way *drawn is the caller's, to be freed. */
+/* Makes all draws in their order and puts the numbers into the slots, on loan until the call ends.
+ * False with an exception.  In both cases the caller frees *drawn. */
 bool gm_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn);
-/* Sets the generators to what they were; an exception that is set stays. */
+/* Restores the states of the generators; a pending exception is kept. */
 void gm_drawn_put_back (const GmDrawn *drawn); /* NULL is fine */
 void gm_drawn_free (GmDrawn *drawn);           /* NULL is fine */
 

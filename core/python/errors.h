@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * errors.h -- the one place where a GError becomes a Python exception, and the way back for
- * callbacks.
+ * errors.h -- converts GErrors into Python exceptions, and back for callbacks, in one place.
  *
  * Requires: the GIL, everywhere.
  */
@@ -24,13 +23,13 @@ extern PyObject *gm_py_dynamo_error, *gm_py_recompile_error, *gm_py_limit_error;
  * and completion at a prompt goes on. */
 extern PyObject *gm_py_dimension_error;
 
-/* Raises `error` (taken, not NULL) as the exception of its code.  Always NULL, so `return
- * gm_py_raise (e)` works. */
+/* Raises `error` (freed, not NULL) as the exception of its code.  Always returns NULL, for `return
+ * gm_py_raise (e)`. */
 PyObject *gm_py_raise (GError *error);
 
-/* A callback ran Python code that raised: moves the exception into a GError, so that it travels
- * through code that knows no Python and comes out of gm_py_raise as it was, traceback included.
- * Always false. */
+/* Moves the exception that a callback in Python raised into a GError, so that it passes through
+ * code that knows no Python, and gm_py_raise raises it unchanged, traceback included.  Always
+ * returns false. */
 bool gm_py_error_set (GError **error);
 
 int gm_py_init_errors (PyObject *module);

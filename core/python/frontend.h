@@ -6,12 +6,14 @@
 
 #include "core/python/callable.h"
 
-/* Records and compiles the function for this call, and publishes the entry.  New reference to it; or NULL: with an exception
- * (the back end failed; fullgraph and it cannot be traced), or without one: run the plain function, the user has been told why.
+/* Records and compiles the function for this call, and publishes the entry.  Returns a new
+ * reference to it.  NULL with an exception: the back end failed, or fullgraph is set and the
+ * function cannot be traced.  NULL without: run the plain function; the user was told the reason.
  * locals: bound arguments.  Requires: the GIL. */
 GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
 
-/* A call that no entry fits, in a thread that allows no compilation: always NULL, with RuntimeError that says why none fits. */
+/* Refuses a call that no entry fits, in a thread that allows no compilation.  Always returns NULL,
+ * with a RuntimeError that says why no entry fits. */
 PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
 
 /* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph_sizes.h -- symbolic sizes of a graph that Python reads and runs: names for who reads, numbers while it runs.
+ * graph_sizes.h -- symbolic sizes of a graph that Python reads and runs: names when read, numbers
+ * while running.
  *
  * Requires: the GIL, everywhere.
  */
@@ -13,24 +14,27 @@
 
 typedef struct GmGraphSizes GmGraphSizes;
 
-/* The graph for one set of numbers; counted. */
+/* The graph for one set of numbers; reference counted. */
 typedef struct {
   int refs;
   GmGraph *graph;
   int64_t *symbols;
 } GmGraphNow;
 
-/* NULL: g's sizes are numbers.  g must live as long. */
+/* Returns NULL if all of g's sizes are numbers.  g must outlive the result. */
 GmGraphSizes *gm_graph_sizes_new (const GmGraph *g);
 void gm_graph_sizes_free (GmGraphSizes *s); /* NULL is fine */
 
-/* For these numbers, by symbol: a new reference; NULL with an exception. */
+/* Returns the graph for these numbers, by symbol: a new reference; NULL with an exception. */
 GmGraphNow *gm_graph_sizes_at (GmGraphSizes *s, const int64_t *symbols);
-/* For these inputs, tensors, and ints where an input is one; what no input says is as in the run that this thread is in. */
+/* Returns the graph for these inputs: tensors, and ints where an input is an int.  Symbols that no
+ * input determines have the values of this thread's current run.  New reference; NULL with an
+ * exception. */
 GmGraphNow *gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n);
 void gm_graph_now_unref (GmGraphNow *now); /* NULL is fine */
 
-/* Between enter and leave, properly nested, this thread runs the graph for these numbers: what it asks of sizes are they.  The caller holds `now`. */
+/* Between enter and leave, properly nested, this thread runs the graph for these numbers, and reads
+ * of its sizes return them.  The caller holds `now`. */
 typedef struct GmGraphEntered {
   const GmGraphSizes *sizes;
   const GmGraphNow *now;
@@ -38,7 +42,7 @@ typedef struct GmGraphEntered {
 } GmGraphEntered;
 void gm_graph_sizes_enter (const GmGraphSizes *s, const GmGraphNow *now, GmGraphEntered *entered);
 void gm_graph_sizes_leave (void);
-/* Borrowed; NULL: this thread does not run it. */
+/* Returns the numbers of this thread's current run, borrowed; NULL if it does not run the graph. */
 const GmGraphNow *gm_graph_sizes_entered (const GmGraphSizes *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * handler_table.h -- the exception table of a code object, read and written.
+ * handler_table.h -- reads and writes the exception table of a code object.
  */
 #ifndef GM_PYTHON_HANDLER_TABLE_H
 #define GM_PYTHON_HANDLER_TABLE_H
@@ -10,16 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a raise in [start, end) does: the stack is cut to `depth`, lasti is pushed if asked for, and it goes on at `target`.  Code units. */
+/* An entry: a raise in [start, end) cuts the stack to `depth`, pushes the instruction's offset if
+ * `lasti` is set, and continues at `target`.  In code units. */
 typedef struct {
   uint32_t start, end, target, depth;
   bool lasti;
 } GmRange;
 
-/* Appends the entries, GmRange, in their order. */
+/* Appends the entries as GmRange, in their order. */
 void gm_handler_table_read (PyCodeObject *co, GArray *ranges);
 
-/* Appends an entry; one of no length is none. */
+/* Appends an entry; an entry of no length is ignored. */
 void gm_handler_table_put (GByteArray *table, const GmRange *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hook_program.h -- hooks on gradients as programs, so that compiled autograd need not stop for them.
+ * hook_program.h -- hooks on gradients as graphs, so that compiled autograd need not stop for them.
  *
  * Requires: the GIL, everywhere.
  */
@@ -11,9 +11,9 @@
 
 #include "core/autograd/stretch.h"
 
-/* The hook was called with `grad`: records it, if that was not tried often enough. */
+/* Records a hook that was called with `grad`, unless that was tried too often. */
 void gm_hook_program_try (PyObject *hook, GmTensor *grad);
-/* A GmHookFind. */
+/* Finds the program of a hook; fits GmHookFind. */
 GmHookProgram *gm_hook_program_find (GmTensorHook hook, void *hook_data, const GmMeta *like, GPtrArray *captured);
 
 #endif

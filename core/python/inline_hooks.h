@@ -9,16 +9,18 @@
 #include "core/aot/saved_hooks.h"
 #include "core/trace/trace.h"
 
-/* The pair of one call, and what their bodies relied on. */
+/* The hooks of one call, and the guards of their bodies. */
 typedef struct GmPyHooks GmPyHooks;
-/* env: of a call with GM_MODE_SAVED_HOOKS.  NULL with an exception. */
+/* Returns the hooks of a call with GM_MODE_SAVED_HOOKS.  NULL with an exception. */
 GmPyHooks *gm_py_hooks_new (const GmCallEnv *env);
 void gm_py_hooks_free (GmPyHooks *h); /* NULL is fine */
-/* Fits GmTraceHooks; data: a GmPyHooks.  GM_ERROR_UNSUPPORTED: it cannot be traced; says where and why. */
+/* Records both bodies; fits GmTraceHooks; data: a GmPyHooks.  GM_ERROR_UNSUPPORTED if a hook cannot
+ * be traced; says where and why. */
 bool gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error);
-/* Both bodies over a stand-in, for whoever looks at the recorded graph g; nothing, if they do not fit that one. */
+/* Adds both bodies, recorded for a stand-in, to the recorded graph g, for display.  Adds nothing if
+ * they do not fit the stand-in. */
 void gm_py_hooks_show (GmPyHooks *h, GmGraph *g);
-/* The pair and all that was relied on become a guard; takes h. */
+/* Adds a guard for the pair and everything that its bodies depend on; steals h. */
 void gm_py_hooks_guard (GmPyHooks *h, GmGuards *guards);
 
 #endif

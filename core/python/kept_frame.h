@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kept_frame.h -- frames of resumed functions that something outlives: what a program keeps of an
- * exception keeps its frames.
+ * kept_frame.h -- frames of resumed functions that are kept beyond their end, for example by an
+ * exception that the program keeps.
  */
 #ifndef GM_PYTHON_KEPT_FRAME_H
 #define GM_PYTHON_KEPT_FRAME_H

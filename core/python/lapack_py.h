@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lapack_py.h -- what gramme.linalg calls.
+ * lapack_py.h -- the C function behind gramme.linalg.
  */
 #ifndef GM_PYTHON_LAPACK_PY_H
 #define GM_PYTHON_LAPACK_PY_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loan.h -- objects that live until the end of the call of a compiled function in which they were made.
+ * loan.h -- objects that live until the end of the compiled function's call in which they were
+ * made.
  */
 #ifndef GM_PYTHON_LOAN_H
 #define GM_PYTHON_LOAN_H
@@ -9,19 +10,22 @@
 #include "core/python/cpython.h"
 #include "core/tensor/tensor.h"
 
-/* The gradient of a tensor as an object, borrowed until the loans are returned; NULL: there is none. */
+/* Returns the gradient of a tensor as an object, borrowed until the loans are returned; NULL: there
+ * is none. */
 PyObject *gm_loan_grad (GmTensor *t);
 
-/* A new tensor over the memory of an array, the same way; NULL: it cannot be. */
+/* Returns a new tensor over the memory of an array, borrowed likewise; NULL: it cannot be made. */
 PyObject *gm_loan_array (PyObject *array);
-/* i64 or f64 without dimensions: of an int that fits, a float, or of a zero of the type.  NULL, without an exception: there is no memory. */
+/* Returns a tensor i64 or f64 without dimensions: for an int that fits, for a float, or a zero for
+ * one of these types.  NULL, without an exception: there is no memory. */
 PyObject *gm_loan_number (PyObject *number_or_type);
 
-extern bool gm_loans_made; /* ever: most programs make none, and pay a load for it.  Under the GIL */
-guint gm_loans_count (void); /* of this thread */
+/* true once a loan was made: most programs make none, and pay only a load for it.  Under the GIL */
+extern bool gm_loans_made;
+guint gm_loans_count (void); /* number of loans of this thread */
 void gm_loans_cut (guint n);
 
-/* Around a call: what was lent since the mark is let go of. */
+/* Enclose a call: loans made since the mark are released. */
 static inline guint
 gm_loans_mark (void)
 {

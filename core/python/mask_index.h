@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mask_index.h -- bool masks in subscripts, as the positions they select.
+ * mask_index.h -- converts bool masks in subscripts to the positions that they select.
  */
 #ifndef GM_PYTHON_MASK_INDEX_H
 #define GM_PYTHON_MASK_INDEX_H

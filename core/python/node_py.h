@@ -7,15 +7,17 @@
 #include "core/autograd/node_user.h"
 #include "core/python/tensor_object.h"
 
-/* The object that stands for n, one as long as anybody holds it; takes n's reference. */
+/* Returns the object for n, which is the same as long as a reference to it exists; steals n's
+ * reference. */
 PyObject *gm_py_node_take (GmAgNode *n);
 bool gm_py_node_check (PyObject *o);
 
-/* A GradientEdge, or anything that is (node, number, ...). */
+/* True for a GradientEdge, and for any tuple (node, number, ...). */
 bool gm_py_edge_check (PyObject *o);
-/* A tensor with that place in the history; like: a meta for it, or NULL.  NULL with an exception. */
+/* Returns a tensor with that place in the history; like: a meta for it, or NULL.  NULL with an
+ * exception. */
 GmTensor *gm_py_edge_tensor (PyObject *edge, const GmMeta *like);
-/* Whether the edge knows what its tensor is like. */
+/* True if the edge knows the meta of its tensor. */
 bool gm_py_edge_knows (PyObject *edge);
 
 extern PyTypeObject gm_py_node_type;

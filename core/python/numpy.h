@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * numpy.h -- memory shared with numpy and every other user of Python's buffer protocol.
+ * numpy.h -- shares memory with numpy and every other user of Python's buffer protocol.
  */
 #ifndef GM_PYTHON_NUMPY_H
 #define GM_PYTHON_NUMPY_H
 
 #include "core/python/tensor_object.h"
 
-/* A tensor over the memory of an object with a buffer, of its shape and strides.  NULL with
- * TypeError for element formats without a dtype, ValueError for strides that a tensor cannot have.
- */
+/* Returns a tensor over the memory of an object with a buffer, with its shape and strides.  NULL
+ * with TypeError for element formats without a dtype, ValueError for strides that a tensor cannot
+ * have. */
 GmTensor *gm_py_from_buffer (PyObject *o);
-/* The same as a copy: any strides. */
+/* Returns a copy of the buffer, of any strides. */
 GmTensor *gm_py_copy_buffer (PyObject *o);
-/* A 1-d tensor over plain bytes. */
+/* Returns a 1-d tensor over plain bytes. */
 GmTensor *gm_py_from_bytes (PyObject *o, GmDtype dtype, int64_t count, int64_t offset);
 
 /* Tensor.numpy and Tensor.__array__. */

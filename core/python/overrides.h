@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * overrides.h -- __torch_function__: subclasses of Tensor, other objects and modes that take part
- * in calls.
+ * overrides.h -- __torch_function__: subclasses of Tensor, other objects and modes that can
+ * override calls.
  */
 #ifndef GM_PYTHON_OVERRIDES_H
 #define GM_PYTHON_OVERRIDES_H
 
 #include "core/python/api_object.h"
 
-/* True once the process has a class of tensors, or has entered a mode, that may take part: until
- * then a call pays for this look alone. */
+/* True once the process has a class of tensors, or has entered a mode, that may override calls.
+ * Until then a call pays only for reading this flag. */
 extern bool gm_py_overrides;
 
-/* True if a mode or an argument (also an item of a tuple or list) takes the call of `func` over:
- * *result is what to return, NULL with an exception.  args: the positional ones, then those named
- * by kwnames, as in a vectorcall. */
+/* True if a mode or an argument (also an item of a tuple or list) overrides the call of `func`:
+ * *result is the value to return, NULL with an exception.  args: positional arguments, then those
+ * named by kwnames, as in a vectorcall. */
 bool gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result);
-/* The same of an operator on a, and b if it is not NULL: func is the method of Tensor that says
- * the same. */
+/* gm_py_override_call for an operator on a, and b if it is not NULL: func is the equivalent method
+ * of Tensor. */
 bool gm_py_override_operator (const GmApi *api, bool inplace, PyObject *a, PyObject *b, PyObject **result);
-/* The same of a subscript, read or written: self, key and, if n is 3, the value. */
+/* gm_py_override_call for a subscript, read or written: self, key and, if n is 3, the value. */
 bool gm_py_override_subscript (PyObject *const *args, int n, PyObject **result);
-/* True if `o` is no plain tensor and its class has a __torch_function__ that is heard. */
+/* True if `o` is no plain tensor and its class has a __torch_function__ that is not disabled. */
 bool gm_py_is_override (PyObject *o);
 /* True while a mode of this thread sees calls. */
 bool gm_py_function_mode_on (void);

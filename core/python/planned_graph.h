@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * planned_graph.h -- gramme._core.PlannedGraph: a recorded graph, compiled with a back end of its own.
+ * planned_graph.h -- gramme._core.PlannedGraph: a recorded graph, compiled with a back end of its
+ * own.
  *
- * A back end in Python hands the graph that it is given to another one: to aot_autograd (...), or to lookup_backend ("tcc").
+ * For a back end in Python that passes the graph that it was given to another back end: by
+ * aot_autograd (...), or lookup_backend ("tcc").
  * Requires: the GIL, everywhere.
  */
 #ifndef GM_PYTHON_PLANNED_GRAPH_H

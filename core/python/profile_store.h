@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * profile_store.h -- which sizes of a function were seen to change (core/sym/profile.h), kept on disk beside the artefacts
- * (core/cache), so that another process compiles the general form at once.
+ * profile_store.h -- keeps the sizes of a function that were seen to change (core/sym/profile.h) on
+ * disk beside the artefacts (core/cache), so that another process compiles the general form at
+ * once.
  *
- * The key is a digest of the code: its instructions, names, constants and nested code, its name and its file.  Not its line: what is
- * written above a function is no change of it.  GRAMME_CACHE=0 turns this off, too; GRAMME_PROFILE=0 this alone.
+ * The key is a digest of the code: its instructions, names, constants and nested code, its name and
+ * its file, but not its line, since text inserted above a function does not change the function.
+ * GRAMME_CACHE=0 turns this off, too; GRAMME_PROFILE=0 turns off this alone.
  * Requires: the GIL.
  */
 #ifndef GM_PYTHON_PROFILE_STORE_H
@@ -11,10 +13,11 @@
 
 #include "core/python/code_cache.h"
 
-/* Before a recording: asks the disk, once for a cache, and says whose rows are meant: `self` is the function's first argument, or NULL. */
+/* Prepares a recording: reads the profile from disk, once for a cache, and selects its rows by
+ * `self`, the function's first argument, or NULL. */
 void gm_profile_store_enter (GmCodeCache *cache, PyObject *self);
-/* After it: what was seen for the first time, and what varies now and did not before, is stored,
- * with what other processes have stored meanwhile. */
+/* Ends a recording: stores sizes that were seen for the first time, and sizes that vary now and did
+ * not before, merged with those that other processes have stored meanwhile. */
 void gm_profile_store_leave (GmCodeCache *cache);
 
 #endif

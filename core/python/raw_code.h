@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * raw_code.h -- instructions of a new code object, GmRaw, as CPython reads them: laid out, and the tables that follow from where they stand.
+ * raw_code.h -- converts instructions of a new code object, GmRaw, to CPython's form: lays them
+ * out, and makes the tables that depend on their places.
  */
 #ifndef GM_PYTHON_RAW_CODE_H
 #define GM_PYTHON_RAW_CODE_H
 
 #include "core/python/resume_original.h"
 
-/* Gives every instruction its place, and jumps their distances; targets are indices. */
+/* Sets the place of every instruction, and the distances of jumps, whose targets are indices. */
 void gm_raw_lay_out (GArray *out);
-/* Of instructions that are laid out; new bytes objects, NULL: an exception. */
+/* Return the bytes and the line table of laid out instructions: new bytes objects; NULL with an
+ * exception. */
 PyObject *gm_raw_bytes (const GArray *out);
 PyObject *gm_raw_lines (const GArray *out, int first_line);
 

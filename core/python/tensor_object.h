@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor_object.h -- gramme.Tensor: one Python object per tensor while Python holds one.
+ * tensor_object.h -- gramme.Tensor: the Python object of a tensor, the same one while Python holds
+ * it.
  *
  * Requires: the GIL, everywhere.
  */
@@ -30,14 +31,15 @@ gm_py_tensor_get (PyObject *o)
   return gm_py_tensor_check (o) ? ((GmPyTensor *) o)->t : NULL;
 }
 
-/* The tensor's object, the same one as long as it lives.  New reference; NULL with MemoryError. */
+/* Returns the tensor's object, the same one as long as it lives.  New reference; NULL with
+ * MemoryError. */
 PyObject *gm_py_tensor_wrap (GmTensor *t);
-/* The same, and takes the caller's reference to t.  NULL gives NULL. */
+/* gm_py_tensor_wrap that steals the caller's reference to t.  NULL gives NULL. */
 PyObject *gm_py_tensor_take (GmTensor *t);
-/* A new object of a subclass around a tensor that has none yet; takes the reference. */
+/* Returns a new object of a subclass for a tensor that has no object yet; steals the reference. */
 PyObject *gm_py_tensor_take_as (PyTypeObject *type, GmTensor *t);
 
-/* The slots and attribute tables of the type, each in the file that bears its name. */
+/* The slots and attribute tables of the type, each defined in the file with its name. */
 extern PyNumberMethods gm_py_tensor_number;
 extern PyMappingMethods gm_py_tensor_mapping;
 extern PySequenceMethods gm_py_tensor_sequence;

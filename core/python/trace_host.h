@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trace_host.h -- tells the recorder about Python and the package: trace_host.c.
+ * trace_host.h -- describes Python and the package to the recorder.
  */
 #ifndef GM_PYTHON_TRACE_HOST_H
 #define GM_PYTHON_TRACE_HOST_H
@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-/* Imports what recording needs and tells the recorder, once; called when a compiled function is made, so that no first call imports anything.
- * False with an exception. */
+/* Imports the modules that recording needs and fills the recorder's host table, once.  Called when
+ * a compiled function is made, so that no first call imports anything.  False with an exception. */
 bool gm_trace_host_tell (void);
 
 #endif

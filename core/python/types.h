@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * types.h -- the small Python values around a tensor: gramme.dtype, gramme.device, gramme.Size.
+ * types.h -- the small Python types around a tensor: gramme.dtype, gramme.device, gramme.Size.
  */
 #ifndef GM_PYTHON_TYPES_H
 #define GM_PYTHON_TYPES_H
@@ -13,14 +13,15 @@ typedef struct {
 
 extern PyTypeObject gm_py_dtype_type, gm_py_device_type, gm_py_size_type;
 
-/* The one object of a dtype.  New reference; cannot fail. */
+/* Returns the one object of a dtype.  New reference; cannot fail. */
 PyObject *gm_py_dtype (GmDtype d);
-/* gramme.dtype, or bool, int, float as Python's own types.  TypeError for others,
+/* Reads a dtype: a gramme.dtype, or bool, int, float as Python's own types.  TypeError for others,
  * NotImplementedError for reserved dtypes. */
 bool gm_py_dtype_get (PyObject *o, GmDtype *out);
 
 PyObject *gm_py_device_cpu (void); /* new reference */
-/* What device= says: a device object, a name, a GPU's number; 0 for None or NULL.  False with an exception. */
+/* Reads the argument device=: a device object, a name, a GPU's number; 0 for None or NULL.  False
+ * with an exception. */
 bool gm_py_device_arg (PyObject *o, int *device);
 
 PyObject *gm_py_size (int ndim, const int64_t *sizes); /* new gramme.Size, NULL on error */
