@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * anomaly_py.c -- what gramme.autograd.anomaly_mode is made of: it knows where the program is, and warns.
+ * anomaly_py.c -- C functions behind gramme.autograd.anomaly_mode: the program's current place, and
+ * warnings.
  */
 #include "core/python/anomaly_py.h"
 
@@ -10,7 +11,7 @@
 
 #include "core/trace/import.h"
 
-/* anomaly_mode.name (...), which is not captured; takes args. */
+/* Calls anomaly_mode.name (...) without capturing it; steals args. */
 static PyObject *
 call (const char *name, PyObject *args)
 {

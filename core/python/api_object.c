@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_object.c -- calling a row of the API table from Python.
  *
- * Two ways through.  A POINTWISE row whose arguments are tensors of one dtype that its op computes
- * in needs no binding and no promotion: it goes straight to the tape.  Everything else becomes
- * GmArg values and goes through gm_api_call, which binds, promotes and checks.  Both end in the
- * same op, so the short way must only ever be taken where the long one would change nothing;
- * `direct` says where.
+ * There are two ways through.  A POINTWISE row whose arguments are tensors of one dtype that its op
+ * computes in needs no binding and no promotion: it goes straight to the tape.  All other calls
+ * become GmArg values and go through gm_api_call, which binds, promotes and checks.  Both end in
+ * the same op, so the short way must only ever be taken where the long one would change nothing;
+ * `direct` says for which dtypes that is so.
  */
 #include "core/python/api_object.h"
 #include "core/python/device_py.h"
@@ -89,8 +89,8 @@ run_direct (GmOp op, bool inplace, GmTensor *const *in, int n)
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
-/* The number takes the tensor's dtype, as promotion says for every floating tensor and real number.
- * NULL without an exception: the long way. */
+/* Runs the op with the number in the tensor's dtype, as promotion demands for every floating tensor
+ * and real number.  NULL without an exception: the long way is needed. */
 static PyObject *
 run_direct_number (GmOp op, bool inplace, GmTensor *t, PyObject *number, bool number_first)
 {
@@ -119,8 +119,8 @@ run_direct_number (GmOp op, bool inplace, GmTensor *t, PyObject *number, bool nu
 
 /* -- The long way ------------------------------------------------------------------------------ */
 
-/* Warns, as torch does, of each tensor with elements that out= names and that has another shape
- * than in `before`.  False: the warning is an error. */
+/* Warns, as torch does, for each tensor with elements that out= names and whose shape differs from
+ * that in `before`.  False: the warning is an error. */
 static bool
 tell_resized (const GmArg *out, const GmMeta *before)
 {
@@ -142,7 +142,7 @@ tell_resized (const GmArg *out, const GmMeta *before)
   return true;
 }
 
-/* The metas of the tensors that an argument names, which are few.  Caller frees. */
+/* Returns the metas of the tensors that an argument names, which are few.  The caller frees. */
 static GmMeta *
 metas_of (const GmArg *out)
 {
@@ -221,7 +221,7 @@ gm_py_api_binary (const GmApi *api, GmOp op, bool inplace, PyObject *a, PyObject
     else
       result = Py_NewRef (Py_NotImplemented);
   } else if (PyErr_ExceptionMatches (PyExc_TypeError)) {
-    PyErr_Clear (); /* Python asks the other operand, then says which types do not go together */
+    PyErr_Clear (); /* Python tries the other operand, then raises an error that names both types */
     if (!(gm_py_is_override (a) || gm_py_is_override (b)) || !gm_py_override_operator (api, inplace, a, b, &result))
       result = Py_NewRef (Py_NotImplemented);
   }
@@ -242,12 +242,13 @@ row_has (const GmApi *api, const char *name)
   return false;
 }
 
-/* Functions that make tensors have requires_grad=, which no builder can act on: it is the tape's. */
+/* The argument requires_grad= of functions that make tensors.  No builder can act on it, since it
+ * belongs to the tape. */
 typedef struct {
   bool requires_grad;
 } Extra;
 
-/* 1: the keyword was one of those; 0: it was not; -1: exception. */
+/* Returns 1 if the keyword was such an argument, 0 if not, -1 with an exception. */
 static int
 take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
 {
@@ -261,8 +262,9 @@ take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
 
 static PyObject *call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
-/* x.to (...), x.cpu () of a tensor that is elsewhere, or shall be: it is moved first, then the row sees the rest of the arguments.
- * False: nothing moves.  *result: what to return if true; NULL with an exception. */
+/* Handles x.to (...) and x.cpu () that move the tensor to another device: it is moved first, then
+ * the row gets the rest of the arguments.  False: nothing moves.  If true, *result is the value to
+ * return; NULL with an exception. */
 static bool
 moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
 {
@@ -272,7 +274,7 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
   if (!t)
     return false;
   int from = t->meta.device, device = cpu ? GM_DEVICE_CPU : from;
-  bool said = false; /* there is a device among the arguments, which the row must not see */
+  bool said = false; /* true if a device is among the arguments, which the row must not get */
   PyObject *rest[MAX_POSITIONAL];
   *result = NULL;
   for (Py_ssize_t i = 1; i < nargs + n_names && n + 1 < MAX_POSITIONAL; i++) {
@@ -289,13 +291,13 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
     }
   }
   if (device == from && (!said || from == GM_DEVICE_CPU))
-    return false; /* the row does it all */
+    return false; /* the row can do everything */
   PyObject *moved = gm_py_tensor_move (args[0], device);
   if (!moved || (n == 0 && n_names == 0)) {
     *result = moved;
     return true;
   }
-  /* Keywords but `device` say the same to the row: dtype, copy, non_blocking. */
+  /* Keywords but `device` mean the same for the row: dtype, copy, non_blocking. */
   PyObject *names = PyTuple_New (0), *all[MAX_POSITIONAL];
   rest[0] = moved;
   memcpy (all, rest, sizeof (PyObject *) * (size_t) (n + 1));
@@ -317,7 +319,8 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
   return true;
 }
 
-/* After a TypeError for an argument: true if its class, which is none of tensors, takes the call over. */
+/* After a TypeError for an argument: true if its class, which is no tensor class, overrides the
+ * call. */
 static bool
 asks_another (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
 {
@@ -455,7 +458,8 @@ api_text_signature (PyObject *self, void *closure)
   return PyUnicode_FromFormat ("(%s)", ((const GmPyApi *) self)->api->signature);
 }
 
-/* inspect.Signature.  The row's text is a lambda's parameter list, so Python itself parses it. */
+/* Returns an inspect.Signature.  The row's text is a lambda's parameter list, so Python itself
+ * parses it. */
 static PyObject *
 api_signature (PyObject *self, void *closure)
 {
@@ -493,7 +497,8 @@ api_repr (PyObject *self)
 static PyObject *
 api_reduce (PyObject *self, PyObject *unused)
 {
-  return api_qualname (self, NULL); /* a global of its module: copy and deepcopy keep the object */
+  /* a global of its module, so that copy and deepcopy keep the object */
+  return api_qualname (self, NULL);
 }
 
 static PyObject *
@@ -541,7 +546,7 @@ PyTypeObject gm_py_api_method_type = {
     .tp_descr_get = bind,
 };
 
-/* Adds the object of a row to `dict`. */
+/* Adds the object of a row to `dict`.  Returns -1 with an exception. */
 static int
 add (PyObject *dict, PyTypeObject *type, const GmApi *api, bool inplace)
 {
@@ -558,12 +563,12 @@ add (PyObject *dict, PyTypeObject *type, const GmApi *api, bool inplace)
   return bad;
 }
 
-/* add_methods (dict): functions of Python's become methods of Tensor, beside the rows'.  The package calls it while it is imported, and when it is
- * loaded again, which replaces them. */
+/* add_methods (dict): makes Python functions methods of Tensor, beside the rows'.  The package
+ * calls it while it is imported, and again when it is reloaded, which replaces them. */
 static PyObject *
 add_methods (PyObject *module, PyObject *dict)
 {
-  static PyObject *added; /* the names, a set */
+  static PyObject *added; /* a set of the names */
   PyObject *name, *function, *methods = gm_py_tensor_type.tp_dict;
   Py_ssize_t at = 0;
   if (!PyDict_Check (dict)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * args.c -- Python values as GmArg and back.
  *
- * Exact types are asked first, one pointer comparison each; subclasses, numpy scalars and arrays
- * follow.  numpy is never imported: its scalars are recognised by what they can do (__index__,
- * __float__), its arrays by their buffer. Invariant: nothing here keeps a reference past
+ * Exact types are tried first, one pointer comparison each; subclasses, numpy scalars and arrays
+ * follow.  numpy is never imported: its scalars are recognised by their methods (__index__,
+ * __float__), its arrays by their buffer.  Invariant: nothing here keeps a reference past
  * gm_py_args_clear.
  */
 #include "core/python/args.h"
@@ -114,7 +114,7 @@ is_numpy_array (PyObject *o)
          PyObject_HasAttrString (o, "shape");
 }
 
-/* What has a tensor that stands for it: a Generator. */
+/* Adds an object that a tensor stands for: a Generator. */
 static bool
 add_stand_in (GmPyArgs *x, PyObject *o, GmArg *out)
 {
@@ -160,7 +160,7 @@ gm_py_number (PyObject *o, GmScalar *out)
   } else if (type->tp_as_number && type->tp_as_number->nb_float) {
     double d = PyFloat_AsDouble (o);
     if (d == -1.0 && PyErr_Occurred ()) {
-      PyErr_Clear (); /* a numpy scalar that is no number, such as str_ */
+      PyErr_Clear (); /* a numpy scalar that is not a number, such as str_ */
       return false;
     }
     *out = gm_scalar_float (d);
@@ -182,7 +182,7 @@ arg_from_scalar (GmScalar s, GmArg *out)
     out->i = s.i;
 }
 
-/* What is not one of the frequent exact types. */
+/* Adds a value that is not of one of the frequent exact types. */
 static bool
 add_other (GmPyArgs *x, PyObject *o, GmArg *out)
 {
@@ -235,7 +235,7 @@ add_other (GmPyArgs *x, PyObject *o, GmArg *out)
         "expected a Tensor or a number, not a numpy array: wrap it in gramme.from_numpy()");
     return false;
   }
-  if (PyIndex_Check (o)) { /* an int in all but type */
+  if (PyIndex_Check (o)) { /* an object that is used like an int */
     PyObject *index = PyNumber_Index (o);
     bool ok = index && add_int (index, out);
     Py_XDECREF (index);
@@ -289,8 +289,8 @@ gm_py_from_scalar (GmScalar s)
   }
 }
 
-/* "max values indices": the named tuple type gramme.return_types.max, made once for each such
- * text. */
+/* Returns the named tuple type gramme.return_types.max for "max values indices", made once for each
+ * such text.  Borrowed. */
 PyTypeObject *
 gm_py_fields_type (const char *fields)
 {
@@ -300,7 +300,8 @@ gm_py_fields_type (const char *fields)
   PyTypeObject *type = g_hash_table_lookup (types, fields);
   if (type)
     return type;
-  char **words = g_strsplit (fields, " ", -1); /* kept: the type's field names point into it */
+  /* never freed: the type's field names point into it */
+  char **words = g_strsplit (fields, " ", -1);
   int n = (int) g_strv_length (words) - 1;
   PyStructSequence_Field *names = g_new0 (PyStructSequence_Field, n + 1);
   for (int i = 0; i < n; i++)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * assemble.c -- from residual instructions to a code object.
+ * assemble.c -- makes a code object from residual instructions.
  *
  * Residual code is straight: no jumps, no handlers.  So one pass lays it out: prologue
  * (COPY_FREE_VARS, MAKE_CELL, RESUME), then each instruction with its EXTENDED_ARGs and the zero
  * units of its caches.  The interpreter has no verifier: the stack depth is summed from insns.def's
- * effects, and a depth below zero is our bug. Since 3.13 the NULL of a call lies above the
- * callable, internally below: nulls_place finds where the callable is complete.
+ * effects, and a depth below zero is our bug.  Since 3.13 the NULL of a call lies above the
+ * callable, internally below: nulls_place finds the instruction after which the callable is
+ * complete.
  */
 #include "core/python/cpython.h"
 #if PY_VERSION_HEX < 0x030d0000
@@ -23,14 +24,14 @@
 typedef struct {
   GByteArray *bytes, *lines;
   PyObject *consts, *names;      /* lists */
-  int line;                      /* of the last entry of the line table */
-  const uint32_t *place;         /* per residual slot: its place in localsplus */
-  uint32_t *nulls;               /* per instruction: NULLs to push after it */
+  int line;                      /* line of the last entry of the line table */
+  const uint32_t *place;         /* by residual slot: its place in localsplus */
+  uint32_t *nulls;               /* by instruction: number of NULLs to push after it */
   uint8_t opcode_of[GM_N_INSNS]; /* 0: none */
   uint8_t how_of[GM_N_INSNS];
 } Assembler;
 
-/* The table of opcodes, read from right to left. */
+/* Inverts the table of opcodes: fills opcode_of. */
 static void
 opcodes_reverse (Assembler *a)
 {
@@ -58,8 +59,8 @@ opcodes_reverse (Assembler *a)
   }
 }
 
-/* PUSH_NULL, SWAP 2 on top of a callable: the decoder's form of a PUSH_NULL that is where 3.13
- * wants it. */
+/* True for PUSH_NULL, SWAP 2 on top of a callable: the decoder's form of a PUSH_NULL that is where
+ * 3.13 expects it. */
 static bool
 null_is_above (const GmResidual *res, uint32_t i)
 {
@@ -67,15 +68,16 @@ null_is_above (const GmResidual *res, uint32_t i)
          && res->insns[i + 1].op == GM_INSN_SWAP && res->insns[i + 1].arg == 2;
 }
 
-/* A NULL belongs behind the last instruction that leaves its callable on top, the NULL counted: all
- * later ones, up to the call, work on the arguments.  Before that the stack may fall back to the
- * NULL, where parts of the callable go through variables. */
+/* Finds the places of NULLs.  A NULL belongs after the last instruction that leaves its callable on
+ * top, the NULL counted: all later instructions, up to the call, work on the arguments.  Before
+ * that the stack may fall back to the NULL, where parts of the callable go through variables. */
 static void
 nulls_place (Assembler *a, const GmResidual *res)
 {
   typedef struct {
-    int depth;      /* with the NULL */
-    uint32_t after; /* the callable is complete here, as far as is known */
+    int depth;      /* including the NULL */
+    /* index after the instruction that completes the callable, as far as is known */
+    uint32_t after;
   } Null;
   g_autoptr (GArray) open = g_array_new (FALSE, FALSE, sizeof (Null));
   int depth = 0;
@@ -100,8 +102,8 @@ nulls_place (Assembler *a, const GmResidual *res)
   }
 }
 
-/* Place of `o` in `list`, appended if it is new; -1 with an exception.  By identity: 1, 1.0 and
- * True are three constants. */
+/* Returns the index of `o` in `list`, appended if it is new; -1 with an exception.  Compares by
+ * identity, since 1, 1.0 and True are three constants. */
 static int
 intern (PyObject *list, PyObject *o)
 {
@@ -155,7 +157,7 @@ put_call (Assembler *a, const GmInsn *insn)
   return true;
 }
 
-/* What has no opcode of its own.  False: nor has it another form. */
+/* Writes an instruction that has no opcode of its own.  False: it has no other form either. */
 static bool
 put_other (Assembler *a, const GmInsn *insn)
 {
@@ -184,7 +186,7 @@ put_other (Assembler *a, const GmInsn *insn)
   return false;
 }
 
-/* The operand that insns.def describes, as CPython has it before `how` packs it; -1 with an
+/* Returns the operand that insns.def describes, in CPython's form before `how` packs it; -1 with an
  * exception. */
 static int64_t
 operand_of (Assembler *a, const GmInsn *insn)
@@ -205,7 +207,8 @@ operand_of (Assembler *a, const GmInsn *insn)
  * code reads them. */
 static const uint8_t compare_masks[6] = { 2, 2 | 8, 8, 1 | 2 | 4, 4, 4 | 8 };
 
-/* `nulls`: how many are to be pushed after it; less by one if the instruction does that itself. */
+/* Writes an instruction.  *nulls: number of NULLs to push after it; decremented if the instruction
+ * pushes one itself. */
 static bool
 put_insn (Assembler *a, const GmInsn *insn, uint32_t *nulls)
 {
@@ -227,7 +230,7 @@ put_insn (Assembler *a, const GmInsn *insn, uint32_t *nulls)
     return false;
   }
   switch (a->how_of[insn->op]) {
-  case GM_HOW_NULL_ABOVE: /* stands elsewhere: nulls_place */
+  case GM_HOW_NULL_ABOVE: /* the NULL is written elsewhere: nulls_place */
     return true;
   case GM_HOW_CALL:
     return put_call (a, insn);
@@ -291,8 +294,8 @@ names_of (const GmResidual *res, uint32_t kind, uint32_t not_kind)
   return tuple;
 }
 
-/* localsplus is locals, then cells that are no locals, then free variables, each in the residual's
- * order. */
+/* Returns the places of the residual's slots in localsplus: locals, then cells that are no locals,
+ * then free variables, each in the residual's order. */
 static uint32_t *
 places_of (const GmResidual *res)
 {
@@ -342,7 +345,7 @@ gm_assemble_residual (const GmResidual *res, PyCodeObject *original)
     for (uint32_t k = 0; k < a.nulls[i]; k++)
       put (&a, PUSH_NULL, 0, res->insns[i].line);
     if (above && null_is_above (res, i))
-      i++; /* without the SWAP */
+      i++; /* skips the SWAP */
   }
   bytes = PyBytes_FromStringAndSize ((char *) a.bytes->data, a.bytes->len);
   lines = PyBytes_FromStringAndSize ((char *) a.lines->data, a.lines->len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * autograd_py.c -- autograd from Python: backward, grad, hooks, modes.
  *
- * A hook is Python code that the engine calls in the middle of a walk.  What it raises is parked
- * (errors.c), stops the walk and comes out of backward() as it was raised.
+ * A hook is Python code that the engine calls in the middle of a walk.  An exception of the hook is
+ * parked (errors.c), stops the walk and is raised unchanged by backward().
  */
 #include "core/python/autograd_py.h"
 #include "core/python/compiled_autograd.h"
@@ -19,8 +19,8 @@
 
 enum { FEW = 4 };
 
-/* A tensor or a sequence of tensors (and of None, or of gradient edges, if allowed), as borrowed pointers.  `keep` owns
- * what is given: the one, or a tuple. */
+/* A tensor or a sequence of tensors (and of None, or of gradient edges, if allowed), as borrowed
+ * pointers.  `keep` owns the argument itself: a tensor, or a tuple. */
 typedef struct {
   PyObject *keep;
   bool is_one;
@@ -35,7 +35,7 @@ list_item (const List *l, int i)
   return l->is_one ? l->keep : PyTuple_GET_ITEM (l->keep, i);
 }
 
-/* All are NULL. */
+/* Makes room for n items, which are NULL. */
 static void
 list_room (List *l, int n)
 {
@@ -51,7 +51,7 @@ list_init (List *l, PyObject *o, bool none_allowed, bool edges, const char *what
     l->keep = Py_NewRef (o);
     l->is_one = true;
   } else if (PyList_Check (o)) {
-    l->keep = PyList_AsTuple (o); /* a hook may change the list */
+    l->keep = PyList_AsTuple (o); /* a copy, since a hook may change the list */
   } else {
     l->keep = PySequence_Tuple (o);
   }
@@ -86,7 +86,7 @@ list_clear (List *l)
   Py_CLEAR (l->keep);
 }
 
-/* The gradients that belong to n roots: NULL items where none was given. */
+/* Reads the gradients that belong to n roots, with NULL items where none was given. */
 static bool
 grads_init (List *l, PyObject *o, int n, const char *what)
 {
@@ -104,7 +104,8 @@ grads_init (List *l, PyObject *o, int n, const char *what)
   return false;
 }
 
-/* Roots that are edges are like their gradients, unless they know what they are like. */
+/* Makes tensors for roots that are edges.  An edge that does not know the meta of its tensor takes
+ * that of its gradient. */
 static bool
 roots_fit (List *roots, const List *given)
 {
@@ -123,7 +124,8 @@ roots_fit (List *roots, const List *given)
   return true;
 }
 
-/* Of edges, those to leaves: what else has a grad is a tensor. */
+/* True if all edges among the inputs lead to leaves; other tensors with a grad are tensors
+ * themselves. */
 static bool
 edges_are_leaves (const List *inputs)
 {
@@ -135,7 +137,7 @@ edges_are_leaves (const List *inputs)
   return true;
 }
 
-/* retain_graph=None means create_graph. */
+/* Returns the truth of retain_graph; None means create_graph. */
 static int
 retain (PyObject *retain_graph, int create_graph)
 {
@@ -205,7 +207,7 @@ zeros_like (const GmTensor *t, GError **error)
   return gm_tensor_new_zeros (&m, error);
 }
 
-/* grad (is_grads_batched=True): once for each row of grad_outputs, in Python. */
+/* Implements grad (is_grads_batched=True), in Python: one call for each row of grad_outputs. */
 static PyObject *
 call_batched (PyObject *args, PyObject *options)
 {
@@ -298,8 +300,8 @@ gm_py_tensor_grad_fn (PyObject *self, void *closure)
 typedef enum { ON_TENSOR, AFTER_ACCUMULATION, BEFORE_NODE, AFTER_NODE } HookPlace;
 
 typedef struct {
-  PyObject_HEAD GmTensor *t; /* owned; NULL once removed, and of a hook on a node */
-  GmAgNode *n;               /* the same of such a one */
+  PyObject_HEAD GmTensor *t; /* owned; NULL once removed, and for a hook on a node */
+  GmAgNode *n;               /* the same for a hook on a node */
   uint64_t id;
   HookPlace place;
 } HookHandle;
@@ -349,7 +351,7 @@ static PyMethodDef handle_methods[] = {
     {0},
 };
 
-/* What isinstance () finds: the class of the handles of modules and optimizers. */
+/* Returns the class that isinstance () sees: that of the handles of modules and optimizers. */
 static PyObject *
 handle_class (PyObject *self, void *closure)
 {
@@ -379,7 +381,7 @@ gm_py_call_hook (void *data, GmTensor *grad, GError **error)
   PyGILState_STATE gil = PyGILState_Ensure ();
   GmTensor *replacement = NULL;
   PyObject *o = gm_py_tensor_wrap (grad);
-  Py_INCREF ((PyObject *) data); /* it may take itself off */
+  Py_INCREF ((PyObject *) data); /* the hook may remove itself */
   PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
   if (result && G_UNLIKELY (gm_tape_entered ()))
     gm_hook_program_try (data, grad);
@@ -513,7 +515,7 @@ queue_callback (PyObject *module, PyObject *function)
 
 typedef struct {
   PyObject *pack, *unpack;
-  PyObject *traced; /* a pair of what compiled functions may make part of their graphs, or None */
+  PyObject *traced; /* a pair that compiled functions may make part of their graphs, or None */
 } SavedHooks;
 
 static void *
@@ -646,7 +648,8 @@ region_watch (GmRegion *r, PyObject *o)
     gm_region_watch (r, t);
 }
 
-/* The recorder knows this function and never calls it; when Python does, it is compiled by itself. */
+/* The recorder knows this function and never calls it.  Called by Python, it compiles the operator
+ * by itself. */
 static PyObject *
 higher_order (PyObject *module, PyObject *args)
 {
@@ -675,7 +678,8 @@ checkpoint (PyObject *module, PyObject *args)
   for (Py_ssize_t at = 0; keywords && PyDict_Next (keywords, &at, &key, &value);)
     region_watch (r, value);
   gm_region_open (r);
-  gm_hook_suspend (); /* both runs must record the same, and nothing says that both are captured */
+  /* both runs must record the same, and it is not certain that both would be captured */
+  gm_hook_suspend ();
   PyObject *result = PyObject_Call (function, positional, keywords);
   gm_hook_unsuspend ();
   gm_region_close (r);

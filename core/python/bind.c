@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bind.c -- CPython's rules for binding arguments, without running the function.
  *
- * Order of slots: positional (and positional-only), keyword-only, the tuple of *args, the dict of **kw.
+ * The order of the slots: positional (and positional-only), keyword-only, the tuple of *args, the
+ * dict of **kw.
  */
 #include "core/python/cpython.h"
 
 #include "core/python/bind.h"
 
-/* The slot of a keyword, or -1.  Names are interned nearly always, so identity is tried first. */
+/* Returns the slot of a keyword, or -1.  Names are interned nearly always, so identity is tried
+ * first. */
 static int
 slot_of (const GmCode *code, PyObject *name)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builds.c -- what compiles in the background, and what the cache on disk gives, as Python sees it: counted and waited for.
+ * builds.c -- background compilations and hits of the cache on disk, for Python: counts, and
+ * waiting.
  *
- * Waiting goes on in short steps without the interpreter's lock, so that other threads run and a signal
- * is seen.
+ * Waiting goes on in short steps without the interpreter's lock, so that other threads run and
+ * signals are handled.
  */
 #include "core/python/cpython.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bytecode.c -- decode and assemble as Python functions, for tests and for whoever studies the
- * internal form.
+ * bytecode.c -- decode and assemble as Python functions, for tests and for studying the internal
+ * form.
  *
- * decode (code) shows what the recorder sees; reassemble (code) sends a straight function there and
- * back.
+ * decode (code) shows the recorder's instructions; reassemble (code) converts a straight function
+ * to them and back.
  */
 #include "core/python/cpython.h"
 
@@ -77,7 +77,7 @@ reassemble (PyObject *module, PyObject *o)
   const GmCode *code = decoded (o);
   if (!code)
     return NULL;
-  uint32_t first = 0; /* after the prologue, which the assembler writes */
+  uint32_t first = 0; /* the first instruction after the prologue, which the assembler writes */
   while (first < code->n_insns
          && (code->insns[first].op == GM_INSN_COPY_FREE_VARS
              || code->insns[first].op == GM_INSN_MAKE_CELL))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cached_function.c -- see cached_function.h.
  *
- * The object of _functoolsmodule.c has no interface to ask whether it remembers something without counting a hit, so its fields are read where they
- * are known to be.  Whether they are there is tried once, on a cache of ours: where anything is another than it must be, nothing is known.
+ * The object of _functoolsmodule.c has no interface to find a remembered result without counting a
+ * hit, so its fields are read directly.  Their layout is tested once, on a cache of ours; if
+ * anything differs from what is expected, no result is found.
  */
 #include "core/python/cached_function.h"
 
@@ -10,7 +11,7 @@
 
 #include <string.h>
 
-/* The same in 3.11, 3.12 and 3.13. */
+/* An item of the cache, with the same layout in 3.11, 3.12 and 3.13. */
 typedef struct Link {
   PyObject_HEAD
   struct Link *prev, *next;
@@ -35,7 +36,7 @@ mark_of (PyObject *cache)
   return ((Cache *) cache)->mark;
 }
 
-/* -- What is replayed -------------------------------------------------------------------------- */
+/* -- Replaying calls --------------------------------------------------------------------------- */
 
 static PyObject *
 again (PyObject *module, PyObject *const *args, Py_ssize_t n)
@@ -57,7 +58,8 @@ give (PyObject *result, PyObject *args, PyObject *named)
   return Py_NewRef (result);
 }
 
-/* The cache calls a function that gives the result.  Nothing else may call it meanwhile: the arguments are constants, and no garbage is collected. */
+/* Calls the cache with a function that returns the result.  Nothing else may call it meanwhile: the
+ * arguments are constants, and garbage collection is off. */
 static PyObject *
 remember (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
@@ -79,9 +81,9 @@ remember (PyObject *module, PyObject *const *args, Py_ssize_t n)
   return result;
 }
 
-/* -- Whether the fields are there -------------------------------------------------------------- */
+/* -- Testing the layout of the fields ---------------------------------------------------------- */
 
-/* functools.lru_cache (maxsize, typed) (int), called with "7" and called again. */
+/* Returns functools.lru_cache (maxsize, typed) (int), called with "7" and called again. */
 static Cache *
 sample (int maxsize, bool typed)
 {

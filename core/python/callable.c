@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * callable.c -- the steady state of a compiled function.
  *
- * A call binds its arguments, walks the entries on the code object, and runs the first one whose guards hold: no frame, no
- * Python code.  A miss goes to gm_frontend_compile; what cannot be traced runs as the plain function it was.
- * Nothing here is process-wide: grad mode and the default dtype are the calling thread's, configuration is this object's.
+ * A call binds its arguments, walks the entries on the code object, and runs the first one whose
+ * guards hold: no frame, no Python code.  A miss goes to gm_frontend_compile; a function that
+ * cannot be traced runs as the plain function it was.  Nothing here is process-wide: grad mode and
+ * the default dtype are the calling thread's, configuration is this object's.
  */
 #include "core/python/cpython.h"
 #include <structmember.h>
@@ -38,14 +39,15 @@ gm_target_env (const GmTarget *target)
                              | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT
                              | (gm_py_overrides && gm_py_function_mode_on () ? GM_MODE_FUNCTION_MODE : 0)
                              | (gm_default_device () == GM_DEVICE_CPU ? 0 : (uint32_t) gm_default_device () << GM_MODE_DEVICE_SHIFT) };
-  /* Under compiled autograd pairs are called, marked or not; the mode guards the entry on that switch too. */
+  /* Under compiled autograd, pairs of hooks are called, marked or not.  The mode guards the entry
+   * on that switch, too. */
   if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD) && !gm_compiled_autograd_on ()
       && gm_py_saved_hooks_traced (&env.pack, &env.unpack))
     env.modes |= GM_MODE_SAVED_HOOKS;
   return env;
 }
 
-/* -- Running an entry ------------------------------------------------------------------------------------------- */
+/* -- Running an entry -------------------------------------------------------------------------- */
 
 static PyObject *
 finish_long (const GmTarget *target, GmEntry *e, PyObject **slots, PyObject **outputs)
@@ -60,8 +62,9 @@ finish_long (const GmTarget *target, GmEntry *e, PyObject **slots, PyObject **ou
   for (uint32_t i = 0; i < e->n_in_slots; i++)
     args[i] = Py_NewRef (slots[e->in_slots[i]]);
   memcpy (args + e->n_in_slots, outputs, e->n_outputs * sizeof (PyObject *));
-  gm_hook_suspend (); /* what it does was recorded */
-  gm_interrupt_hold (); /* it makes what the graph and the effects do one step */
+  gm_hook_suspend (); /* the ending's code was recorded already */
+  /* no signal's handler may run between the graph and the end of its effects */
+  gm_interrupt_hold ();
   PyObject *result = PyObject_Vectorcall (fn, args, n, NULL);
   gm_interrupt_release ();
   gm_hook_unsuspend ();
@@ -83,7 +86,8 @@ gm_py_int_as_size (PyObject *o)
   return gm_tensor_new_view (one, &m, 0);
 }
 
-/* What most entries are: a plan of tensors, or plans for all sizes, one of whose results is the call's value. */
+/* True for most entries: a plan of tensors, or plans for all sizes, one of whose results is the
+ * call's value. */
 bool
 gm_entry_is_simple (const GmEntry *e)
 {
@@ -94,7 +98,8 @@ gm_entry_is_simple (const GmEntry *e)
 static PyObject *
 run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end)
 {
-  GmFailedMark mark = { .program_calls = gm_failed_program_calls }; /* no back end in Python is simple */
+  /* a simple entry has no back end in Python */
+  GmFailedMark mark = { .program_calls = gm_failed_program_calls };
   GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), *out;
   for (uint32_t i = 0; i < e->n_inputs; i++)
     in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
@@ -110,7 +115,8 @@ run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end
   return gm_failed (target->func->func_qualname, mark, false, NULL, end);
 }
 
-/* The program's looks at its arguments.  False: the call has to be plain Python's. */
+/* Reads the views among the arguments in the order in which the program does.  False: the call has
+ * to run as plain Python. */
 static inline bool
 look (const GmTarget *target, const GmEntry *e, PyObject **slots)
 {
@@ -126,14 +132,15 @@ look (const GmTarget *target, const GmEntry *e, PyObject **slots)
   return false;
 }
 
-/* slots are borrowed from objects that the arguments keep alive; the plan runs no Python code. */
+/* Runs an entry.  slots are borrowed from objects that the arguments keep alive; the plan runs no
+ * Python code. */
 static PyObject *
 run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, GmCallEnd *end)
 {
   GmFailedMark mark = gm_failed_mark ();
   GmDrawn *drawn = NULL;
   GmCallNotes notes;
-  bool failed = true, undone = true; /* failed: before the first effect */
+  bool failed = true, undone = true; /* failed: true before the first effect */
   gm_entry_ref (e); /* Python code in the ending may reset the cache */
   if (G_UNLIKELY (e->calls_program))
     gm_call_notes_begin (&notes);
@@ -144,7 +151,7 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
   const uint32_t *held = NULL;
   if (G_UNLIKELY (e->config->callable != NULL || e->draws != NULL))
     held = gm_guards_lasting (e->guards, &n_held);
-  for (uint32_t i = 0; i < n_held; i++) /* Python code may drop what keeps them alive */
+  for (uint32_t i = 0; i < n_held; i++) /* Python code may drop the objects that keep them alive */
     Py_INCREF (slots[held[i]]);
   PyObject **held_slots = slots;
   if (G_UNLIKELY (e->draws != NULL)) {
@@ -164,7 +171,7 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
     GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), **out = g_newa (GmTensor *, e->n_outputs + 1);
     for (uint32_t i = 0; i < e->n_inputs; i++)
       in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
-    for (uint32_t i = 0; i < e->n_ints; i++) /* these are ints */
+    for (uint32_t i = 0; i < e->n_ints; i++) /* these inputs are ints */
       in[e->ints[i]] = gm_py_int_as_size (slots[e->input_slots[e->ints[i]]]);
     GError *error = NULL;
     gm_hook_suspend (); /* a back end may be Python code */
@@ -211,7 +218,7 @@ out:
   return result;
 }
 
-/* -- The call ---------------------------------------------------------------------------------------------------- */
+/* -- The call ---------------------------------------------------------------------------------- */
 
 static PyObject *
 call_plain (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -241,7 +248,8 @@ find_cache (GmCompiled *self, PyCodeObject *code)
   return self->cache = cache;
 }
 
-/* The function's __code__ can be replaced: entries belong to the code, not to the function. */
+/* Returns the cache of the function's current code.  Its __code__ can be replaced, and entries
+ * belong to the code, not to the function. */
 static GmCodeCache *
 cache_of (GmCompiled *self)
 {
@@ -249,7 +257,8 @@ cache_of (GmCompiled *self)
   return G_LIKELY (code == self->code) ? self->cache : find_cache (self, code);
 }
 
-/* GM_STRESS=guards: an entry that fits is passed over, once for each of its records, as if that one did not hold. */
+/* GM_STRESS=guards: true if an entry that fits is to be skipped, which happens once for each of its
+ * records, as if that record did not hold. */
 static bool
 passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
@@ -258,7 +267,7 @@ passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject 
   return gm_guards_fail (e->guards, env, locals, target->func, --e->to_fail);
 }
 
-/* eager_then_compile: a function's first call is plain Python's. */
+/* eager_then_compile: true for a function's first call, which runs as plain Python. */
 static bool
 is_first_call (GmCodeCache *cache)
 {
@@ -316,9 +325,9 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCa
   if (hit) {
     slots = g_newa (PyObject *, gm_guards_n_slots (hit->guards) + 1);
     bool fresh = gm_guards_check (hit->guards, &env, locals, target->func, slots);
-    /* The recorder checked them on this very frame; but code that ran since (a back end in Python, a
-     * handler of signals or warnings, another thread) may have changed what they are about, or let an
-     * object die. */
+    /* The recorder checked the guards on this very frame; but code that ran since (a back end in
+     * Python, a handler of signals or warnings, another thread) may have changed the objects that
+     * they are about, or let an object die. */
     plain = !fresh || !look (target, hit, slots);
     result = !plain ? run_entry (target, hit, slots, tail, end) : NULL;
     gm_entry_unref (hit);
@@ -375,7 +384,8 @@ call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject 
   return result;
 }
 
-/* What cannot be compiled raises between two parts of a function, where no __exit__ of error_on_graph_break sees it. */
+/* Calls the function.  An error about code that cannot be compiled is raised between two parts of a
+ * function, where no __exit__ of error_on_graph_break runs, so this restores that switch. */
 static PyObject *
 compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -386,7 +396,7 @@ compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObjec
   return result;
 }
 
-/* -- The type ------------------------------------------------------------------------------------------------------ */
+/* -- The type ---------------------------------------------------------------------------------- */
 
 static int
 compiled_traverse (PyObject *o, visitproc visit, void *arg)
@@ -423,8 +433,8 @@ compiled_dealloc (PyObject *o)
   Py_TYPE (o)->tp_free (o);
 }
 
-/* CompiledFunction (fn, backend, options=None, fullgraph=False, kwargs=None); options: a list of "key=value"; kwargs: for a
- * backend that is a callable. */
+/* CompiledFunction (fn, backend, options=None, fullgraph=False, kwargs=None).  options: a list of
+ * "key=value"; kwargs: for a back end that is a callable. */
 static PyObject *
 compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -491,7 +501,8 @@ compiled_repr (PyObject *o)
   return PyUnicode_FromFormat ("<compiled %R, back end %s>", self->original, self->config->text);
 }
 
-/* A name of its module, as a plain function is, or what its attribute __reduced__ says. */
+/* Returns a name of its module, as for a plain function, or the value of its attribute
+ * __reduced__. */
 static PyObject *
 compiled_reduce (PyObject *o, PyObject *unused)
 {
@@ -551,7 +562,8 @@ compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
   for (uint32_t i = 0; other && i < cache->snapshot->n && !result; i++) {
     const GmEntry *e = cache->snapshot->entries[i];
     PyObject **slots = g_new (PyObject *, gm_guards_n_slots (e->guards) + 1);
-    memset (slots, 0, gm_guards_n_slots (e->guards) * sizeof *slots); /* pages that nobody has touched take longer than a check */
+    /* touching a page for the first time takes longer than a check */
+    memset (slots, 0, gm_guards_n_slots (e->guards) * sizeof *slots);
     gint64 start_us = g_get_monotonic_time ();
     Py_ssize_t k = 0;
     while (k < times && e->config == self->config

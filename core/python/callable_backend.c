@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * callable_backend.c -- see callable_backend.h.
  *
- * What a callable returns is not trusted: number, type, shape and dtype of its results are compared with the graph's before
- * anything else sees them.  Whatever goes wrong while it compiles is one exception, with the back end's name, the first
- * exception as its cause, and `inner_exception`.
+ * Results of a callable are not trusted: their number, type, shape and dtype are compared with the
+ * graph's before any other code sees them.  Every failure while it compiles becomes one exception,
+ * with the back end's name, the first exception as its cause, and `inner_exception`.
  */
 #include "core/python/cpython.h"
 
@@ -20,7 +20,7 @@ PyObject *gm_py_backend_failed;
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
-/* Wraps the pending exception.  KeyboardInterrupt and the like pass as they are. */
+/* Wraps the pending exception.  KeyboardInterrupt and the like pass unchanged. */
 static void
 raise_failed (const char *name)
 {
@@ -61,7 +61,7 @@ gm_callable_is_aot (PyObject *fn)
   return aot;
 }
 
-/* The callable's own method of this name, or the callable; NULL with an exception. */
+/* Returns the callable's own method of this name, or the callable; NULL with an exception. */
 static PyObject *
 compiler_for (PyObject *callable, const char *role)
 {
@@ -74,8 +74,9 @@ compiler_for (PyObject *callable, const char *role)
   return Py_NewRef (callable);
 }
 
-/* fn (graph, examples, **options); takes examples.  role: "compile_forward", "compile_backward", "compile_inference", or NULL: a callable that
- * has a method of this name has it called instead.  core: NULL, or gets the graph object, a new reference.  NULL with
+/* Calls fn (graph, examples, **options); steals examples.  role: "compile_forward",
+ * "compile_backward", "compile_inference", or NULL; if the callable has a method of this name, the
+ * method is called instead. core: NULL, or set to the graph object, a new reference.  NULL with
  * BackendCompilerFailed. */
 static PyObject *
 call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples, PyObject **core)
@@ -91,7 +92,7 @@ call_backend (const GmConfig *config, const char *role, const GmGraph *graph, Py
   }
   if (made && core) {
     *core = PyObject_GetAttrString (module, "_core");
-    if (*core && !gm_py_graph_sizes (*core)) /* all its sizes have turned out to be numbers */
+    if (*core && !gm_py_graph_sizes (*core)) /* all its sizes turned out to be numbers */
       Py_CLEAR (*core);
   }
   Py_XDECREF (args);
@@ -153,7 +154,8 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
   d->outputs = g_new (GmMeta, d->n_outputs + 1);
   for (uint32_t i = 0; i < d->n_outputs; i++)
     d->outputs[i] = *gm_graph_meta (graph, g_array_index (graph->outputs, GmGraphOutput, i).value);
-  /* The example of the generator's state draws nothing: compiling must not change what the program computes. */
+  /* The example for the generator's state draws nothing, since compiling must not change what the
+   * program computes. */
   d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0), gm_graph_is_symbolic (graph) ? &d->graph : NULL);
   if (!d->fn)
     g_clear_pointer (&d, gm_direct_free);
@@ -183,7 +185,8 @@ same_value (const GmTensor *t, const GmMeta *m)
          && memcmp (t->meta.sizes, m->sizes, m->ndim * sizeof (int64_t)) == 0;
 }
 
-/* The results as a fast sequence of n tensors of the right kind; takes `result`. */
+/* Returns the results as a fast sequence of n tensors with the expected metas; steals `result`.
+ * NULL with an exception. */
 static PyObject *
 check_results (const char *name, PyObject *result, const GmMeta *metas, uint32_t n)
 {
@@ -215,7 +218,7 @@ failed:
   return NULL;
 }
 
-/* What a call's sizes make of results and draws. */
+/* Computes the metas of the results and the number of draws for the sizes of a call. */
 static bool
 settle_results (const GmDirect *d, const GmGraphNow *now, GmMeta *outputs, int64_t *draws)
 {
@@ -256,9 +259,9 @@ call_plain (const GmDirect *d, PyObject *const *slots)
   return check_results (d->name, result, d->outputs, d->n_outputs);
 }
 
-/* A tensor that a graph writes to while it runs, as it was before. */
+/* The former state of a tensor that a graph writes to while it runs. */
 typedef struct {
-  GmTensor *copy; /* owned; NULL: it cannot be put back */
+  GmTensor *copy; /* owned; NULL: the tensor cannot be restored */
   uint32_t writes;
 } Before;
 
@@ -268,8 +271,9 @@ written (const GmDirect *d, PyObject *const *slots, uint32_t k)
   return gm_py_tensor_get (slots[d->slots[d->written[k]]]);
 }
 
-/* before: per tensor that is written to.  A graph that fails for shapes alone, or never, is not worth the copies; one that gives what it
- * writes to a history, or other memory, does more than copies can undo. */
+/* Keeps copies; before: by tensor that is written to.  No copies for a graph that fails for shapes
+ * alone, or never, since they would be useless.  None for a tensor that the graph gives a history
+ * or other memory either, since copies could not undo that. */
 static void
 keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
 {
@@ -280,7 +284,7 @@ keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
   }
 }
 
-/* False if some of it could not be put back. */
+/* Restores the tensors.  False if one of them could not be restored. */
 static bool
 put_back (const GmDirect *d, PyObject *const *slots, const Before *before)
 {
@@ -288,7 +292,7 @@ put_back (const GmDirect *d, PyObject *const *slots, const Before *before)
   for (uint32_t k = 0; k < d->n_written; k++) {
     GmTensor *t = written (d, slots, k);
     if (*gm_tensor_writes (t) == before[k].writes)
-      continue; /* it failed before that */
+      continue; /* the graph failed before it wrote to this tensor */
     bool done = before[k].copy && gm_tensor_is_leaf (t) && gm_op_run_into (GM_OP_copy, &before[k].copy, 1, NULL, t, NULL);
     if (done)
       *gm_tensor_writes (t) = before[k].writes;
@@ -326,11 +330,13 @@ gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs, bo
 /* -- Forward and backward through a plan ------------------------------------------------------- */
 
 typedef struct {
-  PyObject *fn[2];    /* by role; NULL: there is none */
-  PyObject *graph[2]; /* by role: the graph object, where it has symbolic sizes; else NULL */
+  PyObject *fn[2];    /* by role; NULL: none */
+  PyObject *graph[2]; /* by role: the graph object if it has symbolic sizes; else NULL */
   const GmConfig *config; /* owned */
-  GmGraph *backward;      /* that is not compiled yet; or NULL */
-  PyThread_type_lock lock; /* of whoever compiles it, which may let go of the GIL; NULL: nobody has to */
+  GmGraph *backward;      /* a backward that is not compiled yet; or NULL */
+  /* held by the thread that compiles the backward, which may release the GIL; NULL: no thread has
+   * to */
+  PyThread_type_lock lock;
   unsigned long maker;     /* that thread, or 0 */
   pid_t maker_pid;         /* and its process */
 } Exec;
@@ -352,7 +358,8 @@ exec_unref (void *data)
   g_free (x);
 }
 
-/* Zeros of that meta; one that has holes, or elements that are one, is a view. */
+/* Returns a tensor of zeros with that meta; a meta with gaps, or with elements that overlap,
+ * becomes a view. */
 static GmTensor *
 example_of (const GmMeta *like, GError **error)
 {
@@ -385,7 +392,8 @@ examples_of (const GmGraph *g)
   return list;
 }
 
-/* Calls the back end with a role's graph; name: as in call_backend. */
+/* Calls the back end with a role's graph; name: as `role` of call_backend.  False with an
+ * exception. */
 static bool
 make_role (Exec *x, int role, const char *name, const GmGraph *g)
 {
@@ -399,8 +407,9 @@ make_role (Exec *x, int role, const char *name, const GmGraph *g)
 
 #define WAIT_US 50000
 
-/* Waits without the GIL, which the thread that compiles needs, and looks for signals.  In the child of a fork the lock of a thread
- * that is not there any more is replaced.  False with an exception. */
+/* Takes the lock, waiting without the GIL, which the thread that compiles needs, and handles
+ * signals.  In the child of a fork the lock of a thread that does not exist any more is replaced.
+ * False with an exception. */
 static bool
 take_lock (Exec *x)
 {
@@ -409,7 +418,7 @@ take_lock (Exec *x)
   for (;;) {
     PyLockStatus status;
     if (x->maker && x->maker_pid != getpid ()) {
-      x->lock = PyThread_allocate_lock (); /* the old one cannot be freed while it is taken */
+      x->lock = PyThread_allocate_lock (); /* the old lock cannot be freed while it is held */
       x->maker = 0;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -422,7 +431,7 @@ take_lock (Exec *x)
   }
 }
 
-/* Once, whichever threads ask. */
+/* Compiles the backward, once for all threads. */
 static bool
 make_backward (Exec *x)
 {
@@ -443,7 +452,8 @@ make_backward (Exec *x)
   return made;
 }
 
-/* The plan has allocated the outputs: results are copied there.  Nothing is differentiated: the plan ties the history. */
+/* Runs the code for the plan, which has allocated the outputs: results are copied there.  Nothing
+ * is differentiated, since the plan ties the history. */
 static bool
 exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                 GError **error)
@@ -454,7 +464,8 @@ exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *i
   PyObject *result = NULL, *args = x->fn[role] || make_backward (x) ? PyTuple_New (n_in) : NULL;
   g_autofree GmMeta *metas = g_new (GmMeta, n_out + 1);
   for (int i = 0; args && i < n_in; i++) {
-    /* An alias: a back end in Python may keep or wrap what it is given, the plan's own tensors are not to be touched. */
+    /* An alias: a back end in Python may keep or wrap its arguments, and must not touch the plan's
+     * own tensors. */
     PyObject *o = gm_py_tensor_take (gm_tensor_detach (in[i]));
     if (!o)
       Py_CLEAR (args);
@@ -508,7 +519,7 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
   }
   if (!made) {
     PyObject *type, *value, *traceback;
-    PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run code */
+    PyErr_Fetch (&type, &value, &traceback); /* dropping the first callable may run Python code */
     exec_unref (x);
     PyErr_Restore (type, value, traceback);
     return gm_py_error_set (error);

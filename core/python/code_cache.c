@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * code_cache.c -- see code_cache.h.  The cache hangs in the code object's extra slot, which frees it with the code.
+ * code_cache.c -- see code_cache.h.  The cache is in the code object's extra slot, which frees it
+ * with the code.
  */
 #include "core/python/cpython.h"
 
@@ -17,9 +18,9 @@
 
 static Py_ssize_t extra_index = -1;
 static GHashTable *live_caches; /* set of GmCodeCache */
-static GHashTable *configs;     /* key -> GmConfig, of those that live */
+static GHashTable *configs;     /* key -> GmConfig, for live ones */
 
-/* -- Configurations -------------------------------------------------------------------------------------------- */
+/* -- Configurations ---------------------------------------------------------------------------- */
 
 static int
 compare_strings (const void *a, const void *b)
@@ -53,11 +54,12 @@ const GmConfig *
 gm_config_get (const char *backend, char **options)
 {
   GmConfig *config = intern (backend, options, NULL);
-  config->refs++; /* the table's own is never given up */
+  config->refs++; /* the table's own reference is never released */
   return config;
 }
 
-/* Two callables of one name are two back ends: the address is part of the key, and stays taken while the configuration lives. */
+/* Two callables of one name are two back ends, so the address is part of the key.  No other object
+ * can have it while the configuration lives. */
 const GmConfig *
 gm_config_for (PyObject *callable, PyObject *kwargs, char **options)
 {
@@ -125,7 +127,7 @@ gm_config_unref (const GmConfig *shared)
   Py_XDECREF (kwargs);
 }
 
-/* -- Entries ----------------------------------------------------------------------------------------------------- */
+/* -- Entries ----------------------------------------------------------------------------------- */
 
 GmEntry *
 gm_entry_ref (GmEntry *e)
@@ -162,7 +164,8 @@ gm_entry_unref (GmEntry *e)
   g_free (e);
 }
 
-/* What the code object of the ending holds is seen only while nobody else holds it. */
+/* Visits the objects of an entry.  Objects of the ending's code object are visited only while
+ * nothing else refers to that. */
 static int
 entry_traverse (const GmEntry *e, visitproc visit, void *arg)
 {
@@ -176,7 +179,7 @@ entry_traverse (const GmEntry *e, visitproc visit, void *arg)
   return stopped;
 }
 
-/* -- Caches ------------------------------------------------------------------------------------------------------- */
+/* -- Caches ------------------------------------------------------------------------------------ */
 
 static GmSnapshot *
 snapshot_new (uint32_t n)
@@ -289,7 +292,8 @@ gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache)
   walk->last = walk->last->after = cache;
 }
 
-/* The cache, and those of the resume functions that its entries lead to, as far as `visitor` visits them. */
+/* Collects the cache, and those of the resume functions that its entries lead to, as far as
+ * `visitor` visits them. */
 static void
 walk_visited (GmCodeCache *cache, const void *visitor)
 {
@@ -335,7 +339,8 @@ gm_code_cache_decode (PyCodeObject *code, GError **error)
   return cache->decoded;
 }
 
-/* The old array is freed at once: whoever walked it holds the GIL no more, or has taken its entry. */
+/* Publishes a snapshot.  The old array is freed at once: a reader either has the GIL no more, or
+ * has taken its entry. */
 static void
 publish (GmCodeCache *cache, GmSnapshot *next)
 {
@@ -349,7 +354,8 @@ gm_code_cache_add (GmCodeCache *cache, GmEntry *entry)
 {
   const GmSnapshot *old = cache->snapshot;
   GmSnapshot *next = snapshot_new (old->n + 1);
-  next->entries[0] = entry; /* the newest first: what was just compiled is likely to be called again */
+  /* the newest first, since a call like the one just compiled is likely to come again */
+  next->entries[0] = entry;
   for (uint32_t i = 0; i < old->n; i++)
     next->entries[i + 1] = gm_entry_ref (old->entries[i]);
   publish (cache, next);
@@ -419,7 +425,8 @@ gm_code_cache_reset (GmCodeCache *cache)
 void
 gm_code_cache_reset_all (void)
 {
-  /* Freeing entries can free code objects, and so caches: walk a copy, and look each one up again. */
+  /* Freeing entries can free code objects, and so caches: walk a copy, and look each cache up
+   * again. */
   g_autoptr (GList) all = g_hash_table_get_keys (live_caches);
   for (GList *l = all; l; l = l->next)
     if (g_hash_table_contains (live_caches, l->data))
@@ -431,7 +438,8 @@ gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, v
 {
   g_autoptr (GList) caches = g_hash_table_get_keys (live_caches), all = g_hash_table_get_values (configs);
   bool ok = true;
-  for (GList *k = all; k; k = k->next) /* fn may run code that drops the last use of one */
+  /* fn may run code that drops the last reference to a cache */
+  for (GList *k = all; k; k = k->next)
     gm_config_ref (k->data);
   for (GList *l = caches; l && ok; l = l->next)
     for (GList *k = all; k && ok; k = k->next) {

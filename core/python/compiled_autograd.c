@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compiled_autograd.c -- see compiled_autograd.h.
  *
- * There is one tape per configuration (back end and options), made when it is first asked for, and kept: leaving enable () and
- * entering it again finds what was compiled.  Which one is entered is a matter of the thread, as the grad mode is.
+ * There is one tape per configuration (back end and options), made on first use, and kept: leaving
+ * enable () and entering it again finds the compiled code.  The tape that is entered belongs to the
+ * thread, like the grad mode.
  */
 #include "core/python/cpython.h"
 
@@ -32,7 +33,7 @@ tell (const GmConfig *config, const GmGraph *g, const char *again)
   gm_log (GM_LOG_COMPILED_AUTOGRAD, "a stretch of a backward, for %s:\n%s", config->text, text);
 }
 
-/* A GmTapeCompile; data: the GmConfig. */
+/* Compiles a graph of the tape; fits GmTapeCompile.  data: the GmConfig. */
 static GmPlan *
 compile (void *data, GmGraph *g, const char *again, GError **error)
 {
@@ -57,7 +58,7 @@ drop_config (void *config)
   gm_config_unref (config);
 }
 
-/* Borrowed; takes the configuration. */
+/* Returns the tape of a configuration, borrowed; steals the configuration. */
 static GmTape *
 tape_for (const GmConfig *config)
 {
@@ -86,12 +87,13 @@ gm_compiled_autograd_reset (void)
 static bool
 is_wanted (void)
 {
-  static PyObject *switches, *name; /* the dict of gramme._dynamo.config, which lives as long as the process */
+  /* switches: the dict of gramme._dynamo.config, which lives as long as the process */
+  static PyObject *switches, *name;
 
   if (G_UNLIKELY (!switches)) {
     PyObject *modules = PyImport_GetModuleDict ();
     PyObject *config = modules ? PyDict_GetItemString (modules, "gramme._dynamo.config") : NULL;
-    if (!config) /* nobody can have set it */
+    if (!config) /* the module is not loaded, so the switch cannot be set */
       return false;
     switches = Py_NewRef (PyModule_GetDict (config));
     name = PyUnicode_InternFromString ("compiled_autograd");
@@ -105,7 +107,8 @@ gm_compiled_autograd_on (void)
   return gm_tape_entered () || is_wanted ();
 }
 
-/* Of the compiled function that this is a part of, else the default; a new reference, NULL with an exception. */
+/* Returns the configuration of the compiled function that contains this call, else the default; a
+ * new reference, NULL with an exception. */
 static const GmConfig *
 config_now (void)
 {
@@ -153,12 +156,12 @@ gm_backward_end (GmBackwardScope *scope)
 
 typedef struct {
   PyObject_HEAD
-  GmTape *tape;   /* owned; NULL: none is to be entered */
-  GmTape *before; /* while it is open: owned by whoever entered it */
+  GmTape *tape;   /* owned; NULL: no tape is to be entered */
+  GmTape *before; /* while it is open: the previous tape, owned by the scope that entered it */
   bool open;
 } CompiledAutograd;
 
-/* CompiledAutograd (backend, options=None): a name, a callable, or None for none at all. */
+/* CompiledAutograd (backend, options=None).  backend: a name, a callable, or None for no tape. */
 static PyObject *
 scope_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compiler_py.c -- functions of the module about compilation: the back ends that are installed, and all compiled functions of the process.
+ * compiler_py.c -- functions about compilation: the installed back ends, and all compiled functions
+ * of the process.
  */
 #include "core/python/cpython.h"
 
@@ -78,7 +79,7 @@ reset_all (PyObject *module, PyObject *unused)
 static bool
 add_report (GmCodeCache *cache, const GmConfig *config, void *data)
 {
-  if (cache->point) /* a resume function: told with the function that it belongs to */
+  if (cache->point) /* a resume function, which is listed with the function that it belongs to */
     return true;
   PyObject *status = gm_report_status (cache, config), *entries = gm_report_entries (cache, config);
   PyObject *row = status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;

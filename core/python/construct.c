@@ -3,8 +3,8 @@
  *
  * Nested sequences are read twice: the first pass finds the shape (from the first items) and the
  * widest kind of number, the second stores elements and checks that every list is as long as the
- * first of its depth.  A list can change under our feet (its items may run Python code), so the
- * second pass trusts no length of the first.
+ * first of its depth.  A list can change meanwhile (its items may run Python code), so the second
+ * pass trusts no length of the first.
  */
 #include "core/python/construct.h"
 
@@ -24,8 +24,8 @@ is_sequence (PyObject *o)
           !PyObject_CheckBuffer (o));
 }
 
-/* A number, or an object that stands for a nested list of them: arrays and tensors in a list.  New
- * reference. */
+/* Returns a number, or an object that stands for a nested list of numbers: arrays and tensors in a
+ * list.  New reference. */
 static PyObject *
 plain_item (PyObject *o)
 {
@@ -40,7 +40,7 @@ typedef struct {
   int ndim;
   int64_t sizes[GM_MAX_DIMS];
   GmCategory category;
-  bool any; /* some element was seen */
+  bool any; /* true if an element was found */
 } Found;
 
 static bool
@@ -101,7 +101,7 @@ store (PyObject *data, int depth, Store *w)
                     Py_TYPE (o)->tp_name);
     Py_XDECREF (o);
     GError *error = NULL;
-    /* A number that a floating dtype does not hold becomes infinity here, as in torch. */
+    /* A number out of a floating dtype's range becomes infinity here, as in torch. */
     bool to_integer = gm_dtypes[w->meta->dtype].category == GM_CATEGORY_INT;
     if (ok && to_integer && !gm_scalar_fits (s, (GmDtype) w->meta->dtype, &error)) {
       gm_py_raise (error);
@@ -227,7 +227,7 @@ parse_dtype (PyObject *o, GmDtype *dtype, const GmDtype **out)
   return gm_py_dtype_get (o, dtype);
 }
 
-/* Takes t, which lies somewhere else perhaps. */
+/* Moves t to a device; steals t. */
 static GmTensor *
 put_on (GmTensor *t, int device)
 {
@@ -241,7 +241,8 @@ put_on (GmTensor *t, int device)
   return there;
 }
 
-/* What device= says; else where the data lies, if it is a tensor; else the default. */
+/* Reads device=.  Without it, the device is that of the data, if that is a tensor, else the
+ * default. */
 static bool
 parse_device (PyObject *o, PyObject *data, int *device)
 {
@@ -259,7 +260,7 @@ tensor (PyObject *module, PyObject *args, PyObject *kwargs)
   static char *keywords[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
   PyObject *data, *dtype_object = NULL, *device = Py_None;
   int requires_grad = 0, where;
-  int pin_memory = 0; /* not read: copies to a GPU take memory of the CPU as it is */
+  int pin_memory = 0; /* ignored, since copies to a GPU work from any memory of the CPU */
   GmDtype dtype;
   const GmDtype *wanted;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OOpp:tensor", keywords, &data, &dtype_object,
@@ -288,7 +289,7 @@ as_tensor (PyObject *module, PyObject *args, PyObject *kwargs)
       !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
     return NULL;
   GmTensor *t = gm_py_tensor_get (data);
-  if (t && wanted && t->meta.dtype != *wanted) { /* recorded, as a cast is */
+  if (t && wanted && t->meta.dtype != *wanted) { /* recorded, like a cast */
     GmAttrs attrs = {.mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) *wanted};
     GError *error = NULL;
     GmTensor *cast = gm_autograd_op (GM_OP_cast, &t, 1, &attrs, &error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * control.c -- see control.h.  Marked functions and stances belong to the calling thread alone: what one thread asks for
- * changes nothing in another.
+ * control.c -- see control.h.  Marked functions and stances belong to the calling thread alone: the
+ * settings of one thread change nothing in another.
  */
 #include "core/python/cpython.h"
 #include <structmember.h>
@@ -17,7 +17,7 @@ GM_THREAD GmControl gm_control_now;
 
 static const char *const stances[] = { "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile" };
 
-/* Returns the old one. */
+/* Sets the stance and returns the old one. */
 static PyObject *
 set_stance (PyObject *module, PyObject *arg)
 {
@@ -33,9 +33,9 @@ set_stance (PyObject *module, PyObject *arg)
   return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile, eager_then_compile", arg);
 }
 
-static _Thread_local PyObject *forced_by; /* what it was asked for with; owned */
+static _Thread_local PyObject *forced_by; /* the object that set it; owned */
 
-/* A name, a callable, or None: nothing is forced.  Returns the old one. */
+/* Sets the forced back end: a name, a callable, or None for none.  Returns the old one. */
 static PyObject *
 set_forced (PyObject *module, PyObject *arg)
 {
@@ -53,7 +53,7 @@ set_forced (PyObject *module, PyObject *arg)
   return old;
 }
 
-/* call_always (compiled, *args): whatever this thread wants of compiled functions. */
+/* call_always (compiled, *args): calls a compiled function in spite of this thread's settings. */
 static PyObject *
 call_always (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
@@ -68,7 +68,7 @@ call_always (PyObject *module, PyObject *const *args, Py_ssize_t n)
   return result;
 }
 
-/* Returns what it was. */
+/* Sets the switch and returns its old value. */
 static PyObject *
 set_steady (PyObject *module, PyObject *arg)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * counters.c -- see counters.h.
  *
- * A function (a code object that is no resume function) is counted once in each period between two resets: the cache remembers the period in
- * which it was.  Invariant: whole <= captured <= total: a function of which an entry was made is captured, and whole until its first break.
+ * A function (a code object that is not a resume function) is counted once in each period between
+ * two resets: the cache remembers the period in which it was counted last.  Invariant: whole <=
+ * captured <= total: a function with an entry is captured, and whole until its first break.
  */
 #include "core/python/cpython.h"
 
@@ -106,7 +107,7 @@ gm_count_retired (uint64_t hits)
   retired += hits;
 }
 
-/* -- Shown to Python ------------------------------------------------------------------------------------------------ */
+/* -- Shown to Python --------------------------------------------------------------------------- */
 
 static uint64_t
 hits_ever (void)

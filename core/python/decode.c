@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * decode.c -- from a code object's bytes to internal instructions, with resolved arguments (stage
- * d).
+ * decode.c -- converts a code object's bytes into internal instructions with resolved arguments
+ * (stage d).
  *
  * Two passes.  The first walks the code units: caches and EXTENDED_ARG disappear, every other
- * instruction becomes up to three GmInsn (or completes the one before it), and `index` remembers
- * which instruction a unit has become.  The second turns jump targets and the exception table from
- * units into indices.  Bytes come from PyCode_GetCode, which undoes specialisation. Invariant: a
- * jump into something dropped lands on the next instruction that is there.
+ * instruction becomes up to three GmInsn (or completes the one before it), and `index` maps each
+ * unit to its instruction.  The second turns jump targets and the exception table from units into
+ * indices.  Bytes come from PyCode_GetCode, which undoes specialisation.  Invariant: a jump into
+ * something dropped lands on the next instruction that exists.
  */
 #include "core/python/cpython.h"
 #include <internal/pycore_code.h>
@@ -35,11 +35,11 @@ typedef struct {
   const uint8_t *bytes;
   uint32_t n_units;
   GArray *insns;   /* GmInsn */
-  uint32_t *index; /* per unit, and one past the last: the instruction it is, or the next one */
+  uint32_t *index; /* by unit, and for the end: its instruction, or the next one */
   PyObject *kwnames;
   bool returns_const; /* a RETURN_CONST needed no room on the stack; its LOAD_CONST does */
-  /* the instruction at hand */
-  uint32_t at, first; /* its unit; what it becomes begins at this instruction */
+  /* the current instruction */
+  uint32_t at, first; /* at: its unit; first: the first instruction that it becomes */
   GmLines lines;
   GmInsn place;       /* its line and columns */
 } Decoder;
@@ -50,7 +50,7 @@ item_of (PyObject *tuple, uint32_t i)
   return i < (size_t) PyTuple_GET_SIZE (tuple) ? PyTuple_GET_ITEM (tuple, i) : NULL;
 }
 
-/* Line and columns of the unit at `at`. */
+/* Reads line and columns of the unit at `at`. */
 static void
 locate (Decoder *d, uint32_t at)
 {
@@ -70,7 +70,7 @@ append (Decoder *d, GmInsnOp op, uint32_t arg, PyObject *obj)
   return &g_array_index (d->insns, GmInsn, d->insns->len - 1);
 }
 
-/* What follows is a step of its own. */
+/* Makes the instructions that are appended from here on a step of their own. */
 static void
 second_half (Decoder *d)
 {
@@ -83,7 +83,8 @@ name_at (const Decoder *d)
   return gm_opcodes[d->bytes[2 * d->at]].name;
 }
 
-/* Appends an instruction whose operand insns.def describes, looked up where it is an index. */
+/* Appends an instruction with the operand that insns.def describes, resolved where that is an
+ * index. */
 static bool
 append_same (Decoder *d, GmInsnOp op, uint32_t arg, GError **error)
 {
@@ -114,7 +115,7 @@ append_same (Decoder *d, GmInsnOp op, uint32_t arg, GError **error)
   return true;
 }
 
-/* The variable itself, or the cell that lies in its place. */
+/* Appends a load of a variable, or of the cell in its place. */
 static bool
 append_fast (Decoder *d, uint32_t slot, GError **error)
 {
@@ -132,11 +133,12 @@ append_jump (Decoder *d, GmInsnOp op, uint32_t target, GError **error)
                  name_at (d), d->at);
     return false;
   }
-  append (d, op, 0, NULL)->target = target; /* a unit, until decode_units resolves it */
+  append (d, op, 0, NULL)->target = target; /* target: a unit, until decode_units resolves it */
   return true;
 }
 
-/* The instruction before this one, if it is an `op`: this one is to become a part of it. */
+/* Returns the instruction before this one if it is an `op`, of which this one becomes a part; else
+ * NULL with *error. */
 static GmInsn *
 before (Decoder *d, GmInsnOp op, GError **error)
 {
@@ -165,15 +167,15 @@ append_intrinsic (Decoder *d, GmInsnOp op, uint32_t arg)
   return true;
 }
 
-/* Appends what the instruction at d->at is.  `next`: the unit after it and its caches; jumps count
- * from there. */
+/* Appends the instructions for the one at d->at.  `next`: the unit after the instruction and its
+ * caches, from which jumps count. */
 static bool
 decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError **error)
 {
   GmInsn *last;
   switch ((GmHow) row->how) {
   case GM_HOW_NONE:
-    /* PyCode_GetCode has made it a CACHE. */
+    /* PyCode_GetCode has replaced the opcode by CACHE. */
     append (d, GM_INSN_UNKNOWN, (uint8_t) d->co->co_code_adaptive[2 * d->at], NULL);
     return true;
   case GM_HOW_SAME:
@@ -257,9 +259,9 @@ decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError
     if (!last)
       return false;
     last->arg |= arg;
-    last->step = d->place.step; /* all of them are one */
+    last->step = d->place.step; /* all of them are one step */
     return true;
-  case GM_HOW_FORMAT_0: /* nothing more after a conversion: what that makes is a str */
+  case GM_HOW_FORMAT_0: /* nothing follows a conversion, since its result is a str */
     last = d->insns->len ? &g_array_index (d->insns, GmInsn, d->insns->len - 1) : NULL;
     if (last && last->op == row->op && (last->arg & 3))
       last->step = d->place.step;
@@ -281,7 +283,7 @@ static bool
 decode_units (Decoder *d, GError **error)
 {
   uint32_t arg = 0;
-  uint32_t start = 0; /* where the instruction begins, EXTENDED_ARGs included: jumps go there */
+  uint32_t start = 0; /* first unit of the instruction, EXTENDED_ARGs included, where jumps lead */
   bool fresh = true;
   for (uint32_t at = 0; at < d->n_units; at++) {
     uint8_t opcode = d->bytes[2 * at];

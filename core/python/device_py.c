@@ -34,7 +34,7 @@ gm_py_check_here (const GmTensor *t, PyObject *type, const char *what)
   return false;
 }
 
-/* -- gramme.cuda ----------------------------------------------------------------------------------------- */
+/* -- gramme.cuda ------------------------------------------------------------------------------- */
 
 static bool
 has_device (void)
@@ -43,7 +43,7 @@ has_device (void)
   return gm_device_get (GM_DEVICE_CUDA, &error) != NULL || gm_py_raise (error);
 }
 
-/* (True, ""), or (False, why). */
+/* Returns (True, ""), or (False, why). */
 static PyObject *
 cuda_available (PyObject *module, PyObject *unused)
 {
@@ -109,7 +109,7 @@ cuda_capability (PyObject *module, PyObject *unused)
   return gm_device_capability (capability, &error) ? Py_BuildValue ("(ii)", capability[0], capability[1]) : gm_py_raise (error);
 }
 
-/* -- Streams and events: handles are numbers --------------------------------------------------------------- */
+/* -- Streams and events, whose handles are numbers --------------------------------------------- */
 
 static PyObject *
 none_or_raise (bool good, GError *error)
@@ -238,7 +238,7 @@ event_elapsed (PyObject *module, PyObject *args)
                                                                                                   : gm_py_raise (error);
 }
 
-/* The storage's memory: what the allocator knows. */
+/* Declares that a stream uses the storage's memory, so that the allocator knows. */
 static PyObject *
 tensor_keep (PyObject *module, PyObject *args)
 {

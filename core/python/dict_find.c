@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dict_find.c -- see dict_find.h.
  *
- * CPython's own look-up asks each key of the same hash whether it is equal, and a key's class may answer in Python.  A guard must not run that:
- * the program would see a comparison that it never made.  So the table is walked here, in CPython's order, only constants are compared, and
- * where CPython would ask a key there is no answer.  A tuple of constants is one, too.
+ * CPython's own look-up calls __eq__ of each key of the same hash, and a key's class may implement
+ * that in Python.  A guard must not run such code: the program would see a comparison that it never
+ * made. So the table is walked here, in CPython's order, only constants are compared, and where
+ * CPython would call a key's code there is no answer.  A tuple of constants counts as a constant,
+ * too.
  */
 #include "core/python/dict_find.h"
 
@@ -38,7 +40,7 @@ is_compared_in_c (PyTypeObject *type)
   return gm_is_constant_type (type) || gm_key_is_by_value (type);
 }
 
-/* Whether a key of a dict, of the same hash, is equal to another one. */
+/* Compares a key of a dict with another key of the same hash. */
 static Same
 same (PyObject *stored, PyObject *key)
 {

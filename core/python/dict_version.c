@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dict_version.c -- see dict_version.h.
  *
- * On 3.11 every write to a dict gives it a version that no dict had before, and an object's attributes are in its dict once somebody has asked
- * for that.  Versions are drawn from one counter, which has no name outside of CPython; a write to a dict of ours shows where it is.  If nobody
- * else has drawn since the last time, no dict has changed.
- * On later versions an attribute can change where it stands in the object, without a new version of the dict; but who asks for it is told of
- * all changes of a dict (PyDict_Watch), those of attributes included once they stand in the dict.  3.12 moves them there when somebody asks for the dict; 3.13
- * leaves them in the object and stores to it without a word, until the dict's table is one of its own: see own_table.  A dict that is watched has a number of its own, which
- * is advanced then.  When it dies its number is advanced, too, and goes to another dict, never back: so nobody who still reads it takes the one for
- * the other.
- * An object's class and its dict are replaced by two setters of CPython's, behind the descriptors object.__class__ and the __dict__ of
- * classes made by Python.  From the first compiled model on they count.  C code that writes to ob_type or to the dict's place by itself is not seen; nor
+ * On 3.11 every write to a dict gives it a version that no dict had before, and an object's
+ * attributes are in its dict once the dict was requested.  Versions are drawn from one counter,
+ * which has no name outside of CPython; a write to a dict of ours shows where it is.  If no other
+ * code has drawn since the last time, no dict has changed.
+ * On later versions an attribute can change where it is stored in the object, without a new version
+ * of the dict; but a watcher is told of all changes of a dict (PyDict_Watch), those of attributes
+ * included once they are in the dict.  3.12 moves them there when the dict is requested; 3.13
+ * leaves them in the object and stores to it without notice, until the dict has a table of its own:
+ * see own_table.  A watched dict has a number of its own, which is advanced then.  When the dict
+ * dies its number is advanced, too, and goes to another dict, never back: so code that still reads
+ * the number does not take one dict for the other.
+ * An object's class and its dict are replaced by two setters of CPython's, behind the descriptors
+ * object.__class__ and the __dict__ of classes made by Python.  From the first compiled model on
+ * they count.  C code that writes to ob_type or to the dict's place by itself is not seen; nor
  * would anything that CPython remembers about types see it.
  */
 #include "core/python/dict_version.h"
@@ -22,7 +26,7 @@
 /* -- Setters that count ------------------------------------------------------------------------ */
 
 static uint64_t epoch = 1;
-static setter set_class, set_dict; /* CPython's own */
+static setter set_class, set_dict; /* CPython's own setters */
 
 static int
 counting_set_class (PyObject *o, PyObject *value, void *closure)
@@ -38,14 +42,15 @@ counting_set_dict (PyObject *o, PyObject *value, void *closure)
   return set_dict (o, value, closure);
 }
 
-/* The row behind a descriptor, which all descriptors made from it share; NULL: another kind of attribute. */
+/* Returns the row behind a descriptor, which all descriptors made from it share; NULL: another kind
+ * of attribute. */
 static PyGetSetDef *
 row_of (PyObject *descriptor)
 {
   return descriptor && Py_IS_TYPE (descriptor, &PyGetSetDescr_Type) ? ((PyGetSetDescrObject *) descriptor)->d_getset : NULL;
 }
 
-/* `class A: __slots__ = slots`; NULL slots: without the line. */
+/* Returns `class A: __slots__ = slots`; NULL slots: without the line. */
 static PyObject *
 class_new (PyObject *slots)
 {
@@ -55,7 +60,7 @@ class_new (PyObject *slots)
   return type;
 }
 
-/* Puts ours into the row of __dict__ of classes like this one. */
+/* Replaces the setter in the row of __dict__ of classes like this one. */
 static bool
 count_dicts (PyObject *slots)
 {
@@ -73,7 +78,8 @@ count_dicts (PyObject *slots)
 const uint64_t *
 gm_identity_epoch (void)
 {
-  static int counted; /* 1: they do; -1: another interpreter than the one we know */
+  /* 1: the setters count; -1: this interpreter is not like the one that we know */
+  static int counted;
   if (counted == 0) {
     PyObject *name = PyUnicode_InternFromString ("__dict__");
     PyGetSetDef *row = row_of (PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__class__"));
@@ -145,7 +151,7 @@ gm_dicts_quiet (void)
 #else
 
 static GHashTable *watched; /* dict -> its number */
-static GPtrArray *unused;   /* numbers of dicts that have died */
+static GPtrArray *unused;   /* numbers whose dicts have died */
 static uint64_t events = 1;
 static int watcher = -1;
 
@@ -167,8 +173,9 @@ dict_changed (PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *
 #if PY_VERSION_HEX < 0x030d0000
 #define own_table(dict) true
 #else
-/* Gives a dict whose values stand in its object a table of its own, as CPython does before the last item is taken out; the item is put back where
- * it was.  False: it is empty, and nothing is to be taken out. */
+/* Gives a dict whose values are stored in its object a table of its own, as CPython does before the
+ * last item is removed; the item is put back in its place.  False: the dict is empty, so no item
+ * can be removed. */
 static bool
 own_table (PyObject *dict)
 {
@@ -199,7 +206,7 @@ gm_counts_dicts (void)
     watched = g_hash_table_new (NULL, NULL);
     unused = g_ptr_array_new ();
     watcher = PyDict_AddWatcher (dict_changed);
-    PyErr_Clear (); /* all are taken: every record is checked */
+    PyErr_Clear (); /* all watchers are in use, so every record is checked */
   }
   return watcher >= 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dlpack.c -- DLPack both ways, unversioned and versioned (1.x).
+ * dlpack.c -- import and export through DLPack, unversioned and versioned (1.x).
  *
  * A capsule named "dltensor" owns its managed tensor until a consumer renames it to
- * "used_dltensor"; then the consumer does, and must call the deleter once.  A capsule that nobody
- * consumed runs the deleter when it dies. Source: DLPack 1.0, include/dlpack/dlpack.h, and the
+ * "used_dltensor"; then the consumer owns it, and must call the deleter once.  A capsule that was
+ * not consumed runs the deleter when it dies.  Source: DLPack 1.0, include/dlpack/dlpack.h, and the
  * Python specification of its documentation.  The structures are an ABI: their layout is checked
  * below the declarations.
  *
- * Memory of a GPU goes with an order of work.  A consumer names its stream, and it is made to wait for what the tensor's own stream
- * has been given; asking for a tensor, the current stream is named.  Whoever gives a foreign tensor back waits first.
+ * Memory of a GPU goes with an order of work.  A consumer names its stream, which is made to wait
+ * for the work that the tensor's own stream has been given; an import names the current stream.  A
+ * foreign tensor is released only after its work has finished.
  */
 #include "core/python/dlpack.h"
 #include "core/plugin/device.h"
@@ -31,7 +32,7 @@ typedef struct {
   int32_t ndim;
   uint8_t code, bits;
   uint16_t lanes;
-  int64_t *shape, *strides; /* in elements; strides NULL: row-major */
+  int64_t *shape, *strides; /* in elements; NULL strides: row-major */
   uint64_t byte_offset;
 } DlTensor;
 
@@ -56,16 +57,17 @@ static_assert (sizeof (DlTensor) == 48 && offsetof (DlTensor, shape) == 24, "DLP
 static_assert (sizeof (Managed) == 64 && offsetof (ManagedVersioned, tensor) == 32,
                "DLPack's managed tensors");
 
-/* -- Out --------------------------------------------------------------------------------------- */
+/* -- Export ------------------------------------------------------------------------------------ */
 
-/* What a managed tensor of ours points to: one block. */
+/* The manager context of our managed tensors: one block. */
 typedef struct {
   union {
     Managed plain;
     ManagedVersioned versioned;
   };
-  GmTensor *t; /* owned.  Reference counts are atomic: deleters need no GIL for it, but the last one
-                  may free buffers */
+  /* owned.  Reference counts are atomic: deleters need no GIL for that, but the last one may free
+   * buffers */
+  GmTensor *t;
   int64_t sizes[GM_MAX_DIMS], strides[GM_MAX_DIMS];
 } Export;
 
@@ -117,8 +119,8 @@ describe (Export *x, DlTensor *d)
                   .strides = x->strides};
 }
 
-/* Whether `max_version`, None or (major, minor), asks for a versioned capsule; -1 with an
- * exception. */
+/* Returns 1 if `max_version`, None or (major, minor), asks for a versioned capsule, 0 if not, -1
+ * with an exception. */
 static int
 wants_versioned (PyObject *max_version)
 {
@@ -132,8 +134,9 @@ wants_versioned (PyObject *max_version)
   return major >= 1;
 }
 
-/* The consumer's stream waits for the current one.  None and 1 are the driver's default stream, 2 that of each thread, -1 asks for
- * nothing; others are handles.  Source: Python array API, __dlpack__. */
+/* Makes the consumer's stream wait for the current stream.  None and 1 are the driver's default
+ * stream, 2 that of each thread, -1 asks for nothing; others are handles.  Source: Python array
+ * API, __dlpack__. */
 static bool
 order_streams (PyObject *stream)
 {
@@ -221,23 +224,23 @@ gm_py_tensor_dlpack_device (PyObject *self, PyObject *unused)
   return Py_BuildValue ("(ii)", (int) gm_py_tensor_get (self)->meta.device, 0);
 }
 
-/* -- In ---------------------------------------------------------------------------------------- */
+/* -- Import ------------------------------------------------------------------------------------ */
 
-/* Memory of a GPU may be used by work that still runs. */
+/* Waits for the device, since work that still runs may use its memory. */
 static void
 wait_for_work (const DlTensor *d)
 {
   g_autoptr (GError) error = NULL;
   const GmDevice *device = d->device.type != GM_DEVICE_CPU ? gm_device_get (GM_DEVICE_CUDA, &error) : NULL;
   if (device)
-    device->synchronize (&error); /* if that fails nothing runs any more */
+    device->synchronize (&error); /* if that fails, nothing runs any more */
 }
 
 static void
 release_plain (void *owner, void *data, size_t bytes)
 {
   Managed *m = owner;
-  PyGILState_STATE gil = PyGILState_Ensure (); /* producers written in Python expect it */
+  PyGILState_STATE gil = PyGILState_Ensure (); /* producers written in Python expect the GIL */
   wait_for_work (&m->tensor);
   if (m->deleter)
     m->deleter (m);
@@ -255,7 +258,7 @@ release_versioned (void *owner, void *data, size_t bytes)
   PyGILState_Release (gil);
 }
 
-/* Device, dtype and rank can be ours; false with BufferError. */
+/* Converts device, dtype and rank; false with BufferError if there is no equivalent. */
 static bool
 read_kind (const DlTensor *d, GmDtype *dtype)
 {
@@ -275,7 +278,8 @@ read_kind (const DlTensor *d, GmDtype *dtype)
   return false;
 }
 
-/* Sizes and strides as the capsule says, in elements; false: they make no sense.  *last: the last element that the tensor reaches, -1: none. */
+/* Reads sizes and strides of the capsule, in elements; false if they are not valid.  *last: the
+ * last element that the tensor reaches, -1: none. */
 static bool
 read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
 {
@@ -304,7 +308,8 @@ read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
   return true;
 }
 
-/* True if the system knows each page of the bytes; which object they belong to, nobody can tell. */
+/* True if the system has mapped each page of the bytes.  It cannot be found out to which object
+ * they belong. */
 static bool
 is_mapped (uintptr_t begin, size_t bytes)
 {
@@ -312,8 +317,9 @@ is_mapped (uintptr_t begin, size_t bytes)
   return bytes == 0 || msync ((void *) from, begin + bytes - from, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
-/* The meta of a foreign tensor, where its elements begin and the bytes that they reach; false with BufferError.  A capsule may say
- * anything: each field is looked at before it is used, and memory of the CPU must be there. */
+/* Reads a foreign tensor's meta, its first element's address and the bytes that the elements reach;
+ * false with BufferError.  A capsule may contain anything, so each field is checked before it is
+ * used, and memory of the CPU must be mapped. */
 static bool
 read_tensor (const DlTensor *d, GmMeta *meta, char **data, size_t *bytes)
 {
@@ -381,7 +387,8 @@ from_capsule (PyObject *capsule)
   return gm_py_tensor_take (t);
 }
 
-/* The current stream's handle, if the object is on a GPU: *out, or NULL.  False with an exception. */
+/* Sets *out to the current stream's handle, if the object is on a GPU, else NULL.  False with an
+ * exception. */
 static bool
 ask_stream (PyObject *o, PyObject **out)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draws.c -- the calls of Python's module random that a compiled call begins with.
+ * draws.c -- the calls of Python's module random with which a compiled call begins.
  *
- * Each is the call that the program makes, so the generator goes the same way and Python's numbers come out; a number is handed on as a
- * tensor, which the graph has as an input and the ending turns back.  Recording has made sure that none raises by its arguments.
+ * Each is the same call that the program makes, so the generator advances in the same way and
+ * returns Python's numbers.  A number becomes a tensor, which is an input of the graph and is
+ * converted back by the ending.  The recording has made sure that no call raises because of its
+ * arguments.
  */
 #include "core/python/cpython.h"
 
@@ -45,7 +47,7 @@ gm_draws_free (GmDraws *d)
   g_free (d);
 }
 
-/* Whether it is what the recording took it for. */
+/* True if the number has the kind that the recording assumed. */
 static bool
 is_expected (const GmRecordDraw *c, PyObject *number)
 {
@@ -78,9 +80,9 @@ draw (const GmRecordDraw *c, PyObject **slots)
   return good;
 }
 
-/* -- The generators -------------------------------------------------------------------------------- */
+/* -- The generators ---------------------------------------------------------------------------- */
 
-/* One generator: the words that C has of it, which are plain numbers, and its attribute gauss_next. */
+/* The state of one generator: the numbers of its C struct, and its attribute gauss_next. */
 typedef struct Kept {
   struct Kept *next;
   PyObject *generator, *gauss_next; /* owned; gauss_next: NULL if there was none */
@@ -98,7 +100,7 @@ words_of (PyObject *generator)
   return (char *) generator + sizeof (PyObject);
 }
 
-/* The object whose method the call is: core/trace/draw.c lets exact random.Random in. */
+/* Returns the object whose method is called; core/trace/draw.c only records exact random.Random. */
 static PyObject *
 generator_of (const GmRecordDraw *c, PyObject **slots)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * errors.c -- GError to Python exception, in one table.
  *
- * Rooms below know no Python: they fail with a GError, and the last C function before the
- * interpreter hands it to gm_py_raise.  Where such a room calls back into Python (hooks), an
+ * Lower rooms know no Python: they fail with a GError, and the last C function before the
+ * interpreter passes it to gm_py_raise.  Where such a room calls back into Python (hooks), an
  * exception is parked here and a GError of a private domain carries it outwards.  One exception is
  * parked at a time: an engine stops at the first error, and a second one that arrives while the
  * first is still parked replaces it, as a raise in an `except` block would.
  *
- * An exception that a signal's handler raises while a plugin compiles is parked by core/trace/interrupt.c: the plugin is
- * told to stop, and the exception replaces the error that the plugin then gives.  If it goes on and gives none, the
- * exception comes at the next instruction.
+ * An exception that a signal's handler raises while a plugin compiles is parked by
+ * core/trace/interrupt.c: the plugin is told to stop, and the exception replaces the plugin's
+ * error.  If the plugin continues without an error, the exception is raised at the next
+ * instruction.
  */
 #include "core/python/cpython.h"
 #include <internal/pycore_runtime.h>
@@ -48,12 +49,13 @@ bool
 gm_py_error_set (GError **error)
 {
   PyObject *type, *value, *traceback;
-  if (gm_interrupt_take ()) { /* which gm_py_raise prefers to any error, and which comes back if nobody raises this one */
+  if (gm_interrupt_take ()) {
+    /* gm_py_raise prefers it to any error, and it is parked again if this one is not raised */
     g_set_error_literal (error, parked_quark (), 0, "a signal's handler raised");
     return false;
   }
   PyErr_Fetch (&type, &value, &traceback);
-  if (!error) { /* the caller does not want to know */
+  if (!error) { /* the caller does not want the error */
     Py_XDECREF (type);
     Py_XDECREF (value);
     Py_XDECREF (traceback);
@@ -111,7 +113,8 @@ gm_py_raise (GError *error)
 
 /* -- Signals during a compile ------------------------------------------------------------------ */
 
-/* Asked by plugins now and then (progress), also in threads of theirs, which cannot tell. */
+/* True if the compile is to stop because of a signal.  Called by plugins now and then (progress),
+ * also in threads of theirs, where signals cannot be seen. */
 static bool
 is_interrupted (void)
 {
@@ -124,7 +127,7 @@ is_main_thread (void)
   return PyThread_get_thread_ident () == _PyRuntime.main_thread;
 }
 
-/* -- Waiting ------------------------------------------------------------------------------------- */
+/* -- Waiting ----------------------------------------------------------------------------------- */
 
 static void *
 leave (void)

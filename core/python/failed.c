@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * failed.c -- a region whose graph fails is run again, as plain Python.
  *
- * A region does to the program's objects nothing before its graph is through: effects are replayed
- * then.  So when the graph fails, what little was done is put back, and the frame runs as plain
- * Python from the region's entry: what stands before the failing line happens, what stands behind
- * it does not, and the traceback has the program's frames, lines and locals.
+ * A region does nothing to the program's objects before its graph has finished: effects are
+ * replayed then.  So when the graph fails, the little that was done is undone, and the frame runs
+ * as plain Python from the region's entry: everything before the failing line happens, nothing
+ * after it does, and the traceback has the program's frames, lines and locals.
  *
  *   what a region does before effects    how it is put back
  *   draws of gramme's generator          the plan, or the back end in Python, sets the state
@@ -18,8 +18,8 @@
  *   looks at views, numbers of nodes     the plain run looks and numbers again: nothing is seen
  *   calls of the program's functions     what each gave, or raised, is noted, and the hook on
  *   (allow_in_graph)                     frames hands it out in the place of the call; a history,
- *                                        which leads to stand-ins for the arguments, is tied to those
- *                                        of the plain run
+ *                                        which leads to stand-ins for the arguments, is tied to
+ *                                        those of the plain run
  *
  *   what cannot be done twice            the exception goes out, the state is that of before
  *   hooks of saved tensors that were     plain Python calls them at other places:
@@ -31,8 +31,8 @@
  *   cond and its kin outside of          run as a graph always: bodies have no effects but those of
  *   compiled code                        the graph
  *
- * A graph may fail where plain Python does not: memory that fusing or saving took.  Then the call
- * is right, and a warning tells.
+ * A graph may fail where plain Python does not: for lack of the memory that fusing or saving took.
+ * Then the call's result is right, and a warning is given.
  */
 #include "core/python/failed.h"
 
@@ -68,22 +68,22 @@ exception_text (void)
 
 /* -- Calls that a graph has made --------------------------------------------------------------- */
 
-/* The place of an argument in a frame that begins. */
+/* The place of an argument in a frame that is about to run. */
 typedef struct {
-  Py_ssize_t local, item; /* item: of the tuple that the local is; -1: the local itself */
+  Py_ssize_t local, item; /* item: index in the tuple that the local is; -1: the local itself */
   PyObject *name;         /* NULL, or, owned: the key in the dict that the local is */
 } Place;
 
-/* An argument that a history of the result may lead to. */
+/* An argument to which a history of the result may lead. */
 typedef struct {
-  GmTensor *leaf; /* owned: what stood for it in the graph */
+  GmTensor *leaf; /* owned: its stand-in in the graph */
   Place place;
 } Leaf;
 
 typedef struct {
-  PyObject *code;                     /* owned; NULL: this cannot be handed out */
-  PyObject *result;                   /* owned; NULL: it raised ... */
-  PyObject *type, *value, *traceback; /* ... this, owned */
+  PyObject *code;                     /* owned; NULL: this result cannot be handed out */
+  PyObject *result;                   /* owned; NULL: the call raised ... */
+  PyObject *type, *value, *traceback; /* ... this exception, owned */
   GArray *leaves;                     /* Leaf, owned; NULL: the result has no history */
 } Noted;
 
@@ -126,7 +126,8 @@ gm_call_notes_end (GmCallNotes *notes)
   g_clear_pointer (&notes->calls, g_array_unref);
 }
 
-/* The tensors of a result that is one, or a tuple or list of nothing else; NULL: it is not. */
+/* Returns the tensors of a result that is a tensor, or a tuple or list of tensors alone; NULL for
+ * any other result. */
 static GPtrArray *
 tensors_of (PyObject *result)
 {
@@ -145,8 +146,8 @@ tensors_of (PyObject *result)
   return all;
 }
 
-/* True if the plain run may get that result: it lies in no argument's memory, which is the graph's,
- * and its history, if it may have one, can be tied. */
+/* True if the plain run may get that result: it shares no memory with an argument, which is the
+ * graph's, and its history, if it may have one, can be tied. */
 static bool
 may_hand_out (PyObject *result, GmTensor *const *args, uint32_t n)
 {
@@ -172,7 +173,7 @@ has_history (PyObject *result)
   return is;
 }
 
-/* The place of argument i, which has no name, or that one. */
+/* Returns the place of positional argument i, or of the argument of this name. */
 static Place
 place_of (const PyCodeObject *co, Py_ssize_t i, PyObject *name)
 {
@@ -229,7 +230,7 @@ gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names, 
   g_array_append_val (noting->calls, c);
 }
 
-/* True if each call of the program's functions since then can be handed out. */
+/* True if the result of each call of the program's functions since the mark can be handed out. */
 static bool
 can_give_out (const GmCallNotes *notes, GmFailedMark mark)
 {
@@ -241,7 +242,7 @@ can_give_out (const GmCallNotes *notes, GmFailedMark mark)
   return gm_failed_program_calls - mark.program_calls == n;
 }
 
-/* The tensor there, borrowed, or NULL. */
+/* Returns the tensor at that place, borrowed, or NULL. */
 static GmTensor *
 tensor_at (Place p, PyObject *const *locals)
 {
@@ -254,8 +255,8 @@ tensor_at (Place p, PyObject *const *locals)
   return o && gm_py_tensor_check (o) ? gm_py_tensor_get (o) : NULL;
 }
 
-/* The result with a history that goes on in that of the frame's arguments: new tensors where the
- * result has one.  A new reference. */
+/* Returns the result with a history that continues in that of the frame's arguments: new tensors
+ * where the result has a history.  A new reference. */
 static PyObject *
 tie (const Noted *c, PyObject *const *locals)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * frontend.c -- the three stages that know Python: decode, record, assemble.
  *
- * gm_frontend_compile is one compilation, d to a.  What it decides besides: how often a function that broke is tried again, when
- * there are enough entries, and what the user is told, once.  A function that cannot be traced keeps the entries that it
- * has and otherwise runs as plain Python.
+ * gm_frontend_compile is one compilation, stages d to a.  It also decides how often a function that
+ * broke is tried again, when there are enough entries, and what the user is told, once.  A function
+ * that cannot be traced keeps its entries and otherwise runs as plain Python.
  */
 #include "core/python/cpython.h"
 #include "core/python/errors.h"
@@ -44,12 +44,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_ACCUMULATED 256 /* entries of a function for all back ends, where accumulated_recompile_limit is no number */
-#define MAX_BREAKS 4 /* different arguments may take another path: try this often, then leave the function alone */
+/* limit of a function's entries for all back ends, where accumulated_recompile_limit is no
+ * number */
+#define MAX_ACCUMULATED 256
+/* limit of recordings that broke: different arguments may take another path, but not for ever */
+#define MAX_BREAKS 4
 
 PyObject *gm_py_unsupported, *gm_py_break_warning;
 
-/* What GmCompile.front points to. */
+/* State of one compilation; GmCompile.front points to it. */
 typedef struct {
   const GmTarget *target;
   GmCodeCache *cache;
@@ -57,22 +60,22 @@ typedef struct {
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
-  GmLooks looks; /* at the inputs of its graph */
-  const GmBreakInfo *stop; /* it cannot be compiled */
-  GmContinuation *rest;    /* it breaks off, and goes on so */
+  GmLooks looks; /* reads of views among the inputs of its graph */
+  const GmBreakInfo *stop; /* why it cannot be compiled */
+  GmContinuation *rest;    /* if the recording broke off: the continuation */
   GmDirect *direct;
   GmPyHooks *hooks; /* saved-tensor hooks that become part of the graphs; NULL: none */
   GmEntry *entry;
-  char effects; /* the policy */
+  char effects; /* first letter of side_effect_replay_policy */
   bool numbers, counted; /* capture_scalar_outputs; capture_dynamic_output_shape_ops */
-  bool arithmetic;       /* nothing is computed but numbers of sizes: no back end is asked */
-  GmDynamic dynamic;     /* for a function that says nothing of it */
+  bool arithmetic;       /* the graph only computes numbers from sizes: no back end is needed */
+  GmDynamic dynamic;     /* setting for a function that has none of its own */
   GmPlans *plans;
   bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
   bool keep_objects; /* replay_side_effects is False, fullgraph is True */
 } Job;
 
-/* -- d: decode --------------------------------------------------------------------------------------------------- */
+/* -- d: decode --------------------------------------------------------------------------------- */
 
 static bool
 decode (GmCompile *c, GError **error)
@@ -82,9 +85,10 @@ decode (GmCompile *c, GError **error)
   return job->code != NULL;
 }
 
-/* -- r: record --------------------------------------------------------------------------------------------------- */
+/* -- r: record --------------------------------------------------------------------------------- */
 
-/* The mode of the call says it for most graphs; but the region may have turned gradients on. */
+/* True if a tensor of the graph requires grad.  The call's mode decides that for most graphs, but
+ * the region may have turned gradients on. */
 static bool
 any_requires_grad (const GmGraph *g)
 {
@@ -94,7 +98,8 @@ any_requires_grad (const GmGraph *g)
   return false;
 }
 
-/* What is written to and another input that has the same memory by another way: two tensors over one array, which know nothing of each other. */
+/* True if an input is written to and another one shares its memory without sharing its storage: two
+ * tensors over one array, unknown to each other. */
 static bool
 is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
 {
@@ -105,9 +110,10 @@ is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
   return false;
 }
 
-/* What is written to and takes part in the gradient is a view of a tensor that set_ () has given other memory: new histories of the one do
- * not reach the other any more, which no graph says.  Or an input is a view of a tensor that lost some of its elements in place: nothing that
- * graphs know of views and their bases holds. */
+/* True if an input that is written to and takes part in the gradient is a view of a tensor that
+ * set_ () has given other memory: new histories of one do not reach the other any more, which no
+ * graph can express.  Or if an input is a view of a tensor that lost some of its elements in place,
+ * so that the graphs' assumptions on views and bases do not hold. */
 static bool
 is_left_behind (const GmRecording *rec, GmTensor *const *t)
 {
@@ -117,7 +123,8 @@ is_left_behind (const GmRecording *rec, GmTensor *const *t)
   return false;
 }
 
-/* True for a parameter, and for what Buffer () made: a module's, which is there in the next call, too. */
+/* True for a parameter, and for a result of Buffer (): tensors of a module, which exist in the next
+ * call, too. */
 static bool
 is_of_module (PyObject *o)
 {
@@ -130,8 +137,9 @@ is_of_module (PyObject *o)
   return is;
 }
 
-/* Tells the graph how the memory of this call's tensors lies, if anything is changed in place: what the layers then rely on is
- * guarded.  Saved-tensor hooks ask which of them are a module's. */
+/* Tells the graph the memory layout of this call's tensors, if anything is changed in place; the
+ * facts that the layers then use are guarded.  Saved-tensor hooks need to know which tensors are a
+ * module's. */
 static bool
 describe_memory (const Job *job, GmCompile *c, const char **why)
 {
@@ -144,7 +152,7 @@ describe_memory (const Job *job, GmCompile *c, const char **why)
     return true;
   PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (rec->guards) + 1);
   if (!gm_guards_check (rec->guards, job->env, job->locals, job->target->func, slots))
-    return false; /* they held when it was recorded: an object has died since */
+    return false; /* the guards held when they were recorded, so an object has died since */
   g_autofree GmTensor **tensors = g_new0 (GmTensor *, rec->n_inputs + 1);
   for (uint32_t i = 0; i < rec->n_inputs; i++)
     if (rec->inputs[i].slot != GM_SLOT_RNG && !rec->inputs[i].is_int)
@@ -175,8 +183,9 @@ dynamic_mode (const Job *job, uint8_t option)
   return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : job->dynamic;
 }
 
-/* The function's first argument, whose instance the sizes are remembered for; NULL: there is none.  Behind a break it is among what is
- * handed on if it is still used, and what stands first then may be no object at all. */
+/* Returns the function's first argument, whose instance the sizes are remembered for; NULL: none.
+ * After a break it is among the values handed on if it is still used, and the first of these may be
+ * no object at all. */
 static PyObject *
 first_argument (const Job *job)
 {
@@ -243,7 +252,7 @@ record (GmCompile *c, GError **error)
   return true;
 }
 
-/* -- Memory ------------------------------------------------------------------------------------------------------- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 static bool
 overlap_holds (const void *data, const GmTensor *a, const GmTensor *b)
@@ -266,7 +275,7 @@ is_int (const GmEntry *e, uint32_t input)
   return false;
 }
 
-/* What the plan takes for granted about its inputs' memory becomes guards. */
+/* Adds guards for the plan's assumptions on its inputs' memory. */
 static void
 guard_memory (GmEntry *e)
 {
@@ -275,7 +284,7 @@ guard_memory (GmEntry *e)
   for (uint32_t i = 0; i < n; i++) {
     GmOverlap pair = overlaps[i];
     if (is_int (e, pair.a.i) || is_int (e, pair.b.i))
-      continue; /* what stands for it is nobody's memory */
+      continue; /* the tensor that stands for an int has no memory */
     uint32_t a = e->input_slots[pair.a.i], b = e->input_slots[pair.b.i];
     pair.a.i = 0;
     pair.b.i = 1;
@@ -283,7 +292,7 @@ guard_memory (GmEntry *e)
   }
 }
 
-/* By the entry's inputs: the generator's state is none of them. */
+/* Numbers the reads by the entry's inputs, which do not include the generator's state. */
 static void
 keep_looks (GmEntry *e, Job *job)
 {
@@ -299,7 +308,7 @@ keep_looks (GmEntry *e, Job *job)
   }
 }
 
-/* -- a: assemble ------------------------------------------------------------------------------------------------- */
+/* -- a: assemble ------------------------------------------------------------------------------- */
 
 static bool
 assemble (GmCompile *c, GError **error)
@@ -323,7 +332,7 @@ assemble (GmCompile *c, GError **error)
   e->ints = g_new (uint32_t, rec->n_inputs + 1);
   for (uint32_t i = 0; i < rec->n_inputs; i++) {
     if (rec->inputs[i].slot == GM_SLOT_RNG)
-      continue; /* the plan's own */
+      continue; /* the plan passes this input itself */
     if (rec->inputs[i].is_int)
       e->ints[e->n_ints++] = e->n_inputs;
     e->input_slots[e->n_inputs++] = rec->inputs[i].slot;
@@ -336,7 +345,8 @@ assemble (GmCompile *c, GError **error)
   e->draws = gm_draws_new (rec->draws, rec->n_draws);
   e->ret = g_steal_pointer (&rec->ret);
   e->rest = g_steal_pointer (&job->rest);
-  e->sets_grad = rec->sets_grad || e->rest || !e->ret; /* the long ending may set it */
+  /* the long ending may change the grad mode */
+  e->sets_grad = rec->sets_grad || e->rest || !e->ret;
   e->grad = rec->grad;
   if (!e->ret) {
     e->residual = gm_assemble_residual (rec->residual, job->cache->code);
@@ -370,7 +380,7 @@ stage_text (const GmCompile *c, char letter)
   return NULL;
 }
 
-/* -- What the user is told --------------------------------------------------------------------------------------- */
+/* -- Messages for the user --------------------------------------------------------------------- */
 
 static uint32_t
 break_count (const GmCodeCache *cache, const GmConfig *config)
@@ -398,7 +408,8 @@ remember_break (Job *job, GmBreak id, const char *text, bool plain)
   g_array_append_val (job->cache->breaks, b);
 }
 
-/* A loop that was left in its middle has a real iterator afterwards: each round's FOR_ITER breaks, because of the break before. */
+/* True for the break of a FOR_ITER after a break in its loop: a loop that was left in its middle
+ * has a real iterator afterwards. */
 static bool
 is_consequence (const Job *job, const GmBreakInfo *why)
 {
@@ -406,7 +417,7 @@ is_consequence (const Job *job, const GmBreakInfo *why)
   return why->id == GM_BREAK_ITERATION && job->cache->point && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
 }
 
-/* A break that ended the recording early: logged. */
+/* Logs and counts a break that ended the recording early. */
 static void
 tell_break (Job *job, const GmBreakInfo *why)
 {
@@ -418,13 +429,14 @@ tell_break (Job *job, const GmBreakInfo *why)
   remember_break (job, why->id, text, false);
 }
 
-/* A break after which nothing is left but plain Python: raises for fullgraph, else warns, the first time. */
+/* Reports a break after which only plain Python is left: raises for fullgraph, else warns, the
+ * first time. */
 static void
 tell_stop (Job *job, GmBreak id, const char *message, const char *text)
 {
   gm_count_break (job->cache, id, message);
   gm_log (GM_LOG_GRAPH_BREAKS, "%s", text);
-  if (job->stop && job->stop->error) { /* each time: nothing of it is kept */
+  if (job->stop && job->stop->error) { /* each time, since nothing of it is kept */
     PyErr_SetString (gm_py_unsupported, text);
     return;
   }
@@ -432,11 +444,13 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
   remember_break (job, id, text, true);
   if (job->target->fullgraph)
     PyErr_SetString (gm_py_unsupported, text);
-  else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ()) /* raises, if the user wants that */
+  /* raises, if the user has made the warning an error */
+  else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ())
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
 
-/* Why the entries that exist do not fit this call; NULL if there is none of this configuration. */
+/* Returns why the existing entries do not fit this call; NULL if this configuration has none.  The
+ * caller frees. */
 static char *
 recompile_reason (const Job *job)
 {
@@ -449,7 +463,7 @@ recompile_reason (const Job *job)
   return NULL;
 }
 
-/* One line for each entry that does not fit: its number and the first guard that fails. */
+/* Logs one line for each entry that does not fit: its number and the first guard that fails. */
 static void
 log_recompile (const Job *job)
 {
@@ -522,7 +536,7 @@ past_limit (Job *job, const char *reason)
   return true;
 }
 
-/* What side_effect_replay_policy says, as its first letter: silent, info, warn, error. */
+/* Returns the first letter of side_effect_replay_policy: silent, info, warn, error. */
 static char
 effect_policy (void)
 {
@@ -534,7 +548,8 @@ effect_policy (void)
   return letter;
 }
 
-/* False with an exception, where the policy or a filter of warnings wants one. */
+/* Reports side effects by the policy.  False with an exception, where the policy or a filter of
+ * warnings demands one. */
 static bool
 tell_effects (const Job *job, char policy)
 {
@@ -554,9 +569,10 @@ tell_effects (const Job *job, char policy)
   return true;
 }
 
-/* -- One compilation --------------------------------------------------------------------------------------------- */
+/* -- One compilation --------------------------------------------------------------------------- */
 
-/* The first check has cold caches: that is what a program pays between two steps of other work. */
+/* Measures the guards.  The first check has cold caches, which is what a program pays between two
+ * steps of other work. */
 static void
 measure_guards (const Job *job, GmEntry *e)
 {
@@ -572,7 +588,8 @@ measure_guards (const Job *job, GmEntry *e)
   }
 }
 
-/* GM_STRESS=guards: there is no record without effect, and a check that failed leaves nothing behind that the next one could fall for. */
+/* GM_STRESS=guards: makes each record fail once, which verifies that each has an effect, and that a
+ * failed check leaves no state behind that would mislead the next. */
 static void
 fail_each (const Job *job, GmEntry *e)
 {
@@ -584,7 +601,7 @@ fail_each (const Job *job, GmEntry *e)
   g_assert (gm_guards_check (e->guards, job->env, job->locals, job->target->func, slots) == held);
 }
 
-/* GRAMME_LOGS=bytecode: a code object's instructions, as Python's module dis shows them. */
+/* GRAMME_LOGS=bytecode: logs a code object's instructions, in the form of Python's module dis. */
 static void
 log_code (const char *what, PyObject *code)
 {
@@ -599,7 +616,7 @@ log_code (const char *what, PyObject *code)
   Py_XDECREF (dis);
 }
 
-/* How many operations a graph has, without the numbers among their operands. */
+/* Returns the number of operations of a graph, without numbers among their operands. */
 static uint64_t
 n_calls (const GmGraph *g)
 {
@@ -622,7 +639,7 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
   for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++)
     e->times[i] = (GmStageTime){ letters[i], gm_compile_stage_ms (c, letters[i]) };
   e->reason = reason;
-  e->graph = g_steal_pointer (&c->record.graph); /* no stage comes after this */
+  e->graph = g_steal_pointer (&c->record.graph); /* no later stage needs it */
   if (e->n_nodes > 0 && !job->arithmetic)
     gm_count_graph (n_calls (e->graph));
   measure_guards (job, e);
@@ -642,7 +659,8 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
   return e;
 }
 
-/* A back end in Python that takes the recorded graph as it is: what comes between recording and assembling is its own affair. */
+/* Compiles with a back end in Python that takes the recorded graph as it is, and runs no stages
+ * between simplifying and assembling. */
 static bool
 run_direct (Job *job, GmCompile *c, GError **error)
 {
@@ -651,20 +669,22 @@ run_direct (Job *job, GmCompile *c, GError **error)
   if (!gm_compile_run (c, 's', 's', error) || c->stopped)
     return c->stopped;
   const GmGraph *g = c->simplify.graph;
-  if (g->sizes && gm_size_facts_n (g->sizes->facts) > n_facts) { /* no guard says so */
+  if (g->sizes && gm_size_facts_n (g->sizes->facts) > n_facts) { /* no guard checks the new facts */
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "what became of the graph holds for some of the sizes alone");
     return false;
   }
   if (g->nodes->len > 0 || g->outputs->len > 0) {
     PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (job->rec->guards) + 1);
     bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->target->func, slots);
-    if (!holds) { /* the recorder checked them on this very frame, so they do, unless an object has died since */
+    if (!holds) {
+      /* the recorder checked the guards on this very frame, so an object has died since */
       c->stopped = true;
       return true;
     }
     job->direct = gm_callable_compile (job->target->config, job->rec, g, slots);
     if (!job->direct && gm_graph_is_symbolic (g) && PyErr_ExceptionMatches (gm_py_backend_failed)) {
-      PyErr_Clear (); /* it is asked again, with numbers; what it cannot do at all it says then */
+      /* the back end is called again, with numbers, and reports then what it cannot do at all */
+      PyErr_Clear ();
       g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the back end %s does not take them", job->target->config->text);
       return false;
     }
@@ -675,7 +695,7 @@ run_direct (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
-/* A graph of symbols: one plan for all sizes, as far as that goes. */
+/* Compiles a graph of symbols: one plan for all sizes, as far as possible. */
 static bool
 run_symbolic (Job *job, GmCompile *c, GError **error)
 {
@@ -690,8 +710,8 @@ run_symbolic (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
-/* True if the graph computes nothing but numbers of the sizes and ints that it is given: there is
- * nothing to compile. */
+/* True if the graph only computes numbers from its sizes and ints, so that nothing has to be
+ * compiled. */
 static bool
 is_arithmetic (const GmGraph *g)
 {
@@ -716,7 +736,7 @@ run_stages (Job *job, GmCompile *c, GError **error)
   job->arithmetic = host != NULL;
   if (host) {
     c->ask.backend = host;
-    g_strfreev (c->ask.for_backend); /* those of the other one */
+    g_strfreev (c->ask.for_backend); /* the options were for the other back end */
     c->ask.for_backend = g_new0 (char *, 1);
   } else if (config->callable && !gm_callable_is_aot (config->callable)) {
     return run_direct (job, c, error);
@@ -731,7 +751,8 @@ run_stages (Job *job, GmCompile *c, GError **error)
   return good;
 }
 
-/* What the hooks call decides whether, and under which key, the code may be kept on disk. */
+/* Finds the functions that the hooks call, which decide if, and under which key, the code may be
+ * kept on disk. */
 static void
 keep_hooks (GmCompile *c, const GmCallEnv *env)
 {
@@ -741,7 +762,7 @@ keep_hooks (GmCompile *c, const GmCallEnv *env)
   c->ask.cache_salt = g_string_free (salt, salt->len == 0);
 }
 
-/* True if suppress_errors is set; leaves the exception that is there alone. */
+/* True if suppress_errors is set; keeps the pending exception. */
 static bool
 is_suppressing (void)
 {
@@ -752,8 +773,8 @@ is_suppressing (void)
   return yes;
 }
 
-/* A back end that failed, where suppress_errors says that the function runs as plain Python
- * then. */
+/* Clears the error of a back end if suppress_errors is set; the function then runs as plain
+ * Python. */
 static void
 suppress_failure (Job *job)
 {
@@ -775,7 +796,8 @@ suppress_failure (Job *job)
   Py_XDECREF (traceback);
 }
 
-/* Settles the lazy layer at which a recording of a whole function ended: with a stand-in of what it would get, of which it reads the sizes alone. */
+/* Initializes the lazy layer at which a recording of a whole function ended, with a stand-in for
+ * its input, of which only the sizes are read. */
 static bool
 settle (const GmRecording *rec)
 {
@@ -793,7 +815,8 @@ settle (const GmRecording *rec)
   return done != NULL;
 }
 
-/* again_static: it is to be compiled once more, with numbers for sizes.  settled: once more, as a lazy layer has become a plain one. */
+/* Compiles the function.  *again_static: true if it must be compiled again, with numbers for sizes.
+ * *settled: true if it must be compiled again, because a lazy layer has become a plain one. */
 static GmEntry *
 compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic, bool *again_static, bool *settled)
 {
@@ -834,7 +857,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
     c->ask.trace_hooks_data = job.hooks;
     keep_hooks (c, env);
   }
-  PyErr_Clear (); /* of hooks that cannot be told apart for long: such a pair is called, not traced */
+  /* a hook with a short life cannot be guarded: such a pair is called, not traced */
+  PyErr_Clear ();
   job.effects = effect_policy ();
   job.numbers = gm_switch_is_true ("capture_scalar_outputs");
   job.counted = !never_dynamic && !target->config->callable && gm_switch_is_true ("capture_dynamic_output_shape_ops");
@@ -844,7 +868,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   job.keep_objects = target->fullgraph && !gm_switch_is_true ("replay_side_effects");
   if (run_stages (&job, c, &error) && !c->stopped && tell_effects (&job, job.effects))
     entry = finish (&job, c, g_steal_pointer (&reason), again);
-  else if (gm_interrupt_is_parked ()) /* it comes in plain Python */
+  else if (gm_interrupt_is_parked ()) /* the interrupt is raised by plain Python */
     PyErr_Clear ();
   else if (error && !c->stopped && c->record.graph && c->record.graph->sizes && !never_dynamic && !PyErr_Occurred ()) {
     gm_log (GM_LOG_RECOMPILES, "%s: its sizes stay numbers: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
@@ -876,8 +900,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   return entry;
 }
 
-/* True if another thread of this process compiles the function: Python code that runs meanwhile gives this one a turn.  The child of a
- * fork has none of its parent's other threads. */
+/* True if another thread of this process compiles the function: Python code that runs meanwhile
+ * lets this thread run.  The child of a fork has none of its parent's other threads. */
 static bool
 is_being_compiled (const GmCodeCache *cache)
 {
@@ -890,14 +914,15 @@ gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *con
   GmCodeCache *cache = target->cache;
   if (G_UNLIKELY (is_being_compiled (cache)))
     return NULL;
-  unsigned long compiler = cache->compiler; /* this thread, if what it compiles calls the function */
+  /* this thread, if the function is called by its own compilation */
+  unsigned long compiler = cache->compiler;
   cache->compiler = PyThread_get_thread_ident ();
   cache->compiler_pid = getpid ();
   gm_hook_suspend ();
   gm_yield_allow ();
   bool again_static, settled;
   GmEntry *entry;
-  do { /* one lazy layer after another */
+  do { /* once for each lazy layer */
     again_static = settled = false;
     entry = compile (target, env, locals, false, &again_static, &settled);
     if (again_static)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * function_py.c -- gramme.autograd.Function: operations whose backward is Python code.
  *
- * apply() runs forward() without recording and gives its results one node, whose state is the context
- * object that both sides get.  What the context saved is kept as every node keeps it (saved.c):
- * through the hooks, with its version, and never as the result itself, which would hold the node
- * that holds it.
+ * apply() runs forward() without recording and gives its results one node, whose state is the
+ * context object that both sides get.  Tensors saved in the context are kept like those of every
+ * node (saved.c): through the hooks, with their version, and never as the result itself, which
+ * would hold the node that holds it.
  * Invariant: a context has a node only as long as that node lives; the node owns the context.
  */
 #include "core/python/function_py.h"
@@ -15,21 +15,22 @@
 
 typedef struct {
   GmSaved saved;
-  int output; /* which result of the function it is; -1: none of them */
+  int output; /* number of the function's result that it is; -1: none */
 } Item;
 
 typedef struct {
   PyObject_HEAD
   PyObject *dict, *weakrefs;
-  PyObject *to_save;            /* what save_for_backward got, until forward is over */
-  PyObject *dirty, *plain;      /* tuples of mark_dirty, mark_non_differentiable; or NULL */
+  PyObject *to_save;            /* argument of save_for_backward, until forward has returned */
+  /* arguments of mark_dirty, mark_non_differentiable: tuples, or NULL */
+  PyObject *dirty, *plain;
   PyObject *needs_input_grad;
   PyObject *function;           /* the class */
   char materialize;
   bool freed;
   int n_items, n_outputs;
   Item *items;
-  GmMeta *outputs;  /* of the results; dtype GM_N_DTYPES for what is no tensor */
+  GmMeta *outputs;  /* metas of the results; dtype GM_N_DTYPES for a result that is not a tensor */
   GmAgNode *node;   /* weak */
 } Context;
 
@@ -171,7 +172,7 @@ context_saved (PyObject *self, void *closure)
                          "what %s saved was freed by a backward; pass retain_graph=True to it if you "
                          "need it twice",
                          ((PyTypeObject *) c->function)->tp_name);
-  if (c->to_save) /* before forward is over */
+  if (c->to_save) /* before forward has returned */
     return Py_NewRef (c->to_save);
   PyObject *all = PyTuple_New (c->n_items);
   for (int i = 0; all && i < c->n_items; i++) {
@@ -238,7 +239,7 @@ zeros_like (const GmMeta *m)
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
-/* The arguments of backward: the context and a gradient per result. */
+/* Returns the arguments of backward: the context and a gradient for each result. */
 static PyObject *
 gradients_in (Context *c, GmTensor *const *grads)
 {
@@ -269,8 +270,8 @@ broadcasts_to (const GmMeta *from, const GmMeta *to)
   return lead >= 0;
 }
 
-/* Takes what backward returned for argument i: None, or a tensor of the argument's shape, in whose dtype it goes on; one of a shape that the
- * argument's broadcasts to is summed. */
+/* Converts backward's result for argument i: None, or a tensor of the argument's shape, which is
+ * cast to the argument's dtype.  A tensor to whose shape the argument broadcasts is summed. */
 static bool
 gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, GmTensor **result)
 {
@@ -314,7 +315,7 @@ gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, G
 typedef struct {
   Context *c; /* owned */
   int n;
-  GmMeta in[]; /* of the arguments that are tensors */
+  GmMeta in[]; /* metas of the arguments that are tensors */
 } State;
 
 static bool
@@ -418,7 +419,7 @@ place_in (PyObject *tuple, PyObject *o)
   return -1;
 }
 
-/* forward (ctx, *args), or forward (*args) and then setup_context (ctx, args, result). */
+/* Runs forward (ctx, *args), or forward (*args) and then setup_context (ctx, args, result). */
 static PyObject *
 run_forward (PyObject *function, Context *c, PyObject *args, PyObject *setup)
 {
@@ -459,7 +460,8 @@ check_dirty (Context *c, PyObject *args, PyObject *results)
   return true;
 }
 
-/* The results as they leave: an argument that comes back unchanged is a view of itself, so that it can have a history of its own. */
+/* Returns the results for the caller.  An argument that is returned unchanged becomes a view of
+ * itself, so that it can have a history of its own. */
 static PyObject *
 wrap_results (Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
 {
@@ -485,7 +487,8 @@ wrap_results (Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
   return out;
 }
 
-/* Keeps what save_for_backward got.  After attach: results have their node. */
+/* Saves the arguments of save_for_backward.  Called after attach, when the results have their
+ * node. */
 static bool
 save (Context *c, PyObject *results, PyObject *before)
 {
@@ -503,7 +506,8 @@ save (Context *c, PyObject *results, PyObject *before)
     if (!t)
       continue;
     Py_ssize_t at = place_in (before, o);
-    bool own = at >= 0 && PyTuple_GET_ITEM (results, at) == o; /* a result, and not an argument that came back */
+    /* a result that is not an argument returned unchanged */
+    bool own = at >= 0 && PyTuple_GET_ITEM (results, at) == o;
     item->output = own && c->node && !in_tuple (c->plain, o) ? (int) at : -1;
     item->saved = (GmSaved){ .t = own ? gm_tensor_new_alias (t) : gm_autograd_freeze (t), .version = gm_tensor_version (t) };
     ok = gm_saved_pack (&item->saved, &error);
@@ -517,7 +521,7 @@ save (Context *c, PyObject *results, PyObject *before)
 static const GmAgFunction *
 function_type (PyObject *function)
 {
-  static GHashTable *known; /* name -> GmAgFunction; for ever: nodes point to it */
+  static GHashTable *known; /* name -> GmAgFunction; never freed, since nodes point to them */
   g_autofree char *name = g_strdup_printf ("%sBackward", ((PyTypeObject *) function)->tp_name);
   if (!known)
     known = g_hash_table_new (g_str_hash, g_str_equal);
@@ -530,7 +534,7 @@ function_type (PyObject *function)
   return f;
 }
 
-/* One node for all results. */
+/* Gives all results one node. */
 static bool
 attach (PyObject *function, Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph_object.c -- a recorded graph as a Python object: its nodes as plain data, and a way to run it.
+ * graph_object.c -- a recorded graph as a Python object: its nodes as plain data, and a way to run
+ * it.
  *
- * Running goes through the tape, op by op, so that gradients flow through a graph exactly as they do through the
- * function it was recorded from.  The graph is a copy and immutable: whoever holds it holds nothing of a compilation.
- * gramme.fx makes the objects that users see from what `nodes` returns.
+ * Running goes through the tape, op by op, so that gradients flow through a graph exactly as they
+ * do through the function it was recorded from.  The graph is a copy and immutable, so a reference
+ * to it keeps nothing of a compilation alive.  gramme.fx makes the objects that users see from the
+ * result of `nodes`.
  */
 #include "core/aot/aot.h"
 #include "core/graph/higher.h"
@@ -19,14 +21,15 @@
 
 typedef struct {
   PyObject_HEAD GmGraph *g; /* owned */
-  GmGraphSizes *sizes;      /* NULL: all are numbers */
-  /* Where nodes are run one by one: what the call of a function gave with its first node, until its others ask. */
-  GmTensor **given; /* owned, by value; NULL: nothing yet */
+  GmGraphSizes *sizes;      /* NULL: all sizes are numbers */
+  /* For running nodes one by one: the results of a call with several nodes, kept from its first
+   * node until the others need them. */
+  GmTensor **given; /* owned, by value; NULL: none yet */
 } GmPyGraph;
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
-/* A size: an int, or gramme.fx.SymInt, which is one while the graph runs. */
+/* Returns a size: an int, or a gramme.fx.SymInt, which has a value while the graph runs. */
 static PyObject *
 size_object (PyObject *self, int64_t size)
 {
@@ -53,7 +56,7 @@ ints (PyObject *self, int n, const int64_t *list)
   return t;
 }
 
-/* {"shape", "stride", "dtype", "requires_grad", "where"} */
+/* Returns {"shape", "stride", "dtype", "requires_grad", "where"}. */
 static PyObject *
 meta_dict (PyObject *self, const GmMeta *m, const char *where)
 {
@@ -98,7 +101,8 @@ attrs_dict (PyObject *self, const GmAttrs *a)
   return d;
 }
 
-/* Names are unique: inputs keep theirs, a second one of the same name and a node get their value's number. */
+/* Returns a unique name: inputs keep theirs; a node, or a second input of the same name, gets its
+ * value's number. */
 static PyObject *
 value_name (const GmGraph *g, GmValueId v)
 {
@@ -128,7 +132,9 @@ names_of (const GmGraph *g, const GmValueId *values, uint32_t n)
   return t;
 }
 
-/* (op, name, target, args, attrs, meta), steals nothing; function: the target, if it is one of Python's; all arguments but the texts are new references that it takes. */
+/* Appends (op, name, target, args, attrs, meta) to a list, which is borrowed.  function: the
+ * target, if it is a Python function.  All arguments but the texts are new references that are
+ * stolen. */
 static int
 append_row (PyObject *list, const char *op, PyObject *name, const char *target, PyObject *args,
             PyObject *attrs, PyObject *meta, PyObject *function)
@@ -189,7 +195,8 @@ graph_text (PyObject *self, PyObject *unused)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* A call of graphs, for the one result that the node is; values: by value, gets the others, or NULL. */
+/* Runs a call of graphs, for the one result that the node is.  values: by value, gets the other
+ * results; or NULL. */
 static GmTensor *
 run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values, GError **error)
 {
@@ -198,7 +205,8 @@ run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **v
   if (!gm_higher_call (g, n, in, out, error))
     return NULL;
   GmTensor *t = gm_tensor_ref (out[n->attrs->dim]);
-  for (uint32_t k = 0; values && k < g->nodes->len; k++) { /* its other results are there, too */
+  for (uint32_t k = 0; values && k < g->nodes->len; k++) {
+    /* the call gives its other results, too */
     const GmNode *m = gm_graph_node (g, k);
     if (m != n && m->op == n->op && m->attrs->offset == n->attrs->offset && !values[m->out])
       values[m->out] = gm_tensor_ref (out[m->attrs->dim]);
@@ -208,7 +216,8 @@ run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **v
   return t;
 }
 
-/* One node.  A node that was recorded while gradients were off is run so: its result would require grad else. */
+/* Runs one node.  A node that was recorded while gradients were off runs without them, since its
+ * result would require grad otherwise. */
 static GmTensor *
 run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values, GError **error)
 {
@@ -254,7 +263,7 @@ run_nodes (const GmGraph *g, GmTensor **values, GError **error)
   return true;
 }
 
-/* An input that is an int says what a size is, and no node reads it. */
+/* True if the input is an int that determines a size, and that no node reads. */
 static bool
 is_int_of_size (const GmGraph *g, uint32_t input, PyObject *o)
 {
@@ -337,7 +346,7 @@ gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject
   return result;
 }
 
-/* size(row): what a size is now. */
+/* size(row): the current value of a size. */
 static PyObject *
 graph_size (PyObject *self, PyObject *row)
 {
@@ -355,7 +364,7 @@ graph_size (PyObject *self, PyObject *row)
   return gm_sym_eval (o->g->sym, size, now->symbols, &value, &error) ? PyLong_FromLongLong (value) : gm_py_raise (error);
 }
 
-/* One node of several that one call gives, in their order: it is called once. */
+/* Runs one node of a call with several results, in their order; the call itself runs once. */
 static GmTensor *
 run_part (GmPyGraph *self, const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error)
 {
@@ -372,7 +381,7 @@ run_part (GmPyGraph *self, const GmGraph *g, const GmNode *n, GmTensor *const *i
   return run_node (g, n, in, self->given, error);
 }
 
-/* run_op (graph, i, *inputs): node i alone, for interpreters written in Python. */
+/* run_op (graph, i, *inputs): runs node i alone, for interpreters written in Python. */
 static PyObject *
 graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -441,7 +450,8 @@ gm_py_graph_new (const GmGraph *g)
   if (!self)
     return NULL;
   self->given = NULL;
-  self->g = gm_graph_settle (g, NULL); /* a symbol that is known to be a number has no input that says what it is */
+  /* replaces symbols whose values are known, since no input determines them */
+  self->g = gm_graph_settle (g, NULL);
   self->sizes = gm_graph_sizes_new (self->g);
   return (PyObject *) self;
 }
@@ -467,7 +477,8 @@ add_graph (PyObject *module, const GmGraph *part)
   return ok;
 }
 
-/* Saved-tensor hooks of the graph, and the bodies of its operators over graphs, by their names. */
+/* Adds saved-tensor hooks of the graph, and the bodies of its operators over graphs, by their
+ * names. */
 static bool
 add_graphs (PyObject *module, const GmGraph *g)
 {

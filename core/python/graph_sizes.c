@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_sizes.c -- see graph_sizes.h.
  *
- * A back end written in Python is given one graph for all sizes.  When its code runs, the inputs say what the
- * symbols are, and the graph for these numbers is made, of which the latest few are kept: nodes run on that one.
+ * A back end written in Python is given one graph for all sizes.  When its code runs, the inputs
+ * determine the symbols, and the graph for these numbers is made, of which the latest few are kept:
+ * nodes run on that one.
  */
 #include "core/python/graph_sizes.h"
 
@@ -17,7 +18,7 @@ struct GmGraphSizes {
   GmArena *arena;
   const GmSymbolSource *sources;
   uint32_t n_symbols;
-  GmGraphNow *kept[KEPT]; /* the latest first; NULL at the end */
+  GmGraphNow *kept[KEPT]; /* the latest first; NULL after the last */
 };
 
 static _Thread_local GmGraphEntered *innermost;
@@ -70,7 +71,7 @@ read_symbol (const GmSymbolSource *from, PyObject *const *inputs, int64_t *out)
   return !PyErr_Occurred ();
 }
 
-/* Keeps now, whose reference it takes, as the latest. */
+/* Keeps `now` as the latest; steals the reference. */
 static void
 put_first (GmGraphSizes *s, GmGraphNow *now)
 {

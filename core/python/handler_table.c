@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * handler_table.c -- see handler_table.h.
  *
- * The table of 3.11 to 3.13 (Objects/exception_handling_notes.txt): four numbers an entry, in 6-bit groups, the most significant
- * first, 0x40 on all bytes but the last, 0x80 on an entry's first.
+ * The table of 3.11 to 3.13 (Objects/exception_handling_notes.txt): four numbers an entry, in 6-bit
+ * groups, the most significant first, 0x40 on all bytes but the last, 0x80 on an entry's first.
  */
 #include "core/python/handler_table.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hook.c -- see hook.h.
  *
- * The hook sees each Python frame bound and not yet running.  One that may be worth it (the user's code, a tensor among the
- * arguments) is called like a compiled function; then its value is returned and the frame never runs.  All others go to the
- * function that was there before us, at once.  Invariant: installed if and only if some scope with a configuration is open.
+ * The hook sees each Python frame bound and not yet running.  A frame that may be worth capturing
+ * (the user's code, a tensor among the arguments) is called like a compiled function; then its
+ * value is returned and the frame never runs.  All others go to the previous function at once.
+ * Invariant: the hook is installed if and only if some scope with a configuration is open.
  */
 #include "core/python/cpython.h"
 #if PY_VERSION_HEX >= 0x030d0000
@@ -23,9 +24,9 @@
 #include <pthread.h>
 #include <string.h>
 
-/* -- Frames by version --------------------------------------------------------------------------------------------- */
+/* -- Frames by version ------------------------------------------------------------------------- */
 
-/* Of a frame that has not run; FRAME_SET_CODE takes the reference. */
+/* Accessors for a frame that has not run; FRAME_SET_CODE steals the reference. */
 #if PY_VERSION_HEX >= 0x030d0000
 #define FRAME_CODE(f) ((PyCodeObject *) (f)->f_executable)
 #define FRAME_SET_CODE(f, code) ((f)->f_executable = (code), (f)->instr_ptr = _PyCode_CODE (FRAME_CODE (f)))
@@ -44,7 +45,7 @@ gm_hook_is_traced (const PyCodeObject *code)
   return _PyThreadState_GET ()->cframe->use_tracing;
 }
 
-/* Whoever called the hook pops the frame; its objects go now. */
+/* Drops the objects of a frame.  The caller of the hook pops the frame itself. */
 static void
 frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
@@ -56,7 +57,7 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 #define FRAME_FUNC(f) ((PyFunctionObject *) (f)->f_funcobj)
 
-/* The tools that see some event. */
+/* Returns the tools that see some event. */
 static unsigned
 tools_of (const uint8_t *tools, size_t n)
 {
@@ -66,9 +67,9 @@ tools_of (const uint8_t *tools, size_t n)
   return any;
 }
 
-/* The tools of settrace and setprofile see the frames of the threads that have set a function.
- * They stay on in the interpreter when a thread ends that had one, until the next function is set.
- */
+/* True if a tracer or profiler sees the frames of `code`.  The tools of settrace and setprofile see
+ * the frames of the threads that have set a function.  They stay on in the interpreter when a
+ * thread with such a function ends, until the next function is set. */
 bool
 gm_hook_is_traced (const PyCodeObject *code)
 {
@@ -84,13 +85,13 @@ gm_hook_is_traced (const PyCodeObject *code)
   return tools & ~(unsigned) BY_THREAD || ts->c_tracefunc || ts->c_profilefunc;
 }
 
-/* A frame that has not run: nothing but its references and its place on the thread's stack. */
+/* Drops a frame that has not run: only its references, and its place on the thread's stack. */
 static void
 frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
 #if PY_VERSION_HEX >= 0x030d0000
   _PyEval_FrameClearAndPop (ts, f);
-#else /* the same, which this version keeps to itself */
+#else /* the same, which this version does not export */
   PyCodeObject *code = f->f_code;
   for (int i = 0; i < f->stacktop; i++)
     Py_XDECREF (f->localsplus[i]);
@@ -113,9 +114,10 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 #endif
 
-/* -- Depth --------------------------------------------------------------------------------------------------------- */
+/* -- Depth ------------------------------------------------------------------------------------- */
 
-/* The address below which the thread's stack is not ours to take: it grows down.  NULL: nobody can tell, as without /proc. */
+/* Returns the address below which the thread's stack must not be used; it grows down.  NULL: it
+ * cannot be found out, as without /proc. */
 static char *
 stack_low (void)
 {
@@ -136,16 +138,17 @@ stack_low (void)
   return low;
 }
 
-/* Nothing is below NULL. */
+/* With NULL, no address is too low. */
 bool
 gm_hook_stack_is_low (void)
 {
   return (char *) __builtin_frame_address (0) < stack_low ();
 }
 
-/* Since 3.12 calls that go through C are counted apart, whatever the thread's stack holds, and 3.12.1 ends at 750 of them.  A frame that
- * passes the hook, or that a compiled function enters, is such a call, and would be none in the plain program.  So what they take is given
- * back while the stack has room; the limit on Python's own recursion stays. */
+/* Since 3.12 calls that go through C are counted apart, whatever the size of the thread's stack,
+ * and 3.12.1 ends at 750 of them.  A frame that passes the hook, or that a compiled function
+ * enters, is such a call, and would be none in the plain program.  So this lends back what such
+ * calls take while the stack has room; the limit on Python's own recursion stays. */
 static int
 depth_lend (PyThreadState *ts)
 {
@@ -171,7 +174,7 @@ depth_return (PyThreadState *ts, int lent)
 static GM_THREAD struct {
   const GmConfig *config;
   PyCodeObject *pass;
-  PyObject *release; /* items of a tuple that are dropped when `pass` passes, or NULL */
+  PyObject *release; /* a tuple with items that are dropped when `pass` passes, or NULL */
   uint32_t first, n;
   bool all; /* capture every function */
 } thread;
@@ -181,7 +184,7 @@ static uint32_t n_scopes, n_captured; /* under the GIL */
 static char *library;                 /* the folder of the standard library */
 static PyTypeObject *module_type;     /* gramme.nn.Module, borrowed; NULL until the package is there */
 
-/* -- What is worth capturing --------------------------------------------------------------------------------------- */
+/* -- Deciding what to capture ------------------------------------------------------------------ */
 
 typedef enum { HOOK_UNKNOWN, HOOK_SKIP, HOOK_CANDIDATE } HookState;
 
@@ -205,7 +208,8 @@ judge (PyCodeObject *code, PyObject *globals)
   return HOOK_CANDIDATE;
 }
 
-/* Every function, the user's or a library's; the machinery of imports stays as it is: it runs wherever the first use of a name happens. */
+/* Decides for capturing every function, the user's or a library's.  The machinery of imports is
+ * left out, since it runs wherever the first use of a name happens. */
 static G_GNUC_UNUSED HookState
 judge_for_all (PyCodeObject *code, PyObject *globals)
 {
@@ -244,12 +248,12 @@ holds_tensor (PyObject *o, int depth)
   return false;
 }
 
-/* -- The hook ------------------------------------------------------------------------------------------------------ */
+/* -- The hook ---------------------------------------------------------------------------------- */
 
 static _PyFrameEvalFunction before;
 static PyObject *evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag);
 
-/* They may be looked at no more, so None stands in for them. */
+/* Drops the items, and replaces them by None, since they must not be read any more. */
 static void
 release (void)
 {
@@ -261,7 +265,8 @@ release (void)
   }
 }
 
-/* A resume function is called with more than the original's arguments; its frame shows the original's, to whoever asks for them by its code. */
+/* Shows the original's arguments in the frame of a resume function, which is called with more of
+ * them, to code that reads arguments by the code object. */
 static void
 show_arguments (struct _PyInterpreterFrame *f, PyCodeObject *code)
 {
@@ -275,7 +280,7 @@ show_arguments (struct _PyInterpreterFrame *f, PyCodeObject *code)
   Py_DECREF (code);
 }
 
-/* The cache of the frame's code if it is to be captured, else NULL. */
+/* Returns the cache of the frame's code if it is to be captured, else NULL. */
 static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
@@ -313,7 +318,7 @@ run_frame (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
-/* Nothing that it calls is captured either. */
+/* Runs the frame without capturing anything that it calls. */
 static PyObject *
 run_whole (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
@@ -323,7 +328,8 @@ run_whole (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
-/* Without the hook calls of Python functions take no stack of C's: where it would end, a recursion goes as deep as in the plain program. */
+/* Runs the frame without the hook, so that calls of Python functions take no C stack: where that
+ * would end, a recursion goes as deep as in the plain program. */
 static PyObject *
 run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {
@@ -335,7 +341,7 @@ run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
-/* True if a graph that has failed made this call: then the frame is gone. */
+/* True if a graph that has failed made this call; the frame is dropped then. */
 static bool
 is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **result)
 {
@@ -348,7 +354,8 @@ is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **resul
 static PyObject *
 run_again (PyThreadState *ts, struct _PyInterpreterFrame *f, GmCallEnd *end)
 {
-  PyObject *name = Py_NewRef (FRAME_CODE (f)->co_qualname); /* the frame is gone when it has run */
+  /* a reference of its own, since the frame is gone after the run */
+  PyObject *name = Py_NewRef (FRAME_CODE (f)->co_qualname);
   GmHookScope scope = gm_hook_begin (NULL, NULL);
   gm_failed_again_begin (end);
   PyObject *result = run_frame (ts, f, 0);
@@ -391,9 +398,9 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
     return run_again (ts, f, &end);
   const GmSnapshot *s = cache->snapshot;
   if (!thread.all && s->n == 1 && s->entries[0]->n_nodes == 0 && !s->entries[0]->rest)
-    cache->hook = HOOK_SKIP; /* it computes nothing with tensors */
+    cache->hook = HOOK_SKIP; /* the code computes nothing with tensors */
   n_captured++;
-  frame_drop (ts, f); /* the rest has what it needs of it */
+  frame_drop (ts, f); /* the rest of the call has all it needs of the frame */
   return gm_tail_pending (&tail) ? gm_tail_run (config, &tail) : result;
 }
 
@@ -406,7 +413,7 @@ install (bool on)
   _PyInterpreterState_SetEvalFrameFunc (interp, on ? evaluate : before);
 }
 
-/* -- Scopes -------------------------------------------------------------------------------------------------------- */
+/* -- Scopes ------------------------------------------------------------------------------------ */
 
 GmHookScope
 gm_hook_begin (const GmConfig *config, PyCodeObject *pass)
@@ -477,7 +484,7 @@ gm_hook_all (void)
   return thread.all;
 }
 
-/* -- Capturing every function ---------------------------------------------------------------------------------------- */
+/* -- Capturing every function ------------------------------------------------------------------ */
 
 typedef struct {
   PyObject_HEAD
@@ -486,7 +493,7 @@ typedef struct {
   bool all_before, open;
 } CaptureAll;
 
-/* CaptureAll (backend): a name or a callable. */
+/* CaptureAll (backend).  backend: a name or a callable. */
 static PyObject *
 capture_all_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -559,7 +566,7 @@ static PyTypeObject capture_all_type = {
   .tp_methods = capture_all_methods,
 };
 
-/* -- The module's functions ------------------------------------------------------------------------------------------ */
+/* -- The module's functions -------------------------------------------------------------------- */
 
 static PyObject *
 hook_state (PyObject *module, PyObject *unused)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hook_program.c -- see hook_program.h.
  *
- * A hook is called for real the first time.  Then the recorder goes through it with a stand-in of the gradient's layout and no memory.  If it is
- * whole, has no side effects and gives back None, the gradient or a new one, its graph is a program.  Later it is looked up by its code,
- * and its guards are checked with the stand-in in the gradient's place: closures, globals and whatever else it read must be as they were, and
- * that the gradient is like the stand-in is looked at when the program is made part of a graph.
- * Refused: hooks that read the grad of a tensor.  In a stretch it is not added up yet.
+ * A hook is called for real the first time.  Then the recorder traces it with a stand-in that has
+ * the gradient's layout and no memory.  If the recording is whole, has no side effects and returns
+ * None, the gradient or a new tensor, its graph is a program.  Later it is found by its code, and
+ * its guards are checked with the stand-in in the gradient's place: closures, globals and
+ * everything else that the hook read must be unchanged.  That the gradient has the stand-in's
+ * layout is checked when the program is made part of a graph.
+ * Refused: hooks that read the grad of a tensor.  In a stretch it is not yet accumulated.
  */
 #include "core/python/cpython.h"
 
@@ -22,7 +24,8 @@
 
 #include <string.h>
 
-enum { MAX_TRIES = 8 }; /* per code: layouts, closures, and what cannot be recorded */
+/* recordings for one code: layouts, closures, and hooks that cannot be recorded */
+enum { MAX_TRIES = 8 };
 
 typedef enum { STAYS, REPLACED } Result;
 
@@ -33,7 +36,7 @@ typedef struct {
   PyObject *stand_in; /* a Tensor */
   uint32_t n_inputs, *slots;
   Result result;
-  uint32_t output; /* REPLACED: the graph's */
+  uint32_t output; /* REPLACED: output of the graph */
 } Program;
 
 static const char configuration[] = "a hook"; /* its address is BACKEND_MATCH's key */
@@ -123,7 +126,7 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
-/* A tensor of such a layout, without memory. */
+/* Returns a tensor of such a layout, without memory. */
 static PyObject *
 stand_in_for (const GmTensor *grad)
 {
@@ -155,7 +158,7 @@ reads_grad (const GmGuards *guards)
   return false;
 }
 
-/* What the hook gives back; false: nothing that the program could say. */
+/* Reads the hook's result; false if no program can express it. */
 static bool
 read_result (Program *p, const GmRecording *rec, uint32_t grad_slot)
 {
@@ -173,7 +176,8 @@ read_result (Program *p, const GmRecording *rec, uint32_t grad_slot)
   return gm_meta_same_shape (m, &p->base.grad) && m->dtype == p->base.grad.dtype;
 }
 
-/* Takes what it needs of the recording; false: it is no program. */
+/* Copies the parts of the recording that the program needs; false if the recording is no
+ * program. */
 static bool
 take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func)
 {
@@ -182,7 +186,8 @@ take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func
 
   if (rec->stop || rec->point || rec->n_effects || rec->sets_grad || !rec->graph || !is_plain (rec->graph) || reads_grad (rec->guards))
     return false;
-  PyObject **slots = g_newa0 (PyObject *, gm_guards_n_slots (rec->guards) + 1); /* a check fills no more than it must */
+  /* zeroed, since a check fills only the slots that it must */
+  PyObject **slots = g_newa0 (PyObject *, gm_guards_n_slots (rec->guards) + 1);
   if (!gm_guards_check (rec->guards, &env, bound->locals, func, slots))
     return false;
   for (uint32_t i = 0; i < gm_guards_n_slots (rec->guards); i++)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host_function.c -- Python functions as functions of the host's in graphs: one that is a node as a whole, or a hook.
+ * host_function.c -- Python functions as host functions in graphs: a function that is a node as a
+ * whole, or a hook.
  *
- * A call gives the function its tensors and the constants that it was recorded with, and takes the tensors out of what comes
- * back; a result of another kind than the recorded one is an error.  Nothing in it is captured: who marked the function wants
- * plain Python.  What it raises comes out of the compiled function as it was raised (errors.c).
+ * A call passes the function its tensors and the constants that it was recorded with, and takes the
+ * tensors out of the result; a result of another kind than the recorded one is an error.  Nothing
+ * in the function is captured, since marking it asks for plain Python.  The compiled function
+ * raises the function's exceptions unchanged (errors.c).
  */
 #include "core/python/host_function.h"
 
@@ -23,8 +25,8 @@ typedef struct {
   PyObject **values; /* owned; NULL: operand which[i] */
   uint8_t *which;
   uint32_t n;
-  char container; /* as in GmHostTrial; '?': nobody knows yet */
-  bool is_ours;   /* the package's own: nothing but its results is seen of a call */
+  char container; /* as in GmHostTrial; '?': not known yet */
+  bool is_ours;   /* the package's own function: only the results of a call are visible */
 } Callee;
 
 static void
@@ -77,7 +79,7 @@ note_call (const Callee *c, GmTensor *const *in, PyObject *result)
   gm_call_note (c->fn, args, c->n, c->names, result);
 }
 
-/* The kind of a result: 0, 't', 'l'; '?': it is none of tensors. */
+/* Returns the kind of a result: 0, 't', 'l'; '?': it does not consist of tensors. */
 static char
 container_of (PyObject *o)
 {
@@ -163,7 +165,7 @@ name_of (PyObject *fn)
   PyErr_Clear ();
   if (!text)
     text = Py_TYPE (fn)->tp_name;
-  static char kept[256]; /* under the GIL, until it is copied */
+  static char kept[256]; /* static, under the GIL, until the caller has copied it */
   g_strlcpy (kept, text, sizeof kept);
   Py_XDECREF (name);
   return kept;
@@ -208,7 +210,7 @@ gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which
 
 /* -- Hooks that read grad ---------------------------------------------------------------------- */
 
-/* How far calls are followed, from function to function. */
+/* Depth to which calls are followed, from function to function. */
 enum { FAR = 6 };
 
 static bool may_read_grad (PyObject *fn, int far);
@@ -227,7 +229,7 @@ names_grad (PyCodeObject *code)
   return false;
 }
 
-/* Functions that `code` may find under one of its names in the dict. */
+/* True if a function that `code` may find under one of its names in the dict reads grad. */
 static bool
 may_find_reader (PyCodeObject *code, PyObject *dict, int far)
 {
@@ -260,8 +262,8 @@ function_may_read_grad (PyObject *fn, PyObject *self, int far)
   return false;
 }
 
-/* True if the code behind fn, or behind what it may call, names the attribute grad: it may look at a gradient that a compiled backward holds back until
- * all of it has run. */
+/* True if the code behind fn, or behind a function that it may call, names the attribute grad: it
+ * may read a gradient that a compiled backward holds back until all of it has run. */
 static bool
 may_read_grad (PyObject *fn, int far)
 {
@@ -365,7 +367,7 @@ lies_in (const GmTensor *t, GmTensor *const *others, uint32_t n)
   return false;
 }
 
-/* NULL, or why these results are none of a node. */
+/* Returns NULL, or why these results cannot be those of a node. */
 static const char *
 look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTrial *out)
 {
@@ -402,7 +404,7 @@ look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTri
   return NULL;
 }
 
-/* How many functions are being tried on this thread. */
+/* Number of functions that are being tried on this thread. */
 static _Thread_local int trying;
 
 bool

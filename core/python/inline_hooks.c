@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-/* One recording that held when it was made, and has to hold still. */
+/* A recording whose guards held when it was made, and must still hold. */
 typedef struct {
   GmGuards *guards; /* owned */
   PyObject *arg;    /* owned: the stand-in that it was recorded for */
@@ -38,11 +38,12 @@ struct GmPyHooks {
   uint32_t modes;                /* bodies run under */
   char *text;
   GArray *bodies;                /* Body */
-  GArray *metas;                 /* GmMeta: of which bodies there are guards */
-  bool quiet;                    /* a stand-in for show: nothing is relied on */
+  GArray *metas;                 /* GmMeta: metas whose bodies have guards */
+  bool quiet;                    /* a stand-in for gm_py_hooks_show, which adds no guards */
 };
 
-/* A form for other sizes is made in a later call, under the same pair: that is guarded. */
+/* Return the hooks.  Without the call's own (bodies for other sizes are made in a later call), the
+ * guarded pair is the same. */
 static PyObject *
 pack_of (const GmPyHooks *h)
 {
@@ -77,7 +78,8 @@ name_of (PyObject *hook)
   return text;
 }
 
-/* Bodies see the modes of the call, with gradients off; what is an error in the function is none here. */
+/* Returns the modes for bodies: those of the call, with gradients off.  An error in the function is
+ * no error in a body. */
 static uint32_t
 body_modes (uint32_t modes)
 {
@@ -218,7 +220,7 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
   return true;
 }
 
-/* -- Sizes of a recording, in terms of the graph's that the body goes into --------------------------------- */
+/* -- Sizes of a recording, in terms of those of the surrounding graph -------------------------- */
 
 typedef struct {
   const GmGraph *from;
@@ -231,7 +233,9 @@ size_of (const Sizes *s, int64_t size)
   return gm_size_is_symbolic (size) ? s->sizes[gm_size_row (size)] : size;
 }
 
-/* inputs: by input of the recording, what the body gets there.  False: the recording has a size of something else, or rests on what does not hold. */
+/* Expresses the recording's sizes by those of the graph.  inputs: by input of the recording, the
+ * meta of the body's input.  False: the recording has a size of something else, or depends on a
+ * fact that does not hold. */
 static bool
 read_sizes (Sizes *s, const GmMeta *const *inputs, GmArena *arena)
 {
@@ -433,7 +437,7 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
-/* NULL without an exception: a size has no example. */
+/* Returns a stand-in.  NULL without an exception: a size has no example. */
 static PyObject *
 stand_in (const GmMeta *like)
 {
@@ -489,7 +493,7 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
 
 /* -- Hooks that are graphs --------------------------------------------------------------------- */
 
-/* The graph of a gramme.fx.GraphModule, borrowed; NULL: it is none. */
+/* Returns the graph of a gramme.fx.GraphModule, borrowed; NULL for another object. */
 static const GmGraph *
 graph_of (PyObject *module)
 {
@@ -516,7 +520,7 @@ gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pa
   return trace_functions (h, saved, arena, pack, unpack, error);
 }
 
-/* -- For the eye ------------------------------------------------------------------------------- */
+/* -- For display ------------------------------------------------------------------------------- */
 
 void
 gm_py_hooks_show (GmPyHooks *h, GmGraph *g)
@@ -531,7 +535,8 @@ gm_py_hooks_show (GmPyHooks *h, GmGraph *g)
     g->hooks = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
     for (int i = 0; i < 2; i++) {
       both[i]->name = i ? "saved_tensors_hooks_unpack_0" : "saved_tensors_hooks_pack_0";
-      g_ptr_array_add (g->hooks, gm_graph_simplify (both[i], 0, NULL)); /* a copy that needs no arena of ours */
+      /* a copy that does not need this arena */
+      g_ptr_array_add (g->hooks, gm_graph_simplify (both[i], 0, NULL));
       gm_graph_free (both[i]);
     }
   }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kept_frame.c -- see kept_frame.h.
  *
- * In plain Python a function has one frame.  What keeps the frame object (a caught exception in a
- * list, a debugger, a helper that looked its caller up) finds in it what the variables are at any
- * time, and what they were when the function has returned.  A function that is taken up in its
- * middle has several frames, one after the other.  So if the frame object of a part is kept, the
- * rest runs as plain Python in one frame, and that takes the object over: object and variables are
- * one again. Tracebacks refer to an instruction of the frame's code by its number.  The tracebacks
- * of the object are found among what the collector knows, the youngest first, and get the number
- * that the same place of the source has in the new code.
+ * In plain Python a function has one frame.  Code that keeps the frame object (a caught exception
+ * in a list, a debugger, a helper that looked its caller up) finds in it the current values of the
+ * variables at any time, and the final ones when the function has returned.  A function that is
+ * resumed in its middle has several frames, one after the other.  So if the frame object of a part
+ * is kept, the rest runs as plain Python in one frame, which adopts the object: object and
+ * variables are one again.  Tracebacks refer to an instruction of the frame's code by its number.
+ * The tracebacks of the object are found among the collector's objects, the youngest first, and get
+ * the number that the same place of the source has in the new code.
  * Invariant: a frame that nothing keeps is never made an object here.
  */
 #include "core/python/cpython.h"
@@ -49,9 +49,9 @@ running (void)
 /* -- Asking ------------------------------------------------------------------------------------ */
 
 #if PY_VERSION_HEX < 0x030d0000
-/* Before 3.13 a frame has one dict of its variables, which locals () gives and exec writes to. 
- * True if the program could tell that dict from a new one: it holds it, or has put in it what is no
- * variable. */
+/* Before 3.13 a frame has one dict of its variables, which locals () returns and exec writes to.
+ * True if the program could distinguish that dict from a new one: it has a reference to it, or has
+ * added a key that is not a variable. */
 static bool
 has_lasting_names (struct _PyInterpreterFrame *f)
 {
@@ -88,7 +88,7 @@ ask (PyObject *module, PyObject *unused)
 /* -- Tracebacks -------------------------------------------------------------------------------- */
 
 typedef struct {
-  int at[4]; /* line, column, their ends */
+  int at[4]; /* line, column, end line, end column */
 } Place;
 
 static bool
@@ -97,8 +97,8 @@ place_of (PyCodeObject *code, int offset, Place *p)
   return PyCode_Addr2Location (code, offset, &p->at[0], &p->at[1], &p->at[2], &p->at[3]) && p->at[0] >= 0;
 }
 
-/* The number of the instruction of `to` that stands where that of `from` does, or else in its line;
- * -1: there is none. */
+/* Returns the number of the instruction of `to` with the same place as that of `from`, or else the
+ * same line; -1: there is none. */
 static int
 same_place (PyCodeObject *from, int offset, PyCodeObject *to)
 {
@@ -120,7 +120,7 @@ same_place (PyCodeObject *from, int offset, PyCodeObject *to)
 static void
 move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
 {
-  /* The line may not have been asked for: then the old code knows it. */
+  /* If the line was not computed yet, it has to be computed from the old code. */
   PyObject *line = PyObject_GetAttrString ((PyObject *) tb, "tb_lineno");
   int at = same_place (from, tb->tb_lasti, to);
   if (line)
@@ -131,8 +131,8 @@ move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
     tb->tb_lasti = at;
 }
 
-/* How many of the objects of a generation, or of all (-1), are tracebacks of the frame: each gets
- * its place in `to`. */
+/* Returns the number of tracebacks of the frame among the objects of a generation, or of all (-1).
+ * Each gets its place in `to`. */
 static Py_ssize_t
 move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObject *to)
 {
@@ -157,7 +157,7 @@ move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObj
 
 /* -- Adopting ---------------------------------------------------------------------------------- */
 
-/* What a frame that has returned holds, which its object has. */
+/* The contents of a frame that has returned, which its object has. */
 typedef struct {
   PyObject *func, *code, *names, *back;
   PyObject **locals;
@@ -191,7 +191,7 @@ drop_contents (Contents *c)
   Py_XDECREF (c->code);
 }
 
-/* A frame object has room for the variables and the stack of the code that it was made for. */
+/* True if the frame object has room for the variables and the stack of `code`. */
 static bool
 has_room (const PyCodeObject *made_for, const PyCodeObject *code)
 {
@@ -205,12 +205,13 @@ adopt (PyObject *module, PyObject *old)
   PyFrameObject *o = (PyFrameObject *) (raised ? PyTuple_GET_ITEM (old, 0) : old);
   struct _PyInterpreterFrame *f = running ();
   PyCodeObject *from = FRAME_CODE (o->f_frame), *to = FRAME_CODE (f);
-  /* A tracer has seen the new frame already, and goes by that one. */
+  /* A tracer has seen the new frame already, and uses that one. */
   if (f->frame_obj || o->f_frame->owner != FRAME_OWNED_BY_FRAME_OBJECT || !has_room (from, to))
     Py_RETURN_NONE;
   if (raised && move_tracebacks (o, 0, from, to) == 0)
     move_tracebacks (o, -1, from, to);
-  PyObject_GC_UnTrack (o); /* as objects of running frames are; tracked again when this one ends */
+  /* as for objects of running frames; tracked again when this frame ends */
+  PyObject_GC_UnTrack (o);
   Contents contents = take_contents (o);
   Py_XSETREF (f->f_locals, contents.names);
   o->f_frame = f;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lapack_py.c -- what gramme.linalg calls: one factorization of each matrix of a batch.
+ * lapack_py.c -- the C function behind gramme.linalg: one factorization of each matrix of a batch.
  *
- * gramme.linalg has the shapes, the gradients and the errors; here is the call alone.  On stand-ins, whose numbers mean nothing
- * (core/python/host_function.h), no factorization fails.
+ * gramme.linalg handles shapes, gradients and errors; this is the call alone.  On stand-ins, whose
+ * numbers have no meaning (core/python/host_function.h), no factorization fails.
  */
 #include "core/python/lapack_py.h"
 
@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* lapack (name, a, other, flags): (results, number of the first matrix that failed, LAPACK's info of it or 0). */
+/* lapack (name, a, other, flags): (results, number of the first matrix that failed, LAPACK's info
+ * for it or 0). */
 static PyObject *
 lapack (PyObject *module, PyObject *args)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lines.c -- see lines.h.
  *
- * The location table of 3.11 to 3.13 (Objects/locations.md): an entry begins with a byte 1kkkklll: kind k, for l + 1 code units.
- * Lines are differences to the entry before, numbers are 6 bits a byte, low ones first, bit 6 says that more follows,
- * and signed ones have their sign in bit 0.
+ * The location table of 3.11 to 3.13 (Objects/locations.md): an entry begins with a byte 1kkkklll:
+ * kind k, for l + 1 code units. Lines are differences to the entry before, numbers are 6 bits a
+ * byte, low ones first, bit 6 says that more follows, and signed ones have their sign in bit 0.
  */
 #include "core/python/lines.h"
 

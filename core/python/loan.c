@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * loan.c -- see loan.h.
  *
- * A guard program's slots borrow what objects hold.  A gradient is held by autograd, which has no object for it as long as nobody has asked
- * for one; so the object that a load needs is made, and belongs to the call.  So does a tensor over an array's memory.
+ * A guard program's slots borrow objects that other objects hold.  A gradient is held by autograd,
+ * without a Python object until the program reads it; so the object that a load needs is made, and
+ * belongs to the call.  The same holds for a tensor over an array's memory.
  */
 #include "core/python/loan.h"
 

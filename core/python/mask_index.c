@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mask_index.c -- bool masks in subscripts, as the positions they select.
+ * mask_index.c -- converts bool masks in subscripts to the positions that they select.
  *
- * How many elements x[mask] has is in the mask's data, which a graph does not know; so the API
- * table has no such row. Eager Python has the data: here the mask becomes index tensors, and
- * everything after that (gradients, views) is indexing by integers.  Indices that lie elsewhere than the tensor go to it.
+ * The number of elements of x[mask] depends on the mask's data, which a graph does not know; so the
+ * API table has no such row.  Eager Python has the data: here the mask becomes index tensors, and
+ * everything after that (gradients, views) is indexing by integers.  Indices on another device than
+ * the tensor are moved there.
  */
 #include "core/python/mask_index.h"
 
@@ -12,7 +13,8 @@
 #include "core/python/errors.h"
 #include "core/tensor/device.h"
 
-/* An index tensor per dimension of the mask, which the CPU can read, into out.  False with MemoryError. */
+/* Fills `out` with an index tensor for each dimension of a mask that the CPU can read.  False with
+ * MemoryError. */
 static bool
 positions_here (const GmTensor *mask, GmTensor **out)
 {
@@ -44,7 +46,7 @@ positions_here (const GmTensor *mask, GmTensor **out)
   return true;
 }
 
-/* t on a device, a new reference. */
+/* Returns t on a device, a new reference. */
 static GmTensor *
 moved (GmTensor *t, int device)
 {
@@ -55,7 +57,7 @@ moved (GmTensor *t, int device)
   return there;
 }
 
-/* The same of any mask, on the device of what it selects from. */
+/* positions_here for any mask; the results are on the device of the tensor that is indexed. */
 static bool
 positions (const GmTensor *mask, int device, GmTensor **out)
 {
@@ -82,7 +84,7 @@ mask_of (const GmArg *a)
   return t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && t->meta.ndim ? t : NULL;
 }
 
-/* A bool, or a tensor that is one. */
+/* True for a bool, and for a tensor of bools. */
 static bool
 is_bool (const GmArg *a)
 {
@@ -90,7 +92,7 @@ is_bool (const GmArg *a)
   return a->kind == GM_ARG_BOOL || (t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && !t->meta.ndim);
 }
 
-/* Dimensions of the tensor that one item of a key stands for. */
+/* Returns the number of dimensions that one item of a key uses. */
 static int
 consumed (const GmArg *a)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * measure.c -- what benchmarks ask that Python cannot measure from outside.
+ * measure.c -- functions for benchmarks, for times that Python cannot measure from outside.
  */
 #include "core/python/cpython.h"
 
@@ -18,7 +18,8 @@ isa (PyObject *module, PyObject *unused)
   return PyUnicode_FromString (tiles ? tiles->isa : why);
 }
 
-/* A recorder with n live variables: an object each, written once after it was made, so that the journal is as long. */
+/* Gives a recorder n live variables: an object each, written once after it was made, so that the
+ * journal has n rows. */
 static void
 fill (GmRecorder *r, uint32_t n)
 {
@@ -114,7 +115,7 @@ outputs_of (const GmGraph *g, GmTensor **out, GError **error)
   return ok;
 }
 
-/* What the back end's calls alone take. */
+/* Runs the back end's calls alone. */
 static bool
 run_alone (PlanBench *b, unsigned times, bool grad, GError **error)
 {
@@ -196,7 +197,9 @@ int
 gm_py_init_measure (PyObject *module)
 {
 #ifdef GM_DEBUG_CHECKS
-  const int debug_checks = 1; /* what is remembered is compared with what is there: nothing that is measured then is what users have */
+  /* such a build compares remembered values with current ones, so its times are not those of
+   * users */
+  const int debug_checks = 1;
 #else
   const int debug_checks = 0;
 #endif

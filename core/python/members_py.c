@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * members_py.c -- how attributes of gramme.nn.Module are read and set.
  *
- * A module's parameters, buffers and children stand in three dicts among its attributes.
- * __getattr__ looks into them for what is not found otherwise, so a class may override it;
- * __setattr__ stores at once what no dict is concerned with, and a new Parameter or child under a
- * name that nothing else has; it calls the method _set_member for the rest.  core/trace/members.c
- * is the recorder's model of both.  They are descriptors in Module's own dict: with a base in C, a
- * module could not take another class whose bases stand in another order.  A tp_setattro of C is
- * out of the question: with it, object.__setattr__ would refuse modules.
+ * A module's parameters, buffers and children are in three dicts among its attributes.  __getattr__
+ * searches them for names that are not found otherwise, so a class may override it; __setattr__
+ * stores at once attributes that concern no dict, and a new Parameter or child under a name that
+ * nothing else has; for the rest it calls the method _set_member.  core/trace/members.c is the
+ * recorder's model of both.  They are descriptors in Module's own dict: with a base in C, a module
+ * could not take another class whose bases have another order.  A tp_setattro of C is impossible:
+ * with it, object.__setattr__ would refuse modules.
  */
 #include "core/python/cpython.h"
 
@@ -20,10 +20,10 @@ enum { PARAMETERS, BUFFERS, MODULES, N_TABLES };
 static PyTypeObject *module_type, *parameter_type;
 /* Interned names. */
 static PyObject *tables[N_TABLES], *non_persistent, *set_member, *register_parameter;
-/* Module's own methods of the last two names. */
+/* Module's own methods for the last two names. */
 static PyObject *own_set_member, *own_register_parameter;
 
-/* The dict of a module's attributes, borrowed from it; NULL with an exception. */
+/* Returns the dict of a module's attributes, borrowed from it; NULL with an exception. */
 static PyObject *
 attributes (PyObject *self)
 {
@@ -32,8 +32,8 @@ attributes (PyObject *self)
   return dict;
 }
 
-/* The item of a name in the three dicts among the attributes, borrowed; NULL, with an exception only
- * if a look failed.  *table: the dict that has it. */
+/* Returns the item of a name in the three dicts among the attributes, borrowed; NULL, with an
+ * exception only if a look-up failed.  *table: the dict that has it. */
 static PyObject *
 find (PyObject *attrs, PyObject *name, PyObject **table, int *which)
 {
@@ -47,11 +47,12 @@ find (PyObject *attrs, PyObject *name, PyObject **table, int *which)
   return found;
 }
 
-static PyObject *getattr_method, *object_getattribute; /* this file's __getattr__, and object's way to find the rest */
+/* this file's __getattr__, and object's own look-up */
+static PyObject *getattr_method, *object_getattribute;
 
-/* tp_getattro of classes that have nothing but object.__getattribute__ and __getattr__ of this
- * file: the same, without an AttributeError on the way to a member.  CPython puts its own
- * function back when the class gets one of the two anew. */
+/* tp_getattro for classes that have only object.__getattribute__ and this file's __getattr__.  The
+ * result is the same as with these, without an AttributeError on the way to a member.  CPython
+ * restores its own function when the class gets one of the two anew. */
 static PyObject *
 read_attribute (PyObject *self, PyObject *name)
 {
@@ -99,8 +100,8 @@ members_getattr (PyObject *self, PyObject *name)
   return Py_XNewRef (found);
 }
 
-/* True if register_parameter of Module takes a Parameter under this name without looking at more
- * than the module's dicts. */
+/* True if Module.register_parameter would accept a Parameter of this name, judged by the module's
+ * dicts alone. */
 static bool
 may_register (PyTypeObject *type, PyObject *name, PyObject *parameter)
 {
@@ -112,7 +113,8 @@ may_register (PyTypeObject *type, PyObject *name, PyObject *parameter)
          && !gm_tensor_grad_fn_name (gm_py_tensor_get (parameter));
 }
 
-/* The exact dict, without `name`, that is the attribute `key`; NULL, perhaps with an exception. */
+/* Returns the exact dict that is the attribute `key`, if it does not contain `name`; NULL, perhaps
+ * with an exception. */
 static PyObject *
 table_without (PyObject *attrs, PyObject *key, PyObject *name)
 {
@@ -120,8 +122,8 @@ table_without (PyObject *attrs, PyObject *key, PyObject *name)
   return table && PyDict_CheckExact (table) && PyDict_Contains (table, name) == 0 ? table : NULL;
 }
 
-/* Stores a Parameter or a Module as a member, where nothing else has its name: 1; 0: _set_member
- * has to look closer; -1: an exception. */
+/* Stores a Parameter or a Module as a member, if nothing else has its name.  Returns 1; 0 if
+ * _set_member has to decide; -1 with an exception. */
 static int
 store_member (PyObject *self, PyObject *name, PyObject *value)
 {
@@ -179,7 +181,7 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-/* add_members (Module, Parameter): the class gets the two methods. */
+/* add_members (Module, Parameter): gives the class the two methods. */
 static PyObject *
 add_members (PyObject *module, PyObject *args)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * module.c -- the extension module gramme._core: what is in it, in one table.
+ * module.c -- the extension module gramme._core: its contents in one table.
  *
- * Each file of this room that has something to show Python has an initialiser here.  The order is
- * that of need: errors before all, the Tensor type before the API objects that add methods to it.
+ * Each file of this room that exports something to Python has an initialiser here.  The order is
+ * that of dependencies: errors first, the Tensor type before the API objects that add methods to
+ * it.
  */
 #include "core/python/builds.h"
 #include "core/python/device_py.h"
@@ -33,8 +34,8 @@
 #include "core/tensor/device.h"
 #include "core/tiles/tiles.h"
 
-/* The front end's: capture and gramme.compile.  Weak, so that an extension without it is a tensor
- * library. */
+/* The initialiser of the front end: capture and gramme.compile.  Weak, so that an extension without
+ * the front end is a tensor library. */
 int gm_py_init_frontend (PyObject *module) __attribute__ ((weak));
 
 /* -- Functions of the process ------------------------------------------------------------------ */
@@ -267,7 +268,8 @@ fence_lower (PyObject *module, PyObject *unused)
   return NULL;
 }
 
-/* The recorder knows it: mode_call.c. */
+/* settle_lazy (layer, input): initializes a lazy layer.  The recorder knows this function:
+ * mode_call.c. */
 static PyObject *
 settle_lazy (PyObject *module, PyObject *args, PyObject *named)
 {
@@ -281,9 +283,10 @@ settle_lazy (PyObject *module, PyObject *args, PyObject *named)
   return done;
 }
 
-static PyInterpreterState *owner; /* the one that has initialised the module */
+static PyInterpreterState *owner; /* the interpreter that has initialised the module */
 
-/* What is kept on code objects, and how callbacks find their thread, is of one interpreter. */
+/* Refuses a second interpreter: the data on code objects, and the thread state for callbacks,
+ * belong to one. */
 static PyObject *
 check_interpreter (PyObject *module, PyObject *unused)
 {
@@ -337,7 +340,8 @@ static PyMethodDef functions[] = {
     {0},
 };
 
-/* A process that sets no seed has one of its own, of 53 bits, so that it survives as a float where it is noted down. */
+/* Seeds a process that sets no seed with one of its own, of 53 bits, so that it can be stored in a
+ * float. */
 static void
 seed_of_process (void)
 {
@@ -363,7 +367,7 @@ init_functions (PyObject *module)
 
 /* -- The module -------------------------------------------------------------------------------- */
 
-/* Without AVX2 there is no arithmetic: said at import, not at the first addition. */
+/* Fails without AVX2, at import and not at the first addition, since no arithmetic would work. */
 static int
 check_cpu (PyObject *module)
 {

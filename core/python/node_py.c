@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * node_py.c -- nodes of the tape as Python objects: where they lead, hooks before and after them, gradient edges.
+ * node_py.c -- nodes of the tape as Python objects: their next nodes, hooks before and after them,
+ * gradient edges.
  *
- * A node has one object as long as somebody holds it; its hooks and its metadata are the node's own, and last as long as it does.
- * A gradient edge names a place in a history without holding elements: the node, which of its outputs, and, if it was taken
- * of a tensor, what that is like (EdgeToken), so that a backward can begin there.
+ * A node has one object as long as a reference to that exists; its hooks and its metadata belong to
+ * the node, and last as long as it does.  A gradient edge names a place in a history without
+ * holding elements: the node, the number of its output, and, if it was made from a tensor, that
+ * tensor's meta (EdgeToken), so that a backward can begin there.
  */
 #include "core/python/node_py.h"
 
@@ -52,7 +54,7 @@ node_dealloc (PyObject *self)
   PyObject_Free (self);
 }
 
-/* -- What it is -------------------------------------------------------------------------------- */
+/* -- Attributes -------------------------------------------------------------------------------- */
 
 static PyObject *
 node_name (PyObject *self, PyObject *unused)
@@ -136,7 +138,7 @@ tuple_of (GmTensor *const *t, uint32_t n)
   return all;
 }
 
-/* What a hook gave takes the place of what it got. */
+/* Replaces a hook's argument by its result. */
 static bool
 replace_one (GmTensor **at, PyObject *o, uint32_t i)
 {
@@ -187,7 +189,7 @@ call (PyObject *fn, GmTensor **changed, uint32_t n, GmTensor *const *others, uin
   PyGILState_STATE gil = PyGILState_Ensure ();
   PyObject *first = tuple_of (changed, n), *second = after ? tuple_of (others, n_others) : NULL, *result = NULL;
 
-  Py_INCREF (fn); /* it may take itself off */
+  Py_INCREF (fn); /* the hook may remove itself */
   if (first && (second || !after))
     result = PyObject_CallFunctionObjArgs (fn, first, second, NULL);
   Py_DECREF (fn);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * numpy.c -- the buffer protocol both ways; numpy arrays are its most frequent users.
+ * numpy.c -- imports and exports buffers; numpy arrays are their most frequent users.
  *
- * bfloat16 and the 8-bit floats have no format there: such tensors give their bytes to whoever
- * asks for bytes, and nothing to who asks for elements.
+ * bfloat16 and the 8-bit floats have no format there: such tensors can be read as bytes, but not as
+ * elements.
  * A tensor over foreign memory owns a Py_buffer, which keeps the exporter alive and its memory in
  * place until the storage dies.  A buffer over a tensor keeps the tensor's object alive.  So
- * neither side can free what the other reads, and numpy itself is imported only when a user asks
- * for an array. In-place writes through numpy do not advance version counters: nobody tells us.
+ * neither side can free memory that the other reads.  numpy itself is imported only when a user
+ * requests an array.  In-place writes through numpy do not advance version counters, since they are
+ * not reported to us.
  */
 #include "core/python/numpy.h"
 #include "core/python/device_py.h"
@@ -74,8 +75,8 @@ static void
 release_buffer (void *owner, void *data, size_t bytes)
 {
   Py_buffer *view = owner;
-  if (!Py_IsInitialized ()) /* a storage that outlives the interpreter: the exporter is gone with it
-                             */
+  /* the storage outlives the interpreter, and the exporter is gone with that */
+  if (!Py_IsInitialized ())
     return;
   PyGILState_STATE gil = PyGILState_Ensure ();
   PyBuffer_Release (view);
@@ -83,7 +84,7 @@ release_buffer (void *owner, void *data, size_t bytes)
   PyGILState_Release (gil);
 }
 
-/* Writable if the exporter allows it. */
+/* Gets the buffer, writable if the exporter allows that. */
 static Py_buffer *
 get_buffer (PyObject *o, int flags)
 {
@@ -116,7 +117,7 @@ gm_py_from_buffer (PyObject *o)
     return NULL;
   GmMeta meta;
   bool ok = shape_meta (view, &meta);
-  int64_t last = 0; /* of the elements that the strides reach */
+  int64_t last = 0; /* the last element that the strides reach */
   bool empty = false;
   for (int i = 0; ok && i < view->ndim; i++) {
     empty |= meta.sizes[i] == 0;
@@ -289,7 +290,7 @@ PyBufferProcs gm_py_tensor_buffer = {export_buffer, release_export};
 
 /* -- numpy ------------------------------------------------------------------------------------- */
 
-/* numpy.asarray (memoryview (self)[, dtype]). */
+/* Returns numpy.asarray (memoryview (self)[, dtype]). */
 static PyObject *
 as_array (PyObject *self, PyObject *dtype)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * overrides.c -- __torch_function__.
  *
- * A class that has it is asked before a function runs: type (argument).__torch_function__ (func,
- * types, args, kwargs), where func is what the program called: a function of gramme, a method of
- * Tensor, or the __get__ of one of its attributes.  Functions and methods of the API table and
- * operators look at their arguments when they are called.  Attributes and the methods written in
- * C are found through the tp_getattro that such a class gets when it is made, so plain tensors
- * read theirs as ever.  What is written in Python asks through the functions that it calls.
+ * A class with this method is asked before a function runs: type (argument).__torch_function__
+ * (func, types, args, kwargs), where func is the function that the program called: a function of
+ * gramme, a method of Tensor, or the __get__ of one of its attributes.  Functions and methods of
+ * the API table and operators check their arguments when they are called.  Attributes and the
+ * methods written in C are found through the tp_getattro that such a class gets when it is made, so
+ * plain tensors read theirs as before.  Functions written in Python are covered by the functions
+ * that they call.
  *
- * The order is torch's: the innermost mode; then arguments from left to right, those of
- * subclasses before those of their bases, one for each class.  Who returns NotImplemented passes
- * the call on.
+ * The order is torch's: the innermost mode; then arguments from left to right, those of subclasses
+ * before those of their bases, one for each class.  A result of NotImplemented passes the call on.
  */
 #include "core/python/overrides.h"
 
@@ -23,13 +23,14 @@
 
 bool gm_py_overrides;
 
-static GM_THREAD bool off;         /* no class is asked: DisableTorchFunctionSubclass */
+static GM_THREAD bool off;         /* true: no class is asked, as in DisableTorchFunctionSubclass */
 static GM_THREAD PyObject *modes;  /* a list, or NULL; the innermost is the last */
 static PyObject *name_of_function; /* "__torch_function__" */
 static PyObject *name_of_dispatch; /* "__torch_dispatch__" */
-static PyObject *disabled;         /* a class whose __torch_function__ is this is as plain as Tensor */
+/* a class whose __torch_function__ is this object is as plain as Tensor */
+static PyObject *disabled;
 
-/* -- Who is asked ------------------------------------------------------------------------------ */
+/* -- Finding overrides ------------------------------------------------------------------------- */
 
 bool
 gm_py_is_override (PyObject *o)
@@ -81,9 +82,9 @@ ask (Asked *asked, PyObject *o)
     add_asked (asked, PySequence_Fast_GET_ITEM (o, i));
 }
 
-/* -- Asking ------------------------------------------------------------------------------------ */
+/* -- Calling overrides ------------------------------------------------------------------------- */
 
-/* The innermost mode does not see what its own function does. */
+/* Calls the innermost mode, which does not see the calls of its own function. */
 static PyObject *
 call_mode (PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
@@ -118,7 +119,7 @@ refused (PyObject *func, PyObject *types)
   return NULL;
 }
 
-/* Asks the mode and all of `asked` in turn. */
+/* Calls the mode and all of `asked` in turn. */
 static PyObject *
 dispatch (PyObject *func, const Asked *asked, PyObject *args, PyObject *kwargs)
 {
@@ -192,7 +193,7 @@ static const struct {
     {"bitwise_not", "__invert__", "__invert__", "__invert__"},
 };
 
-/* The method of Tensor that an operator is, borrowed. */
+/* Returns the method of Tensor that is equivalent to an operator, borrowed. */
 static PyObject *
 method_of (const GmApi *api, bool inplace, bool reflected)
 {
@@ -228,7 +229,7 @@ gm_py_override_subscript (PyObject *const *args, int n, PyObject **result)
 
 /* -- Attributes of such classes ---------------------------------------------------------------- */
 
-/* A method of Tensor that is written in C, as an instance of such a class has it. */
+/* A method of Tensor that is written in C, bound to an instance of such a class. */
 typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *method;
@@ -324,7 +325,7 @@ call_off (PyObject *func, PyObject *args, PyObject *kwargs)
   return result;
 }
 
-/* func (*args, **kwargs) as of plain tensors; types are not looked at. */
+/* disabled_torch_function: calls func (*args, **kwargs) as for plain tensors; types are ignored. */
 static PyObject *
 disabled_torch_function (PyObject *module, PyObject *all, PyObject *named)
 {
@@ -378,7 +379,7 @@ function_modes (PyObject *module, PyObject *unused)
   return modes ? PyList_AsTuple (modes) : PyTuple_New (0);
 }
 
-/* has_torch_function (args): of any iterable. */
+/* has_torch_function (args).  args: any iterable. */
 static PyObject *
 has_torch_function (PyObject *module, PyObject *args)
 {
@@ -392,7 +393,7 @@ has_torch_function (PyObject *module, PyObject *args)
   return PyBool_FromLong (found);
 }
 
-/* handle_torch_function (public_api, relevant_args, *args, **kwargs) */
+/* handle_torch_function (public_api, relevant_args, *args, **kwargs). */
 static PyObject *
 handle_torch_function (PyObject *module, PyObject *all, PyObject *kwargs)
 {
@@ -420,7 +421,8 @@ handle_torch_function (PyObject *module, PyObject *all, PyObject *kwargs)
   return result;
 }
 
-/* rewrap (tensor, cls): another object of the class, a view of the tensor with its history. */
+/* rewrap (tensor, cls): returns another object of the class, a view of the tensor with its
+ * history. */
 static PyObject *
 rewrap (PyObject *module, PyObject *args)
 {
@@ -439,7 +441,7 @@ rewrap (PyObject *module, PyObject *args)
   Py_XDECREF (view);
   if (!t)
     return NULL;
-  if (t->wrapper) { /* kept by another owner */
+  if (t->wrapper) { /* another owner keeps the view's object */
     gm_tensor_unref (t);
     PyErr_SetString (PyExc_RuntimeError, "as_subclass(): the tensor's view has an object already");
     return NULL;

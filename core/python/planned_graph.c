@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * planned_graph.c -- see planned_graph.h.
  *
- * The graph goes through the stages s to l, as the graph of a compiled function does: it is functionalized, joined with its
- * gradient, cut in two, and given to the back end.  A graph of numbers becomes one plan.  A graph for all sizes becomes plans
- * (core/plans.h) where these can say all that it does, else one plan for the numbers of the latest call.
+ * The graph goes through the stages s to l, like the graph of a compiled function: it is
+ * functionalized, joined with its gradient, cut in two, and given to the back end.  A graph of
+ * numbers becomes one plan.  A graph for all sizes becomes plans (core/plans.h) where these can
+ * express everything that it does, else one plan for the numbers of the latest call.
  */
 #include "core/python/cpython.h"
 
@@ -22,13 +23,13 @@ typedef struct {
   PyObject *graph;        /* owned: gramme._core.Graph */
   const GmConfig *config; /* owned */
   GmPlans *plans;         /* owned; or NULL */
-  GmPlan *plan;           /* owned; or NULL: none yet */
+  GmPlan *plan;           /* owned; NULL: none yet */
   GmGraphNow *now;        /* owned: the numbers that `plan` is for; NULL: it is for all calls */
 } Planned;
 
 /* -- Compiling --------------------------------------------------------------------------------- */
 
-/* A compilation of a copy of g, before its first stage; NULL with *error. */
+/* Returns a compilation of a copy of g, before its first stage; NULL with *error. */
 static GmCompile *
 begin (const Planned *self, const GmGraph *g, GError **error)
 {
@@ -57,7 +58,7 @@ make_plan (Planned *self, const GmGraph *g, GError **error)
   return true;
 }
 
-/* All that can be compiled before the first call.  False with an exception. */
+/* Compiles as much as is possible before the first call.  False with an exception. */
 static bool
 make (Planned *self)
 {
@@ -79,7 +80,7 @@ make (Planned *self)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Makes the plan for the numbers that these arguments say, unless it is the one that is there. */
+/* Makes the plan for the numbers of these arguments, unless the present plan is for them. */
 static bool
 make_for (Planned *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -101,7 +102,8 @@ make_for (Planned *self, PyObject *const *args, Py_ssize_t n)
   return made;
 }
 
-/* The arguments as the plan takes them, references in `in`; false with an exception, and none. */
+/* Converts the arguments for the plan, references in `in`; false with an exception, and without
+ * references. */
 static bool
 take_arguments (PyObject *const *args, Py_ssize_t n, GmTensor **in)
 {

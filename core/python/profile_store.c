@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * profile_store.c -- see profile_store.h.
  *
- * One entry for each code object, text as gm_profile_text gives it.  An entry is written when a function is compiled for the first time by any
- * process, with the sizes of that call, and when something is found to vary.  So a later process that comes with another size
- * knows that it varies, and compiles for all at once; one with the same sizes reads, and writes nothing.
- * What cannot be read, or is none of ours, is as if it were not there, and told once in a process.
+ * One entry for each code object, the text of gm_profile_text.  An entry is written when a function
+ * is compiled for the first time by any process, with the sizes of that call, and when a size is
+ * found to vary.  So a later process with another size knows that the size varies, and compiles for
+ * all at once; one with the same sizes reads, and writes nothing.  An entry that cannot be read, or
+ * is not ours, counts as missing, and is logged once in a process.
  */
 #include "core/python/cpython.h"
 
@@ -21,14 +22,15 @@
 
 #define FORMAT "gramme shape profile 1"
 #define LABEL "sizes that change"
-#define MAX_INSTANCES 64 /* more of them share the last row */
+#define MAX_INSTANCES 64 /* further instances share the last row */
 
 /* -- The key ----------------------------------------------------------------------------------- */
 
 static void
 add (GChecksum *sum, const void *data, size_t bytes)
 {
-  uint64_t n = bytes; /* first, so that two parts cannot be cut differently */
+  /* the length first, so that no two different lists of parts give the same bytes */
+  uint64_t n = bytes;
   g_checksum_update (sum, (const guchar *) &n, sizeof n);
   g_checksum_update (sum, data, (gssize) bytes);
 }
@@ -44,7 +46,7 @@ add_text (GChecksum *sum, PyObject *text)
 
 static bool add_code (GChecksum *sum, PyCodeObject *code);
 
-/* What it is, where that does not depend on the process; of a set, how large. */
+/* Adds a constant, if its value does not depend on the process; for a set, only its size. */
 static bool
 add_constant (GChecksum *sum, PyObject *o)
 {
@@ -102,8 +104,8 @@ make_key (PyCodeObject *code, GmCacheKey *key)
   return good;
 }
 
-/* The key of a function with breaks is made once: what follows each of them has the same one, and
- * the code is long. */
+/* Computes the key of the code.  The key of a function with breaks is computed once: the rest after
+ * each break has the same one, and the code is long. */
 static bool
 key_of_code (const GmCodeCache *cache, GmCacheKey *key)
 {
@@ -118,7 +120,8 @@ key_of_code (const GmCodeCache *cache, GmCacheKey *key)
   return good;
 }
 
-/* Processes with a job_id share nothing with those of another one, or of none. */
+/* Computes the key.  Processes with a job_id share entries only with processes of the same
+ * job_id. */
 static bool
 key_of (const GmCodeCache *cache, GmCacheKey *key)
 {
@@ -184,7 +187,8 @@ instance_of (GmCodeCache *cache, PyObject *self)
   if (!cache->instances)
     cache->instances = g_ptr_array_new ();
   guint at;
-  if (g_ptr_array_find (cache->instances, self, &at)) /* an address only: one that took the place of another is taken for it */
+  /* compares addresses only: an instance at a freed one's address is taken for it */
+  if (g_ptr_array_find (cache->instances, self, &at))
     return at;
   if (cache->instances->len < MAX_INSTANCES)
     g_ptr_array_add (cache->instances, self);

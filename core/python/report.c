@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report.c -- see report.h.  One record feeds the log, the warning and explain, so that they cannot disagree.
+ * report.c -- see report.h.  One record feeds the log, the warning and explain, so that they cannot
+ * disagree.
  */
 #include "core/python/cpython.h"
 
@@ -10,8 +11,9 @@
 #include "core/trace/break.h"
 #include "core/trace/import.h"
 
-/* The source line as linecache knows it, without its newline; NULL if there is none.  The program
- * may look at linecache's dict of files: a file that came in for this line alone leaves it again. */
+/* Returns the source line from linecache, without its newline; NULL if there is none.  The program
+ * may read linecache's dict of files, so a file that was added for this line alone is removed
+ * again. */
 static char *
 source_line (const char *file, int line)
 {
@@ -34,7 +36,8 @@ source_line (const char *file, int line)
   return text;
 }
 
-/* The line without its indentation, and carets below what the columns say, bytes of the line: all of it where they say nothing. */
+/* Appends the line without its indentation, and carets below the columns, which are bytes of the
+ * line; below all of it where the columns are unknown. */
 static void
 append_marked (GString *s, const char *line, const GmBreakInfo *stop)
 {
@@ -54,13 +57,14 @@ gm_report_break_text (const GmBreakInfo *stop)
   GString *s = g_string_new (NULL);
   g_autofree char *line = source_line (stop->file, stop->line);
   g_string_append_printf (s, "%s:%d", stop->file, stop->line);
-  if (stop->col >= 0 && (!line || stop->col >= (int) strspn (line, " \t"))) /* CPython gives a lambda's return column 0 */
+  /* CPython gives a lambda's return column 0 */
+  if (stop->col >= 0 && (!line || stop->col >= (int) strspn (line, " \t")))
     g_string_append_printf (s, ":%d", stop->col + 1);
   g_string_append_printf (s, ": gramme cannot trace %s(): %s\n", stop->function, stop->message);
   if (line)
     append_marked (s, line, stop);
   g_string_append_printf (s, "  hint: %s [%s]", stop->hint, gm_breaks[stop->id].id);
-  /* One frame is the place itself. */
+  /* A stack of one frame is the place itself. */
   const char *second = stop->stack ? strchr (stop->stack, '\n') : NULL;
   if (second && second[1])
     g_string_append_printf (s, "\n  called from:\n%s", stop->stack);
@@ -97,7 +101,7 @@ add_times (PyObject *stages, const GmEntry *e, double *total)
   return 0;
 }
 
-/* The cache and those of all resume functions that its entries lead to, each once. */
+/* Returns the cache and those of all resume functions that its entries lead to, each once. */
 static GPtrArray *
 caches_of (const GmCodeCache *cache, const GmConfig *config)
 {
@@ -112,7 +116,8 @@ caches_of (const GmCodeCache *cache, const GmConfig *config)
   return all;
 }
 
-/* An entry that computes nothing is a graph only where it is the whole of a function. */
+/* True if the entry counts as a graph.  An entry that computes nothing does only if it is the whole
+ * of a function. */
 static bool
 is_graph (const GmCodeCache *cache, const GmEntry *e)
 {
@@ -190,7 +195,8 @@ add_guard_row (const GmGuardRow *row, void *list)
   return r == 0;
 }
 
-/* [(kind, text, source or None, file or None, line, whether it tells how a name is found)] */
+/* Returns [(kind, text, source or None, file or None, line, is_lookup)]; is_lookup: the guard is on
+ * how a name is found. */
 static PyObject *
 guard_rows (const GmGuards *g)
 {
@@ -234,7 +240,8 @@ gm_report_entries (const GmCodeCache *cache, const GmConfig *config)
 {
   PyObject *list = PyList_New (0);
   g_autoptr (GPtrArray) all = caches_of (cache, config);
-  for (uint32_t k = all->len; list && k-- > 0;) { /* resume functions came after what breaks */
+  for (uint32_t k = all->len; list && k-- > 0;) {
+    /* in reverse, since resume functions come after the functions that break */
     const GmCodeCache *part = all->pdata[k];
     for (uint32_t i = 0; list && i < part->snapshot->n; i++) {
       const GmEntry *e = part->snapshot->entries[i];

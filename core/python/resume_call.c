@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resume_call.c -- see resume_call.h.
  *
- * The innermost frame's function executes the step that broke, in its own Python frame with its own handlers, and returns what
- * the rest of the function starts with.  The rest is a compiled function: it is called from here, outside of all handlers, so a
- * raise is handled once, and tracebacks show one frame for each of the user's.  The function of a caller's frame calls a Chain,
- * which runs the frames inside of it and gives their value.
+ * The innermost frame's function executes the step that broke, in its own Python frame with its own
+ * handlers, and returns the values with which the rest of the function starts.  The rest is a
+ * compiled function: it is called from here, outside of all handlers, so a raise is handled once,
+ * and tracebacks show one frame for each of the user's.  The function of a caller's frame calls a
+ * Chain, which runs the frames inside of it and returns their value.
  */
 #include "core/python/cpython.h"
 
@@ -15,8 +16,10 @@
 
 typedef struct {
   GmResumePoint *point;
-  PyObject *globals; /* NULL: the called function's own.  They hold the function, and its code this: it would never die */
-  uint32_t first, n_args, n_cells; /* in the values */
+  /* NULL: the called function's own, which are not held: they hold the function, its code holds
+   * this, and the cycle would never be freed */
+  PyObject *globals;
+  uint32_t first, n_args, n_cells; /* places in the values */
   bool init, plain;
 } Part;
 
@@ -25,7 +28,7 @@ struct GmContinuation {
   Part parts[]; /* innermost first */
 };
 
-/* -- Making ------------------------------------------------------------------------------------------------------ */
+/* -- Making ------------------------------------------------------------------------------------ */
 
 GmContinuation *
 gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **why)
@@ -41,7 +44,8 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
     GmPointKind kind = i > 0 ? GM_POINT_CALL : kinds[point->mode];
     Part *p = &c->parts[i];
     p->point = gm_resume_point_get (f, kind, why);
-    p->plain = !p->point && *why && (kind == GM_POINT_SPAN || kind == GM_POINT_LEAVE); /* then all that is left */
+    /* then only the plain rest is left */
+    p->plain = !p->point && *why && (kind == GM_POINT_SPAN || kind == GM_POINT_LEAVE);
     if (p->plain)
       p->point = gm_resume_point_get (f, GM_POINT_REST, why);
     p->plain |= point->mode == GM_RESUME_PLAIN;
@@ -91,9 +95,9 @@ gm_continuation_caches (const GmContinuation *c, GmCacheWalk *walk)
   }
 }
 
-/* -- Running ----------------------------------------------------------------------------------------------------- */
+/* -- Running ----------------------------------------------------------------------------------- */
 
-/* New reference.  Made anew each time: kept, it would keep its globals. */
+/* Returns a function: a new reference.  Not kept, since it would keep its globals alive. */
 static PyObject *
 function_of (PyCodeObject *code, PyObject *globals, PyObject *closure)
 {
@@ -106,7 +110,7 @@ function_of (PyCodeObject *code, PyObject *globals, PyObject *closure)
 void
 gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values)
 {
-  if (Py_REFCNT (values) > 1) { /* a constant of the entry: its items are not ours to drop */
+  if (Py_REFCNT (values) > 1) { /* a constant of the entry, whose items must not be dropped */
     PyObject *copy = PyTuple_New (PyTuple_GET_SIZE (values));
     for (Py_ssize_t i = 0; copy && i < PyTuple_GET_SIZE (values); i++)
       PyTuple_SET_ITEM (copy, i, Py_NewRef (PyTuple_GET_ITEM (values, i)));
@@ -116,7 +120,8 @@ gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values)
     *tail = (GmTail){ .entry = gm_entry_ref (e), .globals = Py_NewRef (globals), .args = values };
 }
 
-/* The variables of a frame die in their order, cells last; a tuple's items in the opposite one.  NULL is fine. */
+/* Drops the items of a tuple in order, since the variables of a frame die in their order, cells
+ * last, but a tuple's items in the opposite one.  NULL is fine. */
 static void
 drop_in_order (PyObject *args)
 {
@@ -145,10 +150,12 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
   PyObject *f = NULL, *result = NULL;
-  /* plain frames take no stack and see the interrupt; a tracer may have been started by the part before */
+  /* plain frames take no C stack and handle the interrupt; the part before may have started a
+   * tracer */
   bool plain = now->plain || gm_interrupt_is_parked () || gm_hook_stack_is_low () || gm_hook_is_traced (NULL);
   GmCallEnd end = { plain ? GM_CALL_PLAIN : GM_CALL_DONE };
-  if (end.kind == GM_CALL_DONE) { /* the function stands for its globals and its closure, and is never run */
+  if (end.kind == GM_CALL_DONE) {
+    /* the function only carries its globals and its closure, and is never run */
     f = function_of (now->point->original->co, now->globals, now->closure);
     if (!f)
       return NULL;
@@ -187,7 +194,7 @@ gm_tail_run (const GmConfig *config, GmTail *tail)
   return result;
 }
 
-/* -- Frames inside of frames -------------------------------------------------------------------------------------- */
+/* -- Frames inside of frames ------------------------------------------------------------------- */
 
 typedef struct {
   PyObject_HEAD
@@ -200,7 +207,8 @@ typedef struct {
 static PyTypeObject chain_type;
 static PyObject *chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names);
 
-/* The cells of a frame, which leave the values: these are there until the frames outside have ended, too, and a frame's cells die with it. */
+/* Moves the cells of a frame out of the values: these live until the frames outside have ended,
+ * too, but a frame's cells die with it. */
 static PyObject *
 closure_of (const Part *p, PyObject *values)
 {
@@ -213,7 +221,8 @@ closure_of (const Part *p, PyObject *values)
   return closure;
 }
 
-/* 0 or 1 if a step has come to its end there, 2 if a stretch or a handler has, else -1. */
+/* Returns 0 or 1 if the result is that of a step that ended at that place, 2 for a stretch or a
+ * handler, else -1. */
 static int
 marker_of (PyObject *result)
 {

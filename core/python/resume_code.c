@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * resume_code.c -- see resume_code.h.  A new code object is a prefix and what it can reach of the original: a suffix of it.
+ * resume_code.c -- see resume_code.h.  A new code object is a prefix and the part of the original
+ * that it can reach: a suffix.
  *
  *   COPY_FREE_VARS, RESUME, the stack                    every kind; a KEPT first takes over the frame object before it
  *   JUMP_FORWARD to the instruction                      REST, KEPT, SPAN, LEAVE
@@ -7,14 +8,17 @@
  *   store the stack; marker, frame, variables, stack;    once where it falls through, once where it jumps
  *   RETURN
  *   the original from `low` on                           its prologue a NOP, its variables renumbered; of a stretch, only what belongs to
- *                                                        it, and of the handler of a STEP or a CALL, if there is one
+ *                                                        it, and of the handler of a STEP or a
+ *                                                        CALL, if there is one
  *   store the stack; marker, frame, number, variables,   SPAN, LEAVE, and those with a handler: for each exit, whose first instruction in the copy is a jump
  *   stack; RETURN                                        to it; a variable without a value is caught, and stands as gm_resume_unbound
  *
- * Variables are renumbered: arguments first (variables, stack), other plain variables, places of the stack that are no arguments, then the cells,
- * which are free here.  The original's handlers run in this frame when the copy raises, and what follows them, too.
- * Sizes change (EXTENDED_ARG), so the whole is laid out until nothing grows; lines and columns are written anew from the
- * original's.  Invariant: nothing of the prefix behind the copy is covered by a handler.
+ * Variables are renumbered: arguments first (variables, stack), other plain variables, places of
+ * the stack that are no arguments, then the cells, which are free here.  If the copy raises, the
+ * original's handlers run in this frame, and so does the code that follows them.
+ * Sizes change (EXTENDED_ARG), so the whole is laid out until nothing grows; lines and columns are
+ * written anew from the original's.  Invariant: nothing of the prefix behind the copy is covered by
+ * a handler.
  */
 #include "core/python/cpython.h"
 
@@ -32,9 +36,9 @@
 
 #include <string.h>
 
-/* -- Opcodes of this version ------------------------------------------------------------------------------------- */
+/* -- Opcodes of this version ------------------------------------------------------------------- */
 
-/* Where the NULL of a call lies: on its callable, or below. */
+/* True where the NULL of a call lies above its callable, false where it lies below. */
 #define NULL_IS_ABOVE (PY_VERSION_HEX >= 0x030d0000)
 
 static bool
@@ -43,7 +47,7 @@ names_slot (uint8_t opcode)
   return gm_opcodes[opcode].how != GM_HOW_NONE && gm_insns[gm_opcodes[opcode].op].operand == GM_OPERAND_SLOT;
 }
 
-/* The same jump, forward. */
+/* Returns the same jump in its forward form. */
 static uint8_t
 forward (uint8_t opcode)
 {
@@ -53,9 +57,10 @@ forward (uint8_t opcode)
   return opcode;
 }
 
-/* -- Writing ----------------------------------------------------------------------------------------------------- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
-/* An exception of instruction `at` goes to `target`, indices of `out`, with this much on the stack. */
+/* An exception of instruction `at` goes to `target`, indices of `out`, with `depth` items on the
+ * stack. */
 typedef struct {
   uint32_t at, target, depth;
 } Catch;
@@ -64,15 +69,16 @@ typedef struct {
   const GmCode *code; /* decoded, of the original */
   const GmOriginal *o;
   const GmResumePoint *point;
-  GArray *out; /* Raw; targets are indices of `out` once it is complete */
-  uint32_t low;   /* the first instruction of the original that is copied */
-  bool whole;     /* all behind it is: the variables and constants are the original's */
-  GArray *kept;   /* uint32_t: else, for a stretch, the instructions that are; or NULL */
-  uint32_t first; /* where it lies in `out` */
-  uint32_t copy_first, copy_end; /* the copy of the step, indices of `out` */
-  uint32_t n_locals, n_places; /* plain variables; places of the stack */
-  uint32_t *slot;   /* of the original -> new */
-  uint32_t *place;  /* of the stack -> new slot */
+  GArray *out; /* GmRaw; targets are indices of `out` once it is complete */
+  uint32_t low;   /* first instruction of the original that is copied */
+  /* all instructions behind it are copied: the variables and constants are the original's */
+  bool whole;
+  GArray *kept;   /* uint32_t: else, for a stretch, the instructions that are copied; or NULL */
+  uint32_t first; /* index in `out` of the copied part */
+  uint32_t copy_first, copy_end; /* the copy of the step, as indices of `out` */
+  uint32_t n_locals, n_places; /* numbers of plain variables and of places of the stack */
+  uint32_t *slot;   /* slot of the original -> new slot */
+  uint32_t *place;  /* place of the stack -> new slot */
   PyObject *consts; /* list */
   GArray *catches;  /* Catch, ascending */
   GmPlace here;
@@ -94,7 +100,7 @@ names_const (uint8_t opcode)
          || (row->how != GM_HOW_NONE && gm_insns[row->op].operand == GM_OPERAND_CONST);
 }
 
-/* False with an exception. */
+/* Finds or adds a constant.  False with an exception. */
 static bool
 put_in_consts (Writer *w, PyObject *o, uint32_t *index)
 {
@@ -102,7 +108,7 @@ put_in_consts (Writer *w, PyObject *o, uint32_t *index)
   return PyList_Append (w->consts, o) == 0;
 }
 
-/* The entry that lies at place d of the interpreter's stack. */
+/* Returns the recorder's stack entry at depth d of the interpreter's stack. */
 static uint32_t
 entry_at (uint64_t nulls, uint32_t d)
 {
@@ -113,7 +119,8 @@ entry_at (uint64_t nulls, uint32_t d)
   return d;
 }
 
-/* Nothing but the stack keeps it alive, as in the original. */
+/* Pushes a variable and deletes it, so that only the stack keeps the object alive, as in the
+ * original. */
 static void
 put_move (Writer *w, uint32_t slot)
 {
@@ -121,7 +128,7 @@ put_move (Writer *w, uint32_t slot)
   put (w, DELETE_FAST, slot);
 }
 
-/* Pushes the stack as it is at the point. */
+/* Pushes the stack of the point. */
 static void
 put_stack (Writer *w)
 {
@@ -132,7 +139,8 @@ put_stack (Writer *w)
       continue;
     }
 #if PY_VERSION_HEX >= 0x030c0000
-    if (gm_point_bit (w->point->at.unbound, k)) { /* the recorder tells it from the NULL of a call */
+    if (gm_point_bit (w->point->at.unbound, k)) {
+      /* the recorder distinguishes it from the NULL of a call */
       put (w, LOAD_FAST_AND_CLEAR, w->place[k]);
       continue;
     }
@@ -141,7 +149,7 @@ put_stack (Writer *w)
   }
 }
 
-/* Variables in the slots of cells that are on the stack, or nothing. */
+/* Restores the slots of cells whose cells are on the stack: the variable, or no value. */
 static void
 put_away (Writer *w)
 {
@@ -168,7 +176,7 @@ put_call_of (Writer *w, uint32_t n_args)
   put (w, CALL, n_args);
 }
 
-/* The call of a caller's continuation. */
+/* Calls the continuation of a caller. */
 static void
 put_call (Writer *w, uint32_t slot)
 {
@@ -182,7 +190,8 @@ put_call (Writer *w, uint32_t slot)
   w->copy_end = w->out->len;
 }
 
-/* Whether `next` is only the rest of what `raw` begins: the decoder makes one instruction of them. */
+/* True if `next` completes the instruction that `raw` begins: the decoder makes one instruction of
+ * them. */
 static bool
 leads (const GmRaw *raw, const GmRaw *next)
 {
@@ -203,7 +212,7 @@ leads (const GmRaw *raw, const GmRaw *next)
   }
 }
 
-/* The instructions of the step that begins with `insn`. */
+/* Finds the instructions of the step that begins with `insn`. */
 static void
 step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
 {
@@ -214,7 +223,8 @@ step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
     --*first;
 }
 
-/* Copies the step; the index in `out` of what may jump, or -1; -2 with an exception. */
+/* Copies the step.  Returns the index in `out` of its jump, or -1 if it has none; -2 with an
+ * exception. */
 static int
 put_step (Writer *w)
 {
@@ -227,7 +237,7 @@ put_step (Writer *w)
     const GmOpcode *row = &gm_opcodes[raw.opcode];
     bool old = row->op == GM_INSN_LOAD_METHOD;
     if (old || ((row->how == GM_HOW_ATTR || row->how == GM_HOW_SUPER) && (raw.arg & 1))) {
-      if (old) /* whether it pushes NULL is known at run time only: make it sure */
+      if (old) /* only the run time decides if it pushes NULL, so use the form that is certain */
         raw.opcode = LOAD_ATTR;
       else
         raw.arg &= ~1u;
@@ -251,12 +261,12 @@ put_step (Writer *w)
   return jump;
 }
 
-/* The entry of the exception table that covers a code unit of the original, or NULL. */
+/* Returns the entry of the exception table that covers a code unit of the original, or NULL. */
 static const GmRange *
 range_of_unit (const Writer *w, uint32_t unit)
 {
   uint32_t lo = 0, hi = w->o->ranges->len;
-  while (lo < hi) { /* they ascend */
+  while (lo < hi) { /* the entries ascend */
     uint32_t mid = (lo + hi) / 2;
     if (g_array_index (w->o->ranges, GmRange, mid).end <= unit)
       lo = mid + 1;
@@ -267,7 +277,7 @@ range_of_unit (const Writer *w, uint32_t unit)
   return r && r->start <= unit ? r : NULL;
 }
 
-/* The one that covers the step of the point. */
+/* Returns the entry that covers the step of the point, or NULL. */
 static const GmRange *
 range_of_step (const Writer *w)
 {
@@ -281,7 +291,7 @@ put_const (Writer *w, PyObject *o)
   return put_in_consts (w, o, &g_array_index (w->out, GmRaw, at).arg);
 }
 
-/* The callable of a call that is not the user's. */
+/* Pushes the callable of a call that is not in the user's code. */
 static bool
 put_callable (Writer *w, PyObject *f)
 {
@@ -293,7 +303,7 @@ put_callable (Writer *w, PyObject *f)
   return ok;
 }
 
-/* The frame object of the part before, the last argument, becomes that of this frame. */
+/* Makes the previous part's frame object, the last argument, that of this frame. */
 static bool
 put_adopt (Writer *w)
 {
@@ -304,7 +314,7 @@ put_adopt (Writer *w)
   return ok;
 }
 
-/* What a resumed function's return begins with: marker k, and the frame if it is kept. */
+/* Begins the return of a resumed function: marker k, and the frame if it is kept. */
 static bool
 put_marker (Writer *w, int k)
 {
@@ -335,7 +345,7 @@ put_return (Writer *w, int k)
   return true;
 }
 
-/* How many instructions of the original are copied, and which is the i-th of them. */
+/* Number of instructions of the original that are copied, and the i-th of them. */
 static uint32_t
 n_copied (const Writer *w)
 {
@@ -348,7 +358,8 @@ copied (const Writer *w, uint32_t i)
   return w->kept ? g_array_index (w->kept, uint32_t, i) : w->low + i;
 }
 
-/* Where instruction k of the original, or the next one that is copied, lies in `out`. */
+/* Returns the index in `out` of instruction k of the original, or of the next one that is
+ * copied. */
 static uint32_t
 place_of (const Writer *w, uint32_t k)
 {
@@ -365,7 +376,7 @@ place_of (const Writer *w, uint32_t k)
   return w->first + lo;
 }
 
-/* False with an exception. */
+/* Copies the original's instructions.  False with an exception. */
 static bool
 put_original (Writer *w)
 {
@@ -397,7 +408,7 @@ put_original (Writer *w)
 #define LOAD_IF_BOUND LOAD_FAST
 #endif
 
-/* Ends the stretch there. */
+/* Writes the end of the stretch at an exit. */
 static bool
 put_exit (Writer *w, uint32_t number)
 {
@@ -432,9 +443,9 @@ put_exit (Writer *w, uint32_t number)
   return ok;
 }
 
-/* -- Tables -------------------------------------------------------------------------------------------------------- */
+/* -- Tables ------------------------------------------------------------------------------------ */
 
-/* As `r`, but for where it stands. */
+/* Appends a range with depth and lasti of `r`, and these bounds and target. */
 static void
 put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const GmRange *r)
 {
@@ -451,7 +462,7 @@ new_unit (const Writer *w, uint32_t original_unit)
   return last->start + last->units;
 }
 
-/* The ranges of the original that cover something of the stretch, cut to that. */
+/* Appends the ranges of the original that cover parts of the stretch, cut to it. */
 static void
 put_kept_ranges (Writer *w, GByteArray *b)
 {
@@ -490,9 +501,9 @@ handlers_of (Writer *w)
   return PyBytes_FromStringAndSize ((char *) b->data, b->len);
 }
 
-/* -- Variables ----------------------------------------------------------------------------------------------------- */
+/* -- Variables --------------------------------------------------------------------------------- */
 
-/* A name that is none of the user's: it is unbound while the user's code runs. */
+/* Appends a name that the user's code does not have: the variable is unbound while that runs. */
 static bool
 append_place (PyObject *names, uint32_t k)
 {
@@ -502,7 +513,7 @@ append_place (PyObject *names, uint32_t k)
   return failed;
 }
 
-/* Gives a plain variable that has none a number; false with an exception. */
+/* Numbers a plain variable that has no number; false with an exception. */
 static bool
 number_variable (Writer *w, PyObject *vars, uint32_t slot, uint32_t *next)
 {
@@ -513,7 +524,8 @@ number_variable (Writer *w, PyObject *vars, uint32_t slot, uint32_t *next)
   return PyList_Append (vars, s->name) == 0;
 }
 
-/* Those that are no arguments: all of the original, or those that the step writes. */
+/* Numbers the variables that are no arguments: all of the original, or those that the step
+ * writes. */
 static bool
 number_others (Writer *w, PyObject *vars, uint32_t *next)
 {
@@ -545,7 +557,8 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
   uint32_t next = 0, n_places = p->depth;
   int failed = !vars || !frees;
   for (int k = 0; k < 2; k++)
-    n_places = w->point->next[k] ? MAX (n_places, w->point->next[k]->at.depth) : n_places; /* a stretch ends with no more than it began */
+    /* a stretch ends with a stack no deeper than it began with */
+    n_places = w->point->next[k] ? MAX (n_places, w->point->next[k]->at.depth) : n_places;
   memset (w->slot, 0xff, code->n_slots * sizeof (uint32_t));
   for (uint32_t i = 0; i < p->n_locals && !failed; i++, next++) {
     const GmSlot *s = &code->slots[p->locals[i]];
@@ -582,9 +595,9 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
   Py_XDECREF (frees);
 }
 
-/* -- A code object ------------------------------------------------------------------------------------------------- */
+/* -- A code object ----------------------------------------------------------------------------- */
 
-/* What the end of a loop skips. */
+/* Writes the instructions that the end of a loop skips. */
 static void
 put_end_for (Writer *w, uint8_t jump)
 {
@@ -605,7 +618,7 @@ compare_numbers (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-/* What the decoder drops behind a loop. */
+/* True for an instruction after a loop that the decoder drops. */
 static bool
 is_skipped (const Writer *w, uint32_t k)
 {
@@ -617,7 +630,8 @@ is_skipped (const Writer *w, uint32_t k)
 #endif
 }
 
-/* The opcodes that the instructions of the stretch, and the first ones of its exits, were decoded from, and what belongs to them. */
+/* Finds the opcodes that the instructions of the stretch, and the first ones of its exits, were
+ * decoded from, with their prefixes. */
 static void
 find_stretch (Writer *w)
 {
@@ -644,7 +658,8 @@ find_stretch (Writer *w)
   g_array_set_size (w->kept, n);
 }
 
-/* How much of the original is needed: all that the point itself, or a handler of its step, can reach. */
+/* Finds the suffix of the original that is needed: everything that the point itself, or a handler
+ * of its step, can reach. */
 static void
 find_suffix (Writer *w)
 {
@@ -654,7 +669,8 @@ find_suffix (Writer *w)
   } else if (gm_point_is_rest (w->point)) {
     uint32_t first, last;
     step_range (w, w->point->at.insn, &first, &last);
-    w->low = w->point->kind == GM_POINT_KEPT ? 0 : w->o->low[first]; /* the places of tracebacks are in all of it */
+    /* all of it is needed for the places of tracebacks */
+    w->low = w->point->kind == GM_POINT_KEPT ? 0 : w->o->low[first];
   } else {
     const GmRange *over = range_of_step (w);
     w->low = w->o->low[over ? gm_original_at (w->o, 2 * over->target) : w->o->raw->len];
@@ -662,7 +678,7 @@ find_suffix (Writer *w)
   w->whole = w->low < w->o->raw->len;
 }
 
-/* The prefix; false with an exception. */
+/* Writes the prefix; false with an exception. */
 static bool
 put_prefix (Writer *w, uint32_t n_free)
 {
@@ -689,7 +705,7 @@ put_prefix (Writer *w, uint32_t n_free)
     jump = put_step (w);
   if (jump < -1 || (p->next[0] && !put_return (w, 0)))
     return false;
-  if (!p->next[0]) /* it never falls through, but there must be something behind it */
+  if (!p->next[0]) /* the step never falls through, but an instruction must follow it */
     put (w, NOP, 0);
   if (jump < 0)
     return true;
@@ -709,7 +725,8 @@ has_arguments (const Writer *w)
   return all;
 }
 
-/* The code, and in *shown the same with the original's arguments, which is what a frame shows, or NULL. */
+/* Returns the code, and in *shown a copy with the original's arguments, which the frame shows, or
+ * NULL. */
 static PyCodeObject *
 new_code (Writer *w, PyObject *varnames, PyObject *freenames, PyCodeObject **shown)
 {
@@ -721,7 +738,8 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames, PyCodeObject **sho
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
   int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
-  if (!gm_point_is_rest (w->point)) /* its frame object may become that of a KEPT, which has the more variables: see kept_frame.h */
+  /* its frame object may become that of a KEPT, which has more variables: see kept_frame.h */
+  if (!gm_point_is_rest (w->point))
     stack = MAX (stack, (int) (2 * w->code->n_slots + w->n_places) + 2);
   if (none && consts && bytes && lines && handlers)
     made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, none, co->co_names,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resume_original.c -- see resume_original.h.
  *
- * Reading takes time linear in the code, and is done once however many breaks there are.  `low` says how much of the code a resume
- * function needs: a suffix, since code runs forward but for loops, and handlers lie behind what they cover.  Invariant: no
- * jump and no handler leads out of the suffix from low[k] on, for any k.
+ * Reading takes time linear in the code, and is done once however many breaks there are.  `low`
+ * says how much of the code a resume function needs: a suffix, since code runs forward except for
+ * loops, and handlers lie behind the code that they cover.  Invariant: no jump and no handler leads
+ * out of the suffix from low[k] on, for any k.
  */
 #include "core/python/cpython.h"
 
@@ -29,7 +30,8 @@ gm_original_at (const GmOriginal *o, uint32_t step)
   return lo;
 }
 
-/* What does two things becomes two: the numbers of its variables may not fit any more, and each half is a step. */
+/* Appends an instruction.  An instruction with two effects becomes two: the new numbers of its
+ * variables may not fit into one, and each half is a step. */
 static void
 append_raw (GmOriginal *o, GmRaw raw)
 {
@@ -61,8 +63,8 @@ append_raw (GmOriginal *o, GmRaw raw)
     g_array_append_val (o->raw, second);
 }
 
-/* For each instruction the first of the suffix that it needs: the least l such that nothing from l on jumps below l or is covered by a
- * handler that lies below l. */
+/* For each instruction finds the begin of the suffix that it needs: the least l such that no
+ * instruction from l on jumps below l or is covered by a handler that lies below l. */
 static void
 find_low (GmOriginal *o)
 {
@@ -81,13 +83,13 @@ find_low (GmOriginal *o)
     if (end > 0)
       low[end - 1] = MIN (low[end - 1], target);
   }
-  for (uint32_t k = n; k-- > 0;) /* the least that what follows asks for */
+  for (uint32_t k = n; k-- > 0;) /* the least begin that the instructions behind need */
     low[k] = MIN (low[k], low[k + 1]);
-  for (uint32_t k = 0; k < n; k++) /* and what that asks for in its turn */
+  for (uint32_t k = 0; k < n; k++) /* and the begin that this one needs in its turn */
     low[k] = low[k] < k ? low[low[k]] : k;
 }
 
-/* A new code object of the same constants, names and bytes.  NULL with an exception. */
+/* Returns a new code object with the same constants, names and bytes.  NULL with an exception. */
 static PyCodeObject *
 copy_of (PyCodeObject *co)
 {

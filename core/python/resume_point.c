@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * resume_point.c -- the points at which a code object is taken up, and how its resume functions lead back to it.
+ * resume_point.c -- the points at which a code object is resumed, and the points that they lead to.
  *
- * A point's key is in terms of the original code, which the rest of a function is recorded from, too: so all paths to one place
- * share one point, and the time that a break takes does not depend on how much comes after it.  Invariant: a point that goes on has, when it is made,
- * the points that it goes on to.
+ * A point's key is in terms of the original code, from which the rest of a function is recorded,
+ * too: so all paths to one place share one point, and the time that a break takes does not depend
+ * on how much comes after it.  Invariant: a point that continues has, when it is made, the points
+ * at which it continues.
  */
 #include "core/python/cpython.h"
 
@@ -16,7 +17,7 @@
 
 PyObject *gm_resume_marker[3], *gm_resume_unbound;
 
-/* -- Points -------------------------------------------------------------------------------------------------------- */
+/* -- Points ------------------------------------------------------------------------------------ */
 
 static guint
 point_hash (gconstpointer p)
@@ -84,13 +85,14 @@ gm_resume_table_free (GHashTable *table)
     return;
   g_autoptr (GPtrArray) caches = gm_resume_table_caches (table);
   for (uint32_t i = 0; i < caches->len; i++)
-    gm_code_cache_reset (caches->pdata[i]); /* its entries may hold the point that holds it */
+    /* the cache's entries may hold the point that holds the cache */
+    gm_code_cache_reset (caches->pdata[i]);
   g_hash_table_unref (table);
 }
 
 static GmResumePoint *point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why);
 
-/* Where it jumps to: the ways that lead there share the point. */
+/* Follows jumps to the instruction where they end, so that all paths to it share the point. */
 static uint32_t
 hop (const GmCode *code, uint32_t insn)
 {
@@ -99,11 +101,12 @@ hop (const GmCode *code, uint32_t insn)
   return insn;
 }
 
-/* The variables that are bound after instructions of a step, a byte for each slot. */
+/* Updates which variables are bound after an instruction of a step, a byte for each slot. */
 static void
 note_bound (const GmInsn *i, GmStackShape stack, uint8_t *bound)
 {
-  bool restores = stack.depth > 0 && gm_point_bit (stack.unbound, stack.depth - 1); /* what was unbound before a comprehension */
+  /* a variable that was unbound before a comprehension */
+  bool restores = stack.depth > 0 && gm_point_bit (stack.unbound, stack.depth - 1);
   if (i->op == GM_INSN_STORE_FAST)
     bound[i->arg] = !restores;
   else if (i->op == GM_INSN_DELETE_FAST || i->op == GM_INSN_LOAD_FAST_AND_CLEAR)
@@ -121,7 +124,8 @@ next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape s
     return NULL;
   }
   key.insn = hop (code, insn);
-  for (uint32_t s = 0; s < code->n_slots; s++) /* also what is read no more: it keeps its object alive */
+  /* also variables that are not read any more, since they keep their objects alive */
+  for (uint32_t s = 0; s < code->n_slots; s++)
     if (bound[s])
       locals[key.n_locals++] = s;
   return point_get (o, GM_POINT_REST, &key, why);
@@ -139,7 +143,7 @@ gm_resume_step_end (const GmCode *code, uint32_t insn)
   return jumps ? k + 1 : k;
 }
 
-/* Where a step or a call goes on. */
+/* Makes the points at which a step or a call continues. */
 static bool
 make_next (GmResumePoint *p, const char **why)
 {
@@ -173,7 +177,7 @@ make_next (GmResumePoint *p, const char **why)
   return p->next[1] != NULL;
 }
 
-/* -- Stretches ---------------------------------------------------------------------------------------------------- */
+/* -- Stretches --------------------------------------------------------------------------------- */
 
 static int
 compare_numbers (gconstpointer a, gconstpointer b)
@@ -189,7 +193,8 @@ note_store (const GmCode *code, uint32_t k, uint8_t *own)
     own[code->insns[k].arg] = true;
 }
 
-/* Which plain variables an exit has to hand on: those that the point has, and those that are written on the way. */
+/* Finds the plain variables that an exit has to hand on: those of the point, and those that are
+ * written on the way. */
 static void
 find_slots (GmResumePoint *p)
 {
@@ -222,7 +227,8 @@ make_span (GmResumePoint *p, const char **why)
   return true;
 }
 
-/* A step or a call that raises goes on in the handler that covers it; behind that the rest is recorded again. */
+/* Finds the exits of the handler that covers a step or a call that raises; behind them the rest is
+ * recorded again. */
 static void
 make_handler (GmResumePoint *p)
 {
@@ -234,8 +240,8 @@ make_handler (GmResumePoint *p)
   find_slots (p);
 }
 
-/* The items from `from` on that are values, and the frame if there is one; NULL with an exception.  They are moved: what drops them is the rest of
- * the function. */
+/* Returns the items from `from` on that are values, and the frame if there is one; NULL with an
+ * exception.  The items are moved, so that the rest of the function drops them. */
 static PyObject *
 move_values (PyObject **items, uint32_t from, uint32_t n, PyObject *frame)
 {
@@ -253,7 +259,7 @@ move_values (PyObject **items, uint32_t from, uint32_t n, PyObject *frame)
   return out;
 }
 
-/* Behind a stretch. */
+/* Returns the point at the exit of a stretch. */
 static GmResumePoint *
 point_behind (GmResumePoint *p, PyObject **items, GmPointKind kind)
 {
@@ -279,7 +285,8 @@ gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject 
   const char *why = NULL;
   GmResumePoint *next = NULL;
   *first = 0;
-  if (marker == 2) { /* a handler may have run: in a tuple, the frame is one that tracebacks may refer to */
+  if (marker == 2) {
+    /* a handler may have run: the frame is in a tuple if tracebacks may refer to it */
     PyObject *raised = frame ? PyTuple_Pack (1, frame) : NULL;
     next = point_behind (p, items, frame ? GM_POINT_KEPT : GM_POINT_REST);
     *args = next && (raised || !frame) ? move_values (items, 3, n, raised) : NULL;
@@ -327,12 +334,13 @@ point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char
     gm_resume_point_unref (p);
     return NULL;
   }
-  if (o->points) /* the function is there */
+  if (o->points) /* the function exists */
     g_hash_table_insert (o->points, p, gm_resume_point_ref (p));
   return p;
 }
 
-/* super () looks for the first argument of the code that runs, and a resume function always has one. */
+/* True if super () may be called without self: it reads the first argument of the code that runs,
+ * and a resume function always has one. */
 static bool
 may_ask_super_without_self (const GmCode *code)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor_methods.c -- Tensor's attributes and the methods that are no row of the API table.
  *
- * What computes is a row there (api_object.c adds those); what stands here asks about a tensor,
- * converts it to something of Python's, or is about its place in autograd.
+ * Methods that compute are rows of that table (api_object.c adds them); the methods here return
+ * properties of a tensor, convert it to a Python object, or are about its place in autograd.
  */
 #include "core/tensor/storage.h"
 #include "core/python/args.h"
@@ -21,7 +21,7 @@
 
 /* -- Shape and memory -------------------------------------------------------------------------- */
 
-/* A dimension counted from either end; -1 with IndexError. */
+/* Converts a dimension counted from either end; -1 with IndexError. */
 static int
 wrap_dim (const GmTensor *t, PyObject *o)
 {
@@ -35,7 +35,7 @@ wrap_dim (const GmTensor *t, PyObject *o)
   return -1;
 }
 
-/* name (), name (dim) and name (dim=dim). */
+/* Implements name (), name (dim) and name (dim=dim). */
 static PyObject *
 per_dim (PyObject *self, PyObject *args, PyObject *kwargs, bool strides)
 {
@@ -308,7 +308,7 @@ type (PyObject *self, PyObject *args)
   return PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (T (self)->meta.dtype));
 }
 
-/* A copy of a leaf with everything that a user put on it. */
+/* Returns a copy of a leaf with everything that a user has set on it. */
 static PyObject *
 deepcopy (PyObject *self, PyObject *memo)
 {
@@ -342,7 +342,7 @@ deepcopy (PyObject *self, PyObject *memo)
   return o;
 }
 
-/* What pickle and copy do with a tensor is Python: gramme.serialization. */
+/* Calls gramme.serialization, which implements pickle and copy for tensors in Python. */
 static PyObject *
 serialized (PyObject *self, const char *by)
 {
@@ -439,7 +439,7 @@ get_data (PyObject *self, void *closure)
   return gm_py_tensor_take (alias);
 }
 
-/* self shows another tensor's memory from now on; its place in autograd stays. */
+/* Makes self show another tensor's memory; its place in autograd is kept. */
 static int
 set_data (PyObject *self, PyObject *value, void *closure)
 {
@@ -456,8 +456,8 @@ set_data (PyObject *self, PyObject *value, void *closure)
   return 0;
 }
 
-/* _storage_bytes (): the tensor's storage as uint8[its bytes], over the same memory, and a number
- * that tells one storage from another. */
+/* _storage_bytes (): returns the tensor's storage as uint8[its bytes], over the same memory, and a
+ * number that identifies the storage. */
 static PyObject *
 storage_bytes (PyObject *self, PyObject *unused)
 {
@@ -485,7 +485,7 @@ storage_grow (PyObject *self, PyObject *bytes)
   Py_RETURN_NONE;
 }
 
-/* _make_subclass (cls, data, requires_grad=False): another object of type cls over data's
+/* _make_subclass (cls, data, requires_grad=False): returns another object of type cls over data's
  * memory. */
 static PyObject *
 make_subclass (PyObject *unused, PyObject *args)

@@ -2,7 +2,7 @@
  * tensor_number.c -- Python's operators on tensors: arithmetic, comparison, subscripts, iteration,
  * numbers.
  *
- * Each operator is a row of the API table, found once by name; the slots below only say which.
+ * Each operator is a row of the API table, found once by name; the slots below only select the row.
  */
 #include "core/python/tensor_number.h"
 #include "core/python/api_object.h"
@@ -11,7 +11,7 @@
 #include "core/python/mask_index.h"
 #include "core/python/overrides.h"
 
-/* -- Which row an operator is ------------------------------------------------------------------ */
+/* -- Rows of operators ------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define OPERATORS(X) \
@@ -32,7 +32,7 @@ static struct {
 #undef X
 } rows;
 
-/* The C API has no NULL row: a missing one is a bug of the table, found when the module is
+/* The C API has no NULL row, so a missing one is a bug of the table, found when the module is
  * loaded. */
 int
 gm_py_init_number (PyObject *module)
@@ -255,8 +255,8 @@ length (PyObject *self)
   return -1;
 }
 
-/* A store of one number at all true places of a mask needs no positions: the row does it by
- * selecting. */
+/* True for a store of one number to all true places of a mask, which needs no positions: the row
+ * does it by selecting. */
 static bool
 is_one_for_all (const GmArg *key, const GmArg *value)
 {
@@ -266,8 +266,8 @@ is_one_for_all (const GmArg *key, const GmArg *value)
          gm_tensor_from_val (key->v)->meta.ndim > 1;
 }
 
-/* A subscript, with `value` a store.  An index arrives as one argument: a number, slice, tensor,
- * None, Ellipsis or a tuple of them. */
+/* Reads a subscript or, with `value`, stores to it.  An index arrives as one argument: a number,
+ * slice, tensor, None, Ellipsis or a tuple of them. */
 static PyObject *
 subscript_run (PyObject *self, PyObject *key, PyObject *value)
 {

@@ -2,12 +2,12 @@
  * tensor_object.c -- the life of a gramme.Tensor.
  *
  * Invariant: t->wrapper is the one object of t or NULL, so `p.grad is p.grad` holds and attributes
- * that users put on a tensor stay.  The object owns the tensor, not the other way round: when
- * Python lets go of it while autograd still holds the tensor, the object dies and a later one is
+ * that users set on a tensor stay.  The object owns the tensor, not the other way round: when
+ * Python drops the object while autograd still holds the tensor, the object dies and a later one is
  * new.
  *
- * Most tensors are temporaries without attributes.  For them nothing but the header is touched:
- * objects come from a free list, and the garbage collector learns of an object only when it gets a
+ * Most tensors are temporaries without attributes.  For them only the header is touched: objects
+ * come from a free list, and the garbage collector learns of an object only when it gets a
  * __dict__, the one thing through which it can be part of a cycle.
  */
 #include "core/python/tensor_object.h"
@@ -160,7 +160,7 @@ hash (PyObject *self)
   return (Py_hash_t) ((uintptr_t) self >> 4); /* identity: == is elementwise */
 }
 
-/* Tensor (n): sizes, all of them ints. */
+/* Tensor (n, ...): sizes, all of them ints. */
 static PyObject *
 new_of_sizes (PyTypeObject *type, PyObject *args)
 {
@@ -183,8 +183,8 @@ new_of_sizes (PyTypeObject *type, PyObject *args)
   return t ? gm_py_tensor_take_as (type, t) : gm_py_raise (error);
 }
 
-/* Tensor (data), Tensor (sizes ...), Tensor (): of the default dtype, as torch's legacy constructor; gramme.tensor (data) infers
- * the dtype. */
+/* Tensor (data), Tensor (sizes ...), Tensor (): makes a tensor of the default dtype, like torch's
+ * legacy constructor; gramme.tensor (data) infers the dtype. */
 static PyObject *
 tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -243,7 +243,7 @@ gm_py_init_tensor (PyObject *module)
   if (PyType_Ready (&gm_py_tensor_type) < 0)
     return -1;
   PyObject *dict = PyDescr_NewGetSet (&gm_py_tensor_type, &dict_getset);
-  PyObject *priority = PyLong_FromLong (1000); /* so that numpy leaves `array + tensor` to us */
+  PyObject *priority = PyLong_FromLong (1000); /* makes numpy leave `array + tensor` to Tensor */
   int bad = !dict || !priority ||
             PyDict_SetItemString (gm_py_tensor_type.tp_dict, "__dict__", dict) < 0 ||
             PyDict_SetItemString (gm_py_tensor_type.tp_dict, "__array_priority__", priority) < 0;

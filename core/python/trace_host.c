@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trace_host.c -- what the recorder asks about Python, the package and this CPython: one table.
+ * trace_host.c -- the recorder's table of functions about Python, the package and this CPython.
  *
- * core/trace knows neither the layout of the package's objects nor where a version of CPython keeps what; it asks GmTraceHost, which is filled
- * here from the files that know.
+ * core/trace knows neither the layout of the package's objects nor that of a CPython version's; it
+ * uses GmTraceHost, which is filled here from the files that know.
  */
 #include "core/python/trace_host.h"
 
@@ -62,7 +62,8 @@ fields_type (const char *fields)
   return (PyObject *) type;
 }
 
-/* Borrowed from the package, which lives as long as the process; NULL, without an exception, if it is not there. */
+/* Returns an attribute of the package, borrowed, since the package lives as long as the process;
+ * NULL, without an exception, if it is not there. */
 static PyObject *
 package_attr (const char *module, const char *name)
 {
@@ -88,7 +89,7 @@ type_dict (PyTypeObject *type)
   return dict;
 }
 
-/* False with an exception. */
+/* Imports the modules.  False with an exception. */
 static bool
 load_modules (void)
 {
@@ -100,7 +101,8 @@ load_modules (void)
   return good;
 }
 
-/* Once.  Importing gives other threads a turn, and one of them may come here: both tell the same. */
+/* Runs once.  Importing lets other threads run, and one of them may call this, too: both fill in
+ * the same values. */
 bool
 gm_trace_host_tell (void)
 {
@@ -175,7 +177,8 @@ gm_trace_host_tell (void)
     .dicts_quiet = gm_dicts_quiet,
     .cached = gm_cached_host (),
   });
-  gm_host.identity_epoch = gm_identity_epoch (); /* it reads dicts of types, which the host finds since 3.12 */
+  /* uses dicts of types, which the host's table finds since 3.12 */
+  gm_host.identity_epoch = gm_identity_epoch ();
   Py_DECREF (wrapper);
   return true;
 }

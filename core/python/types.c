@@ -3,7 +3,7 @@
  *
  * A dtype is a singleton, so `is` and `==` agree and a guard can compare pointers.  dtypes.def says
  * which are live: the objects of the others exist, so that programs can name them, and using one
- * says that it is reserved.
+ * raises an error that says that it is reserved.
  */
 #include "core/python/types.h"
 
@@ -17,7 +17,7 @@
 
 static GmPyDtype dtypes[GM_N_DTYPES];
 
-/* torch's other dtypes, so that programs can name and compare them: no tensor is of one.  Their
+/* torch's other dtypes, so that programs can name and compare them: no tensor has one.  Their
  * objects have numbers from GM_N_DTYPES on. */
 #define NO_COMPLEX "there are no complex tensors: keep real and imaginary part as two tensors"
 #define NO_UNSIGNED "the one unsigned dtype is uint8: use a signed one with more bits"
@@ -37,7 +37,7 @@ static const struct {
 };
 static GmPyDtype names_alone[G_N_ELEMENTS (alone)];
 
-/* Returns the row of `alone` that an object has; NULL for a dtype that tensors have. */
+/* Returns the row of `alone` for an object; NULL for a dtype that tensors have. */
 static inline __typeof__ (&alone[0])
 alone_of (PyObject *o)
 {
@@ -167,7 +167,7 @@ PyTypeObject gm_py_dtype_type = {
     .tp_methods = dtype_methods,
 };
 
-/* torch's second names. */
+/* torch's second names of dtypes. */
 static const struct {
   const char *alias;
   GmDtype dtype;
@@ -207,7 +207,7 @@ add_dtypes (PyObject *module)
 
 /* -- device ------------------------------------------------------------------------------------ */
 
-/* One object for each. */
+/* The object of a device, of which there is one for each. */
 typedef struct {
   PyObject_HEAD int device;
 } Device;
@@ -284,9 +284,9 @@ device_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   return gm_py_device (device);
 }
 
-/* -- The default device: `with device:`, and gramme.set_default_device ----------------------------------- */
+/* -- The default device: `with device:`, and gramme.set_default_device ------------------------- */
 
-static GM_THREAD GArray *entered; /* the defaults before, of the blocks that are open */
+static GM_THREAD GArray *entered; /* the previous defaults of the blocks that are open */
 
 static PyObject *
 device_enter (PyObject *self, PyObject *unused)
@@ -335,7 +335,7 @@ static PyMethodDef default_functions[] = {
     {0},
 };
 
-/* -- The type ------------------------------------------------------------------------------------ */
+/* -- The type ---------------------------------------------------------------------------------- */
 
 static PyObject *
 device_repr (PyObject *self)
@@ -438,7 +438,8 @@ size_numel (PyObject *self, PyObject *unused)
   return PyLong_FromLongLong (n);
 }
 
-/* What tuple's function gave, as a Size; steals it.  TypeError unless all are ints. */
+/* Converts a result of tuple's function to a Size; steals it.  TypeError unless all items are
+ * ints. */
 static PyObject *
 as_size (PyObject *tuple)
 {
@@ -465,7 +466,7 @@ size_subscript (PyObject *self, PyObject *key)
   return as_size (PyTuple_Type.tp_as_mapping->mp_subscript (self, key));
 }
 
-/* Also of a tuple and a Size, in this order. */
+/* Adds sizes; also a tuple and a Size, in this order. */
 static PyObject *
 size_add (PyObject *a, PyObject *b)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wrapped_calls.c -- see wrapped_calls.h.
  *
- * Looks at names, not at calls: every global, closure cell and attribute of a module that the hook's code, or that of a function so
- * found, can name.  That finds more than is called, and at worst something is not kept.  Nothing of the user's runs: only
- * dictionaries of functions and modules are read.
+ * The search reads names, not calls: every global, closure cell and attribute of a module that the
+ * hook's code, or that of a function so found, can name.  It finds more than is called, and at
+ * worst something is not kept.  No code of the user's runs: only dictionaries of functions and
+ * modules are read.
  */
 #include "core/python/wrapped_calls.h"
 
@@ -41,7 +42,7 @@ note (Search *s, PyObject *function)
   PyErr_Clear ();
 }
 
-/* A module in a name's place: its attributes that the code names. */
+/* Searches the attributes of a module that the code names. */
 static void
 look_into (Search *s, PyObject *module, PyObject *names)
 {
@@ -64,7 +65,7 @@ look_at_code (Search *s, PyCodeObject *code, PyObject *globals)
       look_at (s, o);
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (code->co_consts); i++)
-    if (PyCode_Check (PyTuple_GET_ITEM (code->co_consts, i))) /* of functions that it makes */
+    if (PyCode_Check (PyTuple_GET_ITEM (code->co_consts, i))) /* code of functions that it makes */
       look_at_code (s, (PyCodeObject *) PyTuple_GET_ITEM (code->co_consts, i), globals);
 }
 
@@ -78,7 +79,7 @@ look_at (Search *s, PyObject *o)
   PySet_Add (s->seen, o);
   if (own_attribute (o, mark)) {
     note (s, o);
-    return; /* what it does itself is what its string stands for */
+    return; /* the function's string stands for everything that it does itself */
   }
   PyFunctionObject *f = (PyFunctionObject *) o;
   look_at_code (s, (PyCodeObject *) f->func_code, f->func_globals);
