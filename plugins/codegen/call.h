@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * call.h -- what back ends over codegen do with a finished function: call it, and say how large it is.
+ * call.h -- calls finished functions of codegen, and computes their workspace, for the back ends.
  */
 #ifndef CODEGEN_CALL_H
 #define CODEGEN_CALL_H
@@ -8,12 +8,12 @@
 
 #include "plugins/codegen/text.h"
 
-/* The function that codegen prints for a graph: a code of GRAMME_. */
+/* The function that codegen prints for a graph.  Returns a code of GRAMME_. */
 typedef int (*CgEntry) (void *const *in, void *const *out, char *workspace, const int64_t *sizes,
                         void *status);
 
-/* Bytes of workspace for a run: the fixed part, and what these values of the image's sizes make of the
- * dynamic one. */
+/* Computes the bytes of workspace for a run: the fixed part, and the dynamic one for these values
+ * of the image's sizes. */
 static inline int32_t
 codegen_workspace (const CgProgram *p, const CgText *t, const int64_t *sizes, uint64_t *bytes,
                    GrammeStatus *status)
@@ -27,7 +27,7 @@ codegen_workspace (const CgProgram *p, const CgText *t, const int64_t *sizes, ui
   return GRAMME_OK;
 }
 
-/* entry: NULL if the role was not compiled. */
+/* Calls the function.  entry: NULL if the role was not compiled. */
 static inline int32_t
 codegen_call (CgEntry entry, const GrammeRunArgs *args, GrammeStatus *status)
 {

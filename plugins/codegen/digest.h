@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * digest.h -- tells texts, files and compiled code apart that nobody made up to collide.
+ * digest.h -- distinguishes texts, files and compiled code that were not made to collide.
  *
- * Four sums of FNV's kind with different primes: no defence, which is the host's affair, but it notices that a generator writes
- * another text than it did, that a tool is another one, or that bytes are damaged.
+ * The digest is four sums like FNV's with different primes.  It protects against no attack, which
+ * is the host's task, but shows that a generator writes another text than before, that a tool has
+ * changed, or that bytes are damaged.
  */
 #ifndef CODEGEN_DIGEST_H
 #define CODEGEN_DIGEST_H
@@ -16,7 +17,8 @@ typedef struct {
 
 void codegen_digest_init (CgDigest *d);
 void codegen_digest_add (CgDigest *d, const void *data, size_t bytes);
-/* Which file it is, as it lies there now: name, place, size, times.  Nothing if it is not there. */
+/* Adds the identity of a file as it is now: name, inode, size, times.  Adds nothing if the file
+ * does not exist. */
 void codegen_digest_add_file (CgDigest *d, const char *path);
 
 #endif

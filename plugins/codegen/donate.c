@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * donate.c -- which outputs may lie where an input does, of which nobody reads the elements after the run.
+ * donate.c -- finds outputs that may use the memory of an input whose elements are not read after
+ * the run.
  *
- * All of the input is read before the step that writes the output; or last in that step, by the member that makes the output or by
- * an earlier one, at the point of the space that is written: a tile is read before it is written, and so is a vector.
- * Requires: steps, and values with their places.  It is asked while the image is there, and remembered as a bit per pair.
+ * All of the input must be read before the step that writes the output; or last in that step, by
+ * the member that makes the output or by an earlier one, at the point of the space that is written:
+ * a tile is read before it is written, and so is a vector.
+ * Requires: steps, and values with their places.  The results are computed while the image exists,
+ * and kept as a bit per pair.
  */
 #include "plugins/codegen/program.h"
 
@@ -31,7 +34,7 @@ same_layout (const CgValue *a, const CgValue *b)
   return true;
 }
 
-/* The step that writes the output, the first if there are two. */
+/* Returns the step that writes the output, the first if there are two. */
 static uint32_t
 writer_of (const CgProgram *p, uint32_t output, uint32_t *value)
 {
@@ -73,7 +76,8 @@ step_reads (const CgProgram *p, const CgStep *s, uint32_t input)
   return false;
 }
 
-/* Whether the loop reads the input only where it writes `value`, and not after that. */
+/* True if the loop reads the input only at the point where it writes `value`, and not after
+ * that. */
 static bool
 reads_in_place (const CgProgram *p, const CgStep *s, uint32_t input, uint32_t value)
 {
@@ -114,7 +118,7 @@ codegen_find_shared (CgProgram *p, GrammeStatus *status)
 {
   uint32_t n_in = p->image->inputs.count, n_out = p->image->outputs.count;
   if ((uint64_t) n_in * n_out > MOST_PAIRS)
-    return GRAMME_OK; /* none, then */
+    return GRAMME_OK; /* then no pair may share */
   p->shared = calloc ((size_t) n_in * n_out + 1, 1);
   if (!p->shared)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to plan what inputs lend");

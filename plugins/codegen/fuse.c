@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuse.c -- from an image to steps: which nodes share a loop.
+ * fuse.c -- divides an image into steps: decides which nodes share a loop.
  *
- * Nodes are taken in order.  A pointwise node, or a reduction over trailing dimensions, joins the
- * first loop in which all that it reads is there already: made before that loop, or inside of it at
- * the same point of its space.  A reduction splits its loop's space in rows and what is reduced;
- * from then on values that have one element per row live in the loop too (CG_ROW), and the whole row
- * may use them: it is walked several times (loop_plan.h).  That is how a softmax becomes one loop.
- * The cast of a vector that one node spreads over many points waits for that node and is done again at
- * each of them: half weights of a layer norm do not take it apart.
+ * Nodes are processed in order.  A pointwise node, or a reduction over trailing dimensions, joins
+ * the first loop in which all its operands exist already: made before that loop, or inside of it at
+ * the same point of its space.  A reduction splits its loop's space into rows and the reduced part;
+ * from then on values with one element per row live in the loop, too (CG_ROW), and the whole row
+ * may use them: it is walked several times (loop_plan.h).  So a softmax becomes one loop.
+ * The cast of a vector that one node spreads over many points waits for that node and is done again
+ * at each of them, so that half weights of a layer norm do not split its loop.
  *
- * Invariant: a step reads memory that earlier steps have written, and tiles of its own.
- * Rejected: recomputing other values, or in several loops.  It would save memory traffic, and costs time when
- * functions are accurate.
+ * Invariant: a step reads memory that earlier steps have written, and its own tiles.
+ * Rejected: recomputing other values, or in several loops.  That would save memory traffic, but
+ * costs time when functions are accurate.
  */
 #include "plugins/codegen/program.h"
 
@@ -31,8 +31,8 @@ skip_detach (const CgProgram *p, uint32_t value)
   return value;
 }
 
-/* The number as one element of dtype: by the host's own cast, so that there is no second rule to
- * keep equal to it. */
+/* Returns the bits of the number as one element of dtype.  Uses the host's own cast, so that there
+ * is no second rule to keep equal to it. */
 static uint64_t
 element_bits (const CgProgram *p, uint32_t dtype, uint32_t kind, int64_t i, double d)
 {
@@ -96,7 +96,7 @@ add_const (CgProgram *p, CgValue *v, uint64_t bytes, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Whoever calls this reads `value` as memory, in a step that is yet to be added if it may be a
+/* Makes `value` readable as memory, for a step that is added later if the value may be a
  * literal. */
 static int32_t
 need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
@@ -105,7 +105,7 @@ need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
   root->stored = true;
   if (!root->literal || root->memory != CG_MEMORY_NONE || root->step != CG_NONE)
     return GRAMME_OK;
-  if (codegen_is_symbolic (root->numel)) { /* filled at the run, by the host's kernel */
+  if (codegen_is_symbolic (root->numel)) { /* filled in each run, by the host's kernel */
     root->step = add_step (p, CG_CALL, root->node);
     return GRAMME_OK;
   }
@@ -127,7 +127,7 @@ made_before (const CgProgram *p, uint32_t value, uint32_t step)
 
 /* -- Joining a loop ---------------------------------------------------------------------------- */
 
-/* Is what a node reads at `value` a tile of step s? */
+/* True if the operand `value` of a node is a tile of step s. */
 static bool
 is_inside (const CgProgram *p, uint32_t s, uint32_t value)
 {
@@ -215,8 +215,8 @@ set_split (const CgProgram *p, CgStep *s, int split)
         codegen_size_mul (p->sizes, d < split ? s->rows : s->inner, s->sizes[d]);
 }
 
-/* A reduction over [split, ndim) joins if the loop has that split, or none yet and all that it
- * touches is one run there. */
+/* True if a reduction over [split, ndim) can join the loop: it has that split, or none yet and all
+ * accesses are one run there. */
 static bool
 joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split,
                  const GrammeNode *reduce)
@@ -228,7 +228,7 @@ joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split,
   set_split (p, &as_split, split);
   if (p->values[result].numel != as_split.rows
       || !codegen_strides (p, &as_split, result, true, strides))
-    return false; /* symbols that are only equal at the run */
+    return false; /* equal symbols are only known in a run */
   if (!same_sizes (step, &p->values[value]) || !same_sizes (step, &p->values[operand])
       || codegen_literal (p, value) != CG_NONE
       || codegen_row_value (p, s, value, false) != CG_NONE
@@ -291,7 +291,7 @@ add_call (CgProgram *p, uint32_t node, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* The first step that may hold a node that reads these values. */
+/* Returns the first step that may contain a node that reads these values. */
 static uint32_t
 earliest (const CgProgram *p, const GrammeNode *n)
 {
@@ -304,7 +304,7 @@ earliest (const CgProgram *p, const GrammeNode *n)
   return first;
 }
 
-/* With the casts that wait for it. */
+/* Adds the node, and before it the casts that wait for it. */
 static int32_t
 add_full (CgProgram *p, uint32_t s, uint32_t node, GrammeStatus *status)
 {
@@ -356,7 +356,7 @@ is_vector (const CgValue *v)
   return n == 1;
 }
 
-/* Marks what sinks: values with one reader, which is pointwise and has another shape. */
+/* Marks values that sink: those with one reader, which is pointwise and has another shape. */
 static int32_t
 find_sinking (CgProgram *p, GrammeStatus *status)
 {
@@ -387,7 +387,7 @@ find_sinking (CgProgram *p, GrammeStatus *status)
 
 /* -- Reductions -------------------------------------------------------------------------------- */
 
-/* Which dimensions a REDUCE node sums over; none listed means all. */
+/* Returns the dimensions that a REDUCE node reduces, as bits; none listed means all. */
 static uint32_t
 reduced_dims (const CgProgram *p, const GrammeNode *n, uint32_t ndim)
 {
@@ -402,8 +402,8 @@ reduced_dims (const CgProgram *p, const GrammeNode *n, uint32_t ndim)
   return mask;
 }
 
-/* Kept dimensions first, reduced ones last (sizes of 1 count as either): where the reduced ones
- * begin; else -1. */
+/* Returns where the reduced dimensions begin if kept ones come first and reduced ones last (sizes
+ * of 1 count as either); else -1. */
 static int
 trailing_split (const CgValue *v, uint32_t mask)
 {
@@ -416,7 +416,7 @@ trailing_split (const CgValue *v, uint32_t mask)
   return split;
 }
 
-/* Reduced dimensions first, kept ones last and contiguous: fills in a COLUMNS step. */
+/* Fills in a COLUMNS step if reduced dimensions come first, and kept ones last and contiguous. */
 static bool
 column_geometry (const CgProgram *p, const CgValue *v, uint32_t mask, CgStep *s)
 {
@@ -510,8 +510,8 @@ has_symbols (const CgValue *v)
   return false;
 }
 
-/* How far behind its input's first element a view begins.  The host knows, and looks whether the
- * strides are right, where all are numbers. */
+/* Computes the distance of a view's first element from its input's.  Where all sizes are numbers,
+ * the host computes it, and checks the strides. */
 static int32_t
 view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *status)
 {
@@ -561,7 +561,7 @@ place_node (CgProgram *p, uint32_t node, GrammeStatus *status)
     out->recast = n->op == GRAMME_OP_bitcast || p->values[from].recast;
     out->view_bytes = codegen_size_add (p->sizes, p->values[from].view_bytes, bytes);
     if (code == GRAMME_OK && out->recast && p->values[out->root].literal)
-      code = need_memory (p, from, status); /* now: who reads it may join a loop of before */
+      code = need_memory (p, from, status); /* now, since the reader may join an earlier loop */
     return code;
   }
   if (n->op == GRAMME_OP_constant)
@@ -630,7 +630,7 @@ codegen_build (CgProgram *p, const GrammeImage *image, const GrammeTensor *const
   int32_t code = GRAMME_OK;
   read_values (p);
   code = find_sinking (p, status);
-  /* What is made of nothing comes first, so that no loop has to end before it. */
+  /* Nodes without operands come first, so that no loop has to end before them. */
   for (int made = 0; made < 2; made++)
     for (uint32_t i = 0; i < image->nodes.count && code == GRAMME_OK; i++) {
       const GrammeNode *n = gramme_image_node (image, i);

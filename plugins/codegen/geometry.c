@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * geometry.c -- how values lie in a step's iteration space.
+ * geometry.c -- the layout of values in a step's iteration space.
  */
 #include "plugins/codegen/program.h"
 
@@ -8,7 +8,7 @@ codegen_tile (const CgProgram *p, uint32_t node, char *name)
 {
   const GrammeNode *n = gramme_image_node (p->image, node);
   uint32_t family = gramme_op_facts (n->op).family;
-  /* The dtype that counts is the last operand's: where's first one is a bool. */
+  /* The dtype is that of the last operand, since the first one of `where` is a bool. */
   uint32_t operand = p->values[gramme_node_in (p->image, n, n->n_in - 1)].dtype;
   if (family == GRAMME_FAMILY_POINTWISE)
     return p->tiles->find (p->tiles->ctx, GRAMME_TILE_POINTWISE, n->op, operand, 0, name);
@@ -37,8 +37,8 @@ row_major (const CgProgram *p, uint32_t ndim, const int64_t *sizes, int64_t *str
   }
 }
 
-/* Strides of `value` in terms of a row number, if each of its elements is one row of the row value
- * at the end of its views. */
+/* Computes strides of `value` in terms of a row number, if each of its elements is one row of the
+ * row value behind its views, which is returned; else CG_NONE. */
 static uint32_t
 follow_rows (const CgProgram *p, uint32_t step, uint32_t value, int64_t strides[8])
 {
@@ -73,7 +73,7 @@ follow_rows (const CgProgram *p, uint32_t step, uint32_t value, int64_t strides[
     for (uint32_t d = 0; d < v->ndim; d++) {
       int at = (int) d - (int) (v->ndim - from->ndim);
       if (at >= 0 && from->sizes[at] != v->sizes[d] && from->sizes[at] != 1)
-        return CG_NONE; /* which of the two it is shows at the run */
+        return CG_NONE; /* only the run knows which of the two it is */
       strides[d] = at < 0 || from->sizes[at] != v->sizes[d] ? 0 : before[at];
     }
     return row;
@@ -93,7 +93,7 @@ codegen_row_value (const CgProgram *p, uint32_t step, uint32_t value, bool as_ro
   uint32_t row = follow_rows (p, step, value, strides);
   if (row == CG_NONE)
     return CG_NONE;
-  if (as_row) { /* each element its own row, in order */
+  if (as_row) { /* each element is its own row, in order */
     if (v->numel != s->rows)
       return CG_NONE;
     row_major (p, v->ndim, v->sizes, expected);
@@ -132,7 +132,7 @@ codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_ro
     }
     return true;
   }
-  /* Row operands: one element (broadcast), or one per row: match the dimensions that are not 1,
+  /* Row operands have one element (broadcast), or one per row: match the dimensions that are not 1,
    * from the left. */
   for (uint32_t d = 0; d < 8; d++)
     strides[d] = 0;

@@ -18,7 +18,7 @@ through_detach (const Loop *l, uint32_t value)
   return value;
 }
 
-/* The member that makes this value, or -1. */
+/* Returns the member that makes this value, or -1. */
 static int
 maker (const Loop *l, uint32_t value)
 {
@@ -40,7 +40,7 @@ loop_is_fold (const Loop *l, uint32_t m)
   return gramme_op_facts (loop_member (l, m)->op).family == GRAMME_FAMILY_REDUCE;
 }
 
-/* Does member m read its operands at every point (and not once a row)? */
+/* True if member m reads its operands at every point, not once a row. */
 bool
 loop_reads_full (const Loop *l, uint32_t m)
 {
@@ -170,8 +170,8 @@ loop_remake_reads (Loop *l, uint32_t m, uint32_t k)
   return loop_reads (l, m, k);
 }
 
-/* Sorts the members by phase: row values that need no reduction, what is computed at every point with
- * those, row values of its reductions, and so on.  Within a phase the order stays. */
+/* Sorts the members by phase: row values that need no reduction, members at every point that use
+ * those, row values of their reductions, and so on.  The order within a phase is kept. */
 static void
 plan_phases (Loop *l)
 {
@@ -215,7 +215,7 @@ collect (Loop *l)
 }
 
 /* Sorts the dimensions of a loop without a split so that the first store's memory is walked in
- * order: the order of points does not matter where nothing is reduced. */
+ * order. The order of points does not matter where nothing is reduced. */
 static void
 sort_dims (Loop *l, int64_t *sizes, int n)
 {
@@ -239,7 +239,7 @@ sort_dims (Loop *l, int64_t *sizes, int n)
     }
 }
 
-/* Merges dimensions [0, n) where all accesses allow it; returns how many are left. */
+/* Merges dimensions [0, n) where all accesses allow it; returns the number of merged dimensions. */
 static int
 merge_dims (Loop *l, int64_t *sizes, int n)
 {
@@ -307,7 +307,7 @@ take_tile (Loop *l)
   return l->n_tiles++;
 }
 
-/* The last member that reads member m's tile. */
+/* Returns the last member that reads member m's tile. */
 static uint32_t
 last_reader (Loop *l, uint32_t m)
 {
@@ -321,7 +321,7 @@ last_reader (Loop *l, uint32_t m)
   return last;
 }
 
-/* Does a member read row value m at every point? */
+/* True if a member reads row value m at every point. */
 static bool
 is_spread (Loop *l, uint32_t m)
 {
@@ -337,14 +337,15 @@ is_spread (Loop *l, uint32_t m)
   return false;
 }
 
-/* The store whose memory can hold member m's row until it is written there, point by point, by the last
- * member that reads m; or -1.  So a row reaches the caches once, and memory is asked for what is stored
- * while there is something to compute.  A loop with rows never stores to what it reads (donate.c). */
+/* Returns the store whose memory can hold member m's row until it is written there, point by point,
+ * by the last member that reads m; or -1.  So a row reaches the caches once, and the memory of the
+ * store is requested while there is something to compute.  A loop with rows never stores to memory
+ * that it reads (donate.c). */
 static int
 lender_of (Loop *l, uint32_t m)
 {
   uint32_t bytes = l->p->values[loop_member (l, m)->out].elem_bytes;
-  if (l->vectors && bytes < 4) /* no masks: a short step would go by way of the stack */
+  if (l->vectors && bytes < 4) /* there are no masks: a short step would use buffers on the stack */
     return -1;
   for (uint32_t w = last_reader (l, m); w < l->s->n_members; w++) {
     uint32_t value = loop_member (l, w)->out;
@@ -382,8 +383,8 @@ loop_pair (Loop *l, uint32_t m, char *name)
   return reads == 1 ? p->tiles->find (p->tiles->ctx, GRAMME_TILE_PAIR, first->op, made->dtype, second->op | behind, name) : NULL;
 }
 
-/* Slots: gathered operands and row values spread over a tile keep theirs; members' tiles are reused
- * after the last reader. */
+/* Assigns tiles.  Gathered operands, and row values spread over a tile, keep theirs; members' tiles
+ * are reused after the last reader. */
 static void
 plan_tiles (Loop *l)
 {
@@ -406,7 +407,8 @@ plan_tiles (Loop *l)
     const GrammeNode *n = loop_member (l, m);
     if (loop_is_row (l, m) && is_spread (l, m))
       l->spread[m] =
-          take_tile (l); /* now: it is written when the row is done, not when it is read */
+          /* already here, since it is written when the row is done, not when it is read */
+          take_tile (l);
     if (!loop_is_row (l, m)) {
       int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;
       bool direct = store >= 0 && is_direct (l, &l->access[store]);
@@ -430,7 +432,7 @@ plan_tiles (Loop *l)
       if (l->tiles[k] >= 0 && last_reader (l, k) == m)
         l->tile_used[l->tiles[k]] = 0;
   }
-  /* One member that touches no tile needs no chunks: its primitive takes any length. */
+  /* A single member that uses no tile needs no chunks, since its primitive takes any length. */
   bool tiles = l->n_tiles > 0 || s->n_members > 1 || s->split >= 0;
   const GrammeNode *only = loop_member (l, 0);
   for (uint32_t i = 0; i < only->n_in && !tiles; i++)
@@ -489,7 +491,8 @@ loop_put_scratch (CgText *t, const Loop *l, uint64_t offset)
     put (t, "ws + %llu", (unsigned long long) offset);
 }
 
-/* Beyond the program's own temporaries of symbolic size, if buffers are dynamic. */
+/* Prints the place of a buffer; dynamic buffers come after the program's own temporaries of
+ * symbolic size. */
 void
 loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed)
 {

@@ -2,19 +2,21 @@
  * memory.c -- places for temporaries in one workspace.
  *
  * Every temporary lives from the step that makes it to the last step that reads it, both included:
- * a step never writes where it reads.  They are placed one after another, each at the lowest offset that is free for its whole life
- * (first fit): in the order in which they are made, and again with the largest first; the plan that takes less is kept.
+ * a step never writes where it reads.  Temporaries are placed one after another, each at the lowest
+ * offset that is free for its whole life (first fit): in the order in which they are made, and
+ * again with the largest first; the smaller plan is kept.
  *
- * Those of symbolic size come after all others, in slots: one takes the slot of another that is as
- * large whenever it runs and is done with, else a new one behind the last.
+ * Temporaries of symbolic size come after all others, in slots: such a temporary takes the slot of
+ * another with an equal size whose life has ended, else a new slot behind the last.
  */
 #include "plugins/codegen/program.h"
 
 #include <stdlib.h>
 
 #define ALIGN 64u
-/* Of large ones, which begin where the host's tensors do within a page, or far from that: a result that began a few cache lines
- * behind an operand would make each load wait for a store. */
+/* Alignment of large temporaries, which begin at the same place in a page as the host's tensors do,
+ * or far from that: a result that began a few cache lines behind an operand would make each load
+ * wait for a store. */
 #define LARGE_ALIGN 512u
 #define LARGE_FROM 4096u
 
@@ -23,7 +25,7 @@ typedef struct {
   uint64_t bytes, offset;
 } Life;
 
-/* Symbolic bytes, where they begin, and the last step that uses them. */
+/* A slot: symbolic bytes, its begin, and the last step that uses it. */
 typedef struct {
   int64_t bytes, offset;
   uint32_t last;
@@ -88,7 +90,8 @@ first_fit (const Life *lives, uint32_t n, const Life *fresh)
   return at;
 }
 
-/* Places them in their order; the values get their offsets if that takes fewer bytes than the program has. */
+/* Places the temporaries in their order.  The values get their offsets if that takes fewer bytes
+ * than the program has. */
 static void
 place_all (CgProgram *p, Life *lives, uint32_t n)
 {
@@ -105,8 +108,8 @@ place_all (CgProgram *p, Life *lives, uint32_t n)
     p->values[lives[i].value].offset = (int64_t) lives[i].offset;
 }
 
-/* No less than what the value reaches over: its outermost dimension's stride times that one's size,
- * which is all if it is laid out without gaps. */
+/* Returns at least the bytes that the value spans: its outermost dimension's stride times that
+ * dimension's size, which is exact if it is laid out without gaps. */
 static int64_t
 symbolic_bytes (const CgProgram *p, const CgValue *v)
 {
@@ -194,7 +197,7 @@ codegen_plan_memory (CgProgram *p, GrammeStatus *status)
       place_dynamic (p, &lives[i], slots, &n_slots);
       continue;
     }
-    lives[placed++] = lives[i]; /* those with a number move to the front */
+    lives[placed++] = lives[i]; /* temporaries of known size move to the front */
   }
   p->temp_bytes = UINT64_MAX;
   place_all (p, lives, placed);

@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * parts.c -- see parts.h.
  *
- * Such a loop is printed as a function, of which each call computes some of the rows, or a stretch of elements where there are no rows; a second one
- * makes the call for a thread.  Rows and
- * elements do not depend on each other, and a row is always computed by one part alone: so the bits are the same for every number of parts and
- * threads.  How many parts there are follows from the loop alone; who computes them is the host's affair (gramme.threads/1).
- * Invariant: parts write different memory: different rows, or elements, and scratch of their own behind the program's temporaries.
- * Where the run gives the sizes, it also tells whether there is enough to do: then there are parts, else the function is called for the whole
- * loop, which costs what a call does.  Buffers of a row lie with what else is of symbolic size, one for each part.
- * A compiler that optimises is given such a function twice where rows have a symbolic length: once for rows of one block, whose loops it
- * takes apart.  One that does not gets a short loop's tiles where it is called, without the function: up to one tile of elements the call would
- * be a good part of the whole.
- * GM_PARTS=n, for tests: every loop that can be done in parts is done in n.
+ * A loop that is divided is printed as a function, of which each call computes some of the rows, or
+ * a range of elements where there are no rows; a second function makes that call for a thread.
+ * Rows and elements do not depend on each other, and a row is always computed by one part alone: so
+ * the bits are the same for every number of parts and threads.  The number of parts depends on the
+ * loop alone; the host assigns parts to threads (gramme.threads/1).
+ * Invariant: parts write different memory: different rows, or elements, and scratch of their own
+ * behind the program's temporaries.
+ * Where sizes are only known in a run, the run also decides if there is enough work for parts; else
+ * the function is called for the whole loop, which costs one call.  Buffers of a row are with the
+ * other temporaries of symbolic size, one for each part.
+ * An optimising compiler gets such a function twice where rows have a symbolic length: once for
+ * rows of one block, whose loops it unrolls.  A simple compiler gets the tiles of a short loop at
+ * the call itself, without the function, since for up to one tile of elements the call would be a
+ * good part of the whole.
+ * GM_PARTS=n, for tests: every loop that can be divided has n parts.
  */
 #include "plugins/codegen/parts.h"
 
 #include <stdlib.h>
 
-#define MOST_PARTS 8 /* more than threads: one that comes late, or stands still, leaves its parts to the others */
-/* In units of about 0.03 ns: what is worth waking a thread for, and what a part should have at least. */
+/* more than there are threads: a thread that is late, or stopped, leaves its parts to the others */
+#define MOST_PARTS 8
+/* In units of about 0.03 ns: work for which waking a thread pays, and minimum of a part. */
 #define WORTH_PARTS 4000000.0
 #define PART_WORK 500000.0
-/* What the scratch of all parts of a loop of symbolic sizes may take: a small run has it, too, and leaves it to the next (core/plugin/exec.h). */
+/* Limit for the scratch of all parts of a loop of symbolic sizes: a small run has it, too, and
+ * leaves it to the next (core/plugin/exec.h). */
 #define SIZED_SCRATCH_BYTES 49152u
-#define MOST_DYNAMIC_PARTS 4 /* each with buffers that are as long as a row */
+#define MOST_DYNAMIC_PARTS 4 /* limit where each part has buffers as long as a row */
 
 void
 codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned), void *arg)
@@ -31,7 +37,7 @@ codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void 
   threads->run (threads->ctx, n, part, arg);
 }
 
-/* Per element. */
+/* Work of an op per element. */
 static double
 work_of (uint32_t op)
 {
@@ -43,7 +49,7 @@ work_of (uint32_t op)
   return op < GRAMME_OP_NEXT && row_types[op] == FLOAT ? 6 : 1;
 }
 
-/* Of one element. */
+/* Work of the loop for one element. */
 static double
 work_each (const Loop *l)
 {
@@ -110,10 +116,10 @@ codegen_parts_begin (CgText *t, const Loop *l, CgText *outside)
 
 typedef struct {
   Loop *l;
-  unsigned n; /* parts */
+  unsigned n; /* number of parts */
   bool sized, dynamic;
-  int64_t buffers;      /* bytes of a part's, if they are dynamic */
-  uint64_t scratch;     /* bytes of a part's */
+  int64_t buffers;      /* bytes of a part's buffers, if they are dynamic */
+  uint64_t scratch;     /* bytes of a part's scratch */
 } Parts;
 
 static void
@@ -123,7 +129,7 @@ put_parameters (CgText *f, const CgText *t, const Parts *s, const char *name, co
   put (f, "%s%s%s)\n{\n", t->sized ? ", const long *sz, char *dyn" : "", s->dynamic ? ", char *sd" : "", more);
 }
 
-/* Are rows told apart by whether they are one block? */
+/* True if there is a separate function for rows of one block. */
 static bool
 is_split_by_length (const CgText *t, const Loop *l)
 {
@@ -133,7 +139,7 @@ is_split_by_length (const CgText *t, const Loop *l)
   return t->source && folds && l->n_outer > 0 && codegen_is_symbolic (l->n);
 }
 
-/* What computes rows, or elements, from lo on. */
+/* Prints the function that computes rows, or elements, from lo on. */
 static void
 put_work (CgText *f, const CgText *t, const Parts *s)
 {
@@ -161,7 +167,7 @@ put_work (CgText *f, const CgText *t, const Parts *s)
   put (f, "}\n");
 }
 
-/* What a thread calls: finds the part's rows, or elements. */
+/* Prints the function that a thread calls, which finds the part's rows, or elements. */
 static void
 put_thread (CgText *f, const CgText *t, const Parts *s)
 {
@@ -185,9 +191,9 @@ put_thread (CgText *f, const CgText *t, const Parts *s)
   put (f, "%s%s);\n}\n", t->sized ? ", sz, given[4]" : "", s->dynamic ? ", given[4] + (long) given[5] + nth * (long) given[6]" : "");
 }
 
-#define FEW_MEMBERS 8 /* of more, the call is a small part, and the text long */
+#define FEW_MEMBERS 8 /* for more members the call is a small part of the time, and the text long */
 
-/* Is there a text for one tile alone? */
+/* True if there is a separate text for one tile alone. */
 static bool
 has_short_form (const Parts *s)
 {
@@ -195,7 +201,7 @@ has_short_form (const Parts *s)
   return s->sized && !s->dynamic && l->n_outer == 0 && l->chunked && l->s->n_members <= FEW_MEMBERS && !getenv ("GM_PARTS");
 }
 
-/* In the program: the call of all parts, or of the whole loop. */
+/* Prints, in the program, the call of all parts, or of the whole loop. */
 static void
 put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
 {
@@ -212,7 +218,7 @@ put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
     l->n_parts = parts;
     put (t, "    else\n");
   }
-  if (s->sized && s->n > 1) { /* as many elements as are worth it */
+  if (s->sized && s->n > 1) { /* number of elements from which on parts pay */
     put (t, "    if (%s", SIZE (p, l->n));
     for (int d = 0; d < l->n_outer; d++)
       put (t, " * %s", SIZE (p, l->outer[d]));
@@ -239,7 +245,7 @@ put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
   put (t, "  }\n");
 }
 
-/* The functions go before the one that is being printed, which calls them. */
+/* Inserts the functions before the program's, which calls them. */
 void
 codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, CodegenPutTile put_one)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * point_v.c -- what the members of a LOOP step do at a point, as C with explicit vectors.
+ * point_v.c -- the members of a LOOP step at a point, as C with explicit vectors.
  *
- * The arithmetic is inlined from the host's source (GrammeSource): value_<row>_<type>, casts, loads and stores.  So each element sees
- * the operations that a tile would have done, rounding of 16-bit floats included, and the bits are the tile's.
+ * The arithmetic is inlined from the host's source (GrammeSource): value_<row>_<type>, casts, loads
+ * and stores.  So each element undergoes the same operations as in a tile, rounding of 16-bit
+ * floats included, and the bits are the tile's.
  *
- * Arithmetic on 8- and 16-bit integers, and what else is rare, is left to tiles.
+ * Arithmetic on 8- and 16-bit integers, and other rare operations, is left to tiles.
  */
 #include "plugins/codegen/print_v.h"
 
@@ -34,7 +35,7 @@ vec_type_of (const CgProgram *p, uint32_t value)
   return NULL;
 }
 
-/* What the op table says of a row's types. */
+/* Kinds of types of the op table's rows. */
 enum { NO_TYPES, ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
 static const uint8_t row_types[GRAMME_OP_NEXT] = {
 #define POINTWISE(code, version, name, n, types, ...) [code] = types,
@@ -92,7 +93,7 @@ vec_supports (const Loop *l, uint32_t m)
            && !(bytes && (to->dtype == GRAMME_DTYPE_U8 || to->dtype == GRAMME_DTYPE_I8));
   }
   if (n->op == GRAMME_OP_prod && from->class == VECTORS && from->dtype != GRAMME_DTYPE_I32 && from->dtype != GRAMME_DTYPE_I64)
-    return false; /* a block may have to be multiplied again, and its elements are gone */
+    return false; /* a block may have to be multiplied again when its elements are gone */
   if (from->class == MASK)
     return family == GRAMME_FAMILY_REDUCE ? vec_mask_fold_is_any (n->op) >= 0 : mask_rows[n->op] != NULL;
   return from->class == VECTORS;
@@ -106,7 +107,7 @@ vec_has_masks (const VecType *type)
   return type->class == VECTORS && GRAMME_DTYPE_BYTES (type->dtype) >= 4;
 }
 
-/* Defines vectors <base>_q from 16 elements at `from`, or from the w that are left if `masked`. */
+/* Defines vectors <base>_q from 16 elements at `from`, or from the first w if `masked`. */
 static void
 load_vectors (VecPrinter *v, const VecType *type, const char *base, const char *from, bool masked)
 {
@@ -120,7 +121,7 @@ load_vectors (VecPrinter *v, const VecType *type, const char *base, const char *
            q * n * elem);
 }
 
-/* Makes `r`, as vectors, the element at `from` at every point. */
+/* Makes `r` vectors that have the element at `from` at every point. */
 static void
 splat_element (VecPrinter *v, CgText *t, const VecType *type, const char *base, const char *from)
 {
@@ -150,11 +151,11 @@ splat_element (VecPrinter *v, CgText *t, const VecType *type, const char *base, 
 typedef struct {
   const VecType *type;
   char base[64];
-  bool memory;      /* STORED, and masks that nobody has loaded yet */
-  int width, truth; /* of masks: bytes of a lane; 0: a literal, `truth` */
+  bool memory;      /* STORED values, and masks that are not loaded yet */
+  int width, truth; /* for masks: bytes of a lane; 0: a literal, `truth` */
 } VecRef;
 
-/* The source's name of a mask's type: its functions end in it. */
+/* Returns the suffix of the source's functions for a mask's type. */
 static const char *
 mask_type (int width)
 {
@@ -193,7 +194,7 @@ literal_ref (VecPrinter *v, uint32_t value)
   return r;
 }
 
-/* 16 elements at memory `from`, to be read now; `masked`: fewer, in a tail. */
+/* Makes `r` the 16 elements at memory `from`, to be read now; `masked`: fewer, in a tail. */
 static void
 read_memory (VecPrinter *v, VecRef *r, const char *from, bool masked, bool *loaded)
 {
@@ -215,7 +216,7 @@ access_ref (VecPrinter *v, uint32_t k)
   int elem = (int) GRAMME_DTYPE_BYTES (r.type->dtype);
   char from[64];
   if (a->as_row || (a->inner == 0 && v->l->n != 1)) {
-    /* Row accesses are used between phases, the others in bodies: both are the row's. */
+    /* Row accesses are used between phases, the others in bodies; both are the row's. */
     snprintf (r.base, sizeof r.base, "s%u", k);
     r.memory = r.type->class != VECTORS;
     if (!v->splatted[k]) {
@@ -245,7 +246,7 @@ access_ref (VecPrinter *v, uint32_t k)
 
 static void put_pointwise (VecPrinter *v, uint32_t m, const GrammeNode *n);
 
-/* A value of an earlier phase: it is in memory, or is computed again. */
+/* Returns a value of an earlier phase, which is in memory, or is computed again. */
 static VecRef
 crossed_ref (VecPrinter *v, uint32_t m)
 {
@@ -287,7 +288,7 @@ operand (VecPrinter *v, uint32_t m, uint32_t value)
   return r;
 }
 
-/* The mask `r` in lanes of `width` bytes: afterwards <base>_0 ... */
+/* Converts the mask `r` to vectors <base>_0 ... with lanes of `width` bytes. */
 static void
 as_mask (VecPrinter *v, VecRef *r, int width)
 {
@@ -314,7 +315,7 @@ as_mask (VecPrinter *v, VecRef *r, int width)
   r->width = width;
 }
 
-/* The elements of `r` in memory: vectors as their work type. */
+/* Writes the elements of `r` to memory, vectors in their work type. */
 static void
 as_memory (VecPrinter *v, VecRef *r)
 {
@@ -431,7 +432,7 @@ put_cast (VecPrinter *v, uint32_t m, const GrammeNode *n)
            mask_type (from->work_bytes), m, q, mask_type (from->work_bytes), from->work, r.base, q,
            from->work);
   } else {
-    /* By way of memory, with the host's casts. */
+    /* Through memory, with the host's casts. */
     const char *name = from->class == VECTORS               ? from->work
                        : from->dtype == GRAMME_DTYPE_U8 ? "b1"
                                                         : from->mem;
@@ -441,7 +442,7 @@ put_cast (VecPrinter *v, uint32_t m, const GrammeNode *n)
       return;
     }
     bool real = from->dtype == GRAMME_DTYPE_F8E4M3 || from->dtype == GRAMME_DTYPE_F8E5M2;
-    const char *test = real ? "f32" : "i32"; /* what is not 0 is true: fractions, too */
+    const char *test = real ? "f32" : "i32"; /* all numbers but 0 are true, fractions, too */
     const char *wide = to->class == VECTORS ? to->work : to->class == MASK ? test : to->mem;
     uint32_t id = to->class == STORED ? m : v->fresh++;
     char letter = to->class == STORED ? 'v' : 'y';
@@ -464,7 +465,7 @@ put_cast (VecPrinter *v, uint32_t m, const GrammeNode *n)
     vec_put_rounding (v, to, m);
 }
 
-/* Combines this step's elements into partial results; a tail drops those past the end. */
+/* Combines this step's elements into partial results; a tail ignores those past the end. */
 static void
 put_fold (VecPrinter *v, uint32_t m, const GrammeNode *n)
 {
@@ -495,7 +496,7 @@ put_fold (VecPrinter *v, uint32_t m, const GrammeNode *n)
   }
 }
 
-/* Writes member m's elements of this step to memory at `to`; those that are left if `masked`. */
+/* Writes member m's elements of this step to memory at `to`, fewer if `masked`. */
 static void
 put_store (VecPrinter *v, uint32_t m, const VecType *type, const char *to, bool masked)
 {

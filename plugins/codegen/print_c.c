@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * print_c.c -- see print_c.h.
  *
- * Loops are printed as calls of tiles, or, for a compiler that has vectors, by print_v.c.
+ * Loops are printed as calls of tiles, or by print_v.c for a compiler that has vectors.
  */
 #include "plugins/codegen/print_c.h"
 #include "plugins/codegen/parts.h"
 
 #include <stdlib.h>
 
-/* Of a slot.  Slots of elements of 4 bytes take the two halves of a page by turns: one that began a cache line behind another in its
- * page would make each load wait for the store before it (core/tensor/alloc.c), four times as long in some processes. */
+/* Bytes of a slot.  Slots of elements of 4 bytes alternate between the two halves of a page: a slot
+ * that began a cache line behind another in its page would make each load wait for the store before
+ * it (core/tensor/alloc.c), four times as long in some processes. */
 #define TILE_BYTES (512 * 8 + 2048)
 #define ROW_BYTES 64
 
-/* What holds an element's bits, by its size. */
+/* Types that hold an element's bits, by its size. */
 static const char *const elem_types[] = {
   [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long"
 };
@@ -26,7 +27,8 @@ put_tile (CgText *t, Loop *l, int slot)
   loop_put_scratch (t, l, l->p->temp_bytes + (uint64_t) slot * TILE_BYTES);
 }
 
-/* The fixed part of the workspace for a loop: temporaries of the program, tiles, rows, buffers. */
+/* Bytes of the workspace's fixed part for a loop: temporaries of the program, tiles, rows,
+ * buffers. */
 static uint64_t
 loop_buffers (const Loop *l)
 {
@@ -45,7 +47,7 @@ put_row (CgText *t, Loop *l, uint32_t m)
   put_row_slot (t, l, l->rows[m]);
 }
 
-/* Where access k's elements of this chunk are. */
+/* Prints the address of access k's elements of this chunk. */
 static void
 put_chunk (CgText *t, Loop *l, uint32_t k)
 {
@@ -55,7 +57,7 @@ put_chunk (CgText *t, Loop *l, uint32_t k)
     put (t, " + j * %s", BYTES (l->p, a->inner, l->p->values[a->value].elem_bytes));
 }
 
-/* Where member m's elements of this chunk are, or shall be. */
+/* Prints the address of member m's elements of this chunk, read or written. */
 static void
 put_place (CgText *t, Loop *l, uint32_t m)
 {
@@ -81,7 +83,7 @@ put_length (CgText *t, Loop *l)
     put (t, "%s", LENGTH (l));
 }
 
-/* The length of a tile that is filled for the whole row. */
+/* Prints the length of a tile that is filled for the whole row. */
 static void
 put_tile_length (CgText *t, const Loop *l)
 {
@@ -143,7 +145,7 @@ put_operand (CgText *t, Loop *l, uint32_t m, uint32_t value)
   }
 }
 
-/* Rounds what was accumulated; copies a row value to memory, and over a tile for members that read
+/* Rounds an accumulated value; copies a row value to memory, and over a tile for members that read
  * it at every point. */
 static void
 put_row_done (CgText *t, Loop *l, uint32_t m)
@@ -182,7 +184,7 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
   }
 }
 
-/* Member m and the one before it, by one primitive. */
+/* Prints member m and the one before it as one primitive. */
 static void
 put_pair (CgText *t, Loop *l, uint32_t m)
 {
@@ -268,7 +270,7 @@ put_member (CgText *t, Loop *l, uint32_t m)
     put_length (t, l);
     put (t, ", %u);\n", v->elem_bytes);
   }
-  /* A fold is done after the last chunk. */
+  /* A fold ends after the last chunk. */
   if (loop_is_row (l, m) && !loop_is_fold (l, m))
     put_row_done (t, l, m);
 }
@@ -284,14 +286,14 @@ put_fold_starts (CgText *t, Loop *l, int phase)
     l->p->tiles->reduce_init (l->p->tiles->ctx, loop_member (l, m)->op, v->dtype, &bits);
     uint32_t accum = loop_fold_dtype (l, m);
     if (accum != loop_accum_dtype (l, m))
-      bits = 0; /* of float64 */
+      bits = 0; /* as float64 */
     put (t, "    *(%s *) (", elem_types[GRAMME_DTYPE_BYTES (accum)]);
     put_row_slot (t, l, l->accums[m]);
     put (t, ") = 0x%llxul;\n", (unsigned long long) bits);
   }
 }
 
-/* One walk along the row. */
+/* Prints one walk along the row. */
 static void
 put_phase (CgText *t, Loop *l, int phase)
 {
@@ -314,7 +316,7 @@ put_phase (CgText *t, Loop *l, int phase)
   }
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    bool now = false, before = false; /* a row that is one chunk is gathered once */
+    bool now = false, before = false; /* a row of one chunk is gathered once */
     for (uint32_t m = 0; m < n && a->tile >= 0 && !a->store && a->inner != 0; m++)
       if (loop_reads (l, m, k)) {
         now = now || l->phases[m] == phase;
@@ -339,7 +341,7 @@ put_body (CgText *t, Loop *l)
   loop_put_head (t, l);
   for (uint32_t k = 0; k < l->n_access; k++)
     if (l->access[k].tile >= 0 && !l->access[k].store && l->access[k].inner == 0) {
-      /* What is the same at all points is gathered at the first one. */
+      /* Elements that are the same at all points are gathered at the first one. */
       if (l->access[k].everywhere && l->n_outer > 0) {
         put (t, l->n_parts ? "    if (!((i0 - lo)" : "    if (!(i0");
         for (int d = 1; d < l->n_outer; d++)
@@ -377,7 +379,7 @@ put_loop (CgText *t, const CgProgram *p, uint32_t step)
 
 /* -- Other steps ------------------------------------------------------------------------------- */
 
-/* Columns by way of accumulators of another dtype: a tile of columns at a time. */
+/* Prints a COLUMNS step with accumulators of another dtype, a tile of columns at a time. */
 static void
 put_columns_and_cast (CgText *t, const CgProgram *p, const CgStep *s, const char *fold,
                       uint32_t fill, uint32_t dtype, uint32_t accum)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * print_v.c -- a LOOP step as C with explicit vectors.
  *
- * Sixteen elements are worked on at a time, the number of partial results of a reduction, as one or
- * more vectors for each value; a value stays in registers as long as its phase lasts.  What is done at a point is
- * point_v.c's; here is how a loop walks from point to point, and what its reductions carry.
+ * Sixteen elements are processed at a time, the number of partial results of a reduction, as one or
+ * more vectors for each value; a value stays in registers as long as its phase lasts.  The code for
+ * a point is in point_v.c; here a loop walks from point to point, and carries its reductions.
  *
- * The last, short step of a row is a second body, whose loads and stores are masked.  Elements smaller
- * than 32 bits have no masks on every machine: there pointers q lead to buffers on the stack that hold what
- * is left, and results are copied out of them.  Nothing outside of a row is touched.
+ * The last, short step of a row is a second body, whose loads and stores are masked.  Elements
+ * smaller than 32 bits have no masks on some machines: there pointers q lead to buffers on the
+ * stack that hold the remaining elements, and results are copied out of them.  Nothing outside of a
+ * row is touched.
  *
- * Arithmetic on 8- and 16-bit integers, and what else is rare, is left to tiles.
+ * Arithmetic on 8- and 16-bit integers, and other rare operations, is left to tiles.
  */
 #include "plugins/codegen/print_v.h"
 
@@ -18,12 +19,14 @@
 
 #include <stdlib.h>
 
-#define BLOCK 512 /* elements whose partial results are combined before those of the next */
-#define PAIRS_TO (8 << 20) /* bytes: beyond, they come from memory, and the processor does not see two streams within a page coming */
-#define NEXT_ROW_FROM 512 /* bytes of a row: below, the processor sees the next one itself */
+#define BLOCK 512 /* elements whose partial results are combined before those of the next block */
+/* bytes: larger rows come from memory, where the processor does not predict two streams within a
+ * page */
+#define PAIRS_TO (8 << 20)
+#define NEXT_ROW_FROM 512 /* bytes of a row: the processor predicts shorter next rows itself */
 #define NEXT_ROW_TO (1 << 14)
-#define NEXT_ROW_TO_MUCH (1 << 17) /* where there is much to compute meanwhile */
-#define PREFETCH_FROM (1 << 16) /* bytes of a row, from which on the caches need help */
+#define NEXT_ROW_TO_MUCH (1 << 17) /* limit where there is much to compute meanwhile */
+#define PREFETCH_FROM (1 << 16) /* bytes of a row from which on the caches need prefetches */
 #define PREFETCH_AHEAD 2048
 
 /* -- A phase ----------------------------------------------------------------------------------- */
@@ -34,7 +37,7 @@ is_fold_of (const VecPrinter *v, uint32_t m)
   return loop_is_fold (v->l, m) && v->l->phases[m] == v->phase;
 }
 
-/* Of the dtype that a fold reads: its partial results. */
+/* Returns the type that a fold reads, which is that of its partial results. */
 static const VecType *
 fold_type (const VecPrinter *v, uint32_t m)
 {
@@ -48,7 +51,7 @@ folds_wide (const VecPrinter *v, uint32_t m)
   return codegen_folds_wide (v->l->p, loop_member (v->l, m), v->l->n);
 }
 
-/* Declares what folds carry: from block to block, or, as `block`, within one. */
+/* Declares the variables that folds carry: from block to block, or, with `block`, within one. */
 static void
 put_fold_start (VecPrinter *v, uint32_t m, char block)
 {
@@ -84,7 +87,7 @@ put_fold_block_end (VecPrinter *v, uint32_t m)
          gramme_op_facts (loop_member (v->l, m)->op).name, type->work, m, m);
 }
 
-/* The row's value from what was carried. */
+/* Prints the row's value from the carried variables. */
 static void
 put_fold_end (VecPrinter *v, uint32_t m)
 {
@@ -107,7 +110,7 @@ put_fold_end (VecPrinter *v, uint32_t m)
   vec_put_row_store (v, m);
 }
 
-/* Whether this phase walks along access k, element after element; and whether it reads or writes. */
+/* True if this phase walks along access k, element after element; sets if it reads or writes. */
 static bool
 walks (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
 {
@@ -134,7 +137,7 @@ walks (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
   return *reads || *writes;
 }
 
-/* Whether the caches need help with access k. */
+/* True if access k needs prefetches. */
 static bool
 is_far (VecPrinter *v, uint32_t k)
 {
@@ -146,7 +149,7 @@ is_far (VecPrinter *v, uint32_t k)
              PREFETCH_FROM - 1);
 }
 
-/* Whether this phase computes enough to hide both the combines of its folds and the memory that it asks for. */
+/* True if this phase computes enough to hide both the combines of its folds and the prefetches. */
 static bool
 has_much_to_do (const VecPrinter *v)
 {
@@ -156,7 +159,8 @@ has_much_to_do (const VecPrinter *v)
   return false;
 }
 
-/* In the second phase the caches hold the row, and memory has nothing to do: the next row is asked for. */
+/* Prefetches the next row, in the second phase, when the row is in the caches and memory is
+ * idle. */
 static void
 put_next_row (VecPrinter *v)
 {
@@ -176,7 +180,7 @@ put_next_row (VecPrinter *v)
   v->phase = 1;
 }
 
-/* Ahead of what is read; if a row's length is symbolic, only where that is long. */
+/* Prefetches elements ahead; if a row's length is symbolic, only where it is long. */
 static void
 put_prefetches (VecPrinter *v)
 {
@@ -195,7 +199,7 @@ put_prefetches (VecPrinter *v)
     put (v->t, "      }\n");
 }
 
-/* Whether access k goes by way of a buffer in the last, short step. */
+/* True if access k uses a buffer in the last, short step. */
 static bool
 is_buffered (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
 {
@@ -203,8 +207,8 @@ is_buffered (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
          && !vec_has_masks (vec_type_of (v->l->p, v->l->access[k].value));
 }
 
-/* The last, short step: what has no masks is read from buffers, by pointers to where those would begin,
- * and copied out of them. */
+/* Prints the last, short step: accesses without masks are read from buffers, by pointers to where
+ * those would begin, and copied out of them. */
 static void
 put_tail (VecPrinter *v, const CgText *body)
 {
@@ -230,7 +234,7 @@ put_tail (VecPrinter *v, const CgText *body)
     }
 }
 
-/* Whether what the first phase reads comes from memory. */
+/* True if the first phase reads from memory rather than the caches. */
 static bool
 reads_much (VecPrinter *v)
 {
@@ -248,7 +252,8 @@ reads_much (VecPrinter *v)
   return all > PAIRS_TO;
 }
 
-/* Whether two blocks of a row are walked at once: each combine waits for the one before it, which the other block's do not. */
+/* True if two blocks of a row are walked at once: each combine waits for the one before it, but not
+ * for those of the other block. */
 static bool
 walks_pairs (VecPrinter *v)
 {
@@ -264,7 +269,7 @@ walks_pairs (VecPrinter *v)
   return folds && codegen_size_may_exceed (v->l->n, BLOCK + BLOCK / 2);
 }
 
-/* Is a row a whole number of pairs? */
+/* True if a row is a whole number of pairs of blocks. */
 static bool
 is_all_pairs (const Loop *l)
 {
@@ -279,7 +284,8 @@ put_steps (VecPrinter *v, const char *to, const CgText *body)
   put (v->t, "%s    }\n", body->text ? body->text : "");
 }
 
-/* Block j and the one behind it, as far as that reaches; what is left of the latter becomes block j. */
+/* Prints block j and the one behind it, as far as that reaches; the rest of the latter becomes
+ * block j. */
 static void
 put_pair (VecPrinter *v, const char *n, const CgText *body)
 {
@@ -357,7 +363,7 @@ put_walk (VecPrinter *v, const CgText *body, const CgText *tail)
     put (v->t, "    }\n");
 }
 
-/* What is done at every point, as text; false: nothing. */
+/* Prints the work at every point as text; false: there is none. */
 static bool
 print_body (VecPrinter *v, CgText *body, bool in_tail)
 {

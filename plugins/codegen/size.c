@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define MAX_FACTORS 32
-#define GUESS 1000.0 /* of a symbol */
+#define GUESS 1000.0 /* assumed value of a symbol */
 
 static uint32_t
 row_of (int64_t size)
@@ -23,7 +23,7 @@ row (const CgSizes *s, int64_t size)
 static int64_t
 make (CgSizes *s, CgSizeKind kind, int64_t a, int64_t b)
 {
-  for (uint32_t i = 0; i < s->n; i++) /* few: a graph has a handful of symbols */
+  for (uint32_t i = 0; i < s->n; i++) /* few, since a graph has a handful of symbols */
     if (s->rows[i].kind == kind && s->rows[i].a == a && s->rows[i].b == b)
       return CG_SIZE_ROW_0 + i;
   if (s->n == s->room) {
@@ -42,7 +42,8 @@ make (CgSizes *s, CgSizeKind kind, int64_t a, int64_t b)
 
 /* -- Products ---------------------------------------------------------------------------------- */
 
-/* number * factors[0] * factors[1] ..., ascending; none is a product. */
+/* A product: number * factors[0] * factors[1] ..., in ascending order; no factor is a product
+ * itself. */
 typedef struct {
   int64_t number, factors[MAX_FACTORS];
   int n;
@@ -74,7 +75,8 @@ codegen_size_mul (CgSizes *s, int64_t a, int64_t b)
   if (!codegen_is_symbolic (a) && !codegen_is_symbolic (b))
     return a * b;
   if (!multiply (s, &p, a) || !multiply (s, &p, b))
-    return make (s, CG_SIZE_MUL, a, b); /* too long, or too large: evaluation will tell */
+    /* too long, or too large: codegen_size_eval detects overflow */
+    return make (s, CG_SIZE_MUL, a, b);
   if (p.number == 0)
     return 0;
   int64_t product = p.factors[0];
@@ -83,7 +85,7 @@ codegen_size_mul (CgSizes *s, int64_t a, int64_t b)
   return p.number == 1 ? product : make (s, CG_SIZE_MUL, product, p.number);
 }
 
-/* -- Others ------------------------------------------------------------------------------------ */
+/* -- Other expressions ------------------------------------------------------------------------- */
 
 static void
 sort_two (int64_t *a, int64_t *b)
@@ -191,7 +193,7 @@ up_to (int64_t a, int64_t to, int64_t *out)
   return true;
 }
 
-/* A row's value from those of what it is made of. */
+/* Computes a row's value from those of its operands.  False on overflow. */
 static bool
 compute (const CgSizeRow *r, int64_t a, int64_t b, int64_t *out)
 {

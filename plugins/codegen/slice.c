@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * slice.c -- see slice.h.
  *
- * A declaration goes from one semicolon, or end of a function's body, to the next.  It defines the names that stand in no
- * brackets, in an enumeration's braces, or in (*NAME), unless an earlier one has; it needs whatever defines the other names in it.
- * That is C as source.h writes it, not C.
+ * A declaration goes from one semicolon, or end of a function's body, to the next.  It defines the
+ * names that are not in brackets, in an enumeration's braces, or in (*NAME), unless an earlier
+ * declaration defines them; it needs the declarations that define the other names in it.  This
+ * holds for the C of source.h, not for all C.
  */
 #include "plugins/codegen/slice.h"
 
@@ -12,7 +13,7 @@
 typedef struct {
   const char *text;
   uint32_t len;
-  uint32_t first_need, n_needs; /* into needs: other declarations, all earlier */
+  uint32_t first_need, n_needs; /* range of needs: other declarations, all earlier */
   bool external;
 } Item;
 
@@ -24,7 +25,7 @@ typedef struct {
 struct CgSource {
   Item *items;
   uint32_t n_items, *needs, n_needs, n_names, mask;
-  Name *names; /* a hash table, of mask + 1 places */
+  Name *names; /* a hash table of mask + 1 places */
 };
 
 static const char keywords[] =
@@ -83,7 +84,7 @@ need (CgSource *s, uint32_t item, uint32_t other)
   it->n_needs++;
 }
 
-/* Reads one declaration; returns where the next begins, or NULL at the end. */
+/* Reads one declaration.  Returns where the next one begins, or NULL at the end. */
 static const char *
 read_item (CgSource *s, const char *at)
 {
@@ -92,7 +93,7 @@ read_item (CgSource *s, const char *at)
   if (!*at)
     return NULL;
   uint32_t item = s->n_items++;
-  const char *start = at, *last = at; /* last: the last character that is no space */
+  const char *start = at, *last = at; /* last: the last character that is not a space */
   int parens = 0, braces = 0;
   bool body = false, enumeration = strncmp (at, "enum", 4) == 0 && !is_word (at[4]);
   s->items[item] = (Item){ .text = at,
@@ -123,7 +124,7 @@ read_item (CgSource *s, const char *at)
       braces++;
     } else if (*at == '}')
       braces--;
-    else if (*at == '#' && at[-1] == '\n') { /* a pragma inside a body: to the end of its line */
+    else if (*at == '#' && at[-1] == '\n') { /* a pragma inside a body ends with its line */
       while (at[1] && at[1] != '\n')
         at++;
     }
@@ -193,7 +194,7 @@ codegen_slice (const CgSource *s, const char *body, CgText *out)
         wanted[n->item] = 1;
       at += len - 1;
     }
-  /* What a declaration needs stands before it. */
+  /* A declaration's needs stand before it. */
   for (uint32_t i = s->n_items; i-- > 0;)
     for (uint32_t k = 0; wanted[i] && k < s->items[i].n_needs; k++)
       wanted[s->needs[s->items[i].first_need + k]] = 1;

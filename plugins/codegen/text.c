@@ -53,7 +53,7 @@ add_symbol (CgText *t, const char *name, uint32_t kind, const void *address)
   s->address = address;
 }
 
-/* Adds the primitive and leaves its name in `name`. */
+/* Adds the primitive's symbol, and copies its name to `name`. */
 void
 add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
           char name[GRAMME_TILE_NAME_BYTES])
@@ -70,7 +70,7 @@ add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
   add_symbol (t, name, GRAMME_TILE_CAST, (const void *) (uintptr_t) fn);
 }
 
-/* A tile's worth of one value, as the symbol k<index>. */
+/* Adds a tile filled with one value, as the symbol k<index>; returns the index. */
 uint32_t
 add_fill (CgText *t, const CgProgram *p, uint64_t bits, uint32_t elem_bytes)
 {
@@ -107,7 +107,7 @@ add_fill (CgText *t, const CgProgram *p, uint64_t bits, uint32_t elem_bytes)
   return t->n_fills++;
 }
 
-/* The address of a value's first element. */
+/* Prints the address of a value's first element. */
 void
 put_address (CgText *t, const CgProgram *p, uint32_t value)
 {
@@ -140,7 +140,7 @@ codegen_size_text (const CgProgram *p, int64_t size, char text[CG_SIZE_TEXT_BYTE
 {
   if (codegen_is_symbolic (size)) {
     uint32_t row = (uint32_t) (size - CG_SIZE_ROW_0);
-    if (row < p->sizes->n) /* else there was no memory, which is known */
+    if (row < p->sizes->n) /* else there was no memory, which is recorded already */
       p->sizes->rows[row].used |= (uint8_t) (1 << p->sizes->scope);
     snprintf (text, CG_SIZE_TEXT_BYTES, "z%u", row);
   } else
@@ -168,7 +168,7 @@ put_sizes (CgText *t, const CgProgram *p)
   char a[CG_SIZE_TEXT_BYTES], b[CG_SIZE_TEXT_BYTES];
   for (uint32_t i = p->sizes->n; i-- > 0;) {
     const CgSizeRow *r = &p->sizes->rows[i];
-    if (is_used (p, i) && r->kind != CG_SIZE_IMAGE) { /* marks what it is made of */
+    if (is_used (p, i) && r->kind != CG_SIZE_IMAGE) { /* marks its operands */
       codegen_size_text (p, r->a, a);
       codegen_size_text (p, r->b, b);
     }
@@ -193,7 +193,8 @@ put_sizes (CgText *t, const CgProgram *p)
     else if (r->kind == CG_SIZE_DIV_UP)
       put (t, "(%s + %s - 1) / %s;\n", a, b, b);
     else if (!codegen_is_symbolic (r->b) && (r->b & (r->b - 1)) == 0)
-      put (t, "(%s + %lld) & -%s;\n", a, (long long) r->b - 1, b); /* tcc divides where it is told to */
+      /* tcc does not optimise divisions */
+      put (t, "(%s + %lld) & -%s;\n", a, (long long) r->b - 1, b);
     else
       put (t, "(%s + %s - 1) / %s * %s;\n", a, b, b, b);
   }
@@ -204,7 +205,8 @@ put_declarations (CgText *t, const CgText *of)
 {
   put (t, "_Static_assert (sizeof (unsigned long) == 8 && sizeof (char *) == 8 && sizeof "
           "(unsigned) == 4, \"LP64\");\n");
-  /* Whole prototypes: an argument's upper half is only defined if the callee's type is known. */
+  /* Whole prototypes, since an argument's upper half is only defined if the callee's type is
+   * known. */
   static const char *const parameters[] = {
     [GRAMME_TILE_POINTWISE] = "void *, const void *, const void *, const void *, unsigned long",
     [GRAMME_TILE_CAST] = "void *, const void *, unsigned long",

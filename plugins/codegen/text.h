@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * text.h -- generated text, and the symbols that it refers to.
  *
- * Symbols are collected while a body is printed, and declared in front of it afterwards.  Running out of memory is
- * remembered in `oom`, and asked for once, at the end.
+ * Symbols are collected while a body is printed, and declared in front of it afterwards.  Running
+ * out of memory is recorded in `oom`, which is checked once, at the end.
  */
 #ifndef CODEGEN_TEXT_H
 #define CODEGEN_TEXT_H
@@ -15,8 +15,8 @@ typedef struct {
   const void *address;
 } CgSymbol;
 #define CG_SYMBOL_RUN 1000u
-#define CG_SYMBOL_EXTERNAL 1001u /* of the host's source */
-#define CG_SYMBOL_RUN_SIZED 1002u /* the same of kernels whose sizes the run gives */
+#define CG_SYMBOL_EXTERNAL 1001u /* defined by the host's source */
+#define CG_SYMBOL_RUN_SIZED 1002u /* CG_SYMBOL_RUN for kernels with sizes that the run gives */
 #define CG_SYMBOL_RUN_PARTS 1003u /* parts.h */
 
 typedef struct {
@@ -26,16 +26,17 @@ typedef struct {
   uint32_t n_symbols, symbol_room;
   GrammeKernel **kernels; /* used by CALL and COPY steps */
   uint32_t n_kernels;
-  void **fills; /* literals as tiles, referred to by symbols */
+  void **fills; /* tiles filled with literals, referred to by symbols */
   uint32_t n_fills, fill_room;
   uint64_t *fill_bits;
   uint32_t *fill_elems;
-  uint64_t ws_bytes;     /* of the workspace's fixed part */
-  int64_t dynamic_bytes; /* of what follows */
-  /* Before names of data, so that several programs can share a unit. */
+  uint64_t ws_bytes;     /* bytes of the workspace's fixed part */
+  int64_t dynamic_bytes; /* bytes of the dynamic part after it */
+  /* Prefix of the names of data, so that several programs can share a unit. */
   const char *prefix;
-  const GrammeSource *source; /* NULL: symbols are what they are; else pointers to be filled in */
-  char *functions; /* that the one being printed calls */
+  /* NULL: symbols are functions and data themselves; else pointers to be filled in */
+  const GrammeSource *source;
+  char *functions; /* text of the functions that the printed function calls */
   size_t functions_len, functions_room;
   bool sized; /* the image has symbolic sizes */
   bool oom;
@@ -44,27 +45,27 @@ typedef struct {
 } CgText;
 
 void put (CgText *t, const char *format, ...) GRAMME_PRINTF (2, 3);
-/* A size as an expression of C; it is noted that the text uses it.  SIZE and BYTES (times a number of
- * bytes) are for arguments of `put`. */
+/* Returns a size as an expression of C, and records that the text uses it.  SIZE and BYTES (times a
+ * number of bytes) are for arguments of `put`. */
 #define CG_SIZE_TEXT_BYTES 24
 const char *codegen_size_text (const CgProgram *p, int64_t size, char text[CG_SIZE_TEXT_BYTES]);
 #define SIZE(p, size) codegen_size_text ((p), (size), (char[CG_SIZE_TEXT_BYTES]){ 0 })
 #define BYTES(p, size, bytes) SIZE (p, codegen_size_mul ((p)->sizes, (size), (bytes)))
-/* What is printed from now on is in this scope; CG_SCOPE_LOOP begins empty. */
+/* Makes the following text belong to this scope; CG_SCOPE_LOOP begins empty. */
 void codegen_scope_begin (const CgProgram *p, int scope);
-/* Defines z<row> for every size that was used in this scope, from the image's in `sz`. */
+/* Defines z<row> for every size that was used in this scope, from the image's sizes in `sz`. */
 void put_sizes (CgText *t, const CgProgram *p);
 
-/* One symbol of each name. */
+/* Adds a symbol unless the name exists. */
 void add_symbol (CgText *t, const char *name, uint32_t kind, const void *address);
-/* Add the primitive and leave its name in `name`. */
+/* Adds the primitive's symbol, and copies its name to `name`. */
 void add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
                char name[GRAMME_TILE_NAME_BYTES]);
 void add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
                char name[GRAMME_TILE_NAME_BYTES]);
-/* A tile's worth of one value, as the symbol <prefix>k<result>. */
+/* Adds a tile filled with one value, as the symbol <prefix>k<result>. */
 uint32_t add_fill (CgText *t, const CgProgram *p, uint64_t bits, uint32_t elem_bytes);
-/* The address of a value's first element. */
+/* Prints the address of a value's first element. */
 void put_address (CgText *t, const CgProgram *p, uint32_t value);
 /* Declares the symbols of `of`. */
 void put_declarations (CgText *t, const CgText *of);
