@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cc.c -- the back end "cc": C with explicit vectors, through the machine's C compiler.
  *
- * Both graphs of a request become one unit of C (codegen), which a job compiles in the background (job.h).  The host waits for the job
- * (cc_wait), else the first run does; the option `wait` does so when compiling, until `progress` says stop.  The arithmetic is the host's own text, inlined, so
- * the bits are those of eager and tcc.
+ * Both graphs of a request become one unit of C (codegen), which a job compiles in the background
+ * (job.h).  The host waits for the job (cc_wait), or else the first run does; with the option
+ * `wait` the compile waits, until `progress` says stop.  The arithmetic is the host's own text,
+ * inlined, so the bits are those of eager and tcc.
  */
 #include "plugins/cc/folder.h"
 #include "plugins/cc/job.h"
@@ -19,22 +20,22 @@
 #include <string.h>
 
 #define POLL_MS 20
-#define CC_MAX_LIMIT_S 1000000 /* also in the manifest */
+#define CC_MAX_LIMIT_S 1000000 /* the manifest has the same number */
 
 struct GrammeBackend {
   const GrammeHost *host;
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
   const GrammeSource *source;
-  const GrammeThreads *threads; /* or NULL */
-  CgSource *declarations; /* atomic; NULL until somebody needs it */
+  const GrammeThreads *threads; /* may be NULL */
+  CgSource *declarations; /* atomic; NULL until first needed */
   char *compiler, *flags;
-  int limit_s; /* where a request does not say another one */
+  int limit_s; /* limit of requests that give none */
 };
 
 typedef struct {
-  CgProgram program; /* its constants are used by the code */
-  CgText text;       /* its symbols, fills and kernels; the text itself is dropped */
+  CgProgram program; /* the code uses its constants */
+  CgText text;       /* has the symbols, fills and kernels; the text itself is freed */
   CgEntry entry;
 } Role;
 
@@ -44,13 +45,13 @@ struct GrammeExecutable {
   GrammeBackend *backend;
   Role roles[2];
   CgText externals;
-  CcJob *job; /* NULL: the code was kept */
+  CcJob *job; /* NULL: the code was loaded from the cache */
   CgDigest text;
-  const void *artefact; /* once finished: the job's */
+  const void *artefact; /* the job's, once it is finished */
   size_t bytes;
   CcCode code;
-  pthread_mutex_t lock; /* for what finish does */
-  int finished;         /* atomic; a code of GRAMME_, plus 1 */
+  pthread_mutex_t lock; /* for finish */
+  int finished;         /* atomic; a GRAMME_ code plus 1; 0: not finished */
 };
 
 /* -- Life -------------------------------------------------------------------------------------- */
@@ -64,7 +65,7 @@ cc_close (GrammeBackend *b)
   free (b);
 }
 
-/* What GRAMME_CC_LIMIT says, in seconds. */
+/* Returns the seconds of GRAMME_CC_LIMIT, or the default. */
 static int
 said_limit (void)
 {
@@ -135,8 +136,10 @@ cc_destroy (GrammeExecutable *e)
   free (e);
 }
 
-/* Reading the host's source takes some milliseconds: what starts with kept code never does it.  No lock: the child of a fork would find
- * it taken.  If two threads read at once, one has worked for nothing. */
+/* Returns the parsed host's source, which is parsed when it is first needed: that takes some
+ * milliseconds, and a process that loads all its code from the cache never needs it.  No lock,
+ * since the child of a fork could find it taken.  If two threads parse at once, one result is
+ * dropped. */
 static const CgSource *
 declarations (GrammeBackend *b)
 {
@@ -151,7 +154,7 @@ declarations (GrammeBackend *b)
   return fresh;
 }
 
-/* The text of each role; the digest of all. */
+/* Prints the text of each role, and computes the digest of all. */
 static int32_t
 print (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *status)
 {
@@ -169,7 +172,7 @@ print (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
                               &r->text, status);
     if (code != GRAMME_OK)
       return code;
-    /* What was only needed on the way. */
+    /* The compile's own pointers are not valid any more. */
     r->program.image = NULL;
     r->program.constants = NULL;
     codegen_digest_add (&e->text, r->text.text, r->text.len);
@@ -186,7 +189,7 @@ drop_texts (GrammeExecutable *e)
   }
 }
 
-/* The unit's text, of malloc, or NULL. */
+/* Returns the unit's text, of malloc, or NULL. */
 static char *
 write_unit (GrammeExecutable *e, size_t *len, GrammeStatus *status)
 {
@@ -218,7 +221,7 @@ start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
   return e->job ? GRAMME_OK : status && status->code ? status->code : GRAMME_NO_MEMORY;
 }
 
-/* The bytes of a shared object in this process, with every pointer filled in. */
+/* Loads the bytes of a shared object into this process, and fills in every pointer. */
 static int32_t
 bind (GrammeExecutable *e, const void *bytes, size_t n, GrammeStatus *status)
 {
@@ -232,7 +235,7 @@ bind (GrammeExecutable *e, const void *bytes, size_t n, GrammeStatus *status)
   return code;
 }
 
-/* The job's code, once it is there.  job: the request's while it is compiled, or NULL. */
+/* Takes the job's code, after waiting for it.  job: the request's while it is compiled, or NULL. */
 static int32_t
 take (GrammeExecutable *e, void *job, GrammeStatus *status)
 {
@@ -367,8 +370,10 @@ cc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* The text is written again, which costs a hundredth of compiling it: it says what to bind, and that the code fits.  What it uses of the
- * host's source was found when it was compiled, and is kept by name. */
+/* Makes an executable from cached code.  The text is printed again, which costs a hundredth of
+ * compiling it: it determines the symbols to bind, and its digest shows that the code fits.  The
+ * names of the parts of the host's source that the text uses were determined when it was compiled,
+ * and are stored with the code. */
 static int32_t
 cc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes, uint64_t n,
          GrammeExecutable **out, GrammeStatus *status)

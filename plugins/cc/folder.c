@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * folder.c -- see folder.h.
  *
- * Everything is done relative to descriptors, so that a folder of the same name in another place
- * is never touched.
+ * All operations are relative to descriptors, so a folder of the same name in another place is
+ * never touched.
  */
 #include "plugins/cc/folder.h"
 
@@ -18,8 +18,8 @@
 
 #define PREFIX "gramme-cc-"
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-#define MAX_DEPTH 8  /* of folders in the folder */
-#define MAX_TRIES 10 /* a compiler that is being killed may put one more file there */
+#define MAX_DEPTH 8  /* nested folders, at most */
+#define MAX_TRIES 10 /* a compiler that is being killed may add one more file */
 
 static const char *
 parent_of_all (void)
@@ -33,7 +33,7 @@ parent_of_all (void)
 static void
 empty (int folder, int depth)
 {
-  int own = openat (folder, ".", OPEN_FOLDER); /* fdopendir takes it over */
+  int own = openat (folder, ".", OPEN_FOLDER); /* owned by fdopendir */
   DIR *dir = own >= 0 ? fdopendir (own) : NULL;
   if (!dir && own >= 0)
     close (own);
@@ -79,7 +79,7 @@ cc_folder_remove (CcFolder *folder)
   *folder = CC_FOLDER_NONE;
 }
 
-/* True if its owner is gone: then this process holds it. */
+/* True if the process that made the folder has ended; this process then holds the lock. */
 static bool
 is_left (int fd)
 {
@@ -93,7 +93,8 @@ cc_folder_reap (void)
 {
   DIR *dir = opendir (parent_of_all ());
   for (struct dirent *d; dir && (d = readdir (dir)) != NULL;) {
-    const char *rest = d->d_name + sizeof PREFIX - 1; /* of those that have it */
+    /* valid only if the name begins with PREFIX */
+    const char *rest = d->d_name + sizeof PREFIX - 1;
     if (strncmp (d->d_name, PREFIX, sizeof PREFIX - 1) != 0 || strlen (rest) != 6)
       continue;
     int fd = openat (dirfd (dir), d->d_name, OPEN_FOLDER);
@@ -108,7 +109,7 @@ cc_folder_reap (void)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* Another process may take it for a leftover before it is held, and remove it. */
+/* Locks a new folder.  False if another process took it for a leftover before, and removed it. */
 static bool
 hold (int fd)
 {
@@ -121,7 +122,7 @@ cc_folder_make (CcFolder *folder)
 {
   for (int i = 0; i < MAX_TRIES; i++) {
     snprintf (folder->path, sizeof folder->path, "%s/" PREFIX "XXXXXX", parent_of_all ());
-    if (!mkdtemp (folder->path)) /* makes it with mode 0700 */
+    if (!mkdtemp (folder->path)) /* has mode 0700 */
       break;
     folder->fd = open (folder->path, OPEN_FOLDER);
     if (folder->fd >= 0 && hold (folder->fd))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * job.c -- see job.h.
  *
- * Files lie in a folder of mode 0700 that the job makes and removes.  Jobs that are alive when the process ends are stopped then, and
- * their folders removed; a process that forked leaves its parent's jobs alone.
+ * Files are in a folder of mode 0700 that the job makes and removes.  Jobs that are alive when the
+ * process ends are stopped, and their folders removed; a process that forked does not touch its
+ * parent's jobs.
  *
- * Rejected: a pool of threads.  A thread costs a hundredth of what it waits for.
+ * Rejected: a pool of threads.  Starting a thread costs a hundredth of the compile that it waits
+ * for.
  */
 #include "plugins/cc/job.h"
 #include "plugins/cc/folder.h"
@@ -29,9 +31,10 @@
 extern char **environ;
 
 struct CcJob {
-  CcJob *next, **self; /* of the list of all; under the lock, as everything that changes */
+  /* links of the list of all jobs; protected by the lock, like everything that changes */
+  CcJob *next, **self;
   CcState state;
-  bool let_go, ended; /* by its owner; by its thread */
+  bool let_go, ended; /* let_go: the owner has released it; ended: its thread has ended */
   pid_t owner, child; /* child: 0 if none runs */
   char *command, *text;
   size_t len;
@@ -43,7 +46,8 @@ struct CcJob {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a state, or the number of those that run */
+/* signalled when a state or the number of running jobs changes */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static CcJob *jobs;
 static int running;
 
@@ -55,7 +59,8 @@ say (CcJob *job, const char *what)
   snprintf (job->message, sizeof job->message, "%s: %s", what, strerror (errno));
 }
 
-/* The environment, with temporary files in the job's folder, messages in English, and nothing preloaded. */
+/* Returns the environment, with temporary files in the job's folder, messages in English, and
+ * nothing preloaded. */
 static char **
 child_environment (CcJob *job, char *tmpdir, size_t room)
 {
@@ -97,7 +102,8 @@ spawn (CcJob *job, char *const *args, pid_t *child)
   posix_spawnattr_init (&attr);
   posix_spawnattr_setsigmask (&attr, &none);
   posix_spawnattr_setsigdefault (&attr, &all);
-  posix_spawnattr_setpgroup (&attr, 0); /* its own group: it is stopped with its children */
+  /* a group of its own, so that it can be stopped with its children */
+  posix_spawnattr_setpgroup (&attr, 0);
   posix_spawnattr_setflags (&attr,
                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   errno = posix_spawnp (child, args[0], &actions, &attr, args, env);
@@ -120,12 +126,13 @@ now_ms (void)
   return t.tv_sec * INT64_C (1000) + t.tv_nsec / 1000000;
 }
 
-/* Waits until the child has ended; it stays a zombie.  False: its time is over. */
+/* Waits until the child has ended; it stays a zombie.  False: the time limit is over. */
 static bool
 wait_for_end (pid_t child, int limit_s)
 {
   int64_t until = now_ms () + limit_s * INT64_C (1000), left;
-  struct pollfd end = { (int) syscall (SYS_pidfd_open, child, 0), POLLIN, 0 }; /* -1 before Linux 5.3: then in short steps */
+  /* -1 before Linux 5.3, where the loop polls in short steps */
+  struct pollfd end = { (int) syscall (SYS_pidfd_open, child, 0), POLLIN, 0 };
   siginfo_t info;
   bool ended = false;
   while (!ended && (left = until - now_ms ()) > 0) {
@@ -138,7 +145,7 @@ wait_for_end (pid_t child, int limit_s)
   return ended;
 }
 
-/* Runs the compiler to its end. */
+/* Runs the compiler until it ends. */
 static bool
 compile (CcJob *job)
 {
@@ -168,7 +175,7 @@ compile (CcJob *job)
   while (!in_time && waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
     ;
   pthread_mutex_lock (&lock);
-  job->child = 0; /* from here on its number may be another's */
+  job->child = 0; /* from here on the number may belong to another process */
   pthread_mutex_unlock (&lock);
   while (waitpid (child, &status, 0) < 0 && errno == EINTR)
     ;
@@ -188,7 +195,7 @@ compile (CcJob *job)
   return false;
 }
 
-/* A file that is not whole is as good as none. */
+/* Makes the job fail if the file is damaged. */
 static void
 check_artefact (CcJob *job)
 {
@@ -224,7 +231,7 @@ build (CcJob *job)
       check_artefact (job);
   }
   pthread_mutex_lock (&lock);
-  job->folder = CC_FOLDER_NONE; /* it is no business of stop_all's any more */
+  job->folder = CC_FOLDER_NONE; /* stop_all must not remove it any more */
   pthread_mutex_unlock (&lock);
   cc_folder_remove (&folder);
 }
@@ -238,7 +245,7 @@ stop (CcJob *job)
     kill (-job->child, SIGKILL);
 }
 
-/* Under the lock. */
+/* Drops a reference to the job.  The caller holds the lock. */
 static void
 drop (CcJob *job)
 {
@@ -288,14 +295,15 @@ after_fork (void)
   pthread_mutex_unlock (&lock);
 }
 
-/* The threads of these jobs, and who waited for them, are the parent's. */
+/* Resets the state in the child of a fork: the threads of these jobs, and those that waited for
+ * them, are the parent's. */
 static void
 in_child (void)
 {
   running = 0;
   for (CcJob *job = jobs; job; job = job->next) {
     if (job->folder.fd >= 0)
-      close (job->folder.fd); /* the parent's still holds it */
+      close (job->folder.fd); /* the parent's descriptor keeps the lock */
     job->folder.fd = -1;
   }
   pthread_cond_init (&changed, NULL);
@@ -308,12 +316,12 @@ at_first (void)
   pthread_atfork (before_fork, after_fork, in_child);
 }
 
-/* The process ends: no compiler and no folder shall be left. */
+/* Stops all compilers and removes their folders when the process ends. */
 __attribute__ ((destructor)) static void
 stop_all (void)
 {
   if (pthread_mutex_trylock (&lock) != 0)
-    return; /* a thread that is gone may hold it, in a process that forked */
+    return; /* in a process that forked, a thread that does not exist any more may hold it */
   for (CcJob *job = jobs; job; job = job->next)
     if (!job->ended && job->owner == getpid ()) {
       job->let_go = true;

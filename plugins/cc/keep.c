@@ -10,7 +10,7 @@ static const char magic[8] = "gmcc0001";
 
 /* -- The compiler ------------------------------------------------------------------------------ */
 
-/* As posix_spawnp finds it. */
+/* Adds the file of a program, searched like posix_spawnp does. */
 static void
 add_program (CgDigest *d, const char *word)
 {
@@ -46,7 +46,7 @@ cc_fingerprint (const char *compiler, const char *flags, uint8_t out[32])
     const char *value = getenv (variables[i]);
     codegen_digest_add (&d, value ? value : "", value ? strlen (value) : 0);
   }
-  /* Each word that is not an option: "ccache gcc" is two programs. */
+  /* Each word that is not an option may be a program: "ccache gcc" is two. */
   for (char *w = words ? strtok_r (words, " ", &save) : NULL; w; w = strtok_r (NULL, " ", &save))
     if (w[0] != '-')
       add_program (&d, w);
@@ -54,13 +54,13 @@ cc_fingerprint (const char *compiler, const char *flags, uint8_t out[32])
   memcpy (out, d.words, 32);
 }
 
-/* -- What is kept ------------------------------------------------------------------------------ */
+/* -- Stored code ------------------------------------------------------------------------------- */
 
 typedef struct {
   char magic[8];
   uint64_t code_bytes;
   CgDigest text;
-  uint32_t n_names, reserved[3]; /* names: of GRAMME_TILE_NAME_BYTES each */
+  uint32_t n_names, reserved[3]; /* n_names: names of GRAMME_TILE_NAME_BYTES each */
 } Header;
 
 uint64_t

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * load.c -- see load.h.
  *
- * The dynamic linker wants a file.  One in memory, without a name, costs a fifth of one in a folder, and no file system that forbids
- * execution stands in its way; where the kernel has none, or there is no /proc, it is one in a new folder of mode 0700, removed as
- * soon as it is mapped.  The linker knows libraries by name, so each load spells the path to its file in another way.
+ * The dynamic linker needs a file.  A file in memory, without a name, costs a fifth of a file in a
+ * folder, and is not affected by file systems that forbid execution.  Where the kernel has no such
+ * files, or there is no /proc, the file is in a new folder of mode 0700, which is removed as soon
+ * as the file is mapped.  The linker identifies libraries by name, so each load uses another
+ * spelling of the path to its file.
  */
 #include "plugins/cc/load.h"
 #include "plugins/cc/folder.h"
@@ -17,10 +19,12 @@
 #include <unistd.h>
 
 #ifndef MFD_EXEC
-#define MFD_EXEC 0x0010u /* since Linux 6.3, where an administrator may make files of memory not executable otherwise */
+/* since Linux 6.3, where an administrator may forbid execution of memory files without this flag */
+#define MFD_EXEC 0x0010u
 #endif
 
-/* /proc/self/fd, then a "/" for each 0 and a "/." for each 1 of a number that is never used again, then the descriptor. */
+/* Writes a unique spelling of the descriptor's path: /proc/self/fd, then a "/" for each 0 and a
+ * "/." for each 1 of a number that is never used again, then the descriptor. */
 static void
 spell (char *path, size_t room, int fd)
 {

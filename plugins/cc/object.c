@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * object.c -- see object.h.
  *
- * A cut shows in the headers: every table, segment and section ends inside of the file.  Zeros come in blocks of a disk's size, and the
- * units that are compiled here have no constants of so many zeros; code and the linker's tables have shorter limits.
+ * Truncation is visible in the headers: every table, segment and section must end inside of the
+ * file. Lost data are blocks of zeros of a disk's block size, and the units that are compiled here
+ * have no constants of so many zeros; code and the linker's tables have shorter limits.
  *
- * Rejected: a checksum.  No option asks every linker for one of all that it writes.
+ * Rejected: a checksum.  There is no option with which every linker would write a checksum of its
+ * whole output.
  */
 #include "plugins/cc/object.h"
 
@@ -13,8 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define BLOCK 512    /* the least that disks and file systems lose */
-#define CODE_ZEROS 64 /* no code has so many bytes of 0 in a row: two of them are an instruction */
+#define BLOCK 512    /* smallest block that disks and file systems lose */
+#define CODE_ZEROS 64 /* code never has so many 0 bytes in a row: two of them are an instruction */
 
 typedef struct {
   const char *bytes;
@@ -33,7 +35,7 @@ is_zero (const char *bytes, size_t n)
   return n == 0 || (bytes[0] == 0 && memcmp (bytes, bytes + 1, n - 1) == 0);
 }
 
-/* A block of the file that lies in the range is all zeros. */
+/* True if a block of the file in the range is all zeros. */
 static bool
 has_lost_block (const Object *o, uint64_t first, uint64_t bytes)
 {
@@ -54,7 +56,7 @@ has_lost_code (const Object *o, uint64_t first, uint64_t bytes)
   return false;
 }
 
-/* Each row of a table that the linker fills, from `first_row` on, has something in it. */
+/* True if a row of a table that the linker fills is empty, from `first_row` on. */
 static bool
 has_lost_row (const Object *o, const Elf64_Shdr *s, uint64_t first_row, uint64_t row_bytes)
 {

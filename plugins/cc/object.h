@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * object.h -- is it a whole shared object that a compiler wrote?
+ * object.h -- checks that a file is a whole shared object as a compiler wrote it.
  *
- * A compiler may exit with 0 and leave a file that is cut, or zeros where a disk was full or a machine stopped: loading the former ends
- * the process by SIGBUS, and running the latter computes something else.
+ * A compiler may exit with 0 and leave a file that is truncated, or has zeros where a disk was full
+ * or a machine stopped: loading the former ends the process by SIGBUS, and running the latter gives
+ * wrong results.
  */
 #ifndef CC_OBJECT_H
 #define CC_OBJECT_H
 
 #include <stddef.h>
 
-/* NULL: it is whole, as far as can be seen.  Else why not, as the end of a sentence that begins with "the file".  Thread: any. */
+/* Returns NULL if the object is whole, as far as can be seen; else the damage, as the end of a
+ * sentence that begins with "the file".  Thread: any. */
 const char *cc_object_damage (const void *bytes, size_t n);
 
 #endif

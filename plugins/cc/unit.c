@@ -5,13 +5,13 @@
 
 #include <stdlib.h>
 
-/* What the printer uses beside the host's source: the ends of rows. */
+/* Functions that the printer uses beside the host's source, for the ends of rows. */
 static const char helpers[] =
 #define COPY_ELEMENTS(bytes, type) \
   "static inline void copy_elements_" #bytes " (char *to, const char *from, long n)\n{\n" \
   "  for (long e = 0; e < n; e++)\n    ((" type " *) to)[e] = ((const " type " *) from)[e];\n}\n"
     COPY_ELEMENTS (1, "char") COPY_ELEMENTS (2, "short")
-    /* Of `left` elements those that lie in a vector that begins at `first`. */
+    /* The number of `left` elements that lie in a vector that begins at `first`. */
     "static inline unsigned long part_of (long left, long first, long lanes)\n{\n"
     "  return left <= first ? 0 : left - first < lanes ? left - first : lanes;\n}\n";
 

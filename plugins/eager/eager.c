@@ -2,10 +2,10 @@
  * eager.c -- the back end "eager": the host's kernels, one node after the other, over places that
  * were planned at compile time.
  *
- * It is what other back ends are compared with, and the first that a new op runs on: it supports
- * whatever the host's kernels do. Compared with running the program eagerly it saves the allocation
- * of every value in between, the copies that views would not need, and all that is decided per call
- * in Python.
+ * Other back ends are compared with it, and a new op runs on it first, since it supports all that
+ * the host's kernels do.  Compared with running the program eagerly it saves the allocation of
+ * intermediate values, the copies that views do not need, and all decisions made per call in
+ * Python.
  */
 #include <gramme-ext-draft.h>
 
@@ -107,8 +107,8 @@ eager_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
 
 /* -- Run --------------------------------------------------------------------------------------- */
 
-/* The workspace holds the temporaries, then the table of bases, then the addresses of all operands.
- * */
+/* Bytes of the workspace: the temporaries, then the table of bases, then the addresses of all
+ * operands. */
 static int32_t
 eager_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
                  GrammeStatus *status)

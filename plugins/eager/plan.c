@@ -4,7 +4,7 @@
  *
  * Passes, each over the nodes once:
  *   roots     each value's root (the value that owns the memory) and its distance from it
- *   outputs   a root that an output looks at entirely lives in that output's memory; other outputs
+ *   outputs   a root that an output shows entirely lives in that output's memory; other outputs
  *             become copies
  *   steps     a kernel per computing node, copies right after what they copy is there; last uses
  *   storage   temporaries by first fit in the order of steps: a result's place is found before its
@@ -21,10 +21,10 @@
 typedef struct {
   uint32_t root;        /* a value; itself if it owns its memory */
   int64_t offset;       /* bytes from the root's first element */
-  uint8_t whole;        /* the same elements as the root, each once */
-  uint32_t base;        /* roots: NOWHERE until it is known */
-  int64_t at;           /* roots: bytes after the base */
-  uint32_t first, last; /* roots: steps that write it and that use it last */
+  uint8_t whole;        /* true if it shows the same elements as the root, each once */
+  uint32_t base;        /* for roots: NOWHERE until it is known */
+  int64_t at;           /* for roots: bytes after the base */
+  uint32_t first, last; /* for roots: the steps that write it and that use it last */
 } Value;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
   Value *values;
   uint32_t *copies; /* outputs that become copies */
   uint32_t n_copies;
-  uint32_t *operand_values; /* per operand: the value, or NOWHERE for a copy's result */
+  uint32_t *operand_values; /* by operand: the value, or NOWHERE for a copy's result */
   Gap *gaps;                /* free parts of the workspace, by address; disjoint and not adjacent */
   uint32_t n_gaps;
 } Work;
@@ -95,8 +95,8 @@ find_roots (Work *w)
     Value *v = &w->values[n->out];
     v->root = w->values[from].root;
     v->offset = w->values[from].offset + offset;
-    /* Step by step: a slice that is repeated may have as many elements as the root, and yet not be
-     * it. */
+    /* Compared step by step: a slice that is repeated may have as many elements as the root without
+     * being the root. */
     v->whole =
         w->values[from].whole && gramme_value_numel (image, gramme_image_value (image, n->out)) ==
                                      gramme_value_numel (image, gramme_image_value (image, from));
@@ -172,7 +172,7 @@ add_kernel (Work *w, uint32_t node)
   return GRAMME_OK;
 }
 
-/* Copies of value v to outputs that could not be its own memory. */
+/* Adds copies of value v to the outputs that could not be its own memory. */
 static int32_t
 add_copies (Work *w, uint32_t v)
 {
@@ -258,7 +258,7 @@ give (Work *w, uint64_t at, uint64_t bytes)
   }
 }
 
-/* Gives back the temporaries that step s used for the last time. */
+/* Frees the temporaries that step s used for the last time. */
 static void
 give_operands (Work *w, uint32_t s, uint32_t end)
 {
@@ -270,7 +270,7 @@ give_operands (Work *w, uint32_t s, uint32_t end)
     if (root->base != PLAN_WORKSPACE (w->p) || root->last != s)
       continue;
     give (w, (uint64_t) root->at, round_up (value_bytes (w->image, w->values[value].root)));
-    root->last = NOWHERE; /* once, though it may be two operands */
+    root->last = NOWHERE; /* freed only once, also if it is two operands */
   }
 }
 
@@ -287,7 +287,7 @@ same_layout (const GrammeImage *image, uint32_t a, uint32_t b)
   return true;
 }
 
-/* Whether step s, which ends at operand `end`, may write its result over `value`: a temporary that
+/* True if step s, which ends at operand `end`, may write its result over `value`: a temporary that
  * it reads for the last time, element by element and in no other way. */
 static bool
 may_overwrite (const Work *w, uint32_t s, uint32_t end, uint32_t value, uint32_t result)
@@ -305,7 +305,8 @@ may_overwrite (const Work *w, uint32_t s, uint32_t end, uint32_t value, uint32_t
   return same_layout (w->image, value, result);
 }
 
-/* Whether step s reads those operands that have its result's size as they lie, in its own order. */
+/* True if step s reads all operands of its result's size in their own layout, in the order of its
+ * result. */
 static bool
 is_elementwise (const Work *w, uint32_t s, uint32_t end)
 {
@@ -334,7 +335,7 @@ place_result (Work *w, uint32_t s, uint32_t end, uint32_t result)
     if (!may_overwrite (w, s, end, value, result))
       continue;
     v->at = w->values[value].at;
-    w->values[value].last = NOWHERE; /* its place is not given back: it goes on as the result's */
+    w->values[value].last = NOWHERE; /* its place is not freed, since it becomes the result's */
     return;
   }
   v->at = take (w, round_up (value_bytes (w->image, result)));
@@ -406,7 +407,8 @@ plan_make (Plan *p, const GrammeHost *host, const GrammeKernels *kernels, const 
   return code;
 }
 
-/* All of the input is read before the first byte of the output is written; or by the step that writes it, element by element. */
+/* True if all of the input is read before the first byte of the output is written, or by the step
+ * that writes it, element by element. */
 bool
 plan_may_share (const Plan *p, uint32_t input, uint32_t output)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan.h -- where every value of an image lives while it runs, decided once at compile time.
+ * plan.h -- places of all values of an image while it runs, planned at compile time.
  *
  * A run has a table of base addresses: the inputs, the outputs, the workspace, the constants.  A
  * value is a base and a number of bytes after it.  A view has its input's base, so MOVEMENT nodes
- * cost nothing at run time.  Values in between share the workspace by lifetime.
+ * cost nothing at run time.  Intermediate values share the workspace if their lifetimes do not
+ * overlap.
  */
 #ifndef EAGER_PLAN_H
 #define EAGER_PLAN_H
@@ -20,16 +21,17 @@ typedef struct {
 
 typedef struct {
   GrammeKernel *kernel;
-  uint32_t first_operand; /* in operands: the inputs, then the result */
-  uint32_t node;          /* of the image, for messages; GRAMME_NONE: the copy of an output */
-  bool elementwise;       /* it reads an operand laid out as the result where it writes, and then only */
+  uint32_t first_operand; /* index into operands: the inputs, then the result */
+  uint32_t node;          /* node of the image, for messages; GRAMME_NONE: the copy of an output */
+  /* the step reads an operand with the result's layout only where it writes */
+  bool elementwise;
 } Step;
 
 typedef struct {
   uint32_t n_in, n_out, n_steps, n_operands;
   Step *steps;
   Place *operands;
-  uint64_t temporary_bytes; /* values in the workspace */
+  uint64_t temporary_bytes; /* bytes of values in the workspace */
   void *constants;          /* of host->alloc: the bytes of all constants */
   uint64_t constant_bytes;
 } Plan;
@@ -39,11 +41,12 @@ typedef struct {
 #define PLAN_CONSTANTS(p) ((p)->n_in + (p)->n_out + 1)
 #define PLAN_BASES(p) ((p)->n_in + (p)->n_out + 2)
 
-/* Fills a zeroed plan, which is to be cleared also after an error.  constants: by slot of this
+/* Fills a zeroed plan, which must be cleared also after an error.  constants: by slot of this
  * image. */
 int32_t plan_make (Plan *p, const GrammeHost *host, const GrammeKernels *kernels,
                    const GrammeImage *image, const GrammeTensor *constants, GrammeStatus *status);
-/* Whether output `output` may lie where input `input` does, of which nobody reads the elements after the run. */
+/* True if output `output` may use the memory of input `input`, whose elements are not read after
+ * the run. */
 bool plan_may_share (const Plan *p, uint32_t input, uint32_t output);
 void plan_clear (Plan *p, const GrammeHost *host, const GrammeKernels *kernels);
 

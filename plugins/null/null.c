@@ -21,12 +21,12 @@
 
 #include <gramme-plugin-util.h>
 
-/* What an opened instance knows.  There may be several; keep nothing in static variables. */
+/* The state of an opened instance.  There may be several; keep nothing in static variables. */
 struct GrammeBackend {
   const GrammeHost *host; /* valid until close */
 };
 
-/* What a compiled request is: your code, and copies of whatever you need of the images. */
+/* A compiled request: your code, and copies of the parts of the images that it needs. */
 struct GrammeExecutable {
   uint32_t n_in[2], n_out[2]; /* by role */
 };
@@ -41,7 +41,7 @@ null_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_optio
   (void) options;
   (void) n_options;
   GrammeBackend *b = malloc (sizeof *b);
-  if (!b) /* never abort: say what failed, and the host raises it */
+  if (!b) /* never abort: set the status, and the host raises it */
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
   b->host = host;
   *out = b;
@@ -57,9 +57,9 @@ null_close (GrammeBackend *b)
 
 /* -- Support: [any] ---------------------------------------------------------------------------- */
 
-/* NONE means YES.  Look at the op, its version, the attributes, and the dtypes, ranks and strides
- * of operands and result; what you do not know is a NO with a reason, because a newer host may send
- * it.  Own reasons have their text in the manifest. */
+/* Returns the reason for a NO; NONE means YES.  Look at the op, its version, the attributes, and
+ * the dtypes, ranks and strides of operands and result; anything that you do not know is a NO with
+ * a reason, because a newer host may send it.  Your own reasons have their text in the manifest. */
 static uint32_t
 node_reason (const GrammeImage *image, const GrammeNode *n)
 {

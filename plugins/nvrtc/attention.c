@@ -19,7 +19,7 @@ mark (uint64_t *bits, uint32_t i)
   bits[i / 64] |= (uint64_t) 1 << i % 64;
 }
 
-/* -- The pattern -------------------------------------------------------------------------------------- */
+/* -- The pattern ------------------------------------------------------------------------------- */
 
 static uint32_t
 operand (const CgProgram *p, const GrammeNode *n, uint32_t i)
@@ -192,7 +192,7 @@ is_fit (const CgProgram *p, const NvAttention *a)
          && k->sizes[k->ndim - 1] != 0;
 }
 
-/* -- Whether nobody else needs it ---------------------------------------------------------------------- */
+/* -- Whether nobody else needs it -------------------------------------------------------------- */
 
 static bool
 is_inner (const CgProgram *p, const NvAttention *a, uint32_t value)
@@ -269,7 +269,7 @@ move_steps (CgProgram *p, const NvAttention *a, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* -- All of them ---------------------------------------------------------------------------------------- */
+/* -- All of them ------------------------------------------------------------------------------- */
 
 int32_t
 nv_attention_find (CgProgram *p, NvAttention **out, uint32_t *n, GrammeStatus *status)

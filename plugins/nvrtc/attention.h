@@ -30,7 +30,7 @@ bool nv_attention_hides (const NvUnit *u, const CgStep *s);
 const NvAttention *nv_attention_at (const NvUnit *u, const CgStep *s);
 void nv_print_attention (NvUnit *u, const NvAttention *a);
 
-/* -- Of both kernels (attention_kernel.c) -------------------------------------------------------------- */
+/* -- Of both kernels (attention_kernel.c) ------------------------------------------------------ */
 
 typedef struct {
   uint32_t arg;

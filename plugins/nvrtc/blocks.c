@@ -29,7 +29,7 @@ nv_block_free (NvBlock *block)
   free (block);
 }
 
-/* -- Those that somebody has ------------------------------------------------------------------------------ */
+/* -- Those that somebody has ------------------------------------------------------------------- */
 
 static NvBlock **
 bucket (const NvBlocks *b, NvAddress address)
@@ -108,7 +108,7 @@ nv_blocks_use (NvBlocks *b, NvAddress address, void *stream)
   users[block->n_users++] = stream;
 }
 
-/* -- Those that are kept ----------------------------------------------------------------------------------- */
+/* -- Those that are kept ----------------------------------------------------------------------- */
 
 static void
 cache (NvBlocks *b, NvBlock *block)

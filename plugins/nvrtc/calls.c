@@ -5,7 +5,7 @@
 #include "plugins/nvrtc/calls.h"
 #include "plugins/nvrtc/count.h"
 
-/* -- Points ------------------------------------------------------------------------------------------ */
+/* -- Points ------------------------------------------------------------------------------------ */
 
 static int64_t
 points_of (NvUnit *u, const CgValue *space, int skip)
@@ -68,7 +68,7 @@ put_result (NvUnit *u, CgText *t, const GrammeNode *n, const char *offset, const
   put (t, "  p%u[%s] = %s;\n", nv_arg (u, n->out, true), offset, value);
 }
 
-/* -- Copies and pointwise nodes ------------------------------------------------------------------------ */
+/* -- Copies and pointwise nodes ---------------------------------------------------------------- */
 
 void
 nv_print_copy (NvUnit *u, uint32_t step)
@@ -112,7 +112,7 @@ print_pointwise (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* -- Reductions over any dimensions -------------------------------------------------------------------- */
+/* -- Reductions over any dimensions ------------------------------------------------------------ */
 
 static uint32_t
 reduced_dims (const NvUnit *u, const GrammeNode *n, uint32_t ndim)
@@ -199,7 +199,7 @@ print_argreduce (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* -- Along a line -------------------------------------------------------------------------------------- */
+/* -- Along a line ------------------------------------------------------------------------------ */
 
 /* A thread adds up, or multiplies, a line; what is stored is rounded, what is carried on is not: float64 of float32. */
 static void
@@ -233,7 +233,7 @@ print_scan (NvUnit *u, uint32_t node)
   nv_call_end (u, x, dim);
 }
 
-/* -- Out of nothing ------------------------------------------------------------------------------------- */
+/* -- Out of nothing ---------------------------------------------------------------------------- */
 
 static void
 print_random (NvUnit *u, uint32_t node)
@@ -288,7 +288,7 @@ print_full (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* -- The node -------------------------------------------------------------------------------------------- */
+/* -- The node ---------------------------------------------------------------------------------- */
 
 void
 nv_print_call (NvUnit *u, uint32_t step)

@@ -237,7 +237,7 @@ print_weight_gradient (NvUnit *u, uint32_t node)
   nv_tile_end (u, &t);
 }
 
-/* -- Pools ------------------------------------------------------------------------------------------------ */
+/* -- Pools ------------------------------------------------------------------------------------- */
 
 /* Prints a loop over the window's places inside of x; leaves in `best` x's element there and in `at` its place in the channel, or -1.
  * The window is the one at n, channel, y0 to y2. */

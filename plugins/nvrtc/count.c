@@ -11,7 +11,7 @@
 #include "plugins/nvrtc/attention.h"
 #include "plugins/nvrtc/product.h"
 
-/* -- Which ----------------------------------------------------------------------------------------- */
+/* -- Which ------------------------------------------------------------------------------------- */
 
 static void
 needs_memory (NvUnit *u, uint32_t value)
@@ -102,7 +102,7 @@ nv_counts (const NvUnit *u, uint32_t value)
   return u->counted[u->p->values[value].root];
 }
 
-/* -- What they are --------------------------------------------------------------------------------- */
+/* -- What they are ----------------------------------------------------------------------------- */
 
 void
 nv_scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool real)

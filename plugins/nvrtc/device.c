@@ -32,7 +32,7 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static NvDevice *devices[NV_MAX_DEVICES];
 static _Thread_local void *current[NV_MAX_DEVICES]; /* stream; NULL: the device's own */
 
-/* -- Opening ----------------------------------------------------------------------------------------- */
+/* -- Opening ----------------------------------------------------------------------------------- */
 
 /* Errors after which the context is of no use: an illegal access and its like. */
 static bool
@@ -155,7 +155,7 @@ nv_device_use (NvDevice *d, void *stream)
   current[d->number] = stream == d->stream ? NULL : stream;
 }
 
-/* -- Streams ----------------------------------------------------------------------------------------- */
+/* -- Streams ----------------------------------------------------------------------------------- */
 
 int32_t
 nv_device_stream_new (NvDevice *d, void **out, GrammeStatus *status)
@@ -184,7 +184,7 @@ nv_device_stream_give (NvDevice *d, void *stream)
   pthread_mutex_unlock (&d->lock);
 }
 
-/* -- Memory ------------------------------------------------------------------------------------------ */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 /* Everything that runs may use what is given back: it is waited for. */
 static void
@@ -298,7 +298,7 @@ nv_device_count (NvDevice *d)
   return count;
 }
 
-/* -- Copies ------------------------------------------------------------------------------------------ */
+/* -- Copies ------------------------------------------------------------------------------------ */
 
 int32_t
 nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes, GrammeStatus *status)

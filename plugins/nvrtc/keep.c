@@ -13,7 +13,7 @@ typedef struct {
   CgDigest text, whole; /* whole: of this header, with zeros in its place, and of the kernels */
 } Header;
 
-/* -- Where it was compiled ----------------------------------------------------------------------------- */
+/* -- Where it was compiled --------------------------------------------------------------------- */
 
 static void
 add_devices (CgDigest *d)
@@ -47,7 +47,7 @@ nv_fingerprint (uint8_t out[32])
   memcpy (out, d.words, 32);
 }
 
-/* -- What is kept --------------------------------------------------------------------------------------- */
+/* -- What is kept ------------------------------------------------------------------------------ */
 
 static CgDigest
 digest_of (Header h, const void *kernels)

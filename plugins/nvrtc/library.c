@@ -22,7 +22,7 @@ static NvCompiler compiler;
 static NvCublas cublas;
 static bool cuda_good, compiler_good, cublas_good;
 
-/* -- Files ------------------------------------------------------------------------------------------- */
+/* -- Files ------------------------------------------------------------------------------------- */
 
 static bool
 try_file (Library *l, const char *file)
@@ -78,7 +78,7 @@ open_found (void *library, const char *file)
   return try_file (library, file);
 }
 
-/* -- The driver -------------------------------------------------------------------------------------- */
+/* -- The driver -------------------------------------------------------------------------------- */
 
 static void
 open_cuda (void)
@@ -145,7 +145,7 @@ nv_cuda_error (char *out, size_t room, int result)
     snprintf (out, room, "error %d", result);
 }
 
-/* -- The compiler -------------------------------------------------------------------------------------- */
+/* -- The compiler ------------------------------------------------------------------------------ */
 
 /* NVRTC opens a second library by its bare name.  In a folder that the loader does not search (a Python package's) it finds it only
  * if it is loaded already. */
@@ -219,7 +219,7 @@ nv_compiler_file (void)
   return compiler_library.handle ? compiler_library.file : NULL;
 }
 
-/* -- Products ----------------------------------------------------------------------------------------- */
+/* -- Products ---------------------------------------------------------------------------------- */
 
 static const char *const cublas_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL };
 
@@ -278,7 +278,7 @@ nv_cublas_file (void)
   return cublas_library.handle ? cublas_library.file : NULL;
 }
 
-/* -- Without opening it --------------------------------------------------------------------------------- */
+/* -- Without opening it ------------------------------------------------------------------------ */
 
 typedef struct {
   void (*visit) (void *data, const char *file);

@@ -23,7 +23,7 @@ struct GrammeExecutable {
   CgDigest text;
 };
 
-/* -- Life ---------------------------------------------------------------------------------------------- */
+/* -- Life -------------------------------------------------------------------------------------- */
 
 static int32_t
 nvrtc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options, GrammeBackend **out, GrammeStatus *status)
@@ -82,7 +82,7 @@ nvrtc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *ve
   return GRAMME_OK;
 }
 
-/* -- Compile ------------------------------------------------------------------------------------------- */
+/* -- Compile ----------------------------------------------------------------------------------- */
 
 static void
 nvrtc_destroy (GrammeExecutable *e)
@@ -242,7 +242,7 @@ nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExec
   return GRAMME_OK;
 }
 
-/* -- Kept kernels --------------------------------------------------------------------------------------- */
+/* -- Kept kernels ------------------------------------------------------------------------------ */
 
 static int32_t
 nvrtc_fingerprint (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32], GrammeStatus *status)
@@ -316,7 +316,7 @@ nvrtc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
   return nv_program_run (&e->program, args, status);
 }
 
-/* -- What it says of itself ------------------------------------------------------------------------------ */
+/* -- What it says of itself -------------------------------------------------------------------- */
 
 static void
 describe (CgText *t)

@@ -19,7 +19,7 @@ device_of (int32_t number, GrammeStatus *status)
   return nv_device (number < 0 ? 0 : number, status);
 }
 
-/* -- Memory ---------------------------------------------------------------------------------------------- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 static int32_t
 memory_alloc (GrammeBackend *b, int32_t number, uint32_t kind, uint64_t bytes, uint64_t align, void **out, GrammeStatus *status)
@@ -102,7 +102,7 @@ const GrammeMemory nv_memory = {
   .fill = memory_fill,
 };
 
-/* -- Streams --------------------------------------------------------------------------------------------- */
+/* -- Streams ----------------------------------------------------------------------------------- */
 
 static int32_t
 stream_create (GrammeBackend *b, int32_t number, void **out, GrammeStatus *status)

@@ -5,7 +5,7 @@
 
 #include "plugins/nvrtc/count.h"
 
-/* -- Access ------------------------------------------------------------------------------------------- */
+/* -- Access ------------------------------------------------------------------------------------ */
 
 const CgValue *
 nv_point_value (const NvPoint *pt, uint32_t k)
@@ -180,7 +180,7 @@ nv_point_is_paired_access (const NvPoint *pt, uint32_t k)
   return pt->pairs && pt->form[k] == NV_VECTOR && nv_point_is_half (pt, pt->l->access[k].value);
 }
 
-/* -- The row ------------------------------------------------------------------------------------------ */
+/* -- The row ----------------------------------------------------------------------------------- */
 
 void
 nv_point_reach (NvUnit *u, const Loop *l, int64_t points)
@@ -244,7 +244,7 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
     put_peeled (pt);
 }
 
-/* -- Passes ------------------------------------------------------------------------------------------- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 bool
 nv_point_is_read (const NvPoint *pt, uint32_t reader, uint32_t m)

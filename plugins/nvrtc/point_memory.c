@@ -5,7 +5,7 @@
 
 #include "plugins/nvrtc/count.h"
 
-/* -- Where it is -------------------------------------------------------------------------------------- */
+/* -- Where it is ------------------------------------------------------------------------------- */
 
 /* Is this lane in the row?  With `tail` some may be beyond it; `full` says that none is. */
 static const char *
@@ -73,7 +73,7 @@ held_name (const NvPoint *pt, char out[64], uint32_t k, const NvPass *pass, cons
     snprintf (out, 64, "w%u[%s%s%s]", k, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? lane : "");
 }
 
-/* -- Reads -------------------------------------------------------------------------------------------- */
+/* -- Reads ------------------------------------------------------------------------------------- */
 
 void
 nv_point_put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
@@ -146,7 +146,7 @@ nv_point_put_read_pair (NvPoint *pt, const NvPass *pass, uint32_t k)
   put (pt->t, "      const gm_u32 q%u = %s.p[l / 2];\n      const E_f32 x%ua = low_%s (q%u), x%ub = high_%s (q%u);\n", k, w, k, elem, k, k, elem, k);
 }
 
-/* -- Writes ------------------------------------------------------------------------------------------- */
+/* -- Writes ------------------------------------------------------------------------------------ */
 
 void
 nv_point_put_store (NvPoint *pt, uint32_t k)
@@ -204,7 +204,7 @@ nv_point_put_write_pair (NvPoint *pt, uint32_t m)
   }
 }
 
-/* -- What is held ------------------------------------------------------------------------------------- */
+/* -- What is held ------------------------------------------------------------------------------ */
 
 static bool
 begins_to_hold (NvPoint *pt, const NvPass *pass, uint32_t k)

@@ -16,14 +16,14 @@ typedef struct {
 /* The names and the lane of an element that is alone; of one of two neighbours. */
 extern const NvSide nv_point_alone, nv_point_sides[2];
 
-/* -- point.c ------------------------------------------------------------------------------------------- */
+/* -- point.c ----------------------------------------------------------------------------------- */
 
 const CgValue *nv_point_value (const NvPoint *pt, uint32_t k); /* what access k reads or writes */
 bool nv_point_is_half (const NvPoint *pt, uint32_t value);
 /* Does access k come as q<k> of two halves? */
 bool nv_point_is_paired_access (const NvPoint *pt, uint32_t k);
 
-/* -- point_value.c ------------------------------------------------------------------------------------- */
+/* -- point_value.c ----------------------------------------------------------------------------- */
 
 /* Is h<m> there, member m as the half that is stored? */
 bool nv_point_keeps_half (const NvPoint *pt, uint32_t m);
@@ -32,7 +32,7 @@ void nv_point_put_member (NvPoint *pt, const char *prefix, uint32_t m);
 void nv_point_put_pair (NvPoint *pt, uint32_t m);
 void nv_point_put_fold (NvPoint *pt, uint32_t m, const NvSide *side);
 
-/* -- point_memory.c ------------------------------------------------------------------------------------ */
+/* -- point_memory.c ---------------------------------------------------------------------------- */
 
 /* Vectors: w<k> is read, y<k> is written.  Of other forms they print nothing. */
 void nv_point_put_load (NvPoint *pt, const NvPass *pass, uint32_t k);

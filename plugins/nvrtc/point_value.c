@@ -7,7 +7,7 @@
 
 const NvSide nv_point_alone = { "l", "", NULL }, nv_point_sides[2] = { { "l", "a", "low" }, { "(l + 1)", "b", "high" } };
 
-/* -- Two at a time ------------------------------------------------------------------------------------ */
+/* -- Two at a time ----------------------------------------------------------------------------- */
 
 bool
 nv_point_is_paired (const NvPoint *pt, uint32_t m)
@@ -41,7 +41,7 @@ paired_op (const NvPoint *pt, uint32_t m)
   }
 }
 
-/* -- Members ------------------------------------------------------------------------------------------ */
+/* -- Members ----------------------------------------------------------------------------------- */
 
 /* The expression of member m's operand `value`. */
 static void
@@ -179,7 +179,7 @@ nv_point_row_store (NvPoint *pt, uint32_t m)
   put (pt->t, "    p%u[o%d] = %s;\n", pt->arg[k], k, value);
 }
 
-/* -- Reductions --------------------------------------------------------------------------------------- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 /* Is m of no use but to such members, all of this op? */
 static bool

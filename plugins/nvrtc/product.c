@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* -- How operands lie --------------------------------------------------------------------------------- */
+/* -- How operands lie -------------------------------------------------------------------------- */
 
 static bool
 is_at_least (int64_t stride, int64_t size)
@@ -88,7 +88,7 @@ nv_product_read (const CgProgram *p, uint32_t node, NvProduct *out)
   return !codegen_is_symbolic (out->depth) || dense;
 }
 
-/* -- What follows --------------------------------------------------------------------------------------- */
+/* -- What follows ------------------------------------------------------------------------------ */
 
 /* The last dimension alone, dense; all others repeat it. */
 static bool
@@ -220,7 +220,7 @@ nv_epilogue_at (const NvUnit *u, const CgStep *s)
   return NULL;
 }
 
-/* -- The launch ------------------------------------------------------------------------------------------ */
+/* -- The launch -------------------------------------------------------------------------------- */
 
 /* Stands in the unit's text, so that what is kept is of one text with it. */
 static void

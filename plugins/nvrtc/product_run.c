@@ -57,7 +57,7 @@ type_of (uint32_t dtype)
   return dtype == GRAMME_DTYPE_F64 ? TYPE_F64 : dtype == GRAMME_DTYPE_F16 ? TYPE_F16 : dtype == GRAMME_DTYPE_BF16 ? TYPE_BF16 : TYPE_F32;
 }
 
-/* -- Choosing ----------------------------------------------------------------------------------------- */
+/* -- Choosing ---------------------------------------------------------------------------------- */
 
 static void
 chosen_free (const NvCublas *c, NvChosen *n)
@@ -160,7 +160,7 @@ find (const NvCublas *c, void *handle, NvProduct *q, const int64_t key[N_KEYS], 
   return n;
 }
 
-/* -- Running -------------------------------------------------------------------------------------------- */
+/* -- Running ----------------------------------------------------------------------------------- */
 
 static bool
 read_key (const NvProduct *q, const NvAddress *at, const int64_t *sizes, int32_t device, int64_t key[N_KEYS])

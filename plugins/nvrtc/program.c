@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* -- Taking a unit ------------------------------------------------------------------------------------- */
+/* -- Taking a unit ----------------------------------------------------------------------------- */
 
 static char *
 name_node (const CgProgram *p, int32_t node, const GrammeDebug *debug)
@@ -78,7 +78,7 @@ role_clear (NvRole *r)
   *r = (NvRole){ 0 };
 }
 
-/* -- Loading ------------------------------------------------------------------------------------------- */
+/* -- Loading ----------------------------------------------------------------------------------- */
 
 static int32_t
 load_module (NvProgram *p, NvDevice *d, GrammeStatus *status)
@@ -182,7 +182,7 @@ nv_program_clear (NvProgram *p)
   pthread_mutex_destroy (&p->lock);
 }
 
-/* -- Operands ------------------------------------------------------------------------------------------ */
+/* -- Operands ---------------------------------------------------------------------------------- */
 
 /* An operand on the device: its own memory, or a copy. */
 typedef struct {
@@ -233,7 +233,7 @@ take_back (NvDevice *d, const Operand *o, const GrammeTensor *t, GrammeStatus *s
                              : nv_device_to_host (d, data, o->address, o->bytes, status);
 }
 
-/* -- Launches ------------------------------------------------------------------------------------------ */
+/* -- Launches ---------------------------------------------------------------------------------- */
 
 typedef struct {
   const NvRole *role;

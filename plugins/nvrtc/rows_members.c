@@ -3,7 +3,7 @@
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-/* -- Which members --------------------------------------------------------------------------------- */
+/* -- Which members ----------------------------------------------------------------------------- */
 
 bool
 nv_rows_is_stored (const Rows *r, uint32_t m)
@@ -52,7 +52,7 @@ nv_rows_stored_of (const Rows *r, uint64_t members)
   return members;
 }
 
-/* -- Reductions ------------------------------------------------------------------------------------ */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 const char *
 nv_rows_fold_work (const Rows *r, uint32_t m)

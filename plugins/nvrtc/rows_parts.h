@@ -37,7 +37,7 @@ bit (uint32_t m)
   return (uint64_t) 1 << m;
 }
 
-/* -- rows_members.c ------------------------------------------------------------------------------------ */
+/* -- rows_members.c ---------------------------------------------------------------------------- */
 
 bool nv_rows_is_stored (const Rows *r, uint32_t m);
 /* Stored at every point, in this phase. */
@@ -55,12 +55,12 @@ void nv_rows_put_results (Rows *r, uint64_t members);
 void nv_rows_put_stores (Rows *r, uint64_t members, const char *who);
 void nv_rows_put_members (Rows *r, int phase);
 
-/* -- rows_softmax.c ------------------------------------------------------------------------------------ */
+/* -- rows_softmax.c ---------------------------------------------------------------------------- */
 
 /* Marks what is estimated, or computed without care. */
 void nv_rows_find_softmax (Rows *r);
 
-/* -- rows_keep.c --------------------------------------------------------------------------------------- */
+/* -- rows_keep.c ------------------------------------------------------------------------------- */
 
 /* number: the length is one. */
 void nv_rows_plan_kept (Rows *r, bool number);
@@ -74,11 +74,11 @@ int64_t nv_rows_room (const Rows *r);
 uint32_t nv_rows_bytes (const Rows *r, uint32_t m);
 int nv_rows_cost (Rows *r, uint32_t m);
 
-/* -- rows_walk.c --------------------------------------------------------------------------------------- */
+/* -- rows_walk.c ------------------------------------------------------------------------------- */
 
 void nv_rows_plan_walk (Rows *r);
 
-/* -- rows_whole.c, rows_split.c -------------------------------------------------------------------------- */
+/* -- rows_whole.c, rows_split.c ---------------------------------------------------------------- */
 
 void nv_rows_print_whole (Rows *r, NvUnit *u, int64_t n_rows);
 void nv_rows_print_split (Rows *r, NvUnit *u, int64_t n_rows);

@@ -20,7 +20,7 @@
 #define ON_ITS_WAY 32 /* bytes that each of 1024 threads reads at once */
 #define ALONE 4       /* elements that are read at once, where there are no vectors */
 
-/* -- How much text there is -------------------------------------------------------------------------------- */
+/* -- How much text there is -------------------------------------------------------------------- */
 
 static bool
 reads (Rows *r, const NvPass *pass, uint32_t k)
@@ -47,7 +47,7 @@ count_step (Rows *r, const NvPass *pass, int64_t *step, int64_t *end)
   *end = r->pt.peels ? members + (elements + vectors) * OF_ELEMENT + OF_BRANCH : 0;
 }
 
-/* -- Turns --------------------------------------------------------------------------------------------------- */
+/* -- Turns ------------------------------------------------------------------------------------- */
 
 /* What this pass keeps takes the registers of what it reads for the last time. */
 static void
@@ -104,7 +104,7 @@ count_registers (Rows *r, const NvPass *pass)
   return all;
 }
 
-/* -- What is on its way ---------------------------------------------------------------------------------------- */
+/* -- What is on its way ------------------------------------------------------------------------ */
 
 /* Bytes of vectors that a step reads, of those that are not held. */
 static uint32_t
@@ -124,7 +124,7 @@ at_once (const Rows *r, uint32_t bytes)
   return bytes >= ON_ITS_WAY || r->threads < 1024 ? 1 : 2;
 }
 
-/* -- The plan ------------------------------------------------------------------------------------------------ */
+/* -- The plan ---------------------------------------------------------------------------------- */
 
 typedef struct {
   NvPass pass;

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* -- Types ----------------------------------------------------------------------------------------- */
+/* -- Types ------------------------------------------------------------------------------------- */
 
 typedef struct {
   uint32_t dtype;
@@ -145,7 +145,7 @@ nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value)
     snprintf (out, room, "((E_%s) 0x%llxull)", nv_work (dtype), (unsigned long long) bits);
 }
 
-/* -- Operators ------------------------------------------------------------------------------------- */
+/* -- Operators --------------------------------------------------------------------------------- */
 
 enum { ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
 typedef struct {
@@ -267,7 +267,7 @@ nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[
     snprintf (out, room, "%s)", call);
 }
 
-/* -- Kernels --------------------------------------------------------------------------------------- */
+/* -- Kernels ----------------------------------------------------------------------------------- */
 
 int32_t
 nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what)
@@ -512,7 +512,7 @@ nv_end_product (NvUnit *u, NvProduct *product)
   }
 }
 
-/* -- Questions about a program ----------------------------------------------------------------------- */
+/* -- Questions about a program ----------------------------------------------------------------- */
 
 const GrammeNode *
 nv_made_by (const CgProgram *p, uint32_t value, uint32_t op)
@@ -543,7 +543,7 @@ nv_broadcast_stride (const CgValue *v, uint32_t ndim, uint32_t d)
   return own < 0 || v->sizes[own] == 1 ? 0 : v->strides[own];
 }
 
-/* -- The unit -------------------------------------------------------------------------------------- */
+/* -- The unit ---------------------------------------------------------------------------------- */
 
 uint32_t
 nv_unit_reason (const GrammeImage *image, const GrammeNode *n)

@@ -105,7 +105,7 @@ void nv_unit_clear (NvUnit *u);
 /* Whether there is a kernel for a node, for get_support. */
 uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);
 
-/* -- For those who print kernels (unit.c) --------------------------------------------------------- */
+/* -- For those who print kernels (unit.c) ------------------------------------------------------ */
 
 /* The names of a dtype in memory and where it is worked on: f16 is "f16" and "f32". */
 const char *nv_elem (uint32_t dtype);
@@ -149,7 +149,7 @@ void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char oper
 int64_t nv_extent (NvUnit *u, const CgValue *v);
 int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
 
-/* -- Questions about a program (unit.c) ------------------------------------------------------------ */
+/* -- Questions about a program (unit.c) -------------------------------------------------------- */
 
 /* The node that makes this value with this op, or NULL. */
 const GrammeNode *nv_made_by (const CgProgram *p, uint32_t value, uint32_t op);
@@ -158,7 +158,7 @@ uint32_t nv_uses (const CgProgram *p, uint32_t value);
 /* The stride of dimension d of `ndim`, to which the value is broadcast. */
 int64_t nv_broadcast_stride (const CgValue *v, uint32_t ndim, uint32_t d);
 
-/* -- Kinds of steps -------------------------------------------------------------------------------- */
+/* -- Kinds of steps ---------------------------------------------------------------------------- */
 
 void nv_print_points (NvUnit *u, uint32_t step);  /* points.c: LOOP without reductions */
 void nv_print_rows (NvUnit *u, uint32_t step);    /* rows.c: LOOP with them */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * glue.c -- what lets the static libtcc.a live in a shared object.
+ * glue.c -- makes the static libtcc.a usable in a shared object.
  *
  * The archive is not position-independent: it takes the addresses of libc's stdout, stderr and
- * environ relative to its own code, which a shared object cannot do.  The linker's --wrap sends the
- * three names here, to hidden variables that are filled once. No other file of this plugin may use
- * the three names.
+ * environ relative to its own code, which a shared object cannot do.  The linker's --wrap replaces
+ * the three names by hidden variables here, which are filled once.  No other file of this plugin
+ * may use the three names.
  */
 #include <stdio.h>
 

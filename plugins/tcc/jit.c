@@ -2,8 +2,8 @@
  * jit.c -- see jit.h.
  *
  * No library and no header of tcc's is used (-nostdlib -nostdinc), so the plugin works where the
- * tcc package is not installed.  The code goes to pages of its own, which are writable, then executable,
- * never both: tcc_relocate asks for both, and the linker's --wrap sends that question here.
+ * tcc package is not installed.  The code gets pages of its own, which are writable, then
+ * executable, never both: tcc_relocate requests both, and the linker's --wrap sends that call here.
  */
 #include "plugins/tcc/jit.h"
 #include "plugins/tcc/reserve.h"
@@ -17,14 +17,15 @@
 extern int __real_mprotect (void *at, size_t bytes, int how);
 int __wrap_mprotect (void *at, size_t bytes, int how);
 
-/* libtcc writes on after it has asked; translate has the last word. */
+/* Ignores libtcc's request, since libtcc writes to the pages after it; translate sets the
+ * protection at the end. */
 int
 __wrap_mprotect (void *at, size_t bytes, int how)
 {
   return (how & PROT_WRITE) && (how & PROT_EXEC) ? 0 : __real_mprotect (at, bytes, how);
 }
 
-/* Debian's libtcc has a semaphore of its own; other builds may not. */
+/* Debian's libtcc has a lock of its own; other builds may not. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * jit.h -- C text to code in memory, through libtcc.
+ * jit.h -- compiles C text to code in memory, through libtcc.
  */
 #ifndef TCC_JIT_H
 #define TCC_JIT_H
@@ -12,9 +12,9 @@ typedef struct {
   void *entry;
 } TccCode;
 
-/* Compiles t->text with its symbols and looks `name` up.  The code is read-only and executable; the
- * pages are its own. GRAMME_INTERNAL if libtcc says anything at all: generated text compiles
- * without a word.  Thread: any (libtcc serialises). */
+/* Compiles t->text with its symbols and looks up `name`.  The code is read-only and executable, in
+ * pages of its own.  GRAMME_INTERNAL if libtcc prints any message: generated text compiles without
+ * one.  Thread: any (libtcc serialises). */
 int32_t tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host,
                  void *job, GrammeStatus *status);
 void tcc_jit_free (TccCode *code);

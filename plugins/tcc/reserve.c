@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reserve.c -- memory for libtcc when there is none.
+ * reserve.c -- memory for libtcc when the C library has none.
  *
- * libtcc ends the process when malloc gives it nothing.  The linker's --wrap sends malloc, calloc,
- * realloc and free of this plugin here: what the C library refuses while libtcc works comes from a reserve of
- * address space, whose pages cost nothing until then.  What was taken is never used again, so the
- * reserve lasts for a compile or two, and after that there is an error instead of a compile.
+ * libtcc ends the process when malloc returns NULL.  The linker's --wrap sends malloc, calloc,
+ * realloc and free of this plugin here: requests that the C library refuses while libtcc works are
+ * met from a reserve of address space, whose pages cost nothing until then.  Memory from the
+ * reserve is never used again, so the reserve lasts for a compile or two, and after that there is
+ * an error instead of a compile.
  */
 #include "plugins/tcc/reserve.h"
 
@@ -14,8 +15,8 @@
 #include <sys/mman.h>
 
 #define BYTES ((size_t) 64 << 20)
-#define ENOUGH ((size_t) 32 << 20) /* for one compile */
-#define HEAD 16                    /* before each block: its size */
+#define ENOUGH ((size_t) 32 << 20) /* bytes for one compile */
+#define HEAD 16                    /* bytes before each block, for its size */
 
 extern void *__real_malloc (size_t bytes);
 extern void *__real_calloc (size_t n, size_t bytes);
@@ -26,7 +27,7 @@ void *__wrap_calloc (size_t n, size_t bytes);
 void *__wrap_realloc (void *p, size_t bytes);
 void __wrap_free (void *p);
 
-/* Under the lock of jit.c, as all of libtcc. */
+/* Protected by the lock of jit.c, like all of libtcc. */
 static char *reserve;
 static size_t used;
 static __thread bool inside;

@@ -2,9 +2,9 @@
  * tcc.c -- the back end "tcc": a C driver over the host's tiles, compiled in memory in a fraction
  * of a millisecond.
  *
- * Pointwise chains and reductions run fused, through tiles that stay in the first-level cache; what
- * is no such thing (matrix products, gathers, random numbers) is the host's own kernel.  The
- * arithmetic is the host's in both cases, so the bits are eager's.
+ * Pointwise chains and reductions run fused, through tiles that stay in the first-level cache;
+ * other ops (matrix products, gathers, random numbers) are the host's own kernels.  The arithmetic
+ * is the host's in both cases, so the bits are eager's.
  */
 #include "plugins/codegen/call.h"
 #include "plugins/tcc/jit.h"
@@ -18,12 +18,12 @@ struct GrammeBackend {
   const GrammeHost *host;
   const GrammeTiles *tiles;
   const GrammeKernels *kernels;
-  const GrammeThreads *threads; /* or NULL */
+  const GrammeThreads *threads; /* may be NULL */
 };
 
 typedef struct {
-  CgProgram program; /* its constants are used by the code */
-  CgText text;       /* its fills and kernels too; the text itself is dropped */
+  CgProgram program; /* the code uses its constants */
+  CgText text;       /* its fills and kernels are used, too; the text itself is freed */
   TccCode code;
 } Role;
 
@@ -101,7 +101,7 @@ compile_role (const GrammeBackend *b, Role *r, const char *name, const GrammeIma
   if (host->log_enabled (host->ctx, GRAMME_LOG_INFO, "output_code"))
     host->log (host->ctx, GRAMME_LOG_INFO, "output_code", r->text.text, r->text.len);
   code = tcc_jit (&r->code, &r->text, name, host, job, status);
-  /* What was only needed on the way. */
+  /* The compile's own pointers are not valid any more. */
   r->program.image = NULL;
   r->program.constants = NULL;
   free (r->text.text);
