@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attention.c -- see attention.h: finding the pattern.  attention_kernel.c prints it.
+ * attention.c -- see attention.h: finds the pattern.  attention_kernel.c prints it.
  */
 #include "plugins/nvrtc/attention.h"
 
@@ -27,7 +27,7 @@ operand (const CgProgram *p, const GrammeNode *n, uint32_t i)
   return gramme_node_in (p->image, n, i);
 }
 
-/* Is n a reduction of its last dimension, which stays with size 1? */
+/* True if n reduces its last dimension, which stays with size 1. */
 static bool
 is_of_rows (const CgProgram *p, const GrammeNode *n)
 {
@@ -37,7 +37,7 @@ is_of_rows (const CgProgram *p, const GrammeNode *n)
          && gramme_node_int (p->image, n, GRAMME_ATTR_KEEPDIM, 0);
 }
 
-/* The values of literals are compared as they are stored. */
+/* True if the value is a literal of minus infinity, compared by its stored bits. */
 static bool
 is_minus_infinity (const CgProgram *p, uint32_t value)
 {
@@ -57,7 +57,7 @@ is_minus_infinity (const CgProgram *p, uint32_t value)
   }
 }
 
-/* Through a cast to another floating dtype. */
+/* Returns the operand of a cast to another floating dtype, or the value itself. */
 static uint32_t
 before_cast (const CgProgram *p, uint32_t value, uint64_t *inner)
 {
@@ -68,7 +68,8 @@ before_cast (const CgProgram *p, uint32_t value, uint64_t *inner)
   return operand (p, n, 0);
 }
 
-/* ge (rows' numbers, columns' numbers)?  Nobody makes it then, unless others want it. */
+/* True if the mask is ge (row numbers, column numbers).  It is then not made, unless other nodes
+ * read it. */
 static bool
 is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
 {
@@ -95,7 +96,7 @@ is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
   return true;
 }
 
-/* scores, or what masks them: leaves the scores before. */
+/* If the value is masked scores, notes the mask and returns the scores; else returns the value. */
 static uint32_t
 before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
 {
@@ -138,7 +139,8 @@ before_scale (const CgProgram *p, uint32_t value, NvAttention *a)
   return value;
 }
 
-/* The exponentials over their sum: divided by it, or times its reciprocal.  Leaves what that is made of. */
+/* True if the weights are exponentials divided by their sum, or times its reciprocal.  Sets *exp
+ * and *sum to the nodes of these. */
 static bool
 is_normalised (const CgProgram *p, uint32_t weights, NvAttention *a, const GrammeNode **exp, const GrammeNode **sum)
 {
@@ -192,7 +194,7 @@ is_fit (const CgProgram *p, const NvAttention *a)
          && k->sizes[k->ndim - 1] != 0;
 }
 
-/* -- Whether nobody else needs it -------------------------------------------------------------- */
+/* -- Checking that no other node needs the values ---------------------------------------------- */
 
 static bool
 is_inner (const CgProgram *p, const NvAttention *a, uint32_t value)
@@ -214,7 +216,7 @@ is_closed (const CgProgram *p, const NvAttention *a)
       if (is_inner (p, a, operand (p, n, k)))
         return false;
   }
-  /* Steps are all of it or nothing. */
+  /* A step is in the pattern as a whole or not at all. */
   for (uint32_t s = 0; s < p->n_steps; s++) {
     const CgStep *step = &p->steps[s];
     uint32_t n = 0;
@@ -232,7 +234,7 @@ hides (const NvAttention *a, const CgStep *s)
   return s->kind == CG_LOOP ? has (a->inner, s->members[0]) : s->kind != CG_COPY && has (a->inner, s->node);
 }
 
-/* Moves the steps that are not printed behind the kernel's. */
+/* Moves the steps that are not printed behind the kernel's step. */
 static int32_t
 move_steps (CgProgram *p, const NvAttention *a, GrammeStatus *status)
 {
@@ -294,7 +296,7 @@ nv_attention_find (CgProgram *p, NvAttention **out, uint32_t *n, GrammeStatus *s
     more[(*n)++] = a;
     code = move_steps (p, &a, status);
   }
-  if (code == GRAMME_OK && *n) { /* what is in no memory any more makes room */
+  if (code == GRAMME_OK && *n) { /* values that are not stored any more free their memory */
     p->temp_bytes = 0;
     p->dynamic_bytes = 0;
     code = codegen_plan_memory (p, status);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attention_kernel.c -- the kernel of attention.h, for f32 and for GPUs without tensor cores that we use; the other is in
- * attention_mma.c.
+ * attention_kernel.c -- the kernel of attention.h for f32 and for GPUs whose tensor cores we do not
+ * use; the other kernel is in attention_mma.c.
  *
- * A block takes 64 rows of q, or 32 where those do not fit, and walks over k and v 32 rows at a time, which pass through shared memory one
- * after the other.  A thread has a tile of scores, and of results: several rows by several columns, far apart, so that what it reads from
- * shared memory is used more than once and neighbours read from other banks.  Of a row are kept the largest score so far, the sum of weights
- * relative to it, and the weighted sum of v; a larger score scales both down.  A row without a visible score is 0 / 0, as it is where
- * everything is written out.  With a causal mask the walk ends at the last column that a row of the block sees.
+ * A block takes 64 rows of q, or 32 where those do not fit, and walks over k and v 32 rows at a
+ * time, which pass through shared memory one after the other.  A thread has a tile of scores, and
+ * of results: several rows by several columns, far apart, so that values from shared memory are
+ * used more than once and neighbours read from different banks.  For each row the largest score so
+ * far, the sum of weights relative to it, and the weighted sum of v are kept; a larger score scales
+ * both sums down.  A row without a visible score is 0 / 0, as in the written-out form.  With a
+ * causal mask the walk ends at the last column that a row of the block sees.
  */
 #include "plugins/nvrtc/attention.h"
 
@@ -14,7 +16,7 @@
 #define BLOCK 128
 #define ACROSS 8              /* threads along keys and along columns */
 #define DOWN (BLOCK / ACROSS) /* along rows */
-#define SHARED_BYTES 49152    /* of a block, on every GPU */
+#define SHARED_BYTES 49152    /* available to a block on every GPU */
 
 NvOperand
 nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past, bool writes)
@@ -53,8 +55,9 @@ nv_attention_clamp (NvUnit *u, char *out, size_t room, const char *n, int64_t al
     snprintf (out, room, "(%s < %s ? %s : %s - 1)", n, NVZ (u, all), n, NVZ (u, all));
 }
 
-/* `rows` rows from `first` on, of `width` elements, into shared memory; `by`, `along`: strides of rows and of elements.  Floats come while the
- * thread goes on, and are there after the next GM_COPIES_END and GM_COPIES_WAIT. */
+/* Prints the copy of `rows` rows from `first` on, of `width` elements, into shared memory; `by`,
+ * `along`: strides of rows and of elements.  Floats are copied asynchronously, and have arrived
+ * after the next GM_COPIES_END and GM_COPIES_WAIT. */
 static void
 put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, int rows, const char *first, int64_t n, int64_t width, int64_t by,
           int64_t along)
@@ -121,12 +124,14 @@ nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask, const
   }
 }
 
-/* What the kernel knows of its shape.  Rows of q and k, and of v, are padded so that those below one another begin in other banks. */
+/* The kernel's shape.  Rows of q and k, and of v, are padded so that consecutive rows begin in
+ * different banks. */
 typedef struct {
-  int64_t l, s, e, width; /* rows of q, keys, elements of a row of q, of v; the last two are numbers */
-  int rows;               /* of a block */
-  int parts;              /* threads of a row where weights are made */
-  long long columns;      /* of a thread: some may lie beyond the width */
+  /* rows of q, keys, elements of a row of q, of v; the last two are numbers */
+  int64_t l, s, e, width;
+  int rows;               /* rows of a block */
+  int parts;              /* threads that make the weights of a row */
+  long long columns;      /* columns of a thread: some may lie beyond the width */
   long long q_pitch, kv_pitch;
 } Shape;
 
@@ -145,7 +150,7 @@ shape_of (const NvUnit *u, const NvAttention *a)
   return h;
 }
 
-/* sp = a tile of scores. */
+/* Prints sp = a tile of scores. */
 static void
 put_scores (NvUnit *u, const Shape *h)
 {
@@ -163,8 +168,8 @@ put_scores (NvUnit *u, const Shape *h)
        h->rows / DOWN, KEYS / ACROSS, DOWN, ACROSS);
 }
 
-/* sp = scores, masked, and then weights relative to the largest score so far; sf = what scales down those that were relative to the last one.  Neighbours
- * share a row. */
+/* Prints sp = scores, masked, and then weights relative to the largest score so far; sf = the
+ * factor that scales down earlier weights.  Neighbours share a row. */
 static void
 put_weights (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *mask)
 {
@@ -195,7 +200,7 @@ put_weights (NvUnit *u, const NvAttention *a, const Shape *h, const NvOperand *m
        KEYS, h->parts);
 }
 
-/* acc and sum, of a tile of results. */
+/* Prints the update of acc and sum for a tile of results. */
 static void
 put_results (NvUnit *u, const Shape *h)
 {
@@ -259,7 +264,7 @@ print_floats (NvUnit *u, const NvAttention *a)
   put_results (u, &h);
   put (t, "  GM_BARRIER ();\n  }\n");
   char value[128], inside[64] = "";
-  /* A sum is at least 1; of a row without a visible score it is 0, and 0 times infinity no number. */
+  /* A sum is at least 1; for a row without a visible score it is 0, and 0 times infinity is NaN. */
   nv_store (value, sizeof value, out->dtype, "(acc[y][c] * inverse)");
   if (h.width % ACROSS != 0)
     snprintf (inside, sizeof inside, "if (across + c * %d < %lld)\n        ", ACROSS, (long long) h.width);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * attention_mma.c -- the kernel of attention.h for f16 and bf16 on tensor cores (mma.cuh).
  *
- * A warp takes 16 rows of q, which stay in its registers; a block of 8 or 4 warps walks over k and v, whose rows pass through shared
- * memory, the next ones on their way while the present ones are worked on, some at a time.  Scores never leave registers: what a lane holds
- * of them as a result is what it needs of the weights as an operand.  Weights are rounded to the dtype for the second product, and
- * summed before that.  Of a causal mask's blocks those with the longest walk go first.  (FlashAttention-2: Dao, 2023.)
+ * A warp takes 16 rows of q, which stay in its registers; a block of 8 or 4 warps walks over k and
+ * v, some rows at a time, which pass through shared memory; the next rows are loaded while the
+ * present ones are used. Scores never leave registers: the elements of the result that a lane holds
+ * are those that it needs of the weights as an operand.  Weights are rounded to the dtype for the
+ * second product, and summed before that.  Of a causal mask's blocks those with the longest walk go
+ * first.  (FlashAttention-2: Dao, 2023.)
  */
 #include "plugins/nvrtc/attention.h"
 
@@ -16,12 +18,12 @@ typedef struct {
   const NvAttention *a;
   NvOperand q, k, v, mask, o;
   uint32_t ndim, dtype;
-  int64_t l, s;        /* rows of q, of k: sizes */
+  int64_t l, s;        /* rows of q, of k; may be symbolic */
   int e, width;        /* columns of q and k, of v */
-  int e_room, v_room;  /* up to a multiple of 16 */
-  int keys, step;      /* rows of k and v in shared memory at a time, and worked on at a time */
-  int rows, block;     /* of q, threads: of a block */
-  bool folded;         /* scores are not scaled: the exponential's argument is */
+  int e_room, v_room;  /* rounded up to a multiple of 16 */
+  int keys, step;      /* rows of k and v in shared memory at a time, and processed at a time */
+  int rows, block;     /* rows of q of a block, threads of a block */
+  bool folded;         /* the scale is applied to the exponential's argument, not to the scores */
 } Form;
 
 bool
@@ -31,7 +33,8 @@ nv_attention_is_mma (const NvUnit *u, const NvAttention *a)
   return u->found->capability >= 80 && (dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16);
 }
 
-/* A factor that is positive commutes with the maximum; a mask that is added wants scores as they are. */
+/* True if the scale can be applied later: a positive factor commutes with the maximum, but an added
+ * mask needs scaled scores. */
 static bool
 is_folded (const NvUnit *u, const NvAttention *a)
 {
@@ -43,7 +46,8 @@ is_folded (const NvUnit *u, const NvAttention *a)
   return sscanf (text, "GM_F32_BITS (0x%x", &bits) == 1 && bits > 0 && bits < 0x7f800000u;
 }
 
-/* Can 8 elements along `along` be read at once, wherever they begin?  by: the stride of the other dimension. */
+/* True if 8 elements along `along` can be read at once from every begin.  by: the stride of the
+ * other dimension. */
 static bool
 is_wide (const NvUnit *u, const NvOperand *o, uint32_t ndim, int64_t by, int64_t along, int n)
 {
@@ -56,17 +60,19 @@ is_wide (const NvUnit *u, const NvOperand *o, uint32_t ndim, int64_t by, int64_t
   return good;
 }
 
-/* A matrix in memory, and a piece of its rows in shared memory.  There rows are 8 elements more than `room` apart, so that those below one
- * another begin in other banks. */
+/* A matrix in memory, and a piece of its rows in shared memory.  There rows are `room` + 8 elements
+ * apart, so that consecutive rows begin in different banks. */
 typedef struct {
   const NvOperand *o;
-  const char *offset, *first; /* where the matrix begins, and the piece */
+  const char *offset, *first; /* begin of the matrix, and of the piece */
   int64_t all, by, along;     /* rows of the matrix; strides of rows and of elements */
-  int rows, width, room;      /* of the piece; room: the width up to a multiple of 16 */
-  int unroll;                 /* of the loop over it */
+  /* size of the piece; room: the width rounded up to a multiple of 16 */
+  int rows, width, room;
+  int unroll;                 /* unrolling of the loop over it */
 } Tile;
 
-/* A loop over a tile, `step` elements at a time, which begin at x of row y.  Leaves what says whether they are in the matrix. */
+/* Prints the begin of a loop over a tile, `step` elements at a time, which begin at x of row y.
+ * Returns the condition for elements inside of the matrix. */
 static const char *
 put_tile_loop (NvUnit *u, const Form *f, const Tile *m, int step)
 {
@@ -89,7 +95,7 @@ put_tile_loop (NvUnit *u, const Form *f, const Tile *m, int step)
   return whole && full ? "1" : "there";
 }
 
-/* Into shared memory at `to`; what is beyond the matrix is 0. */
+/* Prints the copy of a tile into shared memory at `to`; elements beyond the matrix are 0. */
 static void
 put_tile (NvUnit *u, const Form *f, const char *to, const Tile *m)
 {
@@ -101,7 +107,7 @@ put_tile (NvUnit *u, const Form *f, const char *to, const Tile *m)
     put (&u->k.text, "    %s[y * %d + x] = %s ? p%u[at] : (E_f16) 0;\n  }\n", to, m->room + 8, there, m->o->arg);
 }
 
-/* From shared memory. */
+/* Prints the copy of a tile from shared memory. */
 static void
 put_tile_back (NvUnit *u, const Form *f, const char *from, const Tile *m)
 {
@@ -113,7 +119,8 @@ put_tile_back (NvUnit *u, const Form *f, const char *from, const Tile *m)
     put (&u->k.text, "    if (%s)\n      p%u[at] = %s[y * %d + x];\n  }\n", there, m->o->arg, from, m->room + 8);
 }
 
-/* The rows of q that are the warp's, as operands: by way of the memory that keys will be in. */
+/* Prints the loading of the warp's rows of q as operands, through the memory that keys use
+ * later. */
 static void
 put_queries (NvUnit *u, const Form *f)
 {
@@ -127,15 +134,15 @@ put_queries (NvUnit *u, const Form *f)
        f->e_room / 16, f->e_room + 8, f->e_room + 8, f->e_room / 16, f->e_room + 8);
 }
 
-/* Is each score asked for what masks it? */
+/* True if the mask has to be read for each score. */
 static bool
 asks (const Form *f)
 {
   return f->a->kind != NV_MASK_NONE && f->a->kind != NV_MASK_CAUSAL;
 }
 
-/* What puts minus infinity in place of scores, where not all of the step's keys are seen by all of the warp's rows: `seen` numbers of a row are, from
- * the lane's first on. */
+/* Prints the replacement of masked scores by minus infinity, where some of the step's keys are not
+ * seen by some of the warp's rows: of a row, `seen` keys are, counted from the lane's first on. */
 static void
 put_mask (NvUnit *u, const Form *f)
 {
@@ -170,7 +177,8 @@ put_mask (NvUnit *u, const Form *f)
        f->step / 8);
 }
 
-/* Scores of the warp's rows and this step's keys; those that are masked or beyond the end are minus infinity. */
+/* Prints the scores of the warp's rows and this step's keys; those that are masked or beyond the
+ * end are minus infinity. */
 static void
 put_scores (NvUnit *u, const Form *f)
 {
@@ -188,8 +196,10 @@ put_scores (NvUnit *u, const Form *f)
   put_mask (u, f);
 }
 
-/* Weights in place of scores, and the sums of rows g and g + 8.  Weights are relative to `top`, which is the largest score so far, or was: only where
- * one is 256 times what it allows is it moved, and what was summed scaled down.  For most steps that is nowhere.  (The factor: FlashAttention-4.) */
+/* Prints weights in the place of scores, and the sums of rows g and g + 8.  Weights are relative to
+ * `top`, which is the largest score so far, or an earlier one: it is moved, and the sums are scaled
+ * down, only where a weight is 256 times its limit, which is rare.  (The factor:
+ * FlashAttention-4.) */
 static void
 put_weights (NvUnit *u, const Form *f)
 {
@@ -226,7 +236,8 @@ put_sums (NvUnit *u, const Form *f)
        f->v_room / 16, elem, f->v_room + 8, f->v_room + 8);
 }
 
-/* By way of the memory that values were in.  A sum is at least 1; of a row that sees nothing it is 0, and 0 times infinity no number. */
+/* Prints the results, through the memory that values used.  A sum is at least 1; for a row that
+ * sees nothing it is 0, and 0 times infinity is NaN. */
 static void
 put_result (NvUnit *u, const Form *f)
 {
@@ -268,7 +279,8 @@ put_walk (NvUnit *u, const Form *f)
        "    const gm_index s0 = (gm_index) piece * %d + (gm_index) from;\n",
        f->e_room + 8, f->v_room + 8, f->keys, f->step, f->step * (f->e_room + 8), f->step * (f->v_room + 8), f->keys);
   if (causal)
-    put (t, "    if (s0 > row - (gm_index) g + 15)\n      break;\n"); /* none of the warp's rows sees any of what follows */
+    /* none of the warp's rows sees anything that follows */
+    put (t, "    if (s0 > row - (gm_index) g + 15)\n      break;\n");
   put_scores (u, f);
   put_weights (u, f);
   put_sums (u, f);
@@ -290,19 +302,21 @@ nv_print_attention_mma (NvUnit *u, const NvAttention *a)
   f.v_room = (f.width + 15) / 16 * 16;
   bool small = f.e_room <= 64 && f.v_room <= 64;
   f.keys = small ? 64 : 32; /* two pieces of both within 48 KiB */
-  f.step = small ? 32 : 16; /* all of them at once are twice the text, and the compiler's time */
-  f.rows = small ? 128 : 64; /* what is large takes the registers: several small blocks hide each other's waits */
+  f.step = small ? 32 : 16; /* all of them at once would double the text, and the compiler's time */
+  /* large rows use the registers: several small blocks hide each other's waits */
+  f.rows = small ? 128 : 64;
   f.block = f.rows * 2;
   int64_t tiles = codegen_size_div_up (sizes, f.l, f.rows), blocks = tiles;
   char scale[128];
   for (uint32_t d = 0; d + 2 < f.ndim; d++)
     blocks = codegen_size_mul (sizes, blocks, out->sizes[d]);
   if (!u->has_mma)
-    put (&u->functions, "#ifndef GM_MMA_TEXT\n#define GM_MMA_TEXT\n%s#endif\n", mma_text); /* both roles share a text */
+    /* both roles share a text */
+    put (&u->functions, "#ifndef GM_MMA_TEXT\n#define GM_MMA_TEXT\n%s#endif\n", mma_text);
   u->has_mma = true;
   CgText *t = nv_begin (u, "attention", (uint32_t) f.block, (int32_t) a->node);
   nv_reach (u, codegen_size_add (sizes, blocks, codegen_size_add (sizes, codegen_size_add (sizes, f.l, f.s), f.rows + 2 * f.keys)));
-  u->k.beside = small ? 2 : 0; /* a register more would halve what runs */
+  u->k.beside = small ? 2 : 0; /* a register more would halve the number of running blocks */
   f.q = nv_attention_operand (u, a->q, f.ndim, f.rows, false);
   f.k = nv_attention_operand (u, a->k, f.ndim, f.rows, false);
   f.v = nv_attention_operand (u, a->v, f.ndim, f.rows, false);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define SMALLEST 512u
-#define NO_TIMING 2u /* a flag of events */
+#define NO_TIMING 2u /* flag for events */
 
 uint32_t
 nv_block_class (uint64_t bytes, uint64_t *size)
@@ -29,7 +29,7 @@ nv_block_free (NvBlock *block)
   free (block);
 }
 
-/* -- Those that somebody has ------------------------------------------------------------------- */
+/* -- Blocks in use ----------------------------------------------------------------------------- */
 
 static NvBlock **
 bucket (const NvBlocks *b, NvAddress address)
@@ -43,7 +43,7 @@ grow (NvBlocks *b)
   NvBlocks bigger = { .room = b->room * 2 + 61 };
   bigger.used = calloc (bigger.room, sizeof *bigger.used);
   if (!bigger.used)
-    return b->room > 0; /* longer lists will do */
+    return b->room > 0; /* longer lists still work */
   for (uint32_t i = 0; i < b->room; i++)
     for (NvBlock *block = b->used[i], *next; block; block = next) {
       NvBlock **at = bucket (&bigger, block->address);
@@ -89,7 +89,8 @@ nv_blocks_remove (NvBlocks *b, NvAddress address)
   return block;
 }
 
-/* If there is no memory to note it, the stream is waited for now. */
+/* Records a stream that uses the block.  If there is no memory for that, waits for the stream
+ * now. */
 void
 nv_blocks_use (NvBlocks *b, NvAddress address, void *stream)
 {
@@ -108,7 +109,7 @@ nv_blocks_use (NvBlocks *b, NvAddress address, void *stream)
   users[block->n_users++] = stream;
 }
 
-/* -- Those that are kept ----------------------------------------------------------------------- */
+/* -- Cached blocks ----------------------------------------------------------------------------- */
 
 static void
 cache (NvBlocks *b, NvBlock *block)
@@ -138,7 +139,7 @@ nv_blocks_keep (NvBlocks *b, NvBlock *block)
   b->waiting = block;
 }
 
-/* Have all streams come past their events? */
+/* True if all streams have passed their events. */
 static bool
 is_free (NvBlocks *b, NvBlock *block)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calls.c -- see calls.h; and the nodes that no loop takes: copies, odd reductions, positions of extremes, sums along a
- * line, random numbers, sequences.
+ * calls.c -- see calls.h; and the nodes that no loop contains: copies, odd reductions, positions of
+ * extremes, sums along a line, random numbers, sequences.
  */
 #include "plugins/nvrtc/calls.h"
 #include "plugins/nvrtc/count.h"
@@ -59,7 +59,7 @@ nv_call_offset (NvUnit *u, char *out, size_t room, const CgValue *v, uint32_t nd
   }
 }
 
-/* The statement that writes `worked` to element `offset` of the node's result. */
+/* Prints the statement that writes `worked` to element `offset` of the node's result. */
 static void
 put_result (NvUnit *u, CgText *t, const GrammeNode *n, const char *offset, const char *worked)
 {
@@ -74,7 +74,8 @@ void
 nv_print_copy (NvUnit *u, uint32_t step)
 {
   const CgStep *s = &u->p->steps[step];
-  CgValue to = u->p->values[s->from]; /* the output has the same geometry, from its own first element */
+  /* the output has the same geometry, from its own first element */
+  CgValue to = u->p->values[s->from];
   char from[512], out[512];
   if (!nv_call_begin (u, "copy", CG_NONE, &to, -1, &s->from, 1))
     return;
@@ -128,8 +129,8 @@ reduced_dims (const NvUnit *u, const GrammeNode *n, uint32_t ndim)
   return mask;
 }
 
-/* x seen in the space of the result: its kept dimensions' coordinates are the result's; loops over the others are printed, with
- * coordinates q<d>.  Leaves x's offset. */
+/* Prints loops over x's reduced dimensions, with coordinates q<d>; those of the kept dimensions are
+ * the result's.  Returns x's offset in `offset`. */
 static int
 put_reduced_loops (NvUnit *u, CgText *t, const CgValue *x, const CgValue *out, uint32_t mask, char *offset, size_t room)
 {
@@ -172,7 +173,7 @@ print_reduce (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* The first best wins; a NaN is better than any number. */
+/* The first best element wins; a NaN is better than any number. */
 static void
 print_argreduce (NvUnit *u, uint32_t node)
 {
@@ -201,7 +202,8 @@ print_argreduce (NvUnit *u, uint32_t node)
 
 /* -- Along a line ------------------------------------------------------------------------------ */
 
-/* A thread adds up, or multiplies, a line; what is stored is rounded, what is carried on is not: float64 of float32. */
+/* A thread adds up, or multiplies, a line.  Stored values are rounded, but the carried one is not:
+ * float64 for float32. */
 static void
 print_scan (NvUnit *u, uint32_t node)
 {
@@ -233,7 +235,7 @@ print_scan (NvUnit *u, uint32_t node)
   nv_call_end (u, x, dim);
 }
 
-/* -- Out of nothing ---------------------------------------------------------------------------- */
+/* -- Without operands -------------------------------------------------------------------------- */
 
 static void
 print_random (NvUnit *u, uint32_t node)
@@ -268,7 +270,7 @@ print_arange (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* Of a shape, or with a value, that only the run knows: others are literals, or constants. */
+/* For a shape, or a value, that only the run knows: others are literals, or constants. */
 static void
 print_full (NvUnit *u, uint32_t node)
 {

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  * columns.c -- reductions over leading dimensions: a matrix of n_rows x width becomes one row.
  *
- * A block takes 32 neighbouring columns, so that a warp reads one piece of memory; its eight warps take every eighth row, and
- * shared memory combines them.  With many rows and few columns there are two kernels: the first leaves a row of partial results
- * to each chunk of rows, the second reduces those.
+ * A block takes 32 neighbouring columns, so that a warp reads one piece of memory; its eight warps
+ * take every eighth row, and shared memory combines them.  With many rows and few columns there are
+ * two kernels: the first writes a row of partial results for each chunk of rows, the second reduces
+ * those.
  */
 #include "plugins/nvrtc/unit.h"
 
 #define COLUMNS 32
 #define WARPS 8
-#define CHUNK_ROWS 64 /* at least so many to a chunk */
-#define BUSY 1024     /* blocks that keep a GPU busy: 8 to each of 128 multiprocessors, all at work at once */
-#define SYMBOLIC_CHUNKS 32 /* of a number of rows that only the run knows */
+#define CHUNK_ROWS 64 /* rows of a chunk, at least */
+/* number of blocks that keep a GPU busy: 8 running on each of 128 multiprocessors */
+#define BUSY 1024
+#define SYMBOLIC_CHUNKS 32 /* chunks where only the run knows the number of rows */
 
 typedef struct {
-  int64_t rows, width, stride, chunk; /* sizes; chunk: rows to a block */
+  int64_t rows, width, stride, chunk; /* chunk: rows of a block */
 } Shape;
 
-/* The body of both kernels: from `in` to `out`; read: how an element becomes a worked value; write: the reverse. */
+/* Prints the body of both kernels: from `in` to `out`; read: converts an element to a worked value;
+ * write: the reverse. */
 static void
 put_body (NvUnit *u, CgText *t, const char *op, const char *w, Shape s, const char *read, const char *out,
           const char *write)
@@ -62,7 +65,7 @@ nv_print_columns (NvUnit *u, uint32_t step)
   if (s->width == 0)
     return;
   nv_need_fold (u, n->op, w);
-  if (codegen_is_symbolic (s->n_rows)) { /* as if they were many */
+  if (codegen_is_symbolic (s->n_rows)) { /* assumed to be many */
     if (!codegen_is_symbolic (blocks) && blocks < BUSY)
       chunks = BUSY / blocks < SYMBOLIC_CHUNKS ? BUSY / blocks : SYMBOLIC_CHUNKS;
   } else if (s->n_rows >= 4 * CHUNK_ROWS && !codegen_is_symbolic (blocks) && blocks < BUSY) {

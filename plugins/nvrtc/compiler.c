@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compiler.c -- see compiler.h.
  *
- * --fmad=false: no contraction, so that what is written is what is computed.  A CUBIN is preferred: a driver older than the
- * compiler refuses its PTX.
+ * --fmad=false: no contraction, so that operations are computed as written.  A CUBIN is preferred,
+ * since a driver older than the compiler refuses its PTX.
  */
 #include "plugins/nvrtc/compiler.h"
 #include "plugins/nvrtc/signals.h"
@@ -34,7 +34,8 @@ nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *
     snprintf (out, 32, "%s", named);
     return GRAMME_OK;
   }
-  if (capability > c->archs[c->n_archs - 1]) { /* newer than the compiler: the driver goes on from PTX */
+  if (capability > c->archs[c->n_archs - 1]) {
+    /* newer than the compiler: the driver compiles from PTX */
     snprintf (out, 32, "compute_%d", c->archs[c->n_archs - 1]);
     return GRAMME_OK;
   }
@@ -67,7 +68,7 @@ take (int (*size) (void *, size_t *), int (*get) (void *, char *), void *program
 {
   *bytes = 0;
   if (size (program, bytes) != 0 || *bytes == 0)
-    return GRAMME_OK; /* there is none */
+    return GRAMME_OK; /* no PTX */
   *out = malloc (*bytes + 1);
   if (!*out)
     return GRAMME_NO_MEMORY;
@@ -97,11 +98,13 @@ take_image (const NvCompiler *c, void *program, bool keep_ptx, NvImage *out)
   return GRAMME_OK;
 }
 
-/* The last option only saves time; compilers before 12.4 do not know it. */
+/* The last option only saves time, and compilers before 12.4 do not know it. */
 static const char *const fixed_options[] = { "--fmad=false", "--std=c++17", "-w", "--minimal" };
 enum { N_FIXED = sizeof fixed_options / sizeof *fixed_options, UNKNOWN_OPTION = 5, CANCELLED = 16 };
 
-#define ASK_NS 10000000 /* the host is asked so often, not each time that the compiler asks */
+/* minimum time between two calls of the host's progress, since the compiler calls back more
+ * often */
+#define ASK_NS 10000000
 
 typedef struct {
   const GrammeHost *host;
@@ -118,7 +121,8 @@ now_ns (void)
   return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Once it has said stop it goes on to say so: NVRTC wants that. */
+/* Returns 1 if the compile is to stop, as the host says.  After that it keeps returning 1, as NVRTC
+ * requires. */
 static int
 goes_on (void *payload, void *reserved)
 {
@@ -132,7 +136,7 @@ goes_on (void *payload, void *reserved)
   return f->stop;
 }
 
-/* NVRTC's result; *program stays NULL if there is none. */
+/* Compiles once.  Returns NVRTC's result; *program stays NULL if there is none. */
 static int
 try_compile (const NvCompiler *c, Flow *flow, const char *text, const char *arch, int n_fixed, void **program)
 {

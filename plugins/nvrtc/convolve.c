@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * convolve.c -- convolutions, their gradients, and pools.
  *
- * x [n, channels, space], weight [out, channels of a group, kernel], y [n, out, space]: element p of y meets element
- * p * stride - pad + k * dilation of x.  Three sums of products, each a matrix of blocks (tile.h), whose elements are found where
- * they are: no image is written out.
+ * x [n, channels, space], weight [out, channels of a group, kernel], y [n, out, space]: element p
+ * of y meets element p * stride - pad + k * dilation of x.  These are three sums of products, each
+ * a matrix of blocks (tile.h), whose elements are read in place: no matrix of patches is written.
  *
  *                        rows         columns                 summed over
  *      result            out          n, place of y           channel, place of the kernel
  *      gradient of x     channel      n, place of x           out, place of the kernel
  *      ... of weight     out          channel, kernel         n, place of y
  *
- * Sums are made in f32 (f64 for f64) in order: whole numbers give the CPU's bits, others are near.  Pools have the CPU's bits: the
- * best place of a window is its first, and what comes to a place is added in the windows' order.
+ * Sums are made in f32 (f64 for f64) in order: whole numbers give the CPU's bits, others are near.
+ * Pools have the CPU's bits: the best place of a window is its first, and gradients of a place are
+ * added in the windows' order.
  */
 #include "plugins/nvrtc/calls.h"
 #include "plugins/nvrtc/tile.h"
 
 #define SPACE 3
 
-/* An image or a weight, with dimensions of size 1 put in front of its space. */
+/* An image or a weight, with dimensions of size 1 inserted before its space. */
 typedef struct {
   uint32_t arg, dtype;
   int64_t sizes[2 + SPACE], strides[2 + SPACE];
@@ -46,7 +47,7 @@ image (NvUnit *u, uint32_t value, bool writes)
   return m;
 }
 
-/* Divisors of text that runs only where there are elements. */
+/* Returns a divisor for text that runs only where there are elements. */
 static long long
 at_least_one (int64_t n)
 {
@@ -67,7 +68,7 @@ window (NvUnit *u, const GrammeNode *n)
   return w;
 }
 
-/* Coordinates, which may be negative on the way. */
+/* Prints signed coordinates, since intermediate ones may be negative. */
 static void
 put_signed (NvUnit *u, const Window *w, CgText *t)
 {
@@ -77,7 +78,8 @@ put_signed (NvUnit *u, const Window *w, CgText *t)
   put (t, "  typedef %s gm_int;\n", most < INT32_MAX ? "int" : "long long");
 }
 
-/* Prints <name>0 ... from the linear `from`, the first dimension last: the rest of it is what is left of `from`. */
+/* Prints <name>0 ... from the linear index `from`; the first dimension comes last, and is the
+ * quotient that remains. */
 static void
 put_split (CgText *t, const char *name, const char *from, const int64_t *sizes, int n)
 {
@@ -90,7 +92,7 @@ put_split (CgText *t, const char *name, const char *from, const int64_t *sizes, 
       put (t, "        const gm_index %s0 = %s_;\n", name, name);
 }
 
-/* The element of an image at `n` and `channel` and the coordinates <at>0 to 2. */
+/* Prints the element of an image at `n`, `channel` and the coordinates <at>0 to 2. */
 static void
 element (char *out, size_t room, const Image *m, const char *n, const char *channel, const char *at)
 {
@@ -111,7 +113,7 @@ put_load (CgText *t, const Image *m, const char *indent, const char *condition, 
   put (t, "%s%sv = %s;\n", indent, condition, value);
 }
 
-/* x's coordinates x0 ... where y's y<d> meets the kernel's t<d>, and whether they are inside. */
+/* Prints x's coordinates x0 ... where y's y<d> meets the kernel's t<d>, and if they are inside. */
 static void
 put_meet (CgText *t, const Window *w, const Image *x)
 {
@@ -131,7 +133,7 @@ put_store (CgText *t, const Image *m, const char *n, const char *channel, const 
   put (t, "        %s = %s;\n", memory, value);
 }
 
-/* Names n and y0 to y2, or ch and t0 to t2, from a linear number. */
+/* Prints n and y0 to y2, or ch and t0 to t2, from a linear index. */
 static void
 put_places (CgText *t, const char *first, const char *name, const char *from, const int64_t *space)
 {
@@ -239,8 +241,8 @@ print_weight_gradient (NvUnit *u, uint32_t node)
 
 /* -- Pools ------------------------------------------------------------------------------------- */
 
-/* Prints a loop over the window's places inside of x; leaves in `best` x's element there and in `at` its place in the channel, or -1.
- * The window is the one at n, channel, y0 to y2. */
+/* Prints a loop over the window's places inside of x, for the window at n, channel, y0 to y2.
+ * Leaves x's best element in `best`, and in `at` its place in the channel, or -1. */
 static void
 put_best (CgText *t, const Window *w, const Image *x)
 {
@@ -258,7 +260,7 @@ put_best (CgText *t, const Window *w, const Image *x)
        (long long) x->sizes[3], (long long) x->sizes[4]);
 }
 
-/* n, ch and <name>0 to 2 of point i of this image. */
+/* Prints n, ch and <name>0 to 2 of point i of this image. */
 static void
 put_point (CgText *t, const Image *m, const char *name)
 {
@@ -311,7 +313,8 @@ print_pick (NvUnit *u, uint32_t node)
   nv_end (u, codegen_size_div_up (u->p->sizes, out->numel, NV_CALL_BLOCK));
 }
 
-/* One kernel finds the best place of each window, another one adds up what comes to each place. */
+/* One kernel finds the best place of each window, another one adds up the gradients of each
+ * place. */
 static void
 print_spread (NvUnit *u, uint32_t node)
 {

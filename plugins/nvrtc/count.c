@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * count.c -- see count.h.
  *
- * A view of an arange has strides and an offset like any other value, so what an access would add to its address is the element's
- * number, and no shape has to be understood.
+ * A view of an arange has strides and an offset like any other value, so the offset that an access
+ * would add to its address is the element's number, and no shape has to be examined.
  */
 #include "plugins/nvrtc/count.h"
 
@@ -11,7 +11,7 @@
 #include "plugins/nvrtc/attention.h"
 #include "plugins/nvrtc/product.h"
 
-/* -- Which ------------------------------------------------------------------------------------- */
+/* -- Choosing aranges -------------------------------------------------------------------------- */
 
 static void
 needs_memory (NvUnit *u, uint32_t value)
@@ -28,8 +28,8 @@ operands_need_memory (NvUnit *u, uint32_t node)
     needs_memory (u, gramme_node_in (u->p->image, n, i));
 }
 
-/* A loop knows where in the arange it is, unless only the run knows how many bytes a view skips, or the view takes the bytes of
- * numbers for numbers of another dtype. */
+/* Marks values that need memory.  A loop knows the index in the arange, unless only the run knows
+ * how many bytes a view skips, or the view reads the numbers' bytes as another dtype. */
 static void
 look_at_loop (NvUnit *u, const CgStep *s)
 {
@@ -69,7 +69,8 @@ look_at (NvUnit *u, const CgStep *s)
   }
 }
 
-/* Numbers that are computed in f64 are dearer than to read them. */
+/* True if the numbers are integers.  Numbers that are computed in f64 are slower than reading
+ * them. */
 static bool
 is_whole (const NvUnit *u, const GrammeNode *n)
 {
@@ -102,7 +103,7 @@ nv_counts (const NvUnit *u, uint32_t value)
   return u->counted[u->p->values[value].root];
 }
 
-/* -- What they are ----------------------------------------------------------------------------- */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 void
 nv_scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool real)
@@ -110,7 +111,8 @@ nv_scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool rea
   const GrammeImage *img = u->p->image;
   uint32_t kind = gramme_attr_scalar_kind (img, a);
   if (kind == GRAMME_SCALAR_SIZE) {
-    int64_t size = codegen_size_read (u->p->sizes, img, -1 - gramme_attr_int (img, a, 1), true); /* a row, as sizes name it */
+    /* a row, as sizes name it */
+    int64_t size = codegen_size_read (u->p->sizes, img, -1 - gramme_attr_int (img, a, 1), true);
     nv_reach (u, size);
     snprintf (out, room, "((E_%s) %s)", real ? "f64" : "i64", NVZ (u, size));
   } else if (real) {

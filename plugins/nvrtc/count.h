@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  * count.h -- the numbers of an arange, computed where they are read.
  *
- * A mask, a position, the classes that a target is compared with: loops read such numbers at every point, and the index that they would
- * be read with says what they are.  Where they are whole and nobody but loops reads them they are never
- * written (nv_counts).
+ * A mask, a position, the classes that a target is compared with: loops read such numbers at every
+ * point, and the index of the access determines them.  Where they are integers and only loops read
+ * them, they are never written (nv_counts).
  */
 #ifndef NVRTC_COUNT_H
 #define NVRTC_COUNT_H
 
 #include "plugins/nvrtc/unit.h"
 
-/* Finds them, before anything is printed; false: no memory. */
+/* Finds such aranges, before anything is printed; false: no memory. */
 bool nv_count_find (NvUnit *u);
-/* Is this value, or what it is a view of, one that loops compute? */
+/* True if loops compute this value, or the value that it is a view of. */
 bool nv_counts (const NvUnit *u, uint32_t value);
-/* The expression (worked) of the arange's element number `index`, itself an expression of type gm_index. */
+/* Prints the expression (worked) of the arange's element number `index`, itself an expression of
+ * type gm_index. */
 void nv_count_text (NvUnit *u, char *out, size_t room, uint32_t node, const char *index);
-/* That of a view's element; index: from its first one on. */
+/* Prints that of a view's element; index: from its first element on. */
 void nv_count_view (NvUnit *u, char *out, size_t room, uint32_t value, const char *index);
-/* A scalar attribute as an expression of type i64 or f64: a number, or a size that only the run knows. */
+/* Prints a scalar attribute as an expression of type i64 or f64: a number, or a size that only the
+ * run knows. */
 void nv_scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool real);
 
 #endif

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define MAX_STREAMS 1024 /* kept for the next who wants one */
+#define MAX_STREAMS 1024 /* number of streams kept for reuse */
 
 enum { RESULT_OUT_OF_MEMORY = 2 };
 
@@ -19,13 +19,14 @@ struct NvDevice {
   size_t memory;
   void *context, *stream;
   int number;
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* protects the fields below */
   NvBlocks blocks;
   NvMemoryCount count;
   void *streams[MAX_STREAMS];
   uint32_t n_streams;
-  bool exact;     /* every block straight from the driver, of its own size: for compute-sanitizer and tests */
-  char lost[256]; /* why nothing works any more, or empty */
+  /* every block directly from the driver, of its exact size: for compute-sanitizer and tests */
+  bool exact;
+  char lost[256]; /* why the device cannot be used any more, or empty */
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,7 +35,7 @@ static _Thread_local void *current[NV_MAX_DEVICES]; /* stream; NULL: the device'
 
 /* -- Opening ----------------------------------------------------------------------------------- */
 
-/* Errors after which the context is of no use: an illegal access and its like. */
+/* True for errors after which the context cannot be used, such as an illegal access. */
 static bool
 is_fatal (int result)
 {
@@ -186,7 +187,7 @@ nv_device_stream_give (NvDevice *d, void *stream)
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* Everything that runs may use what is given back: it is waited for. */
+/* Waits for the device, whose work may use the cached blocks, and returns them to the driver. */
 static void
 trim (NvDevice *d)
 {
@@ -204,7 +205,8 @@ nv_device_trim (NvDevice *d)
   pthread_mutex_unlock (&d->lock);
 }
 
-/* With the lock held: a block that was kept, or a fresh one, in the table.  A result of the driver. */
+/* Takes a cached block, or a new one, and adds it to the table.  The caller holds the lock.
+ * Returns a result of the driver. */
 static int
 take_block (NvDevice *d, uint32_t class, uint64_t size, NvBlock **out)
 {
@@ -306,7 +308,8 @@ nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK || bytes == 0)
     return code;
-  int result = d->cuda->cuMemcpyHtoDAsync_v2 (to, from, bytes, nv_device_stream (d)); /* pageable: `from` was read on return */
+  /* pageable memory: `from` was read on return */
+  int result = d->cuda->cuMemcpyHtoDAsync_v2 (to, from, bytes, nv_device_stream (d));
   return result ? nv_device_fail (d, result, "a copy to device cuda", status) : GRAMME_OK;
 }
 

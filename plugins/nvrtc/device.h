@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.h -- a GPU: its context, its streams, its memory.
  *
- * A device has a stream of its own, and a thread may make another one its current stream: all that it asks for goes there, in
- * order.  Memory that was freed is kept (blocks.h) and given back to the driver only when it has no more.
+ * A device has a stream of its own, and a thread may make another one its current stream: all of
+ * the thread's work goes there, in order.  Freed memory is cached (blocks.h), and returned to the
+ * driver only when that has no more.
  *
  * Thread: any; each call makes the device's primary context the thread's own.
  */
@@ -19,39 +20,45 @@ typedef struct {
   uint64_t in_use, cached, peak; /* bytes, of whole blocks */
 } NvMemoryCount;
 
-/* The device of this number, opened when it is first asked for.  NULL: the status says why (GRAMME_DEVICE). */
+/* Returns the device of this number, opened on first use.  NULL: the status says why
+ * (GRAMME_DEVICE). */
 NvDevice *nv_device (int32_t number, GrammeStatus *status);
 int nv_device_capability (const NvDevice *d); /* 90 */
 const char *nv_device_name (const NvDevice *d);
 int32_t nv_device_number (const NvDevice *d);
 uint64_t nv_device_memory (const NvDevice *d);
-/* The calling thread's current stream: the device's own, if it has made no other one that. */
+/* Returns the calling thread's current stream: the device's own unless the thread has chosen
+ * another. */
 void *nv_device_stream (const NvDevice *d);
 void nv_device_use (NvDevice *d, void *stream); /* NULL: the device's own */
 void *nv_device_own_stream (const NvDevice *d);
 
-/* Aligned to 256 bytes at least.  0 bytes: an address that nobody reads. */
+/* Allocates memory, aligned to 256 bytes at least.  0 bytes: an address that is not read. */
 int32_t nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *status);
 void nv_device_free (NvDevice *d, NvAddress address);
-/* This stream uses a block that another one has: it is not handed out again before the stream has come so far. */
+/* Records that this stream uses another stream's block: it is not handed out again before this
+ * stream has finished its work so far. */
 void nv_device_record (NvDevice *d, NvAddress address, void *stream);
 NvMemoryCount nv_device_count (NvDevice *d);
-/* Gives what is cached back to the driver. */
+/* Returns cached memory to the driver. */
 void nv_device_trim (NvDevice *d);
 
-/* In the stream's order.  to_host returns when the bytes are there, with all that failed before. */
+/* Copies, in the stream's order.  to_host returns when the bytes have arrived, with the error of
+ * any earlier failure. */
 int32_t nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes, GrammeStatus *status);
 int32_t nv_device_to_host (NvDevice *d, void *to, NvAddress from, uint64_t bytes, GrammeStatus *status);
 int32_t nv_device_copy (NvDevice *d, NvAddress to, NvAddress from, uint64_t bytes, GrammeStatus *status);
 int32_t nv_device_zero (NvDevice *d, NvAddress to, uint64_t bytes, GrammeStatus *status);
-int32_t nv_device_synchronize (NvDevice *d, GrammeStatus *status);     /* the current stream */
-int32_t nv_device_synchronize_all (NvDevice *d, GrammeStatus *status); /* all of them */
-/* A stream; destroyed ones are kept for the next who wants one, with what they still run. */
+/* waits for the current stream */
+int32_t nv_device_synchronize (NvDevice *d, GrammeStatus *status);
+int32_t nv_device_synchronize_all (NvDevice *d, GrammeStatus *status); /* waits for all streams */
+/* nv_device_stream_new makes a stream; nv_device_stream_give returns it for reuse. */
 int32_t nv_device_stream_new (NvDevice *d, void **out, GrammeStatus *status);
 void nv_device_stream_give (NvDevice *d, void *stream);
-/* Makes the context the calling thread's. */
+/* Makes the device's context current in the calling thread. */
 int32_t nv_device_enter (NvDevice *d, GrammeStatus *status);
-/* The status for a result of the driver; remembers a loss, after which nothing works any more. */
+/* Sets the status for a result of the driver.  Remembers a fatal one, after which all calls
+ * fail. */
 int32_t nv_device_fail (NvDevice *d, int result, const char *what, GrammeStatus *status);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * index.c -- elements and slices picked, added and joined by position.
+ * index.c -- picks, adds and joins elements and slices by position.
  *
- * Whoever reads a position checks it: one that is out of range leaves its node and itself in the error word, and element 0 is
- * taken instead; the run fails (run.c).  Sums at positions are made by a thread to each line along DIM, in the index's order:
- * no atomics, the same bits in every run, and the CPU's.
+ * Each read of a position checks it: one that is out of range stores its node and its value in the
+ * error word, and element 0 is used instead; the run fails (run.c).  Sums at positions are made by
+ * a thread for each line along DIM, in the index's order: no atomics, the same bits in every run,
+ * and the CPU's.
  */
 #include "plugins/nvrtc/calls.h"
 
@@ -30,7 +31,8 @@ put_position (NvUnit *u, CgText *t, uint32_t node, uint32_t index, const char *o
        p, offset, NVZ (u, size), e, (long long) node + 1);
 }
 
-/* The position along DIM for the point (or for j, where it is a line): of an index of the walked shape, or of a list. */
+/* Prints the offset in the index for the point (or for j on a line): an index of the walked shape,
+ * or a list. */
 static void
 index_offset (NvUnit *u, char *out, size_t room, const CgValue *index, bool list, uint32_t ndim, int dim, const char *j)
 {
@@ -40,7 +42,7 @@ index_offset (NvUnit *u, char *out, size_t room, const CgValue *index, bool list
     nv_call_offset (u, out, room, index, ndim, dim, j);
 }
 
-/* gather, index_select: a thread to an element of the result. */
+/* gather, index_select: a thread for each element of the result. */
 static void
 print_pick (NvUnit *u, uint32_t node, bool list)
 {
@@ -74,7 +76,8 @@ put_line_copy (NvUnit *u, CgText *t, uint32_t x, uint32_t out, int dim)
   put (t, "  for (gm_index j = 0; j < %s; j++)\n    p%u[%s] = p%u[%s];\n", NVZ (u, dim < 0 ? 1 : vo->sizes[dim]), nv_arg (u, out, true), to, nv_arg (u, x, false), from);
 }
 
-/* scatter_add, index_add.  Lines of the index may be fewer than the result's: those outside only copy. */
+/* scatter_add, index_add.  The index may have fewer lines than the result: lines outside of it are
+ * only copied. */
 static void
 print_add (NvUnit *u, uint32_t node, bool list)
 {
@@ -94,7 +97,8 @@ print_add (NvUnit *u, uint32_t node, bool list)
                              || walked->sizes[d] < out->sizes[d])
           && walked->sizes[d] != out->sizes[d])
         put (t, "  if (d%u >= %s)\n    return;\n", d, NVZ (u, walked->sizes[d]));
-    /* Offsets within the walked shape: a size of 1 is one line, not a broadcast; its coordinate is 0 here. */
+    /* Offsets within the walked shape: a size of 1 is one line, not a broadcast; its coordinate is
+     * 0 here. */
     put (t, "  for (gm_index j = 0; j < %s; j++) {\n", NVZ (u, dim < 0 ? 1 : walked->sizes[dim]));
     index_offset (u, at, sizeof at, &u->p->values[index], list, out->ndim, dim, "j");
     put_position (u, t, node, index, at, dim < 0 ? 1 : out->sizes[dim]);
@@ -113,7 +117,7 @@ print_add (NvUnit *u, uint32_t node, bool list)
   nv_call_end (u, out, dim);
 }
 
-/* A thread to an element of src, which goes to start + step * its place along dim. */
+/* A thread for each element of src, which is stored at start + step * its place along dim. */
 static void
 put_store_slice (NvUnit *u, uint32_t node, const char *label, uint32_t src, uint32_t out, int dim, int64_t start, int64_t step)
 {
@@ -154,7 +158,8 @@ print_cat (NvUnit *u, uint32_t node)
   }
 }
 
-/* An element's place is the number of those that come before it: exact, stable, and n^2 comparisons to a line. */
+/* An element's place is the number of elements before it: exact, stable, and n^2 comparisons for a
+ * line. */
 static void
 print_argsort (NvUnit *u, uint32_t node)
 {
@@ -192,8 +197,8 @@ print_argsort (NvUnit *u, uint32_t node)
   nv_call_end (u, x, -1);
 }
 
-/* A thread to an element, and each looks at the condition.  In the error word its code takes the place of the position,
- * and the node is counted below 0. */
+/* A thread for each element checks the condition.  In the error word its code takes the place of
+ * the position, and the node is counted below 0. */
 static void
 print_require (NvUnit *u, uint32_t node)
 {

@@ -10,10 +10,11 @@ static const char magic[8] = "gmnv0001";
 typedef struct {
   char magic[8], arch[32];
   uint64_t bytes, is_ptx;
-  CgDigest text, whole; /* whole: of this header, with zeros in its place, and of the kernels */
+  /* whole: digest of this header, with zeros in its own place, and of the kernels */
+  CgDigest text, whole;
 } Header;
 
-/* -- Where it was compiled --------------------------------------------------------------------- */
+/* -- The compiler and the devices -------------------------------------------------------------- */
 
 static void
 add_devices (CgDigest *d)
@@ -47,7 +48,7 @@ nv_fingerprint (uint8_t out[32])
   memcpy (out, d.words, 32);
 }
 
-/* -- What is kept ------------------------------------------------------------------------------ */
+/* -- The stored form --------------------------------------------------------------------------- */
 
 static CgDigest
 digest_of (Header h, const void *kernels)

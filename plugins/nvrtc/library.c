@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * library.c -- see library.h.
  *
- * A machine without a GPU has no libcuda.so.1, or one whose cuInit fails; the stub that comes with a toolkit has the same name and
- * answers 34 to everything.  All of these mean "no device", and nothing else of the library is called then.
+ * A machine without a GPU has no libcuda.so.1, or one whose cuInit fails; the stub that comes with
+ * a toolkit has the same name and returns 34 from every function.  All of these mean "no device",
+ * and no other function of the library is called then.
  */
 #include "plugins/nvrtc/library.h"
 
@@ -33,7 +34,7 @@ try_file (Library *l, const char *file)
   return l->handle != NULL;
 }
 
-/* The file that a user names is the only one; false: none is named. */
+/* Tries the file that the user names in `variable`, and no other; false: none is named. */
 static bool
 try_named (Library *l, const char *variable)
 {
@@ -47,7 +48,8 @@ try_named (Library *l, const char *variable)
   return true;
 }
 
-/* The toolkits' folders, where the loader does not look by itself: each file that may lie there, until `visit` says true. */
+/* Visits the files in the toolkits' folders, which the loader does not search, until `visit`
+ * returns true. */
 static bool
 try_toolkits (void *data, const char *const *names, bool (*visit) (void *data, const char *file))
 {
@@ -147,14 +149,14 @@ nv_cuda_error (char *out, size_t room, int result)
 
 /* -- The compiler ------------------------------------------------------------------------------ */
 
-/* NVRTC opens a second library by its bare name.  In a folder that the loader does not search (a Python package's) it finds it only
- * if it is loaded already. */
+/* Loads the second library, which NVRTC opens by its bare name.  In a folder that the loader does
+ * not search (a Python package's) that works only if the library is loaded already. */
 static void
 open_builtins (void)
 {
   char file[600];
   Dl_info info;
-  /* An address of a function, as dladdr wants it. */
+  /* Converts the address of a function for dladdr. */
   union {
     int (*function) (int *, int *);
     void *address;
@@ -223,7 +225,8 @@ nv_compiler_file (void)
 
 static const char *const cublas_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL };
 
-/* A Python package of CUDA's parts has all of them in one folder. */
+/* Tries the folder of the compiler: a Python package of CUDA's parts has all of them in one
+ * folder. */
 static void
 try_beside_compiler (Library *l)
 {
@@ -278,7 +281,7 @@ nv_cublas_file (void)
   return cublas_library.handle ? cublas_library.file : NULL;
 }
 
-/* -- Without opening it ------------------------------------------------------------------------ */
+/* -- Without opening the libraries ------------------------------------------------------------- */
 
 typedef struct {
   void (*visit) (void *data, const char *file);
@@ -308,6 +311,7 @@ nv_compiler_visit (void (*visit) (void *data, const char *file), void *data)
       snprintf (file, sizeof file, "%.*s/%s", (int) strcspn (at, ":"), at, compiler_names[k]);
       visit (data, file);
     }
-  visit (data, "/etc/ld.so.cache"); /* says what else the loader finds; written anew when a library is installed */
+  /* lists the loader's other libraries; rewritten when a library is installed */
+  visit (data, "/etc/ld.so.cache");
   try_toolkits (&v, compiler_names, visit_one);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * library.h -- the driver, NVRTC and cuBLASLt, opened at run time.
  *
- * Nothing of CUDA is there when this plugin is built.  Each library is looked for once, when it is first needed, and stays; what was
- * tried and what is missing is kept as text.  GRAMME_CUDA_DRIVER, GRAMME_NVRTC and GRAMME_CUBLASLT name other files
- * (absolute paths).
+ * Nothing of CUDA is needed to build this plugin.  Each library is searched once, when it is first
+ * needed, and stays open; the files that were tried and the missing names are kept as text.
+ * GRAMME_CUDA_DRIVER, GRAMME_NVRTC and GRAMME_CUBLASLT name other files (absolute paths).
  *
  * Thread: any.  Owner: the tables live as long as the process.
  */
@@ -14,12 +14,12 @@
 
 #include <stdbool.h>
 
-typedef unsigned long long NvAddress; /* of the device's memory */
+typedef unsigned long long NvAddress; /* an address of the device's memory */
 
 typedef struct {
 #define CUDA(name, parameters) int (*name) parameters;
 #include "plugins/nvrtc/cuda.def"
-  int version;   /* 13000 is 13.0 */
+  int version;   /* 13000 means 13.0 */
   int n_devices; /* at least 1 */
 } NvCuda;
 
@@ -28,7 +28,7 @@ typedef struct {
 #define NVRTC_MAYBE NVRTC
 #include "plugins/nvrtc/nvrtc.def"
   int major, minor;
-  int n_archs, archs[32]; /* 75 is sm_75; in ascending order */
+  int n_archs, archs[32]; /* 75 means sm_75; in ascending order */
 } NvCompiler;
 
 typedef struct {
@@ -36,19 +36,20 @@ typedef struct {
 #include "plugins/nvrtc/cublas.def"
 } NvCublas;
 
-/* NULL: *why says what was looked for and what to do. */
+/* Returns the driver.  NULL: *why says which files were tried and what to do. */
 const NvCuda *nv_cuda (const char **why);
-/* 90 is sm_90; a result of the driver. */
+/* Sets *out to the capability, 90 for sm_90; returns a result of the driver. */
 int nv_cuda_capability (const NvCuda *c, int device, int *out);
 const NvCompiler *nv_compiler (const char **why);
 const NvCublas *nv_cublas (const char **why);
-/* Files that were opened, or NULL. */
+/* Return the files that were opened, or NULL. */
 const char *nv_cuda_file (void);
 const char *nv_compiler_file (void);
 const char *nv_cublas_file (void);
-/* All files that decide what NVRTC would be opened, or is: those that are there may be it. */
+/* Visits all files that decide which NVRTC is, or would be, opened: every existing file that could
+ * be it. */
 void nv_compiler_visit (void (*visit) (void *data, const char *file), void *data);
-/* "an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)" */
+/* Writes "an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)". */
 void nv_cuda_error (char *out, size_t room, int result);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * matmul.c -- matrix products by tiles (tile.h).
  *
- * Where the library has products (product.h) only those are left that it does not take.  Strides are in the text, so transposed
- * operands need no copy: pieces are loaded along the dimension whose stride is 1.  Batches broadcast.
+ * Where the library has products (product.h), only those that it does not support come here.
+ * Strides are in the text, so transposed operands need no copy: pieces are loaded along the
+ * dimension whose stride is 1.  Batches broadcast.
  */
 #include "plugins/nvrtc/calls.h"
 #include "plugins/nvrtc/product.h"
@@ -14,7 +15,7 @@ typedef struct {
   int64_t row, col; /* strides */
 } Matrix;
 
-/* Its elements are reached by up to a tile beyond its end, and not read there. */
+/* Describes a matrix.  Its indices go up to a tile beyond its end, where nothing is read. */
 static Matrix
 matrix (NvUnit *u, uint32_t value, bool writes)
 {
@@ -26,7 +27,7 @@ matrix (NvUnit *u, uint32_t value, bool writes)
   return m;
 }
 
-/* Offset of the batch in terms of coordinates b<d> of the result. */
+/* Prints the offset of the batch in terms of the result's coordinates b<d>. */
 static void
 put_batch_offset (NvUnit *u, CgText *t, const char *name, const Matrix *m, uint32_t ndim)
 {
@@ -39,7 +40,7 @@ put_batch_offset (NvUnit *u, CgText *t, const char *name, const Matrix *m, uint3
   put (t, ";\n");
 }
 
-/* The element at (r, c). */
+/* Prints the element at (r, c). */
 static void
 element (NvUnit *u, char *out, size_t room, const Matrix *m, const char *base)
 {

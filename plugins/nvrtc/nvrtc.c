@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nvrtc.c -- the back end "nvrtc": fused CUDA kernels, compiled in this process by NVRTC, launched through the driver.
+ * nvrtc.c -- the back end "nvrtc": fused CUDA kernels, compiled in this process by NVRTC, launched
+ * through the driver.
  *
- * It is built without CUDA, and opens without it: what is missing is said when it is needed.  Without a GPU graphs can still be
- * compiled for a named architecture.  Tensors of the CPU are copied to the GPU and back in each call.
+ * The plugin is built without CUDA, and opens without it: a missing library is reported when it is
+ * needed.  Without a GPU, graphs can still be compiled for a named architecture.  Tensors of the
+ * CPU are copied to the GPU and back in each call.
  */
 #include "plugins/nvrtc/attention.h"
 #include "plugins/nvrtc/keep.h"
@@ -164,7 +166,8 @@ has_products (const GrammeImage *image)
   return false;
 }
 
-/* Who makes matrix products.  The library is large: it is opened only for graphs that have any, and with a GPU to run them. */
+/* Decides if the library makes matrix products.  It is large, so it is opened only for graphs with
+ * products, and with a GPU to run them. */
 static int32_t
 choose_products (const GrammeCompileRequest *q, bool *library, GrammeStatus *status)
 {
@@ -190,7 +193,8 @@ executable_new (const GrammeCompileRequest *request, GrammeStatus *status)
   return e;
 }
 
-/* Of the architecture that is named, else of the device; 0: there is neither, which the compiler says. */
+/* Returns the capability of the named architecture, else of the device; 0: neither exists, which
+ * the compiler reports. */
 static int
 capability_of (const GrammeCompileRequest *q)
 {
@@ -201,7 +205,7 @@ capability_of (const GrammeCompileRequest *q)
   return d ? nv_device_capability (d) : 0;
 }
 
-/* What is launched, and the text of it; the digest of that. */
+/* Prints the launches and their text, and computes its digest. */
 static int32_t
 print (GrammeBackend *b, GrammeExecutable *e, const GrammeCompileRequest *request, CgText *text, GrammeStatus *status)
 {
@@ -242,12 +246,12 @@ nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExec
   return GRAMME_OK;
 }
 
-/* -- Kept kernels ------------------------------------------------------------------------------ */
+/* -- Stored kernels ---------------------------------------------------------------------------- */
 
 static int32_t
 nvrtc_fingerprint (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32], GrammeStatus *status)
 {
-  (void) b, (void) device_type, (void) device_id, (void) status; /* of all devices at once */
+  (void) b, (void) device_type, (void) device_id, (void) status; /* covers all devices at once */
   nv_fingerprint (out);
   return GRAMME_OK;
 }
@@ -316,7 +320,7 @@ nvrtc_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
   return nv_program_run (&e->program, args, status);
 }
 
-/* -- What it says of itself -------------------------------------------------------------------- */
+/* -- Texts about the plugin -------------------------------------------------------------------- */
 
 static void
 describe (CgText *t)
@@ -353,7 +357,7 @@ describe (CgText *t)
   }
 }
 
-/* "in use, cached, peak": bytes of device 0. */
+/* Prints "in use, cached, peak": bytes of device 0. */
 static void
 count_memory (CgText *t)
 {

@@ -44,7 +44,7 @@ memory_free (GrammeBackend *b, int32_t number, uint32_t kind, void *p, uint64_t 
     nv_device_free (d, address_of (p));
 }
 
-/* Until leave_stream, the thread's work goes there. */
+/* Makes the stream current for the thread's work until leave_stream. */
 static void *
 enter_stream (NvDevice *d, void *stream)
 {
@@ -72,7 +72,7 @@ memory_copy (GrammeBackend *b, void *to, int32_t to_device, const void *from, in
   return code;
 }
 
-/* Zeros by the driver; what else there is, as a copy of a piece of the host. */
+/* Fills memory: zeros by the driver, other elements as a copy of a piece of host memory. */
 static int32_t
 memory_fill (GrammeBackend *b, void *to, int32_t number, uint64_t element, uint32_t elem_bytes, uint64_t n, void *stream,
              GrammeStatus *status)
@@ -121,7 +121,7 @@ stream_destroy (GrammeBackend *b, void *stream)
     nv_device_stream_give (d, stream);
 }
 
-/* NULL: all that was enqueued, on whatever stream. */
+/* NULL: waits for all work, on every stream. */
 static int32_t
 stream_synchronize (GrammeBackend *b, void *stream, GrammeStatus *status)
 {
@@ -135,7 +135,7 @@ stream_synchronize (GrammeBackend *b, void *stream, GrammeStatus *status)
   return code;
 }
 
-/* Enters device 0, and makes a status of a driver's result. */
+/* Enters device 0, and sets a status for a driver's result. */
 static int32_t
 checked (int result, const char *what, GrammeStatus *status)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * point.c -- see point.h: which form accesses have, where rows begin, and the passes over them.
+ * point.c -- see point.h: the forms of accesses, where rows begin, and the passes over them.
  */
 #include "plugins/nvrtc/point_parts.h"
 
@@ -25,7 +25,7 @@ is_multiple (const NvPoint *pt, int64_t size, int64_t n)
   return codegen_size_is_multiple (pt->l->p->sizes, pt->l->p->image, size, n);
 }
 
-/* Do `lanes` elements of this access lie at a multiple of their size, in every row? */
+/* True if `lanes` elements of this access are at a multiple of their size, in every row. */
 static bool
 is_aligned (const NvPoint *pt, uint32_t k, int lanes)
 {
@@ -100,7 +100,8 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   }
 }
 
-/* The place of an access' rows in a vector, apart from what the strides add; -1: only the run knows. */
+/* Returns the place of an access's rows in a vector, apart from the strides' part; -1: only the run
+ * knows. */
 static int
 phase_of (const NvPoint *pt, uint32_t k, int lanes)
 {
@@ -110,7 +111,7 @@ phase_of (const NvPoint *pt, uint32_t k, int lanes)
   return (int) (v->view_bytes / v->elem_bytes % lanes);
 }
 
-/* Do these accesses cross boundaries at the same elements, in every row? */
+/* True if these accesses cross vector boundaries at the same elements, in every row. */
 static bool
 is_beside (const NvPoint *pt, uint32_t a, uint32_t b, int lanes)
 {
@@ -133,7 +134,8 @@ nv_point_peel (NvPoint *pt, int limit)
     const Access *a = &l->access[k];
     if (a->as_row || a->inner != 1 || is_counted (pt, k))
       continue;
-    bool moves = l->n_outer > 0 && (a->strides[l->n_outer - 1] != 0 || l->n_outer > 1); /* the longest memory */
+    /* the largest memory */
+    bool moves = l->n_outer > 0 && (a->strides[l->n_outer - 1] != 0 || l->n_outer > 1);
     if (leader < 0 || moves)
       leader = (int) k;
     while (lanes * nv_point_value (pt, k)->elem_bytes > 16)
@@ -203,7 +205,7 @@ nv_point_label (const Loop *l, char *out, size_t room)
   }
 }
 
-/* The vectors between boundaries, and how many elements are not among them. */
+/* Prints the range of vectors between boundaries, and the number of elements outside of it. */
 static void
 put_peeled (NvPoint *pt)
 {
@@ -282,7 +284,7 @@ nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept)
   return all;
 }
 
-/* c<m>: of two neighbours one word, if they are halves. */
+/* Prints c<m>: one word for two neighbours, if they are halves. */
 static void
 put_kept (NvPoint *pt, const NvPass *pass, uint32_t m, bool read)
 {
@@ -346,7 +348,7 @@ put_elements (NvPoint *pt, const NvPass *pass, const bool *needed)
   pt->u->quick = false;
 }
 
-/* What the thread has to do, one element after the other. */
+/* Prints the thread's work, one element after the other. */
 static void
 put_careful (const NvPoint *pt, const NvPass *pass)
 {

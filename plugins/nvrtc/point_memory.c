@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * point_memory.c -- what points read and write: vectors, elements with a stride, numbers that are counted; and what is held of them.
+ * point_memory.c -- reads and writes at points: vectors, elements with a stride, counted numbers;
+ * and held values.
  */
 #include "plugins/nvrtc/point_parts.h"
 
 #include "plugins/nvrtc/count.h"
 
-/* -- Where it is ------------------------------------------------------------------------------- */
+/* -- Addresses --------------------------------------------------------------------------------- */
 
-/* Is this lane in the row?  With `tail` some may be beyond it; `full` says that none is. */
+/* Prints the condition that this lane is in the row.  With `tail` some may be beyond it; `full`
+ * says that none is. */
 static const char *
 lane_is_in (NvPoint *pt, const char *lane, char text[64])
 {
@@ -16,7 +18,7 @@ lane_is_in (NvPoint *pt, const char *lane, char text[64])
 }
 #define IN(pt, lane) lane_is_in ((pt), (lane), (char[64]){ 0 })
 
-/* How far behind the row's begin element e (+ lane) of access k is. */
+/* Prints the distance of element e (+ lane) of access k from the row's begin. */
 static void
 distance (NvPoint *pt, char out[256], uint32_t k, bool guarded, const char *lane)
 {
@@ -49,7 +51,7 @@ place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded, const char
   snprintf (out, room, "p%u[%s]", pt->arg[k], at);
 }
 
-/* The address of a vector. */
+/* Returns the address of a vector. */
 static const char *
 vector_at (const NvPoint *pt, uint32_t k, char text[96])
 {
@@ -61,7 +63,7 @@ vector_at (const NvPoint *pt, uint32_t k, char text[96])
 }
 #define VECTOR_AT(pt, k) vector_at ((pt), (k), (char[96]){ 0 })
 
-/* Where access k is held in registers: a vector, or one element. */
+/* Prints the register of access k: a vector, or one element. */
 static void
 held_name (const NvPoint *pt, char out[64], uint32_t k, const NvPass *pass, const char *lane)
 {
@@ -204,7 +206,7 @@ nv_point_put_write_pair (NvPoint *pt, uint32_t m)
   }
 }
 
-/* -- What is held ------------------------------------------------------------------------------ */
+/* -- Held values ------------------------------------------------------------------------------- */
 
 static bool
 begins_to_hold (NvPoint *pt, const NvPass *pass, uint32_t k)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * point_value.c -- what a member is at a point, as an expression of its operands; of two neighbours at a time, where there are halves.
+ * point_value.c -- the value of a member at a point, as an expression of its operands; for two
+ * neighbours at a time, where there are halves.
  */
 #include "plugins/nvrtc/point_parts.h"
 
@@ -18,10 +19,12 @@ nv_point_is_paired (const NvPoint *pt, uint32_t m)
     return false;
   for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
     read = read || nv_point_is_read (pt, reader, m);
-  return pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 || !read; /* a float is half a bf16: together they would be taken apart again */
+  /* a float is half a bf16: a pair would be split again */
+  return pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 || !read;
 }
 
-/* Has the GPU an instruction that does this to two f16, rounded as the result in f32 is?  "add"; NULL: none. */
+/* Returns the GPU's instruction that does this to two f16, rounded like the result in f32: "add";
+ * NULL: none. */
 static const char *
 paired_op (const NvPoint *pt, uint32_t m)
 {
@@ -43,7 +46,7 @@ paired_op (const NvPoint *pt, uint32_t m)
 
 /* -- Members ----------------------------------------------------------------------------------- */
 
-/* The expression of member m's operand `value`. */
+/* Prints the expression of member m's operand `value`. */
 static void
 operand (const NvPoint *pt, char out[256], uint32_t m, uint32_t value, const NvSide *side)
 {
@@ -67,7 +70,7 @@ operand (const NvPoint *pt, char out[256], uint32_t m, uint32_t value, const NvS
   }
 }
 
-/* Both of it, as one word. */
+/* Prints both neighbours' operand as one word. */
 static void
 operand_pair (const NvPoint *pt, char out[600], uint32_t m, uint32_t value)
 {
@@ -132,7 +135,8 @@ nv_point_put_member (NvPoint *pt, const char *prefix, uint32_t m)
   const GrammeNode *n = loop_member (pt->l, m);
   char value[1400];
   value_of_member (pt, value, m, &nv_point_alone);
-  if (nv_point_keeps_half (pt, m)) { /* what is stored and what is gone on with are one conversion */
+  if (nv_point_keeps_half (pt, m)) {
+    /* the stored value and the further used one are one conversion */
     const char *elem = nv_elem (pt->l->p->values[n->out].dtype);
     put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem, value + strlen ("rounded_") + strlen (elem));
     snprintf (value, sizeof value, "widen_%s (h%u)", elem, m);
@@ -181,7 +185,7 @@ nv_point_row_store (NvPoint *pt, uint32_t m)
 
 /* -- Reductions -------------------------------------------------------------------------------- */
 
-/* Is m of no use but to such members, all of this op? */
+/* True if m is used only by members of this op. */
 static bool
 is_only_for (const NvPoint *pt, uint32_t m, uint32_t op)
 {
@@ -191,7 +195,8 @@ is_only_for (const NvPoint *pt, uint32_t m, uint32_t op)
   return !pt->l->p->values[loop_member (pt->l, m)->out].stored;
 }
 
-/* Is it the largest of a row, and only exponents are taken from there?  Then it does not matter which zero it is. */
+/* True if it is the largest of a row, and is only subtracted from exponents, so that the sign of a
+ * zero does not matter. */
 static bool
 is_top (const NvPoint *pt, uint32_t m)
 {

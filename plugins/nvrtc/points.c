@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * points.c -- kernels of loops without reductions, which are nothing but points (point.h).
+ * points.c -- kernels of loops without reductions, which consist of points alone (point.h).
  */
 #include "plugins/nvrtc/point.h"
 
 #define BLOCK 256
 
-/* Vectors that all multiprocessors of a large GPU have in work at a time. */
+/* Number of vectors that all multiprocessors of a large GPU process at a time. */
 #define AHEAD ((int64_t) 1 << 18)
 
-/* Where threads compute for as long as memory takes, too few of them wait for it at a time: the next blocks' is asked for early. */
+/* True if computing takes as long as memory, so that too few threads wait for memory at a time: the
+ * memory of the next blocks is then prefetched. */
 static bool
 is_costly (const NvPoint *pt, uint64_t members)
 {

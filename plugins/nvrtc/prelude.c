@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * prelude.c -- see prelude.h.
  *
- * A section of the prelude is there if one of its words occurs in the kernels' text.  A word too many costs a little time; one too
- * few is a text that does not compile, which the tests with all types and operators would notice.
+ * A section of the prelude is included if one of its words occurs in the kernels' text.  A
+ * superfluous word costs a little time; with a missing one the text does not compile, which the
+ * tests with all types and operators would show.
  */
 #include "plugins/nvrtc/prelude.h"
 

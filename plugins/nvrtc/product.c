@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c -- see product.h: which products the library takes, and what follows them.  product_run.c runs them.
+ * product.c -- see product.h: the products that the library takes, and their epilogues.
+ * product_run.c runs them.
  */
 #include "plugins/nvrtc/product.h"
 
 #include <stdlib.h>
 
-/* -- How operands lie -------------------------------------------------------------------------- */
+/* -- Layouts of operands ----------------------------------------------------------------------- */
 
 static bool
 is_at_least (int64_t stride, int64_t size)
@@ -13,7 +14,8 @@ is_at_least (int64_t stride, int64_t size)
   return stride == size || (!codegen_is_symbolic (stride) && !codegen_is_symbolic (size) && stride > size);
 }
 
-/* The two last dimensions as the library wants them: one of them dense, the other apart by no less than its length. */
+/* Reads the two last dimensions in the library's form: one of them dense, the other with a stride
+ * of at least its length. */
 static bool
 read_matrix (const CgValue *v, NvMatrix *out)
 {
@@ -28,7 +30,7 @@ read_matrix (const CgValue *v, NvMatrix *out)
   return along || down;
 }
 
-/* All dimensions before the last two as one. */
+/* Combines all dimensions before the last two into one. */
 static bool
 read_batches (const CgProgram *p, NvProduct *q, const CgValue *const values[3])
 {
@@ -50,7 +52,7 @@ read_batches (const CgProgram *p, NvProduct *q, const CgValue *const values[3])
   return true;
 }
 
-/* Many matrices times one are one tall matrix, if they lie so. */
+/* Combines many matrices times one matrix into one tall matrix, if their layout allows that. */
 static void
 join_batches (const CgProgram *p, NvProduct *q)
 {
@@ -83,14 +85,14 @@ nv_product_read (const CgProgram *p, uint32_t node, NvProduct *out)
       || !read_matrix (v[2], &out->c) || out->c.down || !read_batches (p, out, v))
     return false;
   join_batches (p, out);
-  /* A depth of 0 at some run: the result is cleared in one piece. */
+  /* With a depth of 0 in some run, the result is cleared in one piece. */
   bool dense = out->c.ld == out->cols && (out->batches == 1 || out->c.batch == codegen_size_mul (p->sizes, out->rows, out->cols));
   return !codegen_is_symbolic (out->depth) || dense;
 }
 
-/* -- What follows ------------------------------------------------------------------------------ */
+/* -- Epilogues --------------------------------------------------------------------------------- */
 
-/* The last dimension alone, dense; all others repeat it. */
+/* True if the value is its last dimension alone, dense, repeated along all others. */
 static bool
 is_row (const CgValue *v, const CgValue *of)
 {
@@ -109,7 +111,8 @@ lies_alike (const CgValue *a, const CgValue *b)
          && memcmp (a->strides, b->strides, a->ndim * sizeof *a->strides) == 0;
 }
 
-/* The product that `n` adds to or cuts off at 0, if nobody else wants it. */
+/* Returns the product to which `n` adds, or which it cuts off at 0, if no other node reads the
+ * product. */
 static const GrammeNode *
 product_before (const CgProgram *p, const GrammeNode *n, uint32_t *other)
 {
@@ -143,7 +146,7 @@ matches (const CgProgram *p, const CgStep *s, NvEpilogue *e)
   e->product = made->node;
   e->last = result->node;
   e->relu = last->op == GRAMME_OP_relu;
-  /* The library ends products of f64 in nothing else. */
+  /* The library has no other epilogues for products of f64. */
   if (made->dtype == GRAMME_DTYPE_F64 || result->dtype != made->dtype || !lies_alike (result, made))
     return false;
   if (e->added == CG_NONE)
@@ -155,7 +158,7 @@ matches (const CgProgram *p, const CgStep *s, NvEpilogue *e)
   return e->is_row || lies_alike (added, made);
 }
 
-/* The product's step goes behind the one that it becomes a part of. */
+/* Moves the product's step behind the step that it becomes a part of. */
 static void
 move_step (CgProgram *p, const NvEpilogue *e, uint32_t to)
 {
@@ -222,7 +225,7 @@ nv_epilogue_at (const NvUnit *u, const CgStep *s)
 
 /* -- The launch -------------------------------------------------------------------------------- */
 
-/* Stands in the unit's text, so that what is kept is of one text with it. */
+/* Prints the product as a comment, so that the digest of the unit's text covers it. */
 static void
 put_comment (NvUnit *u, const NvProduct *q)
 {

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product_run.c -- see product.h: asking cuBLASLt.
+ * product_run.c -- see product.h: calls cuBLASLt.
  *
- * Its matrices are of columns.  A result of rows is, in columns, its own transpose: the transpose of b times the transpose of a.
- * So b is its first operand, a its second, and a row to add is a column of its own.
+ * Its matrices are stored by columns.  A result stored by rows is, by columns, its own transpose:
+ * the transpose of b times the transpose of a.  So b is its first operand, a its second, and a row
+ * to add is one of its columns.
  */
 #include "plugins/nvrtc/product.h"
 
 #include <stdlib.h>
 
-/* Numbers of cuBLASLt's and CUDA's manuals. */
+/* Constants from the manuals of cuBLASLt and CUDA. */
 enum { TYPE_F32 = 0, TYPE_F64 = 1, TYPE_F16 = 2, TYPE_BF16 = 14 };
 enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70 };
 enum { DESC_FIRST_TRANSPOSED = 3, DESC_SECOND_TRANSPOSED = 4, DESC_EPILOGUE = 7, DESC_ROW = 8 };
 enum { EPILOGUE_RELU = 2, EPILOGUE_ROW = 4 };
 enum { LAYOUT_BATCHES = 5, LAYOUT_BATCH_STRIDE = 6 };
-enum { PREFER_WORKSPACE = 1, PREFER_ALIGNMENT = 5 }; /* and the three that follow: of each operand */
+/* the three after PREFER_ALIGNMENT, too: one for each operand */
+enum { PREFER_WORKSPACE = 1, PREFER_ALIGNMENT = 5 };
 
-#define WORKSPACE_BYTES ((uint64_t) 32 << 20) /* what its manual advises for the newest GPUs */
+#define WORKSPACE_BYTES ((uint64_t) 32 << 20) /* recommended by its manual for the newest GPUs */
 #define MAX_CHOSEN 256
 
 typedef struct {
@@ -39,7 +41,7 @@ struct NvChosen {
 static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *handles[NV_MAX_DEVICES];
 
-/* With the device's context current. */
+/* Returns the library's handle of a device, whose context is current. */
 static void *
 handle_of (const NvCublas *c, int32_t device)
 {
@@ -140,7 +142,8 @@ choose (const NvCublas *c, void *handle, const NvProduct *q, const int64_t key[N
   return NULL;
 }
 
-/* With the lock held.  What is one too many belongs to the caller: *own. */
+/* Finds or makes the choice for these sizes.  The caller holds the lock.  A choice beyond the limit
+ * is owned by the caller: *own. */
 static NvChosen *
 find (const NvCublas *c, void *handle, NvProduct *q, const int64_t key[N_KEYS], NvAddress row, bool *own, int *result)
 {
@@ -177,7 +180,8 @@ read_key (const NvProduct *q, const NvAddress *at, const int64_t *sizes, int32_t
   return key[BATCHES] <= INT32_MAX;
 }
 
-/* A leading dimension is no less than the length of what it leads to, also where there is only one. */
+/* Makes each leading dimension at least as long as the rows or columns that it separates, also
+ * where there is only one of these. */
 static void
 mend_leading (const NvProduct *q, int64_t key[N_KEYS])
 {
@@ -230,7 +234,7 @@ nv_product_run (NvProduct *q, NvDevice *d, const NvAddress *at, const int64_t *s
   int32_t code = GRAMME_OK;
   if (n && n->found.workspace)
     code = nv_device_alloc (d, n->found.workspace, &workspace, status);
-  /* The row's address is the description's: set and used under one lock. */
+  /* The row's address is part of the description, so it is set and used under one lock. */
   if (n && code == GRAMME_OK && q->adds_row)
     result = c->cublasLtMatmulDescSetAttribute (n->desc, DESC_ROW, &at[3], sizeof at[3]);
   if (n && code == GRAMME_OK && result == 0)

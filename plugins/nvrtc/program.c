@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program.c -- see program.h.
  *
- * A run brings operands to the device if they are not there (tensors of the CPU are copied to it and results back), launches the
- * kernels in order and, if anything came from the CPU, waits for the result.  Addresses that kernels get are multiples of 16
- * bytes: an operand that is not goes through a copy.  Graphs that index check the error word, which waits for the device.
+ * A run copies operands to the device if they are not there (tensors of the CPU, and results back),
+ * launches the kernels in order and, if anything came from the CPU, waits for the result.
+ * Addresses that kernels get are multiples of 16 bytes: other operands are copied first.  Graphs
+ * that check indices read the error word, which waits for the device.
  */
 #include "plugins/nvrtc/program.h"
 
@@ -45,7 +46,8 @@ nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool
   r->functions = calloc (2 * r->n_launches + 1, sizeof *r->functions);
   r->consts = calloc (r->n_consts + 1, sizeof *r->consts);
   bool good = r->where && r->functions && r->consts;
-  if (replays && r->n_launches > 1 && !r->checks_index) /* one kernel is one launch either way; the check waits for the device */
+  /* one kernel is one launch either way; the check waits for the device */
+  if (replays && r->n_launches > 1 && !r->checks_index)
     good = (r->replay = nv_replay_new ()) != NULL && good;
   for (uint32_t i = 0; i < r->n_launches && good; i++)
     good = (r->where[i] = name_node (p, r->launches[i].node, debug)) != NULL;
@@ -64,7 +66,7 @@ role_clear (NvRole *r)
     free (r->where[i]);
   for (uint32_t i = 0; i < r->n_consts && r->consts; i++)
     free (r->consts[i].data);
-  nv_replay_free (r->replay, NULL); /* of what was never loaded: without a graph */
+  nv_replay_free (r->replay, NULL); /* for a program that was never loaded, which has no graph */
   free (r->where);
   free (r->functions);
   free (r->consts);
@@ -123,7 +125,7 @@ load_all (NvProgram *p, NvDevice *d, GrammeStatus *status)
         code = nv_device_to_device (d, r->consts[i].address, r->consts[i].data, r->consts[i].bytes, status);
       copied = true;
     }
-  /* Whatever stream reads them. */
+  /* Waits, since any stream may read them. */
   return copied && code == GRAMME_OK ? nv_device_synchronize (d, status) : code;
 }
 
@@ -184,7 +186,7 @@ nv_program_clear (NvProgram *p)
 
 /* -- Operands ---------------------------------------------------------------------------------- */
 
-/* An operand on the device: its own memory, or a copy. */
+/* An operand on the device: the tensor's own memory, or a copy. */
 typedef struct {
   NvAddress address;
   uint64_t bytes;
@@ -239,7 +241,7 @@ typedef struct {
   const NvRole *role;
   Operand *in, *out;
   NvAddress workspace, dynamic, error;
-  const int64_t *values; /* of the role's sizes */
+  const int64_t *values; /* values of the role's sizes */
 } Places;
 
 static NvAddress
@@ -260,7 +262,7 @@ place_of (const Places *at, const NvArg *a)
   }
 }
 
-/* What the kernel is given: addresses, then sizes.  False: one of these has no value. */
+/* Fills in the kernel's record: addresses, then sizes.  False: a size has no value. */
 static bool
 fill_record (const Places *at, const NvLaunch *l, uint64_t *record)
 {
@@ -333,7 +335,8 @@ launch_all (NvDevice *d, const NvRole *r, const Places *at, NvKept *kept, Gramme
   return GRAMME_OK;
 }
 
-/* What failed on the device is known only now, and not of which launch: all of them are named. */
+/* Adds the names of all kernels to an error of the device, which is found only after the launches,
+ * so that it is not known which one failed. */
 static int32_t
 name_kernels (const NvRole *r, int32_t code, GrammeStatus *status)
 {
@@ -350,7 +353,7 @@ name_kernels (const NvRole *r, int32_t code, GrammeStatus *status)
   return gramme_fail (status, code, -1, "%.200s; the kernels since the last wait were %.250s", before, names);
 }
 
-/* What a node requires does not hold. */
+/* Fails because a node's requirement does not hold. */
 static int32_t
 fail_condition (int32_t node, int64_t condition, GrammeStatus *status)
 {
@@ -384,7 +387,8 @@ check_error_word (NvDevice *d, const NvRole *r, NvAddress error, GrammeStatus *s
 #define ERROR_BYTES 16
 #define ERROR_ROOM 256
 
-/* Bytes of all of the workspace: fixed part, error word, what the run's sizes make of the rest. */
+/* Computes the bytes of the whole workspace: fixed part, error word, and the dynamic part for the
+ * run's sizes. */
 static int32_t
 measure_workspace (const NvRole *r, const int64_t *values, uint64_t *bytes, GrammeStatus *status)
 {
@@ -419,7 +423,8 @@ launch_with (void *data, NvAddress workspace, NvKept *kept, GrammeStatus *status
 
 #define MAX_KEY 96
 
-/* What a run is: addresses and sizes.  0: too much, or nothing that comes again. */
+/* Fills in the key of a run: addresses and sizes.  Returns its length; 0 if there are too many, or
+ * if the run cannot recur. */
 static uint32_t
 key_of (const NvRole *r, const GrammeRunArgs *args, const int64_t *values, const Operand *operands, uint64_t key[MAX_KEY])
 {

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 
 #define ENTRIES 16
-#define PATIENCE 128 /* new entries without as many replays: addresses do not come again */
+#define PATIENCE 128 /* limit of new entries without as many replays: addresses do not recur */
 
 typedef struct {
-  uint64_t *key; /* NULL: free */
+  uint64_t *key; /* NULL: free entry */
   uint32_t n;
-  void *stream, *graph; /* graph: executable; NULL: seen once */
+  void *stream, *graph; /* graph: executable; NULL: the run was seen once */
   NvKept kept;
-  uint64_t used; /* the run that used it last */
+  uint64_t used; /* number of the last run that used it */
 } Entry;
 
 struct NvReplay {
@@ -22,7 +22,7 @@ struct NvReplay {
   Entry entries[ENTRIES];
   uint64_t runs, replays, fresh;
   bool off;
-  /* Of all graphs on this stream, which run one after the other. */
+  /* Shared by all graphs on this stream, which run one after the other. */
   void *ws_stream;
   NvAddress workspace;
   uint64_t ws_bytes;
@@ -38,7 +38,8 @@ nv_keep (NvDevice *d, NvKept *kept, NvAddress address)
     kept->room = more ? kept->room * 2 + 8 : kept->room;
     kept->list = more ? more : kept->list;
   }
-  /* Without memory for the list the block is lost: freed, it would be somebody else's while the graph writes to it. */
+  /* Without memory for the list the block is leaked: if it were freed, it could be reused while the
+   * graph writes to it. */
   if (kept && kept->n < kept->room)
     kept->list[kept->n++] = address;
   else if (!kept)
@@ -67,7 +68,7 @@ static void
 entry_clear (Entry *e, NvDevice *d)
 {
   if (e->graph && nv_device_enter (d, NULL) == GRAMME_OK) {
-    nv_device_synchronize_all (d, NULL); /* it may still be running */
+    nv_device_synchronize_all (d, NULL); /* the graph may still be running */
     nv_cuda (NULL)->cuGraphExecDestroy (e->graph);
   }
   drop_kept (&e->kept, d);
@@ -110,7 +111,7 @@ find (NvReplay *r, const NvRun *run, void *stream)
   return NULL;
 }
 
-/* In the place of the one that was used longest ago. */
+/* Replaces the entry that was used longest ago. */
 static void
 remember (NvReplay *r, NvDevice *d, const NvRun *run, void *stream)
 {
@@ -130,7 +131,8 @@ remember (NvReplay *r, NvDevice *d, const NvRun *run, void *stream)
     r->off = true;
 }
 
-/* The graphs' common workspace, or one of the entry's own on another stream or where it is too small. */
+/* Returns the graphs' common workspace, or one of the entry's own on another stream or where the
+ * common one is too small. */
 static int32_t
 take_workspace (NvReplay *r, Entry *e, NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *status)
 {
@@ -153,12 +155,12 @@ take_workspace (NvReplay *r, Entry *e, NvDevice *d, uint64_t bytes, NvAddress *o
   return code;
 }
 
-/* What the thread launches on a stream that nobody else has: on a shared one, what other threads launch meanwhile would become a part
- * of the graph, and not run. */
+/* Captures the thread's launches on a stream that no other thread uses: on a shared stream, the
+ * launches of other threads would become a part of the graph, and not run. */
 static int32_t
 capture_on (void *stream, NvAddress workspace, Entry *e, const NvRun *run, GrammeStatus *status)
 {
-  enum { RELAXED = 2 }; /* other threads, and this one's allocations, do as they like */
+  enum { RELAXED = 2 }; /* other threads, and this one's allocations, are not restricted */
   const NvCuda *c = nv_cuda (NULL);
   void *graph = NULL;
   if (c->cuStreamBeginCapture_v2 (stream, RELAXED) != 0)
@@ -172,7 +174,7 @@ capture_on (void *stream, NvAddress workspace, Entry *e, const NvRun *run, Gramm
   return code;
 }
 
-/* GRAMME_OK and no graph: it cannot be captured. */
+/* Captures a run.  GRAMME_OK without a graph: it cannot be captured. */
 static int32_t
 capture (NvReplay *r, Entry *e, NvDevice *d, const NvRun *run, GrammeStatus *status)
 {

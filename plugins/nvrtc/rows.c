@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rows.c -- loops with reductions over their trailing dimensions: sums, softmax, layer norm.
  *
- * A row is walked once for each phase (loop_plan.h): reductions of a phase are complete before the next one begins.  Who takes a
- * row follows from its length:
+ * A row is walked once for each phase (loop_plan.h): reductions of a phase are complete before the
+ * next one begins.  The threads of a row depend on its length:
  *
  *      <= 16       a thread
- *      longer      8, 16 or 32 threads, or a block of up to 1024, which combines its warps through shared memory: each reads two times 16
- *                  bytes, so that enough is on its way at a time; more elements are unrolled to more text, which takes a compile its
- *                  time
+ *      longer      8, 16 or 32 threads, or a block of up to 1024, which combines its warps through
+ *                  shared memory: each reads two times 16 bytes, so that enough requests are in
+ *                  flight; more elements would be unrolled to more text, which takes compile time
  *      few rows that are very long: many blocks (rows_split.c)
  *
- * Reductions are combined in a tree over lanes; the order depends on the sizes alone, so results repeat, but sums of floats are
- * not the CPU's to the last bit.
+ * Reductions are combined in a tree over lanes; the order depends on the sizes alone, so results
+ * are reproducible, but sums of floats do not have the CPU's bits.
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define BYTES_OF_THREAD 32 /* of a row, in memory */
-#define SYMBOLIC_BLOCK 128 /* threads of a row whose length only the run knows */
+#define BYTES_OF_THREAD 32 /* bytes of a row in memory */
+#define SYMBOLIC_BLOCK 128 /* threads for a row whose length only the run knows */
 #define SPLIT_FROM 65536   /* elements of a row */
-#define SPLIT_ROWS 64      /* with so many rows the GPU is busy without */
+#define SPLIT_ROWS 64      /* so many rows keep the GPU busy without splitting */
 
-/* bytes: of an element of the widest memory that is read or written at every point. */
+/* Returns the number of threads for a row.  bytes: of an element of the widest memory that is
+ * accessed at every point. */
 static int
 threads_for (int64_t n, uint32_t bytes)
 {
@@ -65,7 +66,7 @@ nv_print_rows (NvUnit *u, uint32_t step)
   if (r.threads > 1)
     nv_point_peel (&r.pt, limit);
   if (r.pt.peels && r.threads == 64)
-    r.threads = 32; /* such rows take long as it is: without a barrier */
+    r.threads = 32; /* such rows take long anyway: avoid a barrier */
   nv_rows_find_softmax (&r);
   nv_rows_plan_kept (&r, number);
   nv_rows_plan_walk (&r);

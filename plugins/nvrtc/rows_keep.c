@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows_keep.c -- what a thread keeps in registers from one phase of a row to the next.
+ * rows_keep.c -- values that a thread keeps in registers from one phase of a row to the next.
  *
- * What later phases read at every point is kept, memory as it came and members that cost more than a few instructions, where there are
- * registers enough; else it is computed again from memory: the same bits.
+ * Values that later phases read at every point are kept where there are enough registers:
+ * unconverted memory, and members that cost more than a few instructions.  Others are computed
+ * again from memory, with the same bits.
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define KEPT_REGISTERS 64  /* of a thread, for what crosses phases */
-#define KEPT_OF_1024 40    /* of 1024 threads of a block each has 64 in all */
-#define CHEAP 3            /* instructions: what costs more is kept, not done again */
-#define CHEAP_OF_WIDE 4    /* where a block has two elements of each of its 1024 threads' registers, and what is kept would be twice as wide */
-#define KEPT_OF_TWO 18     /* registers, where two blocks of 1024 threads share a multiprocessor, and each thread has 32 */
+#define KEPT_REGISTERS 64  /* registers of a thread for values that cross phases */
+/* the same with 1024 threads in a block, each of which has 64 registers */
+#define KEPT_OF_1024 40
+#define CHEAP 3            /* instructions: members that cost more are kept, not recomputed */
+/* the same where a block has two elements for each of its 1024 threads' registers, and kept values
+ * would be twice as wide */
+#define CHEAP_OF_WIDE 4
+/* registers where two blocks of 1024 threads share a multiprocessor, and each thread has 32 */
+#define KEPT_OF_TWO 18
 
 int64_t
 nv_rows_room (const Rows *r)
@@ -43,7 +48,7 @@ nv_rows_cost (Rows *r, uint32_t m)
   return cost;
 }
 
-/* The same with what it is made of. */
+/* Returns the cost of a member with that of its operands. */
 static int
 cost_of_all (Rows *r, uint32_t m, const int *costs)
 {
@@ -55,7 +60,7 @@ cost_of_all (Rows *r, uint32_t m, const int *costs)
   return cost;
 }
 
-/* Members that later phases read and that are not made again there. */
+/* Finds the members that later phases read and do not recompute. */
 static void
 find_crossing (Rows *r)
 {
@@ -102,7 +107,8 @@ nv_rows_bytes (const Rows *r, uint32_t m)
   return r->l.p->values[loop_member (&r->l, m)->out].elem_bytes;
 }
 
-/* Registers of what goes from some phase to the next, where that is most.  Marks the accesses to hold if `holds`. */
+/* Returns the largest number of registers that cross from one phase to the next.  Marks the
+ * accesses to hold if `holds`. */
 static int64_t
 count_kept (Rows *r, bool holds)
 {
@@ -147,7 +153,8 @@ nv_rows_reads_held (Rows *r, const NvPass *pass, uint32_t k)
   return r->pt.held[k] && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
 }
 
-/* What lies otherwise than the row takes an address and a register to each element. */
+/* True if an access does not have the row's layout, so that it needs an address and a register for
+ * each element. */
 static bool
 reads_one_by_one (const Rows *r)
 {
@@ -161,7 +168,8 @@ void
 nv_rows_plan_kept (Rows *r, bool number)
 {
   int64_t room = nv_rows_room (r), stride = (int64_t) r->threads * r->pt.lanes;
-  int64_t by_vectors = r->pt.peels ? r->l.n / r->pt.lanes * r->pt.lanes : r->l.n; /* most */
+  /* number of elements processed as vectors */
+  int64_t by_vectors = r->pt.peels ? r->l.n / r->pt.lanes * r->pt.lanes : r->l.n;
   r->steps = number ? (by_vectors + stride - 1) / stride : INT32_MAX;
   r->end_steps = r->pt.peels ? (2 * (r->pt.lanes - 1) + r->threads - 1) / r->threads : 0;
   r->keeps = r->steps <= 32;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows_members.c -- which members of a row there are in a phase, and those of which there is one: reductions and what is made of them.
+ * rows_members.c -- the members of a phase, and members with one value per row: reductions and
+ * values made from them.
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-/* -- Which members ----------------------------------------------------------------------------- */
+/* -- Selecting members ------------------------------------------------------------------------- */
 
 bool
 nv_rows_is_stored (const Rows *r, uint32_t m)
@@ -11,7 +12,7 @@ nv_rows_is_stored (const Rows *r, uint32_t m)
   return r->l.p->values[loop_member (&r->l, m)->out].stored;
 }
 
-/* At every point, in this phase. */
+/* Returns the members that are stored at every point, in this phase. */
 uint64_t
 nv_rows_full_stores (const Rows *r, int phase)
 {
@@ -32,7 +33,7 @@ nv_rows_folds (const Rows *r, int phase)
   return all;
 }
 
-/* Row members that are no reductions. */
+/* Returns the row members that are not reductions. */
 uint64_t
 nv_rows_members (const Rows *r, int phase)
 {
@@ -60,7 +61,7 @@ nv_rows_fold_work (const Rows *r, uint32_t m)
   return nv_work (loop_accum_dtype (&r->l, m));
 }
 
-/* For arguments of `put`. */
+/* The folding function, for arguments of `put`. */
 #define FOLD(r, m) nv_point_fold (&(r)->pt, (m), (char[64]){ 0 })
 
 void
@@ -74,7 +75,7 @@ nv_rows_put_accumulators (Rows *r, uint64_t members)
     }
 }
 
-/* a<m> of each thread become one value, which all threads of the row have. */
+/* Prints the combination of all threads' a<m> into one value, which all threads of the row get. */
 void
 nv_rows_put_combine (Rows *r, uint64_t members)
 {
@@ -104,7 +105,7 @@ nv_rows_put_combine (Rows *r, uint64_t members)
            m, m, r->threads / 32, r->threads / 64, m, FOLD (r, m), m, nv_rows_fold_work (r, m), m, m, nv_rows_fold_work (r, m), m);
 }
 
-/* r<m> from a<m>. */
+/* Prints r<m> from a<m>. */
 void
 nv_rows_put_results (Rows *r, uint64_t members)
 {

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows_parts.h -- what the files that print rows share: rows.c the step, rows_members.c what is there once in a row, rows_softmax.c what a
- * softmax may do, rows_keep.c what stays in registers, rows_walk.c how a thread goes through its steps, rows_whole.c and rows_split.c the kernels.
+ * rows_parts.h -- shared by the files that print rows: rows.c prints the step, rows_members.c the
+ * values of a row, rows_softmax.c finds softmaxes, rows_keep.c chooses registers, rows_walk.c the
+ * walk of a thread through its steps, rows_whole.c and rows_split.c print the kernels.
  */
 #ifndef NVRTC_ROWS_PARTS_H
 #define NVRTC_ROWS_PARTS_H
 
 #include "plugins/nvrtc/point.h"
 
-/* How a thread goes through its steps: in turns of so many, which are unrolled as registers have no index; or, of a phase that has nothing
- * in registers from another one, in a loop over stretches of so many, which are read at once. */
+/* The walk of a thread through its steps: in turns of `turn` steps, which are unrolled since
+ * registers cannot be indexed; or, for a phase that shares no registers with another one, in a loop
+ * over stretches of `stretch` steps, which are read at once. */
 typedef struct {
-  int64_t turn; /* `steps`: there is one; 0: stretches */
+  int64_t turn; /* `steps`: a single turn; 0: stretches */
   int stretch;
 } NvWalk;
 
 typedef struct {
-  NvPoint pt, ends; /* ends: where rows begin anywhere */
+  NvPoint pt, ends; /* ends: used where rows begin anywhere */
   Loop l;
   CgText *t;
-  int threads;     /* of a row: 1, 8 to 32, or a block */
-  int64_t steps;   /* of a thread through a row: a number only if `keeps` */
+  int threads;     /* threads of a row: 1, 8 to 32, or a block */
+  int64_t steps;   /* steps of a thread through a row: a number only if `keeps` */
   bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
-  int first[CG_MAX_MEMBERS * 4], last[CG_MAX_MEMBERS * 4]; /* the phases that read what is held of an access */
-  NvWalk walk[CG_MAX_MEMBERS + 1]; /* per phase */
+  /* first and last phase that read the held value of an access */
+  int first[CG_MAX_MEMBERS * 4], last[CG_MAX_MEMBERS * 4];
+  NvWalk walk[CG_MAX_MEMBERS + 1]; /* by phase */
   char on[48];     /* NvPoint.on */
-  int end_steps;   /* of a thread through the ends */
-  int64_t chunks, chunk; /* split: blocks of a row, elements of each */
+  int end_steps;   /* steps of a thread through the ends */
+  int64_t chunks, chunk; /* for a split row: number of blocks, elements of each */
   NvArg partial[CG_MAX_MEMBERS];
 } Rows;
 
-/* Sets of members are bits. */
+/* Returns the set of one member; sets are bits. */
 static inline uint64_t
 bit (uint32_t m)
 {
@@ -40,15 +43,16 @@ bit (uint32_t m)
 /* -- rows_members.c ---------------------------------------------------------------------------- */
 
 bool nv_rows_is_stored (const Rows *r, uint32_t m);
-/* Stored at every point, in this phase. */
+/* Returns the members that are stored at every point, in this phase. */
 uint64_t nv_rows_full_stores (const Rows *r, int phase);
 uint64_t nv_rows_folds (const Rows *r, int phase);
-/* Row members that are no reductions. */
+/* Returns the row members that are not reductions. */
 uint64_t nv_rows_members (const Rows *r, int phase);
 uint64_t nv_rows_stored_of (const Rows *r, uint64_t members);
-/* The type that reduction m is worked on in. */
+/* Returns the type in which reduction m is computed. */
 const char *nv_rows_fold_work (const Rows *r, uint32_t m);
-/* a<m>; then those of each thread become one value, which all threads of the row have; and r<m> of it. */
+/* Print a<m>; the combination of all threads' a<m>, which all threads of the row get; and r<m> from
+ * that. */
 void nv_rows_put_accumulators (Rows *r, uint64_t members);
 void nv_rows_put_combine (Rows *r, uint64_t members);
 void nv_rows_put_results (Rows *r, uint64_t members);
@@ -57,19 +61,21 @@ void nv_rows_put_members (Rows *r, int phase);
 
 /* -- rows_softmax.c ---------------------------------------------------------------------------- */
 
-/* Marks what is estimated, or computed without care. */
+/* Marks members that may be estimated, or computed without care. */
 void nv_rows_find_softmax (Rows *r);
 
 /* -- rows_keep.c ------------------------------------------------------------------------------- */
 
-/* number: the length is one. */
+/* Plans the kept values.  number: the row's length is a number. */
 void nv_rows_plan_kept (Rows *r, bool number);
-/* What is computed at every point in a phase, and what is there from earlier ones. */
+/* Returns the pass of a phase: the members computed at every point, and those kept from earlier
+ * phases. */
 NvPass nv_rows_pass (Rows *r, int phase);
 bool nv_rows_uses_kept (Rows *r, const NvPass *pass, uint32_t m);
-/* Does this pass read access k, which is held in registers? */
+/* True if this pass reads access k, which is held in registers. */
 bool nv_rows_reads_held (Rows *r, const NvPass *pass, uint32_t k);
-/* Registers of a thread for what crosses phases; bytes of member m's element; about how many instructions it is. */
+/* Return a thread's registers for values that cross phases; the bytes of member m's element; about
+ * the number of its instructions. */
 int64_t nv_rows_room (const Rows *r);
 uint32_t nv_rows_bytes (const Rows *r, uint32_t m);
 int nv_rows_cost (Rows *r, uint32_t m);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows_softmax.c -- exponentials and quotients of a softmax, which need less than those of anything.
+ * rows_softmax.c -- exponentials and quotients of a softmax, whose operands are restricted.
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-/* Is member m multiplied or divided there? */
+/* True if `reader` multiplies or divides member m. */
 static bool
 scales (const Rows *r, uint32_t reader, uint32_t m)
 {
@@ -11,7 +11,8 @@ scales (const Rows *r, uint32_t reader, uint32_t m)
   return (n->op == GRAMME_OP_mul || n->op == GRAMME_OP_div) && gramme_node_in (r->l.p->image, n, 0) == loop_member (&r->l, m)->out;
 }
 
-/* Exponentials of f32 that are summed and scaled, no more: a softmax.  Its bits are not the CPU's anyway, for the order of the sum. */
+/* Returns the exponentials of f32 that are only summed and scaled, as in a softmax.  They do not
+ * have the CPU's bits anyway, because of the order of the sum. */
 static uint64_t
 find_exponentials (const Rows *r)
 {
@@ -41,7 +42,7 @@ stores_halves_alone (const Rows *r)
   return true;
 }
 
-/* The node of a member of this op that makes m's operand i; NULL: that is something else. */
+/* Returns the node of a member of this op that makes operand i of n; NULL if another op does. */
 static const GrammeNode *
 maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
 {
@@ -51,7 +52,7 @@ maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
   return NULL;
 }
 
-/* Is exponential m of what is less than the largest of the same? */
+/* True if the argument of exponential m is a difference from the largest of its row. */
 static bool
 is_below_top (const Rows *r, uint32_t m)
 {
@@ -59,7 +60,7 @@ is_below_top (const Rows *r, uint32_t m)
   return top && gramme_node_in (r->l.p->image, top, 0) == gramme_node_in (r->l.p->image, less, 0);
 }
 
-/* Is n, or its divisor, the sum of such exponentials, and what is divided one of them? */
+/* True if n, or its divisor, is the sum of such exponentials, and the dividend is one of them. */
 static bool
 is_of_exponentials (const Rows *r, const GrammeNode *n, uint64_t exponentials)
 {
@@ -71,8 +72,9 @@ is_of_exponentials (const Rows *r, const GrammeNode *n, uint64_t exponentials)
   return false;
 }
 
-/* Where all that leaves the kernel is halves, estimates that are off by 2^-22 near the largest are as good.  Else it is what is no subnormal
- * number that counts beside the largest, which is 1. */
+/* Marks the softmax's members.  If all results of the kernel are halves, estimates that are off by
+ * 2^-22 near the largest number suffice.  Otherwise only subnormal numbers are lost, which do not
+ * count beside the largest, 1. */
 void
 nv_rows_find_softmax (Rows *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rows_split.c -- few rows that are very long: many blocks take a row, phase by phase.
  *
- * One kernel to a phase leaves a partial result of each block in the workspace, and every block of the next one combines them again, all
- * in the same order.
+ * A kernel for each phase writes a partial result of each block to the workspace, and every block
+ * of the next phase combines them again, all in the same order.
  */
 #include "plugins/nvrtc/rows_parts.h"
 
@@ -65,7 +65,7 @@ nv_rows_print_split (Rows *r, NvUnit *u, int64_t n_rows)
   if (wanted > n / 8192)
     wanted = n / 8192;
   if (wanted > SPLIT_BLOCK)
-    wanted = SPLIT_BLOCK; /* every block reads all partial results, one to a thread */
+    wanted = SPLIT_BLOCK; /* every block reads all partial results, one in each thread */
   r->chunk = ((n + wanted - 1) / wanted + unit - 1) / unit * unit;
   r->chunks = (n + r->chunk - 1) / r->chunk;
   r->threads = SPLIT_BLOCK;

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows_walk.c -- how a thread goes through its steps of a row, phase by phase.
+ * rows_walk.c -- the walk of a thread through its steps of a row, phase by phase.
  *
- * Unrolled steps are the most that a GPU can mix, but a compiler takes its time for text.  Where all phases together would be more
- * than BUDGET, the longest ones become loops: over turns of a few steps, at whose end what is kept in registers goes round, so that the turn's
- * part is always in the same ones; or over stretches, where nothing is kept.
+ * A GPU overlaps unrolled steps best, but the compiler's time grows with the text.  Where all
+ * phases together would exceed BUDGET, the longest ones become loops: over turns of a few steps, at
+ * whose end the kept registers are rotated, so that the turn's part is always in the same ones; or
+ * over stretches, where nothing is kept.
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define BUDGET 760    /* instructions */
-#define OF_PHASE 110  /* that a phase is without its elements: what combines threads, */
-#define OF_LOOP 60    /* a loop around turns, */
-#define OF_BRANCH 6   /* a step that may lie outside of its row, */
-#define OF_VECTOR 6   /* what reads or writes one, */
-#define OF_ELEMENT 5  /* an element alone, */
-#define OF_COSTLY 18  /* and what nv_rows_cost knows only as costly: a compiler takes long for functions */
+#define BUDGET 760    /* instructions; estimates of their parts follow: */
+#define OF_PHASE 110  /* for each phase, without its elements: combining the threads, */
+#define OF_LOOP 60    /* for each loop around turns, */
+#define OF_BRANCH 6   /* for each step that may lie outside of its row, */
+#define OF_VECTOR 6   /* for each access of a vector, */
+#define OF_ELEMENT 5  /* for each single element, */
+/* and for each op that nv_rows_cost only knows as costly: a compiler takes long for functions */
+#define OF_COSTLY 18
 #define COSTLY 8
-#define TURN 192      /* of a turn, where that is short enough */
-#define FEW_STEPS 8   /* where nothing is kept */
+#define TURN 192      /* instructions of a turn, where it is short enough */
+#define FEW_STEPS 8   /* steps at a time where nothing is kept */
 #define ON_ITS_WAY 32 /* bytes that each of 1024 threads reads at once */
 #define ALONE 4       /* elements that are read at once, where there are no vectors */
 
-/* -- How much text there is -------------------------------------------------------------------- */
+/* -- The amount of text ------------------------------------------------------------------------ */
 
 static bool
 reads (Rows *r, const NvPass *pass, uint32_t k)
@@ -29,7 +31,7 @@ reads (Rows *r, const NvPass *pass, uint32_t k)
   return !a->store && !a->as_row && a->inner != 0 && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
 }
 
-/* About how many instructions a step is, and one of the ends. */
+/* Estimates the instructions of a step, and of a step of the ends. */
 static void
 count_step (Rows *r, const NvPass *pass, int64_t *step, int64_t *end)
 {
@@ -49,7 +51,8 @@ count_step (Rows *r, const NvPass *pass, int64_t *step, int64_t *end)
 
 /* -- Turns ------------------------------------------------------------------------------------- */
 
-/* What this pass keeps takes the registers of what it reads for the last time. */
+/* Lets values that this pass keeps use the registers of accesses that it reads for the last
+ * time. */
 static void
 find_onto (Rows *r, const NvPass *pass, int phase)
 {
@@ -80,7 +83,7 @@ of_member (const Rows *r, uint32_t m)
   return nv_point_is_paired (&r->pt, m) ? elements / 2 : elements * (nv_rows_bytes (r, m) > 4 ? 2 : 1);
 }
 
-/* Registers of all that is held or kept, whichever phase it is for. */
+/* Returns the registers of all held or kept values, for all phases. */
 static int64_t
 count_all (const Rows *r)
 {
@@ -92,7 +95,7 @@ count_all (const Rows *r)
   return all;
 }
 
-/* Registers that this pass has from another one, or for it. */
+/* Returns the registers that this pass shares with another one. */
 static int64_t
 count_registers (Rows *r, const NvPass *pass)
 {
@@ -104,9 +107,9 @@ count_registers (Rows *r, const NvPass *pass)
   return all;
 }
 
-/* -- What is on its way ------------------------------------------------------------------------ */
+/* -- Memory requests in flight ----------------------------------------------------------------- */
 
-/* Bytes of vectors that a step reads, of those that are not held. */
+/* Returns the bytes of vectors that a step reads, without those that are held. */
 static uint32_t
 count_bytes (Rows *r, const NvPass *pass)
 {
@@ -117,7 +120,8 @@ count_bytes (Rows *r, const NvPass *pass)
   return bytes;
 }
 
-/* So many steps that enough is on its way: of 1024 threads a multiprocessor has room for one block, of fewer for 2048 threads. */
+/* Returns the number of steps that keeps enough memory requests in flight: a multiprocessor has
+ * room for one block of 1024 threads, or for 2048 threads of smaller blocks. */
 static int
 at_once (const Rows *r, uint32_t bytes)
 {
@@ -128,9 +132,9 @@ at_once (const Rows *r, uint32_t bytes)
 
 typedef struct {
   NvPass pass;
-  int64_t step;      /* instructions */
-  int64_t registers; /* that go round */
-  int64_t least;     /* steps of a turn */
+  int64_t step;      /* instructions of a step */
+  int64_t registers; /* registers that are rotated */
+  int64_t least;     /* steps of a turn, at least */
 } Phase;
 
 static int64_t
@@ -139,11 +143,12 @@ count_walk (const Rows *r, const Phase *phase, NvWalk walk)
   return phase->step * (walk.turn ? walk.turn : 1) + (walk.turn && walk.turn < r->steps ? phase->registers + OF_LOOP : 0);
 }
 
-/* The next shorter walk of a phase; the same if there is none. */
+/* Returns the next shorter walk of a phase; the same if there is none. */
 static NvWalk
 shorter (const Rows *r, const Phase *phase, NvWalk walk)
 {
-  int64_t most = walk.turn < r->steps ? 1 : r->steps / 4; /* what goes round takes its time: in large turns first */
+  /* rotating takes time: try large turns first */
+  int64_t most = walk.turn < r->steps ? 1 : r->steps / 4;
   if (walk.turn <= 1)
     return walk;
   if (phase->registers == 0)
@@ -154,7 +159,7 @@ shorter (const Rows *r, const Phase *phase, NvWalk walk)
   return r->steps % most == 0 && most < walk.turn ? (NvWalk){ most, walk.stretch } : walk;
 }
 
-/* Shortens what this makes shortest. */
+/* Shortens the phase where that saves most.  False: none can be shortened. */
 static bool
 shorten (Rows *r, Phase *phases)
 {
@@ -175,7 +180,7 @@ shorten (Rows *r, Phase *phases)
   if (!less.turn || count_all (r) <= nv_rows_room (r))
     r->walk[best] = less;
   else
-    phases[best].registers = INT32_MAX; /* there are too few for this */
+    phases[best].registers = INT32_MAX; /* there are not enough registers for this */
   return true;
 }
 

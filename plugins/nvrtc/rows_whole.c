@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rows_whole.c -- one kernel for all phases of a row.
  *
- * Rows that begin anywhere are walked from one boundary of 16 bytes to the next; what lies before and behind, fewer than 16 bytes each, is
- * one element of each of the first threads (point.h).
+ * Rows that begin anywhere are walked from one boundary of 16 bytes to the next; the elements
+ * before and behind, fewer than 16 bytes each, are processed by the first threads, one each
+ * (point.h).
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define WARPS_BLOCK 128 /* threads of a block whose rows are smaller than it */
+#define WARPS_BLOCK 128 /* threads of a block whose rows are shorter than it */
 
-/* Is a warp at several rows?  Then all of it goes on where some rows are none: they are not `live`. */
+/* True if a warp has several rows.  All of its threads then continue where some rows do not exist:
+ * those are not `live`. */
 static bool
 shares_warp (const Rows *r)
 {
   return r->threads > 1 && r->threads < 32;
 }
 
-/* The beginning of a loop over a thread's steps, `some` of them at a time.  All but the last ones lie inside of the row. */
+/* Prints the begin of a loop over a thread's steps, `some` of them at a time.  All but the last
+ * ones lie inside of the row. */
 static void
 put_steps (Rows *r, int64_t some)
 {
@@ -51,7 +54,7 @@ put_round (Rows *r, uint32_t k, int64_t by)
     put (r->t, "  GM_GO_ROUND (E_%s, w%u, %lld, %lld);\n", elem, k, n * lanes, (long long) by * lanes);
 }
 
-/* The end of a turn: the next ones come to the front. */
+/* Prints the end of a turn: the registers of the next steps are moved to the front. */
 static void
 put_turn_end (Rows *r, const NvPass *pass, int64_t by)
 {
@@ -71,7 +74,7 @@ put_turn_end (Rows *r, const NvPass *pass, int64_t by)
   put (r->t, "  }\n");
 }
 
-/* The same for the ends: those before come first. */
+/* Prints the begin of the loop over the ends; elements before the vectors come first. */
 static void
 put_end_steps (Rows *r)
 {
@@ -81,7 +84,7 @@ put_end_steps (Rows *r)
        r->end_steps, r->threads);
 }
 
-/* Before what may go round a part of the loads, all that are held are begun. */
+/* Prints the held loads before a branch that may skip some of them. */
 static void
 put_holds (Rows *r, const NvPass *pass, const NvPass *of_ends, bool turns)
 {
@@ -113,7 +116,7 @@ put_turns (Rows *r, NvPass *pass, const NvPass *of_ends, int64_t some)
     put_turn_end (r, pass, some);
 }
 
-/* The beginning of the loop over a stretch' steps. */
+/* Prints the begin of the loop over a stretch's steps. */
 static void
 put_stretch (Rows *r, int n, const char *end)
 {
@@ -123,7 +126,8 @@ put_stretch (Rows *r, int n, const char *end)
   put (r->t, "  for (int j = 0; j < %d; j++) {\n    const gm_index e = at + (gm_index) (%s);\n    if (e < %s) {\n", n, r->on, end);
 }
 
-/* A loop over stretches: the vectors of one are read at once, and come to the front one after the other. */
+/* Prints a loop over stretches: the vectors of one stretch are read at once, and come to the front
+ * one after the other. */
 static void
 put_stretches (Rows *r, NvPass *pass, int n)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SIGNALS 32 /* the real-time ones are nobody's but the program's */
+#define SIGNALS 32 /* signals that are restored; real-time signals are only used by the program */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned depth;
@@ -26,7 +26,7 @@ address_of (const struct sigaction *a)
   return u.address;
 }
 
-/* Is this handler a function of NVIDIA's? */
+/* True if this handler is a function of NVIDIA's. */
 static bool
 is_theirs (const struct sigaction *a)
 {

@@ -20,7 +20,7 @@ static const Type types[] = {
   { GRAMME_DTYPE_I32, "i32", "i32" },   { GRAMME_DTYPE_I64, "i64", "i64" },
   { GRAMME_DTYPE_F16, "f16", "f32" },   { GRAMME_DTYPE_BF16, "bf16", "f32" },
   { GRAMME_DTYPE_F32, "f32", "f32" },   { GRAMME_DTYPE_F64, "f64", "f64" },
-  { GRAMME_DTYPE_F8E4M3, "e4m3", "u8" }, /* only moved and cast: bits as they are */
+  { GRAMME_DTYPE_F8E4M3, "e4m3", "u8" }, /* only moved and cast: stored as bits */
   { GRAMME_DTYPE_F8E5M2, "e5m2", "u8" },
 };
 
@@ -93,7 +93,7 @@ nv_store (char *out, size_t room, uint32_t dtype, const char *worked)
     snprintf (out, room, "%s", worked);
 }
 
-/* Through f32 where the CPU goes through it, and small integers through i32. */
+/* Casts through f32 or, for small integers, i32, where the CPU does. */
 void
 nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked)
 {
@@ -128,7 +128,8 @@ nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value)
   const CgValue *v = &u->p->values[value];
   uint64_t bits = v->bits;
   uint32_t dtype = v->dtype;
-  if (is_half (dtype)) { /* as the float that it is: no instruction at run time */
+  if (is_half (dtype)) {
+    /* the float that it equals, so that no instruction is needed at run time */
     const GrammeTiles *tiles = u->p->tiles;
     uint32_t wide = 0;
     GrammeTileFn cast =
@@ -149,7 +150,7 @@ nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value)
 
 enum { ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
 typedef struct {
-  const char *name, *value, *init; /* init: of REDUCE rows */
+  const char *name, *value, *init; /* init: for REDUCE rows */
   uint8_t n, form;
 } Row;
 
@@ -170,7 +171,8 @@ nv_need_value (NvUnit *u, uint32_t op, const char *w)
     return;
   *used = 1;
   bool select = r->form == SELECT, compare = r->form == COMPARE;
-  put (t, "#ifndef GM_op_%s_%s\n#define GM_op_%s_%s\n", r->name, w, r->name, w); /* both roles share a text */
+  /* both roles share a text */
+  put (t, "#ifndef GM_op_%s_%s\n#define GM_op_%s_%s\n", r->name, w, r->name, w);
   put (t, "#define GM_T %s\nGM_FN E_%s op_%s_%s (", w, compare ? "b1" : w, r->name, w);
   for (int i = 0; i < r->n; i++)
     put (t, "%sE_%s %c_", i ? ", " : "", select && i == 0 ? "b1" : w, names[i]);
@@ -200,7 +202,7 @@ nv_need_fold (NvUnit *u, uint32_t op, const char *w)
        r->init);
 }
 
-/* Only elements move: no rounding, and of the 8-bit floats these rows alone. */
+/* True for rows that only move elements: no rounding, and the only rows for 8-bit floats. */
 static bool
 only_moves (uint32_t op)
 {
@@ -224,7 +226,8 @@ nv_rounds (const NvUnit *u, const GrammeNode *n)
   return is_half (to) && (n->op == GRAMME_OP_cast ? last != to : !only_moves (n->op));
 }
 
-/* Has the prelude a form of this op for halves that are rounded to such at once, half_<name>_<elem>? */
+/* True if the prelude has a form of this op for halves whose result is rounded to a half at once,
+ * half_<name>_<elem>. */
 static bool
 has_half_form (const NvUnit *u, const GrammeNode *n, uint32_t dtype)
 {
@@ -433,7 +436,7 @@ grow (void *list, uint32_t n, uint32_t *room, size_t each)
   return true;
 }
 
-/* The kernel's text with indices of this type. */
+/* Prints the kernel's text with indices of this type. */
 static void
 put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
 {
@@ -452,7 +455,7 @@ put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
   put (t, "%s}\n", k->text.text ? k->text.text : "");
 }
 
-/* The launch of the kernel that was printed last.  False: no memory. */
+/* Adds the launch of the kernel that was printed last.  False: no memory. */
 static bool
 add_launch (NvUnit *u, int64_t grid, NvProduct *product)
 {
@@ -559,7 +562,7 @@ nv_unit_reason (const GrammeImage *image, const GrammeNode *n)
     if (!type_of (GRAMME_DTYPE_OF (v)))
       return GRAMME_REASON_DTYPE;
     if (v->flags & ~GRAMME_VALUE_FLAGS)
-      return GRAMME_REASON_LAYOUT; /* it means something that is newer than the header */
+      return GRAMME_REASON_LAYOUT; /* the attribute's meaning is newer than the header */
     if (v->device_type != 1 && v->device_type != 2)
       return GRAMME_REASON_DEVICE;
     if (op.family == GRAMME_FAMILY_CONVOLVE && gramme_value_numel (image, v) < 0)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unit.h -- CUDA text of a graph, and the list of launches that runs it.
+ * unit.h -- the CUDA text of a graph, and the list of launches that runs it.
  *
- * A program (codegen) becomes kernels, one or a few to each step.  A kernel gets one record of addresses; what each of them is
- * (NvArg) and how large the grid is stand in its launch.  All launches of a run go to one stream, in order, so a kernel sees what
- * earlier ones wrote.  Sizes are numbers in the text; those that only the run knows (plugins/codegen/size.h) come after the addresses,
- * and are z<row> in the text.  What index arithmetic reaches says whether it has 32 bits; where only the run knows, there are
- * two kernels, and the launch chooses.
+ * A program (codegen) becomes kernels, one or a few for each step.  A kernel gets one record of
+ * addresses; their meaning (NvArg) and the size of the grid are in its launch.  All launches of a
+ * run go to one stream, in order, so a kernel sees what earlier ones wrote.  Sizes are numbers in
+ * the text; those that only the run knows (plugins/codegen/size.h) follow the addresses, and are
+ * z<row> in the text.  The range of index arithmetic decides if it has 32 bits; where only the run
+ * knows the range, there are two kernels, and the launch chooses.
  *
  * Invariant: addresses are multiples of 16 bytes where NvArg.offset is one (run.c sees to it).
  * Owner: everything is the unit's; nv_unit_clear frees it.
@@ -15,41 +16,44 @@
 
 #include "plugins/codegen/loop_plan.h"
 
-/* Beyond CgMemory: the word that says that an index was out of range. */
+/* A memory beyond CgMemory: the word that records an index out of range. */
 #define NV_MEMORY_ERROR 16u
 
 typedef struct {
   uint32_t memory, index; /* a CgMemory or NV_MEMORY_ERROR */
-  bool dynamic;           /* TEMP: in what follows the workspace's fixed part */
-  int64_t offset;         /* bytes: a size; of TEMP: in the workspace */
+  bool dynamic;           /* TEMP: in the part after the workspace's fixed one */
+  int64_t offset;         /* in bytes, may be symbolic; TEMP: offset in the workspace */
 } NvArg;
 
 typedef struct NvProduct NvProduct; /* product.h */
 
 typedef struct {
   char name[64];
-  NvProduct *product; /* not NULL: no kernel, but the library's; nothing of what follows but arguments and node counts */
-  int64_t grid;   /* blocks, in one dimension: a size; no launch if there is none */
-  int64_t most;   /* what indices reach: a size.  If it is no number there is a kernel <name>_64, too */
+  /* not NULL: no kernel, but the library's; of the fields below only arguments and node are used */
+  NvProduct *product;
+  int64_t grid;   /* number of blocks, in one dimension; may be symbolic; no launch if it is 0 */
+  /* largest index, may be symbolic.  If it is not a number there is a kernel <name>_64, too */
+  int64_t most;
   uint32_t block, first_arg, n_args, first_size, n_sizes;
-  int32_t node; /* of the image: a name for messages */
+  int32_t node; /* node of the image, whose name is for messages */
 } NvLaunch;
 
 #define NV_MAX_ARGS (CG_MAX_MEMBERS * 4 + 8)
 #define NV_MAX_SIZES 128
 
-/* Of the kernel that is being printed. */
+/* The kernel that is being printed. */
 typedef struct {
   char name[64];
-  uint32_t block, beside; /* beside: so many blocks are to fit a multiprocessor; 0: as it comes */
+  /* beside: number of blocks that must fit on a multiprocessor; 0: no requirement */
+  uint32_t block, beside;
   CgText text;
   struct {
     NvArg arg;
-    const char *elem; /* "f32" */
+    const char *elem; /* such as "f32" */
     bool writes;
   } args[NV_MAX_ARGS];
   uint32_t n_args;
-  int64_t sizes[NV_MAX_SIZES]; /* symbolic ones that the text uses */
+  int64_t sizes[NV_MAX_SIZES]; /* symbolic sizes that the text uses */
   uint32_t n_sizes;
   int64_t most;
   int32_t node;
@@ -58,10 +62,10 @@ typedef struct {
 typedef struct NvAttention NvAttention; /* attention.h */
 typedef struct NvEpilogue NvEpilogue;   /* product.h */
 
-/* What was found in a program before it is printed: steps that become one launch. */
+/* Steps of a program that become one launch, found before it is printed. */
 typedef struct {
-  bool library; /* there is one for products */
-  int capability; /* of the GPU that it is for: 90 is 9.0; 0: not known */
+  bool library; /* true if a library for products is available */
+  int capability; /* of the GPU that is compiled for: 90 is 9.0; 0: not known */
   NvAttention *attentions;
   NvEpilogue *epilogues;
   uint32_t n_attentions, n_epilogues;
@@ -72,7 +76,7 @@ typedef struct {
 
 typedef struct {
   const CgProgram *p;
-  const char *prefix; /* of kernels' names */
+  const char *prefix; /* prefix of kernels' names */
   const NvFound *found;
   CgText functions, kernels;
   NvKernel k;
@@ -80,88 +84,93 @@ typedef struct {
   uint32_t n_launches, launch_room;
   NvArg *args;
   uint32_t n_args, arg_room;
-  int64_t *sizes; /* of launches */
+  int64_t *sizes; /* sizes of all launches */
   uint32_t n_sizes, size_room;
   uint32_t n_names;
-  uint64_t ws_bytes;     /* of the workspace: temporaries, then partial results */
-  int64_t dynamic_bytes; /* of what follows: a size */
+  uint64_t ws_bytes;     /* bytes of the workspace: temporaries, then partial results */
+  int64_t dynamic_bytes; /* bytes of the dynamic part; may be symbolic */
   bool checks_index, has_mma;
-  bool quick; /* nv_apply takes quick forms, which may set `odd` (point.h) */
-  const char *form; /* nv_apply takes <form>_<name>_<work> of the prelude; NULL: op_<name>_<work> */
-  uint8_t *counted; /* per value: count.h */
-  uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: whose function is printed already */
+  bool quick; /* nv_apply uses quick forms, which may set `odd` (point.h) */
+  const char *form; /* nv_apply uses <form>_<name>_<work> of the prelude; NULL: op_<name>_<work> */
+  uint8_t *counted; /* by value: see count.h */
+  uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: functions that are printed already */
   GrammeStatus *status;
   int32_t code; /* the first failure */
   bool oom;
 } NvUnit;
 
-/* Looks for what becomes one launch, and changes the program accordingly; library and capability are set. */
+/* Searches for steps that become one launch, and changes the program accordingly; library and
+ * capability must be set. */
 int32_t nv_found_look (NvFound *found, CgProgram *p, GrammeStatus *status);
 void nv_found_clear (NvFound *found);
-/* All kernels of a program, in which this was found; GRAMME_OK, UNSUPPORTED or NO_MEMORY.  The text of the unit is functions, then
- * kernels; the prelude goes before them. */
+/* Prints all kernels of a program in which `found` was found; GRAMME_OK, UNSUPPORTED or NO_MEMORY.
+ * The text of the unit is functions, then kernels; the prelude goes before them. */
 int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix, GrammeStatus *status);
 void nv_unit_clear (NvUnit *u);
-/* Whether there is a kernel for a node, for get_support. */
+/* Returns the reason for get_support why there is no kernel for a node; NONE if there is one. */
 uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);
 
-/* -- For those who print kernels (unit.c) ------------------------------------------------------ */
+/* -- For the files that print kernels (unit.c) ------------------------------------------------- */
 
-/* The names of a dtype in memory and where it is worked on: f16 is "f16" and "f32". */
+/* Return the names of a dtype in memory and in computations: f16 is "f16" and "f32". */
 const char *nv_elem (uint32_t dtype);
 const char *nv_work (uint32_t dtype);
-/* Text of a fresh kernel; `label` names it.  node: or -1. */
+/* Begins a kernel, and returns its text; `label` names it.  node: or -1. */
 CgText *nv_begin (NvUnit *u, const char *label, uint32_t block, int32_t node);
-/* The number of the argument that is the first element of a value, of a place in the workspace, of the error word. */
+/* Returns the number of the argument for the first element of a value, of a place in the workspace,
+ * of the error word. */
 uint32_t nv_arg (NvUnit *u, uint32_t value, bool writes);
 uint32_t nv_arg_output (NvUnit *u, uint32_t output, uint32_t dtype);
 uint32_t nv_arg_scratch (NvUnit *u, NvArg place, const char *elem, bool writes);
 uint32_t nv_arg_error (NvUnit *u);
-/* The same, as an argument of its own also where another one is the same place. */
+/* Adds an argument of its own, also where another argument is the same place. */
 void nv_slot (NvUnit *u, uint32_t value, bool writes);
 void nv_end (NvUnit *u, int64_t grid);
-/* Instead: a launch of the library, whose product is the launch's now. */
+/* Ends with a launch of the library instead, which owns the product. */
 void nv_end_product (NvUnit *u, NvProduct *product);
-/* Room for partial results, aligned; bytes: a size. */
+/* Reserves aligned memory for partial results; bytes may be symbolic. */
 NvArg nv_scratch (NvUnit *u, int64_t bytes);
-/* A size in the kernel's text: "12u", "z3".  NVZ is for arguments of `put`. */
+/* Returns a size in the kernel's text: "12u", "z3".  NVZ is for arguments of `put`. */
 const char *nv_size (NvUnit *u, int64_t size, char text[CG_SIZE_TEXT_BYTES]);
 #define NVZ(u, size) nv_size ((u), (size), (char[CG_SIZE_TEXT_BYTES]){ 0 })
-/* Indices of this kernel go up to this size. */
+/* Records that indices of this kernel go up to this size. */
 void nv_reach (NvUnit *u, int64_t size);
-/* Prints the function of an op of the table unless it is there: op_<name>_<work>, fold_<name>_<work> and init_<name>_<work>. */
+/* Prints the function of an op of the table unless it was printed: op_<name>_<work>,
+ * fold_<name>_<work> and init_<name>_<work>. */
 void nv_need_value (NvUnit *u, uint32_t op, const char *work);
 void nv_need_fold (NvUnit *u, uint32_t op, const char *work);
-/* Expressions, into `out`.  load: memory to worked; store: worked to memory; cast: worked to worked. */
+/* Print expressions into `out`.  load: memory to worked; store: worked to memory; cast: worked to
+ * worked. */
 void nv_load (char *out, size_t room, uint32_t dtype, const char *memory);
 void nv_store (char *out, size_t room, uint32_t dtype, const char *worked);
 void nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked);
-/* Worked value of a literal. */
+/* Prints the worked value of a literal. */
 void nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value);
-/* Has the prelude a quick form of this pointwise node, quick_<name>_<work>? */
+/* True if the prelude has a quick form of this pointwise node, quick_<name>_<work>. */
 bool nv_is_quick (const NvUnit *u, const GrammeNode *n);
-/* Is it many instructions? */
+/* True if the op takes many instructions. */
 bool nv_is_costly (uint32_t op);
-/* The result of pointwise node n, from its operands' expressions: rounded_<dtype> (...) if it rounds to a half. */
+/* Prints the result of pointwise node n, from its operands' expressions: rounded_<dtype> (...) if
+ * it rounds to a half, which nv_rounds returns. */
 bool nv_rounds (const NvUnit *u, const GrammeNode *n);
 void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[3][256]);
-/* One past the last element that a value reaches, or more: a size. */
+/* Returns one past the last element that a value reaches, or more; may be symbolic. */
 int64_t nv_extent (NvUnit *u, const CgValue *v);
 int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
 
 /* -- Questions about a program (unit.c) -------------------------------------------------------- */
 
-/* The node that makes this value with this op, or NULL. */
+/* Returns the node that makes this value with this op, or NULL. */
 const GrammeNode *nv_made_by (const CgProgram *p, uint32_t value, uint32_t op);
-/* By how many nodes and outputs a value is used. */
+/* Returns the number of nodes and outputs that use a value. */
 uint32_t nv_uses (const CgProgram *p, uint32_t value);
-/* The stride of dimension d of `ndim`, to which the value is broadcast. */
+/* Returns the stride of dimension d of `ndim`, to which the value is broadcast. */
 int64_t nv_broadcast_stride (const CgValue *v, uint32_t ndim, uint32_t d);
 
 /* -- Kinds of steps ---------------------------------------------------------------------------- */
 
 void nv_print_points (NvUnit *u, uint32_t step);  /* points.c: LOOP without reductions */
-void nv_print_rows (NvUnit *u, uint32_t step);    /* rows.c: LOOP with them */
+void nv_print_rows (NvUnit *u, uint32_t step);    /* rows.c: LOOP with reductions */
 void nv_print_columns (NvUnit *u, uint32_t step); /* columns.c */
 void nv_print_copy (NvUnit *u, uint32_t step);    /* calls.c */
 void nv_print_call (NvUnit *u, uint32_t step);
