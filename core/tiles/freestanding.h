@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * freestanding.h -- what prelude.h takes from C's headers, without them.
+ * freestanding.h -- declarations that prelude.h needs from C's headers, without including these.
  *
- * For the text that code generators inline: it is preprocessed once, when gramme is built, and compiled again with each
- * kernel, where every line costs.  Functions of libraries become pointers, to be filled in by who loads the code.
+ * Used for the text that code generators inline: it is preprocessed once, when gramme is built, and
+ * compiled again with each kernel, where every line takes time.  Library functions become pointers,
+ * which are filled in when the code is loaded.
  */
 #ifndef GM_TILES_FREESTANDING_H
 #define GM_TILES_FREESTANDING_H
@@ -29,7 +30,7 @@ typedef long ptrdiff_t;
 #define INFINITY __builtin_inff ()
 #define memcpy __builtin_memcpy
 #define GM_EXTERNAL(f) (*f)
-#define fmod gm_fmod /* as pointers they must not have the names of functions that the compiler knows */
+#define fmod gm_fmod /* pointers must not have the names of functions that the compiler knows */
 #define fmodf gm_fmodf
 
 #endif

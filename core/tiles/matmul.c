@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * matmul.c -- products of two matrices: BLAS for floats, plain loops for integers.
  *
- * Sizes and strides alone decide what BLAS is asked: a row-major operand is passed as it is, a column-major one as transposed, and
- * a large product is cut into blocks.  So two callers with equal arguments get equal bits.  BLAS runs with one thread, since its
- * results may depend on how many it has; threads of the host do the blocks.
- * Integer products wrap.
+ * Sizes and strides alone decide the calls of BLAS: a row-major operand is passed unchanged, a
+ * column-major one as transposed, and a large product is cut into blocks.  So two callers with
+ * equal arguments get equal bits.  BLAS runs with one thread, since its results may depend on the
+ * number of threads; threads of the host compute the blocks.  Integer products wrap.
  */
 #include <cblas.h>
 #include <dlfcn.h>
@@ -21,9 +21,10 @@ enum {
 #include "core/tensor/dtypes.def"
 };
 
-/* -- Loading it -------------------------------------------------------------------------------------------- */
+/* -- Loading it -------------------------------------------------------------------------------- */
 
-/* Loading BLAS takes longer than loading all the rest, and many programs never multiply matrices: so it is loaded for the first product. */
+/* BLAS is loaded for the first product: loading it takes longer than loading all the rest, and many
+ * programs never multiply matrices. */
 static struct {
   __typeof__ (&cblas_sgemm) sgemm;
   __typeof__ (&cblas_dgemm) dgemm;
@@ -39,7 +40,7 @@ load_blas (void)
     fprintf (stderr, "gramme: matrix products are slow: %s. Install it; on Debian: apt-get install libopenblas0\n", dlerror ());
     return;
   }
-  /* OpenBLAS has it; with another BLAS the number of threads is that library's own affair. */
+  /* An OpenBLAS function; another BLAS chooses its number of threads itself. */
   void (*set_threads) (int n) = (void (*) (int)) dlsym (library, "openblas_set_num_threads");
   if (set_threads)
     set_threads (1);
@@ -57,9 +58,10 @@ blas_is_there (void)
   return blas_library.sgemm && blas_library.dgemm && blas_library.sgemv && blas_library.dgemv;
 }
 
-/* -- BLAS -------------------------------------------------------------------------------------------------- */
+/* -- BLAS -------------------------------------------------------------------------------------- */
 
-/* How BLAS may read a rows x cols operand; false if its strides do not allow it (a row of stride 0, say). */
+/* Describes a rows x cols operand for BLAS; false if its strides do not allow that (a row of stride
+ * 0, for example). */
 static bool
 as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBLAS_TRANSPOSE *trans, int *ld)
 {
@@ -76,9 +78,9 @@ as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBL
   return lead <= INT_MAX;
 }
 
-/* -- Plain loops ------------------------------------------------------------------------------------------- */
+/* -- Plain loops ------------------------------------------------------------------------------- */
 
-/* Row by row of b, so that the inner loop runs along rows where b is row-major. */
+/* Walks b row by row, so that the inner loop runs along rows where b is row-major. */
 #define PLAIN(name, T, P) \
   static void plain_##name (int64_t m, int64_t n, int64_t k, const T *a, int64_t ar, int64_t ac, const T *b, int64_t br, \
                             int64_t bc, T *c, int64_t ldc) \
@@ -100,26 +102,28 @@ as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBL
     } \
   }
 PLAIN (u8, uint8_t, uint32_t)
-PLAIN (u16, uint16_t, uint32_t) /* P: two of them must not become int */
+PLAIN (u16, uint16_t, uint32_t) /* P: a product of two u16 must not become int */
 PLAIN (u32, uint32_t, uint32_t) /* unsigned: overflow wraps */
 PLAIN (u64, uint64_t, uint64_t)
 PLAIN (f32, float, float)
 PLAIN (f64, double, double)
 #undef PLAIN
 
-/* -- Blocks ------------------------------------------------------------------------------------------------ */
+/* -- Blocks ------------------------------------------------------------------------------------ */
 
-/* Into how many pieces C's rows and columns are cut.  A block is packed anew by BLAS, which costs as much as some hundred of its
- * multiply-adds an element: so blocks are large, and near to squares.  Measured with OpenBLAS 0.3.21 and AVX2: two blocks cost
- * 2 to 10 % more than one, eight cost 10 to 15 %. */
+/* The number of pieces that C's rows and columns are cut into.  BLAS packs each block anew, which
+ * costs as much as some hundred of its multiply-adds an element: so blocks are large, and nearly
+ * square.  Measured with OpenBLAS 0.3.21 and AVX2: two blocks cost 2 to 10 % more than one, eight
+ * cost 10 to 15 %. */
 typedef struct {
   int64_t rows, cols;
 } Grid;
 
-#define VECTOR_BLOCK_WORK ((double) (1 << 18)) /* of a matrix and a vector, which are as fast as memory */
+/* for a matrix and a vector, which are limited by memory */
+#define VECTOR_BLOCK_WORK ((double) (1 << 18))
 #define MOST_BLOCKS 16
-#define SHORTEST 128 /* rows or columns of a block */
-#define UNIT 16      /* cuts are at multiples of it */
+#define SHORTEST 128 /* rows or columns of a block, at least */
+#define UNIT 16      /* cuts are at multiples of this */
 
 static bool
 is_by_vector (const GmProduct *p)
@@ -127,11 +131,13 @@ is_by_vector (const GmProduct *p)
   return p->m == 1 || p->n == 1;
 }
 
-/* Enough for several threads; but how much more is to be done grows faster than into how many blocks it is cut. */
+/* Limits the number of blocks: enough for several threads, but growing more slowly than the
+ * work. */
 static int64_t
 most_blocks (const GmProduct *p)
 {
-  static const double from[] = { 1 << 22, 1 << 25, 1 << 27, 1 << 29 }; /* multiply-adds for 2, 4, 8 and 16 blocks */
+  /* multiply-adds for 2, 4, 8 and 16 blocks */
+  static const double from[] = { 1 << 22, 1 << 25, 1 << 27, 1 << 29 };
   double work = (double) p->m * (double) p->n * (double) p->k;
   if (is_by_vector (p))
     return work < MOST_BLOCKS * VECTOR_BLOCK_WORK ? (int64_t) (work / VECTOR_BLOCK_WORK) : MOST_BLOCKS;
@@ -150,24 +156,26 @@ grid_of (const GmProduct *p)
     int64_t cols = most / rows < most_cols ? most / rows : most_cols;
     Grid g = { rows, cols > 1 ? cols : 1 };
     int64_t n = g.rows * g.cols, best_n = best.rows * best.cols;
-    /* what is packed: each row of A for every piece of columns, and each column of B for every piece of rows */
+    /* packed elements: each row of A for every piece of columns, and each column of B for every
+     * piece of rows */
     if (n > best_n || (n == best_n && p->m * g.cols + p->n * g.rows < p->m * best.cols + p->n * best.rows))
       best = g;
   }
   return best;
 }
 
-/* Where piece i of `pieces` begins. */
+/* Returns the begin of piece i of `pieces`. */
 static int64_t
 cut (int64_t size, int64_t pieces, int64_t i)
 {
   return i == pieces ? size : (size + UNIT - 1) / UNIT * i / pieces * UNIT;
 }
 
-/* -- The interface ----------------------------------------------------------------------------------------- */
+/* -- The interface ----------------------------------------------------------------------------- */
 
-/* The same function for f32 and f64: a vector and a matrix by gemv, which reads the matrix once, where gemm would copy it first.
- * gemv adds to y, so y is cleared before: that is no sum with what was there, which may be NaN. */
+/* The product for f32 and f64.  A vector and a matrix use gemv, which reads the matrix once, where
+ * gemm would copy it first.  gemv adds to y, so y is cleared before: its old contents may be
+ * NaN. */
 #define BY_BLAS(T, gemm, gemv) \
   static void by_##gemm (const GmProduct *p, CBLAS_TRANSPOSE ta, int lda, CBLAS_TRANSPOSE tb, int ldb) \
   { \
@@ -259,7 +267,7 @@ gm_product_block (const GmProduct *p, uint32_t i)
   if (p->m <= 0 || p->n <= 0)
     return;
   Grid g = grid_of (p);
-  if (g.rows * g.cols == 1) { /* small ones take less time than the divisions below */
+  if (g.rows * g.cols == 1) { /* for small products the divisions below would take longer */
     product (p);
     return;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelude-small.h -- elements of 16 and 8 bits that are worked on as something else.
+ * prelude-small.h -- elements of 16 and 8 bits, which are computed in other types.
  *
  * Part of prelude.h.  f16 and bf16 exist in memory only: load_f16 gives a vector of f32, every
  * function of f16 is f32's, and store_f16 rounds, once, to the nearest, ties to even.  The 8-bit
@@ -115,8 +115,8 @@ store_bf16 (void *p, vf32 v)
 
 /* -- 8-bit floats ------------------------------------------------------------------------------ */
 
-/* F: bits of the fraction, B: the exponent's bias.  A subnormal is a whole number of units
- * 2^(1 - B - F), the rest differs from f32 in place and bias alone. */
+/* F: bits of the fraction, B: the exponent's bias.  A subnormal is a whole number of units 2^(1 - B
+ * - F); other numbers differ from f32 only in the place of the bits and the bias. */
 #define SMALL_FLOAT(name, F, B)                                                                    \
   GM_INLINE vf32 widen_##name (vi32 code)                                                          \
   {                                                                                                \

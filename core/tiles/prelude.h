@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * prelude.h -- the neutral names of gramme-ops.def, on vectors of one register.
  *
- * Define GM_ISA_AVX2 or GM_ISA_AVX512 and include it; gcc's vector extensions do the rest.  For each element type T
- * (f32, f64, i8, i16, i32, i64, u8; b1 shares u8's) there are
+ * Define GM_ISA_AVX2 or GM_ISA_AVX512 and include it; gcc's vector extensions do the rest.  For
+ * each element type T (f32, f64, i8, i16, i32, i64, u8; b1 shares u8's) there are
  *
  *      E_T   the element             A_T   the vector that + - * work on: unsigned for integers, so that overflow wraps
  *      L_T   lanes                   C_T   the vector that comparisons work on: signed where the type is
  *      M_T   a mask: a signed integer vector as wide as C_T, 0 or -1 in each lane
  *
- * and functions f_T for each neutral name f.  f16 and bf16 have E_T, the element in memory, load_T and store_T; what is between
- * them is f32's (prelude-small.h): GM_V (f) is the function f of the type that GM_T's values are worked on in.  A file that expands rows of the op table sets GM_T to a type first;
- * EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more than a kernel to compile.
+ * and functions f_T for each neutral name f.  f16 and bf16 have E_T, the element in memory, load_T
+ * and store_T; what is between them is f32's (prelude-small.h): GM_V (f) is the function f of the
+ * type that GM_T's values are worked on in.  A file that expands rows of the op table sets GM_T to
+ * a type first; EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more than a
+ * kernel to compile.
  *
- * Bits.  Each lane is computed alone and in the same way on every instruction set: IEEE operations, no contraction, SLEEF's
- * deterministic functions (finz: the FMA form; all u10, that is, within 1.0 ulp), tanh and erf of f32 within 1.7.  Where several NaNs meet, which of their
- * payloads and signs comes out is not specified; that the result is a NaN is.
+ * Bits.  Each lane is computed alone and in the same way on every instruction set: IEEE operations,
+ * no contraction, SLEEF's deterministic functions (finz: the FMA form; all u10, that is, within 1.0
+ * ulp), tanh and erf of f32 within 1.7.  Where several NaNs meet, which of their payloads and signs
+ * comes out is not specified; that the result is a NaN is.
  *
  * Choices, where C, Python and torch differ:
  *   MAX, MIN      a NaN wins (torch).  Of two zeros the first stays.
@@ -51,7 +54,7 @@
 #define GM_CAT(a, b) GM_CAT_ (a, b)
 #define GM_UNROLL _Pragma ("GCC unroll 16")
 
-/* -- Types ------------------------------------------------------------------------------------------------- */
+/* -- Types ------------------------------------------------------------------------------------- */
 
 #define VECTOR(name, elem, bytes) \
   typedef elem name __attribute__ ((vector_size (bytes))); \
@@ -66,7 +69,7 @@ VECTOR (vu8, uint8_t, GM_VECTOR_BYTES);
 VECTOR (vi8, int8_t, GM_VECTOR_BYTES);
 VECTOR (vu16, uint16_t, GM_VECTOR_BYTES);
 VECTOR (vi16, int16_t, GM_VECTOR_BYTES);
-/* As many lanes as a vector of 64-bit elements has, but of 32 bits. */
+/* Vectors of 32-bit elements with as many lanes as a vector of 64-bit elements. */
 VECTOR (vf32h, float, GM_VECTOR_BYTES / 2);
 VECTOR (vi32h, int32_t, GM_VECTOR_BYTES / 2);
 
@@ -85,9 +88,10 @@ typedef uint16_t E_f16; typedef uint16_t E_bf16; typedef uint8_t E_e4m3; typedef
 #define GM_LOAD(type, p) ((type) * (const type##_u *) (p))
 #define GM_STORE(type, p, v) ((void) (*(type##_u *) (p) = (v)))
 
-/* -- Parts of a vector ------------------------------------------------------------------------------------- */
+/* -- Parts of a vector ------------------------------------------------------------------------- */
 
-/* The first n lanes from memory, the others from `pad`; writes the first n lanes.  0 < n < lanes; lanes of 32 and 64 bits: 0 <= n <= lanes. */
+/* Load the first n lanes from memory, the others from `pad`; store the first n lanes.  0 < n <
+ * lanes; lanes of 32 and 64 bits: 0 <= n <= lanes. */
 #ifdef GM_ISA_AVX512
 typedef int gm_v16si __attribute__ ((vector_size (64)));
 typedef long long gm_v8di __attribute__ ((vector_size (64)));
@@ -215,7 +219,7 @@ PARTS (b1, vu8, 8)
 #undef PARTS
 GM_INLINE vi32 sel_i32_bits (vi32 m, vi32 x, vi32 y) { return (m & x) | (~m & y); }
 
-/* Each lane's own number, in the lanes of T. */
+/* Each lane is its own number, in the lanes of T. */
 #ifdef GM_ISA_AVX512
 GM_INLINE vi32 iota_f32 (void) { return (vi32){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }; }
 GM_INLINE vi64 iota_f64 (void) { return (vi64){ 0, 1, 2, 3, 4, 5, 6, 7 }; }
@@ -243,14 +247,15 @@ GM_INLINE vi16 iota_i16 (void) { return (vi16){ EIGHT (0), EIGHT (8) }; }
 GM_INLINE vi8 iota_b1 (void) { return iota_u8 (); }
 GM_INLINE vi8 iota_i8 (void) { return iota_u8 (); }
 
-/* -- Between widths ---------------------------------------------------------------------------------------- */
+/* -- Between widths ---------------------------------------------------------------------------- */
 
-/* u8 to and from lanes of 32 and 64 bits: widening is by zeros, narrowing takes the low byte.  `h`: 32-bit lanes, as many
- * as there are 64-bit ones.  Written out for AVX2, where gcc 12 would go through the integer registers. */
+/* Convert u8 to and from lanes of 32 and 64 bits: widening is by zeros, narrowing takes the low
+ * byte. `h`: 32-bit lanes, as many as there are 64-bit ones.  Written out for AVX2, where gcc 12
+ * would use integer registers. */
 typedef char gm_v16qi __attribute__ ((vector_size (16)));
 typedef long long gm_v2di __attribute__ ((vector_size (16)));
 GM_INLINE gm_v16qi
-load_8_bytes (const void *p) /* through one integer: pieces of a vector in memory would stall */
+load_8_bytes (const void *p) /* one integer load: loading pieces of a stored vector would stall */
 {
   long long x;
   memcpy (&x, p, 8);
@@ -293,7 +298,7 @@ typedef int gm_v4si __attribute__ ((vector_size (16)));
 GM_INLINE vi32 load_u8_32 (const void *p) { return (vi32) __builtin_ia32_pmovzxbd256 (load_8_bytes (p)); }
 GM_INLINE vi64 load_u8_64 (const void *p) { return (vi64) __builtin_ia32_pmovzxbq256 (load_4_bytes (p)); }
 GM_INLINE vi32h load_u8_32h (const void *p) { return (vi32h) __builtin_ia32_pmovzxbd128 (load_4_bytes (p)); }
-/* The low bytes of two times four lanes, packed into the low half. */
+/* Packs the low bytes of two times four lanes into the low half. */
 GM_INLINE gm_v16qi
 pack_low_bytes (vi32h lo, vi32h hi)
 {
@@ -326,7 +331,7 @@ GM_INLINE void store_u8_64 (void *p, vi64 v) { store_u8_32h (p, narrow_64 (v)); 
 GM_INLINE vi64 widen_32h (vi32h v) { return (vi64) __builtin_ia32_pmovsxdq256 ((gm_v4si) v); }
 #endif
 
-/* u8 to and from lanes of 16 bits, for masks. */
+/* Convert u8 to and from lanes of 16 bits, for masks. */
 #ifdef GM_ISA_AVX512
 typedef char gm_v32qi __attribute__ ((vector_size (32)));
 VECTOR (gm_bytes32, char, 32);
@@ -385,7 +390,7 @@ MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
 #undef LOAD_BYTES
 #undef STORE_BYTES
 
-/* -- Elementary functions ---------------------------------------------------------------------------------- */
+/* -- Elementary functions ---------------------------------------------------------------------- */
 
 #ifdef GM_ISA_AVX512
 #define GM_SLEEF_f32(f) GM_CAT (GM_CAT (Sleef_finz_, f), f16_u10avx512f)
@@ -398,7 +403,8 @@ MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
 #define GM_FMOD_f32 Sleef_finz_fmodf8_avx2
 #define GM_FMOD_f64 Sleef_finz_fmodd4_avx2
 #endif
-/* GM_EXTERNAL (f): how a function outside of this file is declared: as itself, or as a pointer to be filled in. */
+/* GM_EXTERNAL (f): the declarator of a function outside of this file: itself, or a pointer to be
+ * filled in. */
 #define ELEMENTARY1(f) \
   extern vf32 GM_EXTERNAL (GM_SLEEF_f32 (f)) (vf32) __attribute__ ((const)); \
   extern vf64 GM_EXTERNAL (GM_SLEEF_f64 (f)) (vf64) __attribute__ ((const)); \
@@ -412,7 +418,7 @@ MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
 #define ELEMENTARY1_f64(f) \
   extern vf64 GM_EXTERNAL (GM_SLEEF_f64 (f)) (vf64) __attribute__ ((const)); \
   GM_INLINE vf64 f##_f64 (vf64 a) { return GM_SLEEF_f64 (f) (a); }
-/* exp, tanh and erf of f32 are written out below. */
+/* exp, tanh and erf of f32 are defined below. */
 #define GM_ELEMENTARY(ONE, TWO, ONE_f64) \
   ONE (exp2) ONE (expm1) ONE (log) ONE (log2) ONE (log10) ONE (sin) ONE (cos) ONE (tan) ONE (atan) ONE (sinh) ONE (cosh) \
   TWO (atan2) ONE_f64 (exp) ONE_f64 (tanh) ONE_f64 (erf)
@@ -421,9 +427,10 @@ GM_ELEMENTARY (ELEMENTARY1, ELEMENTARY2, ELEMENTARY1_f64)
 #undef ELEMENTARY1_f64
 #undef ELEMENTARY2
 
-/* Three of SLEEF's functions have holes.  log1p gives infinity for the last powers of two: there it is log.  pow gives infinity for what
- * is near the type's largest number: there it is the square of the root, or the base itself.  fmod is wrong for
- * subnormals and for quotients near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
+/* Three of SLEEF's functions are wrong for some operands.  log1p gives infinity for the last powers
+ * of two: there it is log.  pow gives infinity for results near the type's largest number: there it
+ * is the square of the root, or the base itself.  fmod is wrong for subnormals and for quotients
+ * near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
 #ifdef GM_TILES_SOURCE
 extern float GM_EXTERNAL (fmodf) (float, float) __attribute__ ((const));
 extern double GM_EXTERNAL (fmod) (double, double) __attribute__ ((const));
@@ -466,7 +473,8 @@ MENDED (f32, f, 0x1p100f, 0x1p-60f)
 MENDED (f64, , 0x1p1000, 0x1p-500)
 #undef MENDED
 
-/* What the processor rounds correctly.  Modes of rounding: 0 nearest even, 1 down, 2 up, 3 to zero. */
+/* Functions that the processor rounds correctly.  Modes of rounding: 0 nearest even, 1 down, 2 up,
+ * 3 to zero. */
 #ifdef GM_ISA_AVX512
 GM_INLINE vf32 sqrt_f32 (vf32 a) { return __builtin_ia32_sqrtps512_mask (a, a, (short) -1, 4); }
 GM_INLINE vf64 sqrt_f64 (vf64 a) { return __builtin_ia32_sqrtpd512_mask (a, a, (char) -1, 4); }
@@ -476,7 +484,7 @@ GM_INLINE vf32 hw_min_f32 (vf32 a, vf32 b) { return __builtin_ia32_minps512_mask
 GM_INLINE vf64 hw_min_f64 (vf64 a, vf64 b) { return __builtin_ia32_minpd512_mask (a, b, a, (char) -1, 4); }
 #define HW_ROUND_f32(a, mode) __builtin_ia32_rndscaleps_mask (a, 8 | mode, a, (short) -1, 4)
 #define HW_ROUND_f64(a, mode) __builtin_ia32_rndscalepd_mask (a, 8 | mode, a, (char) -1, 4)
-/* hw_f (b, a) in lanes where b is a number (comparison 7: ordered), else b. */
+/* hw_f (b, a) in lanes where b is not a NaN (comparison 7: ordered), else b. */
 #define HW_UNLESS_NAN_f32(f, a, b) __builtin_ia32_##f##ps512_mask (b, a, b, __builtin_ia32_cmpps512_mask (b, b, 7, (short) -1, 4), 4)
 #define HW_UNLESS_NAN_f64(f, a, b) __builtin_ia32_##f##pd512_mask (b, a, b, __builtin_ia32_cmppd512_mask (b, b, 7, (char) -1, 4), 4)
 #else
@@ -492,10 +500,11 @@ GM_INLINE vf64 hw_min_f64 (vf64 a, vf64 b) { return __builtin_ia32_minpd256 (a, 
 #define HW_UNLESS_NAN_f64(f, a, b) sel_f64 (b != b, b, hw_##f##_f64 (b, a))
 #endif
 
-/* -- Arithmetic of each type ------------------------------------------------------------------------------- */
+/* -- Arithmetic of each type ------------------------------------------------------------------- */
 
-/* The hardware's maximum gives its second operand when either is NaN and when both are zeros: with (b, a) a NaN in a and a
- * zero in a stay, and only a NaN in b is left to put in; that test does not wait for the result of the last fold step. */
+/* The hardware's maximum gives its second operand when either is NaN and when both are zeros: with
+ * (b, a) a NaN in a and a zero in a are kept, and only a NaN in b has to be inserted; that test
+ * does not wait for the result of the last fold step. */
 #define FLOATS(T) \
   GM_INLINE A_##T floor_##T (A_##T a) { return HW_ROUND_##T (a, 1); } \
   GM_INLINE A_##T ceil_##T (A_##T a) { return HW_ROUND_##T (a, 2); } \
@@ -528,18 +537,20 @@ FLOATS (f32)
 FLOATS (f64)
 #undef FLOATS
 
-/* -- exp, tanh and erf of f32 -------------------------------------------------------------------------------- */
+/* -- exp, tanh and erf of f32 ------------------------------------------------------------------ */
 
-/* These are most of what networks compute, and as calls they would empty all registers of a fused loop.  Coefficients:
- * minimax, found with Remez' algorithm, erf's by reweighted least squares.  Largest errors against the C library in double, of all floats:
- * exp 0.91 ulp, tanh 1.70, erf 1.16. */
+/* Networks mostly compute these functions, and calls of them would empty all registers of a fused
+ * loop. Coefficients: minimax, found with Remez' algorithm, erf's by reweighted least squares.
+ * Largest errors against the C library in double, of all floats: exp 0.91 ulp, tanh 1.70, erf
+ * 1.16. */
 #ifdef GM_ISA_AVX512
 GM_INLINE vf32 fma_f32 (vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps512_mask (a, b, c, (short) -1, 4); }
 #else
 GM_INLINE vf32 fma_f32 (vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps256 (a, b, c); }
 #endif
 
-/* y times 2^n for a whole n, |n| < 2^8, y between 1/4 and 4: rounded once.  scaled_small: where no result is subnormal or too large. */
+/* Returns y times 2^n for an integer n, |n| < 2^8, y between 1/4 and 4: rounded once.
+ * scaled_small: for results that are neither subnormal nor too large. */
 #ifdef GM_ISA_AVX512
 GM_INLINE vf32 scaled_f32 (vf32 y, vf32 n) { return __builtin_ia32_scalefps512_mask (y, n, y, (short) -1, 4); }
 GM_INLINE vf32 scaled_small_f32 (vf32 y, vf32 n) { return scaled_f32 (y, n); }
@@ -549,12 +560,13 @@ GM_INLINE vf32 scaled_small_f32 (vf32 y, vf32 n) { return y * power_of_two_f32 (
 GM_INLINE vf32
 scaled_f32 (vf32 y, vf32 n)
 {
-  vi32 all = __builtin_convertvector (n, vi32), half = all >> 1; /* in two steps: 2^n may be out of range where the result is not */
+  /* in two steps, since 2^n may be out of range where the result is not */
+  vi32 all = __builtin_convertvector (n, vi32), half = all >> 1;
   return y * power_of_two_f32 (half) * power_of_two_f32 (all - half);
 }
 #endif
 
-/* a = *n log 2 + r, |r| <= 0.35, for |a| < 2^7; returns r. */
+/* Splits a = *n log 2 + r, |r| <= 0.35, for |a| < 2^7; returns r. */
 GM_INLINE vf32
 exp_rest_f32 (vf32 a, vf32 *n)
 {
@@ -564,7 +576,8 @@ exp_rest_f32 (vf32 a, vf32 *n)
   return fma_f32 (whole, splat_f32 (-0x1.7f7d1cp-20f), a);
 }
 
-/* (exp (r) - 1 - r) / r^2.  Of degree 4: the result's other errors are twenty times as large. */
+/* Returns (exp (r) - 1 - r) / r^2.  Of degree 4: the result's other errors are twenty times as
+ * large. */
 GM_INLINE vf32
 exp_series_f32 (vf32 r)
 {
@@ -574,7 +587,7 @@ exp_series_f32 (vf32 r)
   return fma_f32 (q, r, splat_f32 (0.5f));
 }
 
-/* exp (a) is the result times 2^*n, for |a| < 2^7. */
+/* Returns exp (a) divided by 2^*n, for |a| < 2^7. */
 GM_INLINE vf32
 exp_reduced_f32 (vf32 a, vf32 *n)
 {
@@ -586,14 +599,15 @@ GM_INLINE vf32
 exp_f32 (vf32 a)
 {
   vf32 n;
-  /* The bounds are infinity and 0 already.  Of a NaN and a number the hardware gives the second operand. */
+  /* The results at the bounds are infinity and 0 already.  Of a NaN and a number the hardware
+   * returns the second operand. */
   a = hw_max_f32 (splat_f32 (-104), hw_min_f32 (splat_f32 (89), a));
   vf32 y = exp_reduced_f32 (a, &n);
   return scaled_f32 (y, n);
 }
 
-/* m / (m + 2) with m = exp (2 |a|) - 1 = 2^n (exp (r) - 1) + (2^n - 1); near 0 that is |a| less what the quotient lacks of it, which
- * is small, and so are its errors. */
+/* tanh is m / (m + 2) with m = exp (2 |a|) - 1 = 2^n (exp (r) - 1) + (2^n - 1); near 0 it is
+ * computed as |a| minus the difference to the quotient, which is small, and so are its errors. */
 GM_INLINE vf32
 tanh_f32 (vf32 a)
 {
@@ -605,7 +619,8 @@ tanh_f32 (vf32 a)
   return (vf32) ((vi32) (near - less) | (vi32) sign);
 }
 
-/* a + a P (a^2) near 0; else 1 - exp (log (erfc (|a|))), the logarithm being a polynomial. */
+/* erf is a + a P (a^2) near 0; else 1 - exp (log (erfc (|a|))), where the logarithm is a
+ * polynomial. */
 GM_INLINE vf32
 erf_f32 (vf32 a)
 {
@@ -667,7 +682,7 @@ erf_f32 (vf32 a)
   LANES (T, rem) \
   LANES (T, floordiv) \
   LANES (T, pow)
-/* No instruction divides integer lanes: one after the other. */
+/* No instruction divides integer lanes, so they are divided one after the other. */
 #define LANES(T, f) \
   GM_INLINE A_##T f##_##T (A_##T a, A_##T b) \
   { \
@@ -706,7 +721,7 @@ INTEGERS (u8, uint8_t, UNSIGNED)
 #define GM_HIGHEST_i8 INT8_MAX
 #define GM_HIGHEST_u8 255
 
-/* -- Neutral names, of the type GM_T ----------------------------------------------------------------------- */
+/* -- Neutral names, of the type GM_T ----------------------------------------------------------- */
 
 #define GM_WORKED_f32 f32
 #define GM_WORKED_f64 f64

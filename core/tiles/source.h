@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source.h -- the arithmetic of the tiles as text for code generators.
  *
- * The build preprocesses this file once for each instruction set (core/build.mk); the host hands the result to plugins, which
- * take the functions that a kernel uses and print loops around them.  So a row of the op table is written once, and an inlined
- * one has the bits of the tile.  On top of prelude.h and the rows there are
+ * The build preprocesses this file once for each instruction set (core/build.mk); the host passes
+ * the result to plugins, which take the functions that a kernel uses and print loops around them.
+ * So a row of the op table is written once, and an inlined row has the bits of the tile.  In
+ * addition to prelude.h and the rows there are
  *
  *      cast16_<from>_<to> (out, in)   16 elements in memory, for every pair that tiles-casts.h defines
  *      rounded_<T> (v)                f16 and bf16: what is left of a vector of f32 that goes to memory and comes back

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-casts.h -- every pair of element types.
+ * tiles-casts.h -- casts between all pairs of element types.
  *
- * Part of tiles-impl.h.  What C leaves undefined is what x86 does, on every instruction set: a float outside the range of i32 or i64
- * gives the most negative number; to 8 and 16 bits it goes through i32 and the low ones are taken.  NaN is a true bool.
- * i8 and i16 have rows to and from i32, the floats below 32 bits to and from f32; all their other pairs go through that type, so
- * f64 and i64 are rounded to f32 before they are rounded again, as in torch.
+ * Part of tiles-impl.h.  Where C leaves the result undefined, it is that of x86 on every
+ * instruction set: a float outside the range of i32 or i64 gives the most negative number; to 8 and
+ * 16 bits a float is converted to i32, and the low bits are kept.  NaN is a true bool.  i8 and i16
+ * have rows to and from i32, the floats below 32 bits to and from f32; all their other pairs go
+ * through that type, so f64 and i64 are rounded to f32 before they are rounded again, as in torch.
  */
 
 #include "core/tiles/tiles-steps.h"
@@ -39,7 +40,7 @@ CASTS (CAST_FN)
   }
 VIA (VIA_FN)
 
-/* The same type: a copy.  A bool is 0 or 1, so it is a u8 already. */
+/* Casts to the same type are copies.  A bool is 0 or 1, so it is a u8 already. */
 #define COPY_FN(T) \
   static void cast_##T##_##T (void *out, const void *in, size_t n) \
   { \

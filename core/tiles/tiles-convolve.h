@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles-convolve.h -- products with windows (convolve.h) for one floating type.
  *
- * Included by tiles-impl.h for GM_T f32 and f64; leaves the table convolve_T.  The heart is `product`: a block of rows times
- * vectors of columns that stays in registers while it runs along the depth.  With AVX-512 it is 8 x 3 of 32 registers, with AVX2
- * 4 x 3 of 16: as many as leave room for what is multiplied.
+ * Included by tiles-impl.h for GM_T f32 and f64; defines the table convolve_T.  The central
+ * function is `product`: a block of rows times vectors of columns that stays in registers while it
+ * runs along the depth. With AVX-512 the block takes 8 x 3 of 32 registers, with AVX2 4 x 3 of 16,
+ * which leaves room for the factors.
  */
 
 #define VEC GM_N (A)
@@ -16,9 +17,9 @@
 #define ROWS 4
 #endif
 
-/* -- Rows times a panel ------------------------------------------------------------------------------------ */
+/* -- Rows times a panel ------------------------------------------------------------------------ */
 
-/* c (rows x n vectors) = or += a (rows x depth) b (depth x n vectors). */
+/* Computes c (rows x n vectors) = or += a (rows x depth) b (depth x n vectors). */
 GM_INLINE void
 GM_N (product) (const int rows, const int n, int64_t depth, const ELEM *a, int64_t lda, const ELEM *b, int64_t ldb, ELEM *c,
                 int64_t ldc, bool more)
@@ -42,7 +43,7 @@ GM_N (product) (const int rows, const int n, int64_t depth, const ELEM *a, int64
       GM_N (store) (c + r * ldc + j * LANES, sum[r][j]);
 }
 
-/* Calls body (rows, n) with numbers that the compiler sees. */
+/* Calls body (rows, n) with constants, for the compiler. */
 #define BY_COLUMNS(body, rows, n) \
   ((n) == 3 ? body (rows, 3) : (n) == 2 ? body (rows, 2) : body (rows, 1))
 #define BY_ROWS(body, left, n, take) \
@@ -72,9 +73,10 @@ GM_N (product_rows) (int64_t rows, int n, int64_t depth, const ELEM *a, int64_t 
   }
 }
 
-/* -- Gathering a panel ------------------------------------------------------------------------------------- */
+/* -- Gathering a panel ------------------------------------------------------------------------- */
 
-/* Windows of one line that follow one another: `n` from `at` elements behind the source, the first of them in column `to`. */
+/* A run of windows of one line that follow one another: `n` windows from `at` elements behind the
+ * source, the first of them in column `to`. */
 typedef struct {
   int64_t at, to, n, out;
 } GM_N (Run);
@@ -100,7 +102,8 @@ GM_N (find_runs) (const GmCorrelation *c, int64_t first, int64_t n, GM_N (Run) *
   return k;
 }
 
-/* Whole vectors are copied: what is too much in a column is overwritten by the next run or row. */
+/* Gathers a panel.  Whole vectors are copied: superfluous elements of a column are overwritten by
+ * the next run or row. */
 static void
 GM_N (gather_panel) (const GmWindows *w, const GM_N (Run) *runs, int n_runs, int64_t from, int64_t to, ELEM *panel, int64_t width)
 {
@@ -120,9 +123,9 @@ GM_N (gather_panel) (const GmWindows *w, const GM_N (Run) *runs, int n_runs, int
   }
 }
 
-/* -- Few rows: line by line, nothing gathered -------------------------------------------------------------- */
+/* -- Few rows: line by line, nothing gathered -------------------------------------------------- */
 
-/* n vectors of windows, the last of them with `last` lanes. */
+/* Computes n vectors of windows, the last of them with `last` lanes. */
 GM_INLINE void
 GM_N (line_part) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, size_t last, ELEM *out)
 {
@@ -163,8 +166,9 @@ GM_N (correlate_line) (const GmWindows *w, const ELEM *a, const ELEM *s, ELEM *o
   }
 }
 
-/* A kernel of 3 x 3 whose lines are as far apart as lines of windows are: each line of the source is read once, for the three lines of windows that
- * meet it.  `line`, `out_line`: from one line of windows to the next, in the direction in which the taps follow; so an element's chain still has the
+/* For a kernel of 3 x 3 whose lines are as far apart as lines of windows: each line of the source
+ * is read once, for the three lines of windows that meet it.  `line`, `out_line`: distance between
+ * lines of windows, in the direction in which the taps follow; so an element's chain still has the
  * order of its places.  n vectors of windows, the last of them with `last` lanes. */
 #define ROLL 3
 #ifdef GM_ISA_AVX512
@@ -175,7 +179,8 @@ GM_N (correlate_line) (const GmWindows *w, const ELEM *a, const ELEM *s, ELEM *o
 GM_INLINE void
 GM_N (roll_part) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, int64_t line, size_t last, ELEM *out, int64_t out_line)
 {
-  VEC y[ROLL * ROLL], sum[ROLL][ROLL_VECTORS]; /* sum[i]: of the line of windows that meets this line of the source with its i-th taps */
+  /* sum[i]: sums of the line of windows that meets this line of the source with its i-th taps */
+  VEC y[ROLL * ROLL], sum[ROLL][ROLL_VECTORS];
   const bool part = last < LANES, careful = part && w->tight;
   GM_UNROLL for (int k = 0; k < ROLL * ROLL; k++)
     y[k] = GM_N (splat) (a[k]);
@@ -209,7 +214,8 @@ GM_N (roll_part) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s,
   }
 }
 
-/* The same where lines of windows are two lines of the source apart, which is `line`: every second line of it meets two lines of windows. */
+/* roll_part where lines of windows are two lines of the source apart: `line` is one line of the
+ * source, and every second line of it meets two lines of windows. */
 GM_INLINE void
 GM_N (roll_part_by_2) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, int64_t line, size_t last, ELEM *out, int64_t out_line)
 {
@@ -255,7 +261,8 @@ GM_N (roll_part_by_2) (const int n, const GmWindows *w, const ELEM *a, const ELE
 #undef JOIN
 }
 
-/* Whether the three lines of taps are one line of windows apart: 1, or -1 from the last to the first, or 2 if half of that; 0: not. */
+/* Returns 1 if the three lines of taps are one line of windows apart, -1 if so from the last to the
+ * first, 2 if they are half a line of windows apart, else 0. */
 GM_INLINE int
 GM_N (rolls) (const GmCorrelation *c)
 {
@@ -296,7 +303,8 @@ GM_N (roll_plane) (const GmCorrelation *c, const ELEM *a, const ELEM *s, ELEM *o
   }
 }
 
-/* A line at a time; one whose elements are apart in the result is made in `scratch`, in pieces of a panel. */
+/* Computes a line at a time.  If a line's elements are apart in the result, the line is made in
+ * `scratch`, in pieces of a panel. */
 static void
 GM_N (correlate_few) (const GmCorrelation *c)
 {
@@ -326,7 +334,7 @@ GM_N (correlate_few) (const GmCorrelation *c)
       }
 }
 
-/* -- Any rows ---------------------------------------------------------------------------------------------- */
+/* -- Any rows ---------------------------------------------------------------------------------- */
 
 static void
 GM_N (correlate) (const GmCorrelation *c)
@@ -367,7 +375,7 @@ GM_N (correlate) (const GmCorrelation *c)
   }
 }
 
-/* -- Sums over windows ------------------------------------------------------------------------------------- */
+/* -- Sums over windows ------------------------------------------------------------------------- */
 
 GM_INLINE void
 GM_N (weigh_rows) (const int rows, const int n, const GmWindows *w, int64_t k, const ELEM *g, ELEM *sums)
@@ -417,7 +425,8 @@ GM_N (weigh) (const GmWindows *w, const void *pg, int64_t columns, void *psums)
 
 #define CHAIN_VECTORS (GM_WINDOW_CHAINS / LANES)
 
-/* `rows` places at once; what a line has behind its last whole block joins its chains one by one. */
+/* Processes `rows` places at once; the elements of a line behind its last whole block join its
+ * chains one by one. */
 GM_INLINE void
 GM_N (weigh_line_rows) (const int rows, const GmWindows *w, int64_t k, const ELEM *g, ELEM *chains)
 {
@@ -478,7 +487,7 @@ GM_N (fold_chains) (void *pout, const void *pchains, int64_t depth)
   }
 }
 
-/* -- The largest of a window ------------------------------------------------------------------------------- */
+/* -- The largest of a window ------------------------------------------------------------------- */
 
 GM_INLINE void
 GM_N (best_part) (const GmWindows *w, const ELEM *s, size_t n, ELEM *best, GM_N (B) *where)
@@ -543,9 +552,9 @@ GM_N (part) (void *peven, void *podd, const void *pin, int64_t n)
   }
 }
 
-/* -- Transposition ----------------------------------------------------------------------------------------- */
+/* -- Transposition ----------------------------------------------------------------------------- */
 
-/* Squares of 16 bytes' lanes, which both sides have in a register. */
+/* Transposes squares of 16 bytes' lanes, which fit into registers on both sides. */
 static void
 GM_N (transpose) (void *pout, int64_t out_row, const void *pin, int64_t in_row, int64_t rows, int64_t columns)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles-impl.h -- all tile primitives for one instruction set.
  *
- * tiles_avx2.c and tiles_avx512.c define GM_ISA_* and include it; it leaves one GmTiles, named by GM_TILES_TABLE.  The arithmetic
- * rows come from gramme-ops.def (tiles-rows.h, once per element type); casts, random numbers and strided copies follow.
+ * tiles_avx2.c and tiles_avx512.c define GM_ISA_* and include this file, which defines one GmTiles,
+ * named by GM_TILES_TABLE.  The arithmetic rows come from gramme-ops.def (tiles-rows.h, once per
+ * element type); casts, random numbers and strided copies follow.
  */
 #include "core/tiles/op_codes.h"
 #include "core/tiles/prelude.h"
@@ -26,7 +27,7 @@ enum {
   GM_TILE_f64 = GM_TILE_CODE_F64,
 };
 
-/* -- Rows, type by type ------------------------------------------------------------------------------------ */
+/* -- Rows, type by type ------------------------------------------------------------------------ */
 
 enum {
 #define NAMED(code, version, name, ...) GM_TILE_OP_##name = code,
@@ -46,7 +47,7 @@ enum {
 #include "core/tiles/tiles-random.h"
 #include "core/tiles/tiles-scan.h"
 
-/* -- Products with windows --------------------------------------------------------------------------------- */
+/* -- Products with windows --------------------------------------------------------------------- */
 
 #ifdef GM_ISA_AVX512
 GM_INLINE vf64 fma_f64 (vf64 a, vf64 b, vf64 c) { return __builtin_ia32_vfmaddpd512_mask (a, b, c, (char) -1, 4); }
@@ -57,7 +58,7 @@ GM_INLINE vf64 fma_f64 (vf64 a, vf64 b, vf64 c) { return __builtin_ia32_vfmaddpd
 typedef int32_t B_f32;
 typedef int64_t B_f64;
 
-/* Rows of a square of four or two lanes become columns. */
+/* Vectors for transposing squares of four or two lanes. */
 typedef float gm_v4sf __attribute__ ((vector_size (16)));
 typedef double gm_v2df __attribute__ ((vector_size (16)));
 typedef int gm_v4si __attribute__ ((vector_size (16)));
@@ -92,7 +93,7 @@ look_up_convolve (int dtype)
   return dtype == GM_TILE_f32 ? &convolve_f32 : dtype == GM_TILE_f64 ? &convolve_f64 : NULL;
 }
 
-/* -- Strided copies ---------------------------------------------------------------------------------------- */
+/* -- Strided copies ---------------------------------------------------------------------------- */
 
 #define STRIDED(bits) \
   static void gather_##bits (uint##bits##_t *out, const uint##bits##_t *in, ptrdiff_t stride, size_t n) \
@@ -160,11 +161,12 @@ scatter (void *out, ptrdiff_t out_stride, const void *in, size_t n, size_t elem_
 }
 #undef BY_SIZE
 
-/* -- Look-up ----------------------------------------------------------------------------------------------- */
+/* -- Look-up ----------------------------------------------------------------------------------- */
 
 #include "core/tiles/tiles-pairs.h"
 
-/* Rows that mean the same for bytes that are 0 or 1 as for any others: bool has them from u8. */
+/* True for rows that mean the same for bytes of 0 or 1 as for other bytes: bool uses those of
+ * u8. */
 static bool
 shared_with_u8 (int op)
 {
@@ -189,7 +191,7 @@ shared_with_u8 (int op)
   }
 }
 
-/* Rows without arithmetic: elements of any type go through them as bytes. */
+/* True for rows without arithmetic, which move elements of any type as bytes. */
 static bool
 moves (int op)
 {
@@ -257,14 +259,14 @@ reduce_init (int op, int dtype, void *out)
   case GM_TILE_u8: reduce_init_u8 (op, out); break;
   case GM_TILE_b1:
     if (op == GM_TILE_OP_amin)
-      *(uint8_t *) out = 1; /* u8's would be no bool */
+      *(uint8_t *) out = 1; /* the neutral element of u8 would not be a bool */
     else if (!reduce_init_b1 (op, out))
       reduce_init_u8 (op, out);
     break;
   }
 }
 
-/* -- What the source of these tiles refers to ---------------------------------------------------------------- */
+/* -- Functions that the source of these tiles refers to ---------------------------------------- */
 
 static const struct {
   const char *name;

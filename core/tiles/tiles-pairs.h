@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-pairs.h -- two cheap rows at once: what a generator of calls saves a store, a load and a call by.
+ * tiles-pairs.h -- two cheap rows at once, which saves a generator of calls a store, a load and a
+ * call.
  *
- * Part of tiles-impl.h, for f32.  A pair (f, g) is g (f (a, b), c), and with its second form g (c, f (a, b)); rows with one operand read
- * no b, or no c.  The rows are those of the op table, so a pair has the bits of the two tiles.
+ * Part of tiles-impl.h, for f32.  A pair (f, g) is g (f (a, b), c), and in its second form g (c, f
+ * (a, b)); rows with one operand do not read b, or c.  The rows are those of the op table, so a
+ * pair has the bits of the two tiles.
  */
 
 /* (row, operands) */

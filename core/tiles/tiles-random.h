@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles-random.h -- Philox4x32-10 on vectors, and the two distributions made of it.
  *
- * Part of tiles-impl.h.  Element e of a stream (seed, offset) belongs to draw offset + e / 4: what it is depends on nothing else, so any cut
- * of a tensor gives the same numbers.  A draw is the block of counter {draw, 0} under the seed: four words, one for each
- * f32.  An f64 needs two words: elements 0 and 1 of a draw take them from counter {draw, 0}, 2 and 3 from {draw, 1}.
- * normal turns elements 2 k and 2 k + 1 into a pair by Box and Muller: radius from the first, angle from the second.
+ * Part of tiles-impl.h.  Element e of a stream (seed, offset) belongs to draw offset + e / 4, and
+ * depends on nothing else, so any division of a tensor gives the same numbers.  A draw is the block
+ * of counter {draw, 0} under the seed: four words, one for each f32.  An f64 needs two words:
+ * elements 0 and 1 of a draw take them from counter {draw, 0}, 2 and 3 from {draw, 1}.  normal
+ * turns elements 2 k and 2 k + 1 into a pair by Box and Muller: radius from the first, angle from
+ * the second.
  * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
  */
 
-#define DRAWS L_i64 /* at once: one to a lane; a lane holds a 32-bit word in its low half */
+/* draws at once, one in each lane; a lane holds a 32-bit word in its low half */
+#define DRAWS L_i64
 
-/* low 32 bits times a constant, in 64 bits */
+/* Multiplies the low 32 bits by a constant, in 64 bits. */
 GM_INLINE vu64
 mul_low (vu64 x, uint32_t m)
 {
@@ -21,7 +24,7 @@ mul_low (vu64 x, uint32_t m)
 #endif
 }
 
-/* The words of DRAWS blocks, 4 to a block, in order. */
+/* Computes the words of DRAWS blocks, 4 to a block, in order. */
 GM_INLINE void
 philox_blocks (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high)
 {
@@ -29,7 +32,8 @@ philox_blocks (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high)
   vu64 n = draw + (vu64) iota_i64 ();
   vu64 c0 = n, c1 = n >> 32, c2 = (vu64){ 0 } + (high & 0xffffffffu), c3 = (vu64){ 0 } + (high >> 32);
   uint32_t k0 = (uint32_t) key, k1 = (uint32_t) (key >> 32);
-  /* The upper halves fill with rubbish, which multiplication ignores; they are cut off at the end. */
+  /* The upper halves get arbitrary bits, which multiplication ignores; they are cut off at the
+   * end. */
   GM_UNROLL for (int round = 0; round < 10; round++) {
     vu64 p0 = mul_low (c0, 0xD2511F53u), p1 = mul_low (c2, 0xCD9E8D57u);
     c0 = (p1 >> 32) ^ c1 ^ (uint64_t) k0;
@@ -63,7 +67,7 @@ philox (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws)
   }
 }
 
-/* -- Distributions, in runs of whole draws ------------------------------------------------------------------- */
+/* -- Distributions, in runs of whole draws ----------------------------------------------------- */
 
 #define RUN 256 /* elements at once: 64 draws, whole vectors of every type */
 
@@ -116,7 +120,8 @@ NORMAL_RUN (f32)
 NORMAL_RUN (f64)
 #undef NORMAL_RUN
 
-/* n elements from element `first`: runs start at whole draws, so the first and last may be cut. */
+/* Computes n elements from element `first`: runs start at whole draws, so the first and last may be
+ * cut. */
 #define STREAM(kind, T) \
   static void kind##_##T (E_##T *out, uint64_t seed, uint64_t offset, uint64_t first, size_t n) \
   { \

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles-rows.h -- the op table's arithmetic rows for one element type.
  *
- * Included once per type by tiles-impl.h, which sets GM_T and switches the classes of rows on: GM_ARITH, GM_FLOAT, GM_COMPARE,
- * GM_LOGICAL, GM_BITWISE, GM_SELECT are 1 or 0.  Leaves the tables pointwise_T, fold_T, fold_columns_T, arg_fold_T, indexed
- * by op code, and the inline functions value_<row>_T, which are the rows themselves.
+ * Included once per type by tiles-impl.h, which sets GM_T and switches the classes of rows on:
+ * GM_ARITH, GM_FLOAT, GM_COMPARE, GM_LOGICAL, GM_BITWISE, GM_SELECT are 1 or 0.  Defines the tables
+ * pointwise_T, fold_T, fold_columns_T, arg_fold_T, indexed by op code, and the inline functions
+ * value_<row>_T, which are the rows themselves.
  */
 
 #include "core/tiles/tiles-values.h"
 
-/* -- Pointwise tiles --------------------------------------------------------------------------------------- */
+/* -- Pointwise tiles --------------------------------------------------------------------------- */
 
-/* Operands that a row lacks are read as its first: no loads are left after inlining. */
+/* Operands that a row lacks are read as its first operand: no loads remain after inlining. */
 #define OPERAND_1(a, b, c) a, a, a
 #define OPERAND_2(a, b, c) a, b, b
 #define OPERAND_3(a, b, c) a, b, c
@@ -22,7 +23,7 @@
     const ELEM *xa = pa, *xb = pb, *xc = pc; \
     size_t i = 0; \
     (void) o, (void) xb, (void) xc;
-/* The short rest of a row: padded with ones, which no row minds. */
+/* The short rest of a row is padded with ones, which are valid operands of every row. */
 #define TILE_SAME(name, n_in) \
   TILE_BEGIN (name) \
     for (; i + LANES <= n; i += LANES) \
@@ -74,10 +75,10 @@ static const GmTilePointwise GM_N (pointwise)[GM_OP_CODES] = {
 #include "plugin-api/gramme-ops.def"
 };
 
-/* -- Folds ------------------------------------------------------------------------------------------------- */
+/* -- Folds ------------------------------------------------------------------------------------- */
 
 #define FOLD(code, name) \
-  /* What came before, in lane 0, with a block. */ \
+  /* Combines the accumulator so far, in lane 0, with a block. */ \
   GM_INLINE VALS GM_N (block_##name) (const ELEM *x, size_t n, ACCUM so_far) \
   { \
     const VALS init = GM_N (init_##name) (); \
@@ -99,7 +100,7 @@ static const GmTilePointwise GM_N (pointwise)[GM_OP_CODES] = {
       } \
     } \
     VALS v = GM_N (close_##name) (p, GM_V (splat) (so_far)); \
-    if (code == GM_TILE_OP_prod && v[0] != v[0]) { /* never of integers */ \
+    if (code == GM_TILE_OP_prod && v[0] != v[0]) { /* never for integers */ \
       v = GM_V (splat) (so_far); \
       for (i = 0; i < n; i++) \
         v = v * GM_V (splat) ((ACCUM) GM_N (load_part) (x + i, 1, init)[0]); \
@@ -114,7 +115,8 @@ static const GmTilePointwise GM_N (pointwise)[GM_OP_CODES] = {
     memcpy (acc, &v, sizeof (ACCUM)); \
   }
 
-/* One vector of columns: the 16 partials are whole vectors, and the tree goes across them. */
+/* Combines one vector of columns: the 16 partials are whole vectors, and the tree goes across
+ * them. */
 #define FOLD_COLUMNS(code, name) \
   GM_INLINE VALS GM_N (columns_##name) (const char *x, ptrdiff_t stride, size_t rows, size_t k, VALS acc) \
   { \
@@ -194,10 +196,10 @@ GM_N (reduce_init) (int op, void *out)
   return true;
 }
 
-/* -- Positions of extremes --------------------------------------------------------------------------------- */
+/* -- Positions of extremes --------------------------------------------------------------------- */
 
 #if GM_COMPARE
-/* First the best value, then, if it beats what is known, the first place where it stands. */
+/* First finds the best value, then, if it is better than the best so far, its first place. */
 #define ARG_FOLD(name) \
   static void GM_N (arg_fold_##name) (void *best, int64_t *index, const void *px, int64_t base, size_t n) \
   { \

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-scan.h -- one step of running sums and products, and folds of f32 that are summed up in f64.
+ * tiles-scan.h -- one step of running sums and products, and folds of f32 that are summed up in
+ * f64.
  *
- * Part of tiles-impl.h.  Accumulators of a scan are f64 for f32 and f64, f32 for f16 and bf16, and the
- * element's own type for integers, whose arithmetic wraps.  Each lane is a line of its own, so the
- * order of a line's elements is the only one there is.
+ * Part of tiles-impl.h.  Accumulators of a scan are f64 for f32 and f64, f32 for f16 and bf16, and
+ * the element's own type for integers, whose arithmetic wraps.  Each lane is a line of its own, so
+ * the order of a line's elements is the only one there is.
  */
 
-/* Steps of `n` neighbouring lines. */
+/* Computes steps of `n` neighbouring lines. */
 #define SCAN_TILE(T, A, name, OP)                                                                  \
   static void scan_##name##_##T (void *acc, void *out, const void *in, size_t n)                   \
   {                                                                                                \
@@ -45,7 +46,7 @@
     }                                                                                              \
   }
 
-/* A line of n elements, whose strides are in elements; W: what it is worked on in. */
+/* Computes a line of n elements, with strides in elements; W: the type of the computation. */
 #define SCAN_LINE(T, W, name, OP)                                                                  \
   static void scan_line_##name##_##T (void *out, ptrdiff_t out_stride, const void *in,             \
                                       ptrdiff_t in_stride, size_t n)                               \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-tables.h -- the tables that tiles.c chooses from.
+ * tiles-tables.h -- the tables from which tiles.c chooses.
  */
 #ifndef GM_TILES_TABLES_H
 #define GM_TILES_TABLES_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-types.h -- the file GM_EACH_TYPE, included once for each element type that has arithmetic.
+ * tiles-types.h -- includes the file GM_EACH_TYPE once for each element type that has arithmetic.
  *
- * For each, GM_T is the type, and GM_ARITH, GM_FLOAT, GM_COMPARE, GM_LOGICAL, GM_BITWISE and GM_SELECT say which classes of rows
- * of the op table it has.
+ * For each, GM_T is the type, and GM_ARITH, GM_FLOAT, GM_COMPARE, GM_LOGICAL, GM_BITWISE and
+ * GM_SELECT say which classes of rows of the op table it has.
  */
 
 #define GM_ARITH 1
@@ -18,8 +18,8 @@
 #define GM_T f64
 #include GM_EACH_TYPE
 #undef GM_T
-/* f16 and bf16: what only moves elements they have from i16, so that every NaN stays as it is; see `moves` in
- * tiles-impl.h. */
+/* f16 and bf16 use the rows of i16 that only move elements, so that every NaN keeps its bits; see
+ * `moves` in tiles-impl.h. */
 #undef GM_SELECT
 #define GM_SELECT 0
 #define GM_T f16
@@ -51,7 +51,7 @@
 #include GM_EACH_TYPE
 #undef GM_T
 
-/* bool: only what u8 does not have; see `shared_with_u8` there. */
+/* bool only has rows that u8 does not have; see `shared_with_u8` there. */
 #undef GM_ARITH
 #undef GM_COMPARE
 #undef GM_SELECT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-values-end.h -- the end of what tiles-values.h begins.
+ * tiles-values-end.h -- undefines the names that tiles-values.h defines.
  */
 #undef N_PARTIALS
 #undef VALUE_SAME

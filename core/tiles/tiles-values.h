@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-values.h -- the op table's arithmetic rows for one element type, as inline functions over vectors.
+ * tiles-values.h -- the op table's arithmetic rows for one element type, as inline functions over
+ * vectors.
  *
- * Part of tiles-rows.h, and of the source that code generators inline (source.h).  Leaves value_<row>_T for each POINTWISE row,
- * value_combine_<row>_T, init_<row>_T and close_<row>_T for each REDUCE row, and the names below; tiles-values-end.h takes those
- * away again.
+ * Part of tiles-rows.h, and of the source that code generators inline (source.h).  Defines
+ * value_<row>_T for each POINTWISE row, value_combine_<row>_T, init_<row>_T and close_<row>_T for
+ * each REDUCE row, and the names below, which tiles-values-end.h undefines.
  */
 
 #define ELEM GM_N (E)
 #define VALS GM_V (A)
 #define CMPS GM_V (C)
 #define MASKS GM_V (M)
-#define ACCUM GM_V (E) /* the element of VALS: what reductions are accumulated in */
+#define ACCUM GM_V (E) /* the element of VALS, in which reductions are accumulated */
 #define LANES ((size_t) GM_V (L))
 
-/* -- Classes ----------------------------------------------------------------------------------------------- */
+/* -- Classes ----------------------------------------------------------------------------------- */
 
-/* IF_<class> (x) is x where this type has rows of the class.  FORM_<class> is the shape of such a row: values to values, values to
- * a mask, or a mask and values to values. */
+/* IF_<class> (x) is x where this type has rows of the class.  FORM_<class> is the shape of such a
+ * row: values to values, values to a mask, or a mask and values to values. */
 #define IF_1(...) __VA_ARGS__
 #define IF_0(...)
 #define IF_ARITH(...) GM_CAT (IF_, GM_ARITH) (__VA_ARGS__)
@@ -32,7 +33,7 @@
 #define FORM_COMPARE MASK
 #define FORM_SELECT SELECT
 
-/* -- Values ------------------------------------------------------------------------------------------------ */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 #define VALUE_SAME(name, value) \
   GM_INLINE VALS GM_N (value_##name) (VALS a, VALS b, VALS c) { (void) b, (void) c; return value; }
@@ -48,13 +49,14 @@
 #define ARGREDUCE(code, version, name, better) IF_COMPARE (VALUE_MASK (better_##name, better))
 #include "plugin-api/gramme-ops.def"
 
-/* -- Partial results ---------------------------------------------------------------------------------------- */
+/* -- Partial results --------------------------------------------------------------------------- */
 
-/* The 16 partial results of the order in tiles.h lie in this many vectors.  Bytes have more lanes than that and use
- * them all: their combines are exact, so their order cannot be seen. */
+/* The number of vectors that hold the 16 partial results of the order in tiles.h.  Bytes have more
+ * lanes than that and use all of them: their combines are exact, so their order does not matter. */
 #define N_PARTIALS (GM_V (L) >= 16 ? 1 : 16 / GM_V (L))
 
-/* Lane `by`, a power of two, comes to lane 0; lanes change places in pairs, which stay close where that can be. */
+/* Moves lane `by`, a power of two, to lane 0; lanes change places in pairs, which are near each
+ * other where possible. */
 GM_INLINE VALS
 GM_N (lanes_down) (VALS v, int by)
 {
@@ -62,7 +64,8 @@ GM_N (lanes_down) (VALS v, int by)
   return __builtin_shuffle (v, index);
 }
 
-/* The end of a block: its partial results by the tree, and what came before it; in lane 0. */
+/* Ends a block: folds its partial results by the tree, and combines them with the accumulator so
+ * far; the result is in lane 0. */
 #define CLOSE(name) \
   GM_INLINE VALS GM_N (close_##name) (VALS *p, VALS so_far) \
   { \

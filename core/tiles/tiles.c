@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles.c -- which instruction set this process uses.
+ * tiles.c -- chooses the instruction set of this process.
  *
- * The widest table that the processor can run, or the one that GRAMME_ISA names.  Chosen once, so that all results of a process
- * come from one table, although every table gives the same bits.
+ * The choice is the widest table that the processor can run, or the one that GRAMME_ISA names.  It
+ * is made once, so that all results of a process come from one table, although every table gives
+ * the same bits.
  */
 #include "core/tiles/tiles.h"
 
@@ -65,7 +66,7 @@ choose (const char **why)
 const GmTiles *
 gm_tiles_get (const char **why)
 {
-  /* Two threads that come first both write the same: no lock. */
+  /* No lock: two threads that choose at once write the same. */
   static const GmTiles *chosen;
   const GmTiles *t = __atomic_load_n (&chosen, __ATOMIC_ACQUIRE);
   if (t)
