@@ -27,7 +27,7 @@ when (int64_t seconds, char text[32])
   return text;
 }
 
-/* all: every entry in a line; else those that are refused. */
+/* Lists the cache.  all: every entry in a line; else only refused entries. */
 static int
 list (bool all)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * explain.c -- `gramme explain [--full]`: runs a script and lets the Python package report, at exit,
+ * explain.c -- `gramme explain [--full]`: runs a script, and at exit the Python package reports
  * what was captured and what was not; --full lists the guards on gramme's own code, too.
  */
 #include <stdbool.h>
@@ -17,6 +17,7 @@ gm_tool_explain (int argc, char **argv)
     argv[1] = argv[0];
     argv++, argc--;
   }
-  g_setenv ("GRAMME_EXPLAIN", full ? "full" : "1", TRUE); /* read by the package when it is imported */
+  /* read by the package when it is imported */
+  g_setenv ("GRAMME_EXPLAIN", full ? "full" : "1", TRUE);
   return gm_tool_run_script (argc, argv);
 }

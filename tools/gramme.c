@@ -93,7 +93,7 @@ main (int argc, char **argv)
     gm_describe_all (stdout);
     return 0;
   }
-  if (strcmp (argv[1], "probe") == 0) /* not for people, so not in the table */
+  if (strcmp (argv[1], "probe") == 0) /* started by the library only, so not in the table */
     return gm_tool_probe (argc - 1, argv + 1);
   const Tool *t = find_tool (argv[1]);
   if (!t)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.c -- `gramme inspect`: the registry as a table, as one description, or as JSON; no plugin is
- * loaded but one that runs on no CPU and is named: it says what it finds on this machine.  With --graph FILE and a name, that plugin is loaded and asked: which nodes of the text
- * graph it takes, in which regions, and why not the others.
+ * inspect.c -- `gramme inspect`: the registry as a table, as one description, or as JSON.  A plugin
+ * is loaded only if it is named and its devices do not include the CPU: it reports the devices of
+ * this machine.  With --graph FILE and a name, that plugin is loaded and asked which nodes of the
+ * text graph it takes, in which regions, and why not the others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -186,7 +187,8 @@ print_one (const GmPluginInfo *info)
     print_option (m->options->pdata[i]);
 }
 
-/* A back end for another device than the CPU depends on what this machine has: it is asked. */
+/* Prints the report of a back end for another device than the CPU, which depends on this
+ * machine. */
 static void
 print_about (const GmPluginInfo *info)
 {
@@ -202,7 +204,8 @@ print_about (const GmPluginInfo *info)
 
 /* -- A graph ----------------------------------------------------------------------------------- */
 
-/* Where a plugin wants numbers: with those after `where`, if there is one for each symbol. */
+/* For a plugin that needs numbers: prints the places for the numbers after `where`, if each symbol
+ * has one. */
 static bool
 show_example (GmBackend *b, const GmGraph *forward, const GmGraph *backward, GError **error)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * new_plugin.c -- `gramme new-plugin`: writes the project of a back end of one's own.
+ * new_plugin.c -- `gramme new-plugin`: writes the project of a new back end.
  *
  * The files are those of tools/new-plugin/, which the build turns into a table, so that the program
- * needs nothing beside itself.  In names and texts @NAME@ becomes the plugin's name and @C_NAME@ the
- * same as automake spells it; @NAME8@ is its first seven letters.  Lines between @BEGIN minimal@ or
- * @BEGIN full@ and @END@ are for that template alone.  A folder that is there is never written into.
+ * needs no other files.  In names and texts @NAME@ becomes the plugin's name and @C_NAME@
+ * automake's spelling of it; @NAME8@ is its first seven letters.  Lines between @BEGIN minimal@ or
+ * @BEGIN full@ and @END@ are for that template alone.  An existing folder is never written to.
  */
 #include <errno.h>
 #include <glib.h>
@@ -27,7 +27,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* What it may not be: it becomes part of a file's name, a key file's value and C strings. */
+/* True if the name can be part of a file's name, a key file's value and C strings. */
 static bool
 is_good_name (const char *name)
 {
@@ -39,7 +39,7 @@ is_good_name (const char *name)
   return true;
 }
 
-/* The lines of a template. */
+/* Returns the lines of a template. */
 static GString *
 choose (const char *text, const char *template)
 {

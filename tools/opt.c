@@ -4,14 +4,14 @@
  *   gramme opt [--stages s,f,j,p] [--rewrite dead,fold,cse] [--option KEY=VALUE] [--verify]
  *              [--backend NAME] [--emit text|image|cuda|ptx] [FILE|-]
  *
- * What a dump (GM_DEBUG=sfjp) shows can be put into a file, edited, and sent through any span of
- * stages again: tests/graph is made of that.  Stages may be written as letters, too ("sfjp").  They
- * are a span, because each reads what the one before it wrote; with nothing to run, the text is
- * read, checked and printed in its one form.  Where stage p runs, graphs of the names
+ * A dump (GM_DEBUG=sfjp) can be put into a file, edited, and sent through any span of stages again:
+ * tests/graph consists of such files.  Stages may be written as letters, too ("sfjp").  They are a
+ * span, because each reads the result of the one before it; without any stage, the text is read,
+ * checked and printed in its normal form.  Where stage p runs, graphs of the names
  * saved_tensors_hooks_pack_0 and saved_tensors_hooks_unpack_0 are hooks for the others in the file.
  *
- * With --backend the graph is compiled by that back end, and --emit names what is shown of it: for nvrtc cuda or ptx.  Options
- * are the back end's then (arch=sm_90).
+ * With --backend the graph is compiled by that back end, and --emit names the text that is shown:
+ * for nvrtc cuda or ptx.  Options are the back end's then (arch=sm_90).
  */
 #include "core/compile.h"
 #include "core/graph/image.h"
@@ -25,8 +25,8 @@ typedef struct {
   char stages[8]; /* a span of "sfjp" */
   uint32_t rewrites;
   bool verify, image;
-  const char *file, *backend, *emit; /* emit: what the back end shows */
-  const char *list[10]; /* of the compilation: partition=min-cut, memory-budget=0.5 */
+  const char *file, *backend, *emit; /* emit: kind of text of the back end */
+  const char *list[10]; /* options of the compilation: partition=min-cut, memory-budget=0.5 */
   int n_list;
   GmHookGraphs hooks; /* NULL: none */
 } Options;
@@ -70,7 +70,7 @@ read_rewrites (Options *o, const char *list)
   return true;
 }
 
-/* "--name VALUE" or "--name=VALUE": the value, or NULL if argv[*i] is something else. */
+/* Returns the value of "--name VALUE" or "--name=VALUE", or NULL if argv[*i] is something else. */
 static const char *
 value_of (const char *name, int argc, char **argv, int *i)
 {
@@ -84,7 +84,7 @@ value_of (const char *name, int argc, char **argv, int *i)
   return *i + 1 < argc ? argv[++*i] : "";
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int
 read_options (Options *o, int argc, char **argv)
 {
@@ -176,7 +176,8 @@ print_generated (const Options *o, const GmGraph *g, GError **error)
   const char *options[G_N_ELEMENTS (o->list)];
   memcpy (options, o->list, sizeof options);
   GmBackend *b = gm_backend_get (o->backend, error);
-  if (b && gm_backend_check_options (b, (const char *const[]){ KEEP_TEXT, NULL }, NULL)) /* some keep it only if they are told to */
+  /* some back ends keep the text only with this option */
+  if (b && gm_backend_check_options (b, (const char *const[]){ KEEP_TEXT, NULL }, NULL))
     options[o->n_list] = KEEP_TEXT;
   g_autoptr (GmExec) e = b ? gm_backend_compile (b, g, NULL, options, error) : NULL;
   g_autofree char *text = e ? gm_exec_text (e, o->emit ? o->emit : "cuda", error) : NULL;
@@ -203,7 +204,7 @@ print_graph (const Options *o, const GmGraph *g, bool functional, GError **error
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* The graph enters where the stage before the first would have put it. */
+/* Sets the graph as the result of the stage before the first one. */
 static void
 enter (GmCompile *c, GmGraph *g, char first)
 {
@@ -250,7 +251,7 @@ run_one (Options *o, GPtrArray *graphs, GError **error)
                       : print_graph (o, g, false, error);
 }
 
-/* Takes the graph of that name out of the list; NULL: there is none. */
+/* Removes the graph of that name from the list, and returns it; NULL: there is none. */
 static GmGraph *
 take_named (GPtrArray *graphs, const char *name)
 {

@@ -2,8 +2,8 @@
  * run.c -- `gramme run`: a Python script with a default back end, or with every function captured.
  *
  * The name is checked against the registry first, so that a misspelt one fails at once and not
- * after the script's imports.  Then this process becomes Python: signals, standard streams and the
- * exit status are the script's own.
+ * after the script's imports.  Then this process becomes Python, so signals, standard streams and
+ * the exit status are the script's own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define GRAMME_PYTHON "/usr/bin/python3"
 #endif
 
-/* The package of this installation, after what the user has put there. */
+/* Adds the package of this installation to PYTHONPATH, after the user's entries. */
 static void
 set_python_path (void)
 {

@@ -15,18 +15,18 @@ int gm_tool_why (int argc, char **argv);
 int gm_tool_new_plugin (int argc, char **argv);
 int gm_tool_check_plugin (int argc, char **argv);
 int gm_tool_rescan (int argc, char **argv);
-int gm_tool_probe (int argc, char **argv); /* what the library starts to try a plugin */
+int gm_tool_probe (int argc, char **argv); /* started by the library to try a plugin */
 
-/* Prints "gramme NAME: problem" and how the subcommand is used; 2. */
+/* Prints "gramme NAME: problem" and the subcommand's usage; returns 2. */
 int gm_tool_misused (const char *name, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
 /* -- Python (run.c) ---------------------------------------------------------------------------- */
 
 /* Replaces this process by Python on `script` with `args` (NULL-terminated).  Returns only if that
- * fails: prints why; 1. */
+ * fails: prints why, and returns 1. */
 int gm_tool_exec_python (const char *script, char **args);
-/* [--backend NAME] SCRIPT [ARG...]: checks the name, sets GRAMME_BACKEND, becomes Python. */
+/* Runs [--backend NAME] SCRIPT [ARG...]: checks the name, sets GRAMME_BACKEND, becomes Python. */
 int gm_tool_run_script (int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * why.c -- `gramme why` and `gramme rescan`: why a plugin is not used, and trying it again.
+ * why.c -- `gramme why` and `gramme rescan`: explain why a plugin is not used, and try it again.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "core/plugin/trust.h"
 #include "tools/tools.h"
 
-/* All files that answer to a name, an id or a path.  Keeps what it found in *all. */
+/* Returns all files with a name, an id or a path, which point into *all. */
 static GPtrArray *
 find_all (const char *name, GPtrArray **all)
 {
@@ -43,7 +43,7 @@ fail_unknown (const char *tool, const char *name, GPtrArray *all)
   return 1;
 }
 
-/* Indents each line. */
+/* Prints a text with each line indented. */
 static void
 print_output (const char *text)
 {
@@ -96,7 +96,7 @@ gm_tool_why (int argc, char **argv)
   return used ? 0 : 1;
 }
 
-/* Only what trust and manifest let through is run, be it in another process. */
+/* Tries a plugin again, in another process, if trust and manifest permit that. */
 static bool
 try_again (const GmPluginInfo *known)
 {
@@ -111,7 +111,7 @@ try_again (const GmPluginInfo *known)
   GmRefused why = { 0 };
   g_autofree char *canonical = NULL;
   int fd = gm_trust_open (info->file, &canonical, &libraries, &why);
-  if (fd < 0) { /* it has changed just now */
+  if (fd < 0) { /* the file has just changed */
     gm_refused_clear (&why);
     return false;
   }

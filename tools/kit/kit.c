@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kit.c -- `gramme check-plugin`: one process a case, and what came of it as TAP and JSON.
+ * kit.c -- `gramme check-plugin`: runs each case in a process of its own, and prints the results as
+ * TAP and JSON.
  *
- * A case says what came of it in memory that it shares with this process; what says nothing has died,
- * and then how it died is the verdict.  Nothing of the plugin runs here: its manifest is read as the
- * loader reads it, by whom the file must be trusted, too.
+ * A case writes its result to memory that it shares with this process.  A case without a result has
+ * died, and the way it died is the verdict.  Nothing of the plugin runs here: its manifest is read
+ * as the loader does, and the file must be trusted in the same way.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +23,7 @@
 
 #define DEFAULT_SECONDS 120
 #define DEFAULT_GRAPHS 30
-#define OUTPUT_BYTES 600 /* of what a case printed, the end */
+#define OUTPUT_BYTES 600 /* bytes of a case's output that are kept, from its end */
 
 static const struct {
   uint32_t level;
@@ -49,7 +50,7 @@ typedef struct {
   double ms;
 } Result;
 
-/* -- Sayings ----------------------------------------------------------------------------------- */
+/* -- Results ----------------------------------------------------------------------------------- */
 
 static void
 say (char *to, size_t room, const char *format, va_list args)
@@ -60,7 +61,7 @@ say (char *to, size_t room, const char *format, va_list args)
       *c = ' ';
 }
 
-/* The first to say something is heard; then this process is over, whatever its other threads do. */
+/* Sets the result, if it is the first one, and ends this process, whatever its other threads do. */
 static G_GNUC_NORETURN void
 end (Kit *k, KitVerdict verdict, const char *rule, const char *format, va_list args)
 {
@@ -94,7 +95,7 @@ void
 kit_doing (Kit *k, const char *format, ...)
 {
   va_list args;
-  static GMutex lock; /* the last of several threads is as good as any, but it is one text */
+  static GMutex lock; /* protects the text; with several threads the last one wins */
   va_start (args, format);
   g_mutex_lock (&lock);
   say (k->outcome->doing, sizeof k->outcome->doing, format, args);
@@ -154,13 +155,14 @@ be_a_case (const Options *o, const GmManifest *m, unsigned i, KitOutcome *outcom
     _exit (99);
   run_here (o, m, i, outcome);
 #if defined(__SANITIZE_ADDRESS__)
-  _exit (0); /* what is still allocated is no leak */
+  _exit (0); /* allocated memory is not a leak then */
 #else
   exit (0); /* with the plugin's destructors */
 #endif
 }
 
-/* Waits for it, until its time is up.  What it left running is stopped while its number is still its own. */
+/* Waits for the child until its time is over.  Processes that it left running are killed while its
+ * process id is still its own. */
 static bool
 wait_for (pid_t child, uint32_t seconds, int *status)
 {
@@ -198,7 +200,7 @@ command_again (const Options *o, const Result *r, const KitOutcome *outcome)
   return g_string_free (s, FALSE);
 }
 
-/* What killed it, in words. */
+/* Describes in words how a case's process died. */
 static char *
 describe_death (const Options *o, bool in_time, int status, const KitOutcome *outcome)
 {
@@ -385,7 +387,8 @@ read_number (const char *text, uint64_t max, uint64_t *out)
   return text && g_ascii_string_to_unsigned (text, 10, 0, max, out, NULL);
 }
 
-/* A value of the option at argv[*i], as "--key value" or "--key=value"; NULL: another option. */
+/* Returns the value of the option at argv[*i], as "--key value" or "--key=value"; NULL: another
+ * option. */
 static const char *
 take_value (char **argv, int argc, int *i, const char *key)
 {
@@ -464,7 +467,7 @@ list_cases (void)
   }
 }
 
-/* As the loader does it: who may have written the file, and what it says of itself. */
+/* Checks the file and reads its manifest as the loader does. */
 static GmManifest *
 examine (const char *file, char **canonical, GmRefused *why)
 {

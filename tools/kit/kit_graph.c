@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kit_graph.c -- requests and runs, as a plugin sees them, and what comes of them.
+ * kit_graph.c -- requests and runs in the form in which a plugin sees them, and their results.
  *
- * The image, its constants and the request are read-only and are taken away when the call returns.
- * Inputs are read-only, outputs hold a pattern, each tensor lies between pages of its own, and every
- * second one is described by an offset.
+ * The image, its constants and the request are read-only and become inaccessible when the call
+ * returns. Inputs are read-only, outputs hold a pattern, each tensor lies between pages of its own,
+ * and every second one is described by an offset.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 /* -- Images ------------------------------------------------------------------------------------ */
 
-/* The same image with longer rows; what the new bytes mean is not known yet. */
+/* Returns the image with longer rows, whose additional bytes have no meaning yet. */
 static void *
 widen (const GrammeImage *img, uint32_t by, size_t *bytes)
 {
@@ -54,7 +54,7 @@ show_image (Kit *k, const void *bytes, size_t n)
 
 /* -- Tensors ----------------------------------------------------------------------------------- */
 
-/* Rows for the plugin, their shapes and strides, and their buffers. */
+/* Tensors for the plugin: rows, their shapes and strides, and their buffers. */
 typedef struct {
   uint32_t n;
   KitMem rows, dims, *buffers;
@@ -79,7 +79,7 @@ release_nothing (void *owner, void *data, size_t bytes)
 {
 }
 
-/* The elements of `from`, laid out in memory as m says. */
+/* Copies the elements of `from` into memory with the layout of m. */
 static void
 lay_out (const GmMeta *m, const GmTensor *from, char *to)
 {
@@ -108,7 +108,7 @@ tensors_new (Kit *k, uint32_t n, KitKind kind, const char *what)
   return t;
 }
 
-/* from NULL: an output. */
+/* Sets tensor i.  from NULL: an output. */
 static void
 tensors_set (Kit *k, Tensors *t, uint32_t i, const GmMeta *m, const GmTensor *from, const char *what)
 {
@@ -255,7 +255,7 @@ role_init (Kit *k, Role *r, const GmGraph *g)
   uint32_t n_values = r->image->bytes->values.count, n_nodes = r->image->bytes->nodes.count;
   r->names = kit_mem_new (k, KIT_RECORD, n_values * sizeof (char *), 8, false, "the names of values");
   r->where = kit_mem_new (k, KIT_RECORD, n_nodes * sizeof (char *), 8, false, "the lines of nodes");
-  memset (r->names.data, 0, r->names.bytes); /* nobody has a name, every second node a line */
+  memset (r->names.data, 0, r->names.bytes); /* no value has a name, every second node a line */
   for (uint32_t i = 0; i < n_nodes; i++)
     ((const char **) (void *) r->where.data)[i] = i % 2 ? "kit.py:1" : NULL;
   const GrammeDebug debug = { .n_values = n_values,
@@ -278,7 +278,7 @@ role_clear (Kit *k, Role *r)
   g_clear_pointer (&r->image, gm_image_free);
 }
 
-/* By compile, or by reading what was stored. */
+/* Makes an executable by compiling, or by reading stored bytes. */
 static int32_t
 make_executable (Kit *k, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
 {
@@ -360,14 +360,15 @@ kit_destroy (Kit *k, GrammeExecutable *e)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Of those who do not promise equal bits: 2 to the power of these, relative. */
+/* Returns the relative tolerance for plugins that do not promise equal bits. */
 static double
 tolerance (GmDtype d)
 {
   return !gm_dtype_is_float (d) ? 0 : d == GM_F64 ? 0x1p-30 : d == GM_F32 ? 0x1p-12 : d == GM_F16 ? 0x1p-6 : 0x1p-3;
 }
 
-/* Per value: that of the least exact dtype that it is computed in, on the way.  The caller frees. */
+/* Returns the tolerance of each value: that of the least exact dtype in its computation.  The
+ * caller frees. */
 static double *
 tolerances (const GmGraph *g)
 {
@@ -477,7 +478,8 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
     kit_mem_take_away (k, &t->rows);
     kit_mem_take_away (k, &t->dims);
   }
-  if (k->streams && code == GRAMME_OK) /* buffers and workspace live until the stream has passed */
+  /* buffers and workspace live until the stream has finished */
+  if (k->streams && code == GRAMME_OK)
     code = k->streams->synchronize (k->backend, k->stream, status);
   kit_mem_check (k, &workspace);
   bool same = code == GRAMME_OK;
@@ -506,10 +508,10 @@ kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor 
   kit_fail (k, role == GRAMME_BACKWARD ? "GPP-7" : NULL, "%s, in %.700s", why, text);
 }
 
-/* -- As the host does it ----------------------------------------------------------------------- */
+/* -- Like the host ----------------------------------------------------------------------------- */
 
-/* A region of the plugin's, with the reference's values as inputs, twice: the second run finds a used
- * workspace. */
+/* Runs a region of the plugin's twice, with the reference's values as inputs: the second run finds
+ * a used workspace. */
 static void
 check_region (Kit *k, const GmGraph *g, GmTensor *const *in, GmTensor *const *want)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kit_host.c -- the host that a plugin under test sees: of any minor, and with services that count,
- * remember what they gave out, fail and say stop when a case wants it.
+ * record their allocations, fail and say stop when a case demands it.
  *
- * A record of minor M is as long as it was then (core/plugin/released/), one of a minor to come is
- * longer than today's and goes on with bytes that mean nothing yet; all end where a page ends.
+ * A record of minor M is as long as it was then (core/plugin/released/); a record of a future minor
+ * is longer than today's and ends with bytes that have no meaning yet; all end where a page ends.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@ static const struct {
 #define RECORD(name, bytes) { 0, bytes, #name },
 #include "core/plugin/released/0.0.def"
 };
-G_STATIC_ASSERT (GRAMME_ABI_MINOR <= 1); /* a minor more is a table more */
+G_STATIC_ASSERT (GRAMME_ABI_MINOR <= 1); /* each minor needs a table */
 
 size_t
 kit_record_bytes (uint32_t minor, const char *record, size_t ours)

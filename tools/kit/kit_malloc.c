@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kit_malloc.c -- the program's malloc and calloc: the C library's, but the n-th call from a range of
- * code may fail.
+ * kit_malloc.c -- the program's malloc and calloc: the C library's, but the n-th call from a range
+ * of code may fail.
  *
- * A program's definition is the one that shared objects get, so a plugin's calls come here; whose they
- * are, the return address says.  So only what the plugin itself asks for fails, and not what GLib or
- * the host ask for on its behalf, who would abort.
+ * Shared objects use a program's definition, so a plugin's calls come here; the return address
+ * tells the caller.  So only requests of the plugin itself fail, and not those of GLib or the host
+ * on its behalf, which would abort.
  */
 #include <stddef.h>
 #include <stdint.h>

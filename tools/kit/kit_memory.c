@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kit_memory.c -- buffers between pages that nobody may touch, and a fault told in words.
+ * kit_memory.c -- buffers between inaccessible pages, and the description of a fault.
  *
- * Every buffer is an area in a table.  What is taken away stays mapped without rights until the table's
- * place is wanted again, so that a pointer which was kept points to nothing else meanwhile.  The
- * handler finds the area of the address that faulted and says which rule was broken; the processor
- * tells reads from writes.
+ * Every buffer is an area in a table.  A buffer that is taken away stays mapped without access
+ * rights until its row of the table is reused, so that a pointer which was kept points to nothing
+ * else meanwhile.  The handler finds the area of the address that faulted and reports the rule that
+ * was broken; the processor distinguishes reads from writes.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static GMutex lock;
 static size_t page;
 static Kit *the_kit;
 
-/* A place that is free, or the oldest of what is gone. */
+/* Returns a free row, or the oldest of a buffer that was taken away. */
 static uint32_t
 take_area (void)
 {
@@ -148,7 +148,7 @@ rule_beyond (const Area *a, bool write)
   return write ? rules[a->kind].write_beyond : rules[a->kind].read_beyond;
 }
 
-/* Nothing here is safe in a handler but that this process has come to its end anyway. */
+/* Calls functions that are not safe in a handler, since this process ends anyway. */
 static void
 on_fault (int number, siginfo_t *info, void *context)
 {
@@ -169,7 +169,7 @@ on_fault (int number, siginfo_t *info, void *context)
       kit_fail (the_kit, rules[a->kind].inside, "touches %s after the call that it was for", a->what);
     kit_fail (the_kit, rules[a->kind].inside, "writes to %s, which is read-only", a->what);
   }
-  signal (number, SIG_DFL); /* another address: what happens is what would happen */
+  signal (number, SIG_DFL); /* another address: the default action follows */
 }
 
 void

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kit_random.c -- the graphs that cases use: text, small ones that the plugin takes, random ones.
  *
- * A back end that knows three ops would see little of graphs that are drawn from all of them, so the
- * kit asks first which ops it takes, of the dtypes in its manifest, and draws half of the graphs from
- * these.  Everything follows from the seed, so a failure can be had again by itself.
+ * A back end that knows three ops would see little of graphs that are drawn from all ops, so the
+ * kit first finds out which ops it takes, of the dtypes in its manifest, and draws half of the
+ * graphs from these.  Everything follows from the seed, so a failure can be reproduced by itself.
  */
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "core/plugin/regions.h"
 #include "tools/kit/kit.h"
 
-#define TRIES 6 /* graphs to find out whether an op is taken */
+#define TRIES 6 /* graphs to find out if an op is taken */
 
-/* Bit d: dtype d is in the manifest, or none is named. */
+/* Returns the dtypes of the manifest, as bits; all if it names none. */
 static uint32_t
 manifest_dtypes (const Kit *k)
 {
@@ -34,8 +34,8 @@ kit_text_graph (Kit *k, const char *text)
   return g_ptr_array_steal_index (graphs, 0);
 }
 
-/* What a back end is given: outputs that nodes compute, each once, in memory without gaps.  The layers
- * above see to the rest. */
+/* Makes the outputs of a graph fit for a back end: computed by nodes, each once, in memory without
+ * gaps. The layers above handle other outputs. */
 GmGraph *
 kit_tidy_outputs (GmGraph *g)
 {
@@ -54,7 +54,7 @@ kit_tidy_outputs (GmGraph *g)
   return g;
 }
 
-/* -- What it takes ----------------------------------------------------------------------------- */
+/* -- Finding the ops that the plugin takes ----------------------------------------------------- */
 
 static bool
 takes_op (Kit *k, GmOp op, uint32_t dtypes)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kit_sized.c -- graphs whose sizes are symbols.
  *
- * A plugin that takes all nodes of one compiles it once, and is given the values of the image's `sizes`
- * at each run: 0, 1 and large ones among them.  One that says NO never sees symbols again: the host hands
- * it the graph of each run's numbers.  The reference is the interpreter on that graph in both cases.
+ * A plugin that takes all nodes of such a graph compiles it once, and is given the values of the
+ * image's `sizes` at each run: 0, 1 and large ones among them.  A plugin that says NO never sees
+ * symbols again: the host passes it the graph of each run's numbers.  The reference is the
+ * interpreter on that graph in both cases.
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #define MAX_ELEMENTS 200000
 
 /* clang-format off */
-const char *const kit_sized_texts[] = { /* the plainest first */
+const char *const kit_sized_texts[] = { /* the simplest first */
   "grows (%x: f32[n, 3], %y: f32[n, 3]) -> (%2) where n = 7 {\n %0 = add %x %y : f32[n, 3]\n %1 = mul %0 %x : f32[n, 3]\n %2 = exp %1 : f32[n, 3]\n}",
   "plain (%x: f32[n], %y: f32[n]) -> (%1) where n = 7 {\n %0 = mul %x %y : f32[n]\n %1 = add %0 %x : f32[n]\n}",
   "batch (%x: f32[n, 3, 4], %y: f32[n, 3, 4]) -> (%1, %0) where n = 7 {\n %0 = mul %x %y : f32[n, 3, 4]\n %1 = add %0 %x : f32[n, 3, 4]\n}",
@@ -26,7 +27,7 @@ const char *const kit_sized_texts[] = { /* the plainest first */
 };
 /* clang-format on */
 
-/* Every output must be dense for these numbers, too, and nothing so large that it takes long. */
+/* True if every output is dense for these numbers, and nothing is so large that it takes long. */
 static bool
 is_fit (const GmGraph *now)
 {
@@ -39,7 +40,7 @@ is_fit (const GmGraph *now)
   return true;
 }
 
-/* What a run is given as `sizes`.  False: one of them has no value for these numbers. */
+/* Computes the `sizes` of a run.  False: one of them has no value for these numbers. */
 static bool
 values_of (const GmGraph *g, const GmImage *image, const int64_t *symbols, int64_t *values)
 {
@@ -58,7 +59,7 @@ numbers_text (const GmGraph *g, const int64_t *symbols)
   return g_string_free (s, FALSE);
 }
 
-/* e NULL: the plugin is handed the graph of numbers. */
+/* Runs with these symbols.  e NULL: the plugin is given the graph of numbers. */
 static void
 run_with (Kit *k, const GmGraph *g, const GmImage *image, GrammeExecutable *e, const int64_t *symbols, uint64_t seed)
 {
@@ -95,7 +96,7 @@ kit_check_sized (Kit *k, const GmGraph *symbolic, uint64_t seed, uint32_t n_sets
   if (!image || image->bytes->sizes.count == 0)
     return false;
   GrammeExecutable *e = kit_takes_all (k, g) ? kit_compile (k, g, NULL) : NULL;
-  for (uint32_t i = 0; i < n_sets; i++) { /* the first numbers come back when others have been in between */
+  for (uint32_t i = 0; i < n_sets; i++) { /* the first numbers recur after others */
     uint64_t again = seed;
     gm_symbolic_draw (symbolic, i % 3 == 2 ? &again : &state, symbols);
     run_with (k, g, image, e, symbols, seed + i);

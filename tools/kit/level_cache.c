@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * level_cache.c -- level 10: what is kept on disk, and the extensions for devices.
+ * level_cache.c -- level 10: code stored on disk, and the extensions for devices.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ take_fingerprint (Kit *k, uint8_t out[32])
     kit_fail (k, NULL, "fingerprint answers %d", code);
 }
 
-/* In a process of its own, with its memory elsewhere, a moment later. */
+/* Reads the fingerprint in a process of its own, with its memory elsewhere, a moment later. */
 static void
 fingerprint_elsewhere (Kit *k, unsigned i, uint8_t out[32])
 {
@@ -53,7 +53,8 @@ kit_cache_fingerprint (Kit *k)
   uint8_t prints[4][32];
   for (unsigned i = 0; i < 2; i++) {
     kit_host_init (k, k->host_minor);
-    if (i == 0) { /* whether there is one is not asked in this process: it shall not know the plugin yet */
+    if (i == 0) {
+      /* this process must not load the plugin yet, so it cannot find out if there is one */
       pid_t child = fork ();
       int status = 0;
       if (child == 0) {
@@ -145,7 +146,7 @@ kit_cache_round_trip (Kit *k)
   kit_close (k);
 }
 
-/* Refused, or at least right. */
+/* Expects that the bytes are refused, or that the results are right. */
 static void
 expect_refused (Kit *k, const GrammeSerialize *s, const GmGraph *g, const void *bytes, size_t n, const char *what, size_t at)
 {
@@ -236,8 +237,8 @@ kit_device_memory (Kit *k)
     kit_fail (k, NULL, "has blocks of the host's memory after close");
 }
 
-/* Runs on a stream, and an event for another stream: what stands after the event is done when the event
- * has fired. */
+/* Runs on a stream, and records an event for another stream: the work before the event is done when
+ * the event has fired. */
 void
 kit_device_streams (Kit *k)
 {

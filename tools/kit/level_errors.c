@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * level_errors.c -- level 8: what a plugin does when there is no memory, no tool, no time.
+ * level_errors.c -- level 8: a plugin's behaviour without memory, tools or time.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -17,7 +17,8 @@
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* One try with something failing; whether it came through.  What it left must not harm the next. */
+/* Compiles and runs once with a failure.  Returns true if that succeeded.  The next try must not be
+ * affected. */
 static bool
 try_once (Kit *k, const GmGraph *g, GmTensor *const *in, GmTensor *const *want)
 {
@@ -41,7 +42,8 @@ graph_with_constants (Kit *k)
 {
   kit_open (k);
   kit_learn (k);
-  for (uint32_t i = 0; i < 200; i++) { /* one that makes it ask the host for memory, if there is one */
+  for (uint32_t i = 0; i < 200; i++) {
+    /* finds a graph for which the plugin asks the host for memory, if there is one */
     uint64_t seed;
     GmGraph *g = kit_random_graph (k, i, (GmRandomGraph){ .n_nodes = 10, .no_empty = true }, &seed), *taken = NULL;
     uint64_t before = k->host.n_allocs;
@@ -82,7 +84,8 @@ kit_errors_allocation (Kit *k)
     kit_fail (k, "GPP-12", "has %" G_GUINT64_FORMAT " blocks of the host's memory after close", k->host.live_blocks);
 }
 
-/* The program's malloc (kit_malloc.c) lets the n-th call from the plugin's own code fail. */
+/* Make the program's malloc (kit_malloc.c) fail in the n-th call from the plugin's own code; and
+ * count these calls. */
 void kit_malloc_fail (const void *from, const void *to, uint64_t at);
 uint64_t kit_malloc_count (void);
 
@@ -152,7 +155,7 @@ kit_errors_run_grows (Kit *k)
   g_autoptr (GmGraph) g = kit_small_graph (k, 4, 4);
   GmTensor **in = kit_inputs (g, 1, GM_RANDOM_TAME), **want = kit_interpret (k, g, in);
   GrammeExecutable *e = kit_compile (k, g, NULL);
-  k->times = 100; /* what is done once is done */
+  k->times = 100; /* one-time work is done after the first run */
   kit_run (k, e, GRAMME_FORWARD, g, in, want, NULL);
   size_t before = mallinfo2 ().uordblks + mallinfo2 ().hblkhd;
   uint64_t blocks = k->host.live_bytes;
@@ -194,7 +197,7 @@ kit_errors_messages (Kit *k)
   else if (!k->said[0] || !g_utf8_validate (k->said, -1, NULL))
     kit_fail (k, NULL, "does not support a request, and its message is %s", k->said[0] ? "not UTF-8" : "empty");
   k->flags = 0;
-  /* Nodes that it said NO to, which the host never sends. */
+  /* Nodes to which it said NO, which the host never sends. */
   static const char text[] = "odd (%x: f8e5m2[2, 3]) -> (%1) {\n %0 = cast %x dtype=f64\n %1 = cumsum %0 dim=0 reverse=true\n}";
   g_autoptr (GmGraph) odd = kit_text_graph (k, text);
   if (!kit_takes_all (k, odd)) {
@@ -270,7 +273,8 @@ kit_errors_stop (Kit *k)
     }
     if (code != GRAMME_CANCELLED)
       kit_fail (k, NULL, "progress said stop at call %u, and compile answers %d, not CANCELLED", (unsigned) at, code);
-    if (asked == at && now - k->host.last_ns > STOP_MS * (uint64_t) 1000000 && ++late > 3) /* the machine may be busy */
+    /* the machine may be busy */
+    if (asked == at && now - k->host.last_ns > STOP_MS * (uint64_t) 1000000 && ++late > 3)
       kit_fail (k, NULL, "goes on for %u ms after progress said stop", (unsigned) ((now - k->host.last_ns) / 1000000));
     GmTensor **in = kit_inputs (g, 1, GM_RANDOM_TAME), **want = kit_interpret (k, g, in);
     e = kit_compile (k, g, NULL);
@@ -289,7 +293,7 @@ kit_errors_progress (Kit *k)
 {
   kit_open (k);
   uint64_t worst = 0;
-  for (int i = 0; i < 3; i++) { /* the best of three: the machine may be busy */
+  for (int i = 0; i < 3; i++) { /* the best of three, since the machine may be busy */
     g_autoptr (GmGraph) g = kit_chain (k, 8, 16, 500);
     GrammeExecutable *e;
     kit_host_watch (&k->host);

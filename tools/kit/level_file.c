@@ -53,7 +53,8 @@ kit_file_manifest (Kit *k)
   }
 }
 
-/* The trust walk has compared all that is read here with the file's size, but not sections. */
+/* The contents of the file.  The trust walk has compared everything that is read here with the
+ * file's size, but not sections. */
 typedef struct {
   const char *bytes;
   size_t n;
@@ -126,7 +127,7 @@ kit_file_exports (Kit *k)
     kit_fail (k, NULL, "does not export %s", GM_PLUGIN_QUERY_SYMBOL);
 }
 
-/* Each entry of the dynamic section. */
+/* Calls fn for each entry of the dynamic section. */
 static void
 walk_dynamic (Kit *k, const File *f, void (*fn) (Kit *k, const File *f, const Elf64_Shdr *strings, const Elf64_Dyn *d, void *data),
               void *data)
@@ -182,7 +183,8 @@ kit_file_nodelete (Kit *k)
     kit_note (k, "link it with -Wl,-z,now, so that what is missing is noticed when it is loaded");
 }
 
-/* In a process of its own, so that it can be had again where the machine was busy. */
+/* Loads the plugin in a process of its own, so that it can be loaded again where the machine was
+ * busy. */
 static bool
 loads_in_time (Kit *k)
 {
@@ -223,7 +225,7 @@ query_often (void *data, unsigned i)
 }
 
 #ifndef __SANITIZE_THREAD__
-/* In a process that dies of any system call but read, write and its end. */
+/* Calls the query in a process that dies of any system call but read, write and its end. */
 static bool
 query_is_silent (Kit *k)
 {
@@ -253,7 +255,8 @@ kit_query_pure (Kit *k)
   if (k->host.n_allocs + k->host.n_log)
     kit_fail (k, NULL, "the query calls the host");
   kit_on_threads (8, query_often, k);
-#ifndef __SANITIZE_THREAD__ /* which has a thread of its own that makes some */
+/* the thread sanitizer has a thread of its own that makes system calls */
+#ifndef __SANITIZE_THREAD__
   if (!query_is_silent (k))
     kit_fail (k, NULL, "the query makes system calls");
 #endif
@@ -295,7 +298,7 @@ kit_query_status (Kit *k)
   k->null_status = true;
   live (k);
   k->null_status = false;
-  /* One that ends before its message; and a request that cannot but fail. */
+  /* A status that ends before its message, and a request that must fail. */
   kit_open (k);
   g_autoptr (GmGraph) g = kit_small_graph (k, 2, 2);
   GrammeExecutable *e;
@@ -306,7 +309,7 @@ kit_query_status (Kit *k)
   kit_close (k);
 }
 
-/* k->query and all that was learned belong to another host. */
+/* Forgets k->query and everything that was learned, which belong to another host. */
 static void
 forget (Kit *k, uint32_t minor)
 {
@@ -318,7 +321,8 @@ void
 kit_query_old_hosts (Kit *k)
 {
   uint32_t needs = (uint32_t) k->manifest->min_host_minor;
-  k->record_rule = "GPP-3"; /* what a host has not, a plugin that works with it does not read */
+  /* a plugin that works with a host does not read beyond that host's records */
+  k->record_rule = "GPP-3";
   for (uint32_t minor = needs; minor <= GRAMME_ABI_MINOR; minor++) {
     kit_doing (k, "living in a host of minor %u", minor);
     forget (k, minor);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * level_graph.c -- levels 5 and 6: images of all kinds, and what is said of them.
+ * level_graph.c -- levels 5 and 6: images of all kinds, and the verdicts on them.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 /* -- Images ------------------------------------------------------------------------------------ */
 
-/* Taking away what was given, and saying so, is what every request of the kit does. */
+/* Every request of the kit makes its memory inaccessible afterwards, and reports accesses. */
 void
 kit_graph_image_gone (Kit *k)
 {
@@ -44,7 +44,7 @@ kit_graph_wide_rows (Kit *k)
   kit_close (k);
 }
 
-/* What a later minor may put where, into the image of a graph that the plugin takes as a whole. */
+/* A change that a later minor may make to the image of a graph that the plugin takes as a whole. */
 typedef struct {
   const char *what;
   void (*change) (GrammeImage *img, uint32_t node);
@@ -131,8 +131,8 @@ expect_no (Kit *k, const void *bytes, size_t n, uint32_t n_nodes, uint32_t node,
     kit_fail (k, NULL, "says NO to a node %s, and gives no reason", what);
 }
 
-/* An attribute that the op does not have, appended: the attrs and payload tables are the last but for
- * some, so the image is built anew with them at the end. */
+/* Appends an attribute that the op does not have.  The attrs and payload tables are not the last
+ * ones, so the image is built anew with them at the end. */
 static void *
 with_attribute (const GrammeImage *img, uint32_t node, size_t *bytes)
 {
@@ -182,7 +182,7 @@ kit_graph_unknown (Kit *k)
   kit_close (k);
 }
 
-/* What it takes of these is compiled and run. */
+/* Compiles and runs the nodes of a graph that the plugin takes. */
 static void
 check_text (Kit *k, const char *text)
 {
@@ -211,7 +211,7 @@ kit_graph_shapes (Kit *k)
   kit_close (k);
 }
 
-/* Ops of two operands, or one, with a result like them, that the plugin takes. */
+/* Finds ops of one or two operands that the plugin takes, whose result is like the operands. */
 static unsigned
 plain_ops (Kit *k, GmOp ops[4])
 {
@@ -234,7 +234,7 @@ kit_graph_many_nodes (Kit *k)
   g_autoptr (GmGraph) g = gm_graph_new ("many", NULL);
   GmMeta m = gm_meta_make (GM_F32, 1, (const int64_t[]){ 2 });
   GmValueId x = gm_graph_add_input (g, "x", &m), y = gm_graph_add_input (g, "y", &m), last = x;
-  bool cheap = g_strv_length (k->manifest->needs) == 0; /* a compiler takes its time for so much text */
+  bool cheap = g_strv_length (k->manifest->needs) == 0; /* a compiler takes long for so much text */
   for (uint32_t i = 0; i < (cheap ? MANY_NODES : MANY_NODES / 20); i++) {
     GmOp op = ops[i % 7 % n_ops];
     last = gm_graph_add_node (g, op, (GmValueId[]){ last, y }, gm_ops[op].arity, NULL, NULL, NULL);
@@ -304,7 +304,7 @@ ask_elsewhere (void *data, unsigned i)
   compare_verdicts (data, "another thread");
 }
 
-/* What the plainest plugins take: of random graphs they may take nothing. */
+/* Returns a graph that the simplest plugins take; of random graphs they may take nothing. */
 static GmGraph *
 plain_graph (Kit *k)
 {
@@ -364,7 +364,7 @@ kit_support_yes_compiles (Kit *k)
   kit_check_random (k, (GmRandomGraph){ .strided = true }, GM_RANDOM_TAME);
 }
 
-/* Some nodes are withheld, so that what is left is cut into other regions. */
+/* Withholds some nodes, so that the remaining ones are cut into other regions. */
 void
 kit_support_convex_parts (Kit *k)
 {

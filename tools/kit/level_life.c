@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * level_life.c -- levels 3 and 4: what the process looks like around a plugin, and opening and closing.
+ * level_life.c -- levels 3 and 4: the state of the process around a plugin, and opening and
+ * closing.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #define LIVES 50
 #define LEAK_BYTES (48 * 1024)
 
-/* Opens, asks, compiles, runs, closes; nothing if it takes no small graph. */
+/* Opens, asks, compiles, runs, closes; does nothing if the plugin takes no small graph. */
 static void
 live (Kit *k, const GmGraph *g)
 {
@@ -33,8 +34,9 @@ live (Kit *k, const GmGraph *g)
   kit_close (k);
 }
 
-/* The host's own one-time work (threads, tables) is not the plugin's: it is done once, beforehand, by
- * interpreting.  The graph is found by asking, so the plugin is loaded and open for a while. */
+/* Returns a graph for the cases, and interprets it once, so that the host's own one-time work
+ * (threads, tables) is done before and is not taken for the plugin's.  The plugin is loaded and
+ * open for a while, since the graph depends on its verdicts. */
 static GmGraph *
 graph_for (Kit *k)
 {
@@ -53,7 +55,8 @@ check_snapshot (Kit *k, const GmSnapshot *before, const char *when)
   GmRefused why = { 0 };
   bool same = gm_snapshot_check (before, when, &why);
   for (int i = 0; i < 20 && !same && (why.code == GM_REFUSAL_CHANGED_THREADS || why.code == GM_REFUSAL_CHANGED_CHILDREN); i++) {
-    g_usleep (100000); /* what comes to its end may take a while, where the machine is busy */
+    /* threads and processes may take a while to end, where the machine is busy */
+    g_usleep (100000);
     gm_refused_clear (&why);
     same = gm_snapshot_check (before, when, &why);
   }
@@ -61,8 +64,8 @@ check_snapshot (Kit *k, const GmSnapshot *before, const char *when)
     kit_fail (k, why.code == GM_REFUSAL_CHANGED_CHILDREN ? "GPP-16" : NULL, "%s", why.text);
 }
 
-/* NVIDIA's driver opens what it opens once for a process, and keeps it: where there is one, a first life leaves that behind, and a
- * second one nothing. */
+/* True if the plugin uses NVIDIA's driver, which opens descriptors once for a process, and keeps
+ * them: a first life leaves them behind, and a second one nothing. */
 static bool
 has_driver (const Kit *k)
 {
@@ -118,7 +121,7 @@ kit_hygiene_silent (Kit *k)
   }
 }
 
-/* A descriptor above the standard ones that a child would get. */
+/* Returns a descriptor above the standard ones that a child would inherit. */
 static int
 find_open_at_exec (void)
 {
@@ -133,7 +136,7 @@ find_open_at_exec (void)
 void
 kit_hygiene_descriptors (Kit *k)
 {
-  for (int fd = 3; fd < 1024; fd++) /* what the kit itself was started with */
+  for (int fd = 3; fd < 1024; fd++) /* descriptors that the kit itself was started with */
     if (fcntl (fd, F_GETFD) >= 0)
       fcntl (fd, F_SETFD, FD_CLOEXEC);
   kit_load (k);
@@ -170,12 +173,12 @@ kit_hygiene_children (Kit *k)
   siginfo_t info;
   int left = 0;
   for (int i = 0; i < 20 && (left = waitid (P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT)) == 0; i++)
-    g_usleep (100000); /* what is being stopped may take a while */
+    g_usleep (100000); /* stopping may take a while */
   if (left == 0)
     kit_fail (k, NULL, "leaves a process behind");
 }
 
-/* The first entry of a folder, in the static buffer; NULL: it is empty. */
+/* Returns the first entry of a folder, in a static buffer; NULL: it is empty. */
 static const char *
 first_entry (const char *folder)
 {
@@ -200,7 +203,7 @@ holds_only (const char *folder, const char *name)
   return first && strcmp (first, name) == 0 && !g_dir_read_name (dir);
 }
 
-/* NVIDIA's driver keeps a cache in HOME: it is no file of a plugin for its devices. */
+/* True if HOME contains only the cache of NVIDIA's driver, which is not a file of the plugin's. */
 static bool
 is_drivers_cache (const Kit *k, const char *home)
 {
@@ -288,7 +291,8 @@ kit_life_nested (Kit *k)
   kit_destroy (k, a);
   k->backend = first;
   kit_close (k);
-  kit_run (k, b, GRAMME_FORWARD, other, in2, want2, NULL); /* the first one's end was not its end */
+  /* closing the first one did not end the other */
+  kit_run (k, b, GRAMME_FORWARD, other, in2, want2, NULL);
   kit_destroy (k, b);
   k->backend = second;
   kit_close (k);
@@ -332,7 +336,7 @@ kit_life_destroy (Kit *k)
       kit_destroy (k, d.e);
     else
       kit_on_threads (1, destroy_elsewhere, &d);
-    for (int i = n + 1; i < N; i++) /* the others are as they were */
+    for (int i = n + 1; i < N; i++) /* the others must be unaffected */
       kit_run (k, e[order[i]], GRAMME_FORWARD, g[order[i]], in[order[i]], want[order[i]], NULL);
   }
   kit_close (k);
@@ -349,7 +353,8 @@ kit_life_leaks (Kit *k)
 {
   kit_open (k);
   g_autoptr (GmGraph) g = kit_small_graph (k, 3, 4);
-  unsigned rounds = g_strv_length (k->manifest->needs) ? 8 : 200; /* who starts compilers does so less often */
+  /* a plugin that starts compilers needs more time */
+  unsigned rounds = g_strv_length (k->manifest->needs) ? 8 : 200;
   size_t before = 0;
   for (unsigned i = 0; i < rounds + 20; i++) {
     if (i == 20)
@@ -357,7 +362,7 @@ kit_life_leaks (Kit *k)
     GrammeExecutable *e = kit_compile (k, g, NULL);
     kit_destroy (k, e);
   }
-  g_usleep (g_strv_length (k->manifest->needs) ? 300000 : 0); /* what is done in the background comes to an end */
+  g_usleep (g_strv_length (k->manifest->needs) ? 300000 : 0); /* background work comes to an end */
   size_t after = mallinfo2 ().uordblks + mallinfo2 ().hblkhd;
   kit_close (k);
   check_blocks (k);
@@ -365,7 +370,8 @@ kit_life_leaks (Kit *k)
     kit_fail (k, NULL, "%u times compile and destroy leave %zu bytes", rounds, after - before);
 }
 
-/* The services themselves look at each block; here is work for them, and everything given back. */
+/* The services themselves check each block; this case makes work for them, and checks that
+ * everything is freed. */
 void
 kit_life_memory (Kit *k)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * level_numeric.c -- level 7: results, against the host's interpreter.
+ * level_numeric.c -- level 7: results, compared with the host's interpreter.
  *
- * To the bit, if the manifest says bit-exact, else within a bound per dtype (kit_graph.c).
+ * Bits are compared if the manifest says bit-exact, else the difference must be within a bound for
+ * each dtype (kit_graph.c).
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-/* A graph or two of few nodes for every op that it takes and every dtype that it names. */
+/* Runs a graph or two of few nodes for every op that the plugin takes and every dtype that it
+ * names. */
 void
 kit_numeric_ops (Kit *k)
 {
@@ -56,7 +58,7 @@ kit_numeric_strided (Kit *k)
   kit_check_random (k, (GmRandomGraph){ .strided = true, .no_empty = true }, GM_RANDOM_TAME);
 }
 
-/* Each graph twice: buffers end where a page ends, then they begin where one begins. */
+/* Runs each graph twice: buffers end where a page ends, then they begin where a page begins. */
 void
 kit_numeric_bounds (Kit *k)
 {
@@ -118,7 +120,7 @@ kit_numeric_repeat (Kit *k)
 
 /* -- Gradients --------------------------------------------------------------------------------- */
 
-/* A graph's outputs as a back end gets them; shares all else with g. */
+/* Returns a graph with the outputs that a back end gets; shares all else with g. */
 static GmGraph
 inner (const GmGraph *g, GArray **outputs)
 {
@@ -134,7 +136,7 @@ inner (const GmGraph *g, GArray **outputs)
   return i;
 }
 
-/* Forward and backward through the stages that the host puts them through. */
+/* Runs forward and backward through the host's stages. */
 static GmCompile *
 differentiate (Kit *k, GmGraph *g)
 {
@@ -156,7 +158,7 @@ backward_inputs (const GmCompile *c, GmTensor *const *in, GmTensor *const *forwa
   uint32_t n = p->backward->inputs->len;
   GmTensor **out = g_new0 (GmTensor *, n + 1);
   g_autofree GmTensor **made = g_new0 (GmTensor *, n + 1);
-  gm_random_inputs (p->backward, seed, GM_RANDOM_TAME, made); /* for the tangents */
+  gm_random_inputs (p->backward, seed, GM_RANDOM_TAME, made); /* values for the tangents */
   for (uint32_t i = 0; i < n; i++) {
     const GmTensor *saved = NULL;
     if (i < p->n_saved)
@@ -167,8 +169,8 @@ backward_inputs (const GmCompile *c, GmTensor *const *in, GmTensor *const *forwa
   return out;
 }
 
-/* One request with both, if the plugin takes all of it in one cluster; else each in regions.  1: one
- * request. */
+/* Makes one request with both, if the plugin takes all of it in one cluster; else each in regions.
+ * Returns 1 for one request. */
 static bool
 check_both (Kit *k, const GmCompile *c, GmTensor *const *in, uint64_t seed)
 {
@@ -202,7 +204,7 @@ check_both (Kit *k, const GmCompile *c, GmTensor *const *in, uint64_t seed)
 void
 kit_numeric_gradients (Kit *k)
 {
-  static const char *const texts[] = { /* what the plainest plugins take as a whole */
+  static const char *const texts[] = { /* graphs that the simplest plugins take as a whole */
     "plain (%x: f32[3, 4] requires_grad, %y: f32[3, 4] requires_grad) -> (%1) {\n %0 = mul %x %y\n %1 = add %0 %x\n}",
     "chain (%x: f32[7] requires_grad, %y: f32[7] requires_grad) -> (%2) {\n %0 = mul %x %y\n %1 = mul %0 %x\n %2 = add %1 %y\n}",
   };
@@ -227,7 +229,8 @@ kit_numeric_gradients (Kit *k)
   kit_close (k);
 }
 
-/* f (x + h) - f (x - h) beside the gradient that the plugin's backward makes, all through the plugin. */
+/* Compares f (x + h) - f (x - h) with the gradient of the plugin's backward, all computed by the
+ * plugin. */
 void
 kit_numeric_differences (Kit *k)
 {

@@ -11,7 +11,7 @@
 
 typedef struct {
   Kit *k;
-  GMutex serial; /* taken only where the plugin wants one at a time */
+  GMutex serial; /* taken only where the plugin allows one call at a time */
   bool is_serial;
   GmGraph *g[4];
   GmTensor **in[4], **want[4];
@@ -84,8 +84,8 @@ run_some (void *data, unsigned i)
   }
 }
 
-/* One executable in as many threads as there are, if the manifest says run-concurrent; else each of
- * four threads has its own. */
+/* Runs one executable in as many threads as there are, if the manifest says run-concurrent; else
+ * each of four threads has its own. */
 void
 kit_threads_run (Kit *k)
 {
@@ -99,7 +99,7 @@ kit_threads_run (Kit *k)
     kit_on_threads (RUNNERS, run_some, &c);
   else {
     c.rounds = 3;
-    kit_on_threads (4, compile_some, &c); /* different executables run at once in any case */
+    kit_on_threads (4, compile_some, &c); /* different executables may always run at once */
   }
   for (int i = 0; i < 4; i++)
     kit_destroy (k, c.e[i]);
@@ -108,14 +108,15 @@ kit_threads_run (Kit *k)
 
 /* -- Callbacks --------------------------------------------------------------------------------- */
 
-/* While the plugin calls the host, another thread asks the plugin something that any thread may ask. */
+/* While the plugin calls the host, another thread calls a function of the plugin that any thread
+ * may call. */
 typedef struct {
   Kit *k;
   const GmGraph *g;
   GMutex lock;
   GCond changed;
   bool wanted, done, over;
-  bool busy; /* what the other thread calls is not waited for again */
+  bool busy; /* true: do not wait again for a call by the other thread */
 } Meeting;
 
 static __thread bool is_the_other;
@@ -196,7 +197,7 @@ some_count (void *ctx)
   return n_tasks_at_once;
 }
 
-/* The last task first, all on the thread that asked. */
+/* Runs the last task first, all on the calling thread. */
 static void
 run_backwards (void *ctx, uint32_t n, void (*task) (void *arg, uint32_t i), void *arg)
 {
