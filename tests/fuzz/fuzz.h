@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz.h -- what tests on random graphs share: their numbers, the back ends that are there, outputs as back ends expect them.
+ * fuzz.h -- shared by tests on random graphs: random numbers, installed back ends, outputs in the
+ * form that back ends expect.
  */
 #ifndef GM_TESTS_FUZZ_FUZZ_H
 #define GM_TESTS_FUZZ_FUZZ_H
@@ -10,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* splitmix64 (Steele, Lea, Flood 2014): the same on every machine, unlike g_rand's doubles. */
+/* Returns the next random number, by splitmix64 (Steele, Lea, Flood 2014): the same on every
+ * machine, unlike g_rand's doubles. */
 static inline uint64_t
 gm_fuzz_draw (uint64_t *state)
 {
@@ -20,7 +22,7 @@ gm_fuzz_draw (uint64_t *state)
   return z ^ z >> 31;
 }
 
-/* How many, or which seed: from the environment. */
+/* Returns a count or a seed from the environment. */
 static inline uint64_t
 gm_fuzz_number (const char *name, uint64_t absent)
 {
@@ -28,7 +30,7 @@ gm_fuzz_number (const char *name, uint64_t absent)
   return text ? g_ascii_strtoull (text, NULL, 10) : absent;
 }
 
-/* Says so if it is not installed. */
+/* True if the back end is installed; prints a line if not. */
 static inline bool
 gm_fuzz_has_backend (const char *name)
 {
@@ -42,7 +44,8 @@ gm_fuzz_has_backend (const char *name)
   return false;
 }
 
-/* An output is memory of its own: one that repeats or skips elements is given out as a copy, as the layers above back ends see to. */
+/* Makes outputs dense: an output is memory of its own, so one that repeats or skips elements
+ * becomes a copy, as the layers above back ends do. */
 static inline void
 gm_fuzz_make_outputs_dense (GmGraph *g)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz_image MUTANTS [SEED] -- mutated graph images through validator and reader, for as long as
- * one likes; meant for builds with sanitizers.  What is accepted must verify as a graph, and must
- * give an image that is accepted too.  Prints the counts.
+ * fuzz_image MUTANTS [SEED] -- sends mutated graph images through validator and reader; meant for
+ * builds with sanitizers.  An accepted image must verify as a graph, and must give an image that is
+ * accepted, too.  Prints the counts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ main (int argc, char **argv)
       uint8_t *bytes = aligned_alloc (64, (img->length + 63) & ~(size_t) 63);
       memcpy (bytes, img->bytes, img->length);
       size_t n = gm_mutate_image (&state, bytes, img->length);
-      uint8_t *exact = malloc (n ? n : 1); /* so that a sanitizer sees the end */
+      uint8_t *exact = malloc (n ? n : 1); /* of exact size, so that a sanitizer sees the end */
       memcpy (exact, bytes, n);
       read += try_one (img, exact, n, seed, k);
       free (exact);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz_manifest.c -- the readers of plugin files on mutants: ELF headers, the note, the key file, and
- * users' options held against it.  GPH-9: whatever the bytes, there is an answer, and a refusal has a
- * reason.
+ * fuzz_manifest.c -- the readers of plugin files on mutants: ELF headers, the note, the key file,
+ * and users' options checked against it.  GPH-9: whatever the bytes are, the readers return, and a
+ * refusal has a reason.
  *
  *   fuzz_manifest [COUNT [SEED]]    COUNT mutants, one half of a text, the other of a shared object
  *   clang -fsanitize=fuzzer,address -DLIBFUZZER ... is a target for libFuzzer, and so for AFL++
  *
- * Built with sanitizers, a read outside of what there is ends the run.
+ * Built with sanitizers, a read out of bounds ends the run.
  */
 #include "core/plugin/manifest.h"
 
@@ -37,7 +37,7 @@ try_text (const char *bytes, size_t n)
 {
   GmRefused why = { 0 };
   GmManifest *partial = NULL;
-  char *text = g_strndup (bytes, n); /* as the readers hand it over: it ends at the first NUL */
+  char *text = g_strndup (bytes, n); /* as the readers pass it: it ends at the first NUL */
   if (!g_utf8_validate (text, -1, NULL)) {
     g_free (text);
     return 0;
@@ -121,15 +121,16 @@ mutate_text (uint64_t *state, char *out, size_t room)
     switch (draw (state) % 5) {
     case 0: out[at] ^= (char) (1u << draw (state) % 8); break;
     case 1: out[at] = (char) draw (state); break;
-    case 2: /* a piece more */
+    case 2: /* inserts a piece */
       if (n + strlen (piece) < room) {
         memmove (out + at + strlen (piece), out + at, n - at);
         memcpy (out + at, piece, strlen (piece));
         n += strlen (piece);
       }
       break;
-    case 3: { /* some less */
-      size_t some = 1 + draw (state) % 12, gone = MIN (some, n - at); /* MIN looks twice */
+    case 3: { /* removes some bytes */
+      /* MIN evaluates its arguments twice */
+      size_t some = 1 + draw (state) % 12, gone = MIN (some, n - at);
       memmove (out + at, out + at + gone, n - at - gone);
       n -= gone;
       break;
@@ -142,7 +143,7 @@ mutate_text (uint64_t *state, char *out, size_t room)
   return n;
 }
 
-/* Headers and the note more often than code. */
+/* Mutates headers and the note more often than code. */
 static size_t
 mutate_elf (uint64_t *state, unsigned char *bytes, size_t n, size_t note)
 {

@@ -17,7 +17,7 @@ typedef struct {
   uint64_t state;
   int n;
   GmValueId id[MOST_VALUES];   /* names that may be used */
-  GmTensor *real[MOST_VALUES]; /* what they are in the trial */
+  GmTensor *real[MOST_VALUES]; /* their tensors in the trial */
 } Maker;
 
 static int
@@ -68,7 +68,7 @@ gm_memory_graph_make (const GmMemoryGraph *m, GmTensor **leaves, GmTensor **inpu
     if (m->buffers[b].kind == GM_MEMORY_LEAF)
       continue;
     buffers[b] = gm_autograd_op (GM_OP_neg, &leaves[b], 1, NULL, NULL);
-    gm_tensor_unref (leaves[b]); /* the one that was in `buffers` */
+    gm_tensor_unref (leaves[b]); /* the tensor that was in `buffers` */
   }
   for (int i = 0; i < m->n_inputs; i++) {
     GmTensor *t = gm_tensor_ref (m->inputs[i].same >= 0 ? inputs[m->inputs[i].same]
@@ -104,7 +104,8 @@ some_sizes (Maker *k, int64_t numel, GmAttrs *a)
     a->list[a->n_list++] = numel;
 }
 
-/* Elements of another dtype.  None of float64's: what integers make of small numbers is no number often enough. */
+/* Chooses a bitcast to another dtype, never float64: the bits of small integers are a NaN often
+ * enough. */
 static GmOp
 some_bitcast (Maker *k, const GmMeta *x, GmAttrs *a)
 {
@@ -114,8 +115,8 @@ some_bitcast (Maker *k, const GmMeta *x, GmAttrs *a)
   return GM_OP_bitcast;
 }
 
-/* A view of something like x; whether it is one is for the trial to say.  inside: of the graph, whose inputs count their writes as their
- * buffers do. */
+/* Chooses an op that may be a view of something like x, which the trial decides.  inside: a view in
+ * the graph, whose inputs count their writes like their buffers. */
 static GmOp
 some_view (Maker *k, const GmMeta *x, GmAttrs *a, bool inside)
 {
@@ -222,8 +223,8 @@ is_float (Maker *k, int i)
   return gm_dtype_is_float (k->real[i]->meta.dtype);
 }
 
-/* A value whose place in autograd is what the graph says of it: a write may have given it another one,
- * under its older name. */
+/* Returns a value whose place in autograd is the one that the graph states: a write may have given
+ * it another one, under its older name. */
 static int
 some_value (Maker *k)
 {
@@ -242,7 +243,7 @@ add_value (Maker *k, GmValueId id, GmTensor *t)
   k->real[k->n++] = t;
 }
 
-/* After set_ the older names of the tensor are gone. */
+/* Removes the older names of the tensor after set_. */
 static void
 rename_object (Maker *k, GmTensor *object, GmValueId id)
 {
@@ -296,7 +297,7 @@ add_number (Maker *k, GmDtype d)
   return add_node (k, GM_OP_full, NULL, 0, &a, false) ? k->n - 1 : -1;
 }
 
-/* A second operand of x's dtype; whether it broadcasts is for the trial to say. */
+/* Returns a second operand of x's dtype; the trial decides if it broadcasts. */
 static int
 partner (Maker *k, int x)
 {
@@ -424,7 +425,8 @@ add_nodes (Maker *k)
   }
   for (uint32_t i = 0; i < k->g->nodes->len; i++)
     if (chance (k, 15))
-      gm_graph_node (k->g, i)->tag = (uint8_t) below (k, GM_TAG_ITSELF); /* that one is metadata.c's to give */
+      /* only metadata.c sets that tag */
+      gm_graph_node (k->g, i)->tag = (uint8_t) below (k, GM_TAG_ITSELF);
 }
 
 static void
@@ -437,7 +439,8 @@ add_outputs (Maker *k)
   }
 }
 
-/* Whether node i writes what the node before it computed, and nobody else looks at that. */
+/* True if node i writes the result of the node before it, and no other node or output reads
+ * that. */
 static bool
 may_be_in_place (const GmGraph *g, uint32_t i)
 {

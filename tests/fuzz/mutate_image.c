@@ -45,7 +45,7 @@ gm_mutate_image (uint64_t *state, uint8_t *bytes, size_t n)
     switch (draw (state) % 8) {
     case 0: bytes[draw (state) % n] = (uint8_t) draw (state); break;
     case 1: memmove (at, other, 4); break;
-    case 2: { /* a row for another */
+    case 2: { /* replaces a row by another one */
       size_t row = 8u << draw (state) % 3, rows = n / row;
       if (rows)
         memmove (bytes + draw (state) % rows * row, bytes + draw (state) % rows * row, row);

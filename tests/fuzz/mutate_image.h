@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mutate_image.h -- graph images with a few things changed: random bytes do not come far, these do.
+ * mutate_image.h -- graph images with a few changes, which get past the first checks, unlike random
+ * bytes.
  */
 #ifndef GM_TESTS_FUZZ_MUTATE_IMAGE_H
 #define GM_TESTS_FUZZ_MUTATE_IMAGE_H

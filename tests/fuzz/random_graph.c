@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random_graph.c -- the generator behind random_graph.h.
  *
- * Step by step an op is drawn and operands are looked for among the values that exist; where none
- * fits, one is made (a number, a comparison, a transposed copy, positions modulo a size).  The
- * shape rules have the last word: what they refuse is drawn again.
+ * Step by step an op is drawn and operands are searched among the existing values; where none fits,
+ * one is made (a number, a comparison, a transposed copy, positions modulo a size).  A node that
+ * the shape rules refuse is drawn again.
  */
 #include "tests/fuzz/random_graph.h"
 
@@ -19,7 +19,7 @@ typedef struct {
   GmGraph *g;
   uint64_t state;
   uint32_t dtypes;
-  GmValueId rng; /* made when the first RANDOM op wants it */
+  GmValueId rng; /* made when the first RANDOM op needs it */
   int64_t draws;
 } Maker;
 
@@ -50,7 +50,7 @@ some_dtype (Maker *m)
 {
   for (;;) {
     GmDtype d = (GmDtype) below (m, GM_N_DTYPES);
-    /* Arithmetic on floats is what it is about. */
+    /* Arithmetic on floats is tested most. */
     int often = !gm_dtype_computes (d) ? 15 : gm_dtype_is_float (d) ? 100 : 50;
     if (m->dtypes >> d & 1 && chance (m, often))
       return d;
@@ -144,7 +144,7 @@ add_constant (Maker *m, GmDtype d, int ndim, const int64_t *sizes)
 static void
 make_strided (Maker *m, GmMeta *type)
 {
-  for (int i = type->ndim - 1; i > 0; i--) { /* an order of the dimensions in memory */
+  for (int i = type->ndim - 1; i > 0; i--) { /* a random order of the dimensions in memory */
     int k = below (m, i + 1);
     int64_t t = type->strides[i];
     if (chance (m, 50))
@@ -156,7 +156,7 @@ make_strided (Maker *m, GmMeta *type)
   for (int i = 0; i < type->ndim; i++)
     order[i] = type->strides[i] * GM_MAX_DIMS + i;
   for (int i = 0; i < type->ndim;
-       i++) { /* smallest stride first: recomputed, with gaps now and then */
+       i++) { /* smallest stride first: strides are recomputed, sometimes with gaps */
     int best = -1;
     for (int k = 0; k < type->ndim; k++)
       if (order[k] >= 0 && (best < 0 || order[k] < order[best]))
@@ -182,8 +182,8 @@ add_input (Maker *m, GmDtype d, int ndim, const int64_t *sizes)
   return gm_graph_add_input (m->g, name, &type);
 }
 
-/* A value for which fits () holds, drawn evenly, newer ones a little more often; GM_NO_ID if there
- * is none. */
+/* Returns a value for which fits () holds, drawn evenly, newer ones a little more often; GM_NO_ID
+ * if there is none. */
 static GmValueId
 find (Maker *m, bool (*fits) (const GmMeta *m, const GmMeta *like, uint32_t arg),
       const GmMeta *like, uint32_t arg)
@@ -241,7 +241,7 @@ fits_cat (const GmMeta *x, const GmMeta *like, uint32_t dim)
   return true;
 }
 
-/* A value that `op` takes as its first operand of values. */
+/* Returns a value that `op` takes as its first operand. */
 static GmValueId
 operand (Maker *m, GmOp op)
 {
@@ -252,7 +252,7 @@ operand (Maker *m, GmOp op)
   return find (m, fits_dtypes, NULL, takes);
 }
 
-/* A second operand of x's dtype that broadcasts with it. */
+/* Returns a second operand of x's dtype that broadcasts with it. */
 static GmValueId
 partner (Maker *m, GmValueId x)
 {
@@ -274,7 +274,7 @@ exactly (Maker *m, GmDtype d, int ndim, const int64_t *sizes)
                         : add_constant (m, d, ndim, sizes);
 }
 
-/* Positions 0 <= i < size of the given shape, whatever the inputs are. */
+/* Returns positions 0 <= i < size of the given shape, for all inputs. */
 static GmValueId
 positions (Maker *m, int ndim, const int64_t *sizes, int64_t size)
 {
@@ -360,7 +360,7 @@ make_argreduce (Maker *m, GmOp op)
   return add (m, op, &x, 1, &a);
 }
 
-/* The divisors of the number of elements, dealt out at random. */
+/* Chooses a view's sizes: the divisors of the number of elements, distributed at random. */
 static void
 some_view (Maker *m, const GmMeta *x, GmAttrs *a)
 {
@@ -457,7 +457,7 @@ make_movement (Maker *m, GmOp op)
     a.list[0] = 1 + below (m, (int) type.sizes[a.dim]);
     a.step = 1 + below (m, 3);
     break;
-  case GM_OP_bitcast: { /* to integers, which have no numbers that are none; wider ones only where memory begins */
+  case GM_OP_bitcast: { /* to integers, which have no NaN; to wider ones only where memory begins */
     static const GmDtype to[] = { GM_U8, GM_I8, GM_I16, GM_I32, GM_I64 };
     uint32_t node = gm_graph_value (m->g, x)->node;
     a.mask = BIT (DTYPE);
@@ -482,7 +482,7 @@ make_contract (Maker *m, GmOp op)
     return GM_NO_ID;
   GmMeta like = *meta (m, x);
   GmValueId y = chance (m, 75) ? find (m, fits_matmul, &like, 0) : GM_NO_ID;
-  if (y == GM_NO_ID) { /* x by its own transposed */
+  if (y == GM_NO_ID) { /* x by its own transpose */
     GmAttrs a = { .mask = BIT (DIMS), .n_list = like.ndim };
     for (int i = 0; i < like.ndim; i++)
       a.list[i] = i;
@@ -640,8 +640,8 @@ one_of_these (Maker *m, const GmOpSet *ops)
   }
 }
 
-/* A family first, so that the many POINTWISE rows do not crowd out the rest; then one of its ops.
- */
+/* Draws a family first, so that the many POINTWISE rows do not crowd out the others; then one of
+ * its ops. */
 static GmOp
 some_op (Maker *m)
 {
@@ -665,7 +665,7 @@ some_op (Maker *m)
   }
 }
 
-/* What nothing reads, in any order, and now and then a value that is read as well. */
+/* Makes most unread values outputs, and sometimes a value that is read. */
 static void
 choose_outputs (Maker *m)
 {
@@ -694,7 +694,7 @@ gm_random_graph (const GmRandomGraph *options, GmArena *arena)
   for (int d = 0; d < GM_N_DTYPES; d++)
     if (gm_dtypes[d].live && (!options->dtypes || options->dtypes >> d & 1)
         && (!options->grad
-            || gm_dtype_computes (d))) /* gradients of what is only stored cannot be added */
+            || gm_dtype_computes (d))) /* gradients of dtypes without arithmetic cannot be added */
       m.dtypes |= 1u << d;
   g_return_val_if_fail (m.dtypes, NULL);
   for (int i = 0, n = 1 + below (&m, 4); i < n; i++) {
@@ -755,7 +755,7 @@ random_tensor (const GmMeta *type, uint64_t *state, GmRandomNumbers numbers)
       fill_integer (state, numbers, (GmDtype) type->dtype, p);
   }
   GmTensor *view = gm_tensor_new_view (whole, &plain, 0),
-           *alone = gm_tensor_new_alias (view); /* no base: an input of its own */
+           *alone = gm_tensor_new_alias (view); /* without a base: an input of its own */
   gm_tensor_unref (view);
   gm_tensor_unref (whole);
   return alone;

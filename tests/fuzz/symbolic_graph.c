@@ -23,7 +23,7 @@ chance (Twin *t, uint64_t percent)
 
 /* -- The twin ---------------------------------------------------------------------------------- */
 
-/* A symbol with this example value: mostly one that is there. */
+/* Returns a symbol with this example value: mostly an existing one. */
 static int64_t
 symbol_for (Twin *t, int64_t number, uint64_t percent_new)
 {
@@ -61,12 +61,12 @@ add_input (Twin *t, const GmGraphValue *v)
       stride = gm_size_mul (stride, m.sizes[order[k]]);
     }
   } else
-    m = v->meta; /* with gaps, or repeated: numbers */
+    m = v->meta; /* with gaps, or repeated: stays numbers */
   gm_graph_add_input (t->to, v->name, &m);
 }
 
-/* Sizes that a view or an expansion is asked for: of the operand where they are its, so that they stay
- * open. */
+/* Replaces the sizes of a view or an expansion by those of the operand where they are equal, so
+ * that they stay symbolic. */
 static void
 open_sizes (Twin *t, const GmNode *n, GmAttrs *a)
 {
@@ -80,7 +80,7 @@ open_sizes (Twin *t, const GmNode *n, GmAttrs *a)
         a->list[d] = symbol_for (t, a->list[d], 0);
     return;
   }
-  /* Runs of dimensions with as many elements, from the left. */
+  /* Matches runs of dimensions with as many elements, from the left. */
   for (int d = 0, k = 0; d < was->ndim && k < a->n_list;) {
     int64_t have = was->sizes[d], want = a->list[k], product = is->sizes[d];
     int first = k;
@@ -97,7 +97,7 @@ open_sizes (Twin *t, const GmNode *n, GmAttrs *a)
     }
     if (want == 0)
       return;
-    int64_t others = 1; /* the first of them takes what the others leave */
+    int64_t others = 1; /* the first of them gets the quotient of the others */
     for (int i = first + 1; i < k; i++)
       others *= a->list[i];
     a->list[first] = gm_size_floordiv (product, others);
@@ -138,7 +138,7 @@ GmGraph *
 gm_symbolic_graph (const GmGraph *g, uint64_t seed, GmArena *arena)
 {
   g_autoptr (GmGraph) to = gm_graph_new (g->name, arena);
-  g_autoptr (GmGraph) from = gm_graph_simplify (g, 0, arena); /* inputs first */
+  g_autoptr (GmGraph) from = gm_graph_simplify (g, 0, arena); /* orders inputs first */
   Twin t = { .from = from, .to = to, .state = seed };
   GmSizes *was = gm_sizes_enter (gm_graph_sizes (to));
   bool good = true;

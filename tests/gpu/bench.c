@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bench.c -- kernels on tensors of a GPU, against the bandwidth of a copy on the same GPU: rows of a Markdown table.
+ * bench.c -- kernels on tensors of a GPU, against the bandwidth of a copy on the same GPU: rows of
+ * a Markdown table.
  *
  *   tests/gpu/bench [SCALE]     rows of the cases times SCALE (default 1; 0.001 on a simulated GPU)
  *
- * Each case is launched many times in a row and waited for once; the minimum of 5 such rounds counts.  Inputs are random numbers, as
- * zeros would flatter.  "host" is what a call takes on the CPU, the launches in it not waited for.  "compile" is without the cache on
- * disk, "from disk" all that compiling takes when it has the code.
+ * Each case is launched many times in a row and waited for once; the minimum of 5 such rounds
+ * counts.  Inputs are random numbers, as zeros would flatter.  "host" is what a call takes on the
+ * CPU, the launches in it not waited for.  "compile" is without the cache on disk, "from disk" all
+ * that compiling takes when it has the code.
  */
 #include "core/plugin/backend.h"
 #include "core/tensor/device.h"
@@ -18,7 +20,8 @@
 
 #define POINTWISE(T)                                                                                                                  \
   "f (%x: " T "[R, 4096]@cuda) -> (%5) {\n %0 = sigmoid %x\n %1 = mul %x %0\n %2 = tanh %x\n %3 = add %2 %2\n %5 = add %1 %3\n}"
-/* Halves come and go as such; between that all is f32, as in gramme.softmax and gramme.layer_norm. */
+/* Halves come and go as such; between that all is f32, as in gramme.softmax and
+ * gramme.layer_norm. */
 #define SOFTMAX(T, N, WIDEN, NARROW)                                                                                                  \
   "f (%x: " T "[R, " N "]@cuda) -> (%9) {\n %a = " WIDEN " %0 = amax %a dims=[1] keepdim=true\n %1 = sub %a %0\n %2 = exp %1\n"         \
   " %3 = sum %2 dims=[1] keepdim=true\n %4 = reciprocal %3\n %8 = mul %2 %4\n %9 = " NARROW "}"

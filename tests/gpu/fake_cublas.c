@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_cublas.c -- a cuBLASLt for the fake driver: GRAMME_CUBLASLT names the same library.
  *
- * It refuses what the real one refuses (leading dimensions that are too small, an alignment that the operands do not have, a
- * workspace that was not given), wants a workspace for every product whose depth is odd, and sums in order, in f32 or f64.
+ * It refuses operands that the real library refuses (leading dimensions that are too small, an
+ * alignment that the operands do not have, a missing workspace), needs a workspace for every
+ * product of odd depth, and sums in order, in f32 or f64.
  */
 #include "tests/gpu/fake_cuda.h"
 
@@ -48,7 +49,7 @@ typedef struct {
   size_t workspace_bytes;
 } Job;
 
-/* -- Elements ----------------------------------------------------------------------------------------- */
+/* -- Elements ---------------------------------------------------------------------------------- */
 
 static size_t
 bytes_of (int type)
@@ -97,7 +98,7 @@ write_element (char *base, int type, int64_t i, double value)
   }
 }
 
-/* -- Descriptions --------------------------------------------------------------------------------------- */
+/* -- Descriptions ------------------------------------------------------------------------------ */
 
 EXPORT size_t
 cublasLtGetVersion (void)
@@ -208,7 +209,7 @@ cublasLtMatmulPreferenceSetAttribute (void *preference, int attribute, const voi
   return attribute == 1 ? set (&p->workspace, 8, value, bytes) : INVALID;
 }
 
-/* -- Products -------------------------------------------------------------------------------------------- */
+/* -- Products ---------------------------------------------------------------------------------- */
 
 static int
 fits (const Desc *d, const Layout *a, const Layout *b, const Layout *out)

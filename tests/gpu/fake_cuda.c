@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_cuda.c -- a driver without a GPU, for tests: GRAMME_CUDA_DRIVER names this library.
  *
- * Its "CUBIN" is a shared object, which fake_nvrtc.c makes.  Kernels run as coroutines (threads.c).  It is stricter than a GPU:
- *   - device addresses carry a mark that no processor takes: host code that touches device memory dies, and a kernel that is given
- *     anything but an address of live device memory makes the launch fail;
- *   - memory ends where a page begins that nobody may touch (or up to 15 bytes before; those are watched), is full of rubbish at
- *     first, and taken away when it is freed;
- *   - a device's own stream, the first that is made, cannot be captured: what other threads launch there would be captured, too;
- *   - nothing runs before somebody waits: launches and copies are queued by stream, and done when that stream is waited for; what
- *     waits for an event pulls the event's stream as far as that, and no further.  So who forgets to wait reads rubbish.
+ * Its "CUBIN" is a shared object, which fake_nvrtc.c makes.  Kernels run as coroutines (threads.c).
+ * It is stricter than a GPU:
+ *   - device addresses carry a mark that no processor takes: host code that touches device memory
+ *     dies, and a kernel that is given anything but an address of live device memory makes the
+ *     launch fail;
+ *   - memory ends where a page begins that nobody may touch (or up to 15 bytes before; those are
+ *     watched), is full of rubbish at first, and taken away when it is freed;
+ *   - a device's own stream, the first that is made, cannot be captured: what other threads launch
+ *     there would be captured, too;
+ *   - nothing runs before a wait: launches and copies are queued by stream, and run when that
+ *     stream is waited for; a wait for an event runs the event's stream up to it, and no further.
+ *     So code that forgets to wait reads rubbish.
  *
  * GM_FAKE_CAPABILITY (90) and GM_FAKE_VERSION (13000) are the GPU's and the driver's.
  * GM_FAKE_WIDE gives the kernel with 64-bit indices where there are two.
- * GM_FAKE_CAPTURE=0 captures nothing; GM_FAKE_VERBOSE says what graphs are launched, and what the context dies of.
- * GM_FAKE_FAIL=kernel:N makes launch N (from 1) end with an illegal address, alloc:N the N-th allocation run out of memory.
+ * GM_FAKE_CAPTURE=0 captures nothing; GM_FAKE_VERBOSE prints the graphs that are launched, and the
+ * error that ends the context.
+ * GM_FAKE_FAIL=kernel:N makes launch N (from 1) end with an illegal address, alloc:N the N-th
+ * allocation run out of memory.
  */
 #include "tests/gpu/fake_cuda.h"
 #include "tests/gpu/threads.h"
@@ -30,17 +36,17 @@
 
 #define MARK ((uint64_t) 1 << 62)
 #define MAX_BLOCKS 65536
-#define ZONE 0xc3 /* around blocks: what is left of the pages */
+#define ZONE 0xc3 /* fills the rest of the pages around blocks */
 
 typedef unsigned long long Address;
 
 enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int sticky; /* what the context has died of */
+static int sticky; /* the error that has ended the context */
 static char sticky_text[256];
 
-/* -- Memory ------------------------------------------------------------------------------------------ */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 typedef struct {
   char *map;
@@ -147,7 +153,7 @@ cuMemGetInfo_v2 (size_t *free_bytes, size_t *total)
   return OK;
 }
 
-/* -- Modules ----------------------------------------------------------------------------------------- */
+/* -- Modules ----------------------------------------------------------------------------------- */
 
 typedef struct {
   void *handle;
@@ -173,7 +179,8 @@ cuModuleLoadData (void **module, const void *image)
   static unsigned number;
   snprintf (name, sizeof name, "/tmp/gramme-sim-%d-%u.so", getpid (), __atomic_add_fetch (&number, 1, __ATOMIC_RELAXED));
   Module *m = calloc (1, sizeof *m);
-  FILE *f = m ? fopen (name, "wx") : NULL; /* a name of its own: the loader knows files by their names */
+  /* a new name, since the loader identifies files by their names */
+  FILE *f = m ? fopen (name, "wx") : NULL;
   bool good = f && fwrite ((const char *) image + head, 1, length, f) == length;
   if (f && fclose (f) != 0)
     good = false;
@@ -220,7 +227,7 @@ cuModuleGetFunction (void **function, void *module, const char *name)
   snprintf (count, sizeof count, "%s_n_sizes", name);
   const unsigned *n_sizes = dlsym (m->handle, count);
   void *run = dlsym (m->handle, name);
-  Function *f = n && n_sizes && run ? malloc (sizeof *f) : NULL; /* as long as the process: there are few */
+  Function *f = n && n_sizes && run ? malloc (sizeof *f) : NULL; /* never freed: there are few */
   if (!f)
     return NOT_FOUND;
   *f = (Function){ .module = m, .n_args = *n, .n_sizes = *n_sizes };
@@ -229,7 +236,7 @@ cuModuleGetFunction (void **function, void *module, const char *name)
   return OK;
 }
 
-/* -- The queue --------------------------------------------------------------------------------------- */
+/* -- The queue --------------------------------------------------------------------------------- */
 
 typedef struct Work {
   struct Work *next;
@@ -237,14 +244,14 @@ typedef struct Work {
   int (*call) (void *data);
   size_t extra; /* bytes of args */
   struct Event *event;
-  unsigned long number; /* of the event's records */
+  unsigned long number; /* number of the event's record */
   const Function *function;
   unsigned grid, block;
   Address to, from;
   void *host;
   unsigned char byte;
   size_t bytes;
-  void *args[]; /* or what is copied in */
+  void *args[]; /* or the bytes to copy */
 } Work;
 
 typedef struct List {
@@ -254,11 +261,11 @@ typedef struct List {
 typedef struct Stream {
   struct Stream *next;
   List list;
-  List *captured; /* not NULL: what is asked for goes there */
-  int is_first;   /* of all that were made: a device's own, on which all threads launch */
+  List *captured; /* not NULL: requests go there */
+  int is_first;   /* true for the first stream, a device's own, on which all threads launch */
 } Stream;
 
-/* Number `recorded` is the last record that was enqueued, `done` the last that has run. */
+/* `recorded`: number of the last record that was enqueued; `done`: of the last that has run. */
 typedef struct Event {
   Stream *stream;
   unsigned long recorded, done;
@@ -266,7 +273,8 @@ typedef struct Event {
 
 static Stream default_stream, *streams = &default_stream;
 
-/* NULL and the driver's names of its default streams are one. */
+/* Returns the stream of a handle.  NULL and the driver's names of its default streams are the same
+ * stream. */
 static Stream *
 stream_of (void *handle)
 {
@@ -321,7 +329,7 @@ launch (Work *w)
     return die (ILLEGAL_ADDRESS, "an illegal memory access was encountered");
   for (unsigned i = 0; i < n; i++) {
     Address a = (Address) (uintptr_t) w->args[i];
-    if (a == 0) { /* a kernel without any, or a tensor without elements: whoever reads it crashes */
+    if (a == 0) { /* a kernel without arguments, or a tensor without elements: reading it crashes */
       args[i] = NULL;
       continue;
     }
@@ -378,7 +386,7 @@ run_work (Work *w)
   }
 }
 
-/* With the lock held. */
+/* Runs the stream's next request.  The caller holds the lock. */
 static void
 run_next (Stream *s)
 {
@@ -399,7 +407,7 @@ run_stream (Stream *s)
   return sticky;
 }
 
-/* All streams, the youngest first. */
+/* Runs all streams, the youngest first. */
 static int
 flush (void)
 {
@@ -455,7 +463,7 @@ fake_memory (uint64_t address, size_t bytes)
   return find_block (address, bytes) ? host_of (address) : NULL;
 }
 
-/* -- Graphs ------------------------------------------------------------------------------------------ */
+/* -- Graphs ------------------------------------------------------------------------------------ */
 
 EXPORT int
 cuStreamBeginCapture_v2 (void *stream, int mode)
@@ -535,7 +543,7 @@ cuGraphExecDestroy (void *executable)
   return cuGraphDestroy (executable);
 }
 
-/* -- Copies ------------------------------------------------------------------------------------------ */
+/* -- Copies ------------------------------------------------------------------------------------ */
 
 EXPORT int
 cuMemcpyHtoDAsync_v2 (Address to, const void *from, size_t bytes, void *stream)
@@ -628,7 +636,7 @@ cuStreamCreate (void **stream, unsigned flags)
   return OK;
 }
 
-/* -- Events ------------------------------------------------------------------------------------------ */
+/* -- Events ------------------------------------------------------------------------------------ */
 
 EXPORT int
 cuEventCreate (void **event, unsigned flags)
@@ -692,7 +700,7 @@ cuEventSynchronize (void *event)
   return result;
 }
 
-/* Any number of milliseconds: nothing here takes time. */
+/* Returns any number of milliseconds, since nothing here takes time. */
 EXPORT int
 cuEventElapsedTime (float *ms, void *from, void *to)
 {
@@ -705,7 +713,7 @@ cuEventElapsedTime (float *ms, void *from, void *to)
   return OK;
 }
 
-/* As long as the process: a stream may still come to it. */
+/* Frees nothing: a stream may still wait for the event. */
 EXPORT int
 cuEventDestroy_v2 (void *event)
 {
@@ -713,7 +721,7 @@ cuEventDestroy_v2 (void *event)
   return OK;
 }
 
-/* -- The rest of the driver -------------------------------------------------------------------------- */
+/* -- The rest of the driver -------------------------------------------------------------------- */
 
 static int some; /* its address stands for the context */
 

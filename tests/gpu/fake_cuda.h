@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fake_cuda.h -- what libraries beside the fake driver need of it.
+ * fake_cuda.h -- functions of the fake driver for the libraries beside it.
  */
 #ifndef TESTS_GPU_FAKE_CUDA_H
 #define TESTS_GPU_FAKE_CUDA_H
@@ -9,9 +9,11 @@
 
 #define EXPORT __attribute__ ((visibility ("default")))
 
-/* Calls run with a copy of these bytes when the stream has come so far.  A result of the driver; run's is one, too. */
+/* Queues a call of run with a copy of these bytes on the stream.  Returns a result of the driver,
+ * as run does. */
 int fake_enqueue (void *stream, int (*run) (void *data), const void *data, size_t bytes);
-/* Within run: the host's address of device memory; NULL if these bytes are none. */
+/* Returns, within run, the host's address of device memory; NULL if the bytes are not device
+ * memory. */
 char *fake_memory (uint64_t address, size_t bytes);
 
 #endif

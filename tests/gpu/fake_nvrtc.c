@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_nvrtc.c -- an NVRTC for the fake driver: GRAMME_NVRTC names the same library.
  *
- * The compiler is the machine's C compiler: the CUDA text, with sim.h before it, becomes a shared object, which is the "CUBIN".
- * GM_FAKE_OLD_COMPILER knows no --minimal.  GM_SIM_CC and GM_SIM_HEADER name another compiler and another header.
+ * The compiler is the machine's C compiler: the CUDA text, with sim.h before it, becomes a shared
+ * object, which is the "CUBIN". GM_FAKE_OLD_COMPILER knows no --minimal.  GM_SIM_CC and
+ * GM_SIM_HEADER name another compiler and another header.
  */
 #include "tests/gpu/fake_cuda.h"
 
@@ -15,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Results, as NVRTC numbers them. */
+/* Results, with NVRTC's numbers. */
 enum { OK = 0, OUT_OF_MEMORY = 1, INVALID_OPTION = 5, COMPILATION = 6, CANCELLED = 16 };
 
 typedef struct {
@@ -90,7 +91,8 @@ read_file (const char *name, size_t *bytes, const char *head)
   return all;
 }
 
-/* As system () does, but without a word to the process's signals; and it asks meanwhile whether to go on, as NVRTC does. */
+/* Runs a command like system (), but without changing the process's signals, and asks meanwhile if
+ * it is to continue, as NVRTC does. */
 static int
 run (const Program *p, char *command, bool *cancelled)
 {
@@ -128,7 +130,8 @@ nvrtcCompileProgram (void *program, int n_options, const char *const *options)
   char folder[] = "/tmp/gramme-sim-XXXXXX", command[2048], name[64];
   const char *cc = getenv ("GM_SIM_CC");
   bool no_contraction = false;
-  signal (SIGINT, signal (SIGINT, SIG_IGN)); /* as NVRTC does: the handler is the old one, its flags are not */
+  /* as NVRTC does: restores the old handler, but not its flags */
+  signal (SIGINT, signal (SIGINT, SIG_IGN));
   for (int i = 0; i < n_options; i++) {
     no_contraction = no_contraction || !strcmp (options[i], "--fmad=false");
     if (getenv ("GM_FAKE_OLD_COMPILER") && !strcmp (options[i], "--minimal"))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * forms.h -- graphs that have a kernel form of their own: softmax, layer norm, sums, products, over rows of every length.
+ * forms.h -- graphs that have a kernel form of their own: softmax, layer norm, sums, products, over
+ * rows of every length.
  */
 #ifndef GM_TESTS_GPU_FORMS_H
 #define GM_TESTS_GPU_FORMS_H
@@ -26,7 +27,7 @@
   "  %9 = mul %8 %w : " T "[" R ", " N "]\n"                                                       \
   "  %10 = add %9 %b : " T "[" R ", " N "]\n"                                                      \
   "}\n"
-/* As nn.functional writes it for halves; rows of which a column is cut off begin anywhere. */
+/* The form of nn.functional for halves; rows without their first column begin anywhere. */
 #define HALF_LAYER_NORM(T, R, N)                                                                   \
   "forward (%x: " T "[" R ", " N "], %w: " T "[" N "], %b: " T "[" N "]) -> (%14) {\n"             \
   "  %0 = cast %x dtype=f32\n"                                                                     \
@@ -65,7 +66,8 @@
   "  %6 = div %3 %4\n"                                                                             \
   "  %7 = add %0 %y\n"                                                                             \
   "}\n"
-/* Where long rows of it are taken in turns, exponentials go round on registers of their own: x is there to the end. */
+/* A softmax whose long rows are processed in turns: exponentials rotate in registers of their own,
+ * since x is needed to the end. */
 #define GATED_SOFTMAX(T, R, N)                                                                     \
   "forward (%x: " T "[" R ", " N "]) -> (%5) {\n"                                                  \
   "  %0 = amax %x dims=[1] keepdim=true\n"                                                         \
@@ -84,7 +86,7 @@
   "  %4 = reciprocal %3\n"                                                                         \
   "  %5 = mul %2 %4\n"                                                                             \
   "}\n"
-/* With what a gradient needs, which is wider than halves. */
+/* With the results that a gradient needs, which are wider than halves. */
 #define TRAINED_LOG_SOFTMAX(T, R, N)                                                               \
   "forward (%x: " T "[" R ", " N "]) -> (%7, %3, %4) {\n"                                          \
   "  %0 = cast %x dtype=f32\n"                                                                     \
@@ -96,7 +98,7 @@
   "  %6 = sub %2 %5\n"                                                                             \
   "  %7 = cast %6 dtype=" T "\n"                                                                   \
   "}\n"
-/* The first phase is the long one; registers go round there, too, as x is there to the end. */
+/* The first phase is the long one; registers rotate there, too, since x is needed to the end. */
 #define SHARES(T, R, N)                                                                            \
   "forward (%x: " T "[" R ", " N "]) -> (%5) {\n"                                                  \
   "  %0 = exp %x\n"                                                                                \
@@ -146,7 +148,7 @@
   "  %8 = matmul %7 %v\n"                                                                          \
   "}\n"
 
-/* A thread, a warp, a block of each size to a row, and rows shared by many blocks. */
+/* Rows for a thread, a warp, a block of each size, and rows shared by many blocks. */
 static const struct {
   const char *text;
   double tolerance;
@@ -169,7 +171,7 @@ static const struct {
   { SOFTMAX ("f32", "3", "30000"), 1e-6 },     { SCALED_SOFTMAX ("f32", "3", "32767"), 1e-6 },
   { GATED_SOFTMAX ("f32", "3", "20480"), 1e-6 }, { GATED_SOFTMAX ("f32", "3", "20479"), 1e-6 },
   { GATED_SOFTMAX ("f16", "3", "32768"), 2e-3 }, { GATED_SOFTMAX ("bf16", "3", "32760"), 1e-2 },
-  /* What a thread has no registers for, and what registers go round for. */
+  /* Rows for which a thread has too few registers, or whose registers rotate. */
   { SOFTMAX ("f32", "3", "60000"), 1e-6 },     { LAYER_NORM ("f32", "3", "60001"), 1e-5 },
   { LAYER_NORM ("f32", "3", "32767"), 1e-5 },  { HALF_LAYER_NORM ("bf16", "3", "32767"), 2e-2 },
   { SCALED_SOFTMAX ("f64", "2", "30001"), 1e-14 }, { SOFTMAX ("bf16", "66", "70001"), 1e-2 },

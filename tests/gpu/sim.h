@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sim.h -- what turns generated CUDA text into C for the CPU.
+ * sim.h -- turns generated CUDA text into C for the CPU.
  *
- * fake_cuda.c compiles the text of plugins/nvrtc with this file before it, unchanged, and runs the kernels: blocks one after the
- * other, the threads of a block as coroutines that change at barriers and shuffles.  Elementary functions are SLEEF's scalar
- * ones, whose bits are those of the tiles; so a kernel without sums of floats must give eager's bits.
+ * fake_cuda.c compiles the text of plugins/nvrtc with this file before it, unchanged, and runs the
+ * kernels: blocks one after the other, the threads of a block as coroutines that change at barriers
+ * and shuffles.  Elementary functions are SLEEF's scalar ones, whose bits are those of the tiles;
+ * so a kernel without sums of floats must give eager's bits.
  */
 #define GM_SIM 1
 #define GM_FN static inline __attribute__ ((always_inline, unused))
 #define GM_ALIGN(n) __attribute__ ((aligned (n)))
-/* Of a block: one copy, which the runtime spoils before each block. */
+/* Memory of a block: a single copy, which the runtime overwrites before each block. */
 #define GM_SHARED static __attribute__ ((section ("gmshared")))
 
 struct gm_sim {
@@ -71,7 +72,7 @@ narrow_f16 (float f)
   return (unsigned short) __builtin_ia32_vcvtps2ph ((gm_4floats){ f }, 0)[0];
 }
 
-/* -- Elementary functions ------------------------------------------------------------------------ */
+/* -- Elementary functions ---------------------------------------------------------------------- */
 
 #define GM_SLEEF1(name)                                                                            \
   float Sleef_finz_##name##f1_u10purecfma (float);                                                 \
@@ -126,7 +127,8 @@ gm_log1p (double a)
 #define pow(a, b) Sleef_finz_powd1_u10purecfma (a, b)
 #define atan2f(a, b) Sleef_finz_atan2f1_u10purecfma (a, b)
 #define atan2(a, b) Sleef_finz_atan2d1_u10purecfma (a, b)
-/* The hardware's estimates, with as much of the errors that the PTX manual allows as the test asks for: 2^-22 and one ulp. */
+/* The hardware's estimates, with the part of the errors allowed by the PTX manual that the test
+ * sets: 2^-22 and one ulp. */
 GM_FN float
 gm_without_subnormals (float a)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * threads.c -- see threads.h.
  *
- * A thread is a coroutine: a stack and where it stands on it.  It runs until it finishes, or waits for its warp (a shuffle) or its
- * block (a barrier).  One that finishes gives its stack to the next, so kernels without either run on one stack.
- * A shuffle leaves its value in one of two rows of the warp, in turn: nobody can be two shuffles ahead.
+ * A thread is a coroutine: a stack and its position on it.  It runs until it finishes, or waits for
+ * its warp (a shuffle) or its block (a barrier).  A thread that finishes passes its stack to the
+ * next, so kernels without shuffles and barriers run on one stack.
+ * A shuffle leaves its value in one of two rows of the warp, in turn, since no thread can be two
+ * shuffles ahead.
  */
 #include "tests/gpu/threads.h"
 
@@ -23,28 +25,29 @@ typedef struct {
   State state;
   void *sp;
   char *stack;
-  unsigned shuffles; /* that it has come to */
+  unsigned shuffles; /* number of shuffles that it has reached */
 } Thread;
 
 typedef struct {
   unsigned values[2][WARP], arrived[2];
-  unsigned complete; /* shuffles that all lanes have come to */
+  unsigned complete; /* number of shuffles that all lanes have reached */
 } Warp;
 
 struct gm_sim gm_simulation;
 
 static Thread threads[MAX_THREADS];
 static Warp warps[MAX_THREADS / WARP];
-static char *stacks[MAX_THREADS]; /* free ones */
+static char *stacks[MAX_THREADS]; /* unused stacks */
 static unsigned n_stacks;
 static void *scheduler_sp;
 static unsigned current, n_threads;
 static void (*run_kernel) (void *const *);
 static void *const *run_args;
 
-/* -- Coroutines -------------------------------------------------------------------------------------- */
+/* -- Coroutines -------------------------------------------------------------------------------- */
 
-/* Saves the registers that a call keeps on this stack, notes where, and goes on on the other. */
+/* Saves the registers that a call preserves on this stack, stores the stack pointer, and continues
+ * on the other stack. */
 void gm_sim_switch (void **save, void *to);
 __asm__ (".text\n"
          ".globl gm_sim_switch\n"
@@ -83,7 +86,7 @@ resume (unsigned i)
     t->stack = stacks[--n_stacks];
     uint64_t *top = (uint64_t *) (void *) (t->stack + STACK_BYTES) - 8;
     memset (top, 0, 8 * sizeof *top);
-    top[6] = (uint64_t) (uintptr_t) begin; /* where the first switch returns to */
+    top[6] = (uint64_t) (uintptr_t) begin; /* return address of the first switch */
     t->sp = top;
   }
   t->state = RUNS;
@@ -92,7 +95,7 @@ resume (unsigned i)
     stacks[n_stacks++] = t->stack;
 }
 
-/* -- What kernels call -------------------------------------------------------------------------------- */
+/* -- What kernels call ------------------------------------------------------------------------- */
 
 static unsigned
 exchange (unsigned value, unsigned from)
@@ -120,7 +123,7 @@ barrier (void)
   wait_as (WAITS_BLOCK);
 }
 
-/* -- A block ------------------------------------------------------------------------------------------ */
+/* -- A block ----------------------------------------------------------------------------------- */
 
 static bool
 is_ready (unsigned i)
@@ -141,7 +144,7 @@ common_divisor (unsigned a, unsigned b)
   return a;
 }
 
-/* Number i of a permutation of n. */
+/* Returns number i of a permutation of n. */
 static unsigned
 place (unsigned i, unsigned n, unsigned seed)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * op_fixture.h -- tensors of every layout, and naive access to them: what the tests of ops are made of.
+ * op_fixture.h -- tensors of every layout, and naive access to their elements, for the tests of
+ * ops.
  */
 #ifndef GM_TESTS_OP_FIXTURE_H
 #define GM_TESTS_OP_FIXTURE_H
@@ -10,10 +11,11 @@
 #include <check.h>
 #include <string.h>
 
-/* How a tensor lies in memory, its values and shape apart. */
+/* Layouts of a tensor in memory, apart from its values and shape. */
 typedef enum { ROWS, TRANSPOSED, SLICED, REVERSED_HALF, N_LAYOUTS } Layout;
 
-/* ck_assert_msg reports every check that passes to the runner's pipe, which costs more than the check. */
+/* ck_assert_msg reports every check that passes to the runner's pipe, which costs more than the
+ * check. */
 #define demand(holds, ...) ((holds) ? (void) 0 : ck_abort_msg (__VA_ARGS__))
 
 static uint64_t lcg_state = 1;
@@ -37,7 +39,7 @@ some_value (GmDtype dtype)
   return gm_scalar_float (lcg () % 8 == 0 ? odd[lcg () % G_N_ELEMENTS (odd)] : ((double) (lcg () % 20001) - 10000) / 1000);
 }
 
-/* A finite small number, for which sums of products are exact or nearly so. */
+/* Returns a finite small number, for which sums of products are exact or nearly so. */
 static inline GmScalar
 tame_value (GmDtype dtype)
 {
@@ -54,7 +56,7 @@ numel (const GmMeta *m)
   return n;
 }
 
-/* Element `i` in row-major order as an index. */
+/* Converts element number `i` in row-major order to an index. */
 static inline void
 unravel (const GmMeta *m, int64_t i, int64_t *index)
 {
@@ -73,7 +75,7 @@ element (const GmTensor *t, const int64_t *index)
   return (char *) t->storage->data + at * (int64_t) gm_dtype_size (t->meta.dtype);
 }
 
-/* Element `i` (row-major in `shape`) of t broadcast to `shape`. */
+/* Returns element `i` (row-major in `shape`) of t broadcast to `shape`. */
 static inline char *
 broadcast_element (const GmTensor *t, const GmMeta *shape, int64_t i)
 {
@@ -91,7 +93,8 @@ nth (const GmTensor *t, int64_t i)
   return broadcast_element (t, &t->meta, i);
 }
 
-/* An uninitialised tensor with the layout.  A view into a larger storage where the layout needs gaps. */
+/* Returns an uninitialised tensor with the layout: a view into a larger storage where the layout
+ * needs gaps. */
 static inline GmTensor *
 new_with_layout (GmDtype dtype, int ndim, const int64_t *sizes, Layout layout)
 {
@@ -137,7 +140,7 @@ new_filled (GmDtype dtype, int ndim, const int64_t *sizes, Layout layout, GmScal
   return t;
 }
 
-/* Equal bits, or both NaN (which payload survives is not specified). */
+/* True for equal bits, or if both are NaN (which payload survives is not specified). */
 static inline bool
 same_element (GmDtype dtype, const void *a, const void *b)
 {
@@ -166,7 +169,8 @@ assert_same_values (const GmTensor *a, const GmTensor *b, const char *what)
     demand (same_element ((GmDtype) a->meta.dtype, nth (a, i), nth (b, i)), "%s: element %" G_GINT64_FORMAT, what, i);
 }
 
-/* Runs the op every way there is, holds the ways against each other and against gm_op_infer; returns the result. */
+/* Runs the op in every way, compares the results with each other and with gm_op_infer, and returns
+ * one. */
 static inline GmTensor *
 run_all_ways (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs)
 {

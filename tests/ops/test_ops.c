@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_ops.c -- every row of the op table, on every dtype it takes and every layout, against element-by-element models.
+ * test_ops.c -- every row of the op table, on every dtype it takes and every layout, against
+ * element-by-element models.
  *
- * What a single element becomes is the tiles' business and tested there; here the drivers are on trial.  So the models call
- * the same tiles on one element at a time, in the order that the house has stated, and results must be equal to the bit.
- * Rows come from gramme-ops.def: an op that is added is tested without touching this file, unless its family is new.
+ * What a single element becomes is the tiles' business and tested there; here the drivers are on
+ * trial.  So the models call the same tiles on one element at a time, in the order that the house
+ * has stated, and results must be equal to the bit. Rows come from gramme-ops.def: an op that is
+ * added is tested without touching this file, unless its family is new.
  */
 #include "op_fixture.h"
 
@@ -42,7 +44,7 @@ static const GmOp all_ops[] = {
   for (GmDtype dtype = 0; dtype < GM_N_DTYPES; dtype++) \
     if (gm_dtypes[dtype].live && gm_op_accepts (op, dtype))
 
-/* -- Elementwise ------------------------------------------------------------------------------------------- */
+/* -- Elementwise ------------------------------------------------------------------------------- */
 
 /* A shape that broadcasts to `sizes`: some sizes become 1, some leading dimensions go. */
 static int
@@ -128,7 +130,7 @@ START_TEST (cast_between_all_dtypes)
 }
 END_TEST
 
-/* -- Reductions -------------------------------------------------------------------------------------------- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 /* The op that combines two elements as the row's combine column does. */
 static GmOp
@@ -145,7 +147,7 @@ combiner (GmOp op)
   }
 }
 
-/* The product, element after element. */
+/* Computes the product, element after element. */
 static void
 model_product (GmDtype from, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
 {
@@ -163,9 +165,9 @@ is_nan (GmDtype dtype, const char *x)
   return s.kind == GM_CATEGORY_FLOAT && s.d != s.d;
 }
 
-/* The stated order, one element at a time, in the type that `dtype` is computed in: blocks of
- * GM_TILE, 16 partials, a tree, block after block; several of a sum of f32 in f64.  A product that is
- * NaN is one of element after element. */
+/* Folds in the stated order, one element at a time, in the type that `dtype` is computed in: blocks
+ * of GM_TILE, 16 partials, a tree, block after block; several blocks of a sum of f32 in f64.  A
+ * product that is NaN is computed again, element after element. */
 static void
 model_fold (GmOp op, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
 {
@@ -198,7 +200,8 @@ model_fold (GmOp op, GmDtype dtype, char (*x)[8], int64_t n, char *acc)
   tiles->cast (dtype, from) (acc, acc, 1); /* one element: read before it is written */
 }
 
-/* The elements that are reduced into result element `i`, in row-major order of the reduced dimensions. */
+/* Collects the elements that are reduced into result element `i`, in row-major order of the reduced
+ * dimensions; returns their number. */
 static int64_t
 collect (const GmTensor *x, uint32_t mask, const GmMeta *kept_shape, int64_t i, char (*out)[8])
 {
@@ -236,7 +239,8 @@ reduces_nothing (const GmMeta *x, uint32_t mask)
   return false;
 }
 
-/* Odd values show what NaN and infinities do, and hide everything after them: half of the tensors have none. */
+/* Chooses the function for values.  Odd values test NaN and infinities, but hide everything after
+ * them, so half of the tensors have none. */
 static GmScalar (*some_or_tame (void)) (GmDtype)
 {
   return lcg () & 1 ? some_value : tame_value;
@@ -247,7 +251,7 @@ check_reduce (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes, uint32_t m
 {
   g_autoptr (GmTensor) x = new_filled (dtype, ndim, sizes, lcg () % N_LAYOUTS, some_or_tame ());
   GmAttrs attrs = { .mask = gm_op_attr_mask (op), .keepdim = keepdim };
-  for (int d = ndim - 1; d >= 0; d--) /* the order of DIMS means nothing */
+  for (int d = ndim - 1; d >= 0; d--) /* the order of DIMS has no meaning */
     if (mask >> d & 1)
       attrs.list[attrs.n_list++] = d;
   if (attrs.n_list == 0)
@@ -372,7 +376,7 @@ START_TEST (scan_rows_are_sequential)
 }
 END_TEST
 
-/* -- Views ------------------------------------------------------------------------------------------------- */
+/* -- Views ------------------------------------------------------------------------------------- */
 
 static void
 assert_is_view (const GmTensor *v, const GmTensor *x)
@@ -555,7 +559,7 @@ START_TEST (data_counts_writes_apart)
 }
 END_TEST
 
-/* -- Matrix products --------------------------------------------------------------------------------------- */
+/* -- Matrix products --------------------------------------------------------------------------- */
 
 static void
 check_matmul (GmDtype dtype, GmTensor *a, GmTensor *b)

@@ -72,7 +72,7 @@ close_it (GrammeBackend *b)
   (void) b;
 }
 
-/* The graphs that a probe runs have two inputs of [2, 3]. */
+/* True if the image has two inputs of [2, 3], like the graphs that a probe runs. */
 static inline int
 is_trial (const GrammeImage *image)
 {
@@ -96,7 +96,7 @@ get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts
 #endif
 #ifndef GARBAGE
   if (is_trial (image))
-    return GRAMME_OK; /* the trial's graphs: it computes nothing, so it had better say no */
+    return GRAMME_OK; /* the trial's graphs: this plugin computes nothing, so it must say NO */
 #endif
   for (uint32_t i = 0; i < image->nodes.count; i++)
     ((GrammeVerdict *) (void *) ((char *) verdicts + (size_t) i * stride))->support = GRAMME_YES;
@@ -211,7 +211,7 @@ static const struct {
 #define TABLE_BYTES offsetof (GrammeBackendApi, get_extension)
 static GrammePlugin at_end;
 
-/* For the test alone: a query is pure, and a constructor does nothing. */
+/* For the test only: a query must be pure, and a constructor must do nothing. */
 __attribute__ ((constructor)) static void
 make_table (void)
 {

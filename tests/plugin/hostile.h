@@ -17,7 +17,7 @@
 
 static char *hostile_root;
 
-/* A fresh folder; the walk over parents ends there, and no other folder is searched first. */
+/* Makes a new folder, where the walk over parents ends, and which is the only one searched. */
 static inline void
 hostile_setup (void)
 {
@@ -49,8 +49,8 @@ hostile_teardown (void)
   g_clear_pointer (&hostile_root, g_free);
 }
 
-/* ROOT/FOLDER/libgramme-hostile.so, built with -DSWITCH, more flags of the compiler (NULL: none), and
- * the headers in this folder of the sources. */
+/* Builds ROOT/FOLDER/libgramme-hostile.so with -DSWITCH, more flags of the compiler (NULL: none),
+ * and the headers in this folder of the sources.  Returns its path. */
 static inline char *
 hostile_build_with (const char *headers, const char *folder, const char *define, const char *flags)
 {
@@ -76,7 +76,8 @@ hostile_build (const char *folder, const char *define, const char *flags)
   return hostile_build_with ("plugin-api", folder, define, flags);
 }
 
-/* ROOT/NAME/libgramme-NAME.so of these sources, with the flags of the linker that plugins need. */
+/* Builds ROOT/NAME/libgramme-NAME.so from these sources, with the flags of the linker that plugins
+ * need. Returns its path. */
 static inline char *
 hostile_compile (const char *name, const char *sources, const char *flags)
 {
@@ -95,7 +96,7 @@ hostile_compile (const char *name, const char *sources, const char *flags)
   return file;
 }
 
-/* Puts the folder of `file` alone into the search path. */
+/* Makes the folder of `file` the search path. */
 static inline void
 hostile_search (const char *file)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * subset.c -- the plugin eager, which here takes only some nodes: which ones, and in which clusters, is
- * a pure function of the image and of the environment variable GM_SUBSET, a number.
+ * subset.c -- the plugin eager that takes only some nodes: which nodes, and in which clusters, is a
+ * pure function of the image and of the environment variable GM_SUBSET, a number.
  *
  * Its last decimal digit says how many nodes it takes, 0 none to 9 all; the one before in how many
- * clusters, 0 and 1 one; the one before that how often its YES is a lie, of 10 requests, which compile
- * then does not support; the rest is a seed.
+ * clusters, 0 and 1 one; the one before that how often its YES is a lie, of 10 requests, which
+ * compile then does not support; the rest is a seed.
  */
 #include <gramme-plugin-util.h>
 

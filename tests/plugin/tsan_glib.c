@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tsan_glib.c -- tells the thread sanitizer what GLib's locks, conditions and counters order.
+ * tsan_glib.c -- tells the thread sanitizer the order that GLib's locks, conditions and counters
+ * make.
  *
- *   gcc -fsanitize=thread -shared -fPIC -o tsan_glib.so tsan_glib.c
- *   env G_SLICE=always-malloc LD_PRELOAD=./tsan_glib.so program     (not the programs that it starts)
+ *   gcc -fsanitize=thread -shared -fPIC -o tsan_glib.so tsan_glib.c env G_SLICE=always-malloc
+ *   LD_PRELOAD=./tsan_glib.so program     (not the programs that it starts)
  *
- * GLib is not built with the sanitizer, and its mutexes are no pthread ones, so that everything they
- * protect would look like a race.  Here each is called, and what was before it in one thread is said to
- * be before what comes after it in the next that gets the same lock or counter.  Containers that are
- * counted say so when they are given up, so that the last owner may free them.  What is done under no
- * lock is seen as before.
+ * GLib is not built with the sanitizer, and its mutexes are no pthread ones, so that everything
+ * that they protect would look like a race.  Here each function is called, and everything before it
+ * in one thread is declared to happen before everything after it in the next thread that gets the
+ * same lock or counter. Counted containers do so when a reference is released, so that the last
+ * owner may free them.  Accesses under no lock are checked as before.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,7 +30,8 @@ be_preloaded_once (void)
 extern void __tsan_acquire (void *at);
 extern void __tsan_release (void *at);
 
-/* The real one; looked up by each thread that comes before it is known, to the same address. */
+/* The real function, looked up by each thread that calls this before it is known, with the same
+ * result. */
 #define REAL(name) \
   static __typeof__ (&name) real; \
   __typeof__ (&name) known = __atomic_load_n (&real, __ATOMIC_ACQUIRE); \
@@ -68,7 +70,7 @@ g_mutex_unlock (GMutex *m)
   known (m);
 }
 
-/* Within these the mutex is given and taken by GLib itself. */
+/* GLib itself unlocks and locks the mutex in these functions. */
 void
 g_cond_wait (GCond *c, GMutex *m)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watched.c -- the plugin eager, which here notices who calls it when: two compiles or two runs at once
- * are an error that is raised, a run of what is destroyed ends the process.  Its compile takes a while,
- * and calls the host from another thread meanwhile.
+ * watched.c -- the plugin eager that checks when it is called: two compiles or two runs at once
+ * raise an error, a run of a destroyed executable ends the process.  Its compile takes a while, and
+ * calls the host from another thread meanwhile.
  *
  *   -DNAME=x      its name
  *   -DSERIAL      its manifest says compile-serial

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wild.c -- an honest little back end (add, mul, neg of dense f32), with a place in each function where
- * tests/plugin/hostile.py puts something that is not: -DON_LOAD='abort ();' and so on.
+ * wild.c -- a small correct back end (add, mul, neg of dense f32), with a place in each function
+ * where tests/plugin/hostile.py inserts incorrect code: -DON_LOAD='abort ();' and so on.
  */
 #include <errno.h>
 #include <fcntl.h>
