@@ -10,7 +10,7 @@
 
 #include "tests/unit/aot_test.h"
 
-/* A view by one op. */
+/* Returns a view made by one op. */
 static GmTensor *
 view_by (GmTensor *t, GmOp op, const char *attrs)
 {
@@ -25,12 +25,12 @@ view_by (GmTensor *t, GmOp op, const char *attrs)
 
 /* -- Written by hand --------------------------------------------------------------------------- */
 
-/* What an input is: of a buffer, by a view. */
+/* An input: a view of a buffer, or a tensor of its own. */
 typedef struct {
   int buffer; /* 0 or 1, or -1: a tensor of its own */
   GmOp op;    /* NONE: the buffer itself */
   const char *attrs;
-  int same; /* the input before that it is, + 1 */
+  int same; /* 1 + the number of the earlier input that it is; 0: none */
 } InputSpec;
 
 typedef struct {
@@ -83,7 +83,8 @@ world_begin (const World *w)
   return r;
 }
 
-/* The plan of a graph for inputs like those of the world; *error says why there is none. */
+/* Returns the plan of a graph for inputs like those of the world; NULL with *error if there is
+ * none. */
 G_GNUC_UNUSED static GmPlan *
 world_plan (const World *w, GmGraph *g, TestExec **exec, GError **error)
 {
@@ -100,7 +101,7 @@ world_plan (const World *w, GmGraph *g, TestExec **exec, GError **error)
   return p;
 }
 
-/* The text's program, plain and compiled, on the world's inputs. */
+/* Runs the text's program, plain and compiled, on the world's inputs, and compares. */
 G_GNUC_UNUSED static void
 check_world (const World *w, const char *text)
 {
@@ -155,7 +156,7 @@ object_id (const GmGraph *g, GmVal v)
   return a && a->same != GM_NO_ID ? a->same : id;
 }
 
-/* A tensor changes its shape, or becomes another; its older names go. */
+/* Makes a tensor change its shape, or become another; its older names are dropped. */
 static void
 add_set (Maker *m)
 {
@@ -184,7 +185,7 @@ add_set (Maker *m)
       m->pool[i] = now;
 }
 
-/* A program over the world's inputs, with views, writes and changes of shape. */
+/* Returns a program over the world's inputs, with views, writes and changes of shape. */
 G_GNUC_UNUSED static GmGraph *
 random_world_program (GRand *rand, const World *w)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * aot_test.h -- what the tests of core/aot share: programs, and two ways to run them.
+ * aot_test.h -- shared by the tests of core/aot: programs, and two ways to run them.
  *
  * The oracle is the plain program: each node of the recorded graph as an eager operation on
  * real tensors, writes and views included (eager_run).  The subject is a plan, whose executable
@@ -109,8 +109,8 @@ add_write (Maker *m)
     m->pool[m->n++] = r;
 }
 
-/* A random program over x, y: f32[4, 3] (x requires grad) and z: f32[3]; views, arithmetic and,
- * if asked, writes. */
+/* Returns a random program over x, y: f32[4, 3] (x requires grad) and z: f32[3]; views, arithmetic
+ * and, with `mutate`, writes. */
 G_GNUC_UNUSED static GmGraph *
 random_program (uint32_t seed, bool mutate)
 {
@@ -151,7 +151,7 @@ step_index (const GmMeta *m, int64_t *at)
   }
 }
 
-/* A tensor with the strides of `m`, gaps included, holding numbers that follow from the seed. */
+/* Returns a tensor with the strides of `m`, gaps included, whose numbers follow from the seed. */
 G_GNUC_UNUSED static GmTensor *
 filled (const GmMeta *m, uint32_t seed)
 {
@@ -162,7 +162,7 @@ filled (const GmMeta *m, uint32_t seed)
 
   own.requires_grad = 0;
   view = gm_tensor_new_view (memory, &own, 0);
-  t = gm_tensor_new_alias (view); /* no base: as if it came from outside */
+  t = gm_tensor_new_alias (view); /* without a base, like a tensor from outside */
   for (int64_t i = 0; i < gm_meta_numel (m); i++, step_index (m, at)) {
     seed = seed * 1664525u + 1013904223u;
     double d = (double) (seed >> 8) / (1 << 24) * 2 - 1;
@@ -173,8 +173,8 @@ filled (const GmMeta *m, uint32_t seed)
   return t;
 }
 
-/* Whether two tensors hold the same numbers, up to `tolerance`; 0: the same bits, but that 0
- * and -0 are one if any_zero. */
+/* True if two tensors hold the same numbers, up to `tolerance`; 0: the same bits, but with any_zero
+ * 0 and -0 are equal. */
 G_GNUC_UNUSED static bool
 same_elements (const GmTensor *a, const GmTensor *b, bool any_zero, double tolerance)
 {
@@ -196,7 +196,7 @@ same_elements (const GmTensor *a, const GmTensor *b, bool any_zero, double toler
 
 /* -- The plain program ------------------------------------------------------------------------- */
 
-/* Whether n's result is for the write behind it alone, which is one operation with it. */
+/* True if n's result is only for the write behind it, with which it is one operation. */
 static bool
 is_written_in_place (const GmGraph *g, const GmNode *n)
 {
@@ -206,7 +206,7 @@ is_written_in_place (const GmGraph *g, const GmNode *n)
   return write && write->tag == GM_TAG_IN_PLACE && write->in[1] == n->out;
 }
 
-/* A new reference to n's result. */
+/* Returns a new reference to n's result. */
 static GmTensor *
 eager_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GError **error)
 {
@@ -262,7 +262,7 @@ typedef struct {
   GmParts parts;
 } TestExec;
 
-/* AOT-01: behind the layers no input overlaps one that is written as a whole. */
+/* AOT-01: checks that, behind the layers, no input overlaps one that is written as a whole. */
 static void
 assert_written_are_separate (const TestExec *e, GmTensor *const *in, int n_in)
 {
@@ -336,7 +336,7 @@ assert_verifies (const GmGraph *g)
   }
 }
 
-/* Every output is its own and owns its memory. */
+/* Checks that every output is distinct and owns its memory. */
 static void
 assert_outputs_are_owned (const GmGraph *g)
 {
@@ -351,9 +351,10 @@ assert_outputs_are_owned (const GmGraph *g)
 
 static GmPartitionOptions partition_options = { GM_PARTITION_DEFAULT, 1 }; /* of every plan */
 
-static const GmInlineHooks *inline_hooks; /* the same; NULL: none */
+static const GmInlineHooks *inline_hooks; /* of every plan; NULL: none */
 
-/* The whole way from a recorded graph.  NULL and *error if it cannot be made functional. */
+/* Makes a plan from a recorded graph through all stages.  NULL and *error if the graph cannot be
+ * made functional. */
 G_GNUC_UNUSED static GmPlan *
 plan_with (const GmGraph *g, bool differentiate, GmPlanRandom random, TestExec **exec,
            GError **error)
@@ -402,8 +403,8 @@ plan_of (const GmGraph *g, TestExec **exec)
 
 typedef struct { GmTensor *leaf[MAX], *in[MAX], *out[MAX]; bool ok; GError *error; } Run;
 
-/* Inputs: leaves, or copies of leaves where the program writes to what requires grad (a leaf
- * may not be written to). */
+/* Makes the inputs: leaves, or copies of leaves where the program writes to a tensor that requires
+ * grad (a leaf may not be written to). */
 static void
 run_begin (Run *r, const GmGraph *g, bool copies)
 {
@@ -463,8 +464,8 @@ compare_tensors (const GmTensor *want, const GmTensor *has, const char *what, ui
     SAY ("%s %u: requires_grad should be %d", what, i, gm_tensor_requires_grad (want));
 }
 
-/* Gradients of all outputs and inputs that the plain program has written, that have a history, for tangents that follow
- * from their position. */
+/* Computes the gradients of all tensors with a history among the outputs and the inputs that the
+ * plain program has written, for tangents that follow from their position. */
 static bool
 gradients (const Run *r, const Run *plain, int n_in, int n_out, GmTensor **result, GError **error)
 {
@@ -491,9 +492,8 @@ gradients (const Run *r, const Run *plain, int n_in, int n_out, GmTensor **resul
   return ok;
 }
 
-/* Whether every gradient is summed inside the compiled function.  What flows into an input, or
- * into a view that was taken again, from outside is added there: the same numbers in another
- * order. */
+/* True if every gradient is summed inside the compiled function.  Gradients that reach an input, or
+ * a view that was made again, from outside are added there: the same numbers in another order. */
 static bool
 sums_inside (const GmGraph *g)
 {
@@ -505,9 +505,9 @@ sums_inside (const GmGraph *g)
   return true;
 }
 
-static int n_exact; /* comparisons of gradients by their bits */
+static int n_exact; /* number of comparisons of gradients by their bits */
 
-/* How far sums in another order may be apart: what the coarsest dtype in the graph makes of it. */
+/* Returns the tolerance for sums in another order, from the coarsest dtype in the graph. */
 G_GNUC_UNUSED static double
 coarseness (const GmGraph *g)
 {
@@ -520,8 +520,8 @@ coarseness (const GmGraph *g)
   return most;
 }
 
-/* Runs the program both ways, from inputs that are there and equal.  A program that the plain way
- * refuses is no test: false. */
+/* Runs the program both ways, from equal inputs that exist.  Returns false for a program that the
+ * plain way refuses, which is no test. */
 static bool
 compare_runs (const GmGraph *g, GmPlan *plan, Run want, Run has, double tolerance)
 {

@@ -31,7 +31,7 @@ tensor_f64 (int ndim, const int64_t *sizes)
   return gm_tensor_new_zeros (&m, NULL);
 }
 
-/* Numbers in [low, high), the same for the same seed. */
+/* Returns numbers in [low, high), the same for the same seed. */
 static inline GmTensor *
 random_f64 (uint64_t seed, double low, double high, int ndim, const int64_t *sizes)
 {
@@ -82,8 +82,8 @@ loss_of (Program f, const void *data, GmTensor *const *in)
   return t;
 }
 
-/* The gradients of the loss, and of their weighted sum if `second`: one per floating input, new
- * references. */
+/* Returns the gradients of the loss or, with `second`, of their weighted sum: one per floating
+ * input, new references. */
 static inline GmTensor *
 gradients_of (Program f, const void *data, GmTensor *const *in, int n, GmTensor **grads,
               bool create)

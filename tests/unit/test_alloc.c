@@ -31,7 +31,8 @@ START_TEST (blocks_of_every_size_are_aligned_and_disjoint)
 }
 END_TEST
 
-/* Two blocks never start one or two cache lines apart within their pages, but at one place or far from each other. */
+/* Two blocks never start one or two cache lines apart within their pages, but at one place or far
+ * from each other. */
 START_TEST (large_blocks_start_at_few_places_of_a_page)
 {
   static const size_t sizes[] = { 4096, 5000, 8192, 16384, 40000, 65536, 70000, 262144, 1 << 20, 3 << 20, 9 << 20 };
@@ -136,7 +137,7 @@ START_TEST (the_kth_call_fails_once)
 }
 END_TEST
 
-/* Blocks travel: each thread frees what another allocated. */
+/* Passes blocks on: each thread frees blocks that another allocated. */
 typedef struct {
   GAsyncQueue *in, *out;
 } Ends;
@@ -186,7 +187,8 @@ busy (gpointer data)
   return data;
 }
 
-/* What one thread has made and not counted yet, another gives back: what all know is below 0 then. */
+/* Frees blocks that another thread has allocated and not yet added to the common count, which is
+ * below 0 then. */
 static gpointer
 free_all (gpointer blocks)
 {
@@ -213,7 +215,7 @@ START_TEST (a_forked_child_can_allocate)
   for (int i = 0; i < FORKS; i++) {
     pid_t child = fork ();
     if (child == 0) {
-      alarm (10); /* a lock held for ever ends here */
+      alarm (10); /* ends a deadlock */
       for (size_t k = 1; k < 100; k++)
         gm_free (gm_alloc (k * 3000), k * 3000);
       _exit (0);

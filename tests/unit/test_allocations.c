@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_allocations.c -- what a warm call of a compiled function asks the system for: nothing.
+ * test_allocations.c -- a warm call of a compiled function requests no memory from the system.
  *
- * Tensors come from lists that are filled in batches; test_plan counts that there is one of them per output.  Here the system's own
- * allocator is counted, by functions of this program that stand in front of it in every library.
+ * Tensors come from lists that are filled in batches; test_plan checks that there is one allocation
+ * per output.  Here calls of the system's allocator are counted, by functions of this program that
+ * replace it in every library.
  */
 #include "core/compile.h"
 #include "core/graph/text.h"
@@ -76,14 +77,14 @@ compiled (const char *text, const char *backend)
   return c;
 }
 
-/* How often the system was asked in CALLS warm calls, with a backward each if `grad`. */
+/* Returns the number of allocations in CALLS warm calls, with a backward each if `grad`. */
 static uint64_t
 count (const char *text, const char *backend, bool grad)
 {
   GmCompile *c = compiled (text, backend);
   GmTensor *in[3], *out[4];
   uint64_t before = 0;
-  bool ok = true; /* a check asks for memory itself */
+  bool ok = true; /* ck_assert itself allocates */
   int n_out = (int) c->functionalize.layers.n_outputs;
 
   for (int i = 0; i < 3; i++) {
@@ -146,7 +147,7 @@ main (void)
   SRunner *sr = srunner_create (s);
   int failures;
 
-#ifndef __SANITIZE_ADDRESS__ /* it has an allocator of its own */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer has an allocator of its own */
   tcase_add_test (t, a_warm_call_asks_the_system_for_no_memory);
   tcase_add_test (t, a_warm_step_asks_the_system_for_no_memory);
 #endif

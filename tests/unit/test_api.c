@@ -56,7 +56,7 @@ expect_error (const char *text, GmError code, const char *part)
   tear_down (&f);
 }
 
-/* All elements, of all tensors of a list, as doubles. */
+/* Copies all elements of all tensors of a list as doubles; returns the next index. */
 static int
 flatten (const GmArg *a, double *out, int at)
 {
@@ -161,7 +161,7 @@ run_text (GmBuilder *b, const GmVal *in, const void *data)
 {
   GmArg a = call (b, in, data);
   GmVal v = a.v;
-  if (a.kind == GM_ARG_LIST) { /* all parts that have a slope, in one number each */
+  if (a.kind == GM_ARG_LIST) { /* all parts that have a slope, combined into one number each */
     v = gm_b_scalar (b, gm_scalar_int (0), GM_F64);
     for (int i = 0; i < a.n; i++)
       if (gm_dtype_is_float (gm_b_meta (b, a.items[i].v)->dtype))

@@ -30,8 +30,7 @@ backend (const char *name)
   return b;
 }
 
-/* Small numbers of every dtype, different in each element, with some special ones among the floats.
- * */
+/* Returns a tensor of small numbers, different in each element, with some special floats. */
 static GmTensor *
 filled (const GmMeta *m, unsigned seed)
 {
@@ -77,7 +76,7 @@ same_bits (const GmTensor *a, const GmTensor *b, const char *what)
   }
 }
 
-/* Memory for an output, with a pattern in it that would show if it were not written. */
+/* Returns memory for an output, filled with a pattern that would show if it were not written. */
 static GmTensor *
 output_for (const GmGraph *g, uint32_t i)
 {
@@ -136,7 +135,7 @@ run_and_compare (GmExec *e, int role, Io *io, const char *what)
     same_bits (io->out[i], io->want[i], what);
 }
 
-/* Compiles and runs twice (the second run finds the first one's workspace, full of its values). */
+/* Compiles and runs twice: the second run finds the first one's workspace, full of its values. */
 static void
 check_graph (const char *name, const char *text, bool falls_back)
 {
@@ -448,7 +447,7 @@ END_TEST
 typedef struct {
   const char *define;
   bool compiles, falls_back;
-  GmError error; /* of compile or run */
+  GmError error; /* of compile or of run */
   const char *mentions;
 } Failure;
 

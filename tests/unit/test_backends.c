@@ -24,17 +24,18 @@ fail_with (const char *backend, uint64_t seed, const GmGraph *g, const char *wha
   ck_abort_msg ("back end %s, seed %" G_GUINT64_FORMAT ": %s\n%s", backend, seed, what, text);
 }
 
-/* An output is memory of its own: one that repeats or skips elements is given out as a copy, as the
- * layers above see to. */
+/* Compares layouts.  An output is memory of its own: one that repeats or skips elements becomes a
+ * copy, as the layers above do. */
 static bool
 same_layout (const GmMeta *a, const GmMeta *b)
 {
   return a->dtype == b->dtype && gm_meta_same_shape (a, b) && memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
 }
 
-static uint64_t n_lent; /* pairs, in all graphs */
+static uint64_t n_lent; /* number of pairs, in all graphs */
 
-/* Output i in the memory of an input that the back end says it may have, if there is one that has lent it to nobody yet. */
+/* Returns output i in the memory of an input that the back end permits and that is not used by
+ * another output; NULL if there is none. */
 static GmTensor *
 lent_memory (GmExec *e, GmTensor *const *in, uint32_t n_in, bool *lent, uint32_t i, const GmMeta *want)
 {
@@ -47,7 +48,8 @@ lent_memory (GmExec *e, GmTensor *const *in, uint32_t n_in, bool *lent, uint32_t
   return NULL;
 }
 
-/* One graph: reference, then the back end twice (the second run finds a used workspace), then with outputs in the memory of inputs. */
+/* Runs a graph with the reference, then with the back end twice (the second run finds a used
+ * workspace), then with outputs in the memory of inputs. */
 static void
 compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers numbers)
 {
@@ -114,7 +116,7 @@ compare_many (const char *name, GmRandomGraph options, GmRandomNumbers numbers)
   if (strcmp (name, "tcc") == 0)
     n *= 42; /* 50,000 with the default */
   if (strcmp (name, "cc") == 0)
-    n = (n + 19) / 20; /* a compiler for each; test_codegen.c has many in one unit */
+    n = (n + 19) / 20; /* each needs a compiler; test_codegen.c has many in one unit */
   if (!gm_fuzz_has_backend (name))
     return;
   for (uint64_t seed = first; seed < first + n; seed++) {
@@ -154,7 +156,7 @@ START_TEST (small_dtypes_give_the_reference_bits)
 }
 END_TEST
 
-/* Rows longer than a tile, in one and in several dimensions: written out, because random shapes are
+/* Rows longer than a tile, in one and in several dimensions: written out, since random shapes are
  * small. */
 static const char *const long_rows[] = {
   "forward (%x: f32[3, 1300]) -> (%5, %1) {\n"
@@ -173,7 +175,7 @@ static const char *const long_rows[] = {
   "  %4 = log %3 : f32[5, 1]\n"
   "  %5 = sub %1 %4 : f32[5, 512]\n"
   "}\n",
-  /* What is computed at each point lies in the output's memory until that is written; rows in pairs. */
+  /* Members at each point lie in the output's memory until the output is written; rows in pairs. */
   "forward (%x: f32[3, 1300], %w: f32[1300]) -> (%7) {\n"
   "  %0 = amax %x dims=[1] keepdim=true : f32[3, 1]\n"
   "  %1 = sub %x %0 : f32[3, 1300]\n"
@@ -271,13 +273,13 @@ START_TEST (rows_longer_than_a_tile_give_the_reference_bits)
 }
 END_TEST
 
-/* A result takes the place of an operand that nobody reads any more, if that is read element by
+/* A result may use the place of an operand that is not read any more, if that is read element by
  * element. */
 START_TEST (eager_writes_over_what_it_has_read)
 {
   static const struct {
     const char *text;
-    uint64_t places; /* of 4096 bytes */
+    uint64_t places; /* number of places of 4096 bytes */
   } cases[] = {
     { "f (%x: f32[32, 32]) -> (%4) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %x \n %3 = exp %2 \n "
       "%4 = neg %3 \n }",

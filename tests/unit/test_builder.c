@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_builder.c -- the small programs: what they compute, and that they emit nothing where nothing
- * is to do.
+ * test_builder.c -- the small programs: their results, and that they emit nothing where nothing is
+ * to be done.
  */
 #include "tests/unit/grad_check.h"
 

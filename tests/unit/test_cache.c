@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache on disk: what is found is what was stored, by this user, under this key, whole; nothing else is found. */
+/* The cache on disk: an entry is found only if this user stored it, under this key, and it is
+ * whole. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +82,8 @@ store (uint32_t i, const void *data, size_t n)
   return gm_cache_store (&key, "test", data, n, &why);
 }
 
-/* "" for what is absent, NULL for what is found; else why it is refused.  The caller frees. */
+/* Returns "" for an absent entry, NULL for one that is found; else why it is refused.  The caller
+ * frees. */
 static char *
 refusal (uint32_t i, const void *data, size_t n)
 {
@@ -178,7 +180,7 @@ START_TEST (what_is_not_a_plain_file_of_the_user_is_refused)
 
   ck_assert (mkdir (path, 0700) == 0);
   assert_refused (5, "no regular file");
-  ck_assert (!store (5, "five", 4)); /* no harm */
+  ck_assert (!store (5, "five", 4)); /* has no effect */
   rmdir (path);
 
   ck_assert (store (5, "five", 4) && chmod (path, 0620) == 0);
@@ -189,7 +191,7 @@ START_TEST (what_is_not_a_plain_file_of_the_user_is_refused)
     assert_refused (5, "belongs to user 65534");
   }
 
-  /* Of another user's cache, or of this one before it was cleared. */
+  /* An entry of another user's cache, or of this one before it was cleared. */
   ck_assert (store (5, "five", 4));
   g_autofree char *whole = NULL;
   gsize n;
@@ -200,7 +202,7 @@ START_TEST (what_is_not_a_plain_file_of_the_user_is_refused)
   assert_refused (5, "keyed hash");
   ck_assert (is_found (6, "six", 3));
 
-  /* One that says that it is larger than anybody's memory. */
+  /* An entry that claims to be larger than any memory. */
   int fd = open (path, O_WRONLY | O_CREAT, 0600);
   ck_assert (ftruncate (fd, (off_t) GM_CACHE_MAX_BYTES + 1) == 0 && close (fd) == 0);
   assert_refused (5, "too large");

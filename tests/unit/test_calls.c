@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_calls.c -- what the host promises about its calls: who is called at once, with what held, and
- * what outlives what.
+ * test_calls.c -- the host's promises about its calls: which are concurrent, with what locks held,
+ * and which objects outlive which.
  */
 #include "core/plugin/backend.h"
 #include "core/plugin/loader.h"
@@ -90,8 +90,8 @@ watched (const char *name, const char *flags)
   return b;
 }
 
-/* GPH-14.  Who says nothing is compiled with by many threads and runs in one; who says otherwise is
- * believed.  That others do overlap shows that the test sees it. */
+/* GPH-14.  A plugin without flags is compiled with by many threads and run by one; one with other
+ * flags is believed.  That calls of others overlap shows that the test would see that. */
 START_TEST (the_flags_of_a_manifest_say_what_is_called_at_once)
 {
   static const struct {
@@ -126,7 +126,7 @@ run_a_while (gpointer data)
   return NULL;
 }
 
-/* GPH-15.  The plugin aborts if what runs is destroyed. */
+/* GPH-15.  The plugin aborts if an executable is destroyed while it runs. */
 START_TEST (what_runs_is_not_destroyed)
 {
   Crowd c = { .backend = watched ("watched", "-DCONCURRENT") };
@@ -136,7 +136,7 @@ START_TEST (what_runs_is_not_destroyed)
   gm_exec_ref (c.exec);
   GThread *runner = g_thread_new ("runner", run_a_while, &c); /* has a reference of its own */
   g_usleep (30000);
-  for (int i = 0; i < 20; i++) { /* another user comes and goes */
+  for (int i = 0; i < 20; i++) { /* another user's reference */
     gm_exec_unref (gm_exec_ref (c.exec));
     g_usleep (1000);
   }
@@ -146,7 +146,8 @@ START_TEST (what_runs_is_not_destroyed)
 }
 END_TEST
 
-/* GPH-1.  Refused after it was loaded, its code stays: something of it may still run. */
+/* GPH-1.  The code of a plugin that is refused after loading stays in memory, since it may still
+ * run. */
 START_TEST (a_refused_plugin_stays_in_memory)
 {
   g_autofree char *file = hostile_build ("refused", "OPEN_FAILS", NULL);
@@ -159,7 +160,7 @@ START_TEST (a_refused_plugin_stays_in_memory)
   g_autofree char *maps = NULL;
   g_autofree char *other = hostile_build ("query", "REFUSES", NULL);
   GmRefused no = { 0 };
-  g_setenv ("GM_PROGRAM", "/nonexistent", TRUE); /* nobody tries it first */
+  g_setenv ("GM_PROGRAM", "/nonexistent", TRUE); /* so that it is not tried first */
   ck_assert_ptr_null (gm_loader_load (other, &no));
   ck_assert_int_eq (no.code, GM_REFUSAL_QUERY);
   ck_assert (g_file_get_contents ("/proc/self/maps", &maps, NULL, NULL));
@@ -169,19 +170,19 @@ START_TEST (a_refused_plugin_stays_in_memory)
 }
 END_TEST
 
-/* What the child of a fork sees of a back end: 0, it works; 1, it is refused and the reason told; else what
- * went wrong. */
+/* Uses a back end in the child of a fork.  Returns 0 if it works; 1 if it is refused with a reason;
+ * else the step that failed. */
 static int
 use_in_child (GmBackend *b, GmExec *e)
 {
   GmMeta m = gm_meta_make (GM_F32, 2, (const int64_t[]){ 3, 5 });
   g_autoptr (GmTensor) in = gm_tensor_new_zeros (&m, NULL), out = gm_tensor_new_zeros (&m, NULL);
   g_autoptr (GmGraph) g = graph ();
-  GError *errors[3] = { NULL }; /* the process ends soon */
+  GError *errors[3] = { NULL }; /* never freed: the process ends soon */
   bool runs = gm_exec_run (e, GM_EXEC_FORWARD, &in, 1, &out, 1, &errors[0]);
   GmExec *other = gm_backend_compile (b, g, NULL, NULL, &errors[1]);
   bool found = gm_backend_get (gm_backend_name (b), &errors[2]) == b;
-  gm_exec_unref (e); /* must not reach the plugin, either */
+  gm_exec_unref (e); /* must not call the plugin, either */
   if (runs && other && found)
     return 0;
   for (int i = 0; i < 3; i++)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_capi.c -- gramme.h as a C program uses it.  Needs the back end `eager`
- * (GRAMME_PLUGIN_PATH); others that are there are compared with it, bit for bit where they
- * promise that.
+ * test_capi.c -- gramme.h as a C program uses it.  Needs the back end `eager` (GRAMME_PLUGIN_PATH);
+ * other installed back ends are compared with it, bit for bit where they promise that.
  */
 #include "core/gramme.h"
 
@@ -268,7 +267,7 @@ START_TEST (wrong_runs_are_refused_and_leave_no_outputs)
 }
 END_TEST
 
-/* An array of tensors without gaps is the program's duty, but a gap is no crash. */
+/* The program must pass arrays of tensors without gaps, but a gap does not crash. */
 START_TEST (null_among_tensors_is_an_error_that_says_which)
 {
   GError *error = NULL;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_codegen.c -- what the code generator prints, against the reference to the bit, between guard pages.
+ * test_codegen.c -- text of the code generator, compared with the reference to the bit, between
+ * guard pages.
  *
- * Many random graphs go into one unit of C, so that a compiler has to be started once for all of them.  Each is printed twice: with
- * vectors, and as the driver over tiles that tcc gets.  Inputs, outputs and the workspace end where a page begins that nobody may
- * touch, or begin where one ends.  Of every two graphs one has all its loops done in parts, by threads.
+ * Many random graphs go into one unit of C, so that a compiler is started once for all of them.
+ * Each is printed twice: with vectors, and as the driver over tiles that tcc gets.  Inputs, outputs
+ * and the workspace end where an inaccessible page begins, or begin where one ends.  In every
+ * second graph all loops are divided into parts, for threads.
  *
- * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 100), GM_FUZZ_SEED the first seed.
+ * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 100), GM_FUZZ_SEED the first
+ * seed.
  */
 #include "core/plugin/host.h"
 #include "plugins/cc/job.h"
@@ -33,7 +36,7 @@ typedef struct {
   size_t bytes, mapped;
 } Guarded;
 
-/* The first byte follows a guard page, or the last one precedes one. */
+/* Returns memory whose first byte follows a guard page, or whose last byte precedes one. */
 static Guarded
 guarded_new (size_t bytes, bool at_end, size_t align)
 {
@@ -76,7 +79,7 @@ fail_with (const Kernel *k, const char *what)
   ck_abort_msg ("seed %" G_GUINT64_FORMAT ": %s\n%s", k->options.seed, what, text);
 }
 
-/* Both texts, of the graph's image. */
+/* Prints both texts of the graph's image. */
 static void
 kernel_print (Kernel *k, uint32_t number)
 {
@@ -294,8 +297,8 @@ START_TEST (kernels_over_far_strides_give_the_reference_bits)
 }
 END_TEST
 
-/* Rows that are 2^33 bytes apart: an address that was computed in 32 bits would be another row's, or nobody's.  Only what is touched of
- * the input is memory; its twin for the reference is dense. */
+/* Rows that are 2^33 bytes apart: an address computed in 32 bits would be that of another row, or
+ * invalid.  Only the touched parts of the input are memory; its twin for the reference is dense. */
 START_TEST (strides_beyond_32_bits_lead_to_the_right_element)
 {
   enum { ROWS = 3, COLUMNS = 37 };
@@ -352,7 +355,8 @@ START_TEST (strides_beyond_32_bits_lead_to_the_right_element)
 }
 END_TEST
 
-/* %0 is small and gone when %2 comes, which does not fit where it was; in the order of creation a hole would stay. */
+/* %0 is small and not needed any more when %2 comes, which does not fit in its place; placed in the
+ * order of creation a hole would stay. */
 START_TEST (temporaries_take_no_more_than_what_lives_at_one_time)
 {
   GError *error = NULL;

@@ -67,7 +67,7 @@ START_TEST (every_stage_shows_text_that_parses_to_the_same_text)
 }
 END_TEST
 
-/* Any of the compiled forms must do for all of the random programs, run by the real back end. */
+/* Compares all compiled forms of the random programs, run by the real back end. */
 START_TEST (random_programs_on_the_back_end)
 {
   int same = 0;
@@ -150,7 +150,7 @@ fake_record (GmCompile *c, GError **error)
 {
   (void) error;
   g_string_append_c (trail, 'r');
-  if (c->front) { /* the test's wish: this cannot be traced */
+  if (c->front) { /* the test demands that this cannot be traced */
     c->stopped = true;
     c->why = c->front;
   } else {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_cuda.c -- tensors on a simulated GPU: copies, views, single ops, compiled graphs, against the CPU.
+ * test_cuda.c -- tensors on a simulated GPU: copies, views, single ops, compiled graphs, against
+ * the CPU.
  *
- * Device addresses carry a mark that no processor takes, so any code that touches such memory dies here.
+ * Device addresses carry a mark that no processor takes, so any code that touches such memory dies
+ * here.
  */
 #include "core/ops/ops.h"
 #include "core/plugin/backend.h"
@@ -33,7 +35,7 @@ moved (GmTensor *t, int device)
   return out;
 }
 
-/* The same numbers, wherever they are. */
+/* Checks that two tensors have the same numbers, on any device. */
 static void
 check_equal (GmTensor *here, GmTensor *there, const char *what)
 {
@@ -66,7 +68,7 @@ START_TEST (views_share_the_devices_memory)
   g_autoptr (GmTensor) xs = gm_op_run (GM_OP_slice, &xt, 1, &cut, &error), ys = gm_op_run (GM_OP_slice, &yt, 1, &cut, &error);
   ck_assert (ys->storage == y->storage);
   check_equal (xs, ys, "a view");
-  /* An odd beginning: the kernel gets an aligned copy. */
+  /* An odd begin: the kernel gets an aligned copy. */
   g_autoptr (GmTensor) xn = gm_op_run (GM_OP_neg, &xs, 1, NULL, &error), yn = gm_op_run (GM_OP_neg, &ys, 1, NULL, &error);
   ck_assert_msg (yn != NULL, "%s", error ? error->message : "");
   check_equal (xn, yn, "an op of a view");
@@ -83,10 +85,10 @@ START_TEST (single_ops_have_the_cpus_bits)
     bool one = i < G_N_ELEMENTS (unary);
     GmOp op = one ? unary[i] : binary[i - G_N_ELEMENTS (unary)];
     if (g_getenv ("GM_REAL_GPU") && (op == GM_OP_sin || op == GM_OP_pow))
-      continue; /* CUDA's own, with other last bits */
+      continue; /* CUDA's own functions, with other last bits */
     GError *error = NULL;
     g_autoptr (GmTensor) want = gm_op_run (op, (GmTensor *[]){ x, y }, one ? 1 : 2, NULL, &error);
-    for (int again = 0; again < 2; again++) { /* compiled, then found */
+    for (int again = 0; again < 2; again++) { /* first compiled, then found */
       g_autoptr (GmTensor) got = gm_op_run (op, (GmTensor *[]){ dx, dy }, one ? 1 : 2, NULL, &error);
       ck_assert_msg (got != NULL, "%s: %s", gm_ops[op].name, error ? error->message : "");
       ck_assert_int_eq (got->meta.device, GM_DEVICE_CUDA);
@@ -155,7 +157,7 @@ START_TEST (compiled_graphs_take_and_give_device_tensors)
   ck_assert_msg (gm_exec_run (e, 0, there, 2, got, 2, &error), "%s", error ? error->message : "");
   for (int i = 0; i < 2; i++)
     check_equal (want[i], got[i], "a compiled graph");
-  /* A back end of the CPU leaves it to the device, op by op. */
+  /* A back end of the CPU leaves such tensors to the device, op by op. */
   g_autoptr (GmExec) other = gm_backend_compile (gm_backend_get ("eager", NULL), g, NULL, NULL, &error);
   ck_assert_msg (other && gm_exec_run (other, 0, there, 2, got, 2, &error), "%s", error ? error->message : "");
   for (int i = 0; i < 2; i++) {

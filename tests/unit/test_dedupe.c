@@ -77,11 +77,11 @@ START_TEST (same_tensors_are_merged_before_bases_are_made)
   ck_assert_uint_eq (o[0].a.i, 0);
   ck_assert_uint_eq (o[0].b.i, 2);
   for (uint32_t i = 1; i < n; i++)
-    ck_assert (o[i].a.i != 2 && o[i].b.i != 2); /* the caller's numbers, of the first of the two */
+    ck_assert (o[i].a.i != 2 && o[i].b.i != 2); /* the caller's numbers, for the first of the two */
 }
 END_TEST
 
-/* AOT-10: a file that takes one for the other does not compile, since the types differ */
+/* AOT-10: code that mistakes one for the other does not compile, since the types differ */
 G_STATIC_ASSERT (!__builtin_types_compatible_p (GmOuterInput, GmInnerInput));
 G_STATIC_ASSERT (!__builtin_types_compatible_p (GmOuterOutput, GmInnerOutput));
 G_STATIC_ASSERT (!__builtin_types_compatible_p (GmInnerInput, GmInnerOutput));

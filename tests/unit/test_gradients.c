@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gradients.c -- every differentiable row of the op table against finite differences; what
- * gradients save.
+ * test_gradients.c -- every differentiable row of the op table, compared with finite differences;
+ * the values that gradients save.
  */
 #include "tests/unit/grad_check.h"
 
@@ -11,7 +11,7 @@
   }
 #define BIT(key) (1u << GM_ATTR_##key)
 
-/* One op with attributes, over the inputs as they come. */
+/* One op with attributes, applied to the inputs in their order. */
 typedef struct {
   GmOp op;
   int n;
@@ -34,7 +34,7 @@ check_row (const Row *r, GmTensor **in, bool second)
 
 /* -- Pointwise --------------------------------------------------------------------------------- */
 
-/* where's condition comes from the data, but its own slope is none. */
+/* The condition of `where` comes from the data, but has no slope of its own. */
 static GmVal
 run_where (GmBuilder *b, const GmVal *in, const void *data)
 {

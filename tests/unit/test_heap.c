@@ -58,7 +58,7 @@ START_TEST (a_rollback_restores_overwritten_values_and_removes_young_objects)
   ck_assert_ptr_eq (gm_heap_load (&h, a, 0), VALUE (1));
   ck_assert_ptr_null (gm_heap_load (&h, a, 1));
   ck_assert (!gm_heap_changed_since (&h, m, a));
-  ck_assert_uint_eq (gm_heap_add (&h, 1), b); /* ids are given again */
+  ck_assert_uint_eq (gm_heap_add (&h, 1), b); /* ids are reused */
   ck_assert_ptr_null (gm_heap_load (&h, b, 0));
   gm_heap_clear (&h);
 }
@@ -103,7 +103,8 @@ START_TEST (random_walks_agree_with_a_model_that_copies)
       saved[n_marks] = *now;
       marks[n_marks++] = gm_heap_mark (&h);
     } else if (what == 2 && n_marks > 0) {
-      n_marks = (uint32_t) g_rand_int_range (rand, 0, (gint32) n_marks); /* back to any open mark */
+      /* returns to any open mark */
+      n_marks = (uint32_t) g_rand_int_range (rand, 0, (gint32) n_marks);
       gm_heap_rollback (&h, &marks[n_marks]);
       *now = saved[n_marks];
       compare (&h, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_host.c -- what plugins get from the host: memory, tiles by name, kernels prepared and not.
+ * test_host.c -- services of the host for plugins: memory, tiles by name, kernels prepared and not.
  */
 #include <check.h>
 #include <math.h>
@@ -95,7 +95,7 @@ nested_task (void *arg, uint32_t i)
   t->run (t->ctx, 10, count_task, (uint32_t *) arg + 10 * i);
 }
 
-/* No assertion of Check's in here: its lock may be held when the child is made. */
+/* Runs a graph without Check's assertions, whose lock may be held when the child is made. */
 static bool
 all_run_once (void)
 {
@@ -131,8 +131,8 @@ START_TEST (every_task_runs_once_also_nested_at_once_and_after_a_fork)
   GThread *others[4];
   for (int i = 0; i < 4; i++)
     others[i] = g_thread_new ("run", run_in_thread, NULL);
-#ifndef __SANITIZE_THREAD__ /* which cannot follow a fork while there are threads */
-  pid_t child = fork (); /* perhaps while a run of another thread holds the locks */
+#ifndef __SANITIZE_THREAD__ /* the sanitizer cannot follow a fork while there are threads */
+  pid_t child = fork (); /* a run of another thread may hold the locks now */
   if (child == 0) {
     alarm (20);
     _exit (all_run_once () ? 0 : 1);

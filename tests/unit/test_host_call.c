@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_host_call.c -- functions of the host's as nodes, and hooks on gradients inside, from C: in which order
- * they run, how often, what they may give, what their gradient is.
+ * test_host_call.c -- host functions as nodes, and hooks on gradients inside, from C: their order,
+ * the number of their calls, their results and gradients.
  */
 #include "core/graph/higher.h"
 #include "tests/unit/aot_test.h"
 
 /* -- Functions --------------------------------------------------------------------------------- */
 
-static GString *ran; /* a letter per call, in order */
+static GString *ran; /* a letter for each call, in order */
 
-/* x * x, with history if gradients are on; data: its letter. */
+/* Computes x * x, with history if gradients are on; data: its letter. */
 static bool
 square (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
 {
@@ -42,7 +42,7 @@ give_up (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_
   return false;
 }
 
-/* A hook: the gradient three times, or kept. */
+/* A hook that triples the gradient, or keeps it. */
 static bool
 triple (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
 {
@@ -64,7 +64,7 @@ only_note (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint3
 
 typedef bool (*Function) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error);
 
-/* A graph of a text whose host functions are these, in the order of the rows. */
+/* Returns the graph of a text whose host functions are these, in the order of the rows. */
 static GmGraph *
 graph_with (const char *text, const Function *functions, const char *letters)
 {

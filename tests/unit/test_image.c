@@ -83,8 +83,8 @@ START_TEST (a_plugin_reads_what_the_graph_says)
 }
 END_TEST
 
-/* Inputs that were found late, names, lines, unused constants and unused size rows: nothing of it
- * is seen. */
+/* Inputs that were found late, names, lines, unused constants and unused size rows do not change
+ * the bytes. */
 START_TEST (equal_graphs_have_equal_bytes)
 {
   GmMeta m = gm_meta_make (GM_F32, 1, (const int64_t[]){ 2 });
@@ -222,7 +222,8 @@ START_TEST (every_short_prefix_is_refused)
 }
 END_TEST
 
-/* Every bit of a small image, one at a time: refused, or another graph that verifies. */
+/* Flips every bit of a small image, one at a time: the image is refused, or another graph that
+ * verifies. */
 START_TEST (no_flipped_bit_goes_unseen)
 {
   g_autoptr (GmGraph) g = parse (

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_infer.c -- shape, stride and dtype rules on metas alone, and what they say when something does not fit.
+ * test_infer.c -- shape, stride and dtype rules on metas alone, and their messages.
  */
 #include "core/ops/builder.h"
 #include "core/ops/ops.h"
@@ -27,7 +27,7 @@ infer (GmOp op, int n, const GmMeta *a, const GmMeta *b, const GmAttrs *attrs)
   return out;
 }
 
-/* The call must fail with `code`, and its message must contain every one of the texts. */
+/* Checks that the call fails with `code`, and that its message contains every one of the texts. */
 static void
 refuse (GmOp op, const GmMeta *const *in, int n, const GmAttrs *attrs, GmError code, const char *const *texts)
 {
@@ -49,7 +49,7 @@ assert_shape (const GmMeta *m, const char *want)
   ck_assert_str_eq (text, want);
 }
 
-/* -- The table --------------------------------------------------------------------------------------------- */
+/* -- The table --------------------------------------------------------------------------------- */
 
 START_TEST (every_row_is_found_by_its_name)
 {
@@ -108,7 +108,7 @@ START_TEST (requires_grad_flows_through_differentiable_inputs_to_floats)
 }
 END_TEST
 
-/* -- Shapes ------------------------------------------------------------------------------------------------ */
+/* -- Shapes ------------------------------------------------------------------------------------ */
 
 START_TEST (pointwise_broadcasts)
 {
@@ -185,7 +185,7 @@ START_TEST (matmul_broadcasts_batches)
 }
 END_TEST
 
-/* -- Refusals ---------------------------------------------------------------------------------------------- */
+/* -- Refusals ---------------------------------------------------------------------------------- */
 
 START_TEST (mismatches_show_both_sides)
 {

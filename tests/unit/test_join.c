@@ -37,7 +37,7 @@ START_TEST (every_operator_in_random_graphs)
 }
 END_TEST
 
-/* A value that is read often: the order of the sum shows in the bits. */
+/* A value that is read often: the order of the sum is visible in the bits. */
 START_TEST (contributions_are_added_in_the_engines_order)
 {
   g_autoptr (GmGraph) g = graph_of (
@@ -121,7 +121,8 @@ END_TEST
 
 /* -- Second derivatives ------------------------------------------------------------------------ */
 
-/* The joint graph of a program is a program: outputs and gradients of its inputs and tangents. */
+/* Returns the joint graph of a program as a program: outputs and gradients of its inputs and
+ * tangents. */
 static GmGraph *
 gradient_program (const GmGraph *g)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_loader.c -- hostile plugins are refused, each for its own reason; the listing shows it; the
- * rest goes on working.
+ * test_loader.c -- hostile plugins are refused, each for its own reason; the listing shows that;
+ * other plugins still work.
  */
 #include <signal.h>
 #include <sys/time.h>
@@ -127,7 +127,7 @@ START_TEST (the_floating_point_mode_is_restored)
 {
   g_autofree char *file = hostile_build ("ftz", "FLUSH_TO_ZERO", NULL);
   GmFpuControl before = gm_fpu_get ();
-  for (int probed = 1; probed >= 0; probed--) { /* first by a process of its own, then here */
+  for (int probed = 1; probed >= 0; probed--) { /* first in a process of its own, then here */
     GmRefused why = { 0 };
     g_setenv ("GM_PROGRAM", probed ? g_getenv ("GM_PROGRAM") : "/no/such/program", TRUE);
     ck_assert_ptr_null (gm_loader_load (file, &why));
@@ -146,7 +146,8 @@ END_TEST
 
 /* -- Versions ---------------------------------------------------------------------------------- */
 
-/* GPH-2: what a shorter table lacks is NULL in the host's copy, and nothing behind it is read. */
+/* GPH-2: functions that a shorter table lacks are NULL in the host's copy, and no byte behind it is
+ * read. */
 START_TEST (a_table_is_read_within_its_size)
 {
   g_autofree char *file = hostile_build ("end", "TABLE_AT_END", NULL);
@@ -159,7 +160,7 @@ START_TEST (a_table_is_read_within_its_size)
 }
 END_TEST
 
-/* GPH-3: a plugin is loaded if what it needs is there, whatever it was built against. */
+/* GPH-3: a plugin is loaded if all that it needs exists, whichever headers it was built with. */
 START_TEST (plugins_of_all_released_headers_and_of_later_ones_load)
 {
   static const char *const headers[] = { "tests/plugin/released/0.0", "plugin-api" };
@@ -200,8 +201,8 @@ known_of (const char *file)
   return info->tried;
 }
 
-/* GPH-7: a bad file is remembered with its reason, by other processes too; a changed one is tried
- * again by itself, and one that was forgotten as well. */
+/* GPH-7: a bad file is remembered with its reason, by other processes, too; a file that has
+ * changed, or that was forgotten, is tried again. */
 START_TEST (what_came_of_trying_is_remembered_until_the_file_changes)
 {
   g_autofree char *file = hostile_build ("again", "NO_COMPILE", NULL);
@@ -229,7 +230,7 @@ START_TEST (what_came_of_trying_is_remembered_until_the_file_changes)
 }
 END_TEST
 
-/* A machine that was too busy once does not cost a user the plugin until the next build of it. */
+/* A machine that was too busy once does not disable a plugin until its next build. */
 START_TEST (a_plugin_that_took_too_long_is_tried_again_after_a_minute)
 {
   g_autofree char *file = hostile_build ("slow", "SLOW_OPEN", NULL), *path = gm_quarantine_path ();
@@ -255,7 +256,7 @@ START_TEST (a_plugin_that_took_too_long_is_tried_again_after_a_minute)
 }
 END_TEST
 
-/* GPH-9: what others may write, or is no key file, is as if it were not there. */
+/* GPH-9: a file that others may write, or that is no key file, counts as missing. */
 START_TEST (a_damaged_or_foreign_memory_of_trying_is_ignored)
 {
   g_autofree char *file = hostile_build ("memory", "GOOD", NULL), *path = gm_quarantine_path (),
@@ -267,7 +268,7 @@ START_TEST (a_damaged_or_foreign_memory_of_trying_is_ignored)
     ck_assert_int_eq (known_of (file), GM_TRIED_NOT);
   }
   GmRefused why = { 0 };
-  pid_t child = fork (); /* so that this process does not remember by itself */
+  pid_t child = fork (); /* so that this process remembers nothing itself */
   if (child == 0)
     _exit (gm_loader_load (file, &why) ? 0 : 1);
   int status = -1;
@@ -279,8 +280,8 @@ START_TEST (a_damaged_or_foreign_memory_of_trying_is_ignored)
 }
 END_TEST
 
-/* GPH-5: where there is no program to try it, a plugin that is asked for by name is loaded all the same,
- * and compared here; a listing loads nothing. */
+/* GPH-5: without a program to try it in, a plugin that is requested by name is loaded nevertheless,
+ * and the process is compared here; a listing loads nothing. */
 START_TEST (without_the_program_a_plugin_is_loaded_untried)
 {
   g_autofree char *file = hostile_build ("untried", "GOOD", NULL);
@@ -387,7 +388,8 @@ START_TEST (refused_neighbours_do_not_keep_a_good_one_from_loading)
 }
 END_TEST
 
-/* Refused for a timer of the program that is `seconds` + `microseconds` from its end, after a wait, if it is then stopped. */
+/* True if a plugin is refused for a timer of the program that is `seconds` + `microseconds` from
+ * its end, after a wait, if the timer is then stopped. */
 static bool
 timer_refused (long seconds, long microseconds, bool stop)
 {

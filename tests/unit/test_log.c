@@ -11,7 +11,7 @@
 #include "core/base/log.h"
 
 
-/* What `write` sends to stderr. */
+/* Returns the text that `write` sends to stderr. */
 static char *
 captured (void (*write) (void))
 {

@@ -198,7 +198,7 @@ START_TEST (changes_that_no_graph_can_say_are_refused_with_their_line)
 }
 END_TEST
 
-/* AOT-05: a tensor that takes part in the gradient as a leaf stays as it is */
+/* AOT-05: a leaf that takes part in the gradient keeps its shape */
 START_TEST (a_leaf_that_requires_grad_is_refused_at_the_call)
 {
   g_autoptr (GmGraph) g = graph_of ("g (%x: f32[2, 3] requires_grad) -> (%1) { \n %0 = permute %x "

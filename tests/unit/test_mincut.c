@@ -8,7 +8,7 @@
 
 enum { MOST = 14 };
 
-/* Whether saving the values in `saved` (bits over `candidate`) leaves no way from a given value to
+/* True if saving the values in `saved` (bits over `candidate`) leaves no path from a given value to
  * a wanted one.  Edges are in the order of values: from < to. */
 static bool
 is_legal (const GmCutProblem *p, const uint32_t *candidate, uint32_t n, uint32_t saved)
@@ -40,7 +40,7 @@ is_legal (const GmCutProblem *p, const uint32_t *candidate, uint32_t n, uint32_t
   return true;
 }
 
-/* The least weight of a legal set, or GM_CUT_NEVER. */
+/* Returns the least weight of a legal set, or GM_CUT_NEVER. */
 static uint64_t
 try_all (const GmCutProblem *p, const uint32_t *candidate, uint32_t n)
 {
@@ -110,7 +110,7 @@ random_network (Network *w, uint32_t seed)
   memset (w, 0, sizeof *w);
   for (int v = 0; v < n; v++) {
     int kind = g_rand_int_range (r, 0, 8);
-    /* many equal ones, zeros, and some that are forbidden */
+    /* many equal weights, zeros, and some that are forbidden */
     w->weight[v] = kind == 0   ? GM_CUT_NEVER
                    : kind == 1 ? 0
                    : kind < 4  ? 8
@@ -160,7 +160,7 @@ START_TEST (order_of_edges_does_not_matter)
 }
 END_TEST
 
-/* x -> a -> b, all of one weight: b is saved, nothing is made again. */
+/* x -> a -> b, all of one weight: b is saved, nothing is recomputed. */
 START_TEST (of_equal_cuts_the_last_one_is_taken)
 {
   const uint64_t weight[] = { 5, 5, 5 };
@@ -187,7 +187,7 @@ START_TEST (what_must_not_be_saved_and_cannot_be_made_has_no_cut)
 }
 END_TEST
 
-/* A chain of 200,000 values with a parallel one: depth is no limit, and time is short. */
+/* A chain of 200,000 values with a parallel one: no limit on depth, and little time. */
 START_TEST (long_chains)
 {
   uint32_t n = 200000, n_edges = 0;
@@ -212,7 +212,7 @@ END_TEST
 
 /* -- Networks of programs ---------------------------------------------------------------------- */
 
-/* As gm_partition does up to the choice. */
+/* Makes the cut problem of a program as gm_partition does, and checks the least cut. */
 static bool
 assert_program_is_least (const GmGraph *program, int seed)
 {
@@ -235,8 +235,8 @@ assert_program_is_least (const GmGraph *program, int seed)
   return true;
 }
 
-/* What must be saved and what must be computed again are weights of nothing and of more than all; the cut
- * has to be the least for those, too. */
+/* Tags nodes at random.  Values that must be saved, or must be recomputed, are weights of 0, or
+ * larger than all; the cut has to be the least for those, too. */
 static int
 tag_at_random (GmGraph *g, int seed)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_nvrtc.c -- the back end nvrtc on a simulated GPU (tests/gpu), against the reference.
  *
- * The generated text is the one that a GPU gets; kernels run on the CPU, in three orders of threads and blocks.  Where arithmetic is
- * the same bits must be equal.  Sums of floats have another order: graphs with them get whole numbers, whose sums are exact in
- * any order, so their bits must be equal, too; fixed forms (softmax, layer norm ...) are compared with a tolerance.
+ * The generated text is the one for a GPU; kernels run on the CPU, in three orders of threads and
+ * blocks. Where the arithmetic is the same, bits must be equal.  Sums of floats have another order:
+ * graphs with them get whole numbers, whose sums are exact in any order, so their bits must be
+ * equal, too; fixed forms (softmax, layer norm ...) are compared with a tolerance.
  *
- * GM_FUZZ_GPU sets the number of graphs of each kind (default 40), GM_FUZZ_SEED the first seed; GM_FUZZ_FLOATS=16384 tries functions
- * that are written out in the prelude on all floats that there are (default 8: every 2048th).
+ * GM_FUZZ_GPU sets the number of graphs of each kind (default 40), GM_FUZZ_SEED the first seed;
+ * GM_FUZZ_FLOATS=16384 tests the functions that the prelude defines on all floats (default 8: every
+ * 2048th).
  */
 #include "core/ops/ops.h"
 #include "core/plugin/backend.h"
@@ -32,9 +34,10 @@ fail_with (uint64_t seed, const GmGraph *g, const char *what)
   ck_abort_msg ("seed %" G_GUINT64_FORMAT ": %s\n%s", seed, what, text);
 }
 
-/* -- One graph ---------------------------------------------------------------------------------------- */
+/* -- One graph --------------------------------------------------------------------------------- */
 
-/* Is `got` near `want`, element by element, within `tolerance` of the largest magnitude?  0: the same bits. */
+/* True if `got` is near `want`, element by element, within `tolerance` of the largest magnitude; 0:
+ * the same bits. */
 static bool
 is_near (const GmTensor *want, const GmTensor *got, double tolerance, char **why)
 {
@@ -104,7 +107,7 @@ free_inputs (const GmGraph *g, GmTensor **in)
     gm_tensor_unref (in[i]);
 }
 
-/* -- Graphs without sums of floats ------------------------------------------------------------------------ */
+/* -- Graphs without sums of floats ------------------------------------------------------------- */
 
 static bool
 adds_floats (const GmGraph *g)
@@ -161,9 +164,9 @@ START_TEST (kernels_of_small_dtypes_give_the_reference_bits)
 }
 END_TEST
 
-/* -- Whole numbers --------------------------------------------------------------------------------------------- */
+/* -- Whole numbers ----------------------------------------------------------------------------- */
 
-/* Ops whose results are whole numbers if their operands are. */
+/* True if all ops' results are whole numbers if their operands are. */
 static bool
 stays_whole (const GmGraph *g)
 {
@@ -208,7 +211,7 @@ make_whole (GmTensor *t)
   }
 }
 
-/* Every value that the reference computes: beyond these bounds a float has gaps. */
+/* True if no value of the reference exceeds the bounds beyond which a float has gaps. */
 static bool
 is_exact (const GmGraph *g, GmTensor **in)
 {
@@ -262,7 +265,7 @@ START_TEST (sums_of_whole_numbers_give_the_reference_bits)
 }
 END_TEST
 
-/* -- Fixed forms -------------------------------------------------------------------------------------------------- */
+/* -- Fixed forms ------------------------------------------------------------------------------- */
 
 START_TEST (rows_of_every_length_are_near_the_reference)
 {
@@ -299,15 +302,16 @@ START_TEST (softmax_of_extremes_is_near_the_reference)
 }
 END_TEST
 
-/* -- Functions that the prelude writes out ----------------------------------------------------------------------- */
+/* -- Functions that the prelude writes out ----------------------------------------------------- */
 
 #define FLOATS (1 << 18)
 
-/* Where they change their way: 16384 floats around each are tried. */
+/* Arguments where the functions' formulas change: 16384 floats around each are tested. */
 static const float turns[] = { 0,    -0.0f, 0.55f,  -0.55f, 10, -10,     87,       -87,
                                87.336f, -87.336f, 88.7228f, -88.7228f, 89, -104, -103.972f, INFINITY };
 
-/* Set `which` of FLOATS floats each: 0 those around the turns, 1 to 16384 all that there are, far apart in each set. */
+/* Fills in set `which` of FLOATS floats each: set 0 has those around the turns, sets 1 to 16384 all
+ * floats, far apart in each set. */
 static void
 fill_floats (uint32_t *bits, uint64_t which)
 {
@@ -353,7 +357,7 @@ START_TEST (functions_of_floats_have_the_cpus_bits)
 }
 END_TEST
 
-/* One graph with one input or two; got and the interpreter's are to be the same bits, but for which NaN. */
+/* Checks that a graph with one input or two has the interpreter's bits, except for which NaN. */
 static void
 halves_are_equal (const GmGraph *g, GmExec *e, GmTensor *const *in, const char *what)
 {
@@ -408,7 +412,8 @@ START_TEST (functions_of_halves_have_the_cpus_bits)
 }
 END_TEST
 
-/* The same, whatever the hardware's estimates are within their errors: results are the same function of them in one direction. */
+/* The bits are the same for all errors of the hardware's estimates: all results are the same
+ * function of them in one direction. */
 START_TEST (functions_of_halves_have_the_cpus_bits_for_all_estimates)
 {
   static const char *const errors[] = { "1,1", "1,-1", "-1,1", "-1,-1", "0,1", "0,-1", "1,0", "-1,0" };
@@ -427,7 +432,8 @@ START_TEST (functions_of_halves_have_the_cpus_bits_for_all_estimates)
 }
 END_TEST
 
-/* All pairs of fractions of usual numbers, then rows of all halves by halves that lie everywhere. */
+/* All pairs of fractions of normal numbers, then rows of all halves divided by halves of all
+ * magnitudes. */
 START_TEST (quotients_of_halves_have_the_cpus_bits)
 {
   const char *dtype = half_names[_i];
@@ -460,9 +466,10 @@ START_TEST (quotients_of_halves_have_the_cpus_bits)
 }
 END_TEST
 
-/* -- Convolutions and pools ------------------------------------------------------------------------------------------ */
+/* -- Convolutions and pools -------------------------------------------------------------------- */
 
-/* A graph of one node of the family, of random geometry; NULL: the numbers fit no shapes. */
+/* Returns a graph of one node of the family, of random geometry; NULL: the numbers fit no
+ * shapes. */
 static GmGraph *
 random_window (GmOp op, GmDtype dtype, uint64_t seed)
 {
@@ -497,7 +504,7 @@ random_window (GmOp op, GmDtype dtype, uint64_t seed)
   GmValueId values[2];
   for (int i = 0; i < 2; i++) {
     GmMeta m = gm_meta_make (dtype, 2 + space, in[i]);
-    if (seed % 3 == 0 && i == 0) { /* its last dimension lies outermost */
+    if (seed % 3 == 0 && i == 0) { /* its last dimension is outermost in memory */
       int64_t stride = 1;
       for (int d = 1 + space; d >= 0; d--) {
         m.strides[(d + space) % (2 + space)] = stride;
@@ -548,7 +555,7 @@ START_TEST (pools_give_the_reference_bits)
 }
 END_TEST
 
-/* -- Sizes that only a run knows ------------------------------------------------------------------------------------ */
+/* -- Sizes that only a run knows --------------------------------------------------------------- */
 
 #define MAX_ELEMENTS 30000
 #define SIZED_RUNS 5
@@ -559,13 +566,14 @@ is_small (const GmGraph *g)
   for (uint32_t v = 0; v < g->values->len; v++)
     if (gm_meta_numel (gm_graph_meta (g, v)) > MAX_ELEMENTS)
       return false;
-  for (uint32_t i = 0; i < g->outputs->len; i++) /* dense for the example does not mean for all */
+  /* dense for the example does not mean dense for all */
+  for (uint32_t i = 0; i < g->outputs->len; i++)
     if (!gm_meta_is_dense (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value)))
       return false;
   return true;
 }
 
-/* One set of sizes; false: they were too large, or positions out of range. */
+/* Runs one set of sizes; false: they were too large, or positions were out of range. */
 static bool
 run_sized (uint64_t seed, const GmGraph *g, GmExec *e, const int64_t *symbols, double tolerance)
 {
@@ -600,7 +608,7 @@ run_sized (uint64_t seed, const GmGraph *g, GmExec *e, const int64_t *symbols, d
   return good;
 }
 
-/* One compiled function; the number of its runs. */
+/* Compares one compiled function with the reference; returns the number of its runs. */
 static int
 compare_symbolic (const GmGraph *g, uint64_t seed, int n_runs, double tolerance)
 {
@@ -665,7 +673,7 @@ START_TEST (fused_kernels_serve_all_sizes)
 }
 END_TEST
 
-/* The forms with rows and columns of any number; the largest of them only compile. */
+/* The forms with any number of rows and columns; the largest of them are only compiled. */
 START_TEST (rows_and_columns_of_any_length_are_near_the_reference)
 {
   g_autoptr (GPtrArray) graphs = gm_graph_parse (forms[_i].text, NULL);
@@ -677,7 +685,7 @@ START_TEST (rows_and_columns_of_any_length_are_near_the_reference)
 }
 END_TEST
 
-/* The kernels that a run takes whose indices do not fit in 32 bits. */
+/* Runs the kernels for indices that do not fit in 32 bits. */
 START_TEST (kernels_with_wide_indices_have_the_same_bits)
 {
   g_setenv ("GM_FAKE_WIDE", "1", TRUE);
@@ -686,7 +694,7 @@ START_TEST (kernels_with_wide_indices_have_the_same_bits)
 }
 END_TEST
 
-/* -- Attention ------------------------------------------------------------------------------------------------------- */
+/* -- Attention --------------------------------------------------------------------------------- */
 
 typedef enum { PLAIN, DIVIDED, CAUSAL, KEEPS, DROPS, ADDED } Mask;
 
@@ -707,7 +715,7 @@ static const struct {
   { "f16", 1, 1, 129, 70, 40, 96, ADDED, 4e-3 },  { "bf16", 1, 2, 70, 33, 64, 64, DIVIDED, 3e-2 },
 };
 
-/* As scaled_dot_product_attention writes it; k comes as it is, rows of keys. */
+/* Returns the text of scaled_dot_product_attention; k is passed unchanged, as rows of keys. */
 static char *
 attention_text (size_t which)
 {
@@ -748,7 +756,7 @@ attention_text (size_t which)
   return g_string_free (s, FALSE);
 }
 
-/* 0: none of them bears this name. */
+/* Returns the number of kernels of this name. */
 static int
 count_kernels (const GmGraph *g, const char *what)
 {
@@ -763,7 +771,7 @@ count_kernels (const GmGraph *g, const char *what)
   return strstr (text, what) ? n : 0;
 }
 
-/* The numbers of an arange, wherever loops read them: in each case so many kernels. */
+/* The numbers of an arange, read by loops, with the number of kernels of each case. */
 static const struct {
   const char *text;
   int kernels;
@@ -782,7 +790,7 @@ static const struct {
   { "forward (%x: f16[40]) -> (%2) {\n %0 = arange sizes=[40] dtype=f16 value=8 value2=-1\n %1 = arange sizes=[40] dtype=f16 value=1 value2=1\n"
     " %3 = mul %x %0\n %2 = add %3 %1\n}\n", 1 },
   { "forward (%x: f32[40]) -> (%1) {\n %0 = arange sizes=[40] dtype=f32 value=0.5 value2=0.1\n %1 = mul %x %0\n}\n", 2 },
-  /* Given out, and read by position: there it is memory, in its own kernel. */
+  /* A result, also read by position: there it is stored, by its own kernel. */
   { "forward (%x: i64[30]) -> (%0, %1) {\n %0 = arange sizes=[30] dtype=i64 value=0 value2=1\n %1 = add %x %0\n}\n", 2 },
   { "forward (%x: f32[9, 3]) -> (%2, %3) {\n %0 = arange sizes=[4] dtype=i64 value=0 value2=2\n %2 = index_select %x %0 dim=0\n"
     " %1 = full sizes=[] dtype=i64 value=1\n %3 = add %0 %1\n}\n", 3 },
@@ -816,7 +824,8 @@ START_TEST (attention_is_one_kernel_and_near_the_reference)
   g_autoptr (GPtrArray) graphs = gm_graph_parse (text, &error);
   ck_assert_msg (graphs != NULL, "%s\n%s", error ? error->message : "", text);
   GmGraph *g = graphs->pdata[0];
-  ck_assert_int_eq (count_kernels (g, "_attention, "), 1); /* nor does one make a causal mask, or the numbers that it compares */
+  /* no kernel makes a causal mask, or the numbers that it compares, either */
+  ck_assert_int_eq (count_kernels (g, "_attention, "), 1);
   g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
   gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
   compare (g, (uint64_t) _i, in, attentions[_i].tolerance);
@@ -828,9 +837,10 @@ START_TEST (attention_is_one_kernel_and_near_the_reference)
 }
 END_TEST
 
-/* Scores of even rows rise from -32 to 32, key by key, so that what weights are relative to is left behind again and again; those of odd rows
- * fall.  Row 3 is infinite.  Where a mask says what is seen, row 0 sees nothing, and row 1 only the last key: long before it there is nothing that
- * weights could be relative to.  Rows 0 and 3 are no numbers then. */
+/* Scores of even rows rise from -32 to 32, key by key, so that the reference of the weights has to
+ * change again and again; those of odd rows fall.  Row 3 is infinite.  With a mask, row 0 sees
+ * nothing, and row 1 only the last key: before that there is no reference for the weights.  Rows 0
+ * and 3 are NaN then. */
 START_TEST (attention_follows_scores_that_rise_and_fall)
 {
   GError *error = NULL;
@@ -844,7 +854,8 @@ START_TEST (attention_follows_scores_that_rise_and_fall)
   int64_t at[4];
   for (at[0] = 0; at[0] < a->batch; at[0]++)
     for (at[1] = 0; at[1] < a->heads; at[1]++)
-      for (at[3] = 0; at[3] < a->head; at[3]++) { /* only the first elements count: whole numbers, which no dtype rounds */
+      for (at[3] = 0; at[3] < a->head; at[3]++) {
+        /* only the first elements count: whole numbers, which no dtype rounds */
         for (at[2] = 0; at[2] < a->rows; at[2]++)
           gm_tensor_set (in[0], at, gm_scalar_float (at[3] ? 0 : at[2] == 3 ? INFINITY : at[2] % 2 ? -1 : 1));
         for (at[2] = 0; at[2] < a->keys; at[2]++)
@@ -862,7 +873,7 @@ START_TEST (attention_follows_scores_that_rise_and_fall)
 }
 END_TEST
 
-/* Whose weights are a result: they have to be in memory. */
+/* An attention whose weights are a result, so that they have to be stored. */
 START_TEST (attention_whose_weights_are_wanted_stays_written_out)
 {
   GError *error = NULL;
@@ -880,7 +891,7 @@ START_TEST (attention_whose_weights_are_wanted_stays_written_out)
 }
 END_TEST
 
-/* Its compiler knows fewer options. */
+/* The old compiler knows fewer options. */
 START_TEST (an_old_compiler_compiles)
 {
   g_setenv ("GM_FAKE_OLD_COMPILER", "1", TRUE);
@@ -897,9 +908,11 @@ END_TEST
 int
 main (void)
 {
-  bool real = g_getenv ("GM_REAL_GPU") != NULL; /* its elementary functions have other bits: what is exact or has a tolerance is left */
+  /* a real GPU's elementary functions have other bits: exact tests and those with a tolerance
+   * remain */
+  bool real = g_getenv ("GM_REAL_GPU") != NULL;
   g_setenv ("GRAMME_CACHE", "0", FALSE);
-  g_setenv ("GRAMME_CUBLASLT", "/nonexistent", FALSE); /* kernels are what is tested here */
+  g_setenv ("GRAMME_CUBLASLT", "/nonexistent", FALSE); /* kernels are tested here */
   if (!real) {
     g_setenv ("GRAMME_CUDA_DRIVER", GM_FAKE_CUDA, FALSE);
     g_setenv ("GRAMME_NVRTC", GM_FAKE_CUDA, FALSE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_pair.c -- when a backward is compiled: by the first one that gets there, once, and not at all if nobody does.
+ * test_pair.c -- the compilation of a backward: by the first thread that needs it, once, and not at
+ * all if none does.
  * Needs the back end `eager` (GRAMME_PLUGIN_PATH).
  */
 #include "core/pair.h"
@@ -11,7 +12,7 @@ static const char *const wave =
 
 typedef struct {
   GmCompile *c;
-  uint64_t before; /* compilations */
+  uint64_t before; /* number of compilations before */
 } Fixture;
 
 static Fixture
@@ -35,7 +36,7 @@ compiles (const Fixture *f)
   return gm_backend_compiles () - f->before;
 }
 
-/* The gradient of x, or NULL. */
+/* Returns the gradient of x, or NULL. */
 static GmTensor *
 gradient (const Fixture *f, GError **error)
 {
@@ -138,7 +139,7 @@ work (void *data)
   return NULL;
 }
 
-/* A function that no thread has run. */
+/* Runs the gradient of a new function in several threads at once. */
 static void
 run_in_threads (const char *backend, bool computes)
 {
@@ -206,7 +207,8 @@ START_TEST (what_the_back_end_says_of_it_comes_at_the_backward_and_may_be_mended
 }
 END_TEST
 
-/* Sizes that are symbols: the numbers reach the backward that was compiled by itself, from the forward's. */
+/* Sizes that are symbols: the numbers reach the backward that was compiled by itself, from the
+ * forward's. */
 START_TEST (symbols_reach_a_backward_that_stands_by_itself)
 {
   static const char *const text = "sum_of (%x: f32[n, 3] requires_grad, %w: f32[n, 3]) -> (%1) where n = 5 { \n %0 = mul %x %w : f32[n, 3] \n"

@@ -7,7 +7,7 @@
 
 /* -- The two parts compute what the whole does ------------------------------------------------- */
 
-/* A graph's outputs, detached copies of whatever they are. */
+/* Computes a graph's outputs, as detached copies. */
 static void
 compute (const GmGraph *g, GmTensor *const *in, GmTensor **out)
 {
@@ -72,7 +72,7 @@ END_TEST
 
 /* -- Every legal cut gives the same bits ------------------------------------------------------- */
 
-/* Any set of nodes tagged any way, any mode, any budget: check_same compares with the plain
+/* Tags any set of nodes at random, for any mode and any budget: check_same compares with the plain
  * program. */
 static void
 tag_at_random (GmGraph *g, GRand *r)
@@ -220,8 +220,8 @@ END_TEST
 typedef struct {
   const char *name, *program;
   uint32_t n_saved_values; /* outputs of kind SAVED, by the minimum cut */
-  const char *again;       /* an op that the backward computes again, or NULL */
-  const char *not_again;   /* one that it does not */
+  const char *again;       /* an op that the backward recomputes, or NULL */
+  const char *not_again;   /* an op that the backward does not recompute */
 } Rule;
 
 static const Rule rules[] = {
@@ -311,7 +311,7 @@ START_TEST (rules_of_the_minimum_cut)
 }
 END_TEST
 
-/* The same random numbers, drawn once more from the same state. */
+/* The random numbers are drawn again from the same state. */
 START_TEST (random_numbers_are_computed_again_the_same)
 {
   g_autoptr (GmGraph) g = graph_of ("graph (%x: f32[64] requires_grad, %state: i64[2]) -> (%3) { "
@@ -330,8 +330,8 @@ START_TEST (random_numbers_are_computed_again_the_same)
 }
 END_TEST
 
-/* A product's operands are needed in memory, what they were made from is not: it is computed once
- * more for who reads it later, unless the program said when to compute it again. */
+/* A product's operands must be stored, but not the values from which they were made: those are
+ * recomputed for later readers, unless the program said when to recompute them. */
 START_TEST (products_do_not_keep_what_their_operands_were_made_from)
 {
   static const char *const text =
@@ -358,8 +358,8 @@ START_TEST (products_do_not_keep_what_their_operands_were_made_from)
 }
 END_TEST
 
-/* What is computed again stands right before its first reader, so that it is not in memory before.
- */
+/* A recomputed value is computed right before its first reader, so that it is not stored
+ * earlier. */
 START_TEST (what_is_computed_again_is_computed_late)
 {
   g_autoptr (GmGraph) g = graph_of ("graph (%x: f32[64] requires_grad, %y: f32[64] requires_grad) "

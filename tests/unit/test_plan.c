@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_plan.c -- what a plan does around the back end's code: histories, saved tensors, writes,
+ * test_plan.c -- the work of a plan around the back end's code: histories, saved tensors, writes,
  * the generator, failures.
  */
 #include "core/tensor/alloc.h"
@@ -101,7 +101,7 @@ START_TEST (missing_gradient_counts_as_zeros)
 }
 END_TEST
 
-/* A loss, and the scores that it was computed from, as a view that nobody differentiates. */
+/* A loss, and the scores that it was computed from, as a view that is not differentiated. */
 START_TEST (output_without_gradient_does_not_change_a_bit)
 {
   Fixture f;
@@ -390,7 +390,8 @@ START_TEST (lack_of_memory_at_any_point_is_an_error)
 }
 END_TEST
 
-/* How many calls of gm_alloc a run makes: the least k for which failing the k-th changes nothing. */
+/* Returns the number of calls of gm_alloc in a run: the least k for which failing the k-th changes
+ * nothing. */
 static uint64_t
 count_allocations (Fixture *f)
 {
@@ -406,7 +407,7 @@ count_allocations (Fixture *f)
   }
 }
 
-/* Outputs, and what is saved beside them: no more. */
+/* A run allocates its outputs, the values saved beside them, and no more. */
 START_TEST (a_run_allocates_its_outputs_and_nothing_else)
 {
   static const struct { const char *program; uint64_t n; } cases[] = {
@@ -427,7 +428,7 @@ START_TEST (a_run_allocates_its_outputs_and_nothing_else)
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
     Fixture f;
     begin (&f, cases[i].program);
-    f.e->bare = true; /* what the test's own executor allocates does not count */
+    f.e->bare = true; /* allocations of the test's own executor do not count */
     ck_assert_uint_eq (count_allocations (&f), cases[i].n);
     end (&f);
   }

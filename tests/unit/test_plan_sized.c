@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_plan_sized.c -- programs whose sizes are symbols through all stages, gradients included: compiled
- * once, and compared for several sets of sizes with the plain program.
+ * test_plan_sized.c -- programs whose sizes are symbols through all stages, gradients included:
+ * compiled once, and compared for several sets of sizes with the plain program.
  *
  * GM_FUZZ_SIZED sets the number of programs per back end (default 200), GM_FUZZ_SEED the first.
  */
@@ -15,7 +15,7 @@
 
 static const char *const backends[] = { "eager", "tcc" };
 
-/* Inputs of 1 to 6 rows and columns; what requires grad stays. */
+/* Compiles a program for inputs of 1 to 6 rows and columns; requires_grad is kept. */
 static GmCompile *
 compile (const char *backend, GmGraph *g, GError **error)
 {
@@ -28,7 +28,7 @@ compile (const char *backend, GmGraph *g, GError **error)
   return NULL;
 }
 
-/* How many sets of sizes of its own a program was run with. */
+/* Returns the number of sets of sizes that a program was run with. */
 static int
 try_program (const char *backend, GmGraph *g, uint64_t seed)
 {

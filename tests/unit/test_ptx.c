@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_ptx.c -- what NVRTC makes of generated kernels: all of them compile, and the code is what it should be.
+ * test_ptx.c -- NVRTC's code of generated kernels: all of them compile, and the code is as
+ * expected.
  *
- * No GPU is needed, but NVRTC is: without it this is skipped.  GM_FUZZ_PTX sets the number of random graphs of each kind (default 12).
+ * No GPU is needed, but NVRTC is: without it this is skipped.  GM_FUZZ_PTX sets the number of
+ * random graphs of each kind (default 12).
  */
 #include "core/plugin/backend.h"
 #include "tests/fuzz/random_graph.h"
@@ -57,7 +59,7 @@ count (const char *text, const char *what)
   return n;
 }
 
-/* -- Everything compiles, without memory of its own for each thread --------------------------------------- */
+/* -- Everything compiles, without memory of its own for each thread ---------------------------- */
 
 START_TEST (forms_compile_without_local_memory)
 {
@@ -109,9 +111,9 @@ START_TEST (graphs_of_small_dtypes_compile)
 }
 END_TEST
 
-/* -- The code itself ---------------------------------------------------------------------------------------- */
+/* -- The code itself --------------------------------------------------------------------------- */
 
-/* Pointwise kernels: how many 16-byte reads and writes. */
+/* Pointwise kernels, with their numbers of 16-byte reads and writes. */
 static const struct {
   const char *text, *load, *store;
   int n_loads, n_stores;
@@ -142,13 +144,14 @@ START_TEST (pointwise_kernels_read_and_write_16_bytes)
   ck_assert_msg (count (ptx, pointwise[_i].store) >= pointwise[_i].n_stores, "%s: no %s in\n%.3000s", pointwise[_i].text,
                  pointwise[_i].store, strstr (ptx, ".entry"));
   ck_assert (!strstr (ptx, ".local"));
-  ck_assert (!strstr (ptx, ".v4.u8") && !strstr (ptx, ".v4.u16")); /* four elements, but no 16 bytes */
+  /* accesses of four elements have fewer than 16 bytes */
+  ck_assert (!strstr (ptx, ".v4.u8") && !strstr (ptx, ".v4.u16"));
   ck_assert_msg (!strstr (ptx, "fma.rn.f32") || strstr (pointwise[_i].text, "tanh") || strstr (pointwise[_i].text, "exp"),
                  "a contraction that nobody wrote");
 }
 END_TEST
 
-/* Nothing becomes an fma but what says so. */
+/* Only explicit fma are fma in the code. */
 START_TEST (products_and_sums_are_not_contracted)
 {
   g_autoptr (GmGraph) g = parse ("f (%x: f32[1024], %y: f32[1024], %z: f32[1024]) -> (%1) {\n %0 = mul %x %y\n %1 = add %0 %z\n}");
@@ -159,8 +162,9 @@ START_TEST (products_and_sums_are_not_contracted)
 }
 END_TEST
 
-/* What has an eighth of the rate (conversions, roundings) or looks where its operands lie (divisions) is not in exp and tanh, and a
- * kernel with sigmoid has it only on its careful way, which is there once. */
+/* Slow instructions (conversions and roundings, at an eighth of the rate) and branches on operands
+ * (divisions) do not occur in exp and tanh, and in a kernel with sigmoid only in its careful form,
+ * which occurs once. */
 START_TEST (elementary_functions_take_fast_instructions)
 {
   static const struct {
@@ -178,10 +182,11 @@ START_TEST (elementary_functions_take_fast_instructions)
 }
 END_TEST
 
-/* Softmax and layer norm are one kernel, which reads a row once and in wide accesses wherever it begins. */
+/* Softmax and layer norm are one kernel, which reads a row once and in wide accesses wherever it
+ * begins. */
 static const struct {
   const char *text, *load, *store;
-  int n_loads; /* at most: of x, and of weights where they lie alike */
+  int n_loads; /* limit of the reads of x, and of weights where they have the same layout */
 } rows[] = {
   { SOFTMAX ("f32", "1024", "1000"), "ld.global.nc.v4", "st.global.v4", 8 },
   { SOFTMAX ("f32", "1024", "1023"), "ld.global.nc.v4", "st.global.v4", 8 },
@@ -210,8 +215,8 @@ START_TEST (rows_are_read_once_in_wide_accesses)
 }
 END_TEST
 
-/* Of a row that begins anywhere a thread reads and writes one element alone, at most: the text for more, and for elements that may be
- * outside, took half of the compile. */
+/* A thread reads and writes at most one single element of a row that begins anywhere: the text for
+ * more, and for elements that may be outside, took half of the compile. */
 START_TEST (ends_of_rows_are_one_element_of_a_thread)
 {
   static const char *const texts[] = { SOFTMAX ("f32", "1024", "1023"), SOFTMAX ("bf16", "1024", "1023"), SOFTMAX ("f32", "1024", "333"),
@@ -224,30 +229,35 @@ START_TEST (ends_of_rows_are_one_element_of_a_thread)
 }
 END_TEST
 
-/* A half is rounded once and stored as it was rounded, two at a time where that is no work more: eight elements' conversions. */
+/* A half is rounded once and stored in its rounded form, two at a time where that is no more work:
+ * eight elements' conversions. */
 START_TEST (halves_are_converted_once)
 {
   static const struct {
     const char *type;
-    int n; /* bf16: the first is a float at once, too, and the second only stored; f16: the second is added as it is */
+    /* bf16: the first is also needed as a float at once, the second is only stored; f16: the second
+     * is added without conversion */
+    int n;
   } types[] = { { "bf16", 8 + 4 }, { "f16", 4 } };
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++) {
     g_autofree char *text = g_strdup_printf ("f (%%x: %s[1024]) -> (%%0, %%1) {\n %%0 = exp %%x\n %%1 = add %%0 %%x\n}", types[i].type);
     g_autofree char *narrow = g_strdup_printf ("cvt.rn.%sx2.f32", types[i].type);
     g_autoptr (GmGraph) g = parse (text);
     g_autofree char *ptx = ptx_of (g);
-    g_autofree char *alone = g_strdup_printf ("cvt.rn.%s.f32", types[i].type); /* takes four times as long */
+    /* takes four times as long */
+    g_autofree char *alone = g_strdup_printf ("cvt.rn.%s.f32", types[i].type);
     ck_assert_msg (count (ptx, narrow) == types[i].n && !strstr (ptx, alone), "%s: %d", types[i].type, count (ptx, narrow));
   }
 }
 END_TEST
 
-/* Eight elements of x sigmoid(x) + 2 tanh(x) are less than what a GPU does while it copies them: 31 instructions each. */
+/* Eight elements of x sigmoid(x) + 2 tanh(x) take less time than a GPU needs to copy them: 31
+ * instructions each. */
 START_TEST (functions_of_halves_are_short)
 {
   static const struct {
     const char *what;
-    int most[2]; /* of bf16, f16 */
+    int most[2]; /* limits for bf16, f16 */
   } counts[] = { { "ex2.approx", { 16, 16 } }, /* the assembler makes one of two */
                  { "rcp.approx", { 16, 16 } }, { "cvt.rn.f16x2", { 0, 8 } }, { "cvt.rn.bf16x2", { 36, 0 } }, { "mul.rn.f16x2", { 0, 4 } },
                  { "add.rn.f16x2", { 0, 8 } }, { "fma.rn.f32", { 56, 112 } }, { "mul.rn.f32", { 32, 24 } }, { "add.rn.f32", { 16, 8 } } };
@@ -261,7 +271,8 @@ START_TEST (functions_of_halves_are_short)
 }
 END_TEST
 
-/* Two blocks share a multiprocessor where each has a row of 32768 halves: one reads while the other computes. */
+/* Two blocks share a multiprocessor where each has a row of 32768 halves: one reads while the other
+ * computes. */
 START_TEST (two_wide_rows_of_halves_are_in_work)
 {
   static const char *const texts[] = { HALF_SOFTMAX ("bf16", "1024", "32768"), HALF_SOFTMAX ("f16", "1024", "32768"), HALF_LAYER_NORM ("bf16", "1024", "32768"),
@@ -274,8 +285,9 @@ START_TEST (two_wide_rows_of_halves_are_in_work)
 }
 END_TEST
 
-/* A thread's 32 exponentials of f32, 8 fma each, are a loop over 8 of them: the text of all took a compile more than its time.  Nothing is
- * indexed by what only the run knows, which would be memory. */
+/* A thread's 32 exponentials of f32, 8 fma each, are a loop over 8 of them, since the text of all
+ * took too much compile time.  No array is indexed by a value that only the run knows, which would
+ * be memory. */
 START_TEST (much_of_a_row_is_taken_in_turns)
 {
   static const char *const texts[] = { SCALED_SOFTMAX ("f32", "1024", "32768"), SOFTMAX ("f32", "1024", "32768"), SOFTMAX ("f32", "1024", "30000"),
@@ -289,15 +301,16 @@ START_TEST (much_of_a_row_is_taken_in_turns)
 }
 END_TEST
 
-/* Lines of the code. */
+/* Returns the number of lines of the code. */
 static int
 count_instructions (const char *ptx)
 {
   return count (ptx, ";\n");
 }
 
-/* What a row is in text has a budget, however long it is and whatever is stored: a compiler's time is that text's.  `most` is a little more than
- * there is; with all steps unrolled these are from a quarter more to four times as much. */
+/* The text of a row has a budget, whatever its length and the values that are stored, since it
+ * determines the compiler's time.  `most` is a little above the present number; with all steps
+ * unrolled these would be a quarter more to four times as many. */
 static const struct {
   const char *text;
   int most;
@@ -322,7 +335,8 @@ START_TEST (text_of_rows_has_a_budget)
 }
 END_TEST
 
-/* Where a thread has not the registers for its part of a row, every phase reads it again, two times 16 bytes at once. */
+/* Every phase reads a row again, two times 16 bytes at once, if a thread has too few registers for
+ * its part of the row. */
 START_TEST (long_rows_are_read_two_vectors_at_a_time)
 {
   static const char *const texts[] = { SOFTMAX ("f32", "1024", "100000"), SOFTMAX ("f32", "1024", "99999"), HALF_SOFTMAX ("bf16", "1024", "100000") };
@@ -333,11 +347,12 @@ START_TEST (long_rows_are_read_two_vectors_at_a_time)
 }
 END_TEST
 
-/* The steps of a thread are numbers behind one address of each memory. */
+/* The steps of a thread are constant offsets from one address of each memory. */
 START_TEST (steps_of_a_row_share_an_address)
 {
   static const char *const texts[] = { SOFTMAX ("f32", "1024", "4096"), SOFTMAX ("f32", "1024", "1023"), HALF_LAYER_NORM ("bf16", "1024", "4096") };
-  static const int most[] = { 2, 4, 4 }; /* x and the result, and the same of the ends; weights and a bias */
+  /* x and the result, and the same for the ends; weights and a bias */
+  static const int most[] = { 2, 4, 4 };
   g_autoptr (GmGraph) g = parse (texts[_i]);
   g_autofree char *ptx = ptx_of (g);
   int n = count (ptx, "mul.wide.u32");
@@ -345,7 +360,8 @@ START_TEST (steps_of_a_row_share_an_address)
 }
 END_TEST
 
-/* Exponentials are the hardware's estimates where a softmax ends in halves, and nowhere else. */
+/* Exponentials are the hardware's estimates where a softmax ends in halves, and in no other
+ * case. */
 static const struct {
   const char *text;
   bool estimates;
@@ -369,7 +385,7 @@ START_TEST (softmax_of_halves_alone_estimates)
 }
 END_TEST
 
-/* Registers, where the toolkit's assembler is at hand. */
+/* Checks the registers, if the toolkit's assembler is installed. */
 START_TEST (kernels_take_few_registers)
 {
   g_autofree char *ptxas = g_find_program_in_path ("ptxas"), *out = NULL, *err = NULL;
@@ -391,7 +407,7 @@ START_TEST (kernels_take_few_registers)
     g_free (out);
     g_free (err);
     ck_assert (g_spawn_sync (NULL, argv, NULL, 0, NULL, NULL, &out, &err, &status, NULL));
-    if (strstr (err, "Unsupported .version")) { /* of an older toolkit than the compiler's */
+    if (strstr (err, "Unsupported .version")) { /* ptxas is older than the compiler */
       fprintf (stderr, "SKIPPED: registers are not counted: ptxas is older than NVRTC\n");
       remove (file);
       close (fd);
@@ -411,10 +427,10 @@ START_TEST (kernels_take_few_registers)
 }
 END_TEST
 
-/* One kernel for all sizes: two of them, with indices of 32 and of 64 bits. */
+/* One kernel for all sizes: two forms, with indices of 32 and of 64 bits. */
 static const struct {
   const char *text, *load;
-  int n_loads; /* of both */
+  int n_loads; /* in both forms */
 } symbolic[] = {
   { "f (%x: f32[n], %y: f32[n]) -> (%0) {\n %0 = add %x %y\n}", "ld.global.nc.v4.f32", 4 },
   { "f (%x: f32[n, 64], %w: f32[64]) -> (%1) {\n %0 = mul %x %w\n %1 = tanh %0\n}", "ld.global.nc.v4.f32", 4 },
@@ -435,7 +451,7 @@ START_TEST (kernels_of_all_sizes_have_two_index_types_and_wide_accesses)
 }
 END_TEST
 
-/* -- Architectures ------------------------------------------------------------------------------------------- */
+/* -- Architectures ----------------------------------------------------------------------------- */
 
 START_TEST (architectures_are_named)
 {
@@ -455,7 +471,7 @@ START_TEST (architectures_are_named)
 }
 END_TEST
 
-/* A run says what is missing, and the process lives. */
+/* A run reports the missing driver, and the process lives. */
 START_TEST (a_run_without_a_driver_is_an_error)
 {
   GError *error = NULL;
@@ -468,7 +484,8 @@ START_TEST (a_run_without_a_driver_is_an_error)
   ck_assert (!gm_exec_run (e, 0, in, 1, out, 1, &error));
   ck_assert_msg (strstr (error->message, "/nonexistent/libcuda.so"), "%s", error->message);
   g_clear_error (&error);
-  ck_assert_ptr_null (compile (g, "arch=", &error)); /* for the GPU that is here: there is none */
+  /* for the GPU of this machine, which has none */
+  ck_assert_ptr_null (compile (g, "arch=", &error));
   ck_assert_msg (strstr (error->message, "/nonexistent/libcuda.so"), "%s", error->message);
   g_clear_error (&error);
   gm_tensor_unref (in[0]);
@@ -476,7 +493,7 @@ START_TEST (a_run_without_a_driver_is_an_error)
 }
 END_TEST
 
-/* Outside of a test: without assertions. */
+/* Called outside of a test, so without assertions. */
 static bool
 has_compiler (void)
 {
@@ -523,7 +540,8 @@ main (void)
   tcase_add_test (t, a_run_without_a_driver_is_an_error);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
-  srunner_set_fork_status (sr, CK_NOFORK); /* the back end is open, and the child of a fork is refused it */
+  /* the back end is open, and the child of a fork could not use it */
+  srunner_set_fork_status (sr, CK_NOFORK);
   srunner_run_all (sr, CK_NORMAL);
   int failures = srunner_ntests_failed (sr);
   srunner_free (sr);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_random.c -- the generator's counter, and that a tensor's numbers follow from state and position alone.
+ * test_random.c -- the generator's counter; and a tensor's numbers depend on state and position
+ * alone.
  */
 #include "core/ops/ops.h"
 
@@ -17,7 +18,8 @@ state_tensor (int64_t seed, int64_t base)
   return t;
 }
 
-/* Foreign memory on the stack: a NULL release would hand it to the tensor allocator. */
+/* Release function for foreign memory on the stack: with NULL the tensor allocator would free
+ * it. */
 static void
 keep (void *owner, void *data, size_t bytes)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_random_plans.c -- random graphs over shared memory, through every layer, the joint graph, a
- * partition with any budget and tags, a back end and the call plan, against the same graph run node by
- * node: all that a caller can see of inputs and results, version counters and histories included, gradients
- * and gradients of gradients, and what hooks saw, to the bit.
+ * partition with any budget and tags, a back end and the call plan, against the same graph run node
+ * by node: all that a caller can see of inputs and results, version counters and histories
+ * included, gradients and gradients of gradients, and what hooks saw, to the bit.
  *
- * GM_FUZZ_PLANS: how many; GM_FUZZ_PLANS_FROM: the first seed.  A difference is printed with its seed.
+ * GM_FUZZ_PLANS: how many; GM_FUZZ_PLANS_FROM: the first seed.  A difference is printed with its
+ * seed.
  */
 #include "core/compile.h"
 #include "tests/fuzz/memory_graph.h"
@@ -18,7 +19,7 @@ enum { CALLS = 2, ALL = GM_MEMORY_INPUTS + 8 };
 typedef struct {
   int n_in, n_out;
   GmTensor *leaf[GM_MEMORY_BUFFERS], *in[GM_MEMORY_INPUTS], *out[8];
-  GString *seen; /* by hooks */
+  GString *seen; /* gradients that hooks saw */
 } Call;
 
 /* -- What can be seen -------------------------------------------------------------------------- */
@@ -117,7 +118,8 @@ end (Call *c)
   g_string_free (c->seen, TRUE);
 }
 
-/* Of all tensors of the call that have a history, for tangents that follow from their position. */
+/* Computes the gradients of all tensors of the call that have a history, for tangents that follow
+ * from their position. */
 static bool
 differentiate (Call *c, GmTensor **leaves, int n_leaves, bool create, GmTensor **result)
 {
@@ -137,7 +139,7 @@ differentiate (Call *c, GmTensor **leaves, int n_leaves, bool create, GmTensor *
   return ok;
 }
 
-/* Gradients of gradients; false: the plain program has none. */
+/* Computes gradients of gradients; false: the plain program has none. */
 static bool
 differentiate_twice (GmTensor **first, GmTensor **leaves, int n_leaves, GmTensor **result)
 {
@@ -162,7 +164,8 @@ drop (GmTensor **t, int n)
     g_clear_pointer (&t[i], gm_tensor_unref);
 }
 
-/* Lines of all that can be seen after the run; *refused: gradients are none. */
+/* Returns lines with everything that is visible after the run; *refused: true if there are no
+ * gradients. */
 static char *
 look (Call *c, const GmMemoryGraph *m, bool *refused)
 {
@@ -177,7 +180,7 @@ look (Call *c, const GmMemoryGraph *m, bool *refused)
   describe (s, all, c->n_in + c->n_out);
   for (int i = 0; i < c->n_out && m->seed % 5 == 0; i++)
     if (gm_tensor_requires_grad (c->out[i]) && index_of (c->out, c->n_out, c->out[i]) == i
-        && c->n_out == 1) /* in which order several are served is not promised */
+        && c->n_out == 1) /* the order of several is not promised */
       add_hook (c, c->out[i], 10 + i, true);
   for (int b = 0; b < m->n_buffers; b++)
     if (c->leaf[b])
@@ -199,7 +202,8 @@ look (Call *c, const GmMemoryGraph *m, bool *refused)
 
 static struct { int n, refused, fails, no_gradient, merged, partitions, different; } count;
 
-/* One after the other, so that a campaign finds all that it can; the first few in full. */
+/* Reports differences one after the other, so that a campaign finds as many as possible; the first
+ * few in full. */
 static void G_GNUC_PRINTF (2, 3)
 report (const GmMemoryGraph *m, const char *format, ...)
 {
@@ -257,7 +261,8 @@ check_call (const GmMemoryGraph *m, GmPlan *plan, int call)
     count.no_gradient += want_refused;
     char *end_a = want_refused ? strstr (a, "gradient ") : NULL,
          *end_b = want_refused ? strstr (b, "gradient ") : NULL;
-    if (end_a && end_b) /* what is refused there may be possible here: a copy was kept */
+    /* gradients that the plain program refuses may be possible here: a copy was kept */
+    if (end_a && end_b)
       *end_a = *end_b = 0;
     char *no_second = strstr (a, "twice 0");
     if (no_second && strstr (b, "twice "))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_run.c -- eager execution where the op table alone does not make the test: indexing, sources, writing in place.
+ * test_run.c -- eager execution where the op table alone is not a sufficient test: indexing,
+ * sources, writing in place.
  */
 #include "tests/ops/op_fixture.h"
 
@@ -24,7 +25,7 @@ random_index (int ndim, const int64_t *sizes, Layout layout, int64_t below)
   return t;
 }
 
-/* Element `index` of t, with index[dim] replaced. */
+/* Returns element `index` of t, with index[dim] replaced. */
 static char *
 element_at (const GmTensor *t, const int64_t *index, int dim, int64_t k)
 {
@@ -34,7 +35,8 @@ element_at (const GmTensor *t, const int64_t *index, int dim, int64_t k)
   return element (t, own);
 }
 
-/* Foreign memory on the stack: a NULL release would hand it to the tensor allocator. */
+/* Release function for foreign memory on the stack: with NULL the tensor allocator would free
+ * it. */
 static void
 keep (void *owner, void *data, size_t bytes)
 {
@@ -50,7 +52,7 @@ refuse (GmOp op, GmTensor *const *in, int n, const GmAttrs *attrs, GmError code,
   ck_assert_msg (strstr (error->message, says), "\"%s\" does not say %s", error->message, says);
 }
 
-/* -- Indexing ---------------------------------------------------------------------------------------------- */
+/* -- Indexing ---------------------------------------------------------------------------------- */
 
 START_TEST (gather_and_scatter_add_along_every_dimension)
 {
@@ -95,7 +97,7 @@ START_TEST (index_select_and_index_add_along_every_dimension)
       g_autoptr (GmTensor) y = run_all_ways (GM_OP_index_select, (GmTensor *const[]){ x, index }, 2, &attrs);
       g_autoptr (GmTensor) z = run_all_ways (GM_OP_index_add, (GmTensor *const[]){ x, index, src }, 3, &attrs);
       g_autoptr (GmTensor) want = gm_op_run (GM_OP_copy, &x, 1, NULL, NULL);
-      for (int64_t j = 0; j < 9; j++) /* in index order: it decides the bits */
+      for (int64_t j = 0; j < 9; j++) /* in index order, which decides the bits */
         for (int64_t i = 0, n = numel (&y->meta); i < n; i++) {
           unravel (&y->meta, i, at);
           if (at[dim] != j)
@@ -194,7 +196,7 @@ START_TEST (argsort_is_stable_with_nan_last)
 }
 END_TEST
 
-/* -- Sources ----------------------------------------------------------------------------------------------- */
+/* -- Sources ----------------------------------------------------------------------------------- */
 
 START_TEST (full_and_arange)
 {
@@ -214,7 +216,7 @@ START_TEST (full_and_arange)
 }
 END_TEST
 
-/* -- Writing ----------------------------------------------------------------------------------------------- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 START_TEST (copy_casts_broadcasts_and_advances_the_version)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_saved_hooks.c -- hooks inlined in the graphs: what they lose nothing of changes no bit.
+ * test_saved_hooks.c -- hooks inlined in the graphs: lossless hooks change no bit.
  */
 #include "tests/fuzz/random_graph.h"
 #include "tests/unit/aot_test.h"
 
 typedef struct { int n_calls, n_wide; } Count;
 
-/* A number and a copy that nobody needs: the first is not carried, the second is. */
+/* Adds a number and a copy that are not needed: the first is not carried, the second is. */
 static void
 add_extra (GmGraph *g, GmValueId v)
 {
@@ -20,8 +20,8 @@ add_extra (GmGraph *g, GmValueId v)
   gm_graph_add_output (g, v, GM_OUTPUT_USER);
 }
 
-/* HOOK-05, HOOK-06, HOOK-09: the body depends on the real tensor: f32 goes as f64, with a number
- * and another tensor beside it; everything else as it is. */
+/* HOOK-05, HOOK-06, HOOK-09: a body that depends on the real tensor: f32 is saved as f64, with a
+ * number and another tensor beside it; all others unchanged. */
 static bool
 widen (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack,
        GError **error)
@@ -63,7 +63,7 @@ note_saved (const GmGraph *g, GmHookedFilter filter, uint32_t *n, int *n_seen)
                || (!e->parts.saved[i].is_input && e->parts.saved[i].index >= e->parts.n_outputs);
 }
 
-/* y's gradient is a tangent as it is, behind what is saved. */
+/* y's gradient is a tangent, unchanged, behind the saved values. */
 static const char passing[] = "f (%x: f32[4] requires_grad, %y: f32[4] requires_grad) -> (%o, %b) {\n"
                               "  %o = add %x %y\n  %a = exp %x\n  %b = sin %a\n}\n";
 
@@ -107,7 +107,7 @@ static const char program[] = "f (%x: f32[32, 64] requires_grad) -> (%s) {\n"
                               "  %a = exp %x\n  %b = sin %a\n  %c = tanh %b\n"
                               "  %s = sum %c dims=[] keepdim=false\n}\n";
 
-/* Saved bytes of the program, and the error, if these hooks are inlined. */
+/* Returns the saved bytes of the program with these hooks inlined, and the error. */
 static uint64_t
 saved_with (const char *pack, const char *unpack, GError **error)
 {
@@ -129,7 +129,7 @@ saved_with (const char *pack, const char *unpack, GError **error)
   return bytes;
 }
 
-/* HOOK-04: each way of packing, and what is left of the bytes */
+/* HOOK-04: each way of packing, and the bytes that remain */
 START_TEST (packing_to_f8_saves_three_quarters)
 {
   g_autoptr (GError) error = NULL;

@@ -22,7 +22,7 @@ counting (int ndim, const int64_t *sizes)
 #define COUNTING(...)                                                                              \
   counting (sizeof ((int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t), (int64_t[]){ __VA_ARGS__ })
 
-/* Calls name_ on x with integers or a tensor; the message of the error, or NULL. */
+/* Calls name_ on x with integers or a tensor.  Returns the message of the error, or NULL. */
 static char *
 in_place (const char *name, GmTensor *x, int n, const int64_t *numbers, GmTensor *other)
 {
@@ -172,7 +172,8 @@ START_TEST (what_cannot_be_is_refused_and_changes_nothing)
 }
 END_TEST
 
-/* What was saved before keeps its shape; that the memory counts as written to is torch's rule. */
+/* A saved tensor keeps its shape; that the change counts as a write to its memory is torch's
+ * rule. */
 START_TEST (a_change_of_shape_is_a_write_for_what_was_saved)
 {
   g_autoptr (GmTensor) w = COUNTING (2, 3), y = NULL, z = NULL, g = COUNTING (2, 3);
@@ -188,7 +189,7 @@ START_TEST (a_change_of_shape_is_a_write_for_what_was_saved)
 }
 END_TEST
 
-/* A result that is overwritten by something made of it goes away with its last reference. */
+/* A result that is overwritten by a value made from it is freed with its last reference. */
 START_TEST (an_overwritten_result_does_not_hold_itself)
 {
   size_t before = gm_alloc_live_bytes ();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stage s: what is folded, what must not be, and that random graphs keep every bit.
+ * Stage s: nodes that are folded, nodes that must not be, and that random graphs keep every bit.
  */
 #include <check.h>
 #include <string.h>

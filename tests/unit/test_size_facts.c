@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Questions about sizes: by hand where an answer is expected, and random ones against all values of
- * small symbols, where no answer may be wrong.
+ * Questions about sizes: written by hand where an answer is expected, and random ones compared with
+ * all values of small symbols, where no answer may be wrong.
  */
 #include <check.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ parse (GmSym *s, const char *text)
   return out;
 }
 
-/* "a == b" and the like; a and b without relations of their own. */
+/* Parses "a == b" and the like; a and b contain no relations. */
 static GmSizeFact
 parse_fact (GmSym *s, const char *text)
 {
@@ -301,7 +301,7 @@ random_size (GmSym *s, int depth)
   }
 }
 
-/* Whether the relation holds for these values: 1, 0, or -1 where a side is not defined. */
+/* Returns 1 if the relation holds for these values, else 0, or -1 where a side is not defined. */
 static int
 holds (const GmSym *s, GmSizeFact x, const int64_t *values)
 {
@@ -327,8 +327,8 @@ random_fact (GmSym *s, int depth)
                        random_size (s, dice (2) ? depth : 0) };
 }
 
-/* Each round: a few facts that some values fulfil, and questions.  Counted: what was right, and
- * what was left open although it is decided. */
+/* Each round has a few facts that some values fulfil, and questions.  Counts right answers, and
+ * questions that were left open although they are decided. */
 START_TEST (no_answer_is_wrong)
 {
   const char *asked = g_getenv ("GM_SYM_QUERIES");
@@ -367,7 +367,7 @@ START_TEST (no_answer_is_wrong)
       for (uint32_t i = 0; i < n_all; i++)
         left += holds (s, x, all[i]) == 1;
       bool taken = gm_size_facts_add (f, x.rel, x.a, x.b);
-      if (!left) { /* a contradiction may be seen or not; go on without it */
+      if (!left) { /* a contradiction may be found or not; continue without it */
         gm_size_facts_truncate (f, n_facts);
         continue;
       }
@@ -414,7 +414,8 @@ START_TEST (no_answer_is_wrong)
     }
     bool needed[4];
     gm_size_facts_needed (f, needed);
-    for (uint32_t i = 0; i < n_facts; i++) { /* what is left out follows from what is kept */
+    for (uint32_t i = 0; i < n_facts; i++) {
+      /* a fact that is left out follows from those that are kept */
       if (needed[i])
         continue;
       for (int64_t at = 0; at < (LARGEST + 1) * (LARGEST + 1) * (LARGEST + 1); at++) {

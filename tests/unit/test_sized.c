@@ -2,8 +2,8 @@
  * test_sized.c -- one compiled function for all sizes, in each back end, to the bit.
  *
  * Random graphs with symbols are compiled once and run with several sets of sizes; the reference
- * interprets the graph of numbers.  GM_FUZZ_SIZED sets the number of graphs (default 400; of cc a 20th),
- * GM_FUZZ_SEED the first seed.
+ * interprets the graph of numbers.  GM_FUZZ_SIZED sets the number of graphs (default 400; of cc a
+ * 20th), GM_FUZZ_SEED the first seed.
  */
 #include "core/plugin/backend.h"
 #include "core/plugin/exec.h"
@@ -28,7 +28,7 @@ static void
 fail_with (const char *backend, uint64_t seed, const GmGraph *g, const GmGraph *numbers, const char *what)
 {
   g_autofree char *text = gm_graph_text (g), *now = numbers ? gm_graph_text (numbers) : g_strdup ("");
-  fprintf (stderr, "%s\n%s\n", text, now); /* too long for Check */
+  fprintf (stderr, "%s\n%s\n", text, now); /* too long for a message of Check */
   ck_abort_msg ("back end %s, seed %" G_GUINT64_FORMAT ": %s", backend, seed, what);
 }
 
@@ -38,14 +38,15 @@ is_small (const GmGraph *g)
   for (uint32_t v = 0; v < g->values->len; v++)
     if (gm_meta_numel (gm_graph_meta (g, v)) > MAX_ELEMENTS)
       return false;
-  for (uint32_t i = 0; i < g->outputs->len; i++) /* dense for the example does not mean for all */
+  /* dense for the example does not mean dense for all */
+  for (uint32_t i = 0; i < g->outputs->len; i++)
     if (!gm_meta_is_dense (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value)))
       return false;
   return true;
 }
 
-/* True if a line of one element is taken for numbers of another dtype: its stride, which is any for one element, is not what it is for
- * all other lengths, so the view is refused. */
+/* True if a line of one element is read as another dtype: its stride, which is arbitrary for one
+ * element, differs from that of all other lengths, so the view is refused. */
 static bool
 takes_one_element (const GmGraph *g, const int64_t *symbols)
 {
@@ -60,7 +61,7 @@ takes_one_element (const GmGraph *g, const int64_t *symbols)
   return false;
 }
 
-/* One set of sizes.  False: they were too large, or positions out of range. */
+/* Runs one set of sizes.  False: they were too large, or positions were out of range. */
 static bool
 run_once (const char *name, uint64_t seed, const GmGraph *g, GmExec *e, const int64_t *symbols,
           bool say_symbols)
@@ -169,7 +170,7 @@ START_TEST (fused_loops_have_the_bits_of_numbers)
 }
 END_TEST
 
-/* The function that does a part is given the sizes, its own scratch and its own buffers of a row. */
+/* The function of a part gets the sizes, its own scratch and its own buffers of a row. */
 START_TEST (loops_in_parts_have_the_bits_of_numbers)
 {
   g_setenv ("GM_PARTS", _i % 2 ? "5" : "2", TRUE);
@@ -181,15 +182,16 @@ START_TEST (loops_in_parts_have_the_bits_of_numbers)
 }
 END_TEST
 
-/* -- Sets of sizes that are kept ---------------------------------------------------------------- */
+/* -- Sets of sizes that are kept --------------------------------------------------------------- */
 
 typedef struct {
   GmExec *exec;
-  int64_t first; /* of its sizes */
+  int64_t first; /* first of its sizes */
   int wrong;
 } Worker;
 
-/* Rows that need a workspace as long as they are: sizes, their metas and the workspace are the run's own. */
+/* Runs rows whose workspace is as long as they are: sizes, their metas and the workspace belong to
+ * the run. */
 static void *
 run_many_sizes (void *data)
 {

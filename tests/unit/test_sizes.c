@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sizes that are expressions, in shape rules, in torch's functions and in gradients: which sizes
- * come out, and which facts are asked for; then random programs, whose shapes must be those of the
+ * Sizes that are expressions, in shape rules, in torch's functions and in gradients: the resulting
+ * sizes, and the facts that are needed; then random programs, whose shapes must be those of the
  * same program recorded with numbers, for all values for which the facts hold.
  */
 #include <check.h>
@@ -12,7 +12,7 @@
 
 /* -- One line of a graph ----------------------------------------------------------------------- */
 
-/* What `node` over `inputs` is, as "type where facts"; or what is wrong with it. */
+/* Returns the result of `node` over `inputs`, as "type where facts"; or the error. */
 static char *
 result_of (const char *inputs, const char *facts, const char *node)
 {
@@ -40,7 +40,7 @@ START_TEST (shape_rules_take_expressions)
   static const struct {
     const char *inputs, *facts, *node, *want;
   } cases[] = {
-    /* nothing is asked where nothing is open */
+    /* no facts where nothing is symbolic */
     { "%x: f32[n, 64]", "n = 7", "tanh %x", "f32[n, 64] where n = 7" },
     { "%x: f32[n, 64], %y: f32[64]", "n = 7", "add %x %y", "f32[n, 64] where n = 7" },
     { "%x: f32[n, 64], %y: f32[n, 1]", "n = 7", "add %x %y", "f32[n, 64] where n = 7" },
@@ -55,7 +55,7 @@ START_TEST (shape_rules_take_expressions)
     { "%x: f32[n, 4], %y: f32[m, 4]", "m = 3, n = 7", "cat %x %y dim=0",
       "f32[m + n, 4] where m = 3, n = 7" },
     { "%x: f32[1, 4]", "n = 7", "expand %x sizes=[n, 4]", "f32[n, 4]{0, 1} where n = 7" },
-    /* the example decides, and only what is needed */
+    /* the example decides, and only necessary facts are made */
     { "%x: f32[n, 64], %y: f32[m, 64]", "m = 7, n = 7", "add %x %y",
       "f32[n, 64] where m = 7, n = 7, n == m" },
     { "%x: f32[n, 64], %y: f32[m, 64]", "m = 1, n = 7", "add %x %y",
@@ -70,7 +70,7 @@ START_TEST (shape_rules_take_expressions)
     { "%x: f32[64, n]", "n = 7", "slice %x dim=1 start=0 stop=1 step=1",
       "f32[64, 1]{n, 1} where n = 7, 1 <= n" },
     { "%x: f32[n, 0]", "n = 7", "amax %x dims=[0] keepdim=false", "f32[0] where n = 7, n != 0" },
-    /* what does not fit */
+    /* shapes that do not fit */
     { "%x: f32[n, 64], %y: f32[m, 64]", "m = 3, n = 7", "add %x %y", "cannot be broadcast" },
     { "%x: f32[n, 64], %w: f32[65, 10]", "n = 7", "matmul %x %w", "shapes [n, 64] and [65, 10]" },
     { "%x: f32[n, 64]", "n = 7", "view %x sizes=[n, 63]", "[n, 63] has n*63" },
@@ -130,7 +130,7 @@ give_names (char **keys, int n, bool backwards, char **names)
   }
 }
 
-/* Where the hash of a key alone puts it. */
+/* Returns the name that the hash of a key alone gives. */
 static char *
 own_name (const char *key)
 {
@@ -159,11 +159,12 @@ START_TEST (no_two_sources_share_a_symbol)
     bool same = strcmp (names[0][i], names[2][i]) == 0;
     moved += !same;
     met += strcmp (names[0][i], own) || strcmp (names[2][i], own);
-    /* who met nobody, in either order, has the name of the hash: whatever else is there */
+    /* a source without a collision, in either order, has the name of its hash, whatever other
+     * sources exist */
     ck_assert (same || strcmp (names[0][i], own) || strcmp (names[2][i], own));
   }
   ck_assert_int_gt (moved, 0); /* probing was needed ... */
-  ck_assert_int_lt (met, N / 5); /* ... by few */
+  ck_assert_int_lt (met, N / 5); /* ... by few sources */
   for (int k = 0; k < 3; k++) {
     for (int i = 0; i < N; i++)
       g_free (names[k][i]);
@@ -211,7 +212,7 @@ call (Program *p, const char *name, const GmArg *a, int n)
             .n = sizeof ((GmArg[]){ __VA_ARGS__ }) / sizeof (GmArg),                               \
             .items = (GmArg[]){ __VA_ARGS__ } })
 
-/* One step over values that are there; the same draws make the same step, whatever the sizes. */
+/* Makes one step over existing values; the same draws make the same step, whatever the sizes. */
 static void
 step (Program *p)
 {
@@ -242,12 +243,12 @@ step (Program *p)
   default: r = call (p, "flatten", (GmArg[]){ T (x) }, 1); break;
   }
   if (p->b.base.error)
-    g_clear_error (&p->b.base.error); /* shapes that do not fit: the step falls out */
+    g_clear_error (&p->b.base.error); /* shapes do not fit: the step is left out */
   else if (r.kind == GM_ARG_TENSOR)
     p->v[p->n++] = r.v;
 }
 
-/* Records the program of `from` with the sizes: of symbols with hints, or the numbers. */
+/* Records the program of `from` with these sizes: symbols with hints, or numbers. */
 static void
 record (Program *p, uint64_t from, const int64_t *hints, bool symbolic)
 {
@@ -292,8 +293,9 @@ facts_hold (const GmSizes *s, const int64_t *values)
   return true;
 }
 
-/* Each step of the symbolic program has for these values the shape that it has with numbers.  (It may take another node: what is
- * nothing to do for a size of 1 is a view for one that may be 1.) */
+/* Checks that each step of the symbolic program has for these values the shape that it has with
+ * numbers.  (It may be another node: what changes nothing for a size of 1 is a view for a size that
+ * may be 1.) */
 static void
 compare (Program *s, Program *p, const int64_t *values, const char *what)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_small_floats.c -- f16, bf16 and the 8-bit floats: every bit pattern, every tie, and
- * arithmetic by way of f32.
+ * arithmetic through f32.
  *
  * The oracle of rounding is the order of the numbers themselves: between two neighbours the middle
  * goes to the even one, and a hair off the middle to the nearer one.  The oracle of arithmetic is
@@ -33,7 +33,7 @@ value_of (GmDtype d, uint32_t code)
   return gm_scalar_load (d, &code).d;
 }
 
-/* Through the tile, and held against the single element's conversion. */
+/* Rounds with the tile, and compares with the single element's conversion. */
 static uint32_t
 round_to (const GmTiles *t, GmDtype d, float x)
 {
@@ -146,8 +146,8 @@ START_TEST (ties_go_to_the_even_neighbour_and_all_else_to_the_nearer)
 }
 END_TEST
 
-/* As if there were one more number: what would round to it is infinite, or NaN where there is no
- * infinity. */
+/* Numbers that would be rounded to the next number after the largest become infinite, or NaN where
+ * there is no infinity. */
 START_TEST (too_large_is_infinite_or_nan)
 {
   for (size_t k = 0; k < G_N_ELEMENTS (small); k++)
@@ -196,7 +196,7 @@ START_TEST (any_f32_is_rounded_alike_everywhere)
   for (int round = 0; round < 60; round++) {
     for (size_t i = 0; i < G_N_ELEMENTS (x); i++) {
       uint32_t bits = random_bits ();
-      if (round % 2) /* where the small floats are */
+      if (round % 2) /* in the range of the small floats */
         bits = (bits & 0x807fffff) | (100 + bits % 53) << 23;
       memcpy (&x[i], &bits, sizeof bits);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_split.c -- graphs of which a plugin takes a part: cut so that all can run in an order, run to the
- * reference's bits, and told truly.
+ * test_split.c -- graphs of which a plugin takes a part: cut so that the regions can run in an
+ * order, run to the reference's bits, and reported correctly.
  *
  * GM_FUZZ_GRAPHS sets the number of random graphs (default 300), GM_FUZZ_SEED the first seed.
  */
@@ -23,7 +23,7 @@ is_output (const GmGraph *g, GmValueId v)
   return false;
 }
 
-/* As backend.c does: outputs that are inputs or come twice are nobody's. */
+/* Removes outputs that are inputs or come twice, as backend.c does. */
 static void
 keep_own_outputs (GmGraph *g)
 {
@@ -39,8 +39,8 @@ keep_own_outputs (GmGraph *g)
   }
 }
 
-/* GPH-12.  What a region reads, an earlier one or the graph's inputs have made: so no region waits
- * for itself, directly or around a corner, and each is convex. */
+/* GPH-12.  Values that a region reads were made by an earlier one or are the graph's inputs: so no
+ * region waits for itself, directly or indirectly, and each is convex. */
 static void
 check_regions (const GmGraph *g, const GmVerdict *verdicts)
 {
@@ -68,7 +68,8 @@ check_regions (const GmGraph *g, const GmVerdict *verdicts)
         ck_assert_uint_eq (verdicts[node].cluster, region->cluster);
       }
     }
-    if (!region->host) /* also views in it: the plugin never sees what it said NO to */
+    /* also views in it, since the plugin must not see nodes to which it said NO */
+    if (!region->host)
       ck_assert (gm_graph_verify_outputs (region->graph, NULL));
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
@@ -118,7 +119,7 @@ START_TEST (a_chain_of_many_clusters_closes_old_regions_and_stays_right)
 }
 END_TEST
 
-/* Two branches, one of them through a node of the host: what can be one region is one. */
+/* Two branches, one of them through a node of the host: nodes that can be one region are one. */
 START_TEST (regions_are_as_large_as_they_can_be)
 {
   g_autoptr (GPtrArray) graphs = gm_graph_parse (
@@ -146,7 +147,7 @@ fail_with (uint64_t subset, uint64_t seed, const GmGraph *g, const GmExec *e, co
                 seed, what, text, places ? places : "");
 }
 
-/* Returns the number of regions that the plugin got. */
+/* Runs a random graph with a random subset, and compares with the reference. */
 static void
 compare_one (GmBackend *b, uint64_t subset, uint64_t seed)
 {
@@ -235,7 +236,8 @@ places_of (GmBackend *b, const char *text, bool every)
   "forward (%x: f32[4]) -> (%4) {\n %0 = exp %x  # a.py:1\n %1 = exp %0\n %2 = neg %1\n %3 = tanh %2  " \
   "# a.py:9\n %4 = mul %3 %3\n}"
 
-/* GPH-7, GPH-16: what went where and why, and a region that was promised and not compiled. */
+/* GPH-7, GPH-16: the report of places and reasons, and a region that was promised and not
+ * compiled. */
 START_TEST (the_report_says_what_went_where_and_why)
 {
   GmBackend *b = subset_plugin ();
@@ -305,7 +307,7 @@ START_TEST (an_op_that_was_released_has_its_minor_and_another_one_todays)
 }
 END_TEST
 
-/* A verdict row too many is seen, and the whole graph runs in eager with that reason. */
+/* A verdict row too many is detected, and the whole graph runs in eager with that reason. */
 START_TEST (a_plugin_that_writes_past_its_verdicts_is_not_heard)
 {
   g_autofree char *file = hostile_build ("past", "WRITES_PAST", NULL);
@@ -315,7 +317,8 @@ START_TEST (a_plugin_that_writes_past_its_verdicts_is_not_heard)
 }
 END_TEST
 
-/* Whatever a back end takes, and in whatever clusters, calls stay in their order, and a call in one place. */
+/* Calls stay in their order, and a call in one place, whichever nodes a back end takes, and in
+ * whatever clusters. */
 START_TEST (regions_keep_the_order_of_calls)
 {
   for (uint32_t seed = 0; seed < 400; seed++) {
@@ -361,7 +364,7 @@ START_TEST (regions_keep_the_order_of_calls)
         last = place;
       }
       ck_assert_int_eq (region->has_effects, any);
-      if (any) { /* no call is torn */
+      if (any) { /* no call is divided */
         uint32_t calls = 0;
         for (guint k = 0; k < region->graph->nodes->len; k++)
           calls += gm_graph_node (region->graph, k)->op == GM_OP_host_call;

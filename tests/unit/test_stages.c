@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_stages.c -- a stage or a layer that writes a wrong graph is found at once: the verifier runs after
- * each, and what is true of a layer's graph is derived once more and compared with what the layer foretold.
- * Each is broken here on purpose; the process that compiles has to end, and to say where.
+ * test_stages.c -- a stage or a layer that writes a wrong graph is found at once: the verifier runs
+ * after each, and the facts about a layer's graph are derived again and compared with the layer's
+ * prediction. Each is broken here on purpose; the compiling process must end, and its message must
+ * say where.
  */
 #include "core/aot/facts.h"
 #include "core/compile.h"
@@ -12,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A duplicate, an overlap, a change of shape, a view that is given out and a write: every layer has
+/* A duplicate, an overlap, a change of shape, a returned view and a write: every layer has
  * something to do. */
 static const char *const everything =
     "g (%x: f32[4, 3] view f32[12]+0, %y: f32[12] view f32[12]+0 aliases %x+0, %z: f32[4, 3] is %x, %w: "
@@ -21,14 +22,14 @@ static const char *const everything =
     "  %3 = add %x %z\n  %4 = matmul %3 %w\n  %5 = permute %4 dims=[1, 0]\n"
     "  %6 = permute %s dims=[1, 0]\n  %7 = set_ %s %6\n}\n";
 
-static const char *broken; /* the stage or layer at hand */
+static const char *broken; /* the stage or layer that is broken */
 static int how;
 
 static void
 break_graph (GmGraph *g)
 {
   switch (how) {
-  case 0: gm_graph_node (g, 0)->tag = GM_N_TAGS; break; /* no graph any more */
+  case 0: gm_graph_node (g, 0)->tag = GM_N_TAGS; break; /* not a graph any more */
   case 1: gm_graph_add_output (g, g_array_index (g->outputs, GmGraphOutput, 0).value, GM_OUTPUT_USER); break;
   case 2: gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0))->sizes[0]++; break;
   default: g_array_index (g->outputs, GmGraphOutput, 0).kind = GM_OUTPUT_SAVED; break;
@@ -42,7 +43,8 @@ tamper_stage (char letter, GmGraph *g)
     break_graph (g);
 }
 
-/* Compiles in a process of its own; what that wrote to stderr, and whether it ended by a signal. */
+/* Compiles in a process of its own.  Returns its output to stderr; *killed: true if it was ended by
+ * a signal. */
 static char *
 compile_apart (bool *killed)
 {

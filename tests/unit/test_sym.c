@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Size expressions: consing, folding, text, evaluation against plain 64-bit arithmetic.
+ * Size expressions: consing, folding, text, evaluation compared with plain 64-bit arithmetic.
  */
 #include <check.h>
 #include <string.h>
@@ -157,8 +157,8 @@ START_TEST (facts_only_narrow)
 }
 END_TEST
 
-/* Random expressions are computed beside in __int128 and must agree wherever that fits and divides.
- */
+/* Random expressions are also computed in __int128, and must agree wherever that fits and
+ * divides. */
 START_TEST (random_expressions_equal_plain_arithmetic)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (7);
@@ -205,7 +205,7 @@ START_TEST (random_expressions_equal_plain_arithmetic)
       int64_t out;
       ck_assert (gm_sym_eval (s, sizes[i], symbols, &out, NULL));
       ck_assert_int_eq (out, values[i]);
-      /* The text says the same. */
+      /* The text has the same meaning. */
       g_autofree char *text = gm_sym_text (s, sizes[i]);
       ck_assert_int_eq (parse (s, text), sizes[i]);
     }

@@ -137,7 +137,7 @@ END_TEST
 
 static int refused, agreed, merged;
 
-/* AOT-01: what is written, piece by piece, is apart from all inputs that were not merged. */
+/* AOT-01: checks that each written piece is separate from all inputs that were not merged. */
 static void
 assert_pieces_are_separate (const TestExec *e, GmTensor *const *in)
 {
@@ -283,7 +283,8 @@ START_TEST (copying_a_whole_base_back_is_logged_with_its_inputs)
 END_TEST
 
 /* AOT-09: inner outputs are the outer ones, then what was written, then histories: of the base, and
- * of x and y, which are read after the write; tangents are those that require grad, in that order */
+ * of x and y, which are read after the write; tangents are those that require grad, in that
+ * order */
 START_TEST (lengths_and_tangents_follow_from_what_was_added)
 {
   static const World w = { { "f32[6]" },
@@ -393,7 +394,7 @@ static const World apart = { { "f32[4, 6]" },
                                VIEW (0, slice, "dim=0 start=2 stop=3 step=1") },
                              2 };
 
-/* What a front end does: the first plan whose guards hold, or a new one. */
+/* Returns the first plan whose guards hold, or a new one, as a front end does. */
 static int
 plan_for (GPtrArray *plans, const World *w, const char *text)
 {
@@ -488,7 +489,7 @@ random_strided (GRand *rand)
   return m;
 }
 
-/* All places of m from `at` on, in row-major order; returns how many. */
+/* Lists all places of m from `at` on, in row-major order; returns their number. */
 static int
 places (const GmMeta *m, int64_t at, int64_t out[128])
 {
@@ -525,8 +526,7 @@ START_TEST (overlap_is_exact)
 }
 END_TEST
 
-/* AOT-07, AOT-20: a view of flat memory has the places and the strides that it should, or there is
- * none */
+/* AOT-07, AOT-20: a view of flat memory has the expected places and strides, or there is none */
 START_TEST (views_of_flat_memory_find_their_places)
 {
   GRand *rand = g_rand_new_with_seed (8);
@@ -643,7 +643,7 @@ START_TEST (a_boxed_call_frees_its_input_while_it_runs)
 }
 END_TEST
 
-/* AOT-16: what is still needed afterwards is not freed */
+/* AOT-16: inputs that are still needed are not freed */
 START_TEST (boxed_calls_agree_with_others)
 {
   g_autoptr (GmGraph) g =

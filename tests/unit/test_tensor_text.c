@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_tensor_text.c -- printing.  The expected texts are what torch prints for the same data (with its name for the dtype).
+ * test_tensor_text.c -- printing.  The expected texts are what torch prints for the same data (with
+ * its name for the dtype).
  */
 #include <check.h>
 #include <math.h>

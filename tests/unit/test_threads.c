@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_threads.c -- all that core/plugin says is for any thread, from eight of them at once.
+ * test_threads.c -- eight threads at once in all functions of core/plugin that any thread may call.
  *
- * They list, load, compile and run the same things at the same time, in different orders; results are
- * the reference's, to the bit.  Built with the thread sanitizer (make check-threads) a race is a failure.
+ * They list, load, compile and run the same things at the same time, in different orders; results
+ * are the reference's, to the bit.  Built with the thread sanitizer (make check-threads) a race is
+ * a failure.
  */
 #include "core/plugin/backend.h"
 #include "core/plugin/registry.h"
@@ -31,7 +32,7 @@ static const char *const texts[] = {
 #define N_GRAPHS G_N_ELEMENTS (texts)
 static const int64_t sizes[N_SETS] = { 1, 5, 64, 700 };
 
-/* Numbers to run a graph with, and what must come of it. */
+/* Inputs of a graph, and the expected results. */
 typedef struct {
   int64_t symbol;
   GmTensor *in[2], *want[2];
@@ -64,7 +65,7 @@ set_up (void)
   arena = gm_arena_new ();
   for (guint i = 0; i < all->len && n_names < MAX_BACKENDS; i++) {
     const GmPluginInfo *info = all->pdata[i];
-    if (!info->refused.code && strcmp (info->name, "nvrtc") != 0) /* it may have no GPU to run on */
+    if (!info->refused.code && strcmp (info->name, "nvrtc") != 0) /* may have no GPU to run on */
       names[n_names++] = g_strdup (info->name);
   }
   for (unsigned c = 0; c < N_GRAPHS; c++) {
@@ -165,7 +166,8 @@ at_once (GThreadFunc what)
   ck_assert_int_eq (failures, 0);
 }
 
-/* GPP-13, GPH-14: what is [any], [load], [compile] and [run] is so for our back ends and for the host. */
+/* GPP-13, GPH-14: the tags [any], [load], [compile] and [run] hold for our back ends and for the
+ * host. */
 START_TEST (eight_threads_list_load_compile_and_run_at_once)
 {
   set_up ();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_tiles.c -- the tile primitives against scalar models, and AVX2 against AVX-512, bit by bit.
  *
- * Every row of gramme-ops.def and every live dtype is visited through the tables, so a new row is tested without a line here; a row
- * with a value also needs its model in `models` below, and a test says so.
+ * Every row of gramme-ops.def and every live dtype is visited through the tables, so a new row is
+ * tested without a line here; a row with a value also needs its model in `models` below, and a test
+ * says so.
  */
 #include <check.h>
 #include <float.h>
@@ -53,7 +54,7 @@ op_code (const char *name)
   ck_abort_msg ("no row %s", name);
 }
 
-/* -- Data -------------------------------------------------------------------------------------------------- */
+/* -- Data -------------------------------------------------------------------------------------- */
 
 static uint64_t seed = 88172645463325252ull;
 
@@ -80,7 +81,7 @@ static const int64_t special_ints[] = {
   0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 63, 64, 100, 127, 128, 255, 256, 1000003, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 5, -5,
 };
 
-/* Fills n elements; `mild` keeps floats in a range where all functions are interesting. */
+/* Fills n elements; `mild` keeps floats in a range where all functions have ordinary results. */
 static void
 fill (void *out, int dtype, size_t n, bool mild)
 {
@@ -146,7 +147,7 @@ length_at (int i) /* 0 .. 70, 511 .. 513 */
 }
 #define N_LENGTHS 74
 
-/* -- What exists ------------------------------------------------------------------------------------------- */
+/* -- What exists ------------------------------------------------------------------------------- */
 
 START_TEST (every_row_exists_for_the_dtypes_of_its_class)
 {
@@ -190,7 +191,7 @@ START_TEST (the_environment_may_name_the_instruction_set)
 }
 END_TEST
 
-/* -- One instruction set against the other ----------------------------------------------------------------- */
+/* -- One instruction set against the other ----------------------------------------------------- */
 
 START_TEST (pointwise_rows_give_the_same_bits_on_both_instruction_sets)
 {
@@ -215,7 +216,7 @@ START_TEST (pointwise_rows_give_the_same_bits_on_both_instruction_sets)
         for (int t = 0; t < 2; t++) {
           memset (out[t], 0x5a, sizeof out[t]);
           f[t](out[t] + shift, a, r->arity > 1 ? b : NULL, r->arity > 2 ? c : NULL, n);
-          /* Not a byte outside. */
+          /* No byte outside is written. */
           char *end = out[t] + shift + n * gm_dtype_size (result);
           for (size_t k = 0; k < shift; k++)
             ck_assert_msg (out[t][k] == 0x5a, "%s writes before its output", r->name);
@@ -228,7 +229,7 @@ START_TEST (pointwise_rows_give_the_same_bits_on_both_instruction_sets)
 }
 END_TEST
 
-/* Also where the result lies in an operand's place, as tiles do that are used again. */
+/* Also with the result in an operand's place, as for tiles that are reused. */
 START_TEST (pairs_give_the_bits_of_their_two_rows)
 {
   static char in[3][MOST * 4 + 64], want[MOST * 4 + 64], out[MOST * 4 + 64];
@@ -299,7 +300,7 @@ START_TEST (an_element_does_not_depend_on_its_place_or_neighbours)
 }
 END_TEST
 
-/* -- Values ------------------------------------------------------------------------------------------------ */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 static long double m_add (long double a, long double b) { return a + b; }
 static long double m_sub (long double a, long double b) { return a - b; }
@@ -382,11 +383,12 @@ check_values (const GmTiles *tiles, int dtype, bool mild)
         size_t s = gm_dtype_size (dtype);
         double x = gm_scalar_load (dtype, a + i * s).d, y = gm_scalar_load (dtype, b + i * s).d;
         double got = gm_scalar_load (dtype, out + i * s).d;
-        /* Quotients that no type holds exactly are rounded to the neighbourhood, as in Python. */
+        /* Quotients that no type holds exactly are rounded to a neighbour, as in Python. */
         if (!strcmp (models[m].name, "floor_divide") && fabs (x / y) > 1e6)
           continue;
         long double want = models[m].f (x, y);
-        /* Where SLEEF's pow overflows a little early, and where 1 + exp (-x) has overflowed before the quotient is 0. */
+        /* Exceptions: SLEEF's pow overflows a little early, and 1 + exp (-x) overflows before the
+         * quotient is 0. */
         long double most = dtype == GM_F32 ? FLT_MAX : DBL_MAX, least = dtype == GM_F32 ? FLT_MIN : DBL_MIN;
         if (!strcmp (models[m].name, "pow") && fabsl (want) > most * 0.9999L && isinf (got))
           continue;
@@ -420,7 +422,7 @@ has_model (const char *name)
   return false;
 }
 
-/* A row that was added to the op table and nowhere else: its f64 form is the model of its f32 form. */
+/* A row without a model: its f64 form is the model of its f32 form. */
 START_TEST (rows_without_a_model_agree_between_f32_and_f64)
 {
   for (size_t i = 0; i < G_N_ELEMENTS (rows); i++) {
@@ -598,9 +600,10 @@ START_TEST (a_nan_wins_a_maximum_and_passes_relu)
 }
 END_TEST
 
-/* -- Reductions -------------------------------------------------------------------------------------------- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
-/* combine (a, b) for one element of any dtype, through the pointwise row of the same arithmetic. */
+/* Computes combine (a, b) for one element of any dtype, through the pointwise row of the same
+ * arithmetic. */
 static void
 combine (const GmTiles *t, const char *name, int dtype, void *a, const void *b)
 {
@@ -613,7 +616,7 @@ combine (const GmTiles *t, const char *name, int dtype, void *a, const void *b)
   t->pointwise (op_code (row), dtype) (a, a, b, NULL, 1);
 }
 
-/* The order of tiles.h, one element at a time, in the type that `dtype` is computed in. */
+/* Folds in the order of tiles.h, one element at a time, in the type that `dtype` is computed in. */
 static void
 model_block (const GmTiles *t, const Row *r, int dtype, void *acc, const char *x, size_t n)
 {
@@ -635,7 +638,8 @@ model_block (const GmTiles *t, const Row *r, int dtype, void *acc, const char *x
   GmScalar all = gm_scalar_load (dtype, acc);
   if (strcmp (r->name, "prod") || all.kind != GM_CATEGORY_FLOAT || all.d == all.d)
     return;
-  memcpy (acc, before, sizeof before); /* a product that is NaN is one of element after element */
+  /* a product that is NaN is multiplied again, element after element */
+  memcpy (acc, before, sizeof before);
   for (size_t i = 0; i < n; i++) {
     t->cast (from, dtype) (wide, x + i * s, 1);
     combine (t, r->name, dtype, acc, wide);
@@ -751,7 +755,7 @@ START_TEST (positions_of_extremes_are_the_first)
 }
 END_TEST
 
-/* -- Copies ------------------------------------------------------------------------------------------------ */
+/* -- Copies ------------------------------------------------------------------------------------ */
 
 START_TEST (strided_copies_take_any_stride)
 {
@@ -776,7 +780,7 @@ START_TEST (strided_copies_take_any_stride)
 }
 END_TEST
 
-/* -- Random numbers ---------------------------------------------------------------------------------------- */
+/* -- Random numbers ---------------------------------------------------------------------------- */
 
 /* Source: Random123's kat_vectors, philox4x32 with 10 rounds. */
 START_TEST (philox_gives_the_published_vectors)
@@ -853,7 +857,7 @@ START_TEST (distributions_have_their_moments)
 }
 END_TEST
 
-/* -- Products ---------------------------------------------------------------------------------------------- */
+/* -- Products ---------------------------------------------------------------------------------- */
 
 START_TEST (products_agree_with_a_plain_loop_for_all_layouts)
 {
@@ -868,7 +872,8 @@ START_TEST (products_agree_with_a_plain_loop_for_all_layouts)
         static char a[40 * 40 * 8], b[40 * 40 * 8], c[40 * 40 * 8];
         fill (a, dtype, 1600, true);
         fill (b, dtype, 1600, true);
-        for (size_t i = 0; i < 1600; i++) /* NaN must not come through: C is written, not added to */
+        /* NaN must not appear in the result: C is written, not added to */
+        for (size_t i = 0; i < 1600; i++)
           gm_scalar_store (gm_scalar_float (NAN), dtype, c + i * s);
         int64_t ar = layout & 1 ? 1 : q + 2, ac = layout & 1 ? m + 1 : 1, br = layout & 2 ? 1 : n + 1, bc = layout & 2 ? q + 2 : 1;
         if (layout == 4)
@@ -922,7 +927,7 @@ check_large (int dtype, int64_t m, int64_t n, int64_t k, int layout)
     for (int64_t j = 0; j < ldc; j += i % 7 ? 5 : 1) {
       double got = gm_scalar_load (dtype, c + (size_t) (i * ldc + j) * s).d, want = 0, sizes = 0;
       if (j >= n) {
-        ck_assert (isnan (got)); /* behind a row nothing is written */
+        ck_assert (isnan (got)); /* nothing is written behind a row */
         continue;
       }
       for (int64_t l = 0; l < k; l++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_trust.c -- what the walk and the ELF checks let through, and why they refuse the rest.
+ * test_trust.c -- the files that the walk and the ELF checks accept, and why they refuse others.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -70,7 +70,8 @@ START_TEST (a_parent_that_everybody_may_write_is_refused_even_if_sticky)
   g_autofree char *file = hostile_build ("open/closed", "GOOD", NULL);
   g_autofree char *open_folder = g_build_filename (hostile_root, "open", NULL);
   ck_assert_int_eq (g_chmod (open_folder, 01777), 0);
-  expect (file, GM_REFUSAL_PARENT, "move the file out of"); /* nobody shall chmod /tmp */
+  /* the message must not suggest chmod of /tmp */
+  expect (file, GM_REFUSAL_PARENT, "move the file out of");
   ck_assert_int_eq (g_chmod (open_folder, 0777), 0);
   expect (file, GM_REFUSAL_PARENT, "chmod go-w");
 }
@@ -92,7 +93,7 @@ START_TEST (vouching_counts_for_that_folder_alone)
   g_autofree char *file = hostile_build ("one", "GOOD", NULL);
   g_autofree char *open_folder = g_build_filename (hostile_root, "one", NULL);
   g_autofree char *other =
-      g_build_filename (hostile_root, "on", NULL); /* a prefix of the name, no parent */
+      g_build_filename (hostile_root, "on", NULL); /* a prefix of the name, but not a parent */
   ck_assert_int_eq (g_mkdir (other, 0755), 0);
   ck_assert_int_eq (g_chmod (open_folder, 0777), 0);
   g_setenv ("GRAMME_PLUGIN_TRUST", other, TRUE);
@@ -143,7 +144,7 @@ START_TEST (a_link_is_judged_by_its_target)
 }
 END_TEST
 
-/* GPH-8: with raised privileges only the install folder counts, whatever the environment says. */
+/* GPH-8: with raised privileges only the install folder is used, whatever the environment says. */
 START_TEST (a_privileged_process_looks_into_the_install_folder_alone)
 {
   g_autofree char *file = hostile_build ("good", "GOOD", NULL);
@@ -160,7 +161,7 @@ START_TEST (a_privileged_process_looks_into_the_install_folder_alone)
 }
 END_TEST
 
-/* GPH-8: the order of folders, and that neither the current one nor a relative one is searched. */
+/* GPH-8: the order of folders; neither the current one nor a relative one is searched. */
 START_TEST (folders_are_searched_in_their_order_and_the_current_one_is_not)
 {
   g_autofree char *file = hostile_build ("here", "GOOD", NULL), *dir = g_path_get_dirname (file),
@@ -178,7 +179,8 @@ START_TEST (folders_are_searched_in_their_order_and_the_current_one_is_not)
   g_autoptr (GError) error = NULL;
   ck_assert_ptr_null (gm_registry_find (plugins, "./libgramme-hostile.so", &error));
   ck_assert_ptr_nonnull (strstr (error->message, "relative path"));
-  ck_assert_ptr_nonnull (gm_registry_find (plugins, file, NULL)); /* by its absolute path: before all */
+  /* an absolute path precedes all */
+  ck_assert_ptr_nonnull (gm_registry_find (plugins, file, NULL));
   ck_assert_int_eq (g_chdir (before), 0);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The verifier: a corpus of broken graphs, at least one for each of its rules; each is refused by the
- * rule's name, and the message names the node and what is wrong.
+ * The verifier: a corpus of broken graphs, at least one for each of its rules; each is refused by
+ * the rule's name, and the message names the node and the error.
  */
 #include <check.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/graph/higher.h"
 #include "core/graph/rules.h"
 
-/* %0 = tanh %x; %1 = add %0 %x; %2 = sum %1; %3 = constant */
+/* Returns a sound graph: %0 = tanh %x; %1 = add %0 %x; %2 = sum %1; %3 = constant. */
 static GmGraph *
 sound (void)
 {
@@ -260,7 +260,7 @@ break_open (GmGraph *g)
   gm_graph_meta (g, 2)->sizes[0] = gm_graph_meta (g, 0)->sizes[0]; /* n instead of m */
 }
 
-/* %0 = custom %r %x %c, whose gradient is `mul grad c`. */
+/* Adds %0 = custom %r %x %c, whose gradient is `mul grad c`. */
 static void
 add_custom (GmGraph *g, uint32_t n_in, int64_t dim, bool sound)
 {
@@ -333,7 +333,7 @@ break_higher_body (GmGraph *g)
 typedef struct {
   GmRule rule;
   const char *text; /* NULL: sound () */
-  void (*breaks) (GmGraph *g); /* NULL: the text is broken as it is */
+  void (*breaks) (GmGraph *g); /* NULL: the text itself is broken */
   const char *says;
 } Broken;
 
@@ -413,8 +413,8 @@ graph_of (const char *text)
   return g_ptr_array_steal_index (gs, 0);
 }
 
-/* The rules about the parts that a back end gets are asked for by themselves, and only rules about names
- * are about graphs that are not functional yet. */
+/* Verifies a graph for a rule.  The rules about the parts that a back end gets are checked alone,
+ * and only rules about names apply to graphs that are not functional yet. */
 static bool
 verify (GmRule rule, const GmGraph *g, GError **error)
 {
@@ -437,7 +437,7 @@ START_TEST (broken_graphs_are_refused_by_the_name_of_the_rule)
   ck_assert_msg (!verify (c->rule, g, &error), "%s: %s", name, c->says);
   ck_assert_msg (strstr (error->message, c->says) && g_str_has_suffix (error->message, name),
                  "%s\nwanted: %s%s", error->message, c->says, name);
-  g_autofree char *text = gm_graph_text (g); /* a broken graph can still be looked at */
+  g_autofree char *text = gm_graph_text (g); /* a broken graph can still be printed */
   ck_assert_ptr_nonnull (text);
 }
 END_TEST
