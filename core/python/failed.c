@@ -6,7 +6,7 @@
  * as plain Python from the region's entry: everything before the failing line happens, nothing
  * after it does, and the traceback has the program's frames, lines and locals.
  *
- *   what a region does before effects    how it is put back
+ *   action of a region before effects    how it is undone
  *   draws of gramme's generator          the plan, or the back end in Python, sets the state
  *                                        (plan_call.c)
  *   draws of Python's random             each generator's state is kept before its first draw
@@ -15,20 +15,20 @@
  *                                        lent to a graph that cannot fail (donate.c); a back end in
  *                                        Python that is given the recorded graph writes as it goes:
  *                                        copies are kept (callable_backend.c)
- *   looks at views, numbers of nodes     the plain run looks and numbers again: nothing is seen
- *   calls of the program's functions     what each gave, or raised, is noted, and the hook on
+ *   refreshes of views, node numbers     the plain run refreshes and numbers again, invisibly
+ *   calls of the program's functions     the result or exception of each is kept, and the hook on
  *   (allow_in_graph)                     frames hands it out in the place of the call; a history,
  *                                        which leads to stand-ins for the arguments, is tied to
  *                                        those of the plain run
  *
- *   what cannot be done twice            the exception goes out, the state is that of before
+ *   not done twice                       the exception is raised, with the state before the region
  *   hooks of saved tensors that were     plain Python calls them at other places:
  *   called                               gm_failed_program_calls
- *   KeyboardInterrupt, SystemExit        it comes as if it had come before the region
- *   what a back end in Python raised of  the program's to see; an operation that fails in it is the
- *   its own                              graph's
- *   BackendError                         a back end that cannot run at all is the user's to know
- *   cond and its kin outside of          run as a graph always: bodies have no effects but those of
+ *   KeyboardInterrupt, SystemExit        raised as if they had come before the region
+ *   exceptions of a back end in Python   raised for the program; an operation that fails in the
+ *                                        back end counts as the graph's failure
+ *   BackendError                         raised: the user must know that the back end cannot run
+ *   cond and its kin outside of          always run as a graph: bodies have no effects but those of
  *   compiled code                        the graph
  *
  * A graph may fail where plain Python does not: for lack of the memory that fusing or saving took.

@@ -2,16 +2,19 @@
  * resume_code.c -- see resume_code.h.  A new code object is a prefix and the part of the original
  * that it can reach: a suffix.
  *
- *   COPY_FREE_VARS, RESUME, the stack                    every kind; a KEPT first takes over the frame object before it
- *   JUMP_FORWARD to the instruction                      REST, KEPT, SPAN, LEAVE
- *   a copy of the instruction, or a call                 STEP, CALL: covered by the handlers of the original instruction
- *   store the stack; marker, frame, variables, stack;    once where it falls through, once where it jumps
- *   RETURN
- *   the original from `low` on                           its prologue a NOP, its variables renumbered; of a stretch, only what belongs to
- *                                                        it, and of the handler of a STEP or a
- *                                                        CALL, if there is one
- *   store the stack; marker, frame, number, variables,   SPAN, LEAVE, and those with a handler: for each exit, whose first instruction in the copy is a jump
- *   stack; RETURN                                        to it; a variable without a value is caught, and stands as gm_resume_unbound
+ *   COPY_FREE_VARS, RESUME, the stack      every kind; a KEPT adopts the frame object before that
+ *   JUMP_FORWARD to the instruction        REST, KEPT, SPAN, LEAVE
+ *   a copy of the instruction, or a call   STEP, CALL: covered by the handlers of the original
+ *                                          instruction
+ *   store the stack; marker, frame,        once where it falls through, once where it jumps
+ *   variables, stack; RETURN
+ *   the original from `low` on             its prologue a NOP, its variables renumbered; for a
+ *                                          stretch only its own instructions, and those of the
+ *                                          handler of a STEP or a CALL, if there is one
+ *   store the stack; marker, frame,        SPAN, LEAVE, and points with a handler: for each exit,
+ *   number, variables, stack; RETURN       whose first instruction in the copy is a jump to it; a
+ *                                          variable without a value is caught, and returned as
+ *                                          gm_resume_unbound
  *
  * Variables are renumbered: arguments first (variables, stack), other plain variables, places of
  * the stack that are no arguments, then the cells, which are free here.  If the copy raises, the

@@ -4,13 +4,15 @@
  * Define GM_ISA_AVX2 or GM_ISA_AVX512 and include it; gcc's vector extensions do the rest.  For
  * each element type T (f32, f64, i8, i16, i32, i64, u8; b1 shares u8's) there are
  *
- *      E_T   the element             A_T   the vector that + - * work on: unsigned for integers, so that overflow wraps
- *      L_T   lanes                   C_T   the vector that comparisons work on: signed where the type is
+ *      E_T   the element
+ *      L_T   number of lanes
+ *      A_T   the vector that + - * work on: unsigned for integers, so that overflow wraps
+ *      C_T   the vector that comparisons work on: signed where the type is
  *      M_T   a mask: a signed integer vector as wide as C_T, 0 or -1 in each lane
  *
  * and functions f_T for each neutral name f.  f16 and bf16 have E_T, the element in memory, load_T
- * and store_T; what is between them is f32's (prelude-small.h): GM_V (f) is the function f of the
- * type that GM_T's values are worked on in.  A file that expands rows of the op table sets GM_T to
+ * and store_T; all computations between them are f32's (prelude-small.h): GM_V (f) is the function f
+ * of the type in which GM_T's values are computed.  A file that expands rows of the op table sets GM_T to
  * a type first; EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more than a
  * kernel to compile.
  *
@@ -23,9 +25,10 @@
  *   MAX, MIN      a NaN wins (torch).  Of two zeros the first stays.
  *   SIGN          0 for NaN (torch).
  *   ROUND         half to even.
- *   FLOORDIV, REM Python's signs; x // 0.0 is x / 0.0, x % 0.0 is NaN.  Integers: x // 0 = x % 0 = 0, and the most negative
- *                 number // -1 wraps to itself: nothing traps.
- *   POW           integers by squaring, wrapping; a negative exponent gives 0, but 1 or -1 for the bases 1 and -1.
+ *   FLOORDIV, REM Python's signs; x // 0.0 is x / 0.0, x % 0.0 is NaN.  Integers: x // 0 = x % 0 =
+ *                 0, and the most negative number // -1 wraps to itself: nothing traps.
+ *   POW           integers by squaring, wrapping; a negative exponent gives 0, but 1 or -1 for the
+ *                 bases 1 and -1.
  */
 #ifndef GM_TILES_PRELUDE_H
 #define GM_TILES_PRELUDE_H

@@ -6,8 +6,8 @@
  * So a row of the op table is written once, and an inlined row has the bits of the tile.  In
  * addition to prelude.h and the rows there are
  *
- *      cast16_<from>_<to> (out, in)   16 elements in memory, for every pair that tiles-casts.h defines
- *      rounded_<T> (v)                f16 and bf16: what is left of a vector of f32 that goes to memory and comes back
+ *      cast16_<from>_<to> (out, in)   casts 16 elements in memory, for every pair of tiles-casts.h
+ *      rounded_<T> (v)                f16 and bf16: rounds a vector of f32 as a store and a load do
  */
 #define GM_TILES_SOURCE 1
 #include "core/tiles/prelude.h"

@@ -16,7 +16,7 @@
  *   SHORT_TABLE      the table claims to be so short that mandatory functions are missing
  *   SHORT_DESCRIPTOR the descriptor claims 8 bytes
  *   NULL_API         the descriptor has no table
- *   TABLE_AT_END     its table lacks the last function, and behind it is a page that nobody may read
+ *   TABLE_AT_END     its table lacks the last function, and behind it is an inaccessible page
  *   REFUSES          the query says no, with a message
  *   OPEN_FAILS       open fails, with a message
  *   SLOW_OPEN        open takes five seconds

@@ -6,7 +6,8 @@
  *   -DNAME=x      its name
  *   -DSERIAL      its manifest says compile-serial
  *   -DCONCURRENT  its manifest says run-concurrent
- *   -DDEVICE=x    its device, which dies with the process that opened it: a call in another one aborts
+ *   -DDEVICE=x    its device, which dies with the process that opened it: a call in another process
+ *                 aborts
  */
 #include <gramme-plugin-util.h>
 

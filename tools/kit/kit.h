@@ -8,7 +8,7 @@
  *
  *   kit.c         the program: options, processes, TAP, JSON, the summary
  *   kit_cases.def the cases, by level
- *   kit_host.c    the host that the plugin sees, of any minor; its services count, fail and say stop
+ *   kit_host.c    the host that the plugin sees, of any minor; its services count, fail and stop
  *   kit_memory.c  buffers between inaccessible pages, and messages about accesses
  *   kit_graph.c   a graph through the plugin: asked, compiled, run, compared with the interpreter
  *   kit_sized.c   the same for graphs whose sizes are symbols
