@@ -17,7 +17,7 @@ gm_tool_explain (int argc, char **argv)
     argv[1] = argv[0];
     argv++, argc--;
   }
-  /* read by the package when it is imported */
+  /* Read by the package when it is imported. */
   g_setenv ("GRAMME_EXPLAIN", full ? "full" : "1", TRUE);
   return gm_tool_run_script (argc, argv);
 }

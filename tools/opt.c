@@ -176,7 +176,7 @@ print_generated (const Options *o, const GmGraph *g, GError **error)
   const char *options[G_N_ELEMENTS (o->list)];
   memcpy (options, o->list, sizeof options);
   GmBackend *b = gm_backend_get (o->backend, error);
-  /* some back ends keep the text only with this option */
+  /* Some back ends keep the text only with this option. */
   if (b && gm_backend_check_options (b, (const char *const[]){ KEEP_TEXT, NULL }, NULL))
     options[o->n_list] = KEEP_TEXT;
   g_autoptr (GmExec) e = b ? gm_backend_compile (b, g, NULL, options, error) : NULL;

@@ -40,7 +40,7 @@ struct GmArtefact {
 static void
 add (GChecksum *sum, const void *data, size_t bytes)
 {
-  /* the length first, so that no two different lists of parts give the same bytes */
+  /* The length first, so that no two different lists of parts give the same bytes. */
   uint64_t n = bytes;
   g_checksum_update (sum, (const guchar *) &n, sizeof n);
   g_checksum_update (sum, data, (gssize) bytes);

@@ -548,7 +548,7 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (a.n_no == 0 && a.one_cluster && !a.higher)
     return compile_whole (b, q, e, &with, error);
   why = a.n_no > 0 ? first_no (q, e, &a) : NULL;
-  /* nodes that the plugin refuses with symbols may be accepted with numbers */
+  /* Nodes that the plugin refuses with symbols may be accepted with numbers. */
   if (e->sized && (a.n_no > 0 || !a.higher)) {
     gm_sized_specialise (e->sized, b, q->option_list, why);
     return true;

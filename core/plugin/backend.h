@@ -38,9 +38,9 @@ typedef struct {
   /* NULL, or an atomic int that becomes 1 when the result is not wanted any more; the compilation
    * then fails with an error */
   const int *stop;
-  /* fail, with an error that is not shown to the user, unless the code is in the cache on disk */
+  /* Fail, with an error that is not shown to the user, unless the code is in the cache on disk. */
   bool cached_only;
-  /* not NULL: neither read the cache on disk nor store there, for this reason */
+  /* Not NULL: neither read the cache on disk nor store there, for this reason. */
   const char *no_cache;
   /* NULL, or a further text that distinguishes the code: part of the cache's key */
   const char *cache_salt;

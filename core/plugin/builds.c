@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* nice value of build threads: a tenth of the processor time of the threads that the user waits
- * for */
+/* Nice value of build threads: a tenth of the processor time of the threads that the user waits
+ * for. */
 #define NICE 10
 #define EXIT_WAIT_US 2000000 /* time to wait at exit for builds that were told to stop */
 
@@ -103,7 +103,7 @@ release (GmBuild *b)
 static void *
 thread_main (void *unused)
 {
-  /* applies to this thread and to processes that it starts */
+  /* Applies to this thread and to processes that it starts. */
   setpriority (PRIO_PROCESS, (id_t) syscall (SYS_gettid), NICE);
   pthread_mutex_lock (&lock);
   for (GmBuild *b; !closing && (b = first_waiting ()) != NULL;) {

@@ -24,7 +24,7 @@ static GmBackend *driver;
 static const GrammeMemory *memory;
 static const GrammeStream *streams;
 static GrammeDeviceInfo info; /* description of the device */
-/* true after gm_device_reset_peak: the plugin's own peak is that of the whole process */
+/* True after gm_device_reset_peak: the plugin's own peak is that of the whole process. */
 static bool peak_is_ours;
 static uint64_t peak;
 
@@ -396,7 +396,7 @@ compile_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const 
   GmValueId v = gm_graph_add_known (g, op, values, n_in, attrs, NULL, &meta);
   gm_graph_add_output (g, v, GM_OUTPUT_USER);
   GmExec *e = gm_backend_compile (driver, g, NULL, NULL, error);
-  /* an exec that fell back would call this function again */
+  /* An exec that fell back would call this function again. */
   if (e && gm_exec_fallback_reason (e)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: device cuda cannot run it: %s", gm_ops[op].name,
                  gm_exec_fallback_reason (e));

@@ -18,7 +18,7 @@ struct GmExecDirect {
   uint32_t n_before;     /* number of nodes that make operands: the first nodes of the graph */
   uint32_t n_out, *from; /* by result: the output of the graph that it is, or GM_NO_ID */
   GmExecScan *scan;
-  /* by input of the body: true if it is row-major; NULL where `scan` runs */
+  /* By input of the body: true if it is row-major; NULL where `scan` runs. */
   bool *plain[GM_HIGHER_MAX_BODIES];
 };
 

@@ -51,15 +51,15 @@ typedef struct {
 /* One graph of a request, ready to run.  Immutable but for `spare`. */
 typedef struct {
   bool present;
-  /* the backward of some function, for messages; it may have been compiled by itself, as a
-   * forward */
+  /* The backward of some function, for messages; it may have been compiled by itself, as a
+   * forward. */
   bool is_backward;
   uint32_t n_in, n_out;
   GmMeta *metas;    /* n_in, then n_out */
   uint32_t n_inner; /* outputs that the executable writes */
   uint32_t *inner;  /* their numbers among the n_out outputs */
-  /* the tensors that the executable gets, without the data: n_in, then n_inner; points into metas.
-   * NULL: nothing is run */
+  /* The tensors that the executable gets, without the data: n_in, then n_inner; points into metas.
+   * NULL: nothing is run. */
   GrammeTensor *known;
   GArray *copies;   /* GmExecCopy */
   GmGraph *eager;   /* not NULL: the host runs this graph itself; its outputs are the inner ones */
@@ -79,7 +79,7 @@ struct GmExec {
   GmExecSized *sized; /* not NULL: sizes are symbolic; each run determines their values */
   char *fallback_reason;
   double compile_ms;
-  /* not NULL: two other execs run; of this struct only the names and times above are used */
+  /* Not NULL: two other execs run; of this struct only the names and times above are used. */
   GmTiers *tiers;
 };
 

@@ -19,7 +19,7 @@
 #include "core/graph/graph.h"
 #include "core/tiles/tiles.h"
 
-/* number of operands and result of nearly all ops; `cat` of many operands allocates */
+/* Number of operands and result of nearly all ops; `cat` of many operands allocates. */
 #define STACK_TENSORS 8
 
 struct GrammeKernel {
@@ -145,7 +145,7 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node, "op %u version %u is unknown",
                           n->op, n->op_version);
   g_autofree GrammeKernel *k =
-      /* sized by the program's text, not by its data */
+      /* Sized by the program's text, not by its data. */
       g_malloc0 (sizeof *k + (n->n_in + 1) * sizeof (GmMeta));
   k->op = (GmOp) n->op;
   k->n_in = n->n_in;
@@ -201,7 +201,7 @@ find_tile (GrammeKernel *k)
   k->n = (size_t) gm_meta_numel (out);
   if (gm_ops[k->op].family == GM_FAMILY_POINTWISE && !k->has_attrs)
     k->tile = tiles->pointwise (
-        /* uses the last operand, since the first operand of `where` is a mask */
+        /* Uses the last operand, since the first operand of `where` is a mask. */
         k->op, k->metas[k->n_in - 1].dtype);
   else if (gm_ops[k->op].family == GM_FAMILY_CAST)
     k->cast = tiles->cast (k->metas[0].dtype, out->dtype);

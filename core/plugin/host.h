@@ -15,7 +15,7 @@
 typedef struct {
   GMutex lock; /* a plugin may compile on several threads */
   GString *diagnostics;
-  /* atomic, 1: the result is not wanted any more.  NULL: ask the interrupt function */
+  /* Atomic, 1: the result is not wanted any more.  NULL: ask the interrupt function. */
   const int *stop;
 } GmCompileJob;
 

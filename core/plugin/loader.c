@@ -139,7 +139,7 @@ load (const char *canonical, GmManifest *m, bool alone, GmRefused *why)
   p->manifest = m;
   p->file = g_strdup (canonical);
   p->host = gm_host_new (m->id);
-  /* also if the plugin is refused below: its code may hold the table */
+  /* Also if the plugin is refused below: its code may hold the table. */
   loaded = g_slist_prepend (loaded, p);
   bool good = gm_snapshot_check (before, "when it was loaded", why) && handle;
   good = good && gm_loader_negotiate (p, handle, why);

@@ -15,7 +15,7 @@ typedef struct GmPlugin {
   char *file;
   GmManifest *manifest;
   const GrammeHost *host;
-  /* the host's copy, of full size; functions that the plugin's table lacks are NULL */
+  /* The host's copy, of full size; functions that the plugin's table lacks are NULL. */
   GrammeBackendApi api;
 } GmPlugin;
 

@@ -44,8 +44,8 @@ typedef struct {
 } Walk;
 
 #define OWN 'o'    /* found by a run path or by an absolute path: checked like the plugin itself */
-/* found through settings of the administrator: a group may write there, too, as for the libraries
- * of all programs */
+/* Found through settings of the administrator: a group may write there, too, as for the libraries
+ * of all programs. */
 #define SYSTEM 's'
 
 /* -- The loader's cache ------------------------------------------------------------------------ */
@@ -345,7 +345,7 @@ walk_begin (Walk *w, GmRefused *why)
                .why = why };
   g_auto (GStrv) folders = g_strsplit_set (list ? list : "", ":;", -1);
   for (char **f = folders; *f; f++)
-    /* the loader treats an empty entry as the current folder */
+    /* The loader treats an empty entry as the current folder. */
     g_ptr_array_add (w->own, g_strdup (**f ? *f : "."));
   if (stat (CACHE_FILE, &st) == 0 && st.st_size <= MAX_CACHE_BYTES)
     g_file_get_contents (CACHE_FILE, &w->cache, &w->n_cache, NULL);

@@ -61,7 +61,7 @@ add_host (GString *text, const GmExecPlaces *p)
       g_ptr_array_add (lines, line);
       g_hash_table_insert (seen, line, GUINT_TO_POINTER (1));
     } else {
-      /* frees `line`, since the key is already in the table */
+      /* Frees `line`, since the key is already in the table. */
       g_hash_table_insert (seen, line, GUINT_TO_POINTER (n + 1));
     }
   }

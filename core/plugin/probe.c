@@ -35,7 +35,7 @@
 #define REPORT_BYTES 4096
 #define TOKEN_BYTES 32
 
-/* limit on data only, since reserving addresses costs nothing */
+/* Limit on data only, since reserving addresses costs nothing. */
 #define MEMORY_BYTES ((rlim_t) 2 << 30)
 #define FILE_BYTES ((rlim_t) 16 << 20)
 #define MAX_FILES 256
@@ -153,11 +153,11 @@ gm_probe_main (const char *file, const char *token)
   limit (RLIMIT_CPU, DEADLINE_MS / 1000);
   limit (RLIMIT_FSIZE, FILE_BYTES);
   limit (RLIMIT_NOFILE, MAX_FILES);
-/* a sanitizer's shadow counts as data, too */
+/* A sanitizer's shadow counts as data, too. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   limit (RLIMIT_DATA, MEMORY_BYTES);
 #endif
-/* the thread sanitizer starts a thread of its own with the program's first */
+/* The thread sanitizer starts a thread of its own with the program's first. */
 #ifdef __SANITIZE_THREAD__
   g_thread_join (g_thread_new ("first", (GThreadFunc) g_get_prgname, NULL));
 #endif

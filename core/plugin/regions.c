@@ -37,7 +37,7 @@ typedef struct {
   uint32_t open[64]; /* items by bit, or GM_REGION_NONE */
   unsigned next_bit;
   GArray *reads;     /* scratch: the items that a node reads */
-  /* item of the last node that has effects: the next such node comes after it ... */
+  /* Item of the last node that has effects: the next such node comes after it ... */
   uint32_t last;
   /* ... and after all nodes from this node on that may fail: a function of the program must not be
    * called after an error */
@@ -142,7 +142,7 @@ open_item (Cutter *c, bool host, uint32_t cluster)
 {
   unsigned b = c->next_bit++ % 64;
   uint64_t bit = UINT64_C (1) << b;
-  /* the item is closed: no node joins it, so nothing needs the items after it */
+  /* The item is closed: no node joins it, so nothing needs the items after it. */
   if (c->open[b] != GM_REGION_NONE) {
     ITEM (c, c->open[b])->bit = 0;
     for (guint i = 0; i < c->items->len; i++)

@@ -22,7 +22,7 @@ typedef struct {
   GArray *ins, *outs;     /* uint32_t: slots of the graph's inputs and outputs */
 } GmRegion;
 
-/* a node without a region: computed by each region that reads it */
+/* A node without a region: computed by each region that reads it. */
 #define GM_REGION_NONE UINT32_MAX
 
 typedef struct {

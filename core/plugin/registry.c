@@ -34,7 +34,7 @@ gm_registry_folders (void)
     const char *path = secure_getenv ("GRAMME_PLUGIN_PATH");
     g_auto (GStrv) entries = g_strsplit (path ? path : "", ":", -1);
     for (char **e = entries; *e; e++)
-      /* a relative folder would mean another folder after each chdir */
+      /* A relative folder would mean another folder after each chdir. */
       if (g_path_is_absolute (*e))
         g_ptr_array_add (folders, g_strdup (*e));
       else if (**e)
@@ -189,7 +189,7 @@ gm_registry_scan (void)
     g_ptr_array_sort (files, by_string);
     for (guint i = 0; i < files->len; i++) {
       GmPluginInfo *info = gm_registry_examine (files->pdata[i]);
-      /* the same folder was listed twice, or a link leads to a file that was found already */
+      /* The same folder was listed twice, or a link leads to a file that was found already. */
       bool again = false;
       for (guint k = 0; k < plugins->len && !again; k++)
         again = strcmp (((GmPluginInfo *) plugins->pdata[k])->file, info->file) == 0;

@@ -311,7 +311,7 @@ run (Run *r, int64_t n, GmTensor *const *in, GmTensor *const *out)
     xs[i] = gm_tensor_data (in[i]);
     r->memory[i] = next;
     next += sizes[i];
-    /* a result that is not wanted, but computed on the way, gets memory of its own */
+    /* A result that is not wanted, but computed on the way, gets memory of its own. */
     to[i] = out[i] ? gm_tensor_data (out[i]) : r->memory[i];
     if (!out[i] && s->wanted[i])
       r->memory[i] += (size_t) n * r->row_bytes[i];

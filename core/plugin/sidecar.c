@@ -45,7 +45,7 @@ gm_manifest_read (int fd, const char *canonical, GmRefused *why)
   GmRefused in_file = { 0 };
   char *note = gm_elf_read_manifest (fd, &in_file);
   bool beside = g_file_test (path, G_FILE_TEST_EXISTS | G_FILE_TEST_IS_SYMLINK);
-  /* there is no file beside the plugin, or its own note is damaged */
+  /* There is no file beside the plugin, or its own note is damaged. */
   if (!beside || (!note && in_file.code != GM_REFUSAL_NO_NOTE)) {
     if (why->code == GM_REFUSAL_NONE)
       *why = in_file;

@@ -25,7 +25,7 @@ typedef struct {
   size_t bytes, workspace_bytes;
   int64_t *symbols, *values; /* values: by row of the image */
   GmMeta *metas;             /* metas with these numbers: inputs, then outputs */
-  /* the tensors that the executable gets, without the data; points into metas */
+  /* The tensors that the executable gets, without the data; points into metas. */
   GrammeTensor *known;
   bool kept;
 } Numbers;

@@ -21,7 +21,7 @@ typedef struct {
   GrammeExecutable *code; /* the plugin's region, if sizes are numbers */
   GmExec *exec;           /* the plugin's region, if sizes are symbolic */
   GmGraph *host;          /* else the graph that the host interprets */
-  /* bodies of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it calls no graphs */
+  /* Bodies of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it calls no graphs. */
   GmExec **bodies;
   uint32_t n_bodies; /* number of rows here, since the graph's shared table may grow */
   GmExecDirect *direct;  /* the host's graph as one call; NULL: it is not a single call */

@@ -9,7 +9,7 @@
 #include "core/ops/ops.h"
 #include "core/plugin/status.h"
 
-/* rows behind the plugin's: a plugin that writes out of bounds most likely writes here */
+/* Rows behind the plugin's: a plugin that writes out of bounds most likely writes here. */
 #define GUARD_ROWS 64
 #define PATTERN 0x5a
 #define SIZED_MINOR 1 /* first minor whose headers say that attributes may be symbolic */
@@ -48,7 +48,7 @@ judge (const GrammeVerdict *said, const GrammeImage *image, const GrammeNode *n,
   }
   for (uint32_t i = 0; i < n->n_attrs && built_against < SIZED_MINOR; i++)
     if (gramme_attr_is_symbolic (image, gramme_image_attr (image, n->first_attr + i))) {
-      /* such a plugin would read symbolic attributes as numbers */
+      /* Such a plugin would read symbolic attributes as numbers. */
       v.reason = GRAMME_REASON_DYNAMIC;
       return v;
     }

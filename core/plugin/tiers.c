@@ -20,8 +20,8 @@
 #include "core/plugin/builds.h"
 #include "core/plugin/host.h"
 
-/* failures in a row, without a success, after which the second back end is not used in this
- * process */
+/* Failures in a row, without a success, after which the second back end is not used in this
+ * process. */
 #define MANY_FAILURES 3
 
 const char gm_tiers_manifest[] =

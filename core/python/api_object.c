@@ -497,7 +497,7 @@ api_repr (PyObject *self)
 static PyObject *
 api_reduce (PyObject *self, PyObject *unused)
 {
-  /* a global of its module, so that copy and deepcopy keep the object */
+  /* A global of its module, so that copy and deepcopy keep the object. */
   return api_qualname (self, NULL);
 }
 

@@ -300,7 +300,7 @@ gm_py_fields_type (const char *fields)
   PyTypeObject *type = g_hash_table_lookup (types, fields);
   if (type)
     return type;
-  /* never freed: the type's field names point into it */
+  /* Never freed: the type's field names point into it. */
   char **words = g_strsplit (fields, " ", -1);
   int n = (int) g_strv_length (words) - 1;
   PyStructSequence_Field *names = g_new0 (PyStructSequence_Field, n + 1);

@@ -76,7 +76,7 @@ nulls_place (Assembler *a, const GmResidual *res)
 {
   typedef struct {
     int depth;      /* including the NULL */
-    /* index after the instruction that completes the callable, as far as is known */
+    /* Index after the instruction that completes the callable, as far as is known. */
     uint32_t after;
   } Null;
   g_autoptr (GArray) open = g_array_new (FALSE, FALSE, sizeof (Null));

@@ -678,7 +678,7 @@ checkpoint (PyObject *module, PyObject *args)
   for (Py_ssize_t at = 0; keywords && PyDict_Next (keywords, &at, &key, &value);)
     region_watch (r, value);
   gm_region_open (r);
-  /* both runs must record the same, and it is not certain that both would be captured */
+  /* Both runs must record the same, and it is not certain that both would be captured. */
   gm_hook_suspend ();
   PyObject *result = PyObject_Call (function, positional, keywords);
   gm_hook_unsuspend ();

@@ -63,7 +63,7 @@ finish_long (const GmTarget *target, GmEntry *e, PyObject **slots, PyObject **ou
     args[i] = Py_NewRef (slots[e->in_slots[i]]);
   memcpy (args + e->n_in_slots, outputs, e->n_outputs * sizeof (PyObject *));
   gm_hook_suspend (); /* the ending's code was recorded already */
-  /* no signal's handler may run between the graph and the end of its effects */
+  /* No signal's handler may run between the graph and the end of its effects. */
   gm_interrupt_hold ();
   PyObject *result = PyObject_Vectorcall (fn, args, n, NULL);
   gm_interrupt_release ();
@@ -98,7 +98,7 @@ gm_entry_is_simple (const GmEntry *e)
 static PyObject *
 run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end)
 {
-  /* a simple entry has no back end in Python */
+  /* A simple entry has no back end in Python. */
   GmFailedMark mark = { .program_calls = gm_failed_program_calls };
   GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), *out;
   for (uint32_t i = 0; i < e->n_inputs; i++)
@@ -562,7 +562,7 @@ compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
   for (uint32_t i = 0; other && i < cache->snapshot->n && !result; i++) {
     const GmEntry *e = cache->snapshot->entries[i];
     PyObject **slots = g_new (PyObject *, gm_guards_n_slots (e->guards) + 1);
-    /* touching a page for the first time takes longer than a check */
+    /* Touching a page for the first time takes longer than a check. */
     memset (slots, 0, gm_guards_n_slots (e->guards) * sizeof *slots);
     gint64 start_us = g_get_monotonic_time ();
     Py_ssize_t k = 0;

@@ -14,7 +14,7 @@ typedef struct {
   GmCodeCache *cache; /* of func's code */
   const GmConfig *config;
   bool fullgraph;
-  /* true if the hook found the function, so that the program has not asked for it: no warnings */
+  /* True if the hook found the function, so that the program has not asked for it: no warnings. */
   bool hooked;
 } GmTarget;
 
@@ -23,9 +23,9 @@ typedef struct {
   vectorcallfunc vectorcall;
   PyFunctionObject *func; /* owned */
   PyObject *self;         /* of a bound method, owned; else NULL */
-  /* the object given to gramme.compile, which is called when no entry fits */
+  /* The object given to gramme.compile, which is called when no entry fits. */
   PyObject *original;
-  /* of func's code object when it was last looked up; func keeps the code alive */
+  /* Of func's code object when it was last looked up; func keeps the code alive. */
   GmCodeCache *cache;
   PyCodeObject *code;     /* the code object that `cache` belongs to, owned */
   const GmConfig *config; /* owned */

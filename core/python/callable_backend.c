@@ -334,8 +334,8 @@ typedef struct {
   PyObject *graph[2]; /* by role: the graph object if it has symbolic sizes; else NULL */
   const GmConfig *config; /* owned */
   GmGraph *backward;      /* a backward that is not compiled yet; or NULL */
-  /* held by the thread that compiles the backward, which may release the GIL; NULL: no thread has
-   * to */
+  /* Held by the thread that compiles the backward, which may release the GIL; NULL: no thread has
+   * to. */
   PyThread_type_lock lock;
   unsigned long maker;     /* that thread, or 0 */
   pid_t maker_pid;         /* and its process */

@@ -20,7 +20,7 @@ struct GmDirect {
   uint32_t n_inputs;  /* of the graph */
   uint32_t *slots;    /* by input: the guards' slot, or GM_SLOT_RNG */
   int64_t rng_draws;  /* numbers drawn, by which the generator advances: a size */
-  /* number of the result that is the generator's state afterwards; GM_NO_ID: none */
+  /* Number of the result that is the generator's state afterwards; GM_NO_ID: none. */
   uint32_t rng_output;
   uint32_t n_outputs;
   GmMeta *outputs;

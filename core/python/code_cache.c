@@ -354,7 +354,7 @@ gm_code_cache_add (GmCodeCache *cache, GmEntry *entry)
 {
   const GmSnapshot *old = cache->snapshot;
   GmSnapshot *next = snapshot_new (old->n + 1);
-  /* the newest first, since a call like the one just compiled is likely to come again */
+  /* The newest first, since a call like the one just compiled is likely to come again. */
   next->entries[0] = entry;
   for (uint32_t i = 0; i < old->n; i++)
     next->entries[i + 1] = gm_entry_ref (old->entries[i]);
@@ -438,7 +438,7 @@ gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, v
 {
   g_autoptr (GList) caches = g_hash_table_get_keys (live_caches), all = g_hash_table_get_values (configs);
   bool ok = true;
-  /* fn may run code that drops the last reference to a cache */
+  /* fn may run code that drops the last reference to a cache. */
   for (GList *k = all; k; k = k->next)
     gm_config_ref (k->data);
   for (GList *l = caches; l && ok; l = l->next)

@@ -15,8 +15,8 @@
 #include "core/plans.h"
 #include "core/trace/trace.h"
 
-/* limit per code object and configuration, unless recompile_limit of gramme._dynamo.config is
- * set */
+/* Limit per code object and configuration, unless recompile_limit of gramme._dynamo.config is
+ * set. */
 #define GM_MAX_ENTRIES 8
 
 /* Back end and options, interned: equal configurations are one object.  Its address is
@@ -53,7 +53,7 @@ typedef struct GmEntry {
   GmGuards *guards;
   GmPlan *plan;            /* NULL if the graph computes nothing */
   GmPlans *plans;          /* instead of a plan, where sizes are symbols */
-  /* instead of a plan: the result of a back end in Python for the recorded graph */
+  /* Instead of a plan: the result of a back end in Python for the recorded graph. */
   GmDirect *direct;
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;   /* by plan input: the guards' slot that holds the tensor */
@@ -61,16 +61,16 @@ typedef struct GmEntry {
   GmLooks looks; /* reads of views among the inputs */
   struct GmDraws *draws;   /* numbers to draw before the graph runs; NULL: none */
   GmReturn *ret;           /* the short ending, or NULL */
-  /* else the long ending: called with slots[in_slots[0]] ..., then the outputs */
+  /* Else the long ending: called with slots[in_slots[0]] ..., then the outputs. */
   PyCodeObject *residual;
   uint32_t n_in_slots;
   uint32_t *in_slots;
-  /* set if the ending returns the values with which a call continues in Python; NULL: it returns
-   * the call's value */
+  /* Set if the ending returns the values with which a call continues in Python; NULL: it returns
+   * the call's value. */
   struct GmContinuation *rest;
   bool sets_grad, grad;        /* the grad mode after the ending */
   bool calls_program;          /* true if its graph calls functions of the program */
-  /* a plan of tensors, or plans, with one result, and nothing else: see callable.c */
+  /* A plan of tensors, or plans, with one result, and nothing else: see callable.c. */
   bool simple;
   /* The fields below are for explain and status. */
   GmGraph *graph; /* as recorded */
@@ -81,7 +81,7 @@ typedef struct GmEntry {
   GmStageTime times[8];
   uint64_t hits;
   uint32_t to_fail; /* GM_STRESS=guards: number of records that have yet to fail once; else 0 */
-  /* time of one check of all guards when the entry was made: the best of a few, and the first */
+  /* Time of one check of all guards when the entry was made: the best of a few, and the first. */
   double guard_ns, guard_cold_ns;
 } GmEntry;
 GmEntry *gm_entry_ref (GmEntry *e);
@@ -108,7 +108,7 @@ typedef struct GmCodeCache {
   GArray *breaks;     /* GmBreakRecord */
   GmProfile *profile; /* the sizes that were seen to change */
   bool profile_read;  /* the profile on disk has been looked for */
-  /* addresses of the modules whose method this is, by number; NULL: none yet */
+  /* Addresses of the modules whose method this is, by number; NULL: none yet. */
   GPtrArray *instances;
   GPtrArray *hook_programs; /* programs for hooks on gradients: see hook_program.h; or NULL */
   uint32_t hook_tries;      /* number of recordings for such programs */
@@ -117,20 +117,20 @@ typedef struct GmCodeCache {
   pid_t compiler_pid;     /* and its process */
   bool limit_warned;
   bool called;            /* called at least once while the stance was eager_then_compile */
-  /* for a resume function's code: a copy with the arguments of the original; owned, or NULL */
+  /* For a resume function's code: a copy with the arguments of the original; owned, or NULL. */
   PyCodeObject *shown;
   bool whole;              /* allow_in_graph: the function is called as a whole, never inlined */
   uint8_t hook_all;        /* like `hook`, while every function is captured */
   uint8_t counted;         /* see counters.c: counts that include this function ... */
-  uint32_t counted_in;     /* ... since this number of resets */
+  uint32_t counted_in;     /* ... since the reset of this number */
   uint8_t hook;            /* the hook's decision about frames of this code: see hook.c */
   struct GmOriginal *original; /* for a code object with breaks, see resume_original.h; or NULL */
-  /* for a resume function: the point that owns the cache and `code`; or NULL */
+  /* For a resume function: the point that owns the cache and `code`; or NULL. */
   const struct GmResumePoint *point;
   struct GmCodeCache *after; /* next cache in the walk of that number, see below */
   uint64_t walk;
-  /* the compiled function through which the garbage collector visits the objects of the entries,
-   * borrowed; or NULL */
+  /* The compiled function through which the garbage collector visits the objects of the entries,
+   * borrowed; or NULL. */
   const void *visitor;
 } GmCodeCache;
 
@@ -152,7 +152,7 @@ void gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache);
  * compiled function of the code, `visitor`, visits instead, and a cycle through an entry (a class's
  * property, its getter, the getter's globals, the compiled function) can be collected. */
 int gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg);
-/* another compiled function may become the visitor */
+/* Another compiled function may become the visitor. */
 void gm_code_cache_leave (GmCodeCache *cache, const void *visitor);
 /* Returns a new cache that is owned by a point. */
 GmCodeCache *gm_code_cache_new (const struct GmResumePoint *point);

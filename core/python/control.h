@@ -16,7 +16,7 @@ typedef struct {
   GmStance stance;
   /* force_backend: used instead of every function's own; owned, or NULL */
   const struct GmConfig *forced;
-  /* true in a compiled function that the package itself uses to run code: no setting disables it */
+  /* True in a compiled function that the package itself uses to run code: no setting disables it */
   bool always;
   /* skip_guard_eval_unsafe: no new entries are needed, and the objects that entries know do not
    * change */

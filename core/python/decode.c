@@ -38,7 +38,7 @@ typedef struct {
   uint32_t *index; /* by unit, and for the end: its instruction, or the next one */
   PyObject *kwnames;
   bool returns_const; /* a RETURN_CONST needed no room on the stack; its LOAD_CONST does */
-  /* the current instruction */
+  /* The current instruction. */
   uint32_t at, first; /* at: its unit; first: the first instruction that it becomes */
   GmLines lines;
   GmInsn place;       /* its line and columns */

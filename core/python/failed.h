@@ -18,7 +18,7 @@
 typedef enum {
   GM_CALL_DONE,  /* nothing is left to run: there is a result, an exception or a rest (GmTail) */
   GM_CALL_PLAIN, /* nothing has happened: the plain function, whose callees may be captured */
-  /* like PLAIN, after a graph that failed: nothing of the plain function is captured */
+  /* Like PLAIN, after a graph that failed: nothing of the plain function is captured. */
   GM_CALL_AGAIN,
 } GmCallKind;
 

@@ -44,10 +44,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* limit of a function's entries for all back ends, where accumulated_recompile_limit is no
- * number */
+/* Limit of a function's entries for all back ends, where accumulated_recompile_limit is no
+ * number. */
 #define MAX_ACCUMULATED 256
-/* limit of recordings that broke: different arguments may take another path, but not for ever */
+/* Limit of recordings that broke: different arguments may take another path, but not for ever. */
 #define MAX_BREAKS 4
 
 PyObject *gm_py_unsupported, *gm_py_break_warning;
@@ -345,7 +345,7 @@ assemble (GmCompile *c, GError **error)
   e->draws = gm_draws_new (rec->draws, rec->n_draws);
   e->ret = g_steal_pointer (&rec->ret);
   e->rest = g_steal_pointer (&job->rest);
-  /* the long ending may change the grad mode */
+  /* The long ending may change the grad mode. */
   e->sets_grad = rec->sets_grad || e->rest || !e->ret;
   e->grad = rec->grad;
   if (!e->ret) {
@@ -444,7 +444,7 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
   remember_break (job, id, text, true);
   if (job->target->fullgraph)
     PyErr_SetString (gm_py_unsupported, text);
-  /* raises, if the user has made the warning an error */
+  /* Raises, if the user has made the warning an error. */
   else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ())
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
@@ -677,13 +677,13 @@ run_direct (Job *job, GmCompile *c, GError **error)
     PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (job->rec->guards) + 1);
     bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->target->func, slots);
     if (!holds) {
-      /* the recorder checked the guards on this very frame, so an object has died since */
+      /* The recorder checked the guards on this very frame, so an object has died since. */
       c->stopped = true;
       return true;
     }
     job->direct = gm_callable_compile (job->target->config, job->rec, g, slots);
     if (!job->direct && gm_graph_is_symbolic (g) && PyErr_ExceptionMatches (gm_py_backend_failed)) {
-      /* the back end is called again, with numbers, and reports then what it cannot do at all */
+      /* The back end is called again, with numbers, and reports then what it cannot do at all. */
       PyErr_Clear ();
       g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the back end %s does not take them", job->target->config->text);
       return false;
@@ -857,7 +857,7 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
     c->ask.trace_hooks_data = job.hooks;
     keep_hooks (c, env);
   }
-  /* a hook with a short life cannot be guarded: such a pair is called, not traced */
+  /* A hook with a short life cannot be guarded: such a pair is called, not traced. */
   PyErr_Clear ();
   job.effects = effect_policy ();
   job.numbers = gm_switch_is_true ("capture_scalar_outputs");
@@ -914,7 +914,7 @@ gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *con
   GmCodeCache *cache = target->cache;
   if (G_UNLIKELY (is_being_compiled (cache)))
     return NULL;
-  /* this thread, if the function is called by its own compilation */
+  /* This thread, if the function is called by its own compilation. */
   unsigned long compiler = cache->compiler;
   cache->compiler = PyThread_get_thread_ident ();
   cache->compiler_pid = getpid ();

@@ -22,7 +22,7 @@ typedef struct {
   PyObject_HEAD
   PyObject *dict, *weakrefs;
   PyObject *to_save;            /* argument of save_for_backward, until forward has returned */
-  /* arguments of mark_dirty, mark_non_differentiable: tuples, or NULL */
+  /* Arguments of mark_dirty, mark_non_differentiable: tuples, or NULL. */
   PyObject *dirty, *plain;
   PyObject *needs_input_grad;
   PyObject *function;           /* the class */
@@ -506,7 +506,7 @@ save (Context *c, PyObject *results, PyObject *before)
     if (!t)
       continue;
     Py_ssize_t at = place_in (before, o);
-    /* a result that is not an argument returned unchanged */
+    /* A result that is not an argument returned unchanged. */
     bool own = at >= 0 && PyTuple_GET_ITEM (results, at) == o;
     item->output = own && c->node && !in_tuple (c->plain, o) ? (int) at : -1;
     item->saved = (GmSaved){ .t = own ? gm_tensor_new_alias (t) : gm_autograd_freeze (t), .version = gm_tensor_version (t) };

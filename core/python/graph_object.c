@@ -206,7 +206,7 @@ run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **v
     return NULL;
   GmTensor *t = gm_tensor_ref (out[n->attrs->dim]);
   for (uint32_t k = 0; values && k < g->nodes->len; k++) {
-    /* the call gives its other results, too */
+    /* The call gives its other results, too. */
     const GmNode *m = gm_graph_node (g, k);
     if (m != n && m->op == n->op && m->attrs->offset == n->attrs->offset && !values[m->out])
       values[m->out] = gm_tensor_ref (out[m->attrs->dim]);
@@ -450,7 +450,7 @@ gm_py_graph_new (const GmGraph *g)
   if (!self)
     return NULL;
   self->given = NULL;
-  /* replaces symbols whose values are known, since no input determines them */
+  /* Replaces symbols whose values are known, since no input determines them. */
   self->g = gm_graph_settle (g, NULL);
   self->sizes = gm_graph_sizes_new (self->g);
   return (PyObject *) self;

@@ -354,7 +354,7 @@ is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **resul
 static PyObject *
 run_again (PyThreadState *ts, struct _PyInterpreterFrame *f, GmCallEnd *end)
 {
-  /* a reference of its own, since the frame is gone after the run */
+  /* A reference of its own, since the frame is gone after the run. */
   PyObject *name = Py_NewRef (FRAME_CODE (f)->co_qualname);
   GmHookScope scope = gm_hook_begin (NULL, NULL);
   gm_failed_again_begin (end);

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-/* recordings for one code: layouts, closures, and hooks that cannot be recorded */
+/* Recordings for one code: layouts, closures, and hooks that cannot be recorded. */
 enum { MAX_TRIES = 8 };
 
 typedef enum { STAYS, REPLACED } Result;
@@ -186,7 +186,7 @@ take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func
 
   if (rec->stop || rec->point || rec->n_effects || rec->sets_grad || !rec->graph || !is_plain (rec->graph) || reads_grad (rec->guards))
     return false;
-  /* zeroed, since a check fills only the slots that it must */
+  /* Zeroed, since a check fills only the slots that it must. */
   PyObject **slots = g_newa0 (PyObject *, gm_guards_n_slots (rec->guards) + 1);
   if (!gm_guards_check (rec->guards, &env, bound->locals, func, slots))
     return false;

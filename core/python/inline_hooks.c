@@ -535,7 +535,7 @@ gm_py_hooks_show (GmPyHooks *h, GmGraph *g)
     g->hooks = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
     for (int i = 0; i < 2; i++) {
       both[i]->name = i ? "saved_tensors_hooks_unpack_0" : "saved_tensors_hooks_pack_0";
-      /* a copy that does not need this arena */
+      /* A copy that does not need this arena. */
       g_ptr_array_add (g->hooks, gm_graph_simplify (both[i], 0, NULL));
       gm_graph_free (both[i]);
     }

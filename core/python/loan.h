@@ -20,7 +20,7 @@ PyObject *gm_loan_array (PyObject *array);
  * one of these types.  NULL, without an exception: there is no memory. */
 PyObject *gm_loan_number (PyObject *number_or_type);
 
-/* true once a loan was made: most programs make none, and pay only a load for it.  Under the GIL */
+/* True once a loan was made: most programs make none, and pay only a load for it.  Under the GIL */
 extern bool gm_loans_made;
 guint gm_loans_count (void); /* number of loans of this thread */
 void gm_loans_cut (guint n);

@@ -197,8 +197,8 @@ int
 gm_py_init_measure (PyObject *module)
 {
 #ifdef GM_DEBUG_CHECKS
-  /* such a build compares remembered values with current ones, so its times are not those of
-   * users */
+  /* Such a build compares remembered values with current ones, so its times are not those of
+   * users. */
   const int debug_checks = 1;
 #else
   const int debug_checks = 0;

@@ -47,7 +47,7 @@ find (PyObject *attrs, PyObject *name, PyObject **table, int *which)
   return found;
 }
 
-/* this file's __getattr__, and object's own look-up */
+/* This file's __getattr__, and object's own look-up. */
 static PyObject *getattr_method, *object_getattribute;
 
 /* tp_getattro for classes that have only object.__getattribute__ and this file's __getattr__.  The

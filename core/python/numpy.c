@@ -75,7 +75,7 @@ static void
 release_buffer (void *owner, void *data, size_t bytes)
 {
   Py_buffer *view = owner;
-  /* the storage outlives the interpreter, and the exporter is gone with that */
+  /* The storage outlives the interpreter, and the exporter is gone with that. */
   if (!Py_IsInitialized ())
     return;
   PyGILState_STATE gil = PyGILState_Ensure ();

@@ -27,7 +27,7 @@ static GM_THREAD bool off;         /* true: no class is asked, as in DisableTorc
 static GM_THREAD PyObject *modes;  /* a list, or NULL; the innermost is the last */
 static PyObject *name_of_function; /* "__torch_function__" */
 static PyObject *name_of_dispatch; /* "__torch_dispatch__" */
-/* a class whose __torch_function__ is this object is as plain as Tensor */
+/* A class whose __torch_function__ is this object is as plain as Tensor. */
 static PyObject *disabled;
 
 /* -- Finding overrides ------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@
 static void
 add (GChecksum *sum, const void *data, size_t bytes)
 {
-  /* the length first, so that no two different lists of parts give the same bytes */
+  /* The length first, so that no two different lists of parts give the same bytes. */
   uint64_t n = bytes;
   g_checksum_update (sum, (const guchar *) &n, sizeof n);
   g_checksum_update (sum, data, (gssize) bytes);
@@ -187,7 +187,7 @@ instance_of (GmCodeCache *cache, PyObject *self)
   if (!cache->instances)
     cache->instances = g_ptr_array_new ();
   guint at;
-  /* compares addresses only: an instance at a freed one's address is taken for it */
+  /* Compares addresses only: an instance at a freed one's address is taken for it. */
   if (g_ptr_array_find (cache->instances, self, &at))
     return at;
   if (cache->instances->len < MAX_INSTANCES)

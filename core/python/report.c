@@ -241,7 +241,7 @@ gm_report_entries (const GmCodeCache *cache, const GmConfig *config)
   PyObject *list = PyList_New (0);
   g_autoptr (GPtrArray) all = caches_of (cache, config);
   for (uint32_t k = all->len; list && k-- > 0;) {
-    /* in reverse, since resume functions come after the functions that break */
+    /* In reverse, since resume functions come after the functions that break. */
     const GmCodeCache *part = all->pdata[k];
     for (uint32_t i = 0; list && i < part->snapshot->n; i++) {
       const GmEntry *e = part->snapshot->entries[i];

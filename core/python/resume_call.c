@@ -44,7 +44,7 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
     GmPointKind kind = i > 0 ? GM_POINT_CALL : kinds[point->mode];
     Part *p = &c->parts[i];
     p->point = gm_resume_point_get (f, kind, why);
-    /* then only the plain rest is left */
+    /* Then only the plain rest is left. */
     p->plain = !p->point && *why && (kind == GM_POINT_SPAN || kind == GM_POINT_LEAVE);
     if (p->plain)
       p->point = gm_resume_point_get (f, GM_POINT_REST, why);
@@ -150,12 +150,12 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
     return run_part (now->entry, now->entry->rest->n - 1, now->globals, now->args, next);
   PyObject *const *locals = &PyTuple_GET_ITEM (now->args, now->first);
   PyObject *f = NULL, *result = NULL;
-  /* plain frames take no C stack and handle the interrupt; the part before may have started a
-   * tracer */
+  /* Plain frames take no C stack and handle the interrupt; the part before may have started a
+   * tracer. */
   bool plain = now->plain || gm_interrupt_is_parked () || gm_hook_stack_is_low () || gm_hook_is_traced (NULL);
   GmCallEnd end = { plain ? GM_CALL_PLAIN : GM_CALL_DONE };
   if (end.kind == GM_CALL_DONE) {
-    /* the function only carries its globals and its closure, and is never run */
+    /* The function only carries its globals and its closure, and is never run. */
     f = function_of (now->point->original->co, now->globals, now->closure);
     if (!f)
       return NULL;

@@ -74,7 +74,7 @@ typedef struct {
   const GmResumePoint *point;
   GArray *out; /* GmRaw; targets are indices of `out` once it is complete */
   uint32_t low;   /* first instruction of the original that is copied */
-  /* all instructions behind it are copied: the variables and constants are the original's */
+  /* All instructions behind it are copied: the variables and constants are the original's. */
   bool whole;
   GArray *kept;   /* uint32_t: else, for a stretch, the instructions that are copied; or NULL */
   uint32_t first; /* index in `out` of the copied part */
@@ -143,7 +143,7 @@ put_stack (Writer *w)
     }
 #if PY_VERSION_HEX >= 0x030c0000
     if (gm_point_bit (w->point->at.unbound, k)) {
-      /* the recorder distinguishes it from the NULL of a call */
+      /* The recorder distinguishes it from the NULL of a call. */
       put (w, LOAD_FAST_AND_CLEAR, w->place[k]);
       continue;
     }
@@ -560,7 +560,7 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
   uint32_t next = 0, n_places = p->depth;
   int failed = !vars || !frees;
   for (int k = 0; k < 2; k++)
-    /* a stretch ends with a stack no deeper than it began with */
+    /* A stretch ends with a stack no deeper than it began with. */
     n_places = w->point->next[k] ? MAX (n_places, w->point->next[k]->at.depth) : n_places;
   memset (w->slot, 0xff, code->n_slots * sizeof (uint32_t));
   for (uint32_t i = 0; i < p->n_locals && !failed; i++, next++) {
@@ -672,7 +672,7 @@ find_suffix (Writer *w)
   } else if (gm_point_is_rest (w->point)) {
     uint32_t first, last;
     step_range (w, w->point->at.insn, &first, &last);
-    /* all of it is needed for the places of tracebacks */
+    /* All of it is needed for the places of tracebacks. */
     w->low = w->point->kind == GM_POINT_KEPT ? 0 : w->o->low[first];
   } else {
     const GmRange *over = range_of_step (w);
@@ -741,7 +741,7 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames, PyCodeObject **sho
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
   int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
-  /* its frame object may become that of a KEPT, which has more variables: see kept_frame.h */
+  /* Its frame object may become that of a KEPT, which has more variables: see kept_frame.h. */
   if (!gm_point_is_rest (w->point))
     stack = MAX (stack, (int) (2 * w->code->n_slots + w->n_places) + 2);
   if (none && consts && bytes && lines && handlers)

@@ -17,17 +17,17 @@
 
 typedef enum {
   GM_POINT_REST, /* continues with `insn` */
-  /* executes `insn` and returns a tuple: gm_resume_marker[k], the frame if it is kept (see
-   * kept_frame.h) or None, then the arguments of next[k] */
+  /* Executes `insn` and returns a tuple: gm_resume_marker[k], the frame if it is kept (see
+   * kept_frame.h) or None, then the arguments of next[k]. */
   GM_POINT_STEP,
-  /* a STEP for a caller: instead of its call it calls its last argument, without arguments */
+  /* A STEP for a caller: instead of its call it calls its last argument, without arguments. */
   GM_POINT_CALL,
-  /* continues with `insn` as plain Python; its last argument is the previous frame, which is
-   * kept */
+  /* Continues with `insn` as plain Python; its last argument is the previous frame, which is
+   * kept. */
   GM_POINT_KEPT,
-  /* executes the stretch that begins with `insn` (see core/trace/span.h), and returns
+  /* Executes the stretch that begins with `insn` (see core/trace/span.h), and returns
    * gm_resume_marker[2], the frame likewise, the number of the exit, then all variables of the
-   * stretch, gm_resume_unbound for those without a value, and the stack */
+   * stretch, gm_resume_unbound for those without a value, and the stack. */
   GM_POINT_SPAN,
   GM_POINT_LEAVE, /* a SPAN that leads beyond all handlers of the program's */
 } GmPointKind;
@@ -36,7 +36,7 @@ typedef struct GmResumePoint {
   gatomicrefcount refs;
   uint8_t kind;
   struct GmOriginal *original; /* owned */
-  /* with `kind` the key, in terms of the original code; its locals are owned, in ascending order */
+  /* With `kind` the key, in terms of the original code; its locals are owned, in ascending order */
   GmRecordStart at;
   /* The results: */
   uint32_t n_args;

@@ -32,14 +32,14 @@ typedef struct GmOriginal {
    * may outlive the function */
   PyCodeObject *co;
   GmCode *code;      /* owned: the decoded copy; code->original is this */
-  /* of the code object that was copied; NULL when it has died: no more points are made */
+  /* Of the code object that was copied; NULL when it has died: no more points are made. */
   struct GmCodeCache *cache;
   GHashTable *points; /* known points, see resume_code.h; or NULL */
   const char *why;   /* static text: why no resume function can be made; or NULL */
   GArray *raw;       /* GmRaw; an instruction with two effects becomes two */
   GArray *ranges;    /* GmRange: the exception table */
-  /* by instruction, and for the end: the beginning of the suffix that contains everything it can
-   * reach */
+  /* By instruction, and for the end: the beginning of the suffix that contains everything it can
+   * reach. */
   uint32_t *low;
   uint32_t n_units;
   GmCacheKey *profile_key; /* see profile_store.c; NULL until asked for */

@@ -85,7 +85,7 @@ gm_resume_table_free (GHashTable *table)
     return;
   g_autoptr (GPtrArray) caches = gm_resume_table_caches (table);
   for (uint32_t i = 0; i < caches->len; i++)
-    /* the cache's entries may hold the point that holds the cache */
+    /* The cache's entries may hold the point that holds the cache. */
     gm_code_cache_reset (caches->pdata[i]);
   g_hash_table_unref (table);
 }
@@ -105,7 +105,7 @@ hop (const GmCode *code, uint32_t insn)
 static void
 note_bound (const GmInsn *i, GmStackShape stack, uint8_t *bound)
 {
-  /* a variable that was unbound before a comprehension */
+  /* A variable that was unbound before a comprehension. */
   bool restores = stack.depth > 0 && gm_point_bit (stack.unbound, stack.depth - 1);
   if (i->op == GM_INSN_STORE_FAST)
     bound[i->arg] = !restores;
@@ -124,7 +124,7 @@ next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape s
     return NULL;
   }
   key.insn = hop (code, insn);
-  /* also variables that are not read any more, since they keep their objects alive */
+  /* Also variables that are not read any more, since they keep their objects alive. */
   for (uint32_t s = 0; s < code->n_slots; s++)
     if (bound[s])
       locals[key.n_locals++] = s;
@@ -286,7 +286,7 @@ gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject 
   GmResumePoint *next = NULL;
   *first = 0;
   if (marker == 2) {
-    /* a handler may have run: the frame is in a tuple if tracebacks may refer to it */
+    /* A handler may have run: the frame is in a tuple if tracebacks may refer to it. */
     PyObject *raised = frame ? PyTuple_Pack (1, frame) : NULL;
     next = point_behind (p, items, frame ? GM_POINT_KEPT : GM_POINT_REST);
     *args = next && (raised || !frame) ? move_values (items, 3, n, raised) : NULL;

@@ -177,7 +177,7 @@ gm_trace_host_tell (void)
     .dicts_quiet = gm_dicts_quiet,
     .cached = gm_cached_host (),
   });
-  /* uses dicts of types, which the host's table finds since 3.12 */
+  /* Uses dicts of types, which the host's table finds since 3.12. */
   gm_host.identity_epoch = gm_identity_epoch ();
   Py_DECREF (wrapper);
   return true;

@@ -31,7 +31,7 @@ typedef struct {
   const int64_t *places; /* distance in elements from a window's position */
   int64_t depth;         /* number of places */
   int64_t size[3];       /* windows: planes, lines, columns */
-  /* source elements between planes and between lines; columns are neighbours */
+  /* Source elements between planes and between lines; columns are neighbours. */
   int64_t step[2];
   bool tight;            /* true if nothing behind the last element of a line may be read */
 } GmWindows;
@@ -40,8 +40,8 @@ typedef struct {
   GmWindows windows;
   int64_t rows;
   const void *a;    /* rows x depth, row-major */
-  /* the element of its row r, window p is at out_row * r, plus out_step for p's plane, line and
-   * column */
+  /* The element of its row r, window p is at out_row * r, plus out_step for p's plane, line and
+   * column. */
   void *out;
   int64_t out_row, out_step[3];
   void *scratch; /* gm_correlate_scratch (rows) elements */

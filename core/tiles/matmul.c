@@ -119,7 +119,7 @@ typedef struct {
   int64_t rows, cols;
 } Grid;
 
-/* for a matrix and a vector, which are limited by memory */
+/* For a matrix and a vector, which are limited by memory. */
 #define VECTOR_BLOCK_WORK ((double) (1 << 18))
 #define MOST_BLOCKS 16
 #define SHORTEST 128 /* rows or columns of a block, at least */
@@ -136,7 +136,7 @@ is_by_vector (const GmProduct *p)
 static int64_t
 most_blocks (const GmProduct *p)
 {
-  /* multiply-adds for 2, 4, 8 and 16 blocks */
+  /* Multiply-adds for 2, 4, 8 and 16 blocks. */
   static const double from[] = { 1 << 22, 1 << 25, 1 << 27, 1 << 29 };
   double work = (double) p->m * (double) p->n * (double) p->k;
   if (is_by_vector (p))
@@ -156,8 +156,8 @@ grid_of (const GmProduct *p)
     int64_t cols = most / rows < most_cols ? most / rows : most_cols;
     Grid g = { rows, cols > 1 ? cols : 1 };
     int64_t n = g.rows * g.cols, best_n = best.rows * best.cols;
-    /* packed elements: each row of A for every piece of columns, and each column of B for every
-     * piece of rows */
+    /* Packed elements: each row of A for every piece of columns, and each column of B for every
+     * piece of rows. */
     if (n > best_n || (n == best_n && p->m * g.cols + p->n * g.rows < p->m * best.cols + p->n * best.rows))
       best = g;
   }

@@ -563,7 +563,7 @@ GM_INLINE vf32 scaled_small_f32 (vf32 y, vf32 n) { return y * power_of_two_f32 (
 GM_INLINE vf32
 scaled_f32 (vf32 y, vf32 n)
 {
-  /* in two steps, since 2^n may be out of range where the result is not */
+  /* In two steps, since 2^n may be out of range where the result is not. */
   vi32 all = __builtin_convertvector (n, vi32), half = all >> 1;
   return y * power_of_two_f32 (half) * power_of_two_f32 (all - half);
 }

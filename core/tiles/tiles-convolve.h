@@ -179,7 +179,7 @@ GM_N (correlate_line) (const GmWindows *w, const ELEM *a, const ELEM *s, ELEM *o
 GM_INLINE void
 GM_N (roll_part) (const int n, const GmWindows *w, const ELEM *a, const ELEM *s, int64_t line, size_t last, ELEM *out, int64_t out_line)
 {
-  /* sum[i]: sums of the line of windows that meets this line of the source with its i-th taps */
+  /* sum[i]: sums of the line of windows that meets this line of the source with its i-th taps. */
   VEC y[ROLL * ROLL], sum[ROLL][ROLL_VECTORS];
   const bool part = last < LANES, careful = part && w->tight;
   GM_UNROLL for (int k = 0; k < ROLL * ROLL; k++)

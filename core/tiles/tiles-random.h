@@ -10,7 +10,7 @@
  * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
  */
 
-/* draws at once, one in each lane; a lane holds a 32-bit word in its low half */
+/* Draws at once, one in each lane; a lane holds a 32-bit word in its low half. */
 #define DRAWS L_i64
 
 /* Multiplies the low 32 bits by a constant, in 64 bits. */

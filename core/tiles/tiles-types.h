@@ -51,7 +51,7 @@
 #include GM_EACH_TYPE
 #undef GM_T
 
-/* bool only has rows that u8 does not have; see `shared_with_u8` there. */
+/* Bool only has rows that u8 does not have; see `shared_with_u8` there. */
 #undef GM_ARITH
 #undef GM_COMPARE
 #undef GM_SELECT

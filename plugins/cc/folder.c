@@ -93,7 +93,7 @@ cc_folder_reap (void)
 {
   DIR *dir = opendir (parent_of_all ());
   for (struct dirent *d; dir && (d = readdir (dir)) != NULL;) {
-    /* valid only if the name begins with PREFIX */
+    /* Valid only if the name begins with PREFIX. */
     const char *rest = d->d_name + sizeof PREFIX - 1;
     if (strncmp (d->d_name, PREFIX, sizeof PREFIX - 1) != 0 || strlen (rest) != 6)
       continue;

@@ -31,7 +31,7 @@
 extern char **environ;
 
 struct CcJob {
-  /* links of the list of all jobs; protected by the lock, like everything that changes */
+  /* Links of the list of all jobs; protected by the lock, like everything that changes. */
   CcJob *next, **self;
   CcState state;
   bool let_go, ended; /* let_go: the owner has released it; ended: its thread has ended */
@@ -46,7 +46,7 @@ struct CcJob {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* signalled when a state or the number of running jobs changes */
+/* Signalled when a state or the number of running jobs changes. */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static CcJob *jobs;
 static int running;
@@ -102,7 +102,7 @@ spawn (CcJob *job, char *const *args, pid_t *child)
   posix_spawnattr_init (&attr);
   posix_spawnattr_setsigmask (&attr, &none);
   posix_spawnattr_setsigdefault (&attr, &all);
-  /* a group of its own, so that it can be stopped with its children */
+  /* A group of its own, so that it can be stopped with its children. */
   posix_spawnattr_setpgroup (&attr, 0);
   posix_spawnattr_setflags (&attr,
                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);

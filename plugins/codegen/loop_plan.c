@@ -407,7 +407,7 @@ plan_tiles (Loop *l)
     const GrammeNode *n = loop_member (l, m);
     if (loop_is_row (l, m) && is_spread (l, m))
       l->spread[m] =
-          /* already here, since it is written when the row is done, not when it is read */
+          /* Already here, since it is written when the row is done, not when it is read. */
           take_tile (l);
     if (!loop_is_row (l, m)) {
       int store = l->p->values[n->out].stored ? loop_access (l, n->out, false, true) : -1;

@@ -26,7 +26,7 @@ typedef struct {
   const CgStep *s;
   bool vectors;                     /* printed with vectors instead of tiles */
   uint32_t members[CG_MAX_MEMBERS]; /* nodes, in the order of their phases */
-  /* phase; for a value with one element per row, the phase that it precedes */
+  /* Phase; for a value with one element per row, the phase that it precedes. */
   int phases[CG_MAX_MEMBERS];
   int n_phases;
   Access access[CG_MAX_MEMBERS * 4];
@@ -37,8 +37,8 @@ typedef struct {
   bool chunked;
   uint8_t tile_used[CG_MAX_MEMBERS * 6];
   int n_tiles, n_rows;
-  /* by member, slots or -1: its tile, its row's element, its accumulator (its own place, unless it
-   * is cast at the end), and the element spread over a tile */
+  /* By member, slots or -1: its tile, its row's element, its accumulator (its own place, unless it
+   * is cast at the end), and the element spread over a tile. */
   int tiles[CG_MAX_MEMBERS], rows[CG_MAX_MEMBERS], accums[CG_MAX_MEMBERS], spread[CG_MAX_MEMBERS];
   /* By member, or LOOP_NO_BUFFER: the place of its row in the buffers that outlive a phase.  They
    * are in the workspace's fixed part, or in the dynamic one if a row's length is symbolic. */
@@ -49,7 +49,7 @@ typedef struct {
   /* By member, for tiles: a primitive that computes it and the next member for two rows; NULL:
    * none. */
   GrammeTileFn pairs[CG_MAX_MEMBERS];
-  /* number of parts, each a call of the function that is printed: parts.h; 0: not divided */
+  /* Number of parts, each a call of the function that is printed: parts.h; 0: not divided. */
   uint32_t n_parts;
 } Loop;
 

@@ -21,7 +21,7 @@
 
 #include <stdlib.h>
 
-/* more than there are threads: a thread that is late, or stopped, leaves its parts to the others */
+/* More than there are threads: a thread that is late, or stopped, leaves its parts to the others */
 #define MOST_PARTS 8
 /* In units of about 0.03 ns: work for which waking a thread pays, and minimum of a part. */
 #define WORTH_PARTS 4000000.0

@@ -20,7 +20,7 @@
 #include "plugins/codegen/size.h"
 
 #define CG_NONE 0xffffffffu
-/* nodes of one loop, at most: keeps its tiles within the first-level cache */
+/* Nodes of one loop, at most: keeps its tiles within the first-level cache. */
 #define CG_MAX_MEMBERS 48
 
 typedef enum {
@@ -42,9 +42,9 @@ typedef struct {
   uint32_t view_of;   /* input of the MOVEMENT node that makes it, or CG_NONE */
   uint32_t root;      /* the value that owns the memory: itself unless it is a view */
   int64_t view_bytes; /* bytes from the root's first element */
-  /* true if it shows the root's bytes as other elements, or views such a value */
+  /* True if it shows the root's bytes as other elements, or views such a value. */
   bool recast;
-  /* the fields below are for roots */
+  /* The fields below are for roots. */
   uint8_t memory;       /* CgMemory */
   uint8_t role;         /* CgRole */
   bool literal;         /* a `full` node: the element's bits are in `bits` */

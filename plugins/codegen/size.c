@@ -75,7 +75,7 @@ codegen_size_mul (CgSizes *s, int64_t a, int64_t b)
   if (!codegen_is_symbolic (a) && !codegen_is_symbolic (b))
     return a * b;
   if (!multiply (s, &p, a) || !multiply (s, &p, b))
-    /* too long, or too large: codegen_size_eval detects overflow */
+    /* Too long, or too large: codegen_size_eval detects overflow. */
     return make (s, CG_SIZE_MUL, a, b);
   if (p.number == 0)
     return 0;

@@ -193,7 +193,7 @@ put_sizes (CgText *t, const CgProgram *p)
     else if (r->kind == CG_SIZE_DIV_UP)
       put (t, "(%s + %s - 1) / %s;\n", a, b, b);
     else if (!codegen_is_symbolic (r->b) && (r->b & (r->b - 1)) == 0)
-      /* tcc does not optimise divisions */
+      /* tcc does not optimise divisions. */
       put (t, "(%s + %lld) & -%s;\n", a, (long long) r->b - 1, b);
     else
       put (t, "(%s + %s - 1) / %s * %s;\n", a, b, b, b);

@@ -23,7 +23,7 @@ typedef struct {
   GrammeKernel *kernel;
   uint32_t first_operand; /* index into operands: the inputs, then the result */
   uint32_t node;          /* node of the image, for messages; GRAMME_NONE: the copy of an output */
-  /* the step reads an operand with the result's layout only where it writes */
+  /* The step reads an operand with the result's layout only where it writes. */
   bool elementwise;
 } Step;
 

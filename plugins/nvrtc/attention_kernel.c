@@ -127,7 +127,7 @@ nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask, const
 /* The kernel's shape.  Rows of q and k, and of v, are padded so that consecutive rows begin in
  * different banks. */
 typedef struct {
-  /* rows of q, keys, elements of a row of q, of v; the last two are numbers */
+  /* Rows of q, keys, elements of a row of q, of v; the last two are numbers. */
   int64_t l, s, e, width;
   int rows;               /* rows of a block */
   int parts;              /* threads that make the weights of a row */

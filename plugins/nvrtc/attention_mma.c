@@ -66,7 +66,7 @@ typedef struct {
   const NvOperand *o;
   const char *offset, *first; /* begin of the matrix, and of the piece */
   int64_t all, by, along;     /* rows of the matrix; strides of rows and of elements */
-  /* size of the piece; room: the width rounded up to a multiple of 16 */
+  /* Size of the piece; room: the width rounded up to a multiple of 16. */
   int rows, width, room;
   int unroll;                 /* unrolling of the loop over it */
 } Tile;
@@ -279,7 +279,7 @@ put_walk (NvUnit *u, const Form *f)
        "    const gm_index s0 = (gm_index) piece * %d + (gm_index) from;\n",
        f->e_room + 8, f->v_room + 8, f->keys, f->step, f->step * (f->e_room + 8), f->step * (f->v_room + 8), f->keys);
   if (causal)
-    /* none of the warp's rows sees anything that follows */
+    /* None of the warp's rows sees anything that follows. */
     put (t, "    if (s0 > row - (gm_index) g + 15)\n      break;\n");
   put_scores (u, f);
   put_weights (u, f);
@@ -303,7 +303,7 @@ nv_print_attention_mma (NvUnit *u, const NvAttention *a)
   bool small = f.e_room <= 64 && f.v_room <= 64;
   f.keys = small ? 64 : 32; /* two pieces of both within 48 KiB */
   f.step = small ? 32 : 16; /* all of them at once would double the text, and the compiler's time */
-  /* large rows use the registers: several small blocks hide each other's waits */
+  /* Large rows use the registers: several small blocks hide each other's waits. */
   f.rows = small ? 128 : 64;
   f.block = f.rows * 2;
   int64_t tiles = codegen_size_div_up (sizes, f.l, f.rows), blocks = tiles;
@@ -311,7 +311,7 @@ nv_print_attention_mma (NvUnit *u, const NvAttention *a)
   for (uint32_t d = 0; d + 2 < f.ndim; d++)
     blocks = codegen_size_mul (sizes, blocks, out->sizes[d]);
   if (!u->has_mma)
-    /* both roles share a text */
+    /* Both roles share a text. */
     put (&u->functions, "#ifndef GM_MMA_TEXT\n#define GM_MMA_TEXT\n%s#endif\n", mma_text);
   u->has_mma = true;
   CgText *t = nv_begin (u, "attention", (uint32_t) f.block, (int32_t) a->node);

@@ -74,7 +74,7 @@ void
 nv_print_copy (NvUnit *u, uint32_t step)
 {
   const CgStep *s = &u->p->steps[step];
-  /* the output has the same geometry, from its own first element */
+  /* The output has the same geometry, from its own first element. */
   CgValue to = u->p->values[s->from];
   char from[512], out[512];
   if (!nv_call_begin (u, "copy", CG_NONE, &to, -1, &s->from, 1))

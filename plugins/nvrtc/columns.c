@@ -11,7 +11,7 @@
 #define COLUMNS 32
 #define WARPS 8
 #define CHUNK_ROWS 64 /* rows of a chunk, at least */
-/* number of blocks that keep a GPU busy: 8 running on each of 128 multiprocessors */
+/* Number of blocks that keep a GPU busy: 8 running on each of 128 multiprocessors. */
 #define BUSY 1024
 #define SYMBOLIC_CHUNKS 32 /* chunks where only the run knows the number of rows */
 

@@ -35,7 +35,7 @@ nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *
     return GRAMME_OK;
   }
   if (capability > c->archs[c->n_archs - 1]) {
-    /* newer than the compiler: the driver compiles from PTX */
+    /* Newer than the compiler: the driver compiles from PTX. */
     snprintf (out, 32, "compute_%d", c->archs[c->n_archs - 1]);
     return GRAMME_OK;
   }
@@ -102,8 +102,8 @@ take_image (const NvCompiler *c, void *program, bool keep_ptx, NvImage *out)
 static const char *const fixed_options[] = { "--fmad=false", "--std=c++17", "-w", "--minimal" };
 enum { N_FIXED = sizeof fixed_options / sizeof *fixed_options, UNKNOWN_OPTION = 5, CANCELLED = 16 };
 
-/* minimum time between two calls of the host's progress, since the compiler calls back more
- * often */
+/* Minimum time between two calls of the host's progress, since the compiler calls back more
+ * often. */
 #define ASK_NS 10000000
 
 typedef struct {

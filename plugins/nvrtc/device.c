@@ -24,7 +24,7 @@ struct NvDevice {
   NvMemoryCount count;
   void *streams[MAX_STREAMS];
   uint32_t n_streams;
-  /* every block directly from the driver, of its exact size: for compute-sanitizer and tests */
+  /* Every block directly from the driver, of its exact size: for compute-sanitizer and tests. */
   bool exact;
   char lost[256]; /* why the device cannot be used any more, or empty */
 };
@@ -308,7 +308,7 @@ nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK || bytes == 0)
     return code;
-  /* pageable memory: `from` was read on return */
+  /* Pageable memory: `from` was read on return. */
   int result = d->cuda->cuMemcpyHtoDAsync_v2 (to, from, bytes, nv_device_stream (d));
   return result ? nv_device_fail (d, result, "a copy to device cuda", status) : GRAMME_OK;
 }

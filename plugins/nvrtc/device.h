@@ -49,7 +49,7 @@ int32_t nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64
 int32_t nv_device_to_host (NvDevice *d, void *to, NvAddress from, uint64_t bytes, GrammeStatus *status);
 int32_t nv_device_copy (NvDevice *d, NvAddress to, NvAddress from, uint64_t bytes, GrammeStatus *status);
 int32_t nv_device_zero (NvDevice *d, NvAddress to, uint64_t bytes, GrammeStatus *status);
-/* waits for the current stream */
+/* Waits for the current stream. */
 int32_t nv_device_synchronize (NvDevice *d, GrammeStatus *status);
 int32_t nv_device_synchronize_all (NvDevice *d, GrammeStatus *status); /* waits for all streams */
 /* nv_device_stream_new makes a stream; nv_device_stream_give returns it for reuse. */

@@ -311,7 +311,7 @@ nv_compiler_visit (void (*visit) (void *data, const char *file), void *data)
       snprintf (file, sizeof file, "%.*s/%s", (int) strcspn (at, ":"), at, compiler_names[k]);
       visit (data, file);
     }
-  /* lists the loader's other libraries; rewritten when a library is installed */
+  /* Lists the loader's other libraries; rewritten when a library is installed. */
   visit (data, "/etc/ld.so.cache");
   try_toolkits (&v, compiler_names, visit_one);
 }

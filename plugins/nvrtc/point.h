@@ -31,7 +31,7 @@
 
 #include "plugins/nvrtc/unit.h"
 
-/* the same for all elements; contiguous; with a stride; no memory (count.h) */
+/* The same for all elements; contiguous; with a stride; no memory (count.h). */
 enum { NV_SPREAD, NV_VECTOR, NV_EACH, NV_COUNTED };
 
 typedef struct {
@@ -43,7 +43,7 @@ typedef struct {
   bool peels; /* see above; the boundaries are those of access `leader` */
   bool pairs; /* lanes are printed two at a time, for halves */
   bool is_ends; /* true for the ends of rows */
-  /* halves that are held are converted in each phase again, which saves registers for two blocks */
+  /* Halves that are held are converted in each phase again, which saves registers for two blocks */
   bool again;
   bool quick; /* ops use their quick forms */
   /* e is `from` + `on`, a number where steps are unrolled: then one address and distances from it
@@ -56,12 +56,12 @@ typedef struct {
   bool row_read[CG_MAX_MEMBERS * 4]; /* x<k> of the row has been read */
   uint64_t near; /* members that use the hardware's estimates */
   uint64_t below; /* exponentials of numbers not above 0, without subnormal results */
-  /* quotients of such exponentials and their sum, and its reciprocal: no operand needs care */
+  /* Quotients of such exponentials and their sum, and its reciprocal: no operand needs care. */
   uint64_t tame;
   /* NV_HOLD: held by the first pass that reads it; NV_HELD from then on */
   uint8_t held[CG_MAX_MEMBERS * 4];
-  /* kept members in the registers of an access that they are made from: 1 + the access; 0: their
-   * own */
+  /* Kept members in the registers of an access that they are made from: 1 + the access; 0: their
+   * own. */
   uint8_t onto[CG_MAX_MEMBERS];
 } NvPoint;
 

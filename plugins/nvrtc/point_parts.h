@@ -18,7 +18,7 @@ extern const NvSide nv_point_alone, nv_point_sides[2];
 
 /* -- point.c ----------------------------------------------------------------------------------- */
 
-/* the value that access k reads or writes */
+/* The value that access k reads or writes. */
 const CgValue *nv_point_value (const NvPoint *pt, uint32_t k);
 bool nv_point_is_half (const NvPoint *pt, uint32_t value);
 /* True if access k is read as q<k> of two halves. */

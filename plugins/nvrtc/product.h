@@ -20,7 +20,7 @@
 
 typedef struct {
   int64_t ld, batch; /* in elements; may be symbolic */
-  /* neighbours in memory are in one column, and ld is the distance between columns */
+  /* Neighbours in memory are in one column, and ld is the distance between columns. */
   bool down;
 } NvMatrix;
 

@@ -15,7 +15,7 @@ enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70 };
 enum { DESC_FIRST_TRANSPOSED = 3, DESC_SECOND_TRANSPOSED = 4, DESC_EPILOGUE = 7, DESC_ROW = 8 };
 enum { EPILOGUE_RELU = 2, EPILOGUE_ROW = 4 };
 enum { LAYOUT_BATCHES = 5, LAYOUT_BATCH_STRIDE = 6 };
-/* the three after PREFER_ALIGNMENT, too: one for each operand */
+/* The three after PREFER_ALIGNMENT, too: one for each operand. */
 enum { PREFER_WORKSPACE = 1, PREFER_ALIGNMENT = 5 };
 
 #define WORKSPACE_BYTES ((uint64_t) 32 << 20) /* recommended by its manual for the newest GPUs */

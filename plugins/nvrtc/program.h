@@ -29,8 +29,8 @@ typedef struct {
     uint64_t bytes;
     NvAddress address;
   } * consts;
-  /* two for each launch, once the module is loaded: with 32-bit and, if it exists, 64-bit
-   * indices */
+  /* Two for each launch, once the module is loaded: with 32-bit and, if it exists, 64-bit
+   * indices. */
   void **functions;
 } NvRole;
 

@@ -8,13 +8,13 @@
 #include "plugins/nvrtc/rows_parts.h"
 
 #define KEPT_REGISTERS 64  /* registers of a thread for values that cross phases */
-/* the same with 1024 threads in a block, each of which has 64 registers */
+/* The same with 1024 threads in a block, each of which has 64 registers. */
 #define KEPT_OF_1024 40
 #define CHEAP 3            /* instructions: members that cost more are kept, not recomputed */
-/* the same where a block has two elements for each of its 1024 threads' registers, and kept values
- * would be twice as wide */
+/* The same where a block has two elements for each of its 1024 threads' registers, and kept values
+ * would be twice as wide. */
 #define CHEAP_OF_WIDE 4
-/* registers where two blocks of 1024 threads share a multiprocessor, and each thread has 32 */
+/* Registers where two blocks of 1024 threads share a multiprocessor, and each thread has 32. */
 #define KEPT_OF_TWO 18
 
 int64_t
@@ -168,7 +168,7 @@ void
 nv_rows_plan_kept (Rows *r, bool number)
 {
   int64_t room = nv_rows_room (r), stride = (int64_t) r->threads * r->pt.lanes;
-  /* number of elements processed as vectors */
+  /* Number of elements processed as vectors. */
   int64_t by_vectors = r->pt.peels ? r->l.n / r->pt.lanes * r->pt.lanes : r->l.n;
   r->steps = number ? (by_vectors + stride - 1) / stride : INT32_MAX;
   r->end_steps = r->pt.peels ? (2 * (r->pt.lanes - 1) + r->threads - 1) / r->threads : 0;

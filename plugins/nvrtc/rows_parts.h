@@ -24,7 +24,7 @@ typedef struct {
   int64_t steps;   /* steps of a thread through a row: a number only if `keeps` */
   bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
-  /* first and last phase that read the held value of an access */
+  /* First and last phase that read the held value of an access. */
   int first[CG_MAX_MEMBERS * 4], last[CG_MAX_MEMBERS * 4];
   NvWalk walk[CG_MAX_MEMBERS + 1]; /* by phase */
   char on[48];     /* NvPoint.on */

@@ -14,7 +14,7 @@
 #define OF_BRANCH 6   /* for each step that may lie outside of its row, */
 #define OF_VECTOR 6   /* for each access of a vector, */
 #define OF_ELEMENT 5  /* for each single element, */
-/* and for each op that nv_rows_cost only knows as costly: a compiler takes long for functions */
+/* And for each op that nv_rows_cost only knows as costly: a compiler takes long for functions. */
 #define OF_COSTLY 18
 #define COSTLY 8
 #define TURN 192      /* instructions of a turn, where it is short enough */
@@ -147,7 +147,7 @@ count_walk (const Rows *r, const Phase *phase, NvWalk walk)
 static NvWalk
 shorter (const Rows *r, const Phase *phase, NvWalk walk)
 {
-  /* rotating takes time: try large turns first */
+  /* Rotating takes time: try large turns first. */
   int64_t most = walk.turn < r->steps ? 1 : r->steps / 4;
   if (walk.turn <= 1)
     return walk;

@@ -129,7 +129,7 @@ nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value)
   uint64_t bits = v->bits;
   uint32_t dtype = v->dtype;
   if (is_half (dtype)) {
-    /* the float that it equals, so that no instruction is needed at run time */
+    /* The float that it equals, so that no instruction is needed at run time. */
     const GrammeTiles *tiles = u->p->tiles;
     uint32_t wide = 0;
     GrammeTileFn cast =
@@ -171,7 +171,7 @@ nv_need_value (NvUnit *u, uint32_t op, const char *w)
     return;
   *used = 1;
   bool select = r->form == SELECT, compare = r->form == COMPARE;
-  /* both roles share a text */
+  /* Both roles share a text. */
   put (t, "#ifndef GM_op_%s_%s\n#define GM_op_%s_%s\n", r->name, w, r->name, w);
   put (t, "#define GM_T %s\nGM_FN E_%s op_%s_%s (", w, compare ? "b1" : w, r->name, w);
   for (int i = 0; i < r->n; i++)

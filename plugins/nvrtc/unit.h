@@ -29,10 +29,10 @@ typedef struct NvProduct NvProduct; /* product.h */
 
 typedef struct {
   char name[64];
-  /* not NULL: no kernel, but the library's; of the fields below only arguments and node are used */
+  /* Not NULL: no kernel, but the library's; of the fields below only arguments and node are used */
   NvProduct *product;
   int64_t grid;   /* number of blocks, in one dimension; may be symbolic; no launch if it is 0 */
-  /* largest index, may be symbolic.  If it is not a number there is a kernel <name>_64, too */
+  /* Largest index, may be symbolic.  If it is not a number there is a kernel <name>_64, too. */
   int64_t most;
   uint32_t block, first_arg, n_args, first_size, n_sizes;
   int32_t node; /* node of the image, whose name is for messages */

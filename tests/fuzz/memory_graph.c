@@ -425,7 +425,7 @@ add_nodes (Maker *k)
   }
   for (uint32_t i = 0; i < k->g->nodes->len; i++)
     if (chance (k, 15))
-      /* only metadata.c sets that tag */
+      /* Only metadata.c sets that tag. */
       gm_graph_node (k->g, i)->tag = (uint8_t) below (k, GM_TAG_ITSELF);
 }
 

@@ -179,7 +179,7 @@ cuModuleLoadData (void **module, const void *image)
   static unsigned number;
   snprintf (name, sizeof name, "/tmp/gramme-sim-%d-%u.so", getpid (), __atomic_add_fetch (&number, 1, __ATOMIC_RELAXED));
   Module *m = calloc (1, sizeof *m);
-  /* a new name, since the loader identifies files by their names */
+  /* A new name, since the loader identifies files by their names. */
   FILE *f = m ? fopen (name, "wx") : NULL;
   bool good = f && fwrite ((const char *) image + head, 1, length, f) == length;
   if (f && fclose (f) != 0)

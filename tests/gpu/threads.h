@@ -10,7 +10,7 @@
 /* The variables that kernels see; as in sim.h. */
 struct gm_sim {
   unsigned block, thread;
-  /* errors of the hardware's estimates: 0, or 1 and -1 for the largest allowed */
+  /* Errors of the hardware's estimates: 0, or 1 and -1 for the largest allowed. */
   int ex2_error, rcp_error;
   unsigned (*down) (unsigned value, int by);
   unsigned (*from) (unsigned value, unsigned lane);

@@ -103,7 +103,7 @@ START_TEST (random_walks_agree_with_a_model_that_copies)
       saved[n_marks] = *now;
       marks[n_marks++] = gm_heap_mark (&h);
     } else if (what == 2 && n_marks > 0) {
-      /* returns to any open mark */
+      /* Returns to any open mark. */
       n_marks = (uint32_t) g_rand_int_range (rand, 0, (gint32) n_marks);
       gm_heap_rollback (&h, &marks[n_marks]);
       *now = saved[n_marks];

@@ -110,7 +110,7 @@ random_network (Network *w, uint32_t seed)
   memset (w, 0, sizeof *w);
   for (int v = 0; v < n; v++) {
     int kind = g_rand_int_range (r, 0, 8);
-    /* many equal weights, zeros, and some that are forbidden */
+    /* Many equal weights, zeros, and some that are forbidden. */
     w->weight[v] = kind == 0   ? GM_CUT_NEVER
                    : kind == 1 ? 0
                    : kind < 4  ? 8

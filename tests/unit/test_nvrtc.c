@@ -566,7 +566,7 @@ is_small (const GmGraph *g)
   for (uint32_t v = 0; v < g->values->len; v++)
     if (gm_meta_numel (gm_graph_meta (g, v)) > MAX_ELEMENTS)
       return false;
-  /* dense for the example does not mean dense for all */
+  /* Dense for the example does not mean dense for all. */
   for (uint32_t i = 0; i < g->outputs->len; i++)
     if (!gm_meta_is_dense (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value)))
       return false;
@@ -824,7 +824,7 @@ START_TEST (attention_is_one_kernel_and_near_the_reference)
   g_autoptr (GPtrArray) graphs = gm_graph_parse (text, &error);
   ck_assert_msg (graphs != NULL, "%s\n%s", error ? error->message : "", text);
   GmGraph *g = graphs->pdata[0];
-  /* no kernel makes a causal mask, or the numbers that it compares, either */
+  /* No kernel makes a causal mask, or the numbers that it compares, either. */
   ck_assert_int_eq (count_kernels (g, "_attention, "), 1);
   g_autofree GmTensor **in = g_new0 (GmTensor *, g->inputs->len + 1);
   gm_random_inputs (g, 7, GM_RANDOM_TAME, in);
@@ -855,7 +855,7 @@ START_TEST (attention_follows_scores_that_rise_and_fall)
   for (at[0] = 0; at[0] < a->batch; at[0]++)
     for (at[1] = 0; at[1] < a->heads; at[1]++)
       for (at[3] = 0; at[3] < a->head; at[3]++) {
-        /* only the first elements count: whole numbers, which no dtype rounds */
+        /* Only the first elements count: whole numbers, which no dtype rounds. */
         for (at[2] = 0; at[2] < a->rows; at[2]++)
           gm_tensor_set (in[0], at, gm_scalar_float (at[3] ? 0 : at[2] == 3 ? INFINITY : at[2] % 2 ? -1 : 1));
         for (at[2] = 0; at[2] < a->keys; at[2]++)
@@ -908,8 +908,8 @@ END_TEST
 int
 main (void)
 {
-  /* a real GPU's elementary functions have other bits: exact tests and those with a tolerance
-   * remain */
+  /* A real GPU's elementary functions have other bits: exact tests and those with a tolerance
+   * remain. */
   bool real = g_getenv ("GM_REAL_GPU") != NULL;
   g_setenv ("GRAMME_CACHE", "0", FALSE);
   g_setenv ("GRAMME_CUBLASLT", "/nonexistent", FALSE); /* kernels are tested here */

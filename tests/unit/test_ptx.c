@@ -144,7 +144,7 @@ START_TEST (pointwise_kernels_read_and_write_16_bytes)
   ck_assert_msg (count (ptx, pointwise[_i].store) >= pointwise[_i].n_stores, "%s: no %s in\n%.3000s", pointwise[_i].text,
                  pointwise[_i].store, strstr (ptx, ".entry"));
   ck_assert (!strstr (ptx, ".local"));
-  /* accesses of four elements have fewer than 16 bytes */
+  /* Accesses of four elements have fewer than 16 bytes. */
   ck_assert (!strstr (ptx, ".v4.u8") && !strstr (ptx, ".v4.u16"));
   ck_assert_msg (!strstr (ptx, "fma.rn.f32") || strstr (pointwise[_i].text, "tanh") || strstr (pointwise[_i].text, "exp"),
                  "a contraction that nobody wrote");
@@ -244,7 +244,7 @@ START_TEST (halves_are_converted_once)
     g_autofree char *narrow = g_strdup_printf ("cvt.rn.%sx2.f32", types[i].type);
     g_autoptr (GmGraph) g = parse (text);
     g_autofree char *ptx = ptx_of (g);
-    /* takes four times as long */
+    /* Takes four times as long. */
     g_autofree char *alone = g_strdup_printf ("cvt.rn.%s.f32", types[i].type);
     ck_assert_msg (count (ptx, narrow) == types[i].n && !strstr (ptx, alone), "%s: %d", types[i].type, count (ptx, narrow));
   }
@@ -484,7 +484,7 @@ START_TEST (a_run_without_a_driver_is_an_error)
   ck_assert (!gm_exec_run (e, 0, in, 1, out, 1, &error));
   ck_assert_msg (strstr (error->message, "/nonexistent/libcuda.so"), "%s", error->message);
   g_clear_error (&error);
-  /* for the GPU of this machine, which has none */
+  /* For the GPU of this machine, which has none. */
   ck_assert_ptr_null (compile (g, "arch=", &error));
   ck_assert_msg (strstr (error->message, "/nonexistent/libcuda.so"), "%s", error->message);
   g_clear_error (&error);
@@ -540,7 +540,7 @@ main (void)
   tcase_add_test (t, a_run_without_a_driver_is_an_error);
   suite_add_tcase (s, t);
   SRunner *sr = srunner_create (s);
-  /* the back end is open, and the child of a fork could not use it */
+  /* The back end is open, and the child of a fork could not use it. */
   srunner_set_fork_status (sr, CK_NOFORK);
   srunner_run_all (sr, CK_NORMAL);
   int failures = srunner_ntests_failed (sr);

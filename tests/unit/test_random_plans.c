@@ -261,7 +261,7 @@ check_call (const GmMemoryGraph *m, GmPlan *plan, int call)
     count.no_gradient += want_refused;
     char *end_a = want_refused ? strstr (a, "gradient ") : NULL,
          *end_b = want_refused ? strstr (b, "gradient ") : NULL;
-    /* gradients that the plain program refuses may be possible here: a copy was kept */
+    /* Gradients that the plain program refuses may be possible here: a copy was kept. */
     if (end_a && end_b)
       *end_a = *end_b = 0;
     char *no_second = strstr (a, "twice 0");

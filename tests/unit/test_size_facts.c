@@ -415,7 +415,7 @@ START_TEST (no_answer_is_wrong)
     bool needed[4];
     gm_size_facts_needed (f, needed);
     for (uint32_t i = 0; i < n_facts; i++) {
-      /* a fact that is left out follows from those that are kept */
+      /* A fact that is left out follows from those that are kept. */
       if (needed[i])
         continue;
       for (int64_t at = 0; at < (LARGEST + 1) * (LARGEST + 1) * (LARGEST + 1); at++) {

@@ -38,7 +38,7 @@ is_small (const GmGraph *g)
   for (uint32_t v = 0; v < g->values->len; v++)
     if (gm_meta_numel (gm_graph_meta (g, v)) > MAX_ELEMENTS)
       return false;
-  /* dense for the example does not mean dense for all */
+  /* Dense for the example does not mean dense for all. */
   for (uint32_t i = 0; i < g->outputs->len; i++)
     if (!gm_meta_is_dense (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value)))
       return false;

@@ -159,8 +159,8 @@ START_TEST (no_two_sources_share_a_symbol)
     bool same = strcmp (names[0][i], names[2][i]) == 0;
     moved += !same;
     met += strcmp (names[0][i], own) || strcmp (names[2][i], own);
-    /* a source without a collision, in either order, has the name of its hash, whatever other
-     * sources exist */
+    /* A source without a collision, in either order, has the name of its hash, whatever other
+     * sources exist. */
     ck_assert (same || strcmp (names[0][i], own) || strcmp (names[2][i], own));
   }
   ck_assert_int_gt (moved, 0); /* probing was needed ... */

@@ -68,7 +68,7 @@ check_regions (const GmGraph *g, const GmVerdict *verdicts)
         ck_assert_uint_eq (verdicts[node].cluster, region->cluster);
       }
     }
-    /* also views in it, since the plugin must not see nodes to which it said NO */
+    /* Also views in it, since the plugin must not see nodes to which it said NO. */
     if (!region->host)
       ck_assert (gm_graph_verify_outputs (region->graph, NULL));
   }

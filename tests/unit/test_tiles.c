@@ -638,7 +638,7 @@ model_block (const GmTiles *t, const Row *r, int dtype, void *acc, const char *x
   GmScalar all = gm_scalar_load (dtype, acc);
   if (strcmp (r->name, "prod") || all.kind != GM_CATEGORY_FLOAT || all.d == all.d)
     return;
-  /* a product that is NaN is multiplied again, element after element */
+  /* A product that is NaN is multiplied again, element after element. */
   memcpy (acc, before, sizeof before);
   for (size_t i = 0; i < n; i++) {
     t->cast (from, dtype) (wide, x + i * s, 1);

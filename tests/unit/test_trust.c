@@ -70,7 +70,7 @@ START_TEST (a_parent_that_everybody_may_write_is_refused_even_if_sticky)
   g_autofree char *file = hostile_build ("open/closed", "GOOD", NULL);
   g_autofree char *open_folder = g_build_filename (hostile_root, "open", NULL);
   ck_assert_int_eq (g_chmod (open_folder, 01777), 0);
-  /* the message must not suggest chmod of /tmp */
+  /* The message must not suggest chmod of /tmp. */
   expect (file, GM_REFUSAL_PARENT, "move the file out of");
   ck_assert_int_eq (g_chmod (open_folder, 0777), 0);
   expect (file, GM_REFUSAL_PARENT, "chmod go-w");
@@ -179,7 +179,7 @@ START_TEST (folders_are_searched_in_their_order_and_the_current_one_is_not)
   g_autoptr (GError) error = NULL;
   ck_assert_ptr_null (gm_registry_find (plugins, "./libgramme-hostile.so", &error));
   ck_assert_ptr_nonnull (strstr (error->message, "relative path"));
-  /* an absolute path precedes all */
+  /* An absolute path precedes all. */
   ck_assert_ptr_nonnull (gm_registry_find (plugins, file, NULL));
   ck_assert_int_eq (g_chdir (before), 0);
 }

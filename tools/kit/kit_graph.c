@@ -478,7 +478,7 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
     kit_mem_take_away (k, &t->rows);
     kit_mem_take_away (k, &t->dims);
   }
-  /* buffers and workspace live until the stream has finished */
+  /* Buffers and workspace live until the stream has finished. */
   if (k->streams && code == GRAMME_OK)
     code = k->streams->synchronize (k->backend, k->stream, status);
   kit_mem_check (k, &workspace);

@@ -54,7 +54,7 @@ kit_cache_fingerprint (Kit *k)
   for (unsigned i = 0; i < 2; i++) {
     kit_host_init (k, k->host_minor);
     if (i == 0) {
-      /* this process must not load the plugin yet, so it cannot find out if there is one */
+      /* This process must not load the plugin yet, so it cannot find out if there is one. */
       pid_t child = fork ();
       int status = 0;
       if (child == 0) {

@@ -43,7 +43,7 @@ graph_with_constants (Kit *k)
   kit_open (k);
   kit_learn (k);
   for (uint32_t i = 0; i < 200; i++) {
-    /* finds a graph for which the plugin asks the host for memory, if there is one */
+    /* Finds a graph for which the plugin asks the host for memory, if there is one. */
     uint64_t seed;
     GmGraph *g = kit_random_graph (k, i, (GmRandomGraph){ .n_nodes = 10, .no_empty = true }, &seed), *taken = NULL;
     uint64_t before = k->host.n_allocs;
@@ -273,7 +273,7 @@ kit_errors_stop (Kit *k)
     }
     if (code != GRAMME_CANCELLED)
       kit_fail (k, NULL, "progress said stop at call %u, and compile answers %d, not CANCELLED", (unsigned) at, code);
-    /* the machine may be busy */
+    /* The machine may be busy. */
     if (asked == at && now - k->host.last_ns > STOP_MS * (uint64_t) 1000000 && ++late > 3)
       kit_fail (k, NULL, "goes on for %u ms after progress said stop", (unsigned) ((now - k->host.last_ns) / 1000000));
     GmTensor **in = kit_inputs (g, 1, GM_RANDOM_TAME), **want = kit_interpret (k, g, in);

@@ -255,7 +255,7 @@ kit_query_pure (Kit *k)
   if (k->host.n_allocs + k->host.n_log)
     kit_fail (k, NULL, "the query calls the host");
   kit_on_threads (8, query_often, k);
-/* the thread sanitizer has a thread of its own that makes system calls */
+/* The thread sanitizer has a thread of its own that makes system calls. */
 #ifndef __SANITIZE_THREAD__
   if (!query_is_silent (k))
     kit_fail (k, NULL, "the query makes system calls");
@@ -321,7 +321,7 @@ void
 kit_query_old_hosts (Kit *k)
 {
   uint32_t needs = (uint32_t) k->manifest->min_host_minor;
-  /* a plugin that works with a host does not read beyond that host's records */
+  /* A plugin that works with a host does not read beyond that host's records. */
   k->record_rule = "GPP-3";
   for (uint32_t minor = needs; minor <= GRAMME_ABI_MINOR; minor++) {
     kit_doing (k, "living in a host of minor %u", minor);

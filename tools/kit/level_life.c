@@ -55,7 +55,7 @@ check_snapshot (Kit *k, const GmSnapshot *before, const char *when)
   GmRefused why = { 0 };
   bool same = gm_snapshot_check (before, when, &why);
   for (int i = 0; i < 20 && !same && (why.code == GM_REFUSAL_CHANGED_THREADS || why.code == GM_REFUSAL_CHANGED_CHILDREN); i++) {
-    /* threads and processes may take a while to end, where the machine is busy */
+    /* Threads and processes may take a while to end, where the machine is busy. */
     g_usleep (100000);
     gm_refused_clear (&why);
     same = gm_snapshot_check (before, when, &why);
@@ -291,7 +291,7 @@ kit_life_nested (Kit *k)
   kit_destroy (k, a);
   k->backend = first;
   kit_close (k);
-  /* closing the first one did not end the other */
+  /* Closing the first one did not end the other. */
   kit_run (k, b, GRAMME_FORWARD, other, in2, want2, NULL);
   kit_destroy (k, b);
   k->backend = second;
@@ -353,7 +353,7 @@ kit_life_leaks (Kit *k)
 {
   kit_open (k);
   g_autoptr (GmGraph) g = kit_small_graph (k, 3, 4);
-  /* a plugin that starts compilers needs more time */
+  /* A plugin that starts compilers needs more time. */
   unsigned rounds = g_strv_length (k->manifest->needs) ? 8 : 200;
   size_t before = 0;
   for (unsigned i = 0; i < rounds + 20; i++) {
