@@ -145,8 +145,7 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node, "op %u version %u is unknown",
                           n->op, n->op_version);
   g_autofree GrammeKernel *k =
-      /* Sized by the program's text, not by its data. */
-      g_malloc0 (sizeof *k + (n->n_in + 1) * sizeof (GmMeta));
+      g_malloc0 (sizeof *k + (n->n_in + 1) * sizeof (GmMeta)); /* sized by the program's text */
   k->op = (GmOp) n->op;
   k->n_in = n->n_in;
   k->has_attrs = n->n_attrs > 0;
@@ -201,8 +200,7 @@ find_tile (GrammeKernel *k)
   k->n = (size_t) gm_meta_numel (out);
   if (gm_ops[k->op].family == GM_FAMILY_POINTWISE && !k->has_attrs)
     k->tile = tiles->pointwise (
-        /* Uses the last operand, since the first operand of `where` is a mask. */
-        k->op, k->metas[k->n_in - 1].dtype);
+        k->op, k->metas[k->n_in - 1].dtype); /* of the last operand: `where` has a mask first */
   else if (gm_ops[k->op].family == GM_FAMILY_CAST)
     k->cast = tiles->cast (k->metas[0].dtype, out->dtype);
 }

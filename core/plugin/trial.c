@@ -121,8 +121,7 @@ run (const GmBackend *b, GrammeExecutable *e, const GmGraph *g, size_t workspace
     if (memcmp (in[i].block + ZONE, numbers[i], sizeof want) != 0)
       good = gm_refuse (why, GM_REFUSAL_OVERRUN, "an input, which is read-only, in a first run");
   good = good && (code != GRAMME_OK || is_near ((const float *) (void *) (out.block + ZONE), want,
-                          /* A run that fails with an error is not refused. */
-                          b->plugin->manifest->bit_exact, why));
+                          b->plugin->manifest->bit_exact, why)); /* a failed run is not refused */
   g_free (in[0].block);
   g_free (in[1].block);
   g_free (out.block);

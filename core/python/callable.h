@@ -25,7 +25,7 @@ typedef struct {
   PyObject *self;         /* of a bound method, owned; else NULL */
   /* The object given to gramme.compile, which is called when no entry fits. */
   PyObject *original;
-  /* Of func's code object when it was last looked up; func keeps the code alive. */
+  /* Cache of func's code object when it was last looked up; func keeps the code alive. */
   GmCodeCache *cache;
   PyCodeObject *code;     /* the code object that `cache` belongs to, owned */
   const GmConfig *config; /* owned */

@@ -444,8 +444,8 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
   remember_break (job, id, text, true);
   if (job->target->fullgraph)
     PyErr_SetString (gm_py_unsupported, text);
-  /* Raises, if the user has made the warning an error. */
   else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ())
+    /* Raises, if the user has made the warning an error. */
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
 

@@ -210,7 +210,7 @@ adopt (PyObject *module, PyObject *old)
     Py_RETURN_NONE;
   if (raised && move_tracebacks (o, 0, from, to) == 0)
     move_tracebacks (o, -1, from, to);
-  /* As for objects of running frames; tracked again when this frame ends. */
+  /* Untracked, like objects of running frames; tracked again when this frame ends. */
   PyObject_GC_UnTrack (o);
   Contents contents = take_contents (o);
   Py_XSETREF (f->f_locals, contents.names);

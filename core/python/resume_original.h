@@ -32,7 +32,7 @@ typedef struct GmOriginal {
    * may outlive the function */
   PyCodeObject *co;
   GmCode *code;      /* owned: the decoded copy; code->original is this */
-  /* Of the code object that was copied; NULL when it has died: no more points are made. */
+  /* Cache of the code object that was copied; NULL when it has died: no more points are made. */
   struct GmCodeCache *cache;
   GHashTable *points; /* known points, see resume_code.h; or NULL */
   const char *why;   /* static text: why no resume function can be made; or NULL */

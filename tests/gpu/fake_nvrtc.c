@@ -130,7 +130,7 @@ nvrtcCompileProgram (void *program, int n_options, const char *const *options)
   char folder[] = "/tmp/gramme-sim-XXXXXX", command[2048], name[64];
   const char *cc = getenv ("GM_SIM_CC");
   bool no_contraction = false;
-  /* As NVRTC does: restores the old handler, but not its flags. */
+  /* Restores the old handler, but not its flags, as NVRTC does. */
   signal (SIGINT, signal (SIGINT, SIG_IGN));
   for (int i = 0; i < n_options; i++) {
     no_contraction = no_contraction || !strcmp (options[i], "--fmad=false");
