@@ -11,10 +11,10 @@
 #include "core/trace/tracker.h"
 
 #define GM_MAX_NESTING                                                                             \
-  100 /* containers in containers, where a value is looked at as a whole; one may hold itself */
+  100 /* nested containers, where all of a value is read; a container may hold itself */
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
 
-/* What happens with the value that an inlined frame returns. */
+/* How the value that an inlined frame returns is used. */
 typedef enum { GM_AFTER_PUSH, GM_AFTER_INIT, GM_AFTER_STOP } GmAfter;
 
 /* A frame: immutable; its variables and stack are heap object `id`: n_slots variables, then the
@@ -23,8 +23,8 @@ typedef struct GmFrame {
   const struct GmFrame *parent; /* NULL: the root */
   const GmCode *code;
   const GmTracker *func;        /* NULL for the root */
-  const GmTracker *generator;   /* that runs in this frame, or NULL */
-  const GmTracker *names;       /* of a class body: its namespace; else NULL */
+  const GmTracker *generator;   /* the generator that runs in this frame, or NULL */
+  const GmTracker *names;       /* the namespace of a class body; else NULL */
   PyObject *globals, *builtins; /* dicts, borrowed */
   uint32_t id;
   uint32_t level;
@@ -55,10 +55,10 @@ typedef struct {
   const char *stack; /* the user's frames, if the request asks for it; or NULL */
 } GmEffect;
 
-/* A guard as made; compiled to flat records at the end. */
+/* A guard as it is recorded; gm_guards_new compiles all guards to flat records. */
 typedef struct {
   uint8_t kind;           /* GM_GUARD_* */
-  const GmSource *source; /* NULL for those on the call's state */
+  const GmSource *source; /* NULL for a guard on the call's state */
   const GmSource *other;  /* SAME, DISTINCT */
   PyObject *obj, *key;
   int64_t index;
@@ -88,13 +88,13 @@ typedef struct {
   int64_t rng_taken;
 } GmMark;
 
-/* A number compared with a constant, which comptime code says is so. */
+/* A comparison of a number with a constant that comptime code declares to hold. */
 typedef struct {
   const GmTracker *number;
   int op;
   int64_t with;
 } GmFact;
-#define GM_FACT_FIXED 6 /* op: the number is the one of this call from now on */
+#define GM_FACT_FIXED 6 /* op: the number becomes a constant, its value in this call */
 
 
 #define GM_N_STATEMENTS 32 /* marks of statements that are kept, the newest ones */
@@ -103,12 +103,12 @@ typedef struct GmLifetime GmLifetime;
 
 struct GmRecorder {
   const GmRecordRequest *request;
-  uint64_t number; /* of this recording in the process */
+  uint64_t number; /* number of this recording in the process */
   GmArena *arena;
   /* the current place: fields of the mark */
   const GmFrame *frame;
   uint32_t pc, depth;
-  uint32_t n_executed; /* instructions; the limit is on it */
+  uint32_t n_executed; /* instructions executed so far; limited by max_insns */
   /* journaled */
   GmHeap heap;
   uint32_t modes_id; /* heap object: contents trackers of the grad mode, whether a break raises, autocast, whether draws are refused; two of fence_trace.c */
@@ -124,16 +124,17 @@ struct GmRecorder {
   GPtrArray *sources; /* GmSource */
   GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
   GArray *mutated;    /* GmValueId that were written in place */
-  PyObject *layer; /* of the recording, as its input's meta: GmRecording */
+  PyObject *layer; /* GmRecording.layer and layer_input */
   GmMeta layer_input;
   /* While the backward of an autograd.Function is recorded: its first value, and whether the program has asked for the strides of what is made of
    * gradients, which may be others when it runs. */
   struct { GmValueId from; bool asked; } strides;
   GArray *looks;      /* GmGraphLook */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
-  size_t kept_bytes;  /* of the strings among them */
+  size_t kept_bytes;  /* size of the strings in refs */
   GmLifetime *lifetime; /* see lifetime.c; NULL: no argument of this part could be seen to die */
-  /* see class_made.c: NULL until needed; nothing refers to what a rollback leaves in them */
+  /* see class_made.c: NULL until needed; a rollback leaves entries in them to which nothing
+   * refers */
   GHashTable *made;        /* PyTypeObject -> GmTracker */
   GHashTable *stand_ins;   /* PyObject -> GmTracker */
   GHashTable *stand_in_of; /* and back */
@@ -151,7 +152,8 @@ struct GmRecorder {
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
   PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
-  PyObject *cached_keys; /* see cached_call.c: dict, or NULL; nothing refers to what a rollback leaves in it */
+  PyObject *cached_keys; /* see cached_call.c: dict, or NULL; a rollback leaves entries to which
+                            nothing refers */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
   uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when an operation ends */
   uint32_t n_graphs; /* those of them that become graphs of their own */
@@ -160,20 +162,22 @@ struct GmRecorder {
   PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
   /* comptime: the session of the call that runs now; under stress the calls that have run, which no rollback forgets */
   PyObject *comptime;
-  GArray *comptime_done; /* uint64_t, the states that they found; or NULL */
-  GArray *facts; /* GmFact: what the last one asked to be taken for granted; or NULL */
-  /* sticky; taken back where an exception is caught */
+  GArray *comptime_done; /* uint64_t, the recorder's hash at each of those calls; or NULL */
+  GArray *facts; /* GmFact: what the last comptime call declared; or NULL */
+  /* sticky; reset where an exception is caught */
   PyObject *raised; /* what comptime code raised, or NULL */
-  uint32_t polls;   /* of the loop: instructions executed, those that were undone included */
+  uint32_t polls;   /* instructions that the loop has executed, those undone by a rollback
+                       included */
   bool interrupted; /* by a signal's handler that raised: `stop` stays */
   GmBreakInfo *stop;
   const GmTracker *pending; /* the exception that `stop` stands for, within one instruction */
   bool stress;
-  /* where a break may go back to: see resume.c */
+  /* the marks to which a break may go back: see resume.c */
   bool marked;
   GmMark mark;                        /* before the step that is executed now */
-  GmMark lines[GM_MAX_DEPTH + 1]; /* where the frame of each level began the line that it is at, or was before it handled an exception */
-  GmMark statements[GM_N_STATEMENTS]; /* where the root began one, a ring */
+  GmMark lines[GM_MAX_DEPTH + 1]; /* start of the current line in the frame of each level, or the
+                                     state before that frame handled an exception */
+  GmMark statements[GM_N_STATEMENTS]; /* starts of statements of the root: a ring buffer */
   uint32_t n_statements;
   uint32_t break_every, n_steps; /* GM_STRESS=break:n; 0: never */
 };
@@ -181,30 +185,35 @@ struct GmRecorder {
 /* -- recorder.c ------------------------------------------------------------ */
 GmMark gm_record_mark (const GmRecorder *r);
 void gm_record_rollback (GmRecorder *r, const GmMark *m);
-/* Structural hash of everything that a mark covers: trackers, heap, graph, guards, names. */
+/* Returns a structural hash of everything that a mark covers: trackers, heap, graph, guards,
+ * names. */
 uint64_t gm_record_hash (const GmRecorder *r);
-/* Of one effect, with the contents of the new objects that it refers to, however they are numbered. */
+/* Returns a structural hash of one effect, with the contents of the new objects that it refers to;
+ * their ids do not count. */
 uint64_t gm_record_effect_hash (GmRecorder *r, const GmEffect *e);
 
-/* Sets the break unless there is one; all arguments are strings.  Returns poison. */
+/* Sets the break unless one is set; all arguments are strings. Returns poison. */
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
 /* Stops the recording because an exception of a signal's handler is parked (interrupt.h).  Returns poison. */
 const GmTracker *gm_record_interrupt (GmRecorder *r);
 /* Breaks when trackers and strings take too much memory: a container that grows in a loop is copied in each round. */
 void gm_record_limit_memory (GmRecorder *r);
-/* The same before so many items are taken apart; false after a break. */
+/* Breaks if n items, which are about to be read, would take too much memory; false after a
+ * break. */
 bool gm_record_limit_items (GmRecorder *r, Py_ssize_t n);
 /* Breaks after so many instructions, or items that one instruction reads. */
 void gm_record_limit_trips (GmRecorder *r, uint32_t n);
-/* A pending Python exception is raised in the region (and cleared). */
+/* Raises the pending Python exception in the region, and clears it. Returns poison. */
 const GmTracker *gm_record_break_exception (GmRecorder *r);
 /* Keeps a reference until the recorder is freed; returns o.  _take steals. */
 PyObject *gm_record_keep (GmRecorder *r, PyObject *o);
 PyObject *gm_record_take (GmRecorder *r, PyObject *o);
 int gm_record_line (const GmRecorder *r);
 const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
-const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same of a frame that goes on at pc */
-bool gm_frame_is_ours (const GmFrame *f); /* of the package's own Python code */
+const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same text for one
+                                                                               frame that continues
+                                                                               at pc */
+bool gm_frame_is_ours (const GmFrame *f); /* true for a frame of the package's own Python code */
 const char *gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)" inside of the package's code; in the graph's arena */
 
 void gm_push (GmRecorder *r, const GmTracker *t);
@@ -218,9 +227,9 @@ void gm_local_set (GmRecorder *r, uint32_t slot, const GmTracker *t);
 const GmCode *gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals,
                                 PyObject **builtins);
 
-/* A function of the library that is called as a whole, never inlined. */
+/* True for a function of the library that is called as a whole, never inlined. */
 bool gm_function_left_alone (PyCodeObject *code, PyObject *globals);
-/* A function with these globals is a debugger's. */
+/* True if a function with these globals is a debugger's. */
 bool gm_function_starts_tracer (PyObject *globals);
 
 /* -- frame.c --------------------------------------------------------------- */
@@ -229,7 +238,7 @@ bool gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *arg
                      const GmTracker *init_object);
 /* Leaves the current frame with a value. */
 void gm_frame_leave (GmRecorder *r, const GmTracker *value);
-/* Enters and runs until it returns. */
+/* Enters a function and runs it until it returns. Returns its value; poison after a break. */
 const GmTracker *gm_frame_run (GmRecorder *r, const GmTracker *func, const GmCallArgs *args);
 /* Runs the loop until the frame that is current now has returned, or a break.  rec: of the root's
  * loop, for breaks that are forced; NULL in a loop inside an instruction. */
@@ -259,14 +268,16 @@ GmGuards *gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n
 /* -- source.c -------------------------------------------------------------- */
 const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
     G_GNUC_PRINTF (3, 4);
-/* s as the table of sources has it after a rollback; NULL for NULL. */
+/* Returns the interned source equal to s, which a rollback may have removed from the table; NULL
+ * for NULL. */
 const GmSource *gm_source_again (GmRecorder *r, const GmSource *s);
 guint gm_source_hash (gconstpointer s);
 gboolean gm_source_equal (gconstpointer a, gconstpointer b);
-/* L['a'], G['a'], base.a ... ; NULL base where there is none. */
+/* The sources L['a'], G['a'], base.a ...; NULL for a NULL base. */
 const GmSource *gm_source_local (GmRecorder *r, uint32_t i); /* argument i of the call */
 const GmSource *gm_source_free (GmRecorder *r, uint32_t i, bool cell);
-/* The closure that the root is called with: where it goes on in its middle the cells are in it, too. */
+/* Number of free variables of the root's closure. In a resume function the cells of the original
+ * code are among them. */
 uint32_t gm_root_n_free (const GmRecorder *r);
 const GmSlot *gm_root_free_slot (const GmRecorder *r, uint32_t i);
 const GmSource *gm_source_global (GmRecorder *r, PyObject *dict, PyObject *name);
@@ -280,7 +291,7 @@ const GmSource *gm_source_member (GmRecorder *r, const GmSource *base, int64_t o
 const GmSource *gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name);
 const GmSource *gm_source_item (GmRecorder *r, const GmSource *base, GmRecordKind kind,
                                 int64_t index);
-/* True of what stands in one of an nn.Module's dicts of members. */
+/* True for an item of one of an nn.Module's dicts of members. */
 bool gm_source_is_member (const GmSource *s);
 const GmSource *gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key);
 const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind,
@@ -288,7 +299,8 @@ const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKin
 
 /* -- wrap.c ---------------------------------------------------------------- */
 const GmTracker *gm_known (GmRecorder *r, PyObject *real,
-                           const GmSource *source); /* interned, or NULL; guards SAME */
+                           const GmSource *source); /* the tracker of an object met before, or NULL;
+                                                       guards SAME */
 void gm_know (GmRecorder *r, const GmTracker *t);   /* interns t->real */
 
 /* -- effect.c -------------------------------------------------------------- */
@@ -298,9 +310,10 @@ void gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
  * instruction, or through the method of `owner`, if the real class may override it. */
 void gm_effect_item (GmRecorder *r, PyTypeObject *owner, const GmTracker *t, const GmTracker *key,
                      const GmTracker *value);
-/* Those that need code, in order (of GmEffect, borrowed). */
+/* Returns the effects that need code, in order: a new array of borrowed GmEffect. An effect that a
+ * later one overrides is left out. */
 GPtrArray *gm_effects_merged (GmRecorder *r);
-/* New objects are; existing ones if a store to them is pending. */
+/* True for a new object, and for an existing one if a store to it is pending. */
 bool gm_is_modified (GmRecorder *r, const GmTracker *t);
 bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
 /* What has been done since the mark, by value: nothing that happens to the recorder later changes it.  Changes of a container that were taken
@@ -317,70 +330,74 @@ void gm_effect_state_free (GmEffectState *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
 
 /* -- array.c --------------------------------------------------------------- */
-/* The tensor, borrowed, that stands in this recording for an input that each call makes anew of something; NULL: there is none.  What is
- * recorded again after a rollback finds the same. */
+/* Returns the tensor, borrowed, that stands in this recording for an input which each call makes
+ * anew from `of`; NULL: no such tensor can be made. A second recording of the same step after a
+ * rollback gets the same tensor. */
 PyObject *gm_input_stand_in (GmRecorder *r, PyObject *of, Py_ssize_t place, PyObject *(*make) (PyObject *of));
 
 /* -- fence_trace.c --------------------------------------------------------- */
 void gm_fence_trace_init (GmRecorder *r);
-/* As gm_fence_raise and gm_fence_lower; own: a tuple of tensors. */
+/* Record gm_fence_raise and gm_fence_lower; own: a tuple of tensors. */
 void gm_fence_trace_raise (GmRecorder *r, const GmTracker *own);
 void gm_fence_trace_lower (GmRecorder *r);
 /* True if the innermost fence that was raised in the region may be about v's memory. */
 bool gm_fence_trace_refuses (const GmRecorder *r, GmValueId v);
 /* True in a frame above one that has raised a fence: the region cannot end there. */
 bool gm_fence_trace_is_crossed (const GmRecorder *r);
-/* At the end of a region: effects that give the thread the fences that stand now. */
+/* Adds, at the end of a region, effects that give the thread the fences that stand now. */
 void gm_fence_trace_leave (GmRecorder *r);
 
 /* -- api.c ----------------------------------------------------------------- */
-/* Calls an API row; a failure is a break. */
+/* Calls an API row; a failure becomes a break. */
 const GmTracker *gm_call_api (GmRecorder *r, const GmApi *api, bool inplace,
                               const GmCallArgs *args);
 const GmTracker *gm_call_api_name (GmRecorder *r, const char *name, const GmTracker *const *args,
                                    uint32_t n, bool inplace);
 void gm_api_builder_init (GmRecorder *r);
-/* The generator's state at this point of the program, a value of the graph. */
+/* Returns the generator's state at this point of the program, a value of the graph. */
 GmVal gm_api_random_state (GmRecorder *r);
 
 bool gm_grad_mode_get (const GmRecorder *r);
 void gm_grad_mode_set (GmRecorder *r, bool on);
-uint8_t gm_autocast_mode_get (const GmRecorder *r); /* as gm_autocast_mode */
+uint8_t gm_autocast_mode_get (const GmRecorder *r); /* value as gm_autocast_mode's */
 void gm_autocast_mode_set (GmRecorder *r, uint8_t mode);
-bool gm_refuses_draws_get (const GmRecorder *r); /* as gm_draws_refused */
+bool gm_refuses_draws_get (const GmRecorder *r); /* value as gm_draws_refused's */
 void gm_refuses_draws_set (GmRecorder *r, bool on);
 bool gm_break_raises_get (const GmRecorder *r);
 void gm_break_raises_set (GmRecorder *r, bool on);
 
 /* -- tracker_hook.c -------------------------------------------------------- */
-/* The methods of a tensor that register something on it; NULL: none of them. */
+/* Returns the bound method of a tensor that registers a hook or the like; NULL: the name is no such
+ * method. */
 const GmTracker *gm_hook_method (GmRecorder *r, const GmTracker *tensor, PyObject *name);
 /* True if a hook waits to be registered on an input whose memory this value of the graph is. */
 bool gm_hook_pending (GmRecorder *r, GmValueId input);
-/* Whether two inputs lie in one memory, here and now: who relies on it writes to one of them, and then it is guarded. */
+/* True if two inputs share memory in this call. A caller that relies on it writes to one of them,
+ * and a written input's sharing is guarded. */
 bool gm_inputs_share (const GmRecorder *r, GmValueId a, GmValueId b);
-/* False: its hook was taken off again. */
+/* False if the handle's hook was removed. */
 bool gm_hook_is_live (const GmRecorder *r, const GmTracker *handle);
-/* Emits the registration of a handle's hook unless that was done, and of those before it. */
+/* Emits the registration of a handle's hook, unless it is emitted already, and first the
+ * registrations before it. */
 void gm_hook_emit (GmResidualBuilder *b, const GmTracker *handle);
 void gm_hook_emit_retain (GmResidualBuilder *b, const GmTracker *tensor, PyObject *method);
 
 /* -- residual.c ------------------------------------------------------------ */
 /* Fills rec from the finished recorder and the value returned. */
 void gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec);
-/* For `build` functions: */
+/* The functions for `build` of a kind: */
 void gm_residual_value (GmResidualBuilder *b, const GmTracker *t); /* pushes it */
 void gm_residual_emit (GmResidualBuilder *b, GmInsnOp op, uint32_t arg, PyObject *obj);
 GmRecorder *gm_residual_recorder (GmResidualBuilder *b);
-/* False the first time for a new object with identity: allocate it, call _allocated (which pops it
- * into a temporary), then fill. */
+/* Returns false the first time for a new object with identity: the caller allocates it, calls
+ * _allocated (which pops the object into a temporary), then fills it. */
 bool gm_residual_cached (GmResidualBuilder *b, const GmTracker *t);
 void gm_residual_allocated (GmResidualBuilder *b, const GmTracker *t);
 bool gm_residual_is_built (GmResidualBuilder *b, const GmTracker *t); /* emits nothing */
 uint32_t gm_residual_temp (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_cell (GmResidualBuilder *b,
                            const GmTracker *cell); /* slot of a new cell's variable, filled */
-/* gm_class_made_fill (t) when everything else is built. */
+/* Calls gm_class_made_fill (t) after everything else is built. */
 void gm_residual_fill_late (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_output (GmResidualBuilder *b, const GmTracker *tensor);
 
