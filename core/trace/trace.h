@@ -61,8 +61,9 @@ typedef struct {
       handler; /* 1 + index of the innermost entry of GmCode.handlers that covers it; 0: none */
   PyObject *obj;
   int32_t line, col, end_line, end_col; /* 1-based lines, 0-based columns; -1 where unknown */
-  uint32_t step; /* twice the code unit of the opcode that it was decoded from, plus 1 in the second
-                    half of one that does two things; those of one step are executed together */
+  uint32_t step; /* twice the code unit of the opcode that the instruction was decoded from, plus 1
+                    in the second half of an opcode that does two things; the instructions of one
+                    step are executed together */
 } GmInsn;
 
 /* An entry of the exception table, in indices of instructions. */
@@ -103,15 +104,16 @@ typedef struct GmCode {
   const GmHandler *handlers;
   uint32_t n_handlers;
   struct GmLiveness *liveness; /* made on first use, see liveness.h; freed with the code */
-  struct GmOriginal *original; /* the host's: whose resume functions run this, borrowed; or NULL */
+  struct GmOriginal *original; /* the host's record of the code whose resume functions run this one,
+                                  borrowed; or NULL */
 } GmCode;
 
-/* Text of one instruction or of all, for dumps ("r" and "d" of GM_DEBUG).  Caller frees. */
+/* Returns the text of all instructions, for dumps ("r" and "d" of GM_DEBUG). Caller frees. */
 char *gm_code_text (const GmCode *code);
 
 /* -- The host: what core/python knows and the recorder must ask ------------ */
 
-/* What a function gave. */
+/* Results of a trial call of a host function. */
 typedef struct {
   uint32_t n;
   GmMeta *metas;  /* owned */
@@ -121,15 +123,15 @@ typedef struct {
   bool shares;    /* it is no node because of its results' memory, which is an argument's or another result's, or has holes */
 } GmHostTrial;
 
-/* What functools.lru_cache makes, looked into: offsets of its fields. */
+/* Layout of the object that functools.lru_cache returns: offsets of its fields. */
 typedef struct {
-  bool known;    /* else nothing of it is */
+  bool known;    /* false: no other field is set */
   size_t dict;   /* PyObject *: key -> result, or an entry if maxsize is not -1 */
-  size_t result; /* of an entry: PyObject * */
+  size_t result; /* offset in an entry: PyObject * */
   size_t func;   /* PyObject * */
   size_t maxsize; /* Py_ssize_t; -1: without end; 0: nothing is remembered */
   size_t typed;  /* int: keys end with the types of the arguments */
-  PyObject *(*mark) (PyObject *cache); /* what stands before named arguments in its keys; borrowed */
+  PyObject *(*mark) (PyObject *cache); /* the object before named arguments in a key; borrowed */
   /* Functions: again (cache, names or None, *args) calls it; missed (cache) counts a miss; remember (cache, result, names or None, *args) is the
    * call as if the function had given that result, without counting. */
   PyObject *again, *missed, *remember;
@@ -156,9 +158,9 @@ typedef struct {
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
   PyObject *set_grad_mode; /* the C function that they call */
-  PyObject *set_autocast, *get_autocast; /* those of autocast */
+  PyObject *set_autocast, *get_autocast; /* the C functions of autocast */
   PyObject *refuse_draws, *fence_raise, *fence_lower; /* C functions of vmap */
-  PyObject *settle_lazy; /* that of lazy layers */
+  PyObject *settle_lazy; /* the C function that makes a lazy layer's parameters */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
   PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */
@@ -166,44 +168,54 @@ typedef struct {
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
-  /* Whether it does, with a view's history brought up to date. */
+  /* True if t requires a gradient; refreshes a stale view first. */
   bool (*requires_grad) (const GmTensor *t);
-  /* Whether a tensor may be written in place, with gradients on or off; the error that eager would
-   * raise. */
+  /* True if a tensor may be written in place, with gradients on or off; else sets the error that
+   * eager would raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
   GmTensor *(*grad) (GmTensor *t); /* borrowed, NULL for none */
   PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
   PyObject *(*array_object) (PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
-  /* The same for a number of Python's, i64 or f64 without dimensions; of the type: of a zero. */
+  /* A new tensor of a Python number, i64 or f64 without dimensions, borrowed likewise; for a type:
+   * of its zero. */
   PyObject *(*number_object) (PyObject *number_or_type);
-  PyObject *from_numpy, *as_tensor, *asarray; /* C functions that give one */
+  PyObject *from_numpy, *as_tensor, *asarray; /* C functions that return a tensor over an array's
+                                                 memory */
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
-  PyTypeObject *method_wrapper_type; /* of None.__repr__; CPython does not export it since 3.13 */
-  PyTypeObject *marked_type; /* of functions with a mark, see control.h; or NULL */
+  PyTypeObject *method_wrapper_type; /* the type of None.__repr__; CPython does not export it since
+                                        3.13 */
+  PyTypeObject *marked_type; /* the type of functions with a mark, see control.h; or NULL */
   PyTypeObject *hook_handle_type; /* what Tensor.register_hook returns */
   PyObject *(*graph_module) (const GmGraph *g); /* an object for comptime code; new reference */
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
   const GmCode *(*decode) (PyCodeObject *code, GError **error);
-  bool (*is_whole) (PyCodeObject *code); /* its functions are called, never recorded through */
-  /* The function as one that a graph can name; values: its arguments, NULL for one that is operand which[i], the last ones named by `names`
-   * (a tuple or NULL). */
+  bool (*is_whole) (PyCodeObject *code); /* true for code whose functions are called, never
+                                            inlined */
+  /* Returns the function as one that a graph can name. values: its arguments, NULL for operand
+   * which[i]; `names` (a tuple or NULL) names the last of them. */
   GmHostFunction *(*host_function) (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names);
   GmHostFunction *(*host_hook) (PyObject *fn);
-  /* Calls it once, on tensors like these, to see what it gives.  False: it cannot be a node, *why (owned) says for what. */
+  /* Calls the function once, on tensors with these metas, to learn the metas of its results. False:
+   * the function cannot be a node, and *why (owned) says the reason. */
   bool (*host_try) (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why);
   PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot names the type; new reference */
-  const char *no_dict_text; /* what an AttributeError says more, where an object has no __dict__ to set the attribute in */
-  size_t type_params_offset; /* where a function has its type parameters, a tuple or NULL; 0: it has none */
-  /* Where a dict has a number, 64 bits, that no two states of any dict share.  0: the interpreter has no such number. */
+  const char *no_dict_text; /* end of the AttributeError's text for an object without a __dict__ to
+                               set the attribute in */
+  size_t type_params_offset; /* offset of a function's type parameters, a tuple or NULL; 0: it has
+                                none */
+  /* Offset of a dict's version, a 64-bit number that no two states of any dict share. 0: the
+   * interpreter has no versions. */
   size_t dict_version_offset;
   bool counts_dicts;
-  /* A number that changes whenever the dict does, and when it dies; NULL: it cannot be told.  Lives for ever. */
+  /* Returns a counter that advances whenever the dict changes or dies; the counter lives for ever.
+   * NULL: there is none for this dict. */
   const uint64_t *(*dict_counter) (PyObject *dict);
   size_t dict_kind_offset; /* see gm_dict_get */
   bool (*dict_find) (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
   GmCachedHost cached;
-  /* Where it has one: what is said in dict_version.h.  identity_epoch is NULL where that cannot be told. */
+  /* Only with dict versions: gm_identity_epoch, gm_identity_told and gm_dicts_quiet of
+   * dict_version.h. identity_epoch is NULL if the interpreter cannot tell. */
   const uint64_t *identity_epoch;
   bool (*identity_told) (PyTypeObject *type);
   uint64_t (*dicts_quiet) (void);
@@ -245,7 +257,8 @@ gm_type_dict (PyTypeObject *type)
   return G_LIKELY (type->tp_dict) ? type->tp_dict : gm_host.type_dict (type);
 }
 
-/* A class made in Python.  C extensions make classes on the heap, too, but nobody can change those. */
+/* True for a class made in Python. C extensions make classes on the heap, too, but no program can
+ * change those. */
 static inline bool
 gm_is_user_type (PyTypeObject *type)
 {
@@ -281,37 +294,41 @@ typedef enum {
 typedef struct GmGuards GmGuards;
 GmGuards *gm_guards_ref (GmGuards *g);
 void gm_guards_unref (GmGuards *g);
-/* For the garbage collector: visits every strong reference once.  Whoever calls it must be the one that the guards belong to. */
+/* For the garbage collector: visits every strong reference once. Only the owner of the guards may
+ * call it. */
 int gm_guards_traverse (const GmGuards *g, visitproc visit, void *arg);
 /* Number of values that a successful check leaves in `slots` (the caller gives room for so many).
  */
 uint32_t gm_guards_n_slots (const GmGuards *g);
-/* Those that are filled after a check that holds; the others are the check's own. */
+/* Returns the slots that are filled after each check that holds; the other slots are scratch space
+ * of the check. Borrowed. */
 const uint32_t *gm_guards_lasting (const GmGuards *g, uint32_t *n);
 uint32_t gm_guards_n_checks (const GmGuards *g);
-/* At how many things the last check that held has looked: records, and where a tree was remembered the classes, objects and dicts that were compared. */
+/* Number of records that the last check which held has read; for a remembered tree, of the classes,
+ * objects and dicts that were compared. */
 uint32_t gm_guards_n_looked (const GmGuards *g);
-/* Something about where the memory of two tensors lies, found after recording. */
+/* A fact about the memory of two tensors, found after recording. */
 typedef struct {
   bool (*holds) (const void *data, const GmTensor *a, const GmTensor *b);
   char *(*text) (const void *data); /* caller frees */
   void *data;                       /* freed with g_free */
 } GmMemoryFact;
-/* Adds one about the tensors in slots a and b; takes fact->data.  Before the program is used. */
+/* Adds a fact about the tensors in slots a and b; steals fact->data. Called before the program is
+ * used. */
 void gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact);
-/* What a recording with symbolic sizes asks of them: one record per fact that no other implies.  `graph` is the recorded one, before the
- * program is used. */
+/* Adds a record for each fact about the symbolic sizes that no other fact implies. `graph` is the
+ * recorded one. Called before the program is used. */
 struct GmRecording;
 void gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const struct GmRecording *rec);
-/* Something about the call beside its arguments, found after recording; no more than one. */
+/* A fact about the call beside its arguments, found after recording; at most one per program. */
 typedef struct {
   bool (*holds) (const void *data, const GmCallEnv *env); /* as gm_guards_check: runs no Python code */
-  bool (*dead) (const void *data); /* it will never hold again */
+  bool (*dead) (const void *data); /* the fact will never hold again */
   char *(*text) (const void *data); /* caller frees */
   void (*destroy) (void *data);
   void *data;
 } GmCallFact;
-/* Adds it; takes fact->data.  Before the program is used. */
+/* Adds the fact; steals fact->data. Called before the program is used. */
 void gm_guards_add_call (GmGuards *g, const GmCallFact *fact);
 /* True if the recording holds for this call.  locals: the bound arguments in localsplus order (NULL
  * beyond is fine).  slots[i] is then the value of source i, borrowed: take references before
@@ -319,22 +336,22 @@ void gm_guards_add_call (GmGuards *g, const GmCallFact *fact);
  * sets no exception. */
 bool gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                       PyFunctionObject *func, PyObject **slots);
-/* GM_STRESS=guards: a check in which record `which` (below gm_guards_n_records) fails when its turn comes, as if what it asks were not
- * so.  True if that made the check fail, as it must. */
+/* GM_STRESS=guards: runs a check in which record `which` (below gm_guards_n_records) fails when its
+ * turn comes, as if its condition did not hold. True if that made the check fail, as it must. */
 bool gm_guards_fail (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                      PyFunctionObject *func, uint32_t which);
 uint32_t gm_guards_n_records (const GmGuards *g);
-/* Of the calling thread: trees of objects that were remembered are taken to be as they were, and not looked at.  Unsafe: what was replaced in
- * one since is used, even after its end. */
+/* Set for the calling thread: remembered trees of objects are taken to be unchanged, without a
+ * check. Unsafe: an object that was replaced in a tree since is used, even after it was freed. */
 extern GM_THREAD bool gm_guards_trust_trees;
-/* Whether something that it was recorded with has died: it will never hold again. */
+/* True if an object that the guards compare with has died: they will never hold again. */
 bool gm_guards_dead (const GmGuards *g);
-/* NULL if it holds, else the first check that fails: "TENSOR L['x']: expected f32[16], found
- * f32[17]".  Caller frees. */
+/* Returns NULL if the guards hold, else the first check that fails: "TENSOR L['x']: expected
+ * f32[16], found f32[17]". Caller frees. */
 char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
                          PyFunctionObject *func);
-/* One line per check, BACKEND_MATCH first, each with the user's line that asked for it.  Caller
- * frees. */
+/* Returns one line per check, BACKEND_MATCH first, each with the user's line that made it
+ * necessary. Caller frees. */
 char *gm_guards_text (const GmGuards *g);
 
 typedef struct {
@@ -343,23 +360,25 @@ typedef struct {
 } GmWhere;
 /* A guard as users read it; all is borrowed for the call. */
 typedef struct {
-  const char *kind, *source, *text; /* source: NULL where it looks at no value; text names kind and source, too */
+  const char *kind, *source, *text; /* source: NULL for a guard on no value; text names kind and
+                                       source, too */
   GmWhere where;
   bool is_lookup; /* LOOKUP of guards.def */
 } GmGuardRow;
-/* Calls `row` for each guard, in the order of checks, until it returns false: then false. */
+/* Calls `row` for each guard, in the order of checks, until `row` returns false; then returns
+ * false. */
 bool gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data), void *data);
 
 /* -- How a call ends ------------------------------------------------------- */
 
-/* Short form: the value returned, when there are no side effects and nothing needs bytecode: a
- * tree. */
+/* Short form: the returned value as a tree, for a call without side effects whose value needs no
+ * bytecode. */
 typedef enum {
   GM_RETURN_CONST,  /* obj, one object for all calls */
   GM_RETURN_OUTPUT, /* graph output `index`: the same Python tensor wherever the index recurs */
   GM_RETURN_SLOT,   /* slots[index] */
   GM_RETURN_TUPLE,
-  GM_RETURN_SIZE, /* what Tensor.shape is */
+  GM_RETURN_SIZE, /* the type of Tensor.shape */
   GM_RETURN_LIST, /* items */
   GM_RETURN_DICT, /* items are key, value, key, value ... */
 } GmReturnKind;
@@ -369,7 +388,8 @@ typedef struct GmReturn {
   PyObject *obj;
   struct GmReturn *items;
 } GmReturn;
-/* New reference or NULL with an exception.  outputs[i]: the wrapped graph outputs, borrowed. */
+/* Returns a new reference, or NULL with an exception. outputs[i]: the wrapped graph outputs,
+ * borrowed. */
 PyObject *gm_return_build (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs);
 void gm_return_free (GmReturn *ret);
 int gm_return_traverse (const GmReturn *ret, visitproc visit, void *arg); /* as gm_guards_traverse */
@@ -397,8 +417,10 @@ typedef struct {
 typedef enum {
   GM_RESUME_AFTER, /* Python executes the instruction, a resume function goes on after it */
   GM_RESUME_AT,    /* a resume function starts with the instruction (GM_STRESS=break) */
-  GM_RESUME_PLAIN, /* the same, and all that is left of the function runs as plain Python in one frame; there is no other frame */
-  GM_RESUME_SPAN,  /* Python executes the stretch that begins with it, see span.h; a resume function goes on after that */
+  GM_RESUME_PLAIN, /* the same, and the rest of the function runs as plain Python in one frame;
+                      there is no other frame */
+  GM_RESUME_SPAN,  /* Python executes the stretch that begins with the instruction, see span.h; a
+                      resume function goes on after it */
   GM_RESUME_LEAVE, /* the same, and the stretch reaches beyond all handlers of the user's */
 } GmResumeMode;
 
@@ -427,15 +449,14 @@ typedef struct {
 
 /* -- Recording ------------------------------------------------------------- */
 
-/* Where in the user's program a fact about sizes came from. */
+/* The place in the user's program where a fact about sizes was made. */
 typedef struct {
   const char *file; /* NULL: nowhere in particular */
   int line;
 } GmSizePlace;
 
-/* Which sizes are symbols: none but those the user marked, those that were seen to change, all. */
-/* Which sizes become symbols: none, those that the user marked, those that were seen to change as
- * well, all. */
+/* The sizes that become symbols: none, those that the user marked, those that were seen to change
+ * as well, all. */
 typedef enum { GM_DYNAMIC_NEVER, GM_DYNAMIC_MARKED, GM_DYNAMIC_SEEN, GM_DYNAMIC_ALWAYS } GmDynamic;
 
 #define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]  \
@@ -446,17 +467,17 @@ typedef struct {
   uint32_t slot;      /* into `slots` of gm_guards_check, a tensor; or GM_SLOT_RNG */
   const char *source; /* "L['x']" */
   bool mutated;       /* the graph writes to it */
-  bool is_int;        /* what is in the slot is an int, the size of the input */
+  bool is_int;        /* the slot holds an int, the size of the input */
 } GmRecordInput;
 
-/* A call of a function of Python's that draws a number, made after the guards and before the graph. */
+/* A call of a Python function that draws a number, made after the guards and before the graph. */
 typedef struct {
   PyObject *obj; /* or NULL: slots[slot] */
   uint32_t slot;
 } GmRecordDrawPart;
 typedef struct {
   const char *name;
-  uint32_t n; /* of parts: the function, then its arguments */
+  uint32_t n; /* number of parts: the function, then its arguments */
   const GmRecordDrawPart *parts;
   bool gives, is_float; /* a number, for slots[slot], as a tensor: f64, or i64 between lo and hi */
   uint32_t slot;
@@ -465,18 +486,19 @@ typedef struct {
 
 typedef struct {
   GmBreak id;
-  const char *message; /* with what was tried, on what */
+  const char *message; /* names the operation and its operands */
   const char *hint;    /* what the user can do */
   const char *file, *function;
   int line, col, end_line, end_col;
   const char *stack; /* "  file:line in function\n" for each inlined frame, outermost first */
-  bool error; /* to be raised, also where breaks are allowed */
-  bool drops_one; /* the step drops one object whose death can be told */
+  bool error; /* the break is raised as an error, also where breaks are allowed */
+  bool drops_one; /* the step drops an object whose death the program can notice */
 } GmBreakInfo;
 
-/* A place in the middle of a code object, and what a call that goes on there has: its arguments are the
- * variables `locals`, then the stack bottom to top without the NULLs; its closure has all cell and free
- * variables of the code in slot order.  nulls, unbound, away: as in GmBreakFrame. */
+/* A place in the middle of a code object, and the layout of a call that goes on there: its
+ * arguments are the variables `locals`, then the stack bottom to top without the NULLs; its closure
+ * has all cell and free variables of the code in slot order. nulls, unbound, away: as in
+ * GmBreakFrame. */
 typedef struct {
   uint32_t insn, depth;
   uint64_t nulls, unbound, away;
@@ -491,41 +513,47 @@ typedef struct {
   GmCallEnv env;
   const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
   bool resumable;           /* a break may end the recording early; else it stops it */
-  const GmRecordStart *start; /* of a resume function: where in the code it begins; else NULL */
-  bool effect_stacks;       /* gm_recording_effects_text will be asked for */
-  bool keep_objects;        /* what existed before stays as it is: effects are not replayed; not resumable */
+  const GmRecordStart *start; /* for a resume function: its place in the code; else NULL */
+  bool effect_stacks;       /* gm_recording_effects_text will be called */
+  bool keep_objects;        /* existing objects are left unchanged: effects are not replayed; not
+                               resumable */
   uint8_t dynamic;          /* GmDynamic */
-  GmProfile *profile; /* of the code: asked, and brought up to date; NULL: no size is a symbol, and
-                         no number */
-  bool counted;             /* sizes that data says stay in the graph */
+  GmProfile *profile; /* of the code: read and updated; NULL: no size and no number is a symbol */
+  bool counted;             /* sizes that depend on data stay in the graph */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
   uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
 } GmRecordRequest;
 
-/* Owned by the caller; all that it points to lives until gm_recording_free, except what is taken.
- */
+/* Owned by the caller; all that it points to lives until gm_recording_free, except members that the
+ * caller steals. */
 typedef struct GmRecording {
-  const GmBreakInfo *stop; /* not NULL: it cannot be traced; all below is empty */
-  const GmBreakInfo *broke; /* not NULL: it was traced up to here, and goes on at `point` */
+  const GmBreakInfo *stop; /* not NULL: the function cannot be traced; all below is empty */
+  const GmBreakInfo *broke; /* not NULL: the function was traced up to here, and goes on at
+                               `point` */
   const GmBreakPoint *point;
   bool sets_grad, grad; /* the grad mode after the graph, where it is not that of the entry */
-  PyObject *raised;        /* then: what comptime code raised, to be raised; or NULL.  Borrowed */
-  PyObject *layer;         /* then: a lazy layer that has to be settled before the whole function can be traced; or NULL.  Borrowed */
-  GmMeta layer_input;      /* of what it is called with */
+  PyObject *raised;        /* after a break: the exception that comptime code raised, to be raised;
+                              or NULL. Borrowed */
+  PyObject *layer;         /* after a break: a lazy layer that must make its parameters before the
+                              whole function can be traced; or NULL. Borrowed */
+  GmMeta layer_input;      /* meta of the lazy layer's input */
   GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
                               residual's `outputs` */
   GmRecordInput *inputs;   /* one per graph input, in order */
   uint32_t n_inputs;
-  GmGraphLook *looks; /* that no node is, in their order */
+  GmGraphLook *looks; /* reads of tensor state that are no nodes, in their order */
   uint32_t n_looks;
-  const GmSizePlace *size_places; /* per fact of the graph's sizes, as far as they go */
+  const GmSizePlace *size_places; /* one per fact of the graph's sizes; may be fewer than the
+                                     facts */
   uint32_t n_size_places;
-  const char *fixed;    /* sizes that might have stayed open, a line each: "L['x'].size(0) == 5: FILE:LINE needs ..." */
+  const char *fixed;    /* sizes that became numbers though they might have stayed symbols, a line
+                           each: "L['x'].size(0) == 5: FILE:LINE needs ..." */
   uint32_t n_draws;
   const GmRecordDraw *draws; /* in their order */
-  int64_t rng_taken;    /* a size: draws by which the plan advances the generator */
-  uint32_t rng_output;  /* instead: the output that is its state after the graph, because bodies draw; GM_NO_ID: none do */
+  int64_t rng_taken;    /* a size: number of draws by which the plan advances the generator */
+  uint32_t rng_output;  /* instead: the output that is the generator's state after the graph,
+                           because bodies draw; GM_NO_ID: no body does */
   GmGuards *guards;     /* gm_guards_ref it to keep it */
   GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */
   GmResidual *residual; /* the long form, or NULL */
@@ -534,10 +562,12 @@ typedef struct GmRecording {
   void *owner;
 } GmRecording;
 
-/* Never NULL.  Sets no Python exception.  The new guards were checked once against the request: a
- * set that is not true on the frame that made it is reported as a break (GUARD_FAILED_AT_BIRTH). */
+/* Records the function; never NULL. Sets no Python exception. The new guards are checked once
+ * against the request: guards that do not hold for the call that made them are reported as a break
+ * (GUARD_FAILED_AT_BIRTH). */
 GmRecording *gm_record_function (const GmRecordRequest *req);
-/* What the residual will do to objects that existed before the call, each with the user's frames; "" if nothing.  Caller frees. */
+/* Returns the changes that the residual will make to existing objects, each with the user's frames;
+ * "" if there are none. Caller frees. */
 char *gm_recording_effects_text (const GmRecording *rec);
 void gm_recording_free (GmRecording *rec);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmRecording, gm_recording_free)
