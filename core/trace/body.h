@@ -6,13 +6,13 @@
 
 #include "core/trace/recorder.h"
 
-/* fn (*args) as the body of `op` ("checkpoint"): inlined, and a break if it leaves anything changed that existed before it.
- * exempt: heap object that it may change, or GM_NO_OBJECT. */
+/* Returns fn (*args) as the body of `op` ("checkpoint"): inlined; breaks if it leaves anything
+ * changed that existed before. exempt: a heap object that fn may change, or GM_NO_OBJECT. */
 const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt);
 
-/* fn (*args) as a function that an operator calls once: it may change what exists outside of it, as
- * any call may, but keeps no tensor there that it made, and registers no hooks.  `changed` gets the
- * heap objects that it changed, a set; NULL: it may change nothing. */
+/* Returns fn (*args) as a function that an operator calls once: fn may change existing objects, as
+ * any call may, but must not keep a tensor there that it made, nor register hooks. `changed`, a
+ * set, gets the heap objects that fn changed; NULL: fn may change nothing. */
 const GmTracker *gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt, GHashTable *changed);
 /* True if t holds, at any depth, a tensor computed since the graph had `values` values; objects:
  * how many the heap had then. */
@@ -28,7 +28,7 @@ bool gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTrac
 /* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the program sees. */
 bool gm_body_is_own_state (const GmRecorder *r, uint32_t object);
 
-/* The call of a function of gramme._core that runs a body; NULL: fn is none. */
+/* Returns the result of a function of gramme._core that runs a body; NULL: fn is none. */
 const GmTracker *gm_body_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
 #endif

@@ -11,33 +11,34 @@
 
 typedef struct {
   uint8_t kind; /* GmRecordKind */
-  uint32_t in;  /* the slot that is looked at: a load's base, a check's value */
+  uint32_t in;  /* the slot that the record reads: a load's base, a check's value */
   uint32_t out; /* a load's slot */
-  int64_t index;       /* GLOBAL, ATTR, DICT_ITEM: the dict's version then */
+  int64_t index;       /* GLOBAL, ATTR, DICT_ITEM: the dict's version when `ptr` was found */
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
-  const void *ptr;     /* GLOBAL, ATTR, DICT_ITEM: what it found last, borrowed; TENSOR: GmMeta; CLASS_LOOKUP, CLASS_DICT: as obj, or NULL;
-                          BACKEND_MATCH: the key; TREE: GmGuardMemo; RUN: GmGuardRun;
-                          APART, GROUP: GmApart */
+  const void *ptr;     /* GLOBAL, ATTR, DICT_ITEM: the value last found, borrowed; TENSOR: GmMeta;
+                          CLASS_LOOKUP, CLASS_DICT: as obj, or NULL; BACKEND_MATCH: the key; TREE:
+                          GmGuardMemo; RUN: GmGuardRun; APART, GROUP: GmApart */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 
 /* Immutable but for the memory of loads from dicts, MEMO and TREE records, which the interpreter's lock protects: no check gives it up. */
 struct GmGuards {
   gatomicrefcount refs;
-  bool *dead;      /* an object that it compares with is gone: no call can fit; a g_rc_box, shared with weak references */
+  bool *dead;      /* an object that the guards compare with has died: no call can fit; a g_rc_box,
+                      shared with weak references */
   GPtrArray *held; /* PyObject: strong references, and weak ones to classes, functions, modules ... of the program's */
   GmCheck *checks;
   uint32_t n, n_slots, n_guards;
   GArray *lasting;     /* uint32_t: slots that are filled after each check that holds */
-  char **sources; /* per record: name of what it looks at, or NULL */
-  GmWhere *wheres; /* per record: the user's line; file is NULL where there is none */
+  char **sources; /* per record: name of the value that it reads, or NULL */
+  GmWhere *wheres; /* per record: the user's line; file is NULL if unknown */
   GPtrArray *memos; /* GmGuardMemo, of the TREE records */
   GmCallFact *call; /* of the SAVED_HOOKS record, or NULL */
   GStringChunk *text;
 };
 
-/* gm_guards_check, which says which record failed: UINT32_MAX if the program is dead. */
+/* Runs gm_guards_check. *failed: the record that failed, UINT32_MAX if the program is dead. */
 bool gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots,
                     uint32_t *failed);
 
@@ -52,7 +53,7 @@ gm_float_bits (PyObject *v)
   return bits;
 }
 
-/* The double that a record has in place of an address. */
+/* Returns the double that a record stores in place of an address. */
 static inline double
 gm_float_of_bits (const void *bits)
 {
@@ -81,7 +82,8 @@ gm_float_holds (double a, int op, double b)
   }
 }
 
-/* True of a NaN, which is equal to nothing; a container finds one object all the same. */
+/* True for a NaN, which is equal to nothing; a container finds a NaN by its identity all the
+ * same. */
 static inline bool
 gm_is_nan (PyObject *v)
 {
@@ -104,15 +106,15 @@ gm_long_equals (PyObject *a, PyObject *b)
 
 /* -- Looking into a dict ----------------------------------------------------------------------- */
 
-/* Exact strings run no code when they are compared. */
+/* True if all keys are exact strings, which run no code when they are compared. */
 static inline bool
 gm_dict_has_only_strings (PyObject *dict)
 {
   return ((const uint8_t *) ((PyDictObject *) dict)->ma_keys)[gm_host.dict_kind_offset] != 0;
 }
 
-/* The value of a key that is a constant, or that is looked for by its identity; borrowed.  NULL: it is not there, or only a key's own code could
- * tell, which does not run. */
+/* Returns the value of a key that is a constant or is compared by identity; borrowed. NULL: the key
+ * is absent, or only code of a key's class could tell, which is not run. */
 static inline PyObject *
 gm_dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
 {
@@ -122,7 +124,7 @@ gm_dict_get (PyObject *dict, PyObject *key, Py_hash_t hash)
   return gm_host.dict_find (dict, key, hash, &value) ? value : NULL;
 }
 
-/* Whether such a key is certainly not there. */
+/* True if such a key is certainly absent. */
 static inline bool
 gm_dict_lacks (PyObject *dict, PyObject *key, Py_hash_t hash)
 {
@@ -134,7 +136,8 @@ gm_dict_lacks (PyObject *dict, PyObject *key, Py_hash_t hash)
 
 /* -- What an object's dict was ----------------------------------------------------------------- */
 
-/* A number that no two states of any dict share, 0 where there is none. */
+/* Returns the dict's version, which no two states of any dict share; 0 if the interpreter has no
+ * versions. */
 static inline uint64_t
 gm_dict_version (PyObject *dict)
 {
@@ -145,20 +148,23 @@ gm_dict_version (PyObject *dict)
 
 typedef struct GmGuardMemo GmGuardMemo;
 #define GM_NO_ROOT UINT32_MAX
-/* Of records whose loads fill the slots first ... first + n - 1, and which look at nothing but the object in slot `root` (or GM_NO_ROOT), what can
- * be reached from it, and classes. */
+/* Returns a memo of records whose loads fill the slots first ... first + n - 1, and which read only
+ * the object in slot `root` (or GM_NO_ROOT), the objects that can be reached from it, and
+ * classes. */
 GmGuardMemo *gm_guard_memo_new (uint32_t root, uint32_t first, uint32_t n);
 void gm_guard_memo_free (GmGuardMemo *m);
-/* Says which of the slots others look at: the first `n` of them. */
+/* Declares the first `n` slots to be read by other records. */
 void gm_guard_memo_share (GmGuardMemo *m, uint32_t n);
 void gm_guard_memo_span (const GmGuardMemo *m, uint32_t *first, uint32_t *n);
-/* True if all that the records looked at is as it was when they held last; then the slots that others look at are filled. */
+/* True if all that the records read is as it was when they held last; then the slots that other
+ * records read are filled. */
 bool gm_guard_memo_holds (GmGuardMemo *m, PyObject **slots);
-/* At how many classes, objects and versions of dicts the last check that held has looked; UINT32_MAX: it remembers nothing now. */
+/* Returns the number of classes, objects and dict versions that the last check which held has
+ * compared; UINT32_MAX: the memo is empty now. */
 uint32_t gm_guard_memo_n_looked (const GmGuardMemo *m);
-/* Whether the slots have what it filled them with. */
+/* True if the slots have the values that the memo filled in. */
 bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);
-/* The records from `first` up to `end` have just held. */
+/* Remembers the records from `first` up to `end`, which have just held. */
 void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots);
 
 /* -- Objects that are all different ------------------------------------------------------------ */
@@ -179,15 +185,16 @@ typedef struct {
   } entries[];
 } GmApart;
 
-/* Of at most n objects; freed with g_free. */
+/* Returns an empty table for at most n objects; freed with g_free. */
 GmApart *gm_guard_apart_new (uint32_t n);
 
 /* -- Constants in a list, guard_run.c ---------------------------------------------------------- */
 
 typedef struct GmGuardRun GmGuardRun;
-/* Whether records are what a run can answer: the first loads an item, and the second compares it and nothing else. */
+/* True if a run can stand for the two records: the first loads an item, and the second only
+ * compares it. */
 bool gm_guard_run_takes (const GmCheck *load, const GmCheck *check);
-/* Of n such pairs, all of one container; freed with g_free. */
+/* Returns a run of n such pairs, all of one container; freed with g_free. */
 GmGuardRun *gm_guard_run_new (const GmCheck *pairs, uint32_t n);
 bool gm_guard_run_holds (const GmGuardRun *run, PyObject *container);
 uint32_t gm_guard_run_n (const GmGuardRun *run);
