@@ -8,40 +8,45 @@
 
 #include <string.h>
 
-/* The call of a builtin class: int (x), list (xs), enumerate (xs) ...  NULL, without a break, if
- * there is no model of it. */
+/* Returns the result of a call of a builtin class: int (x), list (xs), enumerate (xs) ... NULL,
+ * without a break, if there is no model of the class. */
 const GmTracker *gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
-/* Runs a C function on constants: its result, or a break.  NULL, without a break, if an argument is
- * no constant. */
+/* Returns the result of a C function that is run on constants, or breaks. NULL, without a break, if
+ * an argument is no constant. */
 const GmTracker *gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
-/* What C reads of an instance of a subclass of int, float, str or bytes, where the class does not
- * say it anew. */
+/* Returns the exact value that C reads of an instance of a subclass of int, float, str or bytes,
+ * unless the class overrides the conversion. */
 const GmTracker *gm_builtin_plain_value (GmRecorder *r, const GmTracker *t);
-/* builtin_function.c: a function of the module builtins, called; `name` is its own.  NULL: it is none. */
+/* builtin_function.c: calls a function of the module builtins with this __name__. NULL: fn is
+ * none. */
 const GmTracker *gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
 const GmTracker *gm_math_prod (GmRecorder *r, const GmCallArgs *args);
-/* mode_call.c: one that asks for a mode or sets one; NULL: it does not, or after a break. */
+/* mode_call.c: calls a function that reads or sets a mode. NULL: fn is none, or after a break. */
 const GmTracker *gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
-/* Functions that ask a method of the object's class (abs, round ...), if that is one of Python: its result.  NULL, without a break: none. */
+/* Returns the result of a function that calls a method of the object's class (abs, round ...), if
+ * it is a Python method. NULL, without a break: it is not. */
 const GmTracker *gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args);
-/* Returns what the __index__ of an object's class gives, an exact int; NULL, without a break, if
- * that is no method of Python. */
+/* Returns the result of the __index__ of an object's class, an exact int. NULL, without a break, if
+ * that is no Python method. */
 const GmTracker *gm_index_called (GmRecorder *r, const GmTracker *t);
-/* Functions that take an index, on an object of the user's with an __index__; NULL, without a break: there is none among the arguments. */
+/* Calls a function that takes an index on an object with a Python __index__. NULL, without a break:
+ * no argument is one. */
 const GmTracker *gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 
-/* The name of a method of C that is bound to its value; borrowed.  NULL: it is a function. */
+/* Returns the name of a C method that is bound to its value; borrowed. NULL: it is a function. */
 PyObject *gm_builtin_method_name (GmRecorder *r, const GmTracker *t);
-/* `t.__getitem__`, `t.__len__` ... of a builtin kind, or NULL. */
+/* Returns `t.__getitem__`, `t.__len__` ... of a builtin kind, or NULL. */
 const GmTracker *gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name);
-/* Calls of objects of C that have a model (functools.partial); NULL without a break: none. */
+/* Calls an object of a C class that has a model (functools.partial). NULL, without a break: it has
+ * none. */
 const GmTracker *gm_special_object_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
-/* t.__call__, a method of Python, or a break. */
+/* Returns t.__call__, a Python method, or breaks. */
 const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
 bool gm_is_partial (PyTypeObject *type);
 bool gm_is_partial_member (PyObject *name); /* else an attribute in its dict */
-/* cached_call.c: the type of what functools.lru_cache makes, and a call of one. */
+/* cached_call.c: true for the type that functools.lru_cache returns instances of, and the call of
+ * an instance. */
 bool gm_is_cached_function (PyTypeObject *type);
 const GmTracker *gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
 const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
@@ -52,8 +57,9 @@ const GmTracker *gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCa
 const GmTracker *gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other);
 void gm_namespace_build (GmResidualBuilder *b, const GmTracker *t);
 /* copying.c: object.__reduce_ex__ */
-/* NULL: the argument is no array that exists. */
-/* tensor (numbers) and its kin, is_tensor; NULL: none of them, or no constants. */
+/* gm_tensor_over_array returns NULL if the argument is no array that exists. */
+/* Calls tensor (numbers) and the like, and is_tensor. NULL: fn is another function, or the numbers
+ * are no constants. */
 const GmTracker *gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
 const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
@@ -64,16 +70,19 @@ const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
 const GmTracker *gm_host_call_record (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 GmFunctionModel gm_function_model (const GmTracker *f);
-/* deepcopy.c: whether a function is copy.deepcopy, and its call. */
+/* deepcopy.c: true for copy.deepcopy, and its call. */
 bool gm_is_deepcopy (const GmTracker *f);
 const GmTracker *gm_deepcopy (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
-/* dispatch.c: what functools.singledispatch finds a class's function by, and its call. */
+/* dispatch.c: true for the function with which functools.singledispatch finds a class's function,
+ * and its call. */
 bool gm_is_dispatch (const GmTracker *f);
 const GmTracker *gm_dispatch (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
-/* tracker_tuple.c: a class of collections.namedtuple's that leaves to tuple how tuples work (guarded); hash (t), false: it is not known here. */
+/* tracker_tuple.c: true for a class of collections.namedtuple that does not override tuple's
+ * methods (guarded); gm_tuple_hash: hash (t), false if it is not known here. */
 bool gm_is_named_tuple (GmRecorder *r, PyTypeObject *type);
 bool gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash);
-/* tracker_scalar.c: scalars of numpy's; gm_scalar_number is the number of Python's that gramme reads in one, else t. */
+/* tracker_scalar.c: numpy's scalars; gm_scalar_number returns the Python number that gramme reads
+ * of a scalar, or t. */
 bool gm_is_scalar (PyTypeObject *type);
 const GmTracker *gm_wrap_scalar (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_scalar_number (const GmTracker *t);
@@ -82,35 +91,37 @@ bool gm_is_getter (PyTypeObject *type);
 const GmTracker *gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 const GmTracker *gm_wrap_getter (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_cmp_to_key (GmRecorder *r, const GmCallArgs *args);
-/* A function of the module operator; NULL without a break: no model. */
+/* Calls a function of the module operator. NULL, without a break: it has no model. */
 const GmTracker *gm_operator_function (GmRecorder *r, const char *name, const GmCallArgs *args);
-/* sorted, with the named arguments key and reverse of `args`: a new list. */
+/* Returns sorted (items), a new list, with the named arguments key and reverse of `args`. */
 const GmTracker *gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n,
                             const char *name, const GmCallArgs *args);
-/* list.sort: a new list of the items in their order; `list` has its own still. */
+/* Returns a new list of the sorted items for list.sort; `list` still has its own. */
 const GmTracker *gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args);
 bool gm_sorts_alike (const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max);
 const GmTracker *gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec);
 const GmTracker *gm_ascii (GmRecorder *r, const GmCallArgs *args);
-/* A class method of C, bound; NULL: no model. */
+/* Returns a class method of C, bound; NULL: it has no model. */
 const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name);
-/* tracker_bytearray.c: one of these contents; bytearray (), called: NULL, without a break, if an argument is no constant; a method; an item, or NULL. */
+/* tracker_bytearray.c: a new bytearray with these contents; the call of bytearray (NULL, without a
+ * break, if an argument is no constant); a call of its method; its item, or NULL. */
 const GmTracker *gm_bytearray_new (GmRecorder *r, PyObject *value);
 const GmTracker *gm_bytearray_made (GmRecorder *r, const GmCallArgs *args);
 const GmTracker *gm_bytearray_call (GmRecorder *r, const GmTracker *t, PyObject *name, const GmCallArgs *args);
 const GmTracker *gm_bytearray_item (GmRecorder *r, const GmTracker *t, int64_t i);
-/* collections.deque, called. */
+/* The call of collections.deque. */
 const GmTracker *gm_deque_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 /* `str (t)` and `repr (t)`. */
 const GmTracker *gm_text_of (GmRecorder *r, const GmTracker *t, bool repr);
-/* format % values, format.format (*args): NULL without a break, no model. */
+/* Returns format % values, and format.format (*args). NULL, without a break: no model. */
 const GmTracker *gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values);
 const GmTracker *gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args);
 
 /* tracker_class.c */
 const GmTracker *gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self);
-/* Where super (cls, self) starts for a class `self`: the class itself, or its metaclass `type`. */
+/* Returns the class where super (cls, self) starts for a class `self`: the class itself, or its
+ * metaclass `type`. */
 static inline PyTypeObject *
 gm_super_start (PyTypeObject *cls, const GmTracker *self, PyTypeObject *type)
 {
@@ -118,7 +129,7 @@ gm_super_start (PyTypeObject *cls, const GmTracker *self, PyTypeObject *type)
   return PyType_IsSubtype (own, cls) ? own : type;
 }
 bool gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook);
-/* object.__new__ (type), list.__new__ (type) ... */
+/* Returns a new instance: object.__new__ (type), list.__new__ (type) ... */
 const GmTracker *gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 /* True of a subclass of Tensor, not of Tensor itself. */
 bool gm_is_tensor_subclass (PyTypeObject *type);
@@ -138,7 +149,7 @@ const GmTracker *gm_function_new (GmRecorder *r, PyObject *code, const GmTracker
                                   const GmTracker *defaults, const GmTracker *kwdefaults,
                                   const GmTracker *annotations);
 const GmTracker *gm_function_cell (GmRecorder *r, const GmTracker *func, uint32_t i);
-/* tracker_class.c: makes the object and says what __init__ is to run; NULL init: none. */
+/* tracker_class.c: returns the new object; *init is the __init__ to run, or NULL. */
 const GmTracker *gm_class_allocate (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args,
                                     const GmTracker **init);
 /* tracker_grad_mode.c */

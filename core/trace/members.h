@@ -6,14 +6,14 @@
 
 #include "core/trace/recorder.h"
 
-/* As Members.__getattr__ and __setattr__ do it.  get: NULL if there is none, guarded, or after a
- * break. */
+/* Read and set an attribute as Members.__getattr__ and __setattr__ do. get: NULL if there is none,
+ * guarded, or after a break. */
 const GmTracker *gm_members_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
-/* The method of this name, bound. */
+/* Returns the method of this name, bound. */
 const GmTracker *gm_members_method (GmRecorder *r, const GmTracker *self, PyObject *name);
 
-/* True of what a class has as __getattr__ or __setattr__, if it is nn.Module's own. */
+/* True for the __getattr__ or __setattr__ of a class if it is nn.Module's own. */
 static inline bool
 gm_is_members_method (PyObject *found)
 {

@@ -16,7 +16,7 @@ void gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t cou
 
 void gm_row_reverse (GmRecorder *r, const GmTracker *t);
 
-/* As contents; the same object until something changes. */
+/* Returns the row as contents; the same object until something changes. */
 const GmTracker *gm_row_contents (GmRecorder *r, const GmTracker *row);
 
 #endif

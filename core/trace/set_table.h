@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * set_table.h -- the table inside of a real set: what others that are made of it inherit.
+ * set_table.h -- the hash table inside of a real set, which sets made of it inherit.
  */
 #ifndef GM_TRACE_SET_TABLE_H
 #define GM_TRACE_SET_TABLE_H
 
 #include "core/trace/trace.h"
 
-/* The elements in the order of the table, whatever the class says of iteration; a new tuple. */
+/* Returns the elements in the order of the table, ignoring overrides of iteration; a new tuple. */
 PyObject *gm_set_elements (PyObject *set);
-/* With the order of its elements, all of its table that a set made of it depends on. */
+/* Returns a number that, with the order of the elements, determines all of the table that a set
+ * made of it depends on. */
 int64_t gm_set_table (PyObject *set);
-/* With the order of its elements, all that decides what comes of changing it: gaps, and where its next pop begins, too. */
+/* Returns a number that, with the order of the elements, determines the effect of each change:
+ * gaps, and where the next pop begins, too. */
 int64_t gm_set_state (PyObject *set);
 bool gm_set_has_gaps (PyObject *set);
-/* A set in the same state; new, NULL: there is no memory. */
+/* Returns a new set in the same state; NULL: there is no memory. */
 PyObject *gm_set_table_copy (PyObject *set);
-/* That, as a function of Python's; borrowed. */
+/* Returns gm_set_table_copy as a Python function; borrowed. */
 PyObject *gm_set_table_copier (void);
-/* What a frozenset is made of that has this one's table: its elements, or a set of what is returned; a new reference, NULL: neither does that. */
+/* Returns the object from which a frozenset with this one's table can be made: the elements, or, if
+ * *as_set, an object of which a set is made first; a new reference, NULL: neither gives that
+ * table. */
 PyObject *gm_set_made_of (PyObject *set, bool *as_set);
 
 #endif

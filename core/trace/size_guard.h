@@ -9,12 +9,12 @@
 #include "core/graph/graph.h"
 
 typedef enum {
-  GM_SIZE_LOAD_SIZE,   /* size `dim` of the tensor in the slot; of an int, the int */
+  GM_SIZE_LOAD_SIZE,   /* size `dim` of the tensor in the slot; an int in the slot itself */
   GM_SIZE_LOAD_STRIDE, /* stride `dim` of the tensor */
   GM_SIZE_LOAD_NUMBER, /* value */
 } GmSizeLoadKind;
 
-/* Where the value of a symbol comes from.  What is unused is zero. */
+/* The place that the value of a symbol is read from. Unused fields are zero. */
 typedef struct {
   uint8_t kind, dim;
   uint32_t slot;
@@ -22,15 +22,15 @@ typedef struct {
 } GmSizeLoad;
 
 typedef struct GmSizeCheck GmSizeCheck;
-/* loads: by symbol number.  NULL if the fact is about numbers alone. */
+/* Returns the check of a fact; loads: by symbol number. NULL if the fact is about numbers alone. */
 GmSizeCheck *gm_size_check_new (const GmSizes *s, const GmSizeFact *fact, const GmSizeLoad *loads);
-/* That a stride of an input is what the expression gives. */
+/* Returns the check that a stride of an input equals the expression. */
 GmSizeCheck *gm_size_check_new_stride (const GmSizes *s, int64_t stride, const GmSizeLoad *own,
                                        const GmSizeLoad *loads);
 void gm_size_check_free (GmSizeCheck *c);
 bool gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots);
 char *gm_size_check_text (const GmSizeCheck *c);
-/* The two numbers that do not compare as they should. */
+/* Returns the text of the two numbers that do not compare as they should. Caller frees. */
 char *gm_size_check_found (const GmSizeCheck *c, PyObject *const *slots);
 
 #endif
