@@ -11,19 +11,19 @@
 
 #include "core/trace/recorder.h"
 
-/* NULL: nothing stored; &gm_tracker_null: deleted. */
+/* Returns the value stored in the region; NULL: none was stored; &gm_tracker_null: deleted. */
 const GmTracker *gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 /* An object loses the value of an attribute, or gets another: see gm_dropped.  Nothing where the object is new. */
 void gm_attrs_dropped (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 
-/* An existing object's own dict is kept by name, as its attributes; false after a break, if the program
- * uses it as a dict, too. */
+/* Keeps an existing object's own dict by name, as its attributes; false after a break, if the
+ * program uses the dict as a dict, too. */
 bool gm_attrs_claim (GmRecorder *r, const GmTracker *object);
 
-/* Globals, by their dict.  load: NULL if there is none (guarded). */
+/* Returns the global of the dict; NULL if there is none (guarded). */
 const GmTracker *gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name);
-/* value NULL: deletes it; there must be one. */
+/* Stores a global; value NULL: deletes it, and it must exist. */
 void gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker *value);
 
 #endif

@@ -19,7 +19,8 @@ typedef struct {
   const char *id;      /* "DATA_DEPENDENT_BRANCH" */
   const char *message; /* a printf format whose arguments are all strings */
   const char *hint;
-  bool shows_frames; /* the step raises, or starts what looks at frames: all of their variables are wanted */
+  bool shows_frames; /* the step raises, or calls code that reads frames: all of their variables are
+                        needed */
 } GmBreakRow;
 extern const GmBreakRow gm_breaks[GM_N_BREAKS];
 

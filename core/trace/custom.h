@@ -8,7 +8,8 @@
 
 /* function_apply (class, setup_context, args) of gramme._core. */
 const GmTracker *gm_custom_apply (GmRecorder *r, const GmCallArgs *args);
-/* What the type of contexts itself has under a name; NULL, without a break: nothing. */
+/* Returns the attribute that the type of contexts itself defines; NULL, without a break: there is
+ * none. */
 const GmTracker *gm_context_getattr (GmRecorder *r, const GmTracker *ctx, PyObject *name);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct {
   GPtrArray *slots; /* of GmTracker; each object's are adjacent */
   GmJournal journal;
   GHashTable *watched; /* borrowed: a set of ids; or NULL */
-  bool *seen;          /* borrowed: becomes true when one of those is loaded */
+  bool *seen;          /* borrowed: becomes true when an object of `watched` is loaded */
 } GmHeap;
 
 typedef struct {
@@ -33,7 +33,7 @@ typedef struct {
 
 void gm_heap_init (GmHeap *h);
 void gm_heap_clear (GmHeap *h);
-/* A new object with n empty slots; returns its id. */
+/* Adds an object with n empty slots; returns its id. */
 uint32_t gm_heap_add (GmHeap *h, uint32_t n);
 const GmTracker *gm_heap_load (const GmHeap *h, uint32_t object, uint32_t key);
 void gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *value);

@@ -6,7 +6,8 @@
 
 #include "core/trace/recorder.h"
 
-/* higher_order (op, functions, operands, n_carried, n_mapped, reverse) of gramme._core; gives (spec, results). */
+/* Records higher_order (op, functions, operands, n_carried, n_mapped, reverse) of gramme._core;
+ * returns (spec, results). */
 const GmTracker *gm_higher_record (GmRecorder *r, const GmCallArgs *args);
 
 #endif

@@ -6,10 +6,11 @@
 
 #include "core/trace/recorder.h"
 
-/* What a body reads of the graph around it. */
+/* A value of the surrounding graph that a body reads. */
 typedef struct {
-  GmValueId value;        /* there; GM_NO_ID: a tensor that only bodies have touched */
-  PyObject *real;         /* then: it, and how it was found */
+  GmValueId value;        /* in the surrounding graph; GM_NO_ID: a tensor that only bodies have
+                             read */
+  PyObject *real;         /* of such a tensor: the object, and its source */
   const GmSource *source;
   const char *name;
   GmMeta meta;
@@ -22,9 +23,11 @@ typedef struct {
   GArray *captured; /* GmHigherCaptured: of all bodies, in the order of first use */
   const GmTracker *const *operands;
   uint32_t n_operands, n_carried, n_mapped;
-  int64_t block; /* associative_scan: how many slices a body is given, a size that only its calls say */
+  int64_t block; /* associative_scan: number of slices that a body is given, a size that only its
+                    calls know */
   bool reverse;
-  bool draws; /* some body does: the generator's state is operand, input and result number n_carried */
+  bool draws; /* a body draws: the generator's state is operand, input and result number
+                 n_carried */
 } GmHigherTrace;
 
 /* A traced body. */
@@ -32,12 +35,14 @@ typedef struct {
   const char *name;
   const GmTracker *fn;
   GmGraph *graph;
-  PyObject *spec;   /* how the results make up what the function returned; borrowed */
-  uint32_t n_stand_ins; /* what fn takes */
-  uint32_t n_own;       /* inputs of its graph before those that are captured: the generator's state is among them */
-  uint32_t state_at;    /* the result that is how it leaves that; not where there is a block */
+  PyObject *spec;   /* how the function's return value is built of the results; borrowed */
+  uint32_t n_stand_ins; /* number of arguments of fn */
+  uint32_t n_own;       /* inputs of its graph before the captured ones; the generator's state is
+                           among them */
+  uint32_t state_at;    /* the result that is the generator's state at its end; unused with a
+                           block */
   GmEffectState *effects;
-  GArray *slots;    /* GmHigherSlot: what it left changed of what existed before */
+  GArray *slots;    /* GmHigherSlot: the slots of existing objects that it left changed */
 } GmHigherBody;
 
 typedef struct {
@@ -45,20 +50,23 @@ typedef struct {
   const GmTracker *before, *now;
 } GmHigherSlot;
 
-/* Breaks: why the call cannot be captured.  Gives poison. */
+/* Breaks with the reason why the call cannot be captured. Returns poison. */
 const GmTracker *gm_higher_refuse (const GmHigherTrace *c, const char *format, ...) G_GNUC_PRINTF (2, 3);
 const char *gm_higher_op_name (const GmHigherTrace *c);
 GmValueId gm_higher_value_of (GmRecorder *r, const GmTracker *tensor);
 
-/* higher_changes.c: notes what the body that was just run left changed; false: what it may not change. */
+/* higher_changes.c: records the changes that the body which just ran has left; false: it changed
+ * something that it must not. */
 bool gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b);
-/* Whether both changed the same; refuses with the difference. */
+/* True if both bodies made the same changes; else breaks, and names the difference. */
 bool gm_higher_same_changes (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b);
 
-/* higher_take.c: the nodes from first_node on as a graph that gives `results`.  stand_ins: with the generator's state among them. */
+/* higher_take.c: moves the nodes from first_node on into a graph with these `results`. stand_ins:
+ * the generator's state is among them. */
 bool gm_higher_take_out (GmHigherTrace *c, GmHigherBody *b, const GmValueId *stand_ins, uint32_t first_node, const GmValueId *results,
                          uint32_t n_results);
-/* A body's inputs behind the stand-ins are what all bodies read, as far as it is known yet. */
+/* Adds to a body the inputs behind the stand-ins: the values that all bodies read, as far as known
+ * yet. */
 void gm_higher_add_inputs (const GmHigherTrace *c, GmHigherBody *b);
 
 #endif

@@ -7,9 +7,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* The module of that full name, imported if it is not there yet; a new reference, NULL with an
- * exception.  A program may have replaced builtins.__import__, which PyImport_ImportModule calls:
- * it is the program's, and never sees this. */
+/* Returns the module of that full name, imported if necessary; a new reference, NULL with an
+ * exception. Does not call builtins.__import__, as PyImport_ImportModule does: a program may have
+ * replaced it, and its function must not see imports of the library. */
 PyObject *gm_import (const char *name);
 
 #endif

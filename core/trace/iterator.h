@@ -35,12 +35,13 @@ typedef enum {
   GM_ITER_TUPLES,   /* items: a tuple of all that product, combinations ... give, their class, its arguments */
 } GmIterKind;
 
-/* `start`: the first position, or enumerate's first number. */
-/* A class of the module itertools, called; NULL without a break: no model of it. */
+/* gm_iterator_new: `start` is the first position, or enumerate's first number. */
+/* Returns a new instance of a class of the module itertools; NULL, without a break: it has no
+ * model. */
 const GmTracker *gm_itertools_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
-/* chain.from_iterable. */
+/* Returns chain.from_iterable (iterables). */
 const GmTracker *gm_iterator_chain (GmRecorder *r, const GmTracker *iterables);
-/* The next value of the kinds of itertools. */
+/* Returns the next value of the kinds of itertools. */
 const GmTracker *gm_itertools_next (GmRecorder *r, const GmTracker *t, int64_t at);
 void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
 
@@ -53,10 +54,12 @@ bool gm_iterator_is_done (GmRecorder *r, const GmTracker *t);
 /* reversed () of what has an order. */
 const GmTracker *gm_iterator_reversed (GmRecorder *r, const GmTracker *sequence);
 
-/* Another one after each change of a deque that its iterators do not survive, NULL before the first. */
+/* Returns a marker that is another object after each change of a deque that its iterators do not
+ * survive; NULL before the first. */
 const GmTracker *gm_deque_change (GmRecorder *r, const GmTracker *t);
 
-/* Of one argument, an iterator; iter () of its instance is that, and runs nothing: iterated.c. */
+/* Returns a type that is called with an iterator; iter () of an instance returns that iterator and
+ * runs no code: iterated.c. */
 PyTypeObject *gm_iterated_type (void);
 
 #endif

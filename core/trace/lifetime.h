@@ -7,15 +7,16 @@
 
 #include "core/trace/recorder.h"
 
-/* Notes the arguments of a part that goes on in a function's middle whose death could be told: sets
- * r->lifetime, or leaves it NULL if there are none.  r->frame is the part's own, not entered yet. */
+/* Records the arguments of a resume function whose death the program could notice: sets
+ * r->lifetime, or leaves it NULL if there are none. r->frame is the function's own, not entered
+ * yet. */
 void gm_lifetime_begin (GmRecorder *r);
 void gm_lifetime_free (GmLifetime *l); /* NULL is fine */
-/* Breaks if the step that was just recorded has dropped such an argument, or if it has ended the
- * part and the arguments would not die in the order of plain Python; r->lifetime must not be NULL. */
+/* Breaks if the step that was just recorded has dropped such an argument, or has ended the function
+ * and the arguments would not die in the order of plain Python; r->lifetime must not be NULL. */
 void gm_lifetime_check (GmRecorder *r);
-/* How many of them the frames hold that a break would lose which leaves these values (GmTracker);
- * r->lifetime must not be NULL. */
+/* Returns the number of such arguments that the frames hold and that a break which leaves these
+ * values (GmTracker) would drop; r->lifetime must not be NULL. */
 uint32_t gm_lifetime_lost (GmRecorder *r, const GPtrArray *left);
 
 #endif

@@ -9,10 +9,10 @@
 
 typedef struct GmLiveness GmLiveness;
 
-/* False: the instruction after it is not reached from it. */
+/* False if the next instruction is not reached from this one. */
 bool gm_insn_falls_through (const GmInsn *i);
 
-/* The analysis of a decoded code, made on first use and kept in it. */
+/* Returns the analysis of a decoded code, made on first use and kept in it. */
 const GmLiveness *gm_liveness_get (const GmCode *code);
 void gm_liveness_free (GmLiveness *l); /* NULL is fine */
 
@@ -20,7 +20,7 @@ void gm_liveness_free (GmLiveness *l); /* NULL is fine */
 bool gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot);
 /* True if a path from `insn` may find the cell variable without a value, given whether it has none now. */
 bool gm_liveness_finds_empty (const GmCode *code, uint32_t insn, uint32_t slot, bool empty);
-/* True if the code looks at frames themselves: all that is left of it has to run in one. */
+/* True if the code reads frames themselves: the rest of it has to run in one frame. */
 bool gm_liveness_sees_frame (const GmCode *code);
 /* True if an exception is being handled when `insn` runs: state that is not on the stack alone. */
 bool gm_liveness_handling (const GmLiveness *l, uint32_t insn);
