@@ -93,7 +93,8 @@ same_contents (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   return true;
 }
 
-/* What the object's attribute or the global was before anything was stored: NULL if there was none. */
+/* Returns the object's attribute or the global as it was before any store, borrowed; NULL if there
+ * was none. */
 static PyObject *
 real_value (PyObject *owner, PyObject *name)
 {
@@ -146,8 +147,8 @@ value_text (GmRecorder *r, const GmTracker *t, PyObject *real)
   return g_strdup_printf ("a %s", gm_type_text (r, t));
 }
 
-/* The first name whose value is another one than before; NULL: all are as they were.  Stored names and values, `before` and `now`, over
- * the real object or dict `owner`. */
+/* Returns the first name whose value differs; NULL: all are the same. `before` and `now`: stored
+ * names and values over those of the real object or dict `owner`. */
 static char *
 changed_name (GmRecorder *r, const GmTracker *before, const GmTracker *now, PyObject *owner)
 {
@@ -176,7 +177,8 @@ effect_on (const GmRecorder *r, uint32_t from, uint32_t object)
   return NULL;
 }
 
-/* What was there before the recording, of this kind and with this heap object, or NULL. */
+/* Returns the object of this kind with this heap object that existed before the recording, or
+ * NULL. */
 static PyObject *
 real_with (const GmRecorder *r, const GmTrackerKind *kind, uint32_t object)
 {
@@ -188,7 +190,8 @@ real_with (const GmRecorder *r, const GmTrackerKind *kind, uint32_t object)
   return NULL;
 }
 
-/* What is changed on the object, as words; NULL: it is as it was. */
+/* Returns a text that names the change of the object; NULL: it is unchanged. The caller frees
+ * it. */
 static char *
 change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t object)
 {
@@ -199,7 +202,8 @@ change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t objec
 
   if (same_contents (r, before, now))
     return NULL;
-  if (!before && !e && real_with (r, &gm_kind_cell, object)) /* the first look into a variable of a function around */
+  if (!before && !e && real_with (r, &gm_kind_cell, object)) /* the first read of a variable of an
+                                                                enclosing function */
     return NULL;
   if (globals) {
     g_autofree char *name = changed_name (r, before, now, globals);
@@ -232,8 +236,8 @@ typedef struct {
   uint32_t object, key;
 } Slot;
 
-/* What the slot held when the body began; for a container that nothing had looked at until then, what was found in it.  Stored
- * names begin with none. */
+/* Returns the value of the slot when the body began; for a container that was first read since, the
+ * contents then read. Stored names begin with none. */
 static const GmTracker *
 held_before (const GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
@@ -283,8 +287,8 @@ add_slot (GArray *all, GHashTable *seen, uint32_t object, uint32_t key)
     g_array_append_val (all, s);
 }
 
-/* The slots of what existed before that were written: older ones that are in the journal, and the contents of younger ones with an
- * effect. */
+/* Returns the slots of existing objects that were written: older ones in the journal, and the
+ * contents of younger ones with an effect. */
 static GArray *
 written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt)
 {
@@ -307,7 +311,7 @@ written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt
   return all;
 }
 
-/* What is changed in the slot, as words; NULL: it is as it was. */
+/* Returns a text that names the change of the slot; NULL: it is unchanged. The caller frees it. */
 static char *
 slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
@@ -322,14 +326,14 @@ slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
   return looked_at || same_contents (r, before, now) ? NULL : g_strdup ("an object that was made outside of it");
 }
 
-/* Where a body begins. */
+/* The state of the recorder at the start of a body. */
 typedef struct {
   GmHeapMark heap;
   uint32_t effects, draws, values;
 } Start;
 
-/* once: NULL for a body that may change nothing; else a set that gets the objects that it
- * changed. */
+/* Breaks if the body left a change. once: NULL for a body that may change nothing; else a set that
+ * gets the objects that it changed. */
 static bool
 check (GmRecorder *r, const char *op, const Start *start, uint32_t exempt, GHashTable *once)
 {
@@ -378,7 +382,7 @@ gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArg
 
 /* -- checkpoint -------------------------------------------------------------------------------- */
 
-/* checkpoint (function, args, kwargs): what the function computes is computed again in the backward. */
+/* Calls checkpoint (function, args, kwargs): the backward computes the function's values again. */
 static const GmTracker *
 call_checkpoint (GmRecorder *r, const GmCallArgs *args)
 {

@@ -19,7 +19,7 @@
 
 /* -- Contexts ---------------------------------------------------------------------------------- */
 
-/* What a context made here keeps beside the program's attributes, under names that no program can say. */
+/* Names of a new context's own attributes, beside the program's; no program can spell them. */
 #define SAVED " saved"
 #define PLAIN " non-differentiable"
 #define DIRTY " dirty"
@@ -44,7 +44,8 @@ hide (GmRecorder *r, const GmTracker *ctx, const char *name, const GmTracker *va
   gm_attrs_set (r, ctx, interned (r, name), value);
 }
 
-/* A method of the context: noted, or said to the real one after the graph. */
+/* Records a call of a context's method; for an existing context, as an effect on it after the
+ * graph. */
 static const GmTracker *
 tell (GmRecorder *r, const GmTracker *ctx, const char *method, const char *name, const GmCallArgs *args)
 {
@@ -148,8 +149,8 @@ needs_grad (GmRecorder *r, const GmTracker *t)
   return t->kind == &gm_kind_tensor && meta_of (r, t)->requires_grad;
 }
 
-/* function.name (ctx, *args), with gradients off.  changed: where the side runs at once, and may
- * change things, a set for them; or NULL. */
+/* Returns function.name (ctx, *args), run with gradients off. changed: a set for the objects that a
+ * side changes which runs at once and may change objects; or NULL. */
 static const GmTracker *
 run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n, GHashTable *changed)
 {
@@ -195,7 +196,8 @@ in_tuple (const GmTracker *tuple, const GmTracker *t)
   return false;
 }
 
-/* A result that gets a gradient.  plain: those that mark_non_differentiable named, or NULL. */
+/* True for a result that gets a gradient. plain: the results named by mark_non_differentiable, or
+ * NULL. */
 static bool
 is_tied (Call *c, const GmTracker *plain, const GmTracker *t)
 {
@@ -208,7 +210,8 @@ refuse (Call *c, const char *why)
   return gm_record_break (c->r, GM_BREAK_CUSTOM, c->function->tp_name, why);
 }
 
-/* Whether the results can be tied to the arguments; counts those that have a gradient. */
+/* False, with a break, if the results cannot be tied to the arguments. *n_tied: number of results
+ * with a gradient. */
 static bool
 look_at_results (Call *c, uint32_t *n_tied)
 {
@@ -254,8 +257,8 @@ typedef struct {
   uint32_t first;          /* its first node */
   GmValueId *gradients;    /* stand-ins, one per tied result */
   uint32_t n_gradients;
-  GArray *captured;        /* GmValueId: what it reads of the graph before it */
-  GArray *args, *results;  /* GmValueId: arguments that get a gradient, and it */
+  GArray *captured;        /* GmValueId: the values of the graph before it that it reads */
+  GArray *args, *results;  /* GmValueId: arguments that get a gradient, and the gradients */
 } Backward;
 
 static void
@@ -274,7 +277,7 @@ stand_in (GmRecorder *r, const GmMeta *like)
   return v ? gm_tensor_new_tracker (r, gm_id_from_val (v)) : gm_none (r);
 }
 
-/* The arguments of backward after the context. */
+/* Returns the arguments of backward after the context. */
 static const GmTracker **
 gradients_in (Call *c, Backward *w)
 {
@@ -293,7 +296,8 @@ gradients_in (Call *c, Backward *w)
   return in;
 }
 
-/* What backward returned: which arguments get a gradient, and which value it is. */
+/* Reads the return value of backward: the arguments that get a gradient, and the gradients. False
+ * after a break. */
 static bool
 gradients_out (Call *c, Backward *w, const GmTracker *v)
 {
@@ -322,7 +326,8 @@ gradients_out (Call *c, Backward *w, const GmTracker *v)
   return true;
 }
 
-/* Where a value of the recorder's graph stands in backward's own; new ones are captured. */
+/* Returns the value of backward's own graph for one of the recorder's graph; a value not met before
+ * is captured. */
 static GmValueId
 map_value (const GmRecorder *r, Backward *w, GHashTable *map, GmGraph *to, GmValueId v)
 {
@@ -338,7 +343,7 @@ map_value (const GmRecorder *r, Backward *w, GHashTable *map, GmGraph *to, GmVal
   return id;
 }
 
-/* The value is made by backward itself.  Constants are the whole graph's. */
+/* True for a value that backward itself computes. Constants belong to the whole graph. */
 static bool
 is_own (const GmRecorder *r, const Backward *w, GmValueId v)
 {
@@ -346,8 +351,8 @@ is_own (const GmRecorder *r, const Backward *w, GmValueId v)
   return node != GM_NO_ID && node >= w->first && gm_graph_node (r->graph, node)->op != GM_OP_constant;
 }
 
-/* Which of backward's nodes its results need, or may fail, and what these need; values that may fail and are not read go to
- * `checks` (GmValueId). */
+/* Returns the live nodes of backward: nodes that may fail, and those that the results or a live
+ * node need. Values that may fail and are not read go to `checks` (GmValueId). */
 static bool *
 find_live (const GmRecorder *r, const Backward *w, GArray *checks)
 {
@@ -371,8 +376,8 @@ find_live (const GmRecorder *r, const Backward *w, GArray *checks)
   return live;
 }
 
-/* Backward as a graph of its own.  First the captured values, so that inputs come before nodes; those are known only when all operands
- * have been seen. */
+/* Returns backward as a graph of its own. Collects the captured values first, so that inputs come
+ * before nodes: all operands must be seen to know them. */
 static GmGraph *
 take_out (Call *c, Backward *w)
 {
@@ -436,7 +441,8 @@ is_functional (Call *c, uint32_t first)
   return true;
 }
 
-/* Whether the mode was asked for or set since then, but for those who run a side: off, and back. */
+/* True if the grad mode was read or set since then, apart from run_side, which sets it off and
+ * back. */
 static bool
 asked_for_mode (const GmRecorder *r, GmJournalMark since)
 {
@@ -446,7 +452,8 @@ asked_for_mode (const GmRecorder *r, GmJournalMark since)
   return n > 2;
 }
 
-/* What a second derivative would be.  The mark of once_differentiable is on the function that it makes. */
+/* Returns how often the function can be differentiated. once_differentiable marks the function that
+ * it returns. */
 static GmTwice
 how_often (const Call *c, GmJournalMark since)
 {
@@ -459,7 +466,7 @@ how_often (const Call *c, GmJournalMark since)
   return once ? GM_ONCE : asked_for_mode (c->r, since) ? GM_TWICE_UNKNOWN : GM_TWICE;
 }
 
-/* Notes which of the function's results each input of backward is. */
+/* Records for each input of backward which of the function's results it is. */
 static void
 note_results (Call *c, const Backward *w, GmGraph *backward)
 {
@@ -479,7 +486,8 @@ note_results (Call *c, const Backward *w, GmGraph *backward)
   backward->result_of = result_of;
 }
 
-/* Records backward and gives its graph; what it reads and whom it serves is in w. */
+/* Records backward and returns its graph; w gets the values that it reads and the arguments that
+ * get a gradient. */
 static GmGraph *
 record_backward (Call *c, Backward *w)
 {
@@ -506,7 +514,7 @@ record_backward (Call *c, Backward *w)
   r->heap.watched = NULL;
   if (asked && !r->stop)
     refuse (c, "backward asks how a gradient lies in memory, and it may lie otherwise when it arrives; use reshape() or contiguous() without asking");
-  if (seen && !r->stop) /* by the time that it runs another call may have changed it again */
+  if (seen && !r->stop) /* when it runs, another call may have changed the object again */
     refuse (c, "backward reads what forward changes");
   if (r->stop || !is_functional (c, w->first) || !gradients_out (c, w, v))
     return NULL;
@@ -515,10 +523,11 @@ record_backward (Call *c, Backward *w)
     return NULL;
   backward->twice = how_often (c, since);
   note_results (c, w, backward);
-  bool keeps = r->inputs->len != n_inputs; /* it read tensors that nothing had read: they are inputs now */
+  bool keeps = r->inputs->len != n_inputs; /* it read tensors that were not read before: they are
+                                              inputs now */
   for (uint32_t i = 0; i < w->captured->len; i++)
     keeps |= g_array_index (w->captured, GmValueId, i) >= before.values;
-  if (r->graph->sizes) /* what was taken out is made of these expressions */
+  if (r->graph->sizes) /* the graph taken out consists of these expressions */
     before.sizes = gm_sizes_mark (r->graph->sizes);
   if (!keeps)
     gm_graph_truncate (r->graph, &before);
@@ -527,7 +536,7 @@ record_backward (Call *c, Backward *w)
 
 /* -- Results ----------------------------------------------------------------------------------- */
 
-/* The results as the program gets them: tied to the arguments. */
+/* Returns the results for the program, tied to the arguments. */
 static const GmTracker *
 tie (Call *c, const Backward *w, uint32_t row, const GmTracker *value)
 {
@@ -577,7 +586,8 @@ differentiate (Call *c, const GmTracker *value)
   r->builder.where = gm_record_where (r);
   GmGraph *backward = record_backward (c, &w);
   const GmTracker *v = &gm_tracker_poison;
-  if (backward && w.args->len == 0) { /* nothing flows: a result that requires grad without a gradient is eager's affair */
+  if (backward && w.args->len == 0) { /* no gradient flows: eager handles a result that requires
+                                         grad without a gradient */
     gm_graph_free (backward);
     refuse (c, "backward gives no gradient at all");
   } else if (backward) {

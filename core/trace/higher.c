@@ -67,7 +67,8 @@ stand_in (GmRecorder *r, const GmMeta *like)
   return v ? gm_id_from_val (v) : GM_NO_ID;
 }
 
-/* Stand-in i: a carried value, row-major, a slice of a mapped one, or a block of some. */
+/* Returns the meta of stand-in i: a carried value, row-major, a slice of a mapped value, or a block
+ * of slices. */
 static GmMeta
 stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
 {
@@ -84,7 +85,7 @@ stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
   return m;
 }
 
-/* Of the generator's state. */
+/* Returns a stand-in for the generator's state. */
 static GmValueId
 state_stand_in (GmRecorder *r)
 {
@@ -92,7 +93,8 @@ state_stand_in (GmRecorder *r)
   return stand_in (r, &m);
 }
 
-/* What the function returned: (spec, tensors), as the package's own code packs it. */
+/* Reads the function's return value (spec, tensors), packed by the package's own code. False after
+ * a break. */
 static bool
 read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValueId **results, uint32_t *n)
 {
@@ -116,7 +118,8 @@ read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValue
   return true;
 }
 
-/* Also what draws no numbers, because there are no elements, has it as its operand. */
+/* True if a node has the stand-in of the generator's state as an operand, even if it draws no
+ * numbers because it has no elements. */
 static bool
 draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
 {
@@ -129,7 +132,8 @@ draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
   return false;
 }
 
-/* The generator's state as the body leaves it becomes one of its results: behind what is carried, and behind what a test says. */
+/* Adds the generator's state at the end of the body to its results: after the carried values, and
+ * after the result of a loop's test. */
 static bool
 add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first_node, GmValueId *results, uint32_t *n)
 {
@@ -146,13 +150,14 @@ add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first
   return state != NULL;
 }
 
-/* A tensor and how it was found. */
+/* A tensor and its source. */
 typedef struct {
   PyObject *real;
   const GmSource *source;
 } Found;
 
-/* The tensors that the body was the first to touch, if they say how large something is: it may have read nothing else of them. */
+/* Returns the tensors that the body was the first to read and that have symbolic sizes: the body
+ * may have read nothing but the sizes. */
 static GArray *
 symbolic_inputs (const GmHigherTrace *c)
 {
@@ -166,8 +171,9 @@ symbolic_inputs (const GmHigherTrace *c)
   return all;
 }
 
-/* What a body was the first to read is an input from now on, for the other bodies too, which may know it by another name: its sizes are
- * then the same symbols.  The guards come before: an input may be in a cell of a function, which one of them is about. */
+/* Makes inputs of the values that a body was the first to read, for the other bodies too, which may
+ * reach them by other names: their sizes are then the same symbols. The guards come first: an input
+ * may be in a cell of a function, which a guard is about. */
 static bool
 touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
 {
@@ -197,7 +203,8 @@ touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
   return r->stop == NULL;
 }
 
-/* Traces b->fn and rolls back.  grad: stand-ins that require grad whatever the operands do; NULL. */
+/* Traces b->fn and rolls back. grad: stand-ins that require grad even if their operands do not; or
+ * NULL. False after a break. */
 static bool
 trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
 {
@@ -238,7 +245,7 @@ trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
   for (uint32_t i = c->mark.guards; i < r->guards->len; i++)
     g_array_append_val (guards, g_array_index (r->guards, GmGuard, i));
   gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", gm_higher_op_name (c), b->name);
-  if (r->graph->sizes) /* the body's metas are of these expressions, and hold by these facts */
+  if (r->graph->sizes) /* the body's metas consist of these expressions, and rely on these facts */
     c->mark.graph.sizes = gm_sizes_mark (r->graph->sizes);
   gm_record_rollback (r, &c->mark);
   gm_size_keep (r, n_symbols);
@@ -250,7 +257,8 @@ trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
 
 /* -- Merging ------------------------------------------------------------------------------------- */
 
-/* All bodies take the same; inputs come before nodes again.  Without the generator's state where nobody draws. */
+/* Returns the body's graph with the inputs of all bodies, and inputs before nodes. Leaves out the
+ * generator's state if no body draws. */
 static GmGraph *
 with_all_inputs (const GmHigherTrace *c, GmHigherBody *b)
 {
@@ -275,7 +283,7 @@ meta_text (const GmMeta *m)
   return g_strdup_printf ("%s%s", layout, m->requires_grad ? ", requires grad" : "");
 }
 
-/* Sizes that are the same in this call are from now on: a guard says so. */
+/* True if the metas agree. Sizes that agree in this call agree in each call: a guard is added. */
 static bool
 same_result (const GmMeta *m, const GmMeta *n)
 {
@@ -310,7 +318,7 @@ same_results (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody 
   return r->stop == NULL;
 }
 
-/* What the bodies change is done once: one of them runs again, for that alone. */
+/* Makes the changes of the bodies once: one of them runs again, only for its changes. */
 static void
 change_once (GmHigherTrace *c, const GmHigherBody *b)
 {
@@ -325,13 +333,14 @@ change_once (GmHigherTrace *c, const GmHigherBody *b)
   r->n_bodies++, r->n_graphs++;
   gm_call (r, b->fn, &(GmCallArgs){ args, 0, NULL });
   r->n_bodies--, r->n_graphs--;
-  r->builder.rng = rng; /* if it draws, the call has done so */
+  r->builder.rng = rng; /* the call's node has advanced the generator already */
   r->builder.rng_taken = taken;
   if (!r->stop && r->graph->inputs->len == before.inputs)
     gm_graph_truncate (r->graph, &before);
 }
 
-/* Of the call, with the generator's state in its place; gives their number. */
+/* Fills `in` with the operands of the call, the generator's state in its place, and returns their
+ * number. */
 static uint32_t
 append_operands (const GmHigherTrace *c, GmVal *in)
 {
@@ -347,7 +356,7 @@ append_operands (const GmHigherTrace *c, GmVal *in)
   return n;
 }
 
-/* The operator's nodes, one for each result. */
+/* Adds the operator's nodes, one for each result. Returns (spec, results). */
 static const GmTracker *
 add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
 {
@@ -368,7 +377,7 @@ add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
       results[n_given++] = gm_tensor_new_tracker (r, gm_id_from_val (v));
       continue;
     }
-    r->builder.rng = gm_id_from_val (v); /* as the call leaves it */
+    r->builder.rng = gm_id_from_val (v); /* the state after the call */
     r->builder.rng_taken = 0;
   }
   const GmTracker *both[2] = { gm_from_constant (r, spec), gm_tuple_new (r, results, n_given) };
@@ -377,7 +386,7 @@ add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
 
 /* -- The operators -------------------------------------------------------------------------------- */
 
-/* cond_true_0, cond_true_1: in the order of the calls. */
+/* Returns the name of a body: cond_true_0, cond_true_1 in the order of the calls. */
 static const char *
 body_name (const GmHigherTrace *c, const char *what)
 {
@@ -427,7 +436,8 @@ changes_nothing (const GmHigherTrace *c, const GmHigherBody *b)
   return false;
 }
 
-/* A carried value requires grad where a step gives one that does; then all that depends on it is traced again. */
+/* Traces a loop's body. A carried value requires grad if a step returns one that does; then the
+ * body is traced again. */
 static bool
 trace_loop (GmHigherTrace *c, GmHigherBody *b)
 {
@@ -487,7 +497,7 @@ call_scan (GmHigherTrace *c, GmHigherBody *bodies)
   return trace_loop (c, &bodies[0]) ? merge (c, bodies, 1) : &gm_tracker_poison;
 }
 
-/* Blocks require grad where what they are combined to does. */
+/* Records associative_scan. A block requires grad if the combined block does. */
 static const GmTracker *
 call_prefixes (GmHigherTrace *c, GmHigherBody *bodies)
 {
