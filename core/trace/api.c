@@ -21,7 +21,7 @@ static const GmBuilderVtable *graph_vtable;
 
 /* -- The builder ----------------------------------------------------------- */
 
-/* The value whose memory v looks at: through views and in-place writes. */
+/* Returns the value whose memory v shares: through views and in-place writes. */
 static GmValueId
 root_of (const GmGraph *g, GmValueId v)
 {
@@ -37,7 +37,8 @@ root_of (const GmGraph *g, GmValueId v)
   }
 }
 
-/* Whether there are views of root's memory; `quiet`: taken with gradients off, though it has one. */
+/* True if there are views of root's memory. `quiet`: only views taken with gradients off of a value
+ * that requires grad. */
 static bool
 has_views (const GmGraph *g, GmValueId root, bool quiet)
 {
@@ -51,8 +52,8 @@ has_views (const GmGraph *g, GmValueId root, bool quiet)
   return false;
 }
 
-/* Operations that raise because of what a tensor holds: when the graph runs, too late for `except`.
- */
+/* True for an operation that raises depending on a tensor's elements: it raises when the graph
+ * runs, too late for `except`. */
 static bool
 fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
 {
@@ -64,7 +65,8 @@ fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
          && !gm_dtype_is_float (gm_graph_meta (r->graph, gm_id_from_val (in[1]))->dtype);
 }
 
-/* Whether nothing in the graph would say that gradients are off: of integers, with or without, none are asked (core/aot/looks.c). */
+/* True for a cast of integers with gradients off, of which the graph has no trace: integers are not
+ * tested for gradients (core/aot/looks.c). */
 static bool
 casts_unseen (const GmRecorder *r, GmOp op, const GmVal *in, const GmAttrs *attrs)
 {
@@ -89,7 +91,7 @@ record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *a
   return v;
 }
 
-/* Whether autograd sees v apart from what it is a view of. */
+/* True if autograd does not follow v to the value that it is a view of. */
 static bool
 is_detached (const GmGraph *g, GmValueId v, GmValueId root)
 {
@@ -111,8 +113,9 @@ tracker_of_input (const GmRecorder *r, GmValueId input)
   return NULL;
 }
 
-/* The write may be refused by what no graph says of an input: leaf-ness, memory that is read-only.
- * Eager would raise here, and with a guard a later call that it would refuse is another one. */
+/* False, with a break, if the write may be refused for a property of the input that no graph shows:
+ * it is a leaf, or its memory is read-only. Eager would raise here; a guard makes sure that a later
+ * call which eager would refuse does not use this entry. */
 static bool
 may_write_input (GmRecorder *r, GmValueId input, GmOp op, bool grad)
 {
@@ -137,7 +140,7 @@ gm_inputs_share (const GmRecorder *r, GmValueId a, GmValueId b)
   return gm_host_tensor (one->real)->storage == gm_host_tensor (other->real)->storage;
 }
 
-/* A hook that is to be registered is for the value before. */
+/* True, with a break, if a hook waits to be registered on the value before the write. */
 static bool
 has_hook (GmRecorder *r, GmValueId root)
 {
@@ -147,8 +150,9 @@ has_hook (GmRecorder *r, GmValueId root)
   return true;
 }
 
-/* Whether what n's gradient reads of an operand is a copy: n is one operation with the write to it, as x.sin_ () is; x.copy_ (x.sin ()) are
- * two, of which plain Python refuses the first one's gradient. */
+/* True if n's gradient reads a copy of an operand: n and the write to the operand are one
+ * operation, as in x.sin_ (). x.copy_ (x.sin ()) are two, and plain Python refuses the gradient of
+ * the first. */
 static bool
 is_written_to (const GmGraph *g, const GmNode *n, GmValueId operand)
 {
@@ -160,7 +164,8 @@ is_written_to (const GmGraph *g, const GmNode *n, GmValueId operand)
   return false;
 }
 
-/* Whether a gradient of what was recorded reads root's memory as it is now: after a write plain Python refuses it. */
+/* True if the gradient of a recorded operation reads root's memory as it is now: plain Python
+ * refuses that gradient after a write. */
 static bool
 is_kept_for_gradients (const GmGraph *g, GmValueId root)
 {
@@ -182,7 +187,7 @@ is_kept_for_gradients (const GmGraph *g, GmValueId root)
   return false;
 }
 
-/* Whether another input has the same memory and counts writes elsewhere: x and x.data. */
+/* True if another input shares the memory but has its own write counter: x and x.data. */
 static bool
 is_counted_twice (const GmRecorder *r, GmValueId input)
 {
@@ -207,9 +212,10 @@ breaks_fence (GmRecorder *r, const char *name, GmValueId dst)
   return true;
 }
 
-/* With gradients off, or through a detach, the elements of an input that requires grad change and
- * its history does not: it keeps its value in the graph, which functionalize brings up to date.
- * Refused: what would change what other names of the memory require, or a history half way. */
+/* Records an in-place write. With gradients off, or through a detach, the elements of an input that
+ * requires grad change and its history does not: the input keeps its value in the graph, which
+ * functionalize updates. Refuses a write that would change whether other tensors in the memory
+ * require grad, or that would change only a part of a history. */
 static GmVal
 record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
@@ -235,7 +241,7 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
                  || is_kept_for_gradients (g, root) || (is_input && is_counted_twice (r, root));
   if (refused)
     gm_record_break (r, GM_BREAK_TENSOR_INPLACE_GRAD, gm_ops[op].name);
-  for (int i = 0; i < n_in && !refused; i++) { /* an element of the CPU may come from anywhere */
+  for (int i = 0; i < n_in && !refused; i++) { /* an operand with one element may be on the CPU */
     const GmMeta *m = in[i] ? gm_graph_meta (g, gm_id_from_val (in[i])) : NULL;
     refused = m && m->ndim > 0 && m->device != gm_graph_meta (g, id)->device;
     if (refused)
@@ -254,7 +260,7 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   return had ? dst : v;
 }
 
-/* Whether v is x.data, or a view of it. */
+/* True if v is x.data, or a view of it. */
 static bool
 is_counted_apart (const GmGraph *g, GmValueId v)
 {
@@ -268,8 +274,9 @@ is_counted_apart (const GmGraph *g, GmValueId v)
   return false;
 }
 
-/* Whether what becomes another tensor within its memory counts its writes elsewhere before or afterwards: the layer that gives tensors other shapes counts
- * the change as a write to the memory's owner.  Two inputs may be in one memory. */
+/* True if a tensor that becomes another one within its memory has its own write counter, before or
+ * afterwards: the layer that gives tensors other shapes counts the change as a write to the
+ * memory's owner. Two inputs may share memory. */
 static bool
 changes_counter (const GmGraph *g, GmValueId dst, GmValueId src)
 {
@@ -278,7 +285,8 @@ changes_counter (const GmGraph *g, GmValueId dst, GmValueId src)
   return is_counted_apart (g, dst) || (may_share && is_counted_apart (g, src));
 }
 
-/* What a tensor becomes is another value; who held the old one as a view keeps it. */
+/* Records that dst becomes the tensor src, which is another value. Views of the old value keep
+ * it. */
 static GmVal
 record_set (GmBuilder *base, GmVal dst, GmVal src)
 {
@@ -376,7 +384,7 @@ record_within (GmBuilder *base, GmVal v, double most)
          && gm_float_compares (r, t, Py_GE, -most, &holds) && holds;
 }
 
-/* How many elements of its memory stand before v's first; where that is an input's memory, a guard says so. */
+/* Returns the number of elements of the memory before v's first; guards the offset of an input. */
 static int64_t
 record_offset (GmBuilder *base, GmVal v)
 {
@@ -405,7 +413,7 @@ record_offset (GmBuilder *base, GmVal v)
   return gm_size_floordiv (gm_size_add (bytes, real->offset * (int64_t) gm_dtype_size (real->meta.dtype)), bytes_each);
 }
 
-/* The value that v is a view of through what autograd follows. */
+/* Returns the value that v is a view of, as far as autograd follows views. */
 static GmVal
 record_around (GmBuilder *base, GmVal v, int64_t *offset)
 {
@@ -416,13 +424,13 @@ record_around (GmBuilder *base, GmVal v, int64_t *offset)
     const GmNode *n = gm_graph_node (g, node);
     const GmMeta *from = gm_graph_meta (g, n->in[0]), *m = gm_graph_meta (g, n->out);
     if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT || gm_op_detaches (n->op) || from->requires_grad != m->requires_grad)
-      break; /* a write, too: what was written has the history now */
+      break; /* a write, too: the written value has the history now */
     *offset = gm_size_add (*offset, gm_movement_offset (n->op, from, n->attrs, m));
   }
   return id != gm_id_from_val (v) && gm_meta_is_dense (gm_graph_meta (g, id)) ? gm_val_from_id (id) : NULL;
 }
 
-/* A size that the run knows: the element of a value of the graph's own. */
+/* Reads a size that only the run knows: the element of a value which the graph computes. */
 static bool
 record_count (GmBuilder *base, GmVal v, int64_t *out)
 {
@@ -464,8 +472,8 @@ gm_api_builder_init (GmRecorder *r)
 
 typedef struct {
   GmRecorder *r;
-  const char *name;   /* of the function, for messages */
-  bool index;         /* a subscript: lists would become index tensors */
+  const char *name;   /* the function's name, for messages */
+  bool index;         /* a subscript: lists become index tensors */
   bool floats;        /* the row takes floats that only the run knows; those among its arguments: */
   GPtrArray *elements;
   GPtrArray *tensors; /* trackers of the tensors passed, in order */
@@ -483,7 +491,8 @@ refuse (Conversion *c, const GmTracker *t)
 static bool
 to_list (Conversion *c, const GmTracker *const *items, uint32_t n, bool is_tuple, GmArg *out)
 {
-  c->floats = false;                              /* of a list of numbers each is looked at */
+  c->floats = false;                              /* each item of a list of numbers is converted on
+                                                     its own */
   g_autofree GmArg *found = g_new (GmArg, n + 1); /* what stands for a tensor may run the user's code meanwhile, and the arena be sealed */
   for (uint32_t i = 0; i < n; i++)
     if (!to_arg (c, items[i], &found[i]))
@@ -530,7 +539,8 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
   return true;
 }
 
-/* A list of ints or bools in a subscript: one of tensors or lists is no index of its own. */
+/* True for a list of ints or bools in a subscript; a list of tensors or lists is no index of its
+ * own. */
 static bool
 is_index_list (GmRecorder *r, const GmTracker *t)
 {
@@ -621,7 +631,7 @@ from_arg (Conversion *c, const GmArg *a)
   case GM_ARG_TENSOR: {
     GmValueId id = gm_id_from_val (a->v);
     for (uint32_t i = 0; i < c->tensors->len;
-         i++) { /* what a function hands back is the object that it got */
+         i++) { /* a function that returns its argument returns the same object */
       const GmTracker *t = c->tensors->pdata[i];
       if ((GmValueId) gm_contents_of (r, t)->number == id)
         return t;
@@ -658,9 +668,9 @@ from_arg (Conversion *c, const GmArg *a)
 
 /* -- Calls ----------------------------------------------------------------- */
 
-/* requires_grad= is set on the result by whoever calls a row, and what is made in a graph is no
- * leaf: only False is traced.  device= of a row that does not know it must be the CPU.  1 taken, 0
- * an argument of the row's, -1 a break. */
+/* Handles requires_grad= and device=. requires_grad= is set on the result by the caller of a row,
+ * and a tensor made in a graph is no leaf: only False is traced. device= of a row that does not
+ * know it must be the CPU. Returns 1 if handled, 0 for an argument of the row, -1 after a break. */
 static int
 take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *value)
 {
@@ -686,14 +696,14 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
   return -1;
 }
 
-/* The same object, whose value is another one from now on. */
+/* Gives the same object another value from now on. */
 static void
 becomes (GmRecorder *r, const GmTracker *t, GmVal v)
 {
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (v)));
 }
 
-/* What out= named, with the results as values. */
+/* Returns the tensors given as out=, with the results as their values. */
 static const GmTracker *
 out_written (Conversion *c, const GmTracker *out, const GmArg *result)
 {
@@ -714,8 +724,8 @@ out_written (Conversion *c, const GmTracker *out, const GmArg *result)
                         : gm_tuple_new (r, items, result->n);
 }
 
-/* Two operands, one of them an integer that only the run knows: `pair` with a tensor instead of it.
- */
+/* Fills `pair` with the two operands if one of them is an integer that only the run knows: a tensor
+ * stands for it. */
 static bool
 with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTracker *pair[2])
 {
@@ -841,7 +851,7 @@ gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* Plain, or bound: items[0] is self. */
+/* Calls a plain row, or a bound one: items[0] is self. */
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
