@@ -165,8 +165,8 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return gm_iterator_new (r, kind, items, args->n, 0);
 }
 
-/* super () takes the class from the frame's __class__ cell and the object from its first argument.
- */
+/* Returns super (), with the class of the frame's __class__ cell and the object of its first
+ * argument. */
 static const GmTracker *
 make_super (GmRecorder *r, const GmCallArgs *args)
 {

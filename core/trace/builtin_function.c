@@ -116,8 +116,9 @@ call_delattr (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Until 3.12 a frame has one dict of its variables, which keeps what the program puts into it: a
- * second look in the same function may find that. */
+/* True if the code may read its variables by locals () or the like more than once. Until 3.12 a
+ * frame has one dict of its variables, which keeps the program's own entries: a second read in the
+ * same function may find them. */
 static bool
 may_look_again (const GmCode *code)
 {
@@ -161,7 +162,7 @@ call_hash (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *t = gm_realize (r, args->args[0]);
   if (!r->stop && t->kind == &gm_kind_constant && PyFloat_Check (t->real)
       && isnan (PyFloat_AS_DOUBLE (t->real)))
-    return gm_record_break (r, GM_BREAK_CALL_ID, "hash() of NaN"); /* it is the object's */
+    return gm_record_break (r, GM_BREAK_CALL_ID, "hash() of NaN"); /* it depends on the object */
   if (gm_key_hash (r, t, &hash) || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
       || (!r->stop && gm_key_hash_called (r, t, &hash)))
     return gm_from_int (r, hash);
@@ -202,7 +203,7 @@ call_abs (GmRecorder *r, const GmCallArgs *args)
            : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
 }
 
-/* Adds up numbers that are known as sum () does: since 3.12 it carries along what floats lose. */
+/* Adds up known numbers as sum () does: since 3.12 it compensates for the rounding of floats. */
 static const GmTracker *
 sum_known (GmRecorder *r, const GmTracker *start, PyObject *items)
 {
@@ -218,7 +219,8 @@ is_known_number (const GmTracker *t)
   return t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_CheckExact (t->real));
 }
 
-/* Since 3.12 sum () carries along what floats lose, which an addition in the graph does not. */
+/* Returns t as a summand: since 3.12 a float is fixed to its value in this call, because sum ()
+ * compensates for rounding and an addition in the graph does not. */
 static const GmTracker *
 summand (GmRecorder *r, const GmTracker *t)
 {
@@ -233,7 +235,7 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *in[2];
   if (!gm_args_take (r, "sum", args, names, 2, in))
     return &gm_tracker_poison;
-  if (args->n == 0) /* the first has no name */
+  if (args->n == 0) /* the first argument has no name */
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() without an iterable");
   const GmTracker *total = in[1] ? in[1] : gm_from_int (r, 0), *item;
   const GmTracker *it = gm_iter (r, in[0]), *start = summand (r, total);
@@ -254,7 +256,7 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   return all_known ? sum_known (r, start, known) : total;
 }
 
-/* Of the module math. */
+/* Returns math.prod (iterable, start=1). */
 const GmTracker *
 gm_math_prod (GmRecorder *r, const GmCallArgs *args)
 {
@@ -371,7 +373,8 @@ call_divmod (GmRecorder *r, const GmCallArgs *args)
   return gm_divmod (r, args->args[0], args->args[1]);
 }
 
-/* With two arguments the operator; a third one asks the first alone. */
+/* Returns pow () of two arguments as the operator does; with three, only the first operand's method
+ * is called. */
 static const GmTracker *
 call_pow (GmRecorder *r, const GmCallArgs *args)
 {
@@ -415,8 +418,8 @@ call_round (GmRecorder *r, const GmCallArgs *args)
              : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "round"), &plain);
 }
 
-/* Without a model: computes from its argument alone, and is called on constants; `index`: it takes
- * what __index__ gives. */
+/* Functions without a model that compute from their argument alone, called on constants; `index`:
+ * the argument may have an __index__. */
 static const struct {
   const char *name;
   Model model;

@@ -20,7 +20,7 @@
 
 typedef struct {
   GmRecorder *r;
-  const GmTracker *t; /* the cache */
+  const GmTracker *t; /* the cached function */
   const GmCallArgs *args;
   Py_ssize_t maxsize; /* -1: without end */
   bool typed;
@@ -47,7 +47,8 @@ leave (const Cached *c)
 
 /* -- Keys -------------------------------------------------------------------------------------- */
 
-/* The argument as a constant, or tuple of constants, that is equal to what is equal to it without code of the user's; borrowed.  NULL: it is none. */
+/* Returns the argument as a constant or a tuple of constants, whose comparisons run no code of the
+ * user's; borrowed. NULL: it is none. */
 static PyObject *
 constant_argument (GmRecorder *r, const GmTracker *t)
 {
@@ -64,7 +65,8 @@ constant_argument (GmRecorder *r, const GmTracker *t)
   return gm_is_constant_type (Py_TYPE (t->real)) && !nan ? t->real : NULL;
 }
 
-/* As functools makes it: a lone str or int is its own key.  NULL: it holds something else than constants. */
+/* Returns the key as functools makes it: a lone str or int is its own key. NULL: an argument is no
+ * constant. */
 static PyObject *
 key_of (const Cached *c)
 {
@@ -92,7 +94,7 @@ key_of (const Cached *c)
 
 /* -- What the region has put into a cache ------------------------------------------------------ */
 
-/* An object of ours whose contents are in the heap. */
+/* Returns the tracker of an anchor, whose contents are in the heap. */
 static const GmTracker *
 anchor (GmRecorder *r, PyObject *o)
 {
@@ -104,7 +106,8 @@ anchor (GmRecorder *r, PyObject *o)
   return t;
 }
 
-/* (address of the cache, key): the one for all keys that are equal; with NULL, the one of the cache itself. */
+/* Returns the anchor (address of the cache, key), one for all equal keys; with NULL, the anchor of
+ * the cache itself. */
 static PyObject *
 anchor_object (const Cached *c, PyObject *key)
 {
@@ -118,7 +121,7 @@ anchor_object (const Cached *c, PyObject *key)
   return first;
 }
 
-/* How many results. */
+/* Returns the number of results that the region has stored in the cache. */
 static Py_ssize_t
 n_put (const Cached *c)
 {
@@ -136,7 +139,7 @@ put (const Cached *c, PyObject *entry, const GmTracker *result)
 
 /* -- The call ---------------------------------------------------------------------------------- */
 
-/* fn (cache, [result,] names or None, *args) */
+/* Records the effect fn (cache, [result,] names or None, *args). */
 static void
 replay (const Cached *c, PyObject *fn, const GmTracker *result)
 {
@@ -174,7 +177,8 @@ miss (const Cached *c, PyObject *entry)
   const GmTracker *result = gm_call (r, func, c->args);
   if (r->stop || entry == NULL)
     return r->stop ? &gm_tracker_poison : result;
-  if (makes_history (r, first) || gm_contents_of (r, anchor (r, entry))) /* ... or it was put there by a call inside of it */
+  if (makes_history (r, first) || gm_contents_of (r, anchor (r, entry))) /* ... or a nested call has
+                                                                            stored it */
     return leave (c);
   put (c, entry, result);
   replay (c, gm_host.cached.remember, result);

@@ -41,7 +41,7 @@ function_stand_in (GmRecorder *r, const GmTracker *f)
   return code ? PyFunction_New ((PyObject *) code->code, globals) : NULL;
 }
 
-/* A new tuple for the tuple of constants: __slots__, __match_args__ are read by C. */
+/* Returns a new tuple for the tuple of constants: C reads __slots__ and __match_args__. */
 static PyObject *
 tuple_stand_in (PyObject *constant)
 {
@@ -142,7 +142,8 @@ is_dunder (PyObject *name)
   return n > 4 && strncmp (s, "__", 2) == 0 && strcmp (s + n - 2, "__") == 0;
 }
 
-/* Names with two underscores change what C does with the class: they are left to Python. */
+/* Stores a class attribute. Names with two underscores change how C treats the class: they
+ * break. */
 void
 gm_class_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -206,7 +207,7 @@ is_named (const GmTracker *name, const char *text)
   return PyUnicode_CompareWithASCIIString (name->real, text) == 0;
 }
 
-/* What type.__new__ gets for the shadow; NULL after a break. */
+/* Returns the namespace that type.__new__ gets for the shadow; NULL after a break. */
 static PyObject *
 shadow_dict (GmRecorder *r, const GmTracker *names)
 {
@@ -293,7 +294,8 @@ gm_residual_class (GmResidualBuilder *b, PyTypeObject *type)
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
 }
 
-/* What may refer to the class again is stored once the class is there; None keeps its place. */
+/* True for a value that may refer to the class: the residual stores it after it has made the class;
+ * None keeps its place in the namespace. */
 static bool
 is_late (const GmTracker *name, const GmTracker *value)
 {
@@ -303,7 +305,7 @@ is_late (const GmTracker *name, const GmTracker *value)
              || value->kind == &gm_kind_class || value->kind == &gm_kind_set);
 }
 
-/* The index behind the names that the class has had from the start. */
+/* Returns the index after the names that the class has had from the start. */
 static uint32_t
 first_added (const GmTracker *names, const GmTracker *contents)
 {
@@ -314,7 +316,7 @@ first_added (const GmTracker *names, const GmTracker *contents)
   return i;
 }
 
-/* type (name, bases, {...}) */
+/* Emits type (name, bases, {...}). */
 bool
 gm_class_made_build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -344,7 +346,7 @@ gm_class_made_build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_BUILD_MAP, n, NULL);
   gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
   gm_residual_allocated (b, t);
-  gm_residual_fill_late (b, t); /* an instance may be what it holds, and is being built */
+  gm_residual_fill_late (b, t); /* the class may hold an instance of itself, and is being built */
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }
@@ -367,8 +369,8 @@ gm_class_made_fill (GmResidualBuilder *b, const GmTracker *t)
 
 /* -- The end --------------------------------------------------------------- */
 
-/* A class holds itself in its MRO: left to the collector it would stay among its bases' subclasses
- * for some time. */
+/* Clears the shadows. A class refers to itself by its MRO: until a garbage collection it would stay
+ * among its bases' subclasses. */
 void
 gm_classes_free (GmRecorder *r)
 {

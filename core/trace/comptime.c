@@ -16,7 +16,7 @@
 
 typedef struct {
   PyObject_HEAD
-  GmRecorder *r; /* NULL: over */
+  GmRecorder *r; /* NULL: the session has ended */
 } Session;
 
 typedef struct {
@@ -39,7 +39,8 @@ recorder (Session *s)
   return s->r;
 }
 
-/* The user's frames: those of comptime's own helpers do not count.  level 0 is the innermost. */
+/* Returns the user's frame at a level, 0 for the innermost; frames of comptime's own helpers do not
+ * count. */
 static const GmFrame *
 frame_at (GmRecorder *r, long level, uint32_t *pc)
 {
@@ -54,7 +55,7 @@ frame_at (GmRecorder *r, long level, uint32_t *pc)
   return NULL;
 }
 
-/* A variable goes on holding the lazy tracker of what has been looked at since. */
+/* Returns the realized tracker if the lazy one in a variable has been realized since. */
 static const GmTracker *
 settled (GmRecorder *r, const GmTracker *t)
 {
@@ -100,7 +101,7 @@ value_python_type (PyObject *o, PyObject *unused)
   return r ? Py_NewRef (type ? (PyObject *) type : (PyObject *) &PyBaseObject_Type) : NULL;
 }
 
-/* (value,), or () if it is not known. */
+/* Returns (value,), or () if the value is not known. */
 static PyObject *
 value_constant (PyObject *o, PyObject *unused)
 {
@@ -116,7 +117,7 @@ value_constant (PyObject *o, PyObject *unused)
   return c ? PyTuple_Pack (1, c) : PyTuple_New (0);
 }
 
-/* The meta of a tensor that exists or is in the graph; NULL: no tensor. */
+/* Returns the meta of a tensor that exists or is in the graph; NULL: no tensor. */
 static const GmMeta *
 meta_of (GmRecorder *r, const GmTracker *t)
 {
@@ -127,7 +128,7 @@ meta_of (GmRecorder *r, const GmTracker *t)
   return NULL;
 }
 
-/* A size as comptime code sees it: an int, or a value for an expression. */
+/* Returns a size as comptime code sees it: an int, or a value for an expression. */
 static PyObject *
 size_value (PyObject *session, int64_t size)
 {
@@ -136,7 +137,7 @@ size_value (PyObject *session, int64_t size)
   return gm_is_size (t) ? gm_comptime_value (session, t) : PyLong_FromLongLong (size);
 }
 
-/* (shape, stride, dtype, requires_grad) or None. */
+/* Returns (shape, stride, dtype, requires_grad) or None. */
 static PyObject *
 value_meta (PyObject *o, PyObject *unused)
 {
@@ -154,7 +155,7 @@ value_meta (PyObject *o, PyObject *unused)
   return Py_BuildValue ("(NNOO)", shape, stride, gm_host.dtype_object (m->dtype), m->requires_grad ? Py_True : Py_False);
 }
 
-/* The number of the graph's value that it stands for: (is an input, place) or None. */
+/* Returns the place of the value in the graph, (is an input, number), or None. */
 static PyObject *
 value_place (PyObject *o, PyObject *unused)
 {
@@ -230,7 +231,8 @@ append_fact (GmRecorder *r, const GmFact *fact)
   return true;
 }
 
-/* Fixes the size, or the sizes of the tensor, at what they are in this call: when the comptime code ends. */
+/* Fixes the size, or the sizes of the tensor, to the values of this call once the comptime code has
+ * ended. */
 static PyObject *
 value_fix (PyObject *o, PyObject *unused)
 {
@@ -249,7 +251,7 @@ value_fix (PyObject *o, PyObject *unused)
   Py_RETURN_NONE;
 }
 
-/* fact (op, int): the number compared with it, op as in Py_LT ... */
+/* Returns fact (op, int): the comparison of the number with the int; op as in Py_LT ... */
 static PyObject *
 value_fact (PyObject *o, PyObject *args)
 {
@@ -319,7 +321,8 @@ PyTypeObject gm_comptime_fact_type = {
   .tp_as_number = &fact_number,
 };
 
-/* What is recorded by comptime code is undone when it ends; so facts wait until then. */
+/* The recorder undoes all that comptime code has recorded when it ends, so facts are added after
+ * that. */
 bool
 gm_comptime_add_fact (PyObject *o)
 {
@@ -345,7 +348,7 @@ gm_comptime_session (GmRecorder *r)
   return Py_NewRef (r->comptime);
 }
 
-/* What a variable holds now; NULL: unbound. */
+/* Returns the current value of a variable; NULL: unbound. */
 static const GmTracker *
 variable (GmRecorder *r, const GmFrame *f, uint32_t slot)
 {
@@ -416,7 +419,7 @@ add_locals (GString *s, GmRecorder *r, const GmFrame *f)
   }
 }
 
-/* Of an outer frame too: its stack is what it held at its call. */
+/* Appends the stack of a frame; for an outer frame the stack at its call. */
 static void
 add_stack (GString *s, GmRecorder *r, const GmFrame *f)
 {
@@ -455,7 +458,7 @@ add_guards (GString *s, GmRecorder *r)
   gm_guards_unref (guards);
 }
 
-/* text (what, level): "graph", "disas", "stack", "locals", "bt", "guards". */
+/* Returns text (what, level); what: "graph", "disas", "stack", "locals", "bt", "guards". */
 static PyObject *
 session_text (PyObject *o, PyObject *args)
 {

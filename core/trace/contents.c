@@ -12,12 +12,13 @@
 
 #include <string.h>
 
-/* `used` counts what the longest contents see; only places past it are ever written. */
+/* The shared memory of contents. `used`: number of items of the longest contents; only places after
+ * them are ever written. */
 typedef struct {
   uint32_t used, cap;
-  uint32_t indexed;  /* the items before are in the index */
+  uint32_t indexed;  /* number of items that are in the index */
   uint32_t mask;     /* places of the index less 1; 0: there is none */
-  bool mixed;        /* a key is neither fixed nor known by what it is: no index */
+  bool mixed;        /* a key is neither fixed nor compared by identity: no index */
   uint32_t *places;  /* 1 + the place of a key; 0: free */
   const GmTracker *items[];
 } Buffer;
@@ -60,7 +61,7 @@ gm_key_is_constant (const GmTracker *key)
   return key->kind == &gm_kind_constant && gm_is_constant_type (Py_TYPE (key->real));
 }
 
-/* True of a constant, and of a plain tuple of such. */
+/* True for a constant, and for a plain tuple of constants and such tuples. */
 static bool
 is_fixed (const GmTracker *key, uint32_t depth)
 {
@@ -72,7 +73,7 @@ is_fixed (const GmTracker *key, uint32_t depth)
   return fixed;
 }
 
-/* -1 with an exception. */
+/* Returns the hash of a fixed key; -1 with an exception. */
 static Py_hash_t
 fixed_hash (const GmTracker *key)
 {
@@ -88,7 +89,7 @@ fixed_hash (const GmTracker *key)
   return (Py_hash_t) (all >> 1); /* never -1 */
 }
 
-/* 1 if two fixed keys are equal, 0 if not, -1 with an exception. */
+/* Returns 1 if two fixed keys are equal, 0 if not, -1 with an exception. */
 static int
 fixed_same (const GmTracker *a, const GmTracker *b)
 {
@@ -100,8 +101,8 @@ fixed_same (const GmTracker *a, const GmTracker *b)
   return same;
 }
 
-/* Where the index has the key, or where it would stand; NULL with an exception.  A key that is not
- * fixed is equal to itself alone. */
+/* Returns the place of the key in the index, or the free place for it; NULL with an exception. A
+ * key that is not fixed is equal to itself alone. */
 static uint32_t *
 probe (const Buffer *b, const GmTracker *key)
 {
@@ -122,14 +123,14 @@ probe (const Buffer *b, const GmTracker *key)
   }
 }
 
-/* True of a key that an index can hold. */
+/* True for a key that an index can hold. */
 static bool
 has_place (GmRecorder *r, const GmTracker *key)
 {
   return is_fixed (key, GM_MAX_NESTING) || gm_key_is_identity (r, key);
 }
 
-/* Takes what has been appended into the index. */
+/* Adds the appended items to the index. False: there is no index. */
 static bool
 extend (GmRecorder *r, Buffer *b, uint32_t stride)
 {

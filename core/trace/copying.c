@@ -8,7 +8,7 @@
 #include "core/trace/import.h"
 #include "core/trace/object.h"
 
-/* Whether all classes but object leave these names alone; guarded. */
+/* True if no class but object defines these names; guarded. */
 static bool
 is_silent (GmRecorder *r, PyTypeObject *type)
 {
@@ -21,8 +21,8 @@ is_silent (GmRecorder *r, PyTypeObject *type)
   return silent && !r->stop;
 }
 
-/* Attributes beside the dict: slots of Python classes, members of C, and those that a class names
- * for copyreg, which notes there that there are none. */
+/* True if the type has attributes beside the dict: slots of Python classes, C members, and names of
+ * copyreg; copyreg marks a class that has none. */
 static bool
 has_slots (PyTypeObject *type)
 {
