@@ -42,7 +42,7 @@ gm_guard_add (GmRecorder *r, const GmGuard *init)
   if (r->stop || g_hash_table_contains (r->guard_index, init))
     return;
   if (G_UNLIKELY (r->made != NULL) && init->obj && gm_class_made (r, init->obj)) {
-    if (init->kind == GM_GUARD_CLASS_LOOKUP) /* what its bases answer is guarded */
+    if (init->kind == GM_GUARD_CLASS_LOOKUP) /* the lookup in its bases is guarded */
       gm_class_lookup_made (r, (PyTypeObject *) init->obj, init->key);
     return;
   }
@@ -59,7 +59,8 @@ gm_guard_add (GmRecorder *r, const GmGuard *init)
 
 /* -- What the statements use ----------------------------------------------- */
 
-/* The deque holds the item, so the reference that its C code hands out is not needed. */
+/* Returns the item, borrowed: the deque holds it, so the reference that its C code returns is
+ * dropped. */
 static inline PyObject *
 deque_item (PyObject *deque, Py_ssize_t i)
 {
@@ -69,7 +70,7 @@ deque_item (PyObject *deque, Py_ssize_t i)
   return item;
 }
 
-/* Of a bytearray, of which no memoryview keeps the size. */
+/* True for a bytearray with these bytes of which no memoryview fixes the size. */
 static bool
 bytes_are (PyObject *o, PyObject *want)
 {
@@ -77,7 +78,7 @@ bytes_are (PyObject *o, PyObject *want)
   return ((PyByteArrayObject *) o)->ob_exports == 0 && PyByteArray_GET_SIZE (o) == n && memcmp (PyByteArray_AS_STRING (o), PyBytes_AS_STRING (want), (size_t) n) == 0;
 }
 
-/* The getter of C makes an int, which goes again. */
+/* Compares the deque's maxlen. The C getter makes an int, which is freed at once. */
 static bool
 deque_max_equals (PyObject *deque, PyObject *want)
 {
@@ -89,8 +90,8 @@ deque_max_equals (PyObject *deque, PyObject *want)
   return same;
 }
 
-/* Where an object has its dict.  Making the dict of an object that keeps its attributes inline happens
- * once per object. */
+/* Returns the place of an object's dict. The dict of an object with inline attributes is made once
+ * per object. */
 static inline PyObject **
 dict_place (PyObject *o)
 {
@@ -98,8 +99,8 @@ dict_place (PyObject *o)
   return offset > 0 ? (PyObject **) ((char *) o + offset) : _PyObject_GetDictPtr (o);
 }
 
-/* A load's record remembers what it found, and in which version of the dict: no other state of any
- * dict has that, so the value is still there. */
+/* Returns the value of the record's key. The record remembers the value that it found, and the
+ * version of the dict: no other state of any dict has that version, so the value is still there. */
 static inline PyObject *
 find (const GmCheck *c, PyObject *dict)
 {
@@ -112,7 +113,7 @@ find (const GmCheck *c, PyObject *dict)
   return value;
 }
 
-/* The instance dict's entry. */
+/* Returns the entry of the instance dict, or NULL. */
 static inline PyObject *
 attr_get (const GmCheck *c, PyObject *o)
 {
@@ -150,7 +151,7 @@ cached_get (PyObject *cache, PyObject *key, Py_hash_t hash, int64_t in_value)
   return value && in_value ? *(PyObject **) ((char *) value + in_value) : value;
 }
 
-/* Of the instance dict. */
+/* Returns the version of the instance dict. */
 static inline uint64_t
 attrs_version (PyObject *o)
 {
@@ -158,7 +159,7 @@ attrs_version (PyObject *o)
   return dict && *dict ? gm_dict_version (*dict) : 0;
 }
 
-/* The run's last record: the loop goes on behind it. */
+/* Fills the slots of the run's loads. Returns the run's last record: the loop goes on after it. */
 static inline const GmCheck *
 recall (const GmCheck *memo, PyObject **slots)
 {
@@ -182,7 +183,8 @@ save (GmCheck *memo, PyObject *o, PyObject **slots)
     memo[i].ptr = slots[memo[i].out];
 }
 
-/* trusted: the memo said what the records have now found as well. */
+/* Saves the records in the memo. trusted: the memo has answered, and the records have now given the
+ * same answer. */
 static inline void
 tree_save (const GmCheck *end, PyObject *const *slots, bool trusted)
 {
@@ -209,7 +211,8 @@ gm_size_of_int (PyObject *v)
   return overflow || x >= INT64_C (1) << 61 ? -1 : x;
 }
 
-/* Ranges with the same numbers may have been written in different ways, which attributes show. */
+/* Compares start, stop and step, which are attributes: ranges with the same numbers may differ in
+ * them. */
 static bool
 range_equals (PyObject *a, PyObject *b)
 {
@@ -220,8 +223,8 @@ range_equals (PyObject *a, PyObject *b)
   return true;
 }
 
-/* Values of one exact builtin type, which a program can tell apart by which object they are, and by
- * nothing else. */
+/* Compares values of one exact builtin type. A program can tell equal values apart only by their
+ * identity. */
 static bool
 constant_equals (PyObject *a, PyObject *b)
 {
@@ -296,7 +299,8 @@ call_holds (const GmCallFact *fact, const GmCallEnv *env)
   return fact->holds (fact->data, env);
 }
 
-/* The value inside of an instance of a subclass, whatever the class overrides; the type is guarded. */
+/* Compares the value inside of an instance of a subclass, ignoring overrides of the class; the type
+ * is guarded. */
 static bool
 value_equals (PyObject *v, PyObject *want)
 {
@@ -310,8 +314,8 @@ value_equals (PyObject *v, PyObject *want)
          && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v)) == 0;
 }
 
-/* A tuple is the one that it was: who iterates gets that one.  So is a NaN, which is found by what
- * it is. */
+/* Compares a key. A tuple must be the same object, which iteration returns. A NaN must be, too: it
+ * is found by identity. */
 static bool
 key_equals (PyObject *a, PyObject *b)
 {
@@ -332,8 +336,8 @@ dict_keys_match (PyObject *dict, PyObject *keys)
   return i == n;
 }
 
-/* An OrderedDict has an order of its own, seen through an iterator of C: the one object made here.
- */
+/* Compares the keys of an OrderedDict in its own order, read by a C iterator: the one object made
+ * here. */
 static bool
 ordered_keys_match (PyObject *dict, PyObject *keys)
 {
@@ -381,7 +385,7 @@ set_order_matches (PyObject *set, PyObject *want)
   return i == n;
 }
 
-/* Of classes made by Python; which: 0 __name__, 1 __qualname__. */
+/* True if no exception is being handled. */
 static bool
 handles_nothing (void)
 {
@@ -390,6 +394,7 @@ handles_nothing (void)
   return e == NULL;
 }
 
+/* Compares the name of a class made by Python; which: 0 __name__, 1 __qualname__. */
 static bool
 class_name_is (PyTypeObject *type, PyObject *name, int64_t which)
 {
@@ -407,20 +412,23 @@ n_defaults (PyObject *f)
 static inline bool
 tensor_matches (const GmTensor *t, const GmMeta *m)
 {
-  if (t->base) /* a view's history follows its base's, when someone asks */
+  if (t->base) /* a view's history follows its base's when it is read */
     gm_host.requires_grad (t);
   if (memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
   for (int i = 0; i < m->ndim; i++)
     if ((t->meta.sizes[i] != m->sizes[i] && !gm_size_is_symbolic (m->sizes[i]))
-        || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i]))) /* those have records of their own */
+        || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i]))) /* such
+                                                                                             strides
+                                                                                             have
+                                                                                             records */
       return false;
   return true;
 }
 
 /* -- The check ------------------------------------------------------------- */
 
-/* Where memos are not relied upon, what they say is compared with what the records find. */
+/* If false, the answer of a memo is compared with that of its records. */
 #ifdef GM_DEBUG_CHECKS
 #define RELY_ON_MEMOS false
 #else
@@ -431,7 +439,8 @@ __attribute__ ((always_inline)) static inline bool
 check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func,
        PyObject **slots, uint32_t faulty, uint32_t *failed)
 {
-  const GmCheck *end = g->checks + g->n, *trusted = g->checks; /* up to here a memo or a run has said that all hold */
+  const GmCheck *end = g->checks + g->n, *trusted = g->checks; /* a memo or a run has answered the
+                                                                  records before it: all hold */
   if (G_UNLIKELY (*g->dead)) {
     if (failed)
       *failed = UINT32_MAX;

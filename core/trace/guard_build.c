@@ -18,8 +18,9 @@ typedef enum { PLACE_REST, PLACE_ROOT, PLACE_TREE } PlaceKind;
 typedef struct {
   bool known;
   uint8_t kind; /* PlaceKind */
-  bool pinned;  /* while the memo holds it is the same object, not only at the same address */
-  bool typed, sized; /* records of its tree have made sure of its type, its length */
+  bool pinned;  /* while the memo holds, the value is the same object, not only at the same
+                   address */
+  bool typed, sized; /* records of its tree have checked its type, its length */
   uint32_t root;     /* number of the root's source, or GM_NO_ROOT: below classes and constants */
   uint32_t group;    /* of a root: its tree, from 1 on; 0: none yet */
 } Place;
@@ -70,7 +71,7 @@ place_of (const GmSource *s, Place *places)
   return p;
 }
 
-/* Whether the memo of a tree can answer it; *root says which. */
+/* True if the memo of a tree can answer the guard; *root: the root of the tree. */
 static bool
 in_tree (const GmGuard *g, Place *places, uint32_t *root)
 {
@@ -143,7 +144,7 @@ group_apart (GmRecorder *r)
   GArray *all = r->guards;
   uint32_t n_sources = r->sources->len, n_kept = 0, n_groups = 0;
   g_autofree uint32_t *of = NULL, *count = NULL, *group = NULL;
-  g_autoptr (GArray) first = NULL; /* GmGuard: the look-up that made a source one of a group's */
+  g_autoptr (GArray) first = NULL; /* GmGuard: the lookup that put a source into a group */
   for (uint32_t i = 0; i < all->len; i++) {
     const GmGuard g = g_array_index (all, GmGuard, i);
     if (g.kind != GM_GUARD_APART) {
@@ -180,7 +181,8 @@ group_apart (GmRecorder *r)
   group = g_new0 (uint32_t, n_sources);
   for (uint32_t s = 0; s < n_sources; s++)
     count[leader (of, s)]++;
-  for (uint32_t s = 0; s < n_sources; s++) { /* sources in their order, groups by their first */
+  for (uint32_t s = 0; s < n_sources; s++) { /* sources in order, groups in the order of their first
+                                                source */
     uint32_t l = leader (of, s);
     if (count[l] < 2 || group[l])
       continue;
@@ -202,8 +204,8 @@ group_apart (GmRecorder *r)
   }
 }
 
-/* The number of guards of the group that the i-th begins, and the root of the tree that all of its
- * objects are of; *in_tree: there is one. */
+/* Returns the number of guards of the group that the i-th guard begins, and the root of the tree
+ * that has all of its objects; *in_tree: there is such a tree. */
 static uint32_t
 group_of (const GmRecorder *r, uint32_t i, Place *places, bool *in_tree, uint32_t *root)
 {
@@ -229,11 +231,11 @@ typedef struct {
   GPtrArray *sources;
   GArray *wheres; /* GmWhere */
   uint32_t *slot_of;
-  GHashTable *seen;   /* what is held already */
+  GHashTable *seen;   /* the objects held already */
   PyObject *callback; /* of weak references */
-  int64_t group;      /* the last one of objects that are all different, and its table */
+  int64_t group;      /* the last group of distinct objects, and its table */
   GmApart *apart;
-  bool in_tree; /* what is added is skipped with its tree */
+  bool in_tree; /* the added records are skipped with their tree */
 } Compiler;
 
 static PyObject *
@@ -255,7 +257,7 @@ flag_free (PyObject *capsule)
   g_rc_box_release (PyCapsule_GetPointer (capsule, NULL));
 }
 
-/* A function of Python that sets the flag. */
+/* Returns a Python function that sets the flag. */
 static PyObject *
 callback_new (bool *dead)
 {
@@ -266,9 +268,11 @@ callback_new (bool *dead)
   return callback;
 }
 
-/* What dies with a program's own modules and functions is held weakly; what the guards made (constants, tuples of keys), or what cannot be referred to
- * weakly, strongly.  The globals and builtins of the function itself are not held at all: ROOT_GLOBALS, before all else, finds that
- * they are those of the function that is being called, which keeps them. */
+/* Takes a reference to an object that a record compares with: weak to an object that dies with a
+ * program's own modules and functions; strong to objects that the guards made (constants, tuples of
+ * keys) or that allow no weak reference. The globals and builtins of the function itself are not
+ * held at all: ROOT_GLOBALS, before all else, checks that they are those of the called function,
+ * which keeps them. */
 static void
 hold (Compiler *k, PyObject *o, bool may_be_weak)
 {
@@ -292,10 +296,11 @@ hold (Compiler *k, PyObject *o, bool may_be_weak)
 static void
 add (Compiler *k, GmCheck c, const char *source, GmWhere where)
 {
-  /* Others' objects are the guards' own, or perhaps nobody else's. */
+  /* The objects of other records belong to the guards, or may have no other owner. */
   bool of_program = c.kind == GM_GUARD_TYPE || c.kind == GM_GUARD_IS || c.kind == GM_GUARD_FUNCTION || c.kind == GM_GUARD_CLASS_LOOKUP
                     || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_CLASS_NAME || c.kind == GM_GUARD_SUBCLASS || c.kind == GM_SOURCE_CLASS_ATTR;
-  if (c.kind == GM_SOURCE_CONST) /* what a class has: a getter, the function of a static method */
+  if (c.kind == GM_SOURCE_CONST) /* an attribute of a class: a getter, the function of a static
+                                    method */
     of_program = PyFunction_Check (c.obj) || PyType_Check (c.obj) || PyModule_Check (c.obj);
   hold (k, c.obj, of_program);
   hold (k, c.key, false);
@@ -321,7 +326,7 @@ load (Compiler *k, const GmSource *s)
   return out;
 }
 
-/* Loads all objects of a group, between whose records nothing may run, and begins these. */
+/* Loads all objects of a group and begins its records, between which nothing may run. */
 static void
 begin_group (Compiler *k, const GmGuard *gd)
 {
@@ -386,7 +391,7 @@ move (Compiler *to, const Compiler *from, uint32_t i)
   g_array_append_val (to->wheres, g_array_index (from->wheres, GmWhere, i));
 }
 
-/* The same without records, and to be that one from now on. */
+/* Returns a compiler with the same state and no records, which replaces k from now on. */
 static Compiler
 another (const Compiler *k)
 {
@@ -406,8 +411,9 @@ become (Compiler *k, const Compiler *to)
   *k = *to;
 }
 
-/* Gathers, of the records from `from` on, what asks one object's dict where the first of it stands, loads before absences, and puts a memo
- * around it.  Moving a lookup forward is safe: the object's type is certain there already, and a lookup looks at nothing else. */
+/* Moves all records, from `from` on, that read one object's dict to the first of them, loads before
+ * absences, and puts a memo around them. Moving a lookup forward is safe: the object's type is
+ * checked there already, and a lookup reads nothing else. */
 static void
 gather (Compiler *k, uint32_t from)
 {
@@ -469,9 +475,10 @@ looks_at_two (const GmCheck *c)
   return c->kind == GM_GUARD_SAME || c->kind == GM_GUARD_DISTINCT;
 }
 
-#define FEW_ITEMS 4 /* that cost no more than a run */
+#define FEW_ITEMS 4 /* so few items cost no more than a run */
 
-/* Which record looks at each slot, if it is the only one; 0, no record that looks at a slot, where there is none or another. */
+/* Returns for each slot the one record that reads it; 0, a record that reads no slot, if none or
+ * several do. */
 static uint32_t *
 only_users (const Compiler *k, const GmSource *const *extra, uint32_t n_extra)
 {
@@ -490,8 +497,9 @@ only_users (const Compiler *k, const GmSource *const *extra, uint32_t n_extra)
   return user;
 }
 
-/* Gathers, of the records from `from` on, the constants in one list or tuple where the first of them stands, each beside what loads it, and
- * puts a run before them.  Moving them forward is safe: type and length are certain there already, and nothing else looks at such an item. */
+/* Moves all records, from `from` on, that compare constants of one list or tuple to the first of
+ * them, each next to its load, and puts a run before them. Moving them forward is safe: type and
+ * length are checked there already, and no other record reads such an item. */
 static void
 gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t n_extra)
 {
@@ -536,19 +544,19 @@ gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t
 
 /* -- The program ------------------------------------------------------------------------------- */
 
-#define SMALL_TREE 4 /* records that cost no more than a memo */
+#define SMALL_TREE 4 /* so few records cost no more than a memo */
 
 typedef struct {
   const GmSource *const *extra;
   uint32_t n_extra;
   Place *places;
-  uint32_t classes;     /* the tree without a root, as Place.group */
+  uint32_t classes;     /* number of the tree without a root, as Place.group */
   GPtrArray *trees;     /* Tree, in the order in which the recorder met them */
 } Plan;
 
 typedef struct {
   uint32_t root;
-  GArray *guards; /* uint32_t: which */
+  GArray *guards; /* uint32_t: indices of its guards */
 } Tree;
 
 static void
@@ -610,8 +618,8 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
 typedef struct {
   uint32_t *of_slot, *of_record;
   bool *shared;  /* slots */
-  bool *skipped; /* slots: those that a run need not fill */
-  uint32_t *now; /* slots: what they are numbered in the end */
+  bool *skipped; /* slots that a run need not fill */
+  uint32_t *now; /* final numbers of the slots */
 } Numbers;
 
 static void
@@ -620,7 +628,8 @@ use (Numbers *k, uint32_t slot, uint32_t record)
   k->shared[slot] |= k->of_slot[slot] != k->of_record[record];
 }
 
-/* Of the slots that a tree fills, those that others look at come first, so that its memo fills these at once and no more. */
+/* Renumbers the slots of each tree: slots that other records read come first, so that its memo
+ * fills exactly these. */
 static void
 renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
 {
@@ -758,7 +767,7 @@ slot_name (const GmGuards *g, uint32_t slot)
   return "?";
 }
 
-/* One more record, at the end. */
+/* Appends a record. */
 static GmCheck *
 append (GmGuards *g, const char *source)
 {
@@ -779,7 +788,7 @@ gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *f
       (GmCheck){ .kind = GM_GUARD_MEMORY, .in = a, .index = b, .ptr = g_memdup2 (fact, sizeof *fact), .ptr2 = slot_name (g, b) };
 }
 
-/* Which slot a symbol is read from: the first input of which it is a size; else, a stride. */
+/* Returns the load of a symbol: the first input of which it is a size; else, a stride. */
 static GmSizeLoad
 load_of (const GmGraph *graph, const GmRecording *rec, int64_t size, int64_t or_else)
 {
@@ -795,7 +804,7 @@ load_of (const GmGraph *graph, const GmRecording *rec, int64_t size, int64_t or_
   return (GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = or_else };
 }
 
-/* Of an input whose stride is an expression: what the expression gives is its stride. */
+/* Adds a check for each input's stride that is an expression: the stride equals the expression. */
 static void
 add_strides (GmGuards *g, const GmGraph *graph, const GmRecording *rec, const GmSizeLoad *loads)
 {
@@ -816,7 +825,8 @@ add_strides (GmGuards *g, const GmGraph *graph, const GmRecording *rec, const Gm
   }
 }
 
-/* Which facts need a guard.  What each call finds out about data implies none: a call for which that does not hold may not get that far. */
+/* Finds the facts that need a guard. A fact that each call checks about data implies none: a call
+ * that violates it may not get that far. */
 static void
 find_needed (const GmSizes *s, bool *needed)
 {
@@ -891,7 +901,7 @@ gm_guards_traverse (const GmGuards *g, visitproc visit, void *arg)
 {
   for (uint32_t i = 0; i < g->held->len; i++) {
     PyObject *o = g->held->pdata[i];
-    if (!PyWeakref_Check (o)) /* an unreachable one would not tell us of the death */
+    if (!PyWeakref_Check (o)) /* an unreachable weak reference would not report the death */
       Py_VISIT (o);
   }
   return 0;

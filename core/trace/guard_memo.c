@@ -28,21 +28,23 @@
 typedef struct {
   PyObject *object;
   PyTypeObject *type;
-  PyObject *const *where; /* where it has its dict; the address of `dict` for a dict itself; NULL for a list */
+  PyObject *const *where; /* the place of its dict; the address of `dict` for a dict itself; NULL
+                             for a list */
   PyObject *dict;
-  bool loose; /* nothing but an address says which object it is: the root, a list's item; and lists, of which nothing tells that they change */
+  bool loose; /* the object is known by its address alone: the root, an item of a list; and lists,
+                 whose changes nothing reports */
   union {
     struct {
-      const uint64_t *counter; /* NULL: nothing tells */
+      const uint64_t *counter; /* NULL: changes are not counted */
       uint64_t version;
     };
     struct {
-      uint32_t at, n; /* of a list: its items in `items` */
+      uint32_t at, n; /* for a list: its items in `items` */
     };
   };
 } Node;
 
-/* The versions that all nodes have, close together. */
+/* The versions of all nodes, in one array. */
 typedef struct {
   const uint64_t *counter;
   uint64_t version;
@@ -63,21 +65,21 @@ typedef struct {
 struct GmGuardMemo {
   uint32_t root, first, n;
   bool valid, held;       /* held: at least once since it was saved */
-  uint32_t wait, patience; /* misses until the next save; what it is set to after a save in vain */
+  uint32_t wait, patience; /* misses until the next save; its value after a save in vain */
   uint64_t epoch;
-  uint32_t n_shared; /* of the slots: the first so many are looked at by others */
-  bool told;         /* no class and no dict below the root is replaced without a word */
+  uint32_t n_shared; /* number of the first slots, which other records read */
+  bool told;         /* each replacement of a class or dict below the root is counted */
   uint64_t identities, quiet; /* identity_epoch, dicts_quiet when it held last */
   PyObject *root_object;
   bool has_lists;
   uint32_t looked;   /* see gm_guard_memo_n_looked */
   PyObject **values; /* of the slots */
   GArray *classes, *nodes, *dicts, *leaves, *items;
-  GArray *loose_nodes, *loose_leaves; /* copies of those */
+  GArray *loose_nodes, *loose_leaves; /* copies of the loose nodes and leaves */
 };
 
 #define MAX_PATIENCE 1024
-#define MANY 24 /* objects: so many cost as much as to ask whether any dict has changed */
+#define MANY 24 /* so many objects cost as much as a call of dicts_quiet */
 
 GM_THREAD bool gm_guards_trust_trees;
 
@@ -181,7 +183,7 @@ versions_same (GmGuardMemo *m)
   return true;
 }
 
-/* Where no object has been given another class or dict. */
+/* True if the dicts are unchanged, given that no object has got another class or dict. */
 static bool
 dicts_same (GmGuardMemo *m)
 {
@@ -257,7 +259,8 @@ add_class (GmGuardMemo *m, const PyTypeObject *type)
   return c.tag != 0 && (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG);
 }
 
-/* An object with a dict, or a dict.  `where` of a dict is set when the array has its final place. */
+/* Adds an object with a dict, or a dict. `where` of a dict is set when the array has its final
+ * place. */
 static bool
 add_node (GmGuardMemo *m, PyObject *o, bool is_dict, bool loose)
 {
@@ -325,19 +328,20 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
       seen[c->out] |= LOOSE;
     return true;
   case GM_GUARD_TENSOR:
-    if (gm_host_tensor (o)->base) /* its history follows another tensor's, without a word */
+    if (gm_host_tensor (o)->base) /* its history follows another tensor's, uncounted */
       return false;
     add_leaf (m, o, true, loose);
     return true;
   case GM_GUARD_TYPE:
     seen[c->in] |= SEEN_TYPE;
     return true;
-  default: /* answered by the identity of what it looks at */
+  default: /* answered by the identity of the object */
     return true;
   }
 }
 
-/* What is known of all of them together, when the nodes have their final place; false: a dict has no version. */
+/* Fills the fields on all nodes together, once the nodes have their final place; false: a dict has
+ * no version. */
 static bool
 finish (GmGuardMemo *m)
 {
@@ -398,7 +402,7 @@ gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, Py
   m->epoch = gm_tensor_watch_epoch_get ();
   m->valid = ok;
   m->held = false;
-  if (!ok) { /* it never will */
+  if (!ok) { /* the memo never will hold */
     m->patience = MAX_PATIENCE;
     m->wait = MAX_PATIENCE;
   }

@@ -15,7 +15,7 @@
 typedef struct {
   PyObject *object;
   uint32_t at;
-  bool by_value; /* an equal one will do */
+  bool by_value; /* an equal object matches, too */
 } Item;
 
 struct GmGuardRun {
@@ -56,7 +56,7 @@ gm_guard_run_n (const GmGuardRun *run)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* Of a check: whether it is answered by the object that it compares with. */
+/* True for a check that holds if the object is the one that it compares with. */
 static bool
 by_identity (const GmCheck *c)
 {

@@ -10,7 +10,7 @@
 
 /* -- Values ---------------------------------------------------------------- */
 
-/* A set whose text is nobody's code. */
+/* True for a set whose text runs no code of the user's. */
 static bool
 of_constants (PyObject *set)
 {
@@ -25,7 +25,7 @@ of_constants (PyObject *set)
   return true;
 }
 
-/* Of a scalar of numpy's: the type, and the number inside. */
+/* Returns the text of a numpy scalar: the type, and the number inside. The caller frees it. */
 static char *
 number_text (PyObject *o)
 {
@@ -271,7 +271,8 @@ static const bool is_lookup[] = {
 #include "core/trace/guards.def"
 };
 
-/* One guard as users read it, without its place; NULL for what is no news. */
+/* Returns the text of one guard for users, without its place; NULL for a guard of no interest. The
+ * caller frees it. */
 static char *
 row_text (const GmGuards *g, uint32_t i)
 {
