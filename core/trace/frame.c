@@ -87,11 +87,11 @@ complain (GmRecorder *r, const GmCode *code, const char *what)
   return false;
 }
 
-/* What the function tracker knows of defaults, in tracker_function.c. */
+/* Returns the default of a parameter, of tracker_function.c. */
 extern const GmTracker *gm_function_default (GmRecorder *r, const GmTracker *func, uint32_t slot,
                                              const GmCode *code);
 
-/* slots[0 .. n_args) in localsplus order. */
+/* Binds arguments to slots[0 .. n_args), in localsplus order. False after a break. */
 static bool
 bind (GmRecorder *r, const GmTracker *func, const GmCode *code, const GmCallArgs *args,
       const GmTracker **slots)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The top n values, bottom first, popped. */
+/* Pops the top n values and returns them, bottom first. */
 static const GmTracker **
 pop_many (GmRecorder *r, uint32_t n)
 {
@@ -150,7 +150,7 @@ gm_insn_map_add (GmRecorder *r, const GmInsn *i)
     gm_setitem (r, gm_peek (r, i->arg), key, value);
 }
 
-/* ** in a display: unlike dict.update() it takes mappings alone, which is what has keys(). */
+/* ** in a display: unlike dict.update (), accepts only mappings, which have keys (). */
 void
 gm_insn_dict_update (GmRecorder *r, const GmInsn *i)
 {
@@ -186,7 +186,7 @@ gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
 
 /* -- Unpacking ------------------------------------------------------------- */
 
-/* The first n values: the iterator is not read further. */
+/* Returns the first n values: the iterator is not read further. */
 static GPtrArray *
 first_of (GmRecorder *r, const GmTracker *it, uint32_t n)
 {

@@ -18,7 +18,7 @@ prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
   args->n++;
 }
 
-/* Whether calling a class of this type makes an instance by __init__ alone. */
+/* True if a call of the class makes an instance by __init__ alone. */
 static bool
 is_user_class (PyTypeObject *type)
 {
@@ -141,7 +141,7 @@ gm_insn_return_value (GmRecorder *r, const GmInsn *i)
   gm_frame_leave (r, gm_pop (r));
 }
 
-/* The tuple of a closure; its cells may have come as arguments of a resume function. */
+/* Returns the tuple of a closure; its cells may have come as arguments of a resume function. */
 static const GmTracker *
 closure_of (GmRecorder *r, const GmTracker *tuple)
 {
@@ -152,8 +152,8 @@ closure_of (GmRecorder *r, const GmTracker *tuple)
   return r->stop ? tuple : gm_tuple_new (r, cells, tuple->n);
 }
 
-/* arg bits, in the order of the stack from below: 1 defaults, 2 keyword defaults, 4 annotations, 8
- * closure. */
+/* Makes a function. arg bits, in the order of the stack from below: 1 defaults, 2 keyword defaults,
+ * 4 annotations, 8 closure. */
 void
 gm_insn_make_function (GmRecorder *r, const GmInsn *i)
 {

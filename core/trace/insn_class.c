@@ -66,7 +66,7 @@ gm_insn_delete_name (GmRecorder *r, const GmInsn *i)
     gm_raise_new (r, PyExc_NameError, "name '%s' is not defined", PyUnicode_AsUTF8 (i->obj));
 }
 
-/* A variable of an outer function, unless the body has stored the name. */
+/* Pushes a variable of an outer function, unless the body has stored the name. */
 static void
 push_name_or_cell (GmRecorder *r, const GmTracker *names, const GmInsn *i)
 {

@@ -9,7 +9,7 @@
 #include "core/trace/insns.h"
 #include "core/trace/object.h"
 
-/* An instance to raise, from an instance or a class. */
+/* Returns an instance to raise, from an instance or a class. */
 static const GmTracker *
 instance_of (GmRecorder *r, const GmTracker *t, const char *complaint)
 {
@@ -19,7 +19,7 @@ instance_of (GmRecorder *r, const GmTracker *t, const char *complaint)
   if (r->stop || gm_exception_storage (t))
     return t;
   PyTypeObject *type = gm_type_of (r, t);
-  if (type && PyExceptionClass_Check (type)) /* one that existed: raising changes it */
+  if (type && PyExceptionClass_Check (type)) /* an existing exception: raising changes it */
     return gm_record_break (r, GM_BREAK_SIDE_EFFECT, "raising an exception made before");
   return gm_raise_new (r, PyExc_TypeError, "%s", complaint);
 }
@@ -73,7 +73,7 @@ gm_insn_pop_except (GmRecorder *r, const GmInsn *i)
   gm_exception_handle (r, old->real == Py_None ? NULL : old);
 }
 
-/* True, false; after a break false. */
+/* True if the exception's type matches; false after a break. */
 static bool
 matches (GmRecorder *r, PyTypeObject *type, const GmTracker *cls)
 {
@@ -135,7 +135,7 @@ gm_insn_before_with (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_call_n (r, enter, NULL, 0));
 }
 
-/* exit (type, value, traceback); the traceback is something that nobody can look into. */
+/* Calls exit (type, value, traceback); the traceback is an opaque object. */
 void
 gm_insn_with_except_start (GmRecorder *r, const GmInsn *i)
 {
@@ -154,7 +154,7 @@ const GmTrackerKind gm_kind_traceback = { .name = "traceback" };
 
 /* -- Generators ------------------------------------------------------------ */
 
-/* The call gives the generator; its first resumption goes on after this instruction. */
+/* Returns the generator from the call; its first resumption goes on after this instruction. */
 void
 gm_insn_return_generator (GmRecorder *r, const GmInsn *i)
 {
@@ -188,7 +188,8 @@ is_stop (GmRecorder *r, const GmTracker *e)
   return type && PyType_IsSubtype (type, (PyTypeObject *) PyExc_StopIteration);
 }
 
-/* What was thrown into the inner iterator has come out of it: its end, or an exception. */
+/* Handles an exception that the inner iterator raised after a throw: its end, or another
+ * exception. */
 void
 gm_insn_cleanup_throw (GmRecorder *r, const GmInsn *i)
 {
@@ -211,7 +212,7 @@ gm_insn_stop_iteration_error (GmRecorder *r, const GmInsn *i)
   gm_push (r, is_stop (r, e) ? gm_exception_from_stop (r, e) : e);
 }
 
-/* iterator, value -> iterator, what it gives; at its end: its result, and a jump. */
+/* iterator, value -> iterator, value yielded; at its end: its result, and a jump. */
 void
 gm_insn_send (GmRecorder *r, const GmInsn *i)
 {

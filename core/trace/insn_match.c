@@ -6,7 +6,7 @@
 #include "core/trace/insns.h"
 #include "core/trace/keys.h"
 
-/* The bit of the type that CPython asks; classes of the user's have it through their bases. */
+/* Pushes the bit of the type that CPython tests; classes of the user's inherit it. */
 static void
 push_flag (GmRecorder *r, unsigned long flag)
 {
@@ -29,7 +29,7 @@ gm_insn_match_mapping (GmRecorder *r, const GmInsn *i)
   push_flag (r, Py_TPFLAGS_MAPPING);
 }
 
-/* subject, keys -> subject, keys, tuple of values or None.  CPython asks subject.get. */
+/* subject, keys -> subject, keys, tuple of values or None. CPython calls subject.get. */
 void
 gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
 {
@@ -54,7 +54,7 @@ gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_tuple_new (r, values, keys->n));
 }
 
-/* The attribute, or NULL if there is none. */
+/* Returns the attribute, or NULL if there is none. */
 static const GmTracker *
 attribute (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -62,14 +62,14 @@ attribute (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_exception_caught (r, PyExc_AttributeError) ? NULL : v;
 }
 
-/* Builtin classes that match themselves as their one positional pattern. */
+/* True for a builtin class whose instance is matched by its one positional pattern itself. */
 static bool
 matches_itself (PyTypeObject *type)
 {
   return (type->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0;
 }
 
-/* subject, class, names of the keyword patterns -> tuple of attributes or None; arg: how many
+/* subject, class, names of the keyword patterns -> tuple of attributes or None; arg: number of
  * positional patterns. */
 void
 gm_insn_match_class (GmRecorder *r, const GmInsn *i)

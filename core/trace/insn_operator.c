@@ -108,7 +108,7 @@ gm_insn_load_attr (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_getattr (r, gm_pop (r), i->obj));
 }
 
-/* [method, self] if it is a plain method of Python, else [NULL, attribute]. */
+/* Pushes [method, self] for a plain Python method, else [NULL, attribute]. */
 void
 gm_insn_load_method (GmRecorder *r, const GmInsn *i)
 {

@@ -63,7 +63,7 @@ raise_unbound (GmRecorder *r, uint32_t slot)
 void
 gm_insn_load_const (GmRecorder *r, const GmInsn *i)
 {
-  /* A tuple of the code is one object in all calls; the other constants are, too, but nobody can
+  /* A tuple of the code is one object in all calls; so are the other constants, but no program can
    * tell. */
   gm_push (r, PyTuple_CheckExact (i->obj) ? gm_tuple_constant (r, i->obj)
                                           : gm_from_constant (r, i->obj));
@@ -87,8 +87,9 @@ gm_insn_load_fast_clear (GmRecorder *r, const GmInsn *i)
   gm_local_set (r, i->arg, NULL);
 }
 
-/* An object that the part was given and has not looked at goes: another call may have there one of a class with a finalizer.  Of C's classes
- * nothing is said: a variable that goes through iterators of many kinds would need a recording for each. */
+/* Guards the type of an argument that a resume function drops without having read it: another call
+ * may pass an object of a class with a finalizer. The classes of C are not guarded: a variable that
+ * goes through iterators of many kinds would need a recording for each. */
 static void
 guard_dropped (GmRecorder *r, const GmTracker *old)
 {
@@ -119,7 +120,8 @@ gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
 
 /* -- Cells ----------------------------------------------------------------- */
 
-/* It may have come as an argument of a resume function: a comprehension had put it on the stack. */
+/* Returns the cell of a slot. It may have come as an argument of a resume function: a comprehension
+ * had put it on the stack. */
 static const GmTracker *
 cell_in (GmRecorder *r, uint32_t slot)
 {
@@ -198,7 +200,7 @@ gm_insn_delete_global (GmRecorder *r, const GmInsn *i)
 
 /* -- Imports: only of what is loaded already, without side effects --------- */
 
-/* Whether the import statement does what CPython's does. */
+/* True if the import statement does what CPython's does. */
 static bool
 imports_as_usual (GmRecorder *r)
 {
@@ -222,7 +224,8 @@ wrap_loaded (GmRecorder *r, PyObject *module, PyObject *name)
   return gm_wrap (r, module, gm_source_dict_item (r, table, name));
 }
 
-/* A name that a package does not have is imported as a module inside of it. */
+/* True if the module has all names. A name that a package does not have is imported as a module
+ * inside of it. */
 static bool
 has_all (PyObject *module, PyObject *names)
 {
@@ -235,7 +238,8 @@ has_all (PyObject *module, PyObject *names)
   return true;
 }
 
-/* What a name means in a package, `level` dots up from the function's module.  NULL: that is not known. */
+/* Returns the absolute name of a module, `level` dots up from the function's package. NULL: the
+ * package is not known. */
 static PyObject *
 absolute (GmRecorder *r, PyObject *name, int64_t level)
 {
@@ -258,7 +262,7 @@ absolute (GmRecorder *r, PyObject *name, int64_t level)
   return full ? gm_record_take (r, PyUnicode_InternFromString (full)) : NULL;
 }
 
-/* `import a.b` gives a, `from a.b import c` and `import a` what they name. */
+/* `import a.b` pushes a; `from a.b import c` and `import a` push the module that they name. */
 void
 gm_insn_import_name (GmRecorder *r, const GmInsn *i)
 {
@@ -280,7 +284,7 @@ gm_insn_import_name (GmRecorder *r, const GmInsn *i)
   gm_push (r, top == name ? v : wrap_loaded (r, loaded (top), top));
 }
 
-/* Without such an attribute it may be a module yet, or an ImportError. */
+/* Pushes an attribute of the module. A missing one may be a module to import, or an ImportError. */
 void
 gm_insn_import_from (GmRecorder *r, const GmInsn *i)
 {

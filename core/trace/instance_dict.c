@@ -18,7 +18,8 @@ gm_instance_dict (GmRecorder *r, const GmTracker *t)
   PyObject **real = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
   const GmTracker *dict = gm_heap_load (&r->heap, t->id, GM_SLOT_INSTANCE_DICT);
   const GmTracker *known = real && *real ? g_hash_table_lookup (r->by_real, *real) : NULL;
-  if (known && (known->kind != &gm_kind_contents || !known->number)) /* gm_attrs_claim's is this one */
+  if (known && (known->kind != &gm_kind_contents || !known->number)) /* gm_attrs_claim made this
+                                                                        dict */
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, "__dict__", gm_type_text (r, t));
   if (!gm_attrs_claim (r, t))
     return &gm_tracker_poison;
@@ -33,7 +34,7 @@ gm_instance_dict (GmRecorder *r, const GmTracker *t)
   return dict;
 }
 
-/* Names that are kept in members of the object, not in its dict. */
+/* True for a name that is kept in a member of the object, not in its dict. */
 static bool
 is_member (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -53,7 +54,7 @@ find (GPtrArray *all, PyObject *name)
   return -1;
 }
 
-/* Names and values of the real dict, guarded by its keys; false after a break. */
+/* Appends the names and values of the real dict, guarded by its keys; false after a break. */
 static bool
 add_real (GmRecorder *r, const GmTracker *t, GPtrArray *all)
 {
@@ -132,7 +133,7 @@ gm_instance_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *k
   gm_attrs_set (r, t, name, value);
   if (t->real == NULL)
     return;
-  if (plain) { /* as the other stores, so that the last one wins */
+  if (plain) { /* stored as the others are, so that the last store wins */
     const GmTracker *args[2] = { t, value };
     gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name, args, value ? 2 : 1);
   } else {
