@@ -14,10 +14,10 @@
 
 typedef struct {
   GmRecorder *r;
-  PyObject *globals;                /* of the module copy */
+  PyObject *globals;                /* globals of the module copy */
   const GmTracker *copiers, *reducers; /* _deepcopy_dispatch and dispatch_table: dicts */
   GHashTable *memo;                 /* tracker -> its copy */
-  GHashTable *known;                /* type -> name of its copier, or NULL: it has none */
+  GHashTable *known;                /* type -> name of its copier, or NULL if it has none */
   uint32_t depth;
 } Copying;
 
@@ -37,7 +37,8 @@ table (GmRecorder *r, PyObject *globals, const char *name)
   return t && !r->stop && t->kind == &gm_kind_dict ? t : NULL;
 }
 
-/* The name of the library's function that copies instances of just this type: "" if there is none; NULL after a break. */
+/* Returns the name of the library's function that copies instances of exactly this type: "" if
+ * there is none; NULL after a break. */
 static const char *
 copier_of (Copying *c, PyTypeObject *type)
 {
@@ -75,7 +76,8 @@ copy_list (Copying *c, const GmTracker *t)
   return copy;
 }
 
-/* A tuple whose items are their own copies is its own; one that is met again inside of itself has been copied there. */
+/* Returns the copy of a tuple: the tuple itself if its items are their own copies. A tuple that
+ * contains itself has been copied when its items have. */
 static const GmTracker *
 copy_tuple (Copying *c, const GmTracker *t)
 {
@@ -94,7 +96,7 @@ copy_tuple (Copying *c, const GmTracker *t)
   return copy;
 }
 
-/* Keys that hold nothing but constants are their own copies. */
+/* Returns the copy of a dict. Keys that hold only constants are their own copies. */
 static const GmTracker *
 copy_dict (Copying *c, const GmTracker *t)
 {
@@ -115,7 +117,7 @@ copy_dict (Copying *c, const GmTracker *t)
   return r->stop ? &gm_tracker_poison : copy;
 }
 
-/* True if attributes are object's, or those of an nn.Module. */
+/* True if the type reads attributes as object or an nn.Module does. */
 static bool
 reads_plainly (GmRecorder *r, PyTypeObject *type)
 {
@@ -124,7 +126,8 @@ reads_plainly (GmRecorder *r, PyTypeObject *type)
              && gm_class_lookup_text (r, type, "__getattribute__") == gm_object_default ("__getattribute__"));
 }
 
-/* Whether nothing but object's own __reduce_ex__ has a say in the copy; that it has none either is asked there. */
+/* True if object's own __reduce_ex__ alone determines the copy. That no subclass overrides it is
+ * tested in gm_object_reduce_ex. */
 static bool
 is_plain (Copying *c, const GmTracker *t)
 {
@@ -166,7 +169,7 @@ copy_object (Copying *c, const GmTracker *t)
   return r->stop ? &gm_tracker_poison : copy;
 }
 
-/* What a user has put on the tensor would have to be copied with it. */
+/* True if the tensor has no attributes of the user's, which would have to be copied with it. */
 static bool
 has_no_attributes (GmRecorder *r, const GmTracker *t)
 {

@@ -25,7 +25,7 @@ gm_is_dispatch (const GmTracker *f)
   return PyUnicode_CompareWithASCIIString (qualname, "singledispatch.<locals>.dispatch") == 0 && is_of_functools (f->real);
 }
 
-/* The dict behind the name `registry`; NULL after a break, or if it is none. */
+/* Returns the dict named `registry` in the closure; NULL after a break, or if it is no dict. */
 static const GmTracker *
 registry_of (GmRecorder *r, const GmTracker *f)
 {
@@ -70,7 +70,8 @@ gm_dispatch (GmRecorder *r, const GmTracker *f, const GmCallArgs *args)
   PyObject *mro = ((PyTypeObject *) cls->real)->tp_mro;
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE (mro) && !found && !r->stop; i++) {
     PyObject *base = PyTuple_GET_ITEM (mro, i);
-    gm_is_subclass (r, (PyTypeObject *) cls->real, base, "__subclasscheck__"); /* guards that it is one */
+    gm_is_subclass (r, (PyTypeObject *) cls->real, base, "__subclasscheck__"); /* guards that it is
+                                                                                  a subclass */
     found = r->stop ? NULL : entry_of (r, registry, (PyTypeObject *) base);
   }
   return found && !r->stop ? found : gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, "dispatch");

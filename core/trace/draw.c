@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define MAX_ARGS 3
-#define EXACT_BOUND ((int64_t) 1 << 53) /* integers up to it are floats */
+#define EXACT_BOUND ((int64_t) 1 << 53) /* integers up to the bound are exact floats */
 
 typedef enum { GIVES_NONE, GIVES_FLOAT, GIVES_INT } Gives;
 
@@ -53,7 +53,7 @@ no_argument (Draw *d)
   return true;
 }
 
-/* Two numbers; their difference has no part in what could raise. */
+/* True for two numbers as arguments: no difference of theirs makes the call raise. */
 static bool
 two_numbers (Draw *d)
 {
@@ -107,7 +107,7 @@ bits (Draw *d)
   return true;
 }
 
-/* Of integers, or of floats: a number. */
+/* True for a sequence of integers, or of floats: the call returns one of them. */
 static bool
 of_numbers (Draw *d)
 {
@@ -166,7 +166,7 @@ is_random_type (PyTypeObject *type)
   return module && PyUnicode_Check (module) && PyUnicode_CompareWithASCIIString (module, "random") == 0;
 }
 
-/* What its methods call of its own is the class's, and C's. */
+/* True if the methods that self's methods call are the C methods of the class. */
 static bool
 draws_plainly (GmRecorder *r, const GmTracker *self)
 {
@@ -203,7 +203,8 @@ part (const GmTracker *t)
   return (GmDrawPart){ fixed ? t->real : NULL, fixed ? NULL : t->source };
 }
 
-/* The number as a tensor without dimensions, an input; while recording a zero stands for it. */
+/* Returns the number as a tensor without dimensions, an input; while recording a zero stands for
+ * it. */
 static const GmTracker *
 number (GmRecorder *r, const char *name, const Draw *d, const GmSource **source)
 {
@@ -286,8 +287,9 @@ gm_random_method_call (GmRecorder *r, const GmTracker *self, PyObject *name, con
   if (!gm_is_random (self))
     return NULL;
   PyTypeObject *type = Py_TYPE (self->real);
-  PyObject *found = _PyType_Lookup (type, name);    /* guarded by who found it */
-  if (found && !Py_IS_TYPE (found, &PyMethodDescr_Type)) /* that was super (), in the method of Python with the same name */
+  PyObject *found = _PyType_Lookup (type, name);    /* the caller that found it guards it */
+  if (found && !Py_IS_TYPE (found, &PyMethodDescr_Type)) /* a call by super () in the Python method
+                                                            of the same name */
     found = _PyType_Lookup (type->tp_base, name);
   return draw (r, PyUnicode_AsUTF8 (name), (GmDrawPart){ gm_record_keep (r, found), NULL }, self, args);
 }

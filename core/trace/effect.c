@@ -61,7 +61,7 @@ effect_at (GmRecorder *r, uint32_t i)
 
 /* -- Merging --------------------------------------------------------------- */
 
-/* The effects on one place that stores can be merged at. */
+/* The effects on one place whose stores can be merged. */
 typedef struct {
   uint32_t first, last;
   bool any_delete;
@@ -126,7 +126,7 @@ places (GmRecorder *r)
   return table;
 }
 
-/* An attribute that neither existed before nor exists after. */
+/* True for an attribute that existed neither before nor after. */
 static bool
 leaves_nothing (const GmEffect *last)
 {
@@ -138,8 +138,8 @@ leaves_nothing (const GmEffect *last)
          _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL;
 }
 
-/* What is to be done at the time of effect i; with deletes among the stores to a place all are
- * done. */
+/* Returns the effect to replay at the time of effect i, or NULL. If a place has deletes among its
+ * stores, all of them are replayed. */
 static const GmEffect *
 merged (GmRecorder *r, GHashTable *table, uint32_t i)
 {
@@ -176,9 +176,9 @@ gm_effects_merged (GmRecorder *r)
 
 /* -- Places that hold in the end what they held before the region -------------- */
 
-/* The value that a place shows before the region, and where it is found; NULL: there is none, or a
- * descriptor has a hand in it.  An attribute may be the class's: its instance then has none of its
- * own, and gets none where a flag is set and set back. */
+/* Returns the value of a place before the region, and its source; NULL: there is none, or a
+ * descriptor computes it. The value of an attribute may be the class's: the instance then has none
+ * of its own, and gets none if a flag is set and set back. */
 static PyObject *
 held_at (GmRecorder *r, const GmEffect *e, const GmSource **source)
 {
@@ -211,7 +211,7 @@ stored (const GmEffect *e)
   return e->kind == GM_EFFECT_GLOBAL ? e->args[0] : e->args[1];
 }
 
-/* A constant of a type whose equal values are one value. */
+/* True for a constant equal to `old`, of a type whose equal values cannot be told apart. */
 static bool
 is_same_constant (const GmTracker *t, PyObject *old)
 {
@@ -229,7 +229,7 @@ gm_effect_restores (GmRecorder *r, const GmEffect *e)
   PyObject *old = held_at (r, e, &source);
   if (!old || !is_same_constant (stored (e), old))
     return false;
-  const GmTracker *t = gm_realize (r, gm_wrap (r, old, source)); /* which leaves a guard */
+  const GmTracker *t = gm_realize (r, gm_wrap (r, old, source)); /* adds a guard */
   return !r->stop && t->kind == &gm_kind_constant;
 }
 
@@ -304,7 +304,7 @@ list_text (GmRecorder *r, const GmTracker *const *args, uint32_t n)
   return g_string_free (s, FALSE);
 }
 
-/* What is done there: "= 3", "append (1)". */
+/* Returns the text of the operation: "= 3", "append (1)". The caller frees it. */
 static char *
 action_text (GmRecorder *r, const GmEffect *e)
 {
@@ -437,7 +437,7 @@ gm_effect_state_free (GmEffectState *s)
   g_free (s);
 }
 
-/* The number k (from 0) of the deeds on an object, or NULL. */
+/* Returns deed number k (from 0) on an object, or NULL. */
 static const Deed *
 deed_on (const GmEffectState *s, const char *object, uint32_t k)
 {
@@ -449,7 +449,8 @@ deed_on (const GmEffectState *s, const char *object, uint32_t k)
   return NULL;
 }
 
-/* The first difference among the deeds on the objects of `a`, or NULL. */
+/* Returns a sentence on the first difference between the deeds on the objects of `a`, or NULL. The
+ * caller frees it. */
 static char *
 difference (const GmEffectState *a, const GmEffectState *b, const char *a_name, const char *b_name)
 {

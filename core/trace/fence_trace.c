@@ -12,9 +12,9 @@
 #include "core/tensor/fence.h"
 #include "core/trace/recorder.h"
 
-/* Items of a fence, after which come contents with the own values. */
+/* The items of a fence; contents with the example's own values follow. */
 enum { OUTER, OWN, LEVEL, FIRST_VALUE };
-/* Slots of the modes. */
+/* The slots of the modes object that fences use. */
 enum { SLOT_FENCES = 4, SLOT_LOWERED };
 
 static const GmTracker *
@@ -85,7 +85,7 @@ gm_fence_trace_refuses (const GmRecorder *r, GmValueId v)
     const GmNode *n = gm_graph_node (r->graph, node);
     uint8_t family = gm_ops[n->op].family;
     if (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE)
-      return f->data == r->graph && v < f->number; /* in the graph of a body all is new */
+      return f->data == r->graph && v < f->number; /* in the graph of a body all values are new */
     v = n->in[0];
   }
 }

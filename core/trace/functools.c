@@ -34,7 +34,7 @@ gm_is_partial_member (PyObject *name)
   return false;
 }
 
-/* Has it a dict?  Then CPython leaves it as it is inside of another. */
+/* True if the object has a dict: then CPython does not flatten it inside of another partial. */
 static bool
 has_dict (GmRecorder *r, const GmTracker *t)
 {
@@ -46,7 +46,8 @@ has_dict (GmRecorder *r, const GmTracker *t)
   return any;
 }
 
-/* Positional arguments before, named ones after, those of the call winning. */
+/* Joins arguments: the partial's positional ones come first, and the call's named ones override the
+ * partial's. */
 static const GmTracker *
 join (GmRecorder *r, const GmTracker *before, const GmTracker *keywords, const GmCallArgs *args,
       GmCallArgs *all)
@@ -96,7 +97,7 @@ gm_special_object_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *arg
   return r->stop ? &gm_tracker_poison : gm_call (r, func, &all);
 }
 
-/* partial (func, *args, **keywords); one of a partial is flattened. */
+/* Returns partial (func, *args, **keywords); a partial of a partial is flattened. */
 const GmTracker *
 gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
@@ -124,7 +125,7 @@ gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : t;
 }
 
-/* Called again, with what it holds. */
+/* Emits a call of the class with the members of the object. */
 bool
 gm_partial_build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -9,7 +9,7 @@
 #include "core/graph/higher.h"
 #include "core/trace/body.h"
 
-/* True if the value holds a tensor that the body computed, which is gone when it is rolled back. */
+/* True if the value holds a tensor that the body computed, which the rollback removes. */
 static bool
 holds_new_tensor (const GmHigherTrace *c, const GmTracker *t)
 {
@@ -34,7 +34,7 @@ same_value (const GmHigherTrace *c, const GmTracker *a, const GmTracker *b)
   return a->id == b->id && a->id < c->mark.heap.objects;
 }
 
-/* The last store to a name of the object, or NULL. */
+/* Returns the last store to a name of the object, or NULL. */
 static const GmEffect *
 last_store (const GmRecorder *r, uint32_t object, PyObject *name)
 {
@@ -47,8 +47,8 @@ last_store (const GmRecorder *r, uint32_t object, PyObject *name)
   return NULL;
 }
 
-/* True if the names that an object or a module got new values under have those that they had: names
- * that were stored before the body, or, in what existed before the region, constants. */
+/* True if the stored names of an object or a module have their former values: the values stored
+ * before the body, or, in an object that existed before the region, constants. */
 static bool
 same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, const GmTracker *now)
 {
@@ -68,13 +68,15 @@ same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, co
   return true;
 }
 
-/* The slots of objects that existed before, with what they held and hold; effects are those on what existed before the region. */
+/* Returns the written slots of objects that existed before the body, with their old and new values;
+ * effects are those on objects that existed before the region. */
 static GArray *
 changed_slots (const GmHigherTrace *c)
 {
   GmRecorder *r = c->r;
   GArray *all = g_array_new (FALSE, FALSE, sizeof (GmHigherSlot));
-  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL); /* the first write has what it held */
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL); /* the first write has the old
+                                                                  value */
   for (uint32_t i = c->mark.heap.writes; i < r->heap.journal.len; i++) {
     const GmWrite *w = &r->heap.journal.writes[i];
     uint32_t object = (uint32_t) w->container, key = (uint32_t) w->key;
@@ -155,8 +157,8 @@ value_text (GmRecorder *r, const GmTracker *t)
   return g_strdup (s->str);
 }
 
-/* The variable that holds the cell, in quotes: its name where it is made, or how it is found.
- * Caller frees; NULL: it is no variable. */
+/* Returns the variable that holds the cell, in quotes: its name if the region made it, or its
+ * source. Caller frees; NULL: it is no variable. */
 static char *
 variable_text (const GmRecorder *r, uint32_t object)
 {
@@ -170,7 +172,8 @@ variable_text (const GmRecorder *r, uint32_t object)
   return NULL;
 }
 
-/* NULL: both changed the same, in the same way. */
+/* Returns NULL if both made the same changes, else a sentence with the difference. The caller frees
+ * it. */
 static char *
 slot_difference (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
 {

@@ -23,7 +23,7 @@ input_with (const GmRecorder *r, GmValueId v)
   return NULL;
 }
 
-/* The row of the value among what bodies read. */
+/* Returns the row of the value among the captured values, appended if it is new. */
 static uint32_t
 captured_row (GmHigherTrace *c, GmValueId v)
 {
@@ -82,7 +82,7 @@ map_value (Taking *t, GmValueId v)
   return id;
 }
 
-/* The gradient that the program gives goes along. */
+/* Copies the row of a `custom` node, with the gradient function that the program defined. */
 static uint32_t
 custom_row (Taking *t, const GmNode *n)
 {

@@ -9,7 +9,7 @@
  */
 #include "core/trace/builtin.h"
 
-enum { MOST = 62 }; /* arguments, and results: there are bits for them */
+enum { MOST = 62 }; /* the most arguments, and results: a bit each */
 
 typedef struct {
   GmRecorder *r;
@@ -57,7 +57,7 @@ read_arguments (Call *c, const GmCallArgs *args)
   return true;
 }
 
-/* The tensor's meta, in numbers. */
+/* Returns the tensor's meta with its sizes fixed to numbers. */
 static GmMeta
 meta_of (GmRecorder *r, const GmTracker *t)
 {
@@ -142,7 +142,8 @@ gm_host_call_record (GmRecorder *r, const GmTracker *f, const GmCallArgs *args)
   c.values = values;
   if (!f->source)
     return refuse (&c, "it was made in the function that is recorded");
-  if (r->n_bodies > r->n_graphs) /* a checkpoint would call it again, and its history is kept for one backward */
+  if (r->n_bodies > r->n_graphs) /* a checkpoint would call the function again, and its history is
+                                    kept for one backward */
     return refuse (&c, "it is called in a checkpoint, or in an autograd.Function");
   if (gm_autocast_mode_get (r))
     return refuse (&c, "autocast is on");

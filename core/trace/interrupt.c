@@ -41,7 +41,7 @@ park (void)
 
 /* -- Whose it is ------------------------------------------------------------------------------- */
 
-/* The code that runs when `callable` is called, or NULL.  Borrowed from it. */
+/* Returns the code that runs when `callable` is called, or NULL. Borrowed from it. */
 static PyCodeObject *
 code_of (PyObject *callable)
 {
@@ -53,7 +53,7 @@ code_of (PyObject *callable)
                                                  : NULL;
 }
 
-/* The function or object behind functools.partial.  New reference. */
+/* Returns the function or object that functools.partial wraps. New reference. */
 static PyObject *
 behind_partial (PyObject *handler)
 {

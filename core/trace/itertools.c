@@ -87,7 +87,7 @@ longest_next (GmRecorder *r, const GmTracker *t)
   return alive && !r->stop ? gm_tuple_new (r, items, n) : NULL;
 }
 
-/* at: how many were read. */
+/* Returns the next value of islice. at: number of values read. */
 static const GmTracker *
 slice_next (GmRecorder *r, const GmTracker *t, int64_t at)
 {
@@ -95,7 +95,7 @@ slice_next (GmRecorder *r, const GmTracker *t, int64_t at)
   const GmTracker *later = kept (r, t), *item = NULL;
   if (later)
     want = later->number;
-  if (last >= 0 && want >= last) { /* what lies before the end is read, and no more */
+  if (last >= 0 && want >= last) { /* the values before the end are read, and no more */
     for (; at < last && !r->stop && gm_next (r, t->items[0]); at++)
       ;
     return NULL;
@@ -128,7 +128,7 @@ accumulate_next (GmRecorder *r, const GmTracker *t, int64_t at)
   return r->stop ? NULL : total;
 }
 
-/* What the predicate, None for the value itself, says. */
+/* True if the predicate holds for the item; None tests the item itself. */
 static bool
 holds (GmRecorder *r, const GmTracker *predicate, const GmTracker *item)
 {
@@ -220,7 +220,8 @@ gm_iterator_chain (GmRecorder *r, const GmTracker *iterables)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_CHAIN, &it, 1, 0);
 }
 
-/* The tuples of product, combinations ...: CPython's own on positions, then the values. */
+/* Returns the tuples of product, combinations ...: computed by CPython for positions, then filled
+ * with the values. */
 static const GmTracker *
 make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t n_pools)
 {
@@ -285,7 +286,7 @@ make_slice (GmRecorder *r, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_SLICE, items, 4, 0);
 }
 
-/* A function or None, then an iterable; or two iterables. */
+/* Returns an iterator of two arguments: a function or None, then an iterable; or two iterables. */
 static const GmTracker *
 make_pair (GmRecorder *r, const char *name, GmIterKind kind, const GmCallArgs *args, bool function)
 {
@@ -311,7 +312,7 @@ make_longest (GmRecorder *r, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_LONGEST, items, args->n + 1, 0);
 }
 
-/* As PyNumber_Check. */
+/* True for a number, as PyNumber_Check tests. */
 static bool
 is_number (GmRecorder *r, const GmTracker *t)
 {

@@ -28,8 +28,8 @@ is_enum_hash (PyObject *function)
          && PyUnicode_CompareWithASCIIString (f->func_qualname, "Enum.__hash__") == 0;
 }
 
-/* An object that is equal to nothing but itself: its class has object's __eq__, and its __hash__ or
- * that of Enum. */
+/* True for an object that is equal to nothing but itself: its class has object's __eq__, and
+ * object's or Enum's __hash__. */
 static bool
 is_identity_object (GmRecorder *r, const GmTracker *k)
 {
@@ -77,8 +77,8 @@ gm_key_value (GmRecorder *r, const GmTracker *k)
 
 /* -- Keys of the user's ---------------------------------------------------- */
 
-/* Breaks if anything that is older than `m` was changed; a first look into an old container writes
- * to a slot that was NULL. */
+/* Breaks if an object older than `m` was changed; the first read of an old container writes to a
+ * slot that was NULL, which is no change. */
 static void
 check_unchanged (GmRecorder *r, GmHeapMark m, uint32_t n_effects, const GmTracker *k)
 {
@@ -167,8 +167,8 @@ gm_key_known (GmRecorder *r, const GmTracker *key)
   return false;
 }
 
-/* True if a look-up of `key` finds the entry of `stored`; both are known, and neither is known by
- * what it is.  `value` is gm_key_value of the key. */
+/* True if a lookup of `key` finds the entry of `stored`; both are known, and neither is compared by
+ * identity. `value` is gm_key_value of the key. */
 static bool
 equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key, PyObject *value)
 {
@@ -179,7 +179,7 @@ equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key, PyObject *
       gm_record_break_exception (r);
     return same == 1;
   }
-  if (!gm_key_still (r, stored)) { /* the table has its old hash */
+  if (!gm_key_still (r, stored)) { /* the table has the key's old hash */
     gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict or set with a key that has changed",
                      gm_type_text (r, key));
     return false;
@@ -191,7 +191,7 @@ equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key, PyObject *
   }
   if (a != b)
     return false;
-  gm_told_apart (r, stored, key); /* one object is found before anything is compared */
+  gm_told_apart (r, stored, key); /* identity is tested before equality */
   GmHeapMark m = gm_heap_mark (&r->heap);
   uint32_t n_effects = r->effects->len;
   bool same = gm_truth (r, gm_compare (r, Py_EQ, stored, key)) != 0;
@@ -207,8 +207,9 @@ gm_key_is_apart (const GmTracker *key, const GmTracker *item)
          && (item->source->kind != GM_SOURCE_CONST || key->source->kind != GM_SOURCE_CONST);
 }
 
-/* Guards that a key which was found nowhere is none of the contents.  Keys in contents were looked
- * up as they came, and those of a dict that exists are different objects: so all are apart. */
+/* Guards that a key which a lookup did not find is none of the contents. The keys in contents were
+ * looked up when they were stored, and those of an existing dict are distinct objects: so all are
+ * distinct. */
 static void
 guard_apart (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key)
 {
@@ -221,7 +222,7 @@ guard_apart (GmRecorder *r, const GmTracker *contents, uint32_t stride, const Gm
       constant |= of_dict;
       any |= !of_dict;
     }
-  /* One guard in place of one for each key of a dict that exists. */
+  /* One guard replaces one for each key of an existing dict. */
   if (constant && key->source->kind != GM_SOURCE_CONST)
     gm_guard (r, IS, key->source, .obj = key->real);
   if (any) {
@@ -272,7 +273,7 @@ gm_key_can_be_built (GmRecorder *r, const GmTracker *key)
 
 /* -- Until the residual stores it ------------------------------------------ */
 
-/* What a key of the user's was when it was stored. */
+/* The state when a key of the user's was stored. */
 typedef struct {
   GmHeapMark heap;
   uint32_t n_effects;
@@ -302,7 +303,8 @@ gm_key_stored (GmRecorder *r, const GmTracker *key)
   if (r->stop || !runs_code (r, key))
     return;
   const Stored *old = g_hash_table_lookup (r->user_keys, key);
-  if (old && old->heap.writes <= r->heap.journal.len) /* the first time counts; but not of what was undone */
+  if (old && old->heap.writes <= r->heap.journal.len) /* the first store counts, unless it was
+                                                         undone */
     return;
   Stored *s = gm_arena_new0 (r->arena, Stored);
   bool any = captures (r, key, "__hash__") || captures (r, key, "__eq__");
@@ -333,7 +335,8 @@ gm_key_is_by_value (const PyTypeObject *type)
          || (type->tp_hash == PyUnicode_Type.tp_hash && type->tp_richcompare == PyUnicode_Type.tp_richcompare);
 }
 
-/* True for a member of such an Enum, which is the only one that is it. */
+/* True for a member of an Enum that is compared by value: it equals only itself among the
+ * members. */
 static bool
 is_member_by_value (PyTypeObject *type)
 {
