@@ -418,10 +418,8 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
     return false;
   for (int i = 0; i < m->ndim; i++)
     if ((t->meta.sizes[i] != m->sizes[i] && !gm_size_is_symbolic (m->sizes[i]))
-        || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i]))) /* such
-                                                                                             strides
-                                                                                             have
-                                                                                             records */
+        /* Symbolic strides have records of their own. */
+        || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i])))
       return false;
   return true;
 }

@@ -25,7 +25,7 @@
 
 /* -- What the program could tell ------------------------------------------- */
 
-#define MAX_HELD 1000 /* of what a dropped object holds, this much is looked at */
+#define MAX_HELD 1000 /* number of objects below a dropped one that are read */
 
 static bool dies (PyObject *o, bool sole, uint32_t *n);
 
@@ -40,7 +40,8 @@ is_suspended (PyObject *generator)
   return suspended;
 }
 
-/* True if a weak reference of the program's leads to `o`.  Guards have some of their own. */
+/* True if a weak reference of the program's refers to `o`; weak references of guards do not
+ * count. */
 static bool
 is_referenced_weakly (PyObject *o)
 {
@@ -53,7 +54,7 @@ is_referenced_weakly (PyObject *o)
   return false;
 }
 
-/* Containers and iterators of Python's own. */
+/* True for Python's own containers and iterators. */
 static bool
 is_container (PyObject *o)
 {
@@ -64,7 +65,7 @@ is_container (PyObject *o)
 
 typedef struct {
   uint32_t *n;
-  bool container; /* what it holds goes with it, however many references there are */
+  bool container; /* its contents are dropped with it, regardless of their reference counts */
 } Visit;
 
 static int
@@ -75,8 +76,8 @@ visit (PyObject *o, void *data)
   return (v->container || sole) && !PyType_Check (o) && !PyModule_Check (o) && dies (o, sole, v->n);
 }
 
-/* True if the user's code could run, or a weak reference could be found dead, when a reference to
- * `o` goes.  sole: it may be the last. */
+/* True if a drop of a reference to `o` could run code of the user's, or let a weak reference be
+ * found dead. sole: it may be the last reference. */
 static bool
 dies (PyObject *o, bool sole, uint32_t *n)
 {
@@ -101,7 +102,7 @@ break_for_death (GmRecorder *r)
   gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object whose death the program can tell");
 }
 
-/* True if the part has changed `o`: it may have got one of the arguments. */
+/* True if the region has changed `o`: one of the arguments may have been stored in it. */
 static bool
 is_changed (GmRecorder *r, PyObject *o)
 {
@@ -130,16 +131,17 @@ gm_dropped (GmRecorder *r, const GmTracker *old)
 
 /* -- Arguments of a part --------------------------------------------------- */
 
-/* An object, and where in the root's frame it came in. */
+/* An object, and its place in the root's frame at the start. */
 typedef struct {
-  PyObject *o; /* borrowed: the call's */
+  PyObject *o; /* borrowed from the call */
   uint32_t home;
 } Mortal;
 
 struct GmLifetime {
   const GmFrame *root;
   GArray *mortals; /* Mortal */
-  GHashTable *own; /* PyObject, borrowed: arguments that nothing else refers to, and what they alone hold -> that argument */
+  GHashTable *own; /* PyObject, borrowed: arguments with no other reference, and objects held by
+                      such an argument alone -> that argument */
 };
 
 typedef struct {
@@ -205,9 +207,9 @@ gm_lifetime_free (GmLifetime *l)
 typedef struct {
   GmRecorder *r;
   GHashTable *seen; /* GmTracker */
-  GHashTable *real; /* PyObject: those of `seen` */
+  GHashTable *real; /* PyObject: the objects of the trackers in `seen` */
   GPtrArray *work;
-  bool made; /* only what the part has made is looked into */
+  bool made; /* only contents of objects that the region has made are read */
 } Reach;
 
 static void
@@ -242,7 +244,7 @@ note_slots (Reach *w, uint32_t id)
     note (w, gm_heap_load (heap, id, k));
 }
 
-/* depth: of its stack. */
+/* Notes all that a frame holds. depth: of its stack. */
 static void
 note_frame (Reach *w, const GmFrame *f, uint32_t depth)
 {
@@ -273,8 +275,9 @@ reach_follow (Reach *w)
   }
 }
 
-/* Notes what an effect gives to what outlives the part.  What is followed (containers, objects, cells) has it among its contents, and what
- * was taken out again is held no more; what an argument alone holds lives as long as the argument. */
+/* Notes the values that an effect stores in objects that outlive the region. A container, object or
+ * cell that is followed has them among its contents, and a value that was removed again is held no
+ * more; values that only an argument holds live as long as the argument. */
 static void
 note_effect (Reach *w, const GmEffect *e)
 {
@@ -290,7 +293,7 @@ note_effect (Reach *w, const GmEffect *e)
   }
 }
 
-/* All that is in reach of what was noted, and of the effects. */
+/* Notes all that can be reached from the noted values and from the effects. */
 static void
 reach_with_effects (Reach *w)
 {
@@ -301,7 +304,7 @@ reach_with_effects (Reach *w)
   } while (w->work->len > 0);
 }
 
-/* Begins with all that the frames hold. */
+/* Starts a walk with all that the frames hold. */
 static void
 reach_of_frames (Reach *w, GmRecorder *r)
 {
@@ -323,7 +326,7 @@ is_at_home (GmRecorder *r, const Mortal *m)
   return t && t->real == m->o;
 }
 
-/* After a step inside of the part. */
+/* Breaks if a step inside of the region has dropped an argument. */
 static void
 check_step (GmRecorder *r)
 {
@@ -350,8 +353,9 @@ check_step (GmRecorder *r)
   r->stop->drops_one = n == 1 && !container;
 }
 
-/* The part has returned.  Its arguments die in the order of their places, which is that of the variables: an object that something else than its
- * own variable holds may die sooner or later than that. */
+/* Breaks if the arguments would not die in plain Python's order when the function returns. They die
+ * in the order of their places, which is that of the variables: an object with another reference
+ * than its own variable may die earlier or later. */
 static void
 check_return (GmRecorder *r)
 {

@@ -13,11 +13,12 @@
 
 struct GmLiveness {
   uint32_t n_insns, n_words;
-  bool all;        /* variables are read by name */
+  bool all;        /* the code reads variables by name */
   /* tables: n_insns rows of n_words, a bit for each slot */
   uint64_t *live;
-  uint64_t *empty, *deleted; /* read or deleted before it is written; deleted at all.  Made on first use */
-  uint8_t *levels; /* exceptions being handled, plus 1; 0: never reached */
+  uint64_t *empty, *deleted; /* empty: read or deleted before it is written; deleted: deleted at
+                                all. Made on first use */
+  uint8_t *levels; /* number of exceptions being handled, plus 1; 0: never reached */
 };
 
 /* -- Flow ------------------------------------------------------------------ */
@@ -40,7 +41,7 @@ merge (uint64_t *row, const uint64_t *from, uint32_t n)
   return changed != 0;
 }
 
-/* What an instruction does to the question of a table about its slot. */
+/* Effect of an instruction on a table's bit of its slot: none, sets it, clears it. */
 typedef enum { NOTHING, ASKS, SETTLES } Effect;
 
 static Effect
@@ -50,7 +51,7 @@ live_effect (GmInsnOp op)
   case GM_INSN_STORE_FAST:
     return SETTLES;
   case GM_INSN_LOAD_FAST:
-  case GM_INSN_LOAD_CLOSURE: /* the variable that stands where a cell was, see resume.c */
+  case GM_INSN_LOAD_CLOSURE: /* the variable that replaces a cell, see resume.c */
   case GM_INSN_LOAD_FAST_AND_CLEAR:
   case GM_INSN_DELETE_FAST:
     return ASKS;
@@ -90,7 +91,7 @@ visit (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op), 
   return merge (rows + (size_t) k * l->n_words, row, l->n_words);
 }
 
-/* A new table. */
+/* Returns a new table, computed backwards until nothing changes. */
 static uint64_t *
 flow (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op))
 {
@@ -113,7 +114,8 @@ reach (GmLiveness *l, GArray *work, uint32_t k, uint8_t level)
   g_array_append_val (work, k);
 }
 
-/* What a handler does with its own exception, before it has given it up, does not fail. */
+/* True if an instruction of a handler may raise; those that only move or drop the handler's own
+ * exception do not. */
 static bool
 may_raise (GmInsnOp op)
 {
@@ -169,7 +171,8 @@ gm_liveness_sees_frame (const GmCode *code)
   return uses_name (code->code, names, G_N_ELEMENTS (names));
 }
 
-/* super () without arguments reads the first argument out of the frame. */
+/* True if the code calls super () without arguments, which reads the first argument in the
+ * frame. */
 static bool
 uses_super (const GmCode *code)
 {

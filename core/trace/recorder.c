@@ -32,11 +32,13 @@ gm_trace_set_host (const GmTraceHost *host)
 
 /* -- Marks ----------------------------------------------------------------- */
 
-/* The lengths come from all over memory: to gather them into vectors, which the optimiser likes, takes longer than to store them one by one. */
+/* Returns a mark. The lengths are spread over memory: gathering them into vectors, as the optimiser
+ * would, takes longer than storing them one by one. */
 __attribute__ ((optimize ("no-tree-slp-vectorize"))) GmMark
 gm_record_mark (const GmRecorder *r)
 {
-  GmGraphMark graph = gm_graph_mark (r->graph); /* first: with sizes that is a call, over which the rest would have to be kept */
+  GmGraphMark graph = gm_graph_mark (r->graph); /* first: with sizes this is a call, across which
+                                                   the rest would have to be kept */
   return (GmMark){
     .frame = r->frame,
     .pc = r->pc,
@@ -58,7 +60,8 @@ gm_record_mark (const GmRecorder *r)
   };
 }
 
-/* Most marks are taken where nothing is appended before the next: asking costs less than a call that does nothing. */
+/* Cuts an array to n. Between most marks nothing is appended: the test costs less than a call that
+ * does nothing. */
 static inline void
 cut (GArray *a, uint32_t n)
 {
@@ -66,7 +69,7 @@ cut (GArray *a, uint32_t n)
     g_array_set_size (a, n);
 }
 
-/* What has an index beside it. */
+/* Cuts the tables that have an index, and their indices. */
 static void
 cut_indices (GmRecorder *r, const GmMark *m)
 {
@@ -151,7 +154,8 @@ hash_tracker (const GmTracker *t)
   bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
   value |= t->kind == &gm_kind_class && t->data; /* its shadow is made anew */
   value |= t->kind == &gm_kind_super && t->number;
-  if (t->real && t->kind == &gm_kind_contents && (PyFrozenSet_CheckExact (t->real) || PySet_CheckExact (t->real))) /* made for its table; the elements are items, too */
+  /* The real set is only a carrier of its table: the elements are items, too. */
+  if (t->real && t->kind == &gm_kind_contents && (PyFrozenSet_CheckExact (t->real) || PySet_CheckExact (t->real)))
     h = mix (h, (uint64_t) gm_set_state (t->real));
   else if (t->real && !value)
     h = mix (h, t->kind == &gm_kind_constant || PyBytes_CheckExact (t->real) ? hash_value (t->real) : (uintptr_t) t->real);
@@ -173,7 +177,8 @@ gm_record_hash (const GmRecorder *r)
     GmGuard g = g_array_index (r->guards, GmGuard, i);
     if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_ORDERED_KEYS ||
         g.kind == GM_GUARD_SET_ORDER || g.kind == GM_GUARD_VALUE ||
-        g.kind == GM_GUARD_SET_EQUALS) { /* a collection made for the guard: by value */
+        g.kind == GM_GUARD_SET_EQUALS) { /* a collection that was made for the guard: hashed by
+                                            value */
       h = mix (h, (uint64_t) PyObject_Hash (g.obj));
       g.obj = NULL;
     } else if (g.obj && gm_is_constant_type (Py_TYPE (g.obj))) {
@@ -189,7 +194,8 @@ gm_record_hash (const GmRecorder *r)
       h = mix (h, hash_tracker (e->args[k]));
   }
   GmSizesMark sizes = r->graph->sizes ? gm_sizes_mark (r->graph->sizes) : (GmSizesMark){ 0 };
-  h = mix (mix (h, sizes.rows), sizes.facts); /* made with the first symbol, and left there empty by a rollback */
+  h = mix (mix (h, sizes.rows), sizes.facts); /* made with the first symbol; a rollback empties it
+                                                 and keeps it */
   for (uint32_t i = 0; i < r->sources->len; i++)
     h = mix (h, g_str_hash (((const GmSource *) r->sources->pdata[i])->name));
   for (uint32_t i = 0; i < r->inputs->len; i++) {
@@ -211,7 +217,7 @@ gm_record_hash (const GmRecorder *r)
 
 typedef struct {
   GmRecorder *r;
-  GHashTable *seen; /* new objects -> 1 + in which order */
+  GHashTable *seen; /* new objects -> 1 + their rank */
 } Deep;
 
 static uint64_t
@@ -315,7 +321,8 @@ gm_frame_is_ours (const GmFrame *f)
   return text && (strcmp (text, "gramme") == 0 || strncmp (text, "gramme.", 7) == 0);
 }
 
-/* The innermost frame that is not of the package's own Python code, and where it is: users are told of their lines. */
+/* Returns the innermost frame of the user's code, not of the package's own, and its place: messages
+ * name the user's lines. */
 static const GmFrame *
 users_frame (const GmRecorder *r, uint32_t *pc)
 {
@@ -340,7 +347,7 @@ gm_record_where (GmRecorder *r)
   return f == r->frame ? inner : gm_arena_printf (r->graph->arena, "%s (%s)", gm_record_place (r, f, pc), inner);
 }
 
-/* Where the instruction before `pc` stands. */
+/* Fills in the line and columns of the instruction before `pc`. */
 static void
 place_of (GmBreakInfo *b, const GmCode *code, uint32_t pc)
 {
@@ -355,7 +362,8 @@ place_of (GmBreakInfo *b, const GmCode *code, uint32_t pc)
   b->end_col = i->end_col;
 }
 
-/* The recording is dropped and the user is told nothing: the call runs as plain Python. */
+/* The stop after an interrupt: the recording is dropped without a message, and the call runs as
+ * plain Python. */
 static GmBreakInfo interrupted = { .message = "a signal's handler has raised an exception" };
 
 const GmTracker *
@@ -370,10 +378,11 @@ gm_record_interrupt (GmRecorder *r)
 const GmTracker *
 gm_record_break (GmRecorder *r, GmBreak why, ...)
 {
-  if (r->stop) /* the first reason is the true one */
+  if (r->stop) /* the first reason is the cause */
     return &gm_tracker_poison;
   PyErr_Clear ();
-  if (G_UNLIKELY (gm_interrupt_is_parked ())) /* then the reason is another exception than the program's own */
+  if (G_UNLIKELY (gm_interrupt_is_parked ())) /* the reason is then an exception of a signal's
+                                                 handler */
     return gm_record_interrupt (r);
   va_list args;
   va_start (args, why);
@@ -391,7 +400,7 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (f->code->code->co_name));
     place_of (b, f->code, pc);
     b->stack = gm_record_stack (r);
-  } else { /* the function has returned: the reason is in how the call would end */
+  } else { /* the function has returned: the reason lies in the end of the call */
     PyCodeObject *code = r->request->code->code;
     b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_filename));
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_name));
@@ -449,7 +458,7 @@ gm_record_take (GmRecorder *r, PyObject *o)
   g_ptr_array_add (r->refs, o);
   if (PyBytes_CheckExact (o))
     r->kept_bytes += (size_t) PyBytes_GET_SIZE (o);
-  else if (PyTuple_CheckExact (o)) /* keys that are looked up one by one make many */
+  else if (PyTuple_CheckExact (o)) /* lookups of single keys make many */
     r->kept_bytes += sizeof (PyTupleObject) + (size_t) PyTuple_GET_SIZE (o) * sizeof (PyObject *);
   else if (PyUnicode_CheckExact (o) && gm_str_ready (o))
     r->kept_bytes += (size_t) PyUnicode_GET_LENGTH (o) * PyUnicode_KIND (o);
@@ -602,7 +611,7 @@ execute_twice (GmRecorder *r, const GmFrame *until)
     gm_record_break (r, GM_BREAK_STATE_DIFFERS, name);
 }
 
-#define POLL_EVERY 64    /* instructions, some 0.1 ms: signals are looked for */
+#define POLL_EVERY 64    /* instructions, some 0.1 ms, between checks for signals */
 #define YIELD_EVERY 4096 /* some 5 ms, as the interpreter does: other threads get a turn */
 
 void
@@ -672,7 +681,8 @@ recorder_init (GmRecorder *r, const GmRecordRequest *req)
   r->user_keys = g_hash_table_new (NULL, NULL);
   r->source_index = g_hash_table_new (gm_source_hash, gm_source_equal);
   r->guard_index = g_hash_table_new_full (gm_guard_hash, gm_guard_equal, NULL, NULL);
-  r->graph = gm_graph_new ("graph", NULL); /* it outlives the recorder: stages after r take it */
+  r->graph = gm_graph_new ("graph", NULL); /* the graph outlives the recorder: later stages take
+                                              it */
   r->stress = gm_stress ("rollback");
   r->break_every = req->resumable ? gm_stress_number ("break") : 0;
   gm_api_builder_init (r);
@@ -720,14 +730,14 @@ recorder_free (void *data)
   g_free (r);
 }
 
-/* Value i of those that a break has left. */
+/* Returns value i of the tuple that a break has left. */
 static const GmTracker *
 left_value (GmRecorder *r, uint32_t i)
 {
   return gm_wrap_lazy (r, r->request->locals[i], gm_source_local (r, i));
 }
 
-/* The frame as a break has left it. */
+/* Enters the root frame in the state that a break has left. */
 static void
 enter_middle (GmRecorder *r, const GmRecordStart *start)
 {
@@ -754,8 +764,8 @@ enter_middle (GmRecorder *r, const GmRecordStart *start)
   r->pc = start->insn;
 }
 
-/* The root's frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the cells.
- */
+/* Enters the root frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the
+ * cells. */
 static void
 enter_root (GmRecorder *r)
 {
@@ -800,7 +810,7 @@ gm_record_function (const GmRecordRequest *req)
   if (r->stop && req->resumable && !r->raised && !r->stop->error && !r->interrupted)
     gm_resume_after_break (r, rec);
   if (G_UNLIKELY (r->interrupted && r->stop))
-    r->stop = &interrupted; /* what looked for a place to go on may have put another reason there */
+    r->stop = &interrupted; /* the search for a place to go on may have set another reason */
   rec->stop = r->stop;
   rec->raised = r->raised;
   rec->layer = r->layer;

@@ -21,7 +21,8 @@
 
 #include <string.h>
 
-/* Variables are numbered when all are known; until then an operand is a class and an index. */
+/* The class of an operand: variables are numbered when all are known; until then an operand is a
+ * class and an index. */
 typedef enum {
   VAR_IN = 1u << 24,
   VAR_OUT = 2u << 24,
@@ -42,10 +43,10 @@ struct GmResidualBuilder {
   GPtrArray *unfilled; /* GmTracker: cells and classes whose contents are still to be stored */
   GHashTable *busy;    /* tuples being built: a tuple cannot be allocated before its items */
   int depth, max_depth, line;
-  uint32_t nesting; /* of the value that is being built */
+  uint32_t nesting; /* nesting of the value that is being built */
 };
 
-#define MAX_NESTING 2000 /* values in values: the C stack holds the way down */
+#define MAX_NESTING 2000 /* nested values: the C stack is deep enough for them */
 
 GmRecorder *
 gm_residual_recorder (GmResidualBuilder *b)
@@ -254,11 +255,12 @@ gm_residual_fill_late (GmResidualBuilder *b, const GmTracker *t)
   g_ptr_array_add (b->unfilled, (gpointer) t);
 }
 
-/* Contents of new cells and classes, once all functions that capture them can be built. */
+/* Emits the contents of new cells and classes, once all functions that capture them can be
+ * built. */
 static void
 fill_cells (GmResidualBuilder *b)
 {
-  for (uint32_t i = 0; i < b->unfilled->len && !b->r->stop; i++) { /* grows meanwhile */
+  for (uint32_t i = 0; i < b->unfilled->len && !b->r->stop; i++) { /* the array grows meanwhile */
     const GmTracker *cell = b->unfilled->pdata[i], *contents = gm_contents_of (b->r, cell);
     if (cell->kind == &gm_kind_class) {
       gm_class_made_fill (b, cell);
@@ -302,7 +304,7 @@ number (GmResidualBuilder *b)
   add_slots (r, res->slots, first[2], n_out, "out", GM_SLOT_ARG | GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[3], n_temp, "t", GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[4], n_cell, "c", GM_SLOT_CELL);
-  /* A cell keeps no name of the user's: functions that capture it know it by position. */
+  /* A cell has no name of the user's: functions that capture it know it by position. */
   for (uint32_t i = 0; i < res->n_free; i++)
     res->slots[res->first_free + i] = (GmSlot){ gm_root_free_slot (r, i)->name, GM_SLOT_FREE };
   res->n_insns = b->insns->len;
@@ -403,7 +405,7 @@ is_mutated (const GmRecorder *r, GmValueId value)
   return false;
 }
 
-/* Whether the object has a dict for its attributes, which is not this one. */
+/* True if the object has a dict for its attributes other than this one. */
 static bool
 has_own_dict (PyObject *object, PyObject *dict)
 {
@@ -411,7 +413,7 @@ has_own_dict (PyObject *object, PyObject *dict)
   return own && *own != dict && PyDict_CheckExact (dict);
 }
 
-/* Objects that were told apart must stay apart, if one of them is changed; an object and a dict as
+/* Guards that distinct objects stay distinct, if one of them is changed; an object and a dict as
  * well, since the dict may be the one that has its attributes. */
 static void
 guard_distinct (GmRecorder *r)
@@ -437,7 +439,8 @@ guard_distinct (GmRecorder *r)
   }
 }
 
-/* Contexts that were left have put the mode back; if one is open, the thread is told. */
+/* Adds an effect that sets the thread's autocast mode, if a context is still open; contexts that
+ * were left have restored it. */
 static void
 leave_autocast (GmRecorder *r)
 {
@@ -462,8 +465,8 @@ leave_draws (GmRecorder *r)
   gm_effect (r, GM_EFFECT_CALL, gm_host.refuse_draws, NULL, &arg, 1);
 }
 
-/* What is replayed: operations on objects that existed before, checks of numbers that only the run knows, the mode of the thread.  Only the first
- * are left out. */
+/* Returns the effects to replay: operations on objects that existed before, checks of numbers that
+ * only the run knows, the mode of the thread. With keep_objects the first are left out. */
 static GPtrArray *
 effects_to_replay (GmRecorder *r)
 {
@@ -490,8 +493,8 @@ is_number_input (const GmInput *in)
   return t && (t->kind == &gm_kind_size || t->source->kind == GM_SOURCE_NUMBER);
 }
 
-/* The source of a number that is another one now than when it was read, which no guard tells: what
- * ran while it was recorded has changed it.  NULL: there is none. */
+/* Returns the source of a number that differs from the one that was recorded, which no guard
+ * detects: code that ran while recording has changed it. NULL: there is none. */
 static const GmSource *
 changed_number (const GmRecorder *r, const GmRecording *rec)
 {
@@ -554,7 +557,7 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
     gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed ? failed : changed->name);
 }
 
-/* A result that nothing reads. */
+/* Appends an output that nothing reads. */
 static void
 give_out (GmRecorder *r, GmValueId v, GPtrArray *outputs)
 {
@@ -562,7 +565,7 @@ give_out (GmRecorder *r, GmValueId v, GPtrArray *outputs)
   gm_graph_add_output (r->graph, v, GM_OUTPUT_USER);
 }
 
-/* A graph that gives nothing out does not run: what is called for what it does gives something out. */
+/* Makes one node with effects an output: a graph without outputs does not run. */
 static void
 give_out_effects (GmRecorder *r, GPtrArray *outputs)
 {
@@ -573,7 +576,8 @@ give_out_effects (GmRecorder *r, GPtrArray *outputs)
     }
 }
 
-/* Where the graph says how much is drawn, the state after it is a result that nothing but the plan reads. */
+/* Makes the generator's state after the graph an output, which only the plan reads, if the graph
+ * determines how much is drawn. */
 static uint32_t
 give_out_generator (GmRecorder *r, GPtrArray *outputs)
 {
@@ -585,8 +589,8 @@ give_out_generator (GmRecorder *r, GPtrArray *outputs)
   return outputs->len - 1;
 }
 
-/* What the call checks of numbers stands among the effects, and the graph's writes to arguments are done by then.  So the graph fails
- * there, too, if it has any. */
+/* Adds the checks of numbers to a graph that writes to arguments: the call's own checks stand among
+ * the effects, after those writes. So the graph fails, too. */
 static void
 give_out_truths (GmRecorder *r, GPtrArray *outputs)
 {
@@ -599,7 +603,7 @@ give_out_truths (GmRecorder *r, GPtrArray *outputs)
   }
 }
 
-/* What fails where dead operations would. */
+/* Makes the checks outputs that fail where dead operations would fail. */
 static void
 give_out_checks (GmRecorder *r, GPtrArray *outputs)
 {

@@ -31,8 +31,8 @@
 
 /* -- Marks ----------------------------------------------------------------- */
 
-/* The places that a stretch may begin with, see span.h: of each frame the newest, of the root some more, as what cannot be rebuilt may have
- * been made in another line. */
+/* Marks a place where a stretch may begin, see span.h: of each frame the newest, of the root
+ * several, as a value that cannot be rebuilt may have been made in another line. */
 static void
 mark_line (GmRecorder *r, const GmFrame *f, const GmInsn *i)
 {
@@ -64,8 +64,8 @@ gm_resume_mark (GmRecorder *r)
 
 static const uint32_t generator_flags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 
-/* The cell in a slot of one, or NULL: it is on the stack, because an inlined comprehension has a
- * variable of the same name. */
+/* Returns the cell in a cell slot, or NULL: it is on the stack, because an inlined comprehension
+ * has a variable of the same name. */
 static const GmTracker *
 cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
 {
@@ -74,8 +74,8 @@ cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
   return t && t->kind == &gm_kind_cell ? t : NULL;
 }
 
-/* Something that a weak reference or a finalizer may see die: it lives as long as the variable,
- * which costs nothing, as it exists already.  A tensor has no finalizer. */
+/* True for an existing object whose death a weak reference or a finalizer may observe: it lives as
+ * long as the variable, at no cost. A tensor has no finalizer. */
 static bool
 is_seen_to_die (const GmTracker *t)
 {
@@ -86,8 +86,8 @@ is_seen_to_die (const GmTracker *t)
   return PyObject_IS_GC (t->real);
 }
 
-/* The instruction that breaks gets it as an operand: it may make a weak reference.  What it gets
- * exists then, whether the variable is kept or not. */
+/* True if the instruction that breaks has t as an operand: it may make a weak reference. Operands
+ * exist then, whether the variable is kept or not. */
 static bool
 is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
 {
@@ -97,7 +97,8 @@ is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
   return f != r->frame && is_operand (r, r->frame, r->depth, t);
 }
 
-/* The step at `insn` reads a name that is nowhere: the NameError is shown with similar names, those of the frame's variables among them. */
+/* True if the step at `insn` reads an undefined name: the NameError suggests similar names, among
+ * them the frame's variables. */
 static bool
 finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
 {
@@ -111,16 +112,17 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
          && gm_global_load (r, f->builtins, i->obj) == NULL;
 }
 
-/* A function with more variables than this keeps the live ones only: what each break keeps would make many breaks take time by
- * their square. */
+/* A function with more variables than this keeps only the live ones: keeping all at each break
+ * would take quadratic time in functions with many breaks. */
 #define MAX_KEPT_VARIABLES 250
 
-/* Which dead variables a break keeps: none, those that cost nothing in the backward, all, or all of
- * any frame, however many. */
+/* The dead variables that a break keeps: none, those that cost nothing in the backward, all, or all
+ * of any frame, however many. */
 typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL, KEEP_WHOLE } Keep;
 
-/* A tensor with a history that the region makes, or a new object that leads to one.  As an output
- * of the graph it would take part in each backward.  passed: what is an output anyway. */
+/* True for a tensor with a history that the region makes, or a new object that leads to one. As an
+ * output of the graph the tensor would take part in each backward. passed: the values that are
+ * outputs anyway. */
 static bool
 has_history (GmRecorder *r, const GmTracker *t, GHashTable *passed, int nesting)
 {
@@ -137,7 +139,8 @@ has_history (GmRecorder *r, const GmTracker *t, GHashTable *passed, int nesting)
   return any;
 }
 
-/* What is passed on whatever is kept: the live variables and the stacks of all frames. */
+/* Returns the values that are passed on in any case: the live variables and the stacks of all
+ * frames. */
 static GHashTable *
 find_passed (GmRecorder *r)
 {
@@ -155,13 +158,13 @@ find_passed (GmRecorder *r)
   return passed;
 }
 
-/* What dead variables are kept. */
+/* The choice of the dead variables that are kept. */
 typedef struct {
   Keep keep;
-  GHashTable *passed; /* find_passed's */
+  GHashTable *passed; /* result of find_passed */
 } Kept;
 
-/* The slots of the bound variables that are live, held or kept. */
+/* Fills in the slots of the bound variables that are live, held or kept; returns their number. */
 static uint32_t
 bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept, uint32_t *locals)
 {
@@ -186,8 +189,10 @@ bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Ke
   return n;
 }
 
-/* The function of the class behind a method of C that waits for its call: Python has it there, and says its name if the call fails.  NULL: none, or it
- * is not certain.  Of what is no container, nor of a subclass, only at the call itself: what is behind the break knows such methods better as bound ones. */
+/* Returns the class's function of a C method that waits for its call: CPython has that function on
+ * the stack, and its name is in the message if the call fails. NULL: none, or it is not certain.
+ * For a method of an object that is no container, nor of a subclass of one, only at the call
+ * itself: a resume function knows such methods better as bound ones. */
 static const GmTracker *
 unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const GmTracker *bound, const GmTracker **self)
 {
@@ -252,7 +257,8 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kep
       return false;
     if (t == NULL)
       out->away |= 1ull << out->n_cells;
-    /* A resume function has it as a free variable, and would raise NameError instead of UnboundLocalError. */
+    /* A resume function has the variable as a free variable, and would raise NameError instead of
+     * UnboundLocalError. */
     if (t && (code->slots[s].kind & GM_SLOT_CELL) && (f->level > 0 || !r->request->start)
         && gm_liveness_finds_empty (code, insn, s, gm_contents_of (r, t) == &gm_tracker_null))
       return false;
@@ -262,7 +268,7 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kep
   return r->stop == NULL;
 }
 
-/* All frames from the current one to the root; NULL if one of them cannot be taken up. */
+/* Returns all frames from the current one to the root; NULL if a frame cannot be resumed. */
 static GmBreakPoint *
 describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
 {
@@ -300,7 +306,8 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
 
 /* -- Breaking off ---------------------------------------------------------- */
 
-/* A stretch without an end is the rest of the function: nothing is won if there was nothing before it. */
+/* False for a stretch without an end if nothing was recorded before it: it is the rest of the
+ * function, and nothing is gained. */
 static bool
 is_of_use (const GmRecorder *r, const GmBreakPoint *point)
 {
@@ -315,7 +322,7 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
   return exits->len > 0;
 }
 
-/* may_lose: of the objects whose death can be told. */
+/* Resumes at the mark. may_lose: number of objects whose death can be noticed that may be lost. */
 static bool
 resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, uint32_t may_lose, GmRecording *rec)
 {
@@ -348,7 +355,8 @@ is_looked_at (const GmRecorder *r)
   return looked_at;
 }
 
-/* why: the break, or NULL.  Dead variables may hold what cannot be built: then without them. */
+/* Resumes at the mark. why: the break, or NULL. Tries without dead variables if a value of theirs
+ * cannot be built. */
 static bool
 resume_for (GmRecorder *r, const GmMark *mark, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
 {
@@ -364,7 +372,8 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
   return resume_for (r, mark, mode, NULL, rec);
 }
 
-/* Reasons that going on after the instruction would only meet again, or that are our own faults. */
+/* True for reasons that would come again after the instruction, or that are faults of the
+ * recorder. */
 static bool
 is_final (GmBreak id)
 {
@@ -373,7 +382,7 @@ is_final (GmBreak id)
          || id == GM_BREAK_STATE_DIFFERS || id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
 }
 
-/* Where the lines of the frames and of the root begin that have been reached, the newest first. */
+/* Resumes at the start of a line that the frames or the root have reached, the newest first. */
 static bool
 resume_at_line (GmRecorder *r, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
 {
@@ -395,7 +404,8 @@ resume_at_line (GmRecorder *r, GmResumeMode mode, const GmBreakInfo *why, GmReco
   return done;
 }
 
-/* A tracer sees the frames that are there when it starts: from the line on that calls it, the whole function is in one frame of Python's. */
+/* Runs the rest of the function as plain Python. A tracer sees the frames that exist when it
+ * starts: from the line that calls it, the whole function is in one Python frame. */
 static bool
 resume_plain (GmRecorder *r, const GmBreakInfo *why, GmRecording *rec)
 {
@@ -409,7 +419,7 @@ gm_resume_after_break (GmRecorder *r, GmRecording *rec)
   GmBreakInfo *why = r->stop;
   if (is_final (why->id) || !r->marked)
     return;
-  bool leave = why->id == GM_BREAK_TRY_BLOCK; /* what comes after it in the block would only break again */
+  bool leave = why->id == GM_BREAK_TRY_BLOCK; /* the rest of the block would break again */
   bool traced = why->id == GM_BREAK_TRACER;
   GmMark mark = r->mark;
   bool done = traced ? resume_plain (r, why, rec) : !leave && resume_for (r, &mark, GM_RESUME_AFTER, why, rec);

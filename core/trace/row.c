@@ -9,10 +9,11 @@
 
 #include "core/trace/contents.h"
 
-/* Slots of the heap object.  STATE is another tracker after each change: its number is (where the first item is << 32 | how many there are). */
+/* Slots of the heap object. STATE is another tracker after each change: its number is (place of the
+ * first item << 32 | number of items). */
 enum { STATE, ITEMS };
 
-/* Beside the heap: found again or made again, never believed. */
+/* A cache beside the heap: its entries are checked against STATE or made again. */
 typedef struct {
   uint32_t n_places;
   const GmTracker *of, *contents; /* made when STATE was `of` */
@@ -80,7 +81,8 @@ row_new (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
   return row;
 }
 
-/* The row that t's contents are or, if they are large, become; NULL: they are small, or the recording has stopped. */
+/* Returns the row of t's contents, which large contents become; NULL: they are small, or the
+ * recording has stopped. */
 static const GmTracker *
 row_for (GmRecorder *r, const GmTracker *t)
 {
@@ -122,7 +124,7 @@ gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i)
 
 /* -- Changing -------------------------------------------------------------- */
 
-/* In contents: all are copied, but for those before what is appended. */
+/* Splices contents: all items are copied, except those before an append. */
 static void
 splice_contents (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
 {
@@ -156,7 +158,7 @@ gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, c
   }
   const Row *b = row->data;
   uint32_t first = (uint32_t) (state_of (r, row)->number >> 32), now = length - count + n;
-  if (!replaces && !at_end) /* those behind stay where they are */
+  if (!replaces && !at_end) /* the items after them stay in place */
     first = (first + b->n_places + count - n) % b->n_places;
   set_state (r, row, first, now);
   for (uint32_t i = 0; i < n && !r->stop; i++)
