@@ -10,8 +10,8 @@
 #include "core/trace/exception.h"
 #include "core/trace/object.h"
 
-/* The item of a name and, in *table, the dict that has it; NULL if there is none, and after a
- * break. */
+/* Returns the item of a name and, in *table, the dict that has it; NULL if there is none, and after
+ * a break. */
 static const GmTracker *
 find (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker **table, int *which)
 {
@@ -58,7 +58,7 @@ gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrack
   PyTypeObject *type = gm_type_of (r, value);
   if (r->stop)
     return;
-  /* A tensor that was there before the region may be a Buffer. */
+  /* A tensor that existed before the region may be a Buffer. */
   bool plain_tensor = type == gm_host.tensor_type && value->real == NULL;
   bool foreign = !PyType_IsSubtype (type, gm_host.tensor_type) && !PyType_IsSubtype (type, gm_host.members_type);
   if (found == value)

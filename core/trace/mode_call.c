@@ -12,11 +12,11 @@ static const GmTracker *
 call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
 {
   bool on = gm_grad_mode_get (r);
-  gm_grad_mode_set (r, on); /* who asks is known by the journal, like who sets it: custom.c */
+  gm_grad_mode_set (r, on); /* the journal records reads of the mode, like writes: custom.c */
   return gm_from_bool (r, on);
 }
 
-/* The function below the contexts of that name: sets, and returns the old mode. */
+/* The C function below the contexts of that name: sets the mode, returns the old one. */
 static const GmTracker *
 call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
 {
@@ -26,7 +26,7 @@ call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
   return gm_from_bool (r, old);
 }
 
-/* Guarded with the modes; whoever sets another breaks the graph. */
+/* Returns the default dtype, guarded with the modes; a call that sets another breaks the graph. */
 static const GmTracker *
 call_get_default_dtype (GmRecorder *r, const GmCallArgs *args)
 {
@@ -59,7 +59,7 @@ call_get_autocast (GmRecorder *r, const GmCallArgs *args)
   return autocast_device (r, args->args[0], &device) ? autocast_now (r, device) : NULL;
 }
 
-/* The function below the context: sets, and returns the old dtype or None. */
+/* The C function below the context: sets the dtype, returns the old one or None. */
 static const GmTracker *
 call_set_autocast (GmRecorder *r, const GmCallArgs *args)
 {
@@ -109,8 +109,10 @@ call_fence_lower (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* A whole function cannot break where a layer becomes another one: the recording ends, the layer is settled for what it would be called with, and the
- * function is recorded once more.  That is as in plain Python as long as the program has drawn no random numbers before, as settling does. */
+/* Ends the recording: a whole function cannot break where a layer becomes another one. The lazy
+ * layer makes its parameters for its input, and the function is recorded once more. The order
+ * differs from plain Python's only if the program has drawn random numbers before, since making
+ * parameters draws. */
 static const GmTracker *
 call_settle_lazy (GmRecorder *r, const GmCallArgs *args)
 {

@@ -24,7 +24,7 @@ gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : t;
 }
 
-/* NULL: what the other one says is asked, as after NotImplemented. */
+/* Returns NULL if the other operand's method has to be called, as after NotImplemented. */
 const GmTracker *
 gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {

@@ -35,7 +35,8 @@ lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
   return found;
 }
 
-/* What is found may become a descriptor of another kind, if its class is Python's. */
+/* Looks up an attribute of the class. Guards the descriptor methods of its class as well, if that
+ * is a Python class: they may be assigned later. */
 PyObject *
 gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
@@ -59,7 +60,7 @@ gm_object_default (const char *name)
   return PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), name);
 }
 
-/* True of a method of C that is made for objects of another class: calling it raises. */
+/* True for a C method of another class's objects: calling it raises. */
 static bool
 is_foreign (PyTypeObject *type, PyObject *o)
 {
@@ -88,7 +89,7 @@ gm_object_how (GmRecorder *r, const GmTracker *t, const char *name, PyObject **f
   return is_c_descriptor (o) && !is_foreign ((PyTypeObject *) t->data, o) ? GM_HOW_C : GM_HOW_OTHER;
 }
 
-/* A method of C that is nothing but this function: object's own, or list's ... of the same. */
+/* True for a C method that wraps just this function: object's own, or list's ... of the same. */
 static bool
 wraps (PyObject *found, void *function)
 {
@@ -96,7 +97,7 @@ wraps (PyObject *found, void *function)
          && ((PyWrapperDescrObject *) found)->d_wrapped == function;
 }
 
-/* True if attributes of the class are found in the usual way, but for __getattr__. */
+/* True if attributes of the class are looked up as object does, apart from __getattr__. */
 static bool
 plain_lookup (GmRecorder *r, PyTypeObject *type)
 {
@@ -105,8 +106,8 @@ plain_lookup (GmRecorder *r, PyTypeObject *type)
   return wraps (gm_class_lookup_text (r, type, "__getattribute__"), PyObject_GenericGetAttr);
 }
 
-/* True if `lookup` is a way of C's to look attributes up that finds object's __class__ in the type,
- * like that of all objects. */
+/* True if `lookup` is a C function for attributes that finds object's __class__ in the type, as it
+ * is for all objects. */
 static bool
 finds_own_class (getattrofunc lookup)
 {
@@ -133,8 +134,8 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
-/* True of a method that tells of an instance of a subclass more than of the value in it: its
- * attributes and class, which are methods of `object`, and how much memory it takes. */
+/* True for a method whose result depends on the instance of a subclass, not only on the value in
+ * it: methods of `object` about attributes and class, and its memory size. */
 static bool
 sees_instance (const PyDescrObject *found)
 {
@@ -142,8 +143,9 @@ sees_instance (const PyDescrObject *found)
          || PyUnicode_CompareWithASCIIString (found->d_name, "__sizeof__") == 0;
 }
 
-/* False of what a class of C made of a dict says anew, as defaultdict's __init__ and __repr__, of
- * dict's methods where an OrderedDict has its own, and of what sees more than a value. */
+/* False for a method that a C subclass of dict overrides (defaultdict's __init__ and __repr__), for
+ * a dict's method of which an OrderedDict has its own, and for a method that reads more than the
+ * value. */
 static bool
 knows_descriptor (const GmTracker *storage, PyObject *found)
 {
@@ -155,7 +157,7 @@ knows_descriptor (const GmTracker *storage, PyObject *found)
          || _PyType_Lookup (gm_dict_owner (storage), ((PyDescrObject *) found)->d_name) == found;
 }
 
-/* OrderedDict's and defaultdict's copy (): their class, called. */
+/* Returns the copy () of an OrderedDict or a defaultdict: a call of its class. */
 static const GmTracker *
 copy_by_class (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -181,7 +183,7 @@ property_get (GmRecorder *r, const GmTracker *self, PyObject *property, PyObject
                     &self, 1);
 }
 
-/* functools.cached_property: computes once and stores beside the other attributes. */
+/* Reads a functools.cached_property: computed once and stored beside the other attributes. */
 static const GmTracker *
 cached_get (GmRecorder *r, const GmTracker *self, PyObject *descriptor, PyObject *name)
 {
@@ -211,7 +213,7 @@ is_named (PyTypeObject *type, const char *module, const char *name)
   return m && PyUnicode_Check (m) && PyUnicode_CompareWithASCIIString (m, module) == 0;
 }
 
-/* A descriptor whose class is Python: __get__ (descriptor, instance or None, class). */
+/* Reads a descriptor of a Python class: __get__ (descriptor, instance or None, class). */
 static const GmTracker *
 user_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, const GmTracker *self)
 {
@@ -225,7 +227,7 @@ user_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, co
   return gm_call_n (r, gm_wrap (r, get, gm_source_class_attr (r, kind, key)), args, 3);
 }
 
-/* A function, and what is called and bound like one. */
+/* True for a function, and for an object that is called and bound like one. */
 static bool
 binds_like_function (PyObject *o)
 {
@@ -235,8 +237,8 @@ binds_like_function (PyObject *o)
          || (gm_host.marked_type && kind == gm_host.marked_type);
 }
 
-/* Reads a classmethod: until 3.12 it hands the class to __get__ of what it is put over, if that has
- * one. */
+/* Reads a classmethod: until 3.12 it calls __get__ of the object that it wraps, with the class, if
+ * that has one. */
 static const GmTracker *
 class_method_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *inner,
                   const char *label)
@@ -322,9 +324,9 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
 
 /* -- Reading --------------------------------------------------------------- */
 
-/* True of a descriptor that stands for a place in the objects of this class, under the place's own
- * name.  One of another class would be read beyond the object, where CPython raises; a second name
- * of a place is none that the recorder's attributes know. */
+/* True for a member descriptor of this class, under its own name. A descriptor of another class
+ * would read beyond the object, where CPython raises; the recorder's attributes do not know a
+ * second name of a member. */
 static bool
 is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
 {
@@ -333,7 +335,7 @@ is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
          && gm_str_equal (d->d_name, name);
 }
 
-/* A slot of __slots__: a place in the object. */
+/* Reads a slot of __slots__: a member of the object. */
 static const GmTracker *
 member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *name)
 {
@@ -378,7 +380,8 @@ has_dict (PyTypeObject *type)
   return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
-/* The item of a named tuple's subclass; -1 if the name is none of its fields. */
+/* Returns the item of a named tuple's subclass by field name; NULL if the name is none of its
+ * fields. */
 static const GmTracker *
 field_of (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -448,18 +451,19 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *v;
   if (plain_lookup (r, type)) {
     v = gm_object_generic_get (r, t, name);
-  } else { /* a hook of the user's: it raises where it finds nothing */
+  } else { /* a hook of the user's: it raises if it finds nothing */
     if (gm_object_how (r, t, "__getattribute__", NULL) != GM_HOW_PYTHON)
       return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
     const GmTracker *arg = gm_from_constant (r, name);
     v = gm_call_special (r, t, "__getattribute__", &arg, 1);
   }
-  if (r->pending) { /* an AttributeError of a property asks __getattr__, too */
+  if (r->pending) { /* after an AttributeError of a property __getattr__ is called, too */
     const GmTracker *raised = r->pending;
     GmBreakInfo *stop = r->stop;
     if (!gm_exception_caught (r, PyExc_AttributeError))
       return v;
-    if (gm_class_lookup_text (r, type, "__getattr__") == NULL) { /* that there is none is a fact, too */
+    if (gm_class_lookup_text (r, type, "__getattr__") == NULL) { /* the absence of __getattr__ is
+                                                                    guarded, too */
       r->pending = raised;
       r->stop = stop;
       return v;
@@ -481,7 +485,7 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 
 /* -- Writing --------------------------------------------------------------- */
 
-/* A data descriptor of the user's: __set__ (descriptor, instance, value). */
+/* Writes through a data descriptor of the user's: __set__ (descriptor, instance, value). */
 static void
 user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
           const GmTracker *value)
@@ -497,8 +501,8 @@ user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
   gm_call_n (r, gm_wrap (r, set, gm_source_class_attr (r, kind, key)), args, value ? 3 : 2);
 }
 
-/* Raises what a property without a setter, or deleter, says: the property knows its name, which
- * need not be the one that was asked. */
+/* Raises the AttributeError of a property without a setter, or deleter. Its text has the property's
+ * own name, which may differ from the attribute's. */
 static void
 property_refuses (GmRecorder *r, const GmTracker *t, PyObject *property, bool set)
 {
@@ -529,7 +533,8 @@ property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
 }
 
-/* The class may override how attributes are stored: then the replay must not go that way again, unless that stores and does no more (assigned). */
+/* Records the effect of a store. If the class overrides how attributes are stored, the replay
+ * bypasses the override, unless that only stores (assigned). */
 static void
 store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value, bool assigned)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* countOf and indexOf read an iterable as a loop of Python's does. */
+/* Returns countOf (iterable, value). countOf and indexOf read an iterable as a Python loop does. */
 static const GmTracker *
 count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 {
@@ -20,7 +20,8 @@ count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
   return r->stop ? &gm_tracker_poison : gm_from_int (r, n);
 }
 
-/* Without the value: Python raises. */
+/* Returns indexOf (iterable, value); NULL if the value is absent, where Python raises, or after a
+ * break. */
 static const GmTracker *
 index_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 {
@@ -38,7 +39,7 @@ is_sequence (const GmTracker *t)
          || (t->kind == &gm_kind_constant && (PyUnicode_Check (t->real) || PyBytes_Check (t->real)));
 }
 
-/* One function of what an operator's name says; n operands.  NULL: there is no such operator. */
+/* Applies the operator of this name to n operands. NULL: there is no such operator. */
 static const GmTracker *
 operate (GmRecorder *r, const char *name, const GmTracker *const *a, uint32_t n)
 {
@@ -159,7 +160,8 @@ method_repr (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_args_plain (r, "__repr__", args, 0, 0) ? gm_text_of (r, t, true) : &gm_tracker_poison;
 }
 
-/* What C finds in the operand: it looks into an instance of a subclass of its own. */
+/* Returns the value that C reads of an operand: the one inside of an instance of a subclass of its
+ * own class. */
 static const GmTracker *
 operand (GmRecorder *r, const GmTracker *t, const GmTracker *other)
 {
@@ -187,7 +189,8 @@ operated (GmRecorder *r, const GmTracker *t, GmBinary op, bool inplace, const ch
   if (!gm_args_plain (r, name, args, 1, 1))
     return &gm_tracker_poison;
   const GmTracker *other = operand (r, t, args->args[0]), *object = gm_storage_object (r, t);
-  bool kept = t->kind == &gm_kind_dict && !inplace && (t->number || (object && gm_dict_class_is_kept (object))); /* the result has its class */
+  /* True if the result has the object's class. */
+  bool kept = t->kind == &gm_kind_dict && !inplace && (t->number || (object && gm_dict_class_is_kept (object)));
   const GmTracker *v = r->stop || kept ? NULL : t->kind->binary (r, op, t, other, false, inplace);
   if (v == t && object)
     return object;

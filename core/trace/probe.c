@@ -33,7 +33,7 @@ state_free (PyObject *capsule)
 
 typedef struct {
   GmRecorder *r;
-  PyObject *name; /* of a variable or of a mark */
+  PyObject *name; /* name of a variable or of a mark */
   PyObject *out;  /* a real dict */
 } Probe;
 
@@ -69,7 +69,8 @@ point (const Probe *p)
 
 /* -- Looking and going back ------------------------------------------------ */
 
-/* The name of the kind that stands in the variable's own place: where it is captured, not what it holds. */
+/* Returns the name of the kind of the tracker in the variable's own place: a cell if the variable
+ * is captured, not its contents. */
 static PyObject *
 probe_kind (const Probe *p)
 {
@@ -105,7 +106,7 @@ probe_state (const Probe *p)
            : NULL;
 }
 
-/* (hash at the mark, hash before, hash after, writes undone).  The recording is of no use
+/* Returns (hash at the mark, hash before, hash after, writes undone). The recording is unusable
  * afterwards: the function runs as Python. */
 static PyObject *
 probe_undo (const Probe *p)
@@ -126,7 +127,7 @@ probe_undo (const Probe *p)
 
 /* -- Deliberate faults ----------------------------------------------------- */
 
-/* A variable becomes None past the journal. */
+/* Sets a variable to None without a record in the journal. */
 static PyObject *
 fault_bypass (const Probe *p)
 {
@@ -138,7 +139,7 @@ fault_bypass (const Probe *p)
   Py_RETURN_NONE;
 }
 
-/* A tracker is written to. */
+/* Writes to a tracker. */
 static PyObject *
 fault_write (const Probe *p)
 {
@@ -150,7 +151,7 @@ fault_write (const Probe *p)
   Py_RETURN_NONE;
 }
 
-/* A hook on a tensor that the function makes. */
+/* Registers a hook on a tensor that the function makes. */
 static PyObject *
 fault_hook (const Probe *p)
 {
@@ -175,7 +176,7 @@ static const struct {
   { "fault-hook", fault_hook },
 };
 
-/* probe ("diff", a, b) of two states, anywhere: a sentence, or None where they are equal. */
+/* Returns probe ("diff", a, b) of two states, anywhere: a sentence, or None if they are equal. */
 static PyObject *
 diff (PyObject *first, PyObject *second)
 {
