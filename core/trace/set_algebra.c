@@ -31,8 +31,9 @@ element_in (GmRecorder *r, const GmTracker *operand, const GmTracker *key)
   return at < 0 || r->stop ? NULL : contents->items[at];
 }
 
-/* The element of a set that CPython made of the operands (sets, dicts, tuples of elements), of
- * which the first that has an equal element gave it: a program can tell equal tuples apart. */
+/* Returns the element of a set that CPython made of the operands (sets, dicts, tuples of elements):
+ * the one of the first operand that has an equal element, since a program can tell equal tuples
+ * apart. */
 static const GmTracker *
 element_of (GmRecorder *r, PyObject *key, const GmTracker *const *operands, uint32_t n)
 {
@@ -46,8 +47,8 @@ element_of (GmRecorder *r, PyObject *key, const GmTracker *const *operands, uint
   return found ? found : t;
 }
 
-/* Puts that one of two operands first whose elements an intersection has: those of the smaller set,
- * or of the second where both are as large, or it is no set. */
+/* Puts the operand first whose elements an intersection has: the smaller set, or the second operand
+ * if both are of the same size, or if it is no set. */
 static void
 order_for_intersection (GmRecorder *r, const GmTracker *operands[2])
 {
@@ -61,7 +62,8 @@ order_for_intersection (GmRecorder *r, const GmTracker *operands[2])
 
 /* -- New sets of others ---------------------------------------------------- */
 
-/* A real object of the same elements in the same table: of a set, or a dict of the keys; NULL: not all are constants, or the table is not known. */
+/* Returns a real object of the same elements in the same table, of a set, or of a dict's keys;
+ * NULL: not all are constants, or the table is not known. */
 static PyObject *
 real_operand (GmRecorder *r, const GmTracker *t)
 {
@@ -82,7 +84,8 @@ real_operand (GmRecorder *r, const GmTracker *t)
   return dict;
 }
 
-/* A new set takes over the elements of a set or dict at once.  NULL: one by one is as good, as no order is the right one. */
+/* Returns a new set with all elements of a set or dict. NULL: adding them one by one is as good, as
+ * no order is known. */
 static const GmTracker *
 merged (GmRecorder *r, const GmTracker *from)
 {
@@ -120,12 +123,14 @@ gm_set_of (GmRecorder *r, const GmTracker *from)
 
 /* -- Changed by others ----------------------------------------------------- */
 
-/* A set or dict as an operand that is kept for the replay, where it must have the table that it has now; NULL: it cannot. */
+/* Returns a set or dict as an operand that is kept for the replay, where it must have its present
+ * table; NULL: that cannot be made sure. */
 static const GmTracker *
 as_it_is (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_contents_of (r, t), *copy;
-  if (t->kind == &gm_kind_set && (t->number || t->real)) /* never changes; or its changes are replayed in order */
+  if (t->kind == &gm_kind_set && (t->number || t->real)) /* a frozenset never changes; an existing
+                                                            set's changes are replayed in order */
     return t;
   if (t->kind == &gm_kind_set && !gm_set_table_is_known (contents))
     return NULL;
@@ -143,7 +148,8 @@ as_it_is (GmRecorder *r, const GmTracker *t)
 
 static const char *const change_names[GM_N_BIN] = { [GM_BIN_OR] = "update", [GM_BIN_AND] = "intersection_update", [GM_BIN_SUB] = "difference_update", [GM_BIN_XOR] = "symmetric_difference_update" };
 
-/* CPython's own change of a real set with t's table; NULL: something is not known. */
+/* Returns t's table after CPython's own change of a real set; NULL: a table or an element is not
+ * known. */
 static PyObject *
 changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *other, PyObject *operand)
 {
@@ -157,7 +163,7 @@ changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTrac
 }
 
 /* Stores the elements of the table that is an intersection of t and another set, dict, or tuple of
- * elements; returns how many they are. */
+ * elements; returns their number. */
 static uint32_t
 common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTracker *other,
                  const GmTracker **elements)
@@ -173,8 +179,8 @@ common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTra
   return n;
 }
 
-/* Changes a set by another one, a dict, or a tuple of elements.  CPython's own method is replayed: it may lay out the table anew, so that taking out
- * and adding one by one would leave another order. */
+/* Changes a set by another set, a dict, or a tuple of elements. CPython's own method is replayed:
+ * it may lay out the table anew, so removing and adding one by one would leave another order. */
 static const GmTracker *
 change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other)
 {
@@ -211,8 +217,9 @@ change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *othe
   return t;
 }
 
-/* An argument of a change: a set or dict as it is, else the elements of what is iterated over; NULL after a break.  `first`: CPython iterates before it
- * changes anything, so that what is iterated may look at the set, which is `t`. */
+/* Returns an argument of a change: a set or dict unchanged, else the elements of the iterable; NULL
+ * after a break. `first`: CPython iterates before it changes anything, so the iterable may read the
+ * set, which is `t`. */
 static const GmTracker *
 change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *arg, bool first)
 {
@@ -232,7 +239,8 @@ change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTr
   return gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len);
 }
 
-/* With several arguments intersection_update () reads them all before it changes the set, difference_update () changes it by one after the other. */
+/* Changes a set by several arguments: intersection_update () reads them all before it changes the
+ * set, difference_update () changes it by one after the other. */
 static const GmTracker *
 change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCallArgs *args)
 {
@@ -242,7 +250,7 @@ change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCal
     return &gm_tracker_poison;
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
     others[i] = change_argument (r, name, t, args->args[i], op != GM_BIN_SUB && args->n == 1);
-    if (others[i] == t && args->n > 1 && op == GM_BIN_AND) /* as it was at first */
+    if (others[i] == t && args->n > 1 && op == GM_BIN_AND) /* the set before its first change */
       gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
     if (op == GM_BIN_SUB && others[i])
       change_by (r, op, t, others[i]);
@@ -271,7 +279,8 @@ method_symmetric_difference_update (GmRecorder *r, const GmTracker *t, const GmC
   return change_by_arguments (r, GM_BIN_XOR, t, args);
 }
 
-/* A literal, {1, 2, 3}: a frozenset is merged into a new empty set, which has its table then. */
+/* True for a literal, {1, 2, 3}: a frozenset is merged into a new empty set, which then has its
+ * table. */
 static bool
 is_literal (const GmTracker *t, const GmTracker *contents, const GmTracker *from)
 {
@@ -291,7 +300,7 @@ gm_set_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       gm_set_relies (r, t, from);
     } else if (!r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict)) {
       change_by (r, GM_BIN_OR, t, from);
-    } else { /* one at a time: it may not be hashable */
+    } else { /* one at a time: an element may not be hashable */
       const GmTracker *it = gm_iter (r, from);
       while (!r->stop && (item = gm_next (r, it)) != NULL)
         gm_set_append (r, t, item);
@@ -310,7 +319,7 @@ const GmMethodRow gm_set_changes[] = {
 
 /* -- Made of two, or asked of two ------------------------------------------ */
 
-/* The values of an iterable whose order does not matter here. */
+/* Returns the values of an iterable whose order does not matter here. */
 static GPtrArray *
 iterate_unordered (GmRecorder *r, const GmTracker *t)
 {
@@ -333,8 +342,8 @@ constant_element (GmRecorder *r, const GmTracker *item)
   return o;
 }
 
-/* A set that an operation made of n operands, in the order in which they give their elements;
- * `known`: its table is what CPython's is. */
+/* Returns the set that an operation made of n operands, in the order in which they give their
+ * elements; `known`: its table is CPython's. */
 static const GmTracker *
 set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const *operands,
             uint32_t n)
@@ -348,7 +357,7 @@ set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const 
     g_ptr_array_add (items, (gpointer) element_of (r, key, operands, n));
   const GmTracker *const *all = (const GmTracker *const *) items->pdata;
   const GmTracker *t = gm_set_add (r, NULL, NULL, all, items->len);
-  if (PyFrozenSet_Check (result)) /* its contents are in the order of its table */
+  if (PyFrozenSet_Check (result)) /* the contents are in the order of its table */
     return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE });
   gm_set_be (r, t, known ? result : NULL, all, items->len);
   return t;
@@ -362,8 +371,9 @@ gm_frozenset_made (GmRecorder *r, const GmTracker *t, const GmTracker *of)
   return set_result (r, Py_NewRef (t->real), true, &of, of != NULL);
 }
 
-/* An argument of a method of a real set: a set or dict as it is, else a list of the elements;
- * borrowed, NULL after a break.  `operand` is the set or dict, or a tuple of the elements. */
+/* Returns an argument of a method of a real set: a set or dict unchanged, else a list of the
+ * elements; borrowed, NULL after a break. `operand` is the set or dict, or a tuple of the
+ * elements. */
 static PyObject *
 real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
 {
@@ -383,7 +393,7 @@ real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
   return list;
 }
 
-/* Whether the table of what is made of it is known. */
+/* True if the table of a set made of t is known. */
 static bool
 table_is_known (GmRecorder *r, const GmTracker *t)
 {
@@ -391,7 +401,7 @@ table_is_known (GmRecorder *r, const GmTracker *t)
   return !r->stop && (t->kind != &gm_kind_set || t->number || gm_set_table_is_known (gm_contents_of (r, t)));
 }
 
-/* A question about two sets, or a new set of two: CPython's own, on real sets. */
+/* Compares two sets, or returns a new set of two: CPython's own method, on real sets. */
 static const GmTracker *
 on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args)
 {
@@ -410,7 +420,7 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
   operands[0] = t;
   bool known = table_is_known (r, t);
   for (uint32_t i = 0; i < args->n; i++) {
-    bool itself = gm_set_inside (r, args->args[i]) == t; /* CPython's sets look at that */
+    bool itself = gm_set_inside (r, args->args[i]) == t; /* CPython's sets test for identity */
     if (itself)
       operands[i + 1] = t;
     values[i + 1] = itself ? self : real_argument (r, args->args[i], &operands[i + 1]);
@@ -431,7 +441,7 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
   gm_set_relies (r, v, t);
   for (uint32_t i = 0; i < args->n; i++)
     gm_set_relies (r, v, gm_set_inside (r, args->args[i]));
-  if (PyFrozenSet_Check (result)) /* a constant, that may be looked at by nobody who knows of sets */
+  if (PyFrozenSet_Check (result)) /* a constant, which functions that know no sets may read */
     gm_set_see_order (r, v);
   return v;
 }
@@ -447,7 +457,7 @@ ON_REAL (difference)
 ON_REAL (symmetric_difference)
 ON_REAL (issubset)
 
-/* As CPython does it, with one argument after the other. */
+/* Intersects with one argument after the other, as CPython does. */
 static const GmTracker *
 method_intersection (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -458,7 +468,8 @@ method_intersection (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return t;
 }
 
-/* Reads no further than to the first element that decides it: one that is there, or one that is not. */
+/* Reads only up to the first element that decides the result: one that is in t, or one that is
+ * not. */
 static const GmTracker *
 ask_all (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args, bool there)
 {
@@ -522,7 +533,7 @@ gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *
   return change_by (r, op, t, other);
 }
 
-/* By the elements, for sets of objects: each is looked up in the larger set. */
+/* Compares sets of objects by their elements: each is looked up in the larger set. */
 static const GmTracker *
 compare_elements (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {

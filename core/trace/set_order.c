@@ -10,7 +10,7 @@
 #include "core/trace/set.h"
 #include "core/trace/set_table.h"
 
-enum { MOST = 256 }; /* elements of a set that is copied at each change */
+enum { MOST = 256 }; /* the most elements of a set that is copied at each change */
 
 bool
 gm_set_table_is_known (const GmTracker *contents)
@@ -24,7 +24,8 @@ gm_set_order_is_known (const GmTracker *contents)
   return contents->n <= 1 || gm_set_table_is_known (contents);
 }
 
-/* The table where it is known without the elements that were added; new. */
+/* Returns the table, which must be known, without the elements that were added; new, NULL: there is
+ * no memory. */
 static PyObject *
 base_of (const GmTracker *t, const GmTracker *contents)
 {
@@ -92,7 +93,7 @@ gm_set_relies (GmRecorder *r, const GmTracker *t, const GmTracker *other)
   gm_heap_store (&r->heap, t->id, GM_SLOT_OPERANDS, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
 }
 
-/* An existing one is iterated over: it must have the same order. */
+/* Guards the order of an existing set that is iterated over. */
 static void
 guard_order (GmRecorder *r, const GmTracker *t)
 {
@@ -100,7 +101,8 @@ guard_order (GmRecorder *r, const GmTracker *t)
     gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, gm_set_elements (t->real)));
 }
 
-/* Likewise, where another table is made of its: CPython takes it over if it has no gaps and the right size. */
+/* Guards the table of a set of which another table is made: CPython copies it if it has no gaps and
+ * the right size. */
 static void
 guard_table (GmRecorder *r, const GmTracker *t)
 {

@@ -27,12 +27,12 @@ gm_set_table (PyObject *set)
   Py_ssize_t pos = 0;
   PyObject *key;
   Py_hash_t hash;
-  while (!gaps && _PySet_NextEntry (set, &pos, &key, &hash)) /* pos: behind its place */
+  while (!gaps && _PySet_NextEntry (set, &pos, &key, &hash)) /* pos: after the key's place */
     h = (h ^ (uint64_t) pos) * 0x9e3779b97f4a7c15u;
   return (int64_t) h;
 }
 
-/* Whether both, of the same elements, have them at the same places. */
+/* True if both, of the same elements, have them at the same places. */
 static bool
 same_table (PyObject *a, PyObject *b)
 {
@@ -71,7 +71,7 @@ gm_set_has_gaps (PyObject *set)
   return ((const PySetObject *) set)->fill != ((const PySetObject *) set)->used;
 }
 
-/* A gap has the hash -1, as no key has, and holds no reference. */
+/* A gap has the hash -1, which no key has, and holds no reference. */
 int64_t
 gm_set_state (PyObject *set)
 {

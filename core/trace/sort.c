@@ -37,7 +37,7 @@ compare_keys (PyObject *a, PyObject *b, int op)
   return NULL;
 }
 
-/* Only made and freed in this file. */
+/* The type of the keys, which are only made and freed in this file. */
 static PyTypeObject key_type = {
   PyVarObject_HEAD_INIT (NULL, 0)
   .tp_name = "gramme.sort_key",
@@ -47,7 +47,7 @@ static PyTypeObject key_type = {
   .tp_hash = PyObject_HashNotImplemented,
 };
 
-/* The keys as real objects, constants all or none; NULL after an error of Python's. */
+/* Returns the keys as real objects, all of them constants or none; NULL after a Python error. */
 static PyObject *
 real_keys (GmRecorder *r, const GmTracker *const *keys, uint32_t n)
 {
@@ -72,7 +72,7 @@ real_keys (GmRecorder *r, const GmTracker *const *keys, uint32_t n)
   return values;
 }
 
-/* Places of the keys in order, or NULL after a raise or a break. */
+/* Returns the places of the keys in sorted order, or NULL after a raise or a break. */
 static PyObject *
 order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
 {
@@ -86,7 +86,7 @@ order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
       r, Py_BuildValue ("{sNsO}", "key", PyObject_GetAttrString (values, "__getitem__"), "reverse",
                         reverse ? Py_True : Py_False));
   PyObject *done = PyObject_Call (sort, gm_record_take (r, PyTuple_New (0)), named);
-  if (done == NULL && r->stop) { /* what the user's comparison raised, or could not be recorded */
+  if (done == NULL && r->stop) { /* the user's comparison raised, or could not be recorded */
     PyErr_Clear ();
     return NULL;
   }
@@ -98,7 +98,7 @@ order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
   return places;
 }
 
-/* key= and reverse= of a sort; false after a break. */
+/* Reads key= and reverse= of a sort; false after a break. */
 static bool
 take_options (GmRecorder *r, const char *name, const GmCallArgs *args, const GmTracker **key,
               bool *reverse)
@@ -137,8 +137,8 @@ gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n, const char 
   return gm_list_new (r, sorted, n);
 }
 
-/* While it is sorted a list is empty, as keys and comparisons see it.  What they put in, and in
- * which order the items are if one of them raises, is left to Python. */
+/* A list is empty while it is sorted, as keys and comparisons see it. Items that they store in it,
+ * and the order of the items after one of them raises, are left to Python. */
 const GmTracker *
 gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
 {
@@ -156,8 +156,8 @@ gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
   return sorted;
 }
 
-/* Sorted, a set of distinct numbers or texts of one type is the same in whatever order it is read.
- */
+/* True for distinct numbers or texts of one type: the sorted order does not depend on the order in
+ * which a set is read. */
 bool
 gm_sorts_alike (const GmTracker *const *items, uint32_t n)
 {
@@ -173,7 +173,7 @@ gm_sorts_alike (const GmTracker *const *items, uint32_t n)
   return true;
 }
 
-/* The first of the least, or of the greatest. */
+/* Returns the first of the least, or of the greatest items. */
 const GmTracker *
 gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max)
 {

@@ -10,8 +10,9 @@
 
 #include "core/trace/contents.h"
 
-/* Slots of the heap object.  STATE is another tracker after each change: its number is (pairs there are << 32 | places in use), its data is new
- * whenever keys come or go.  No place before FIRST's number holds a pair. */
+/* Slots of the heap object. STATE is another tracker after each change: its number is (number of
+ * pairs << 32 | places in use), its data is new whenever keys come or go. No place before the
+ * number in FIRST holds a pair. */
 enum { STATE, FIRST, PAIRS };
 
 static uint32_t
@@ -25,16 +26,16 @@ typedef struct {
   uint32_t place;
 } Entry;
 
-/* Beside the heap: found again or made again, never believed. */
+/* A cache beside the heap: its entries are checked against the heap or made again. */
 typedef struct {
-  uint32_t stride; /* of contents: 2, or 1 where keys have no values */
-  int64_t number;  /* of contents that are made */
+  uint32_t stride; /* stride of contents: 2, or 1 if keys have no values */
+  int64_t number;  /* number of contents that are made */
   uint32_t n_places;
   uint32_t mask, n_entries;
   Entry *entries; /* key NULL: free */
   const GmTracker *of, *contents; /* made when STATE was `of` ... */
   const void *keys; /* ... with this data */
-  uint32_t *places; /* of the pairs of the contents */
+  uint32_t *places; /* places of the contents' pairs */
 } Table;
 
 /* -- Slots ----------------------------------------------------------------- */
@@ -99,7 +100,8 @@ start_of (Py_hash_t hash)
   return (uint32_t) (((uint64_t) hash * 0x9e3779b97f4a7c15u) >> 32);
 }
 
-/* Keys of a table are constants: hashing them again runs no code and cannot fail. */
+/* Adds a key to the index. Keys of a table are constants: hashing them again runs no code and
+ * cannot fail. */
 static void
 enter (GmRecorder *r, Table *b, const GmTracker *key, uint32_t place)
 {
@@ -131,7 +133,7 @@ gm_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
     PyErr_Clear ();
   for (uint32_t i = start_of (hash) & b->mask; hash != -1 && b->entries[i].key && same == 0; i = (i + 1) & b->mask) {
     const Entry *e = &b->entries[i];
-    if (gm_table_key (r, t, e->place) != e->key) /* it is gone from there */
+    if (gm_table_key (r, t, e->place) != e->key) /* the key has left that place */
       continue;
     same = PyObject_RichCompareBool (e->key->real, key->real, Py_EQ);
     if (same > 0)
@@ -250,7 +252,7 @@ gm_table_drop (GmRecorder *r, const GmTracker *t, int64_t at)
   uint32_t n = gm_table_n_pairs (r, t) - 1, used = n_used (r, t);
   put (r, t, place_of (at), NULL);
   put (r, t, place_of (at) + 1, NULL);
-  while (n > 0 && !gm_table_key (r, t, used - 1)) /* so that the last is found at once */
+  while (n > 0 && !gm_table_key (r, t, used - 1)) /* the last pair is then found at once */
     used--;
   set_state (r, t, n, n > 0 ? used : 0, NULL);
   if (r->stop)
