@@ -16,13 +16,13 @@
 
 /* -- Symbols ----------------------------------------------------------------------------------- */
 
-/* By number; cut by being written over. */
+/* A symbol, by number; a rollback leaves rows that are written over. */
 typedef struct {
   const GmSource *source;
   const char *name;    /* "L['x'].size(0)" */
-  PyObject *value;     /* of an int; else NULL */
-  bool promised;       /* mark_dynamic: that it has one value is an error */
-  GmValueId counted;   /* the graph's own element says it; else GM_NO_ID */
+  PyObject *value;     /* the value of an int; else NULL */
+  bool promised;       /* mark_dynamic: it is an error if the symbol has only one value */
+  GmValueId counted;   /* the graph's value whose element is the size; else GM_NO_ID */
 } Symbol;
 
 void
@@ -83,7 +83,8 @@ gm_size_keep (GmRecorder *r, uint32_t first)
   }
 }
 
-/* Whether two values of the graph are the same numbers, because the same was done to the same. */
+/* True if two values of the graph have the same elements, because the same operations computed them
+ * of the same operands. */
 static bool
 computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
 {
@@ -100,7 +101,7 @@ computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
   return same;
 }
 
-/* The size that the same computation has said already; -1: none. */
+/* Returns the size of an earlier value of the same computation; -1: none. */
 static int64_t
 counted_before (GmRecorder *r, GmValueId v)
 {
@@ -128,12 +129,12 @@ open_symbol (GmRecorder *r, const char *name, int64_t min, int64_t max, GmValueI
 
 /* -- Sizes that stay in 64 bits ---------------------------------------------------------------- */
 
-#define MOST_OF_AN_INT ((INT64_C (1) << 61) - 1) /* the guard SIZE lets no other ints through */
+#define MOST_OF_AN_INT ((INT64_C (1) << 61) - 1) /* the guard SIZE lets no larger ints through */
 #define MOST_OF_A_TENSOR (INT64_C (1) << 47) /* elements: an address space holds no more */
 #define FAR_AWAY ((__int128) 1 << 100)
 
-/* An upper bound of the size without its sign, by its operands.  *budget: rows that may yet be looked
- * at; *any_int: set if an int of the program's is one of them. */
+/* Returns an upper bound of the size's magnitude, by its operands. *budget: rows that may still be
+ * read; *any_int: set if an int of the program's is one of them. */
 static __int128
 magnitude (const GmRecorder *r, int64_t size, uint32_t *budget, bool *any_int)
 {
@@ -172,7 +173,7 @@ magnitude (const GmRecorder *r, int64_t size, uint32_t *budget, bool *any_int)
   default:
     own = MAX (a, b);
   }
-  if (own <= MOST_OF_AN_INT) /* no need to ask */
+  if (own <= MOST_OF_AN_INT) /* the facts need not be read */
     return own;
   gm_size_facts_bounds (s->facts, size, &min, &max);
   if (min == INT64_MIN || max == INT64_MAX)
@@ -213,7 +214,7 @@ gm_size_of_body (GmRecorder *r, const char *what)
   return open_symbol (r, what, 1, GM_SIZE_COUNT_MAX, GM_NO_ID);
 }
 
-/* "it is not known whether u0 == 1 ...", what u0 is, and what to say. */
+/* Returns "it is not known whether u0 == 1 ...", what u0 is, and a hint. Caller frees. */
 char *
 gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
 {
@@ -233,7 +234,7 @@ gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
   return g_string_free (out, FALSE);
 }
 
-/* False, with a break, if the example contradicts it. */
+/* Adds the fact. False, with a break, if the example contradicts it. */
 static bool
 assume (GmRecorder *r, int64_t a, int64_t b, const char *name)
 {
@@ -269,7 +270,8 @@ bound (PyObject *o, int64_t or_else)
   return v;
 }
 
-/* The tensor's attribute _gramme_sizes: {dim: (kind, min, max)}; gramme.compiler writes it. */
+/* True if the tensor has the attribute _gramme_sizes: {dim: (kind, min, max)}, which
+ * gramme.compiler sets. */
 static bool
 has_marks (PyObject *real)
 {
@@ -296,14 +298,15 @@ mark_of (PyObject *real, uint32_t d)
 
 /* -- Tensors ----------------------------------------------------------------------------------- */
 
-/* Parameters and buffers: each module has its own, and that one is larger than another says nothing. */
+/* True for parameters and buffers: each module has its own, so different sizes of them do not show
+ * that a size changes. */
 static bool
 is_of_module (PyObject *real, const GmSource *source)
 {
   return Py_TYPE (real) == gm_host.parameter_type || gm_source_is_member (source);
 }
 
-/* How size d is to be recorded. */
+/* True if size d is to be recorded as a symbol. */
 static bool
 is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfileRow *row, uint32_t d, const SizeMark *mark)
 {
@@ -336,7 +339,8 @@ size_symbol (GmRecorder *r, const GmSource *source, const GmProfileRow *row, uin
   return size;
 }
 
-/* Strides in the order of memory, the innermost first: each is 1 or what the dimensions inside of it span, else its own. */
+/* Sets strides in the order of memory, the innermost first: each is 1 or the span of the dimensions
+ * inside of it, else its own number. */
 static void
 set_strides (GmRecorder *r, const GmSource *source, const GmProfileRow *row, const GmMeta *is, GmMeta *m)
 {
@@ -410,7 +414,8 @@ gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out
 
 /* -- The end ----------------------------------------------------------------------------------- */
 
-/* Where a symbol got its one value: the first fact with which it has no other.  Caller frees. */
+/* Returns the place where a symbol got its one value: that of the first fact which leaves no other.
+ * Caller frees. */
 static char *
 fixed_by (GmRecorder *r, uint32_t symbol)
 {
@@ -430,7 +435,7 @@ fixed_by (GmRecorder *r, uint32_t symbol)
   return g_strdup ("it is fixed");
 }
 
-/* The promise that a size stays open was not kept: says where it was fixed. */
+/* Stops the recording because a size that the user had marked was fixed: names the place. */
 static void
 blame (GmRecorder *r, uint32_t symbol)
 {
@@ -485,7 +490,8 @@ settle_values (GmSizes *s, GmGraph *g)
   }
 }
 
-/* With the gradients that functions bring and the bodies of calls: their sizes are those of the graph around them. */
+/* Settles a graph with its custom gradients and the bodies of calls, whose sizes are those of the
+ * graph around them. */
 static void
 settle_whole (GmSizes *s, GmGraph *g)
 {
@@ -514,7 +520,8 @@ settle_graph (GmRecorder *r)
   }
 }
 
-/* An int that stayed open is bound by the size of an input of its own, of which nothing is read. */
+/* Binds an int that stayed a symbol by the size of an input of its own, whose elements are never
+ * read. */
 static void
 settle_int (GmRecorder *r, const Symbol *s, int64_t size)
 {
@@ -531,7 +538,7 @@ settle_int (GmRecorder *r, const Symbol *s, int64_t size)
   g_array_append_val (r->inputs, in);
 }
 
-/* What says how large something is leaves the graph, last. */
+/* Makes the values that are counted sizes outputs of the graph, the last ones. */
 static void
 give_counts (GmRecorder *r)
 {
@@ -569,11 +576,12 @@ gm_size_settle (GmRecorder *r)
       settle_int (r, symbol, size);
   }
   settle_graph (r);
-  s->on_fact = NULL; /* it outlives the recorder */
+  s->on_fact = NULL; /* the sizes outlive the recorder */
   int64_t draws;
   if (gm_sizes_is_number (s, r->builder.rng_taken, &draws))
     r->builder.rng_taken = draws;
-  /* Guards compare the numbers: facts say no more.  Bodies count, whatever is in them. */
+  /* Without symbols guards compare the numbers, and facts are not needed. Bodies count as symbolic,
+   * whatever is in them. */
   if (!s->counts->len && !gm_size_is_symbolic (r->builder.rng_taken) && !gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
     gm_sizes_enter (NULL);
     g_clear_pointer (&r->graph->sizes, gm_sizes_unref);

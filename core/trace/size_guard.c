@@ -26,7 +26,7 @@ struct GmSizeCheck {
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* A register while their numbers are not known yet: a load, or an operation. */
+/* A register before registers are numbered: a load, or an operation. */
 #define OPERATION (UINT32_C (1) << 31)
 #define NO_REGISTER UINT32_MAX
 
@@ -81,7 +81,7 @@ register_of (const Builder *b, uint32_t at)
   return at & OPERATION ? b->loads->len + (at & ~OPERATION) : at;
 }
 
-/* c: with the registers a and b of the builder, which is cleared. */
+/* Moves the rows of the builder, which is cleared, into c, with the registers of a and b. */
 static void
 finish (Builder *b, GmSizeCheck *c)
 {
@@ -99,7 +99,7 @@ finish (Builder *b, GmSizeCheck *c)
   g_free (b->of);
 }
 
-/* The text with what symbols stand for in place of their names: "2 <= L['x'].size(0)". */
+/* Returns the text with the sources of symbols in place of their names: "2 <= L['x'].size(0)". */
 static char *
 readable (const GmSizes *s, char *text)
 {
@@ -167,7 +167,7 @@ gm_size_check_free (GmSizeCheck *c)
 
 /* -- Checking ---------------------------------------------------------------------------------- */
 
-#define FEW_REGISTERS 32 /* so many are on the stack */
+#define FEW_REGISTERS 32 /* up to so many are on the stack */
 
 static inline int64_t
 value_of (const GmSizeLoad *l, PyObject *const *slots)
@@ -176,12 +176,13 @@ value_of (const GmSizeLoad *l, PyObject *const *slots)
     return l->value;
   PyObject *o = slots[l->slot];
   if (PyLong_CheckExact (o))
-    return PyLong_AsLongLong (o); /* an earlier record has made sure that it fits */
+    return PyLong_AsLongLong (o); /* an earlier record has checked that the int fits */
   const GmMeta *m = &gm_host_tensor (o)->meta;
   return l->kind == GM_SIZE_LOAD_SIZE ? m->sizes[l->dim] : m->strides[l->dim];
 }
 
-/* The two numbers that are compared; false: one cannot be computed.  Not inline: it would make each check begin with its registers. */
+/* Computes the two numbers that are compared; false: one cannot be computed. Not inline: each check
+ * would begin with the set-up of the registers. */
 G_GNUC_NO_INLINE static bool
 compute_sides (const GmSizeCheck *c, PyObject *const *slots, int64_t *a, int64_t *b)
 {
@@ -205,7 +206,7 @@ bool
 gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots)
 {
   int64_t a, b;
-  if (G_LIKELY (c->n_ops == 0)) { /* what most say: two sizes, or a size and a number */
+  if (G_LIKELY (c->n_ops == 0)) { /* most checks: two sizes, or a size and a number */
     a = value_of (&c->loads[c->a], slots);
     b = value_of (&c->loads[c->b], slots);
   } else if (!compute_sides (c, slots, &a, &b))

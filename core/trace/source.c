@@ -10,8 +10,8 @@ guint
 gm_source_hash (gconstpointer p)
 {
   const GmSource *s = p;
-  /* keys may be equal constants of different identity; they are interned by identity, which only
-   * costs a duplicate */
+  /* Keys may be equal constants of different identity; they are interned by identity, which only
+   * costs a duplicate. */
   return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7 +
          g_direct_hash (s->key) + (guint) s->index * 101;
 }
@@ -56,7 +56,7 @@ gm_source_again (GmRecorder *r, const GmSource *s)
   return gm_source_add (r, &init, "%s", s->name);
 }
 
-/* A constant as a short text for names. */
+/* Returns a constant as a short text for names. */
 static char *
 key_text (PyObject *key)
 {
@@ -165,7 +165,8 @@ gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset, PyObject 
 const GmSource *
 gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
-  if (G_UNLIKELY (r->made || r->classes_written) && gm_class_changed (r, type)) { /* found by gm_class_lookup_made: it is guarded */
+  /* found by gm_class_lookup_made, which guards the attribute */
+  if (G_UNLIKELY (r->made || r->classes_written) && gm_class_changed (r, type)) {
     PyObject *found = gm_class_lookup_made (r, type, name);
     if (found)
       return gm_source_const (r, found, PyUnicode_AsUTF8 (name));
@@ -197,7 +198,7 @@ const GmSource *
 gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
 {
   const GmSource source = { .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key };
-  if (gm_source_is_member (&source)) /* of a module: named as the program names it */
+  if (gm_source_is_member (&source)) /* a member of a module: named as in the program */
     return gm_source_add (r, &source, "%s.%s", base->base->name, PyUnicode_AsUTF8 (key));
   g_autofree char *text = key_text (key);
   return gm_source_add (r, &source, "%s[%s]", base->name, text);

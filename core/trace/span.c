@@ -38,7 +38,8 @@ has_local (const GmRecordStart *start, uint32_t slot)
   return false;
 }
 
-/* NULLs below what the instruction takes stay where they are; some push new ones. */
+/* NULLs below the operands of the instruction stay where they are; some instructions push new
+ * ones. */
 GmStackShape
 gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s, bool jumps)
 {
@@ -74,7 +75,8 @@ gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s, boo
 
 /* -- Handlers -------------------------------------------------------------- */
 
-/* The handler that covers an instruction, and those that cover it in its turn: their first instructions.  0: no more of them. */
+/* Returns the first instruction of the handler that covers an instruction; called again with that,
+ * of the handler around it. 0: there is none. */
 static uint32_t
 next_handler (const GmCode *code, uint32_t insn)
 {
@@ -91,7 +93,8 @@ covers (const GmCode *code, uint32_t handler, uint32_t insn)
   return h == handler;
 }
 
-/* A handler without PUSH_EXC_INFO cleans up after an inlined comprehension and raises again. */
+/* True if a handler of the user's covers the instruction. A handler without PUSH_EXC_INFO cleans up
+ * after an inlined comprehension and raises again. */
 static bool
 is_guarded (const GmCode *code, uint32_t insn)
 {
@@ -112,7 +115,7 @@ typedef struct {
   GArray *work, *exits; /* GmSpanExit */
 } Span;
 
-/* The end of a handler's clean-up: what it raises lies on the stack. */
+/* True for the end of a handler's clean-up, with the exception that it raises on the stack. */
 static bool
 raises_again (const GmCode *code, uint32_t insn)
 {
@@ -181,7 +184,7 @@ compare (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-/* What can be reached from `first`. */
+/* Returns the exits that can be reached from `first`. */
 static GArray *
 find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanExit first, GArray *insns)
 {
