@@ -27,7 +27,7 @@ is_value_type (PyTypeObject *type)
          || type == &PyBytes_Type;
 }
 
-/* The same value of the exact type; new reference or NULL. */
+/* Returns the same value of the exact type; new reference or NULL. */
 static PyObject *
 exact_value (PyTypeObject *layout, PyObject *o)
 {
@@ -119,7 +119,7 @@ static void
 emit_new (GmResidualBuilder *b, PyTypeObject *type)
 {
   GmRecorder *r = gm_residual_recorder (b);
-  PyTypeObject *base = type; /* the class of C whose __new__ it has */
+  PyTypeObject *base = type; /* the C class whose __new__ the type has */
   while (base->tp_base && gm_is_user_type (base))
     base = base->tp_base;
   while (base->tp_base && base->tp_base->tp_new == base->tp_new)
@@ -130,7 +130,7 @@ emit_new (GmResidualBuilder *b, PyTypeObject *type)
   gm_residual_class (b, type);
 }
 
-/* method (object, first, second), popped. */
+/* Emits a call method (object, first, second) and a pop of its result. */
 static void
 emit_call (GmResidualBuilder *b, PyTypeObject *layout, const char *method, const GmTracker *t,
            const GmTracker *const *items, uint32_t n)
@@ -144,7 +144,7 @@ emit_call (GmResidualBuilder *b, PyTypeObject *layout, const char *method, const
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* Allocates the object without its __new__ and __init__ and fills its storage. */
+/* Emits the allocation of the object, without its __new__ and __init__, and fills its storage. */
 bool
 gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -168,7 +168,8 @@ gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_CALL, 1 + gm_heap_load (&r->heap, storage->id, GM_EXC_ARGS)->n,
                       NULL);
     gm_residual_allocated (b, t);
-    if (PyType_IsSubtype (layout, (PyTypeObject *) PyExc_StopIteration)) { /* notes args[0] as `value` */
+    /* keeps args[0] as `value` */
+    if (PyType_IsSubtype (layout, (PyTypeObject *) PyExc_StopIteration)) {
       const GmTracker *args = gm_heap_load (&r->heap, storage->id, GM_EXC_ARGS);
       emit_call (b, (PyTypeObject *) PyExc_StopIteration, "__init__", t, args->items, args->n);
     }

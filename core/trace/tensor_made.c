@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* An argument as an object, if it is made of numbers or names a dtype or device; NULL. */
+/* Returns an argument as an object if it is made of numbers or names a dtype or device; else
+ * NULL. */
 static PyObject *
 argument (GmRecorder *r, const GmTracker *t)
 {
@@ -23,7 +24,7 @@ argument (GmRecorder *r, const GmTracker *t)
   return r->stop ? NULL : o;
 }
 
-/* fn (*args) of constants, for real. */
+/* Returns the result of a real call fn (*args) on constants. */
 static PyObject *
 call_now (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -35,7 +36,7 @@ call_now (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return PyObject_Vectorcall (fn, all, args->n, args->names);
 }
 
-/* Of another device: nodes make it there. */
+/* Returns a tensor of another device, which nodes make there. */
 static const GmTracker *
 made_there (GmRecorder *r, const char *name, GmTensor *t)
 {
@@ -69,7 +70,7 @@ gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs 
   gm_record_take (r, o);
   GmTensor *t = PyObject_TypeCheck (o, gm_host.tensor_type) ? gm_host_tensor (o) : NULL;
   if (t == NULL || gm_host.requires_grad (t))
-    return NULL; /* a leaf of its own */
+    return NULL; /* requires_grad=True makes a new leaf */
   r->builder.where = gm_record_where (r);
   if (t->meta.device != GM_DEVICE_CPU)
     return made_there (r, name, t);

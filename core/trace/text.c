@@ -7,8 +7,8 @@
 #include "core/trace/import.h"
 #include "core/trace/object.h"
 
-/* The text that a method of Python gives; `asked` is the function's name for messages: str () may
- * end in __repr__. */
+/* Returns the text that a Python method returns; `asked` is the function's name for messages: str
+ * () may end in __repr__. */
 static const GmTracker *
 method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *found,
              const char *asked)
@@ -18,13 +18,14 @@ method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *foun
   const GmTracker *v = gm_realize (r, gm_call_n (r, method, NULL, 0));
   if (r->stop || (v->kind == &gm_kind_constant && PyUnicode_CheckExact (v->real)))
     return v;
-  if (v->kind == &gm_kind_object) /* of a subclass of str, or what Python names in its TypeError */
+  if (v->kind == &gm_kind_object) /* an instance of a subclass of str, or a value that Python names
+                                     in its TypeError */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
   return gm_raise_new (r, PyExc_TypeError, "%s returned non-string (type %s)", asked,
                        gm_type_text (r, v));
 }
 
-/* Of a list, tuple or dict that holds objects: the texts of what it holds. */
+/* Returns the text of a list, tuple or dict that holds objects, made of their texts. */
 static const GmTracker *
 container_text (GmRecorder *r, const GmTracker *t)
 {
@@ -32,7 +33,7 @@ container_text (GmRecorder *r, const GmTracker *t)
   if (dict)
     gm_dict_contents (r, t);
   else
-    gm_len (r, t); /* loads it whole */
+    gm_len (r, t); /* loads all of its contents */
   const GmTracker *contents = tuple ? t : gm_contents_of (r, t);
   if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL || (tuple && !size && (t->data || t->number)))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
@@ -50,7 +51,7 @@ container_text (GmRecorder *r, const GmTracker *t)
                  : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
 }
 
-/* True if a method of C takes the value inside of an instance of a subclass: the value's class has
+/* True if a C method reads the value inside of an instance of a subclass: the value's class has
  * it. */
 static bool
 is_of_value (const GmTracker *t, PyObject *found)
@@ -101,7 +102,7 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
                           gm_type_text (r, t));
 }
 
-/* Returns what a __format__ of Python gives for the text of `spec`. */
+/* Returns the result of a Python __format__ for the text of `spec`. */
 static const GmTracker *
 method_format (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *spec)
 {
@@ -116,8 +117,8 @@ method_format (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *spe
   return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: __format__ must return a str");
 }
 
-/* format () of an object.  Formats of numbers and texts take the value inside; without a spec they
- * are str () of the whole object. */
+/* Returns format () of an object. Formats of numbers and texts read the value inside; without a
+ * spec they are str () of the whole object. */
 static const GmTracker *
 object_format (GmRecorder *r, const GmTracker *t, PyObject *spec)
 {
@@ -134,7 +135,7 @@ object_format (GmRecorder *r, const GmTracker *t, PyObject *spec)
                   : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
 }
 
-/* ascii (t) */
+/* Returns ascii (t). */
 static const GmTracker *
 ascii_of (GmRecorder *r, const GmTracker *t)
 {
@@ -148,7 +149,7 @@ ascii_of (GmRecorder *r, const GmTracker *t)
   return gm_from_constant_take (r, v);
 }
 
-/* format (t, spec) after the conversion 0, 1 str, 2 repr, 3 ascii. */
+/* Returns format (t, spec) after the conversion 0, 1 str, 2 repr, 3 ascii. */
 const GmTracker *
 gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
 {
@@ -170,7 +171,7 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
              : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
 }
 
-/* ascii (), called. */
+/* Calls ascii (). */
 const GmTracker *
 gm_ascii (GmRecorder *r, const GmCallArgs *args)
 {
@@ -179,7 +180,8 @@ gm_ascii (GmRecorder *r, const GmCallArgs *args)
 
 /* -- Formats that name their values -------------------------------------------------------------- */
 
-/* *ran: code of the user's was inlined, and nobody else may be asked. */
+/* Returns format % values. *ran: code of the user's was inlined, and no other model may be
+ * tried. */
 static const GmTracker *
 percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *ran)
 {
@@ -223,7 +225,8 @@ percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *
   return text ? gm_from_constant_take (r, PyUnicode_Format (text, all)) : NULL;
 }
 
-/* format % values where a value is no constant: those of %s and %r are put in as their texts.  NULL: no model. */
+/* Returns format % values for values that are no constants: those of %s and %r are replaced by
+ * their texts. NULL: no model. */
 const GmTracker *
 gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values)
 {
@@ -232,7 +235,8 @@ gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values)
   return v || !ran ? v : gm_record_break (r, GM_BREAK_OPERATOR, "%", "str", gm_type_text (r, values));
 }
 
-/* The value that a field {}, {0} or {name} names; *next counts those without a name.  NULL: no model, or an error. */
+/* Returns the value that a field {}, {0} or {name} names; *next counts fields without a name. NULL:
+ * no model, or an error. */
 static const GmTracker *
 field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numbered)
 {
@@ -253,7 +257,7 @@ field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numb
   return NULL;
 }
 
-/* str.format with fields that are a value as a whole.  NULL: no model. */
+/* Returns str.format () with fields that each name a whole argument. NULL: no model. */
 const GmTracker *
 gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
 {

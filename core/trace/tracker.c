@@ -231,7 +231,7 @@ gm_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }
 
-/* An object of the user's as the number that its __index__ gives. */
+/* Returns the number that the __index__ of an object of the user's returns. */
 static const GmTracker *
 index_of (GmRecorder *r, const GmTracker *key)
 {
@@ -239,7 +239,8 @@ index_of (GmRecorder *r, const GmTracker *key)
   if (key->kind == &gm_kind_scalar && PyLong_CheckExact (key->items[0]->real))
     return key->items[0];
   if (r->stop || key->kind != &gm_kind_object || gm_value_of (key) != key)
-    return gm_value_of (key); /* of an int's subclass C takes the number, whatever __index__ says */
+    return gm_value_of (key); /* C reads the number inside of an int's subclass, not its
+                                 __index__ */
   const GmTracker *index = gm_index_called (r, key);
   return index ? index : key;
 }
@@ -290,7 +291,8 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
     v = b->kind->binary (r, op, b, a, true, false);
   if (v)
     return v;
-  const GmTracker *x = gm_value_of (a), *y = gm_value_of (b); /* both sides have declined as they are */
+  const GmTracker *x = gm_value_of (a), *y = gm_value_of (b); /* both sides have declined the
+                                                                 objects themselves */
   bool tensor = a->kind == &gm_kind_tensor || b->kind == &gm_kind_tensor;
   if (!r->stop && tensor && (x != a || y != b))
     return gm_binary (r, op, x, y, inplace);
@@ -330,7 +332,7 @@ gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   return gm_record_break (r, GM_BREAK_UNARY, names[op], gm_type_text (r, t));
 }
 
-/* Kinds whose compare knows all that the type's does; NULL from it is NotImplemented. */
+/* True for a kind whose compare does all that the type's does; NULL from it is NotImplemented. */
 static bool
 compares_fully (const GmTracker *t)
 {
@@ -356,7 +358,7 @@ gm_told_apart (GmRecorder *r, const GmTracker *a, const GmTracker *b)
     gm_guard (r, DISTINCT, a->source, .other = b->source);
 }
 
-/* True of two NaNs, of which it is guarded then which objects they are. */
+/* True for two NaNs, whose identities are then guarded. */
 static bool
 nans (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -395,7 +397,7 @@ gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b)
     return false;
   if (nans (r, a, b))
     return a->real == b->real && !r->stop;
-  if (a->kind == b->kind && a->kind == &gm_kind_object) /* one object is not compared */
+  if (a->kind == b->kind && a->kind == &gm_kind_object) /* an object is not compared with itself */
     gm_told_apart (r, a, b);
   return gm_truth (r, gm_compare (r, Py_EQ, a, b)) && !r->stop;
 }
@@ -409,7 +411,8 @@ gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
   return !r->stop;
 }
 
-/* What a builtin value says of an instance of a subclass of its kind, which looks at what C put into it.  NULL: it declines. */
+/* Compares a builtin value with an instance of a subclass of its kind, by the value inside. NULL:
+ * the comparison is declined. */
 static const GmTracker *
 compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *object)
 {
@@ -418,7 +421,8 @@ compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *obje
     return NULL;
   if (t->kind != &gm_kind_constant)
     return t->kind->compare (r, op, t, inside);
-  richcmpfunc own = Py_TYPE (t->real)->tp_richcompare; /* not RichCompare, which would ask the other, too */
+  richcmpfunc own = Py_TYPE (t->real)->tp_richcompare; /* not RichCompare, which would call the
+                                                          other's method, too */
   PyObject *v = own ? own (t->real, inside->real, op) : Py_NewRef (Py_NotImplemented);
   if (v != Py_NotImplemented)
     return gm_from_constant_take (r, v);
@@ -426,7 +430,8 @@ compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *obje
   return NULL;
 }
 
-/* Of a class derived from one of C whose instances are not looked into here: who knows what a builtin value finds in one. */
+/* True for an instance of a subclass of a C class without a model: the result of a builtin value's
+ * comparison with it is not known. */
 static bool
 is_opaque (const GmTracker *t)
 {
@@ -449,7 +454,7 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   r->nesting++;
   bool swap = a->kind == &gm_kind_object && b->kind == &gm_kind_object && a->data != b->data
               && PyType_IsSubtype ((PyTypeObject *) b->data, (PyTypeObject *) a->data);
-  if (swap) /* a subclass is asked first */
+  if (swap) /* the method of a subclass comes first */
     v = b->kind->compare (r, swapped[op], b, a);
   if (v == NULL && !r->stop && a->kind->compare)
     v = a->kind->compare (r, op, a, b);
@@ -462,7 +467,7 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   r->nesting--;
   if (v)
     return v;
-  /* What no side implements is identity. */
+  /* Without an implementation on either side, == and != compare identity. */
   bool inside = (is_opaque (a) && b->kind != &gm_kind_object) || (is_opaque (b) && a->kind != &gm_kind_object);
   if (!r->stop && (op == Py_EQ || op == Py_NE)
       && (a->real == Py_None || b->real == Py_None || (!inside && compares_fully (a) && compares_fully (b)))) {
@@ -486,8 +491,8 @@ is_int (const GmTracker *t)
   return gm_is_size (t) || (t->kind == &gm_kind_constant && PyLong_CheckExact (t->real));
 }
 
-/* Decides `is` for two constants or ints of one type.  Different values are different objects;
- * CPython has one object for each int from -5 to 256; of others nothing says which they are. */
+/* Decides `is` for two constants or ints of one type. Different values are different objects;
+ * CPython has one object for each int from -5 to 256; the identity of others is not known. */
 static const GmTracker *
 is_by_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -509,7 +514,7 @@ is_by_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 const GmTracker *
 gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
-  for (int side = 0; side < 2; side++) { /* `x is None` asks for the type alone */
+  for (int side = 0; side < 2; side++) { /* `x is None` needs only the type */
     const GmTracker *x = side ? b : a, *y = side ? a : b;
     if (x->kind == &gm_kind_lazy && y->kind == &gm_kind_constant && is_singleton (y->real)) {
       if (x->real == y->real)
@@ -573,7 +578,7 @@ gm_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     return POISON;
   if (t->kind->contains)
     return t->kind->contains (r, t, item);
-  if (t->kind->next) { /* an iterator is read until it is found */
+  if (t->kind->next) { /* an iterator is read until the item is found */
     const GmTracker *x;
     while (!r->stop && (x = gm_next (r, t)) != NULL)
       if (gm_same_or_equal (r, x, item))

@@ -62,8 +62,8 @@ gm_builtin_plain_value (GmRecorder *r, const GmTracker *t)
   return gm_storage (t);
 }
 
-/* True if the call may ask a handler of the program's (codecs.register_error), which sees each call,
- * about what cannot be encoded or decoded: one of the arguments is its name. */
+/* True if the call may call a handler of the program's (codecs.register_error) for text that cannot
+ * be encoded or decoded, which sees each call: an argument names it. */
 static bool
 asks_handler (PyObject *fn, PyObject *const *values, uint32_t n)
 {
@@ -151,7 +151,7 @@ gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return v;
 }
 
-/* os.fspath of a text is the text; other paths say it by a method. */
+/* Returns os.fspath (): a text itself; for other paths the result of a method. */
 static const GmTracker *
 call_fspath (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -174,7 +174,7 @@ module_of (PyObject *fn)
   return module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : "";
 }
 
-/* object.__new__, list.__new__ ...: the class to make is the first argument. */
+/* Calls object.__new__, list.__new__ ...: the class of the new instance is the first argument. */
 static const GmTracker *
 call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -194,7 +194,7 @@ call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_class_new_instance (r, type, &(GmCallArgs){ args->args + 1, args->n - 1, args->names });
 }
 
-/* What Counter is filled with; a class with a `get` or `__setitem__` of its own is left alone. */
+/* Fills a Counter; a class with a `get` or `__setitem__` of its own has no model. */
 static const GmTracker *
 call_count_elements (GmRecorder *r, const GmCallArgs *args)
 {
@@ -229,7 +229,8 @@ dict_fromkeys (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args)
   bool plain = cls->real == (PyObject *) &PyDict_Type;
   const GmTracker *d = plain ? gm_dict_new (r) : gm_call_n (r, cls, NULL, 0), *value = args->n == 2 ? args->args[1] : gm_none (r);
   const GmTracker *it = gm_iter (r, args->args[0]), *key;
-  while (!r->stop && (key = gm_next (r, it)) != NULL) { /* one at a time: it may not be hashable */
+  while (!r->stop && (key = gm_next (r, it)) != NULL) { /* one at a time: a key may not be
+                                                           hashable */
     if (plain)
       gm_dict_store (r, d, key, value);
     else
@@ -250,7 +251,7 @@ gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name)
              : NULL;
 }
 
-/* list.append (xs, 1): a method of a class of C, called with its object. */
+/* Calls list.append (xs, 1): a method of a C class, with its object. */
 static const GmTracker *
 call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -275,7 +276,7 @@ call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
              : NULL;
 }
 
-/* sys.exc_info and sys.exception. */
+/* Returns sys.exc_info () or sys.exception (). */
 static const GmTracker *
 call_exc_info (GmRecorder *r, const char *name, const GmCallArgs *args)
 {
@@ -294,7 +295,7 @@ call_exc_info (GmRecorder *r, const char *name, const GmCallArgs *args)
   return strcmp (name, "exception") == 0 ? items[1] : gm_tuple_new (r, items, 3);
 }
 
-/* True if tracers and debuggers start by a function of C. */
+/* True for a C function with which tracers and debuggers start. */
 static bool
 starts_tracer (PyObject *fn, const char *name)
 {
@@ -396,7 +397,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* A method of an object of C that was bound before (`append = xs.append`): that object's, which is known with it.  NULL: it is no container. */
+/* Calls a method that was bound to an object of C before (`append = xs.append`), which the method
+ * determines. NULL: the object is no container. */
 static const GmTracker *
 call_bound (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -411,7 +413,7 @@ call_bound (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_call (r, gm_getattr (r, of, name), args);
 }
 
-/* A method that a type of C has and no table. */
+/* Calls a method of a C type that is in no method table. */
 static const GmTracker *
 call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCallArgs *args)
 {
@@ -423,8 +425,8 @@ call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCal
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), gm_type_text (r, self));
 }
 
-/* False if an argument is an instance of a subclass, which may say by methods what the value inside
- * would say. */
+/* False if an argument is an instance of a subclass, whose methods may replace those of the value
+ * inside. */
 static bool
 are_exact (GmRecorder *r, const GmCallArgs *args)
 {
@@ -458,7 +460,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     g_autoptr (GPtrArray) parts = gm_collect_fast (r, args->args[0], "can only join an iterable");
     if (parts == NULL)
       return &gm_tracker_poison;
-    for (uint32_t i = 0; i < parts->len; i++) /* of a subclass of str C takes the text */
+    for (uint32_t i = 0; i < parts->len; i++) /* C reads the text inside of an instance of a
+                                                 subclass of str */
       parts->pdata[i] = (gpointer) gm_value_of (gm_realize (r, parts->pdata[i]));
     const GmTracker *all = gm_tuple_new (r, (const GmTracker *const *) parts->pdata, parts->len);
     v = gm_builtin_fold (r, method, &(GmCallArgs){ &all, 1, NULL });
@@ -494,8 +497,8 @@ static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
   if (t->n == 2) {
-    /* list.append.__get__ (object, list), whatever the object's class has made of it.  Some methods
-     * of C are told their class, which CPython reads without a look at whether it was given. */
+    /* list.append.__get__ (object, list), which bypasses overrides of the object's class. Some C
+     * methods need the class, which CPython reads without a test that it was given. */
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
     gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,

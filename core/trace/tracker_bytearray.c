@@ -20,7 +20,7 @@ bytearray_add (GmRecorder *r, PyObject *real, const GmSource *source, PyObject *
   return t;
 }
 
-/* The bytes of a bytearray, kept by the recorder. */
+/* Returns the bytes of a bytearray; the recorder owns the object. */
 static PyObject *
 bytes_of (GmRecorder *r, PyObject *o)
 {
@@ -54,14 +54,14 @@ held (GmRecorder *r, const GmTracker *t)
   return gm_contents_of (r, t)->real;
 }
 
-/* A copy, for CPython to work on; kept by the recorder. */
+/* Returns a copy for CPython to work on; the recorder owns it. */
 static PyObject *
 copy_of (GmRecorder *r, const GmTracker *t)
 {
   return gm_record_take (r, PyByteArray_FromObject (held (r, t)));
 }
 
-/* An argument; `copy` stands for t.  NULL, after a break: it is no constant. */
+/* Returns an argument as an object; `copy` stands for t. NULL, after a break: it is no constant. */
 static PyObject *
 argument (GmRecorder *r, const GmTracker *t, PyObject *copy, const GmTracker *arg, const char *name)
 {
@@ -72,7 +72,7 @@ argument (GmRecorder *r, const GmTracker *t, PyObject *copy, const GmTracker *ar
   return o;
 }
 
-/* What CPython has done to the copy is done to t; true if anything was. */
+/* Applies CPython's change of the copy to t; true if there was any. */
 static bool
 changed (GmRecorder *r, const GmTracker *t, PyObject *copy)
 {
@@ -85,7 +85,8 @@ changed (GmRecorder *r, const GmTracker *t, PyObject *copy)
   return true;
 }
 
-/* The replay of any change: the whole is replaced.  With no memoryview, nobody sees the difference. */
+/* Records the replay of a change: all bytes are replaced. Without a memoryview no program can see
+ * the difference. */
 static void
 replace (GmRecorder *r, const GmTracker *t)
 {
@@ -94,7 +95,7 @@ replace (GmRecorder *r, const GmTracker *t)
     gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyByteArray_Type), "__setitem__"), NULL, args, 3);
 }
 
-/* What came of it; steals.  NULL: it raised. */
+/* Returns the result of the call on the copy; steals `result`. NULL `result`: the call raised. */
 static const GmTracker *
 result_of (GmRecorder *r, const GmTracker *t, PyObject *copy, PyObject *result)
 {
