@@ -9,8 +9,8 @@
 #include "core/trace/iterator.h"
 #include "core/trace/row.h"
 
-/* Slots of the heap object: the items, and what is another tracker after each change that ends CPython's iterators: not of an item that is
- * replaced. */
+/* Slots of the heap object: the items, and a marker that is another tracker after each change that
+ * ends CPython's iterators; replacing an item does not. */
 enum { ITEMS, CHANGE, N_SLOTS };
 
 static void
@@ -97,7 +97,7 @@ drop (GmRecorder *r, const GmTracker *t, uint32_t at)
   gm_row_splice (r, t, at, 1, NULL, 0);
 }
 
-/* At one end; from a full one the item at the other end falls. */
+/* Adds an item at one end; a full deque drops the item at the other end. */
 static void
 push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
 {
@@ -110,7 +110,7 @@ push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
   changed (r, t);
 }
 
-/* One at a time: what is iterated may look at the deque, change it, or raise. */
+/* Adds the values one at a time: the iterator may read the deque, change it, or raise. */
 static const GmTracker *
 add_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values, bool left)
 {
@@ -135,7 +135,8 @@ add_all (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, const char *
     return gm_none (r);
   }
   const GmTracker *values = gm_realize (r, args->args[0]);
-  bool itself = values == t || gm_storage (values) == t; /* as it was: CPython makes a list of it first */
+  bool itself = values == t || gm_storage (values) == t; /* a copy: CPython makes a list of it
+                                                            first */
   if (!r->stop && !itself && !gm_iterates_alone (values))
     return add_by_steps (r, t, values, left);
   g_autoptr (GPtrArray) all = gm_iterate (r, values);
@@ -221,7 +222,7 @@ method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (args->n && !gm_constant_int (r, args->args[0], &by))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "rotate", "deque");
   int64_t n = gm_row_length (r, t), shift = n ? ((by % n) + n) % n : 0;
-  bool right = 2 * shift <= n; /* the shorter way */
+  bool right = 2 * shift <= n; /* rotates in the shorter direction */
   for (int64_t i = right ? shift : n - shift; i > 0; i--) {
     const GmTracker *item = gm_row_item (r, t, right ? (uint32_t) n - 1 : 0);
     gm_row_splice (r, t, right ? (uint32_t) n - 1 : 0, 1, NULL, 0);
@@ -255,7 +256,8 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
 }
 
-/* The first place from `from` on, and before `to`, of what is equal to the value; -1: nowhere, or a break. */
+/* Returns the first place in [from, to) of an item that equals the value; -1: nowhere, or a
+ * break. */
 static int64_t
 find (GmRecorder *r, const GmTracker *t, const GmTracker *value, int64_t from, int64_t to)
 {
@@ -284,7 +286,8 @@ method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return i < 0 ? raise_absent (r, args->args[0]) : gm_from_int (r, i);
 }
 
-/* Replayed by the place, as nothing is compared again. */
+/* Removes the first item that equals the value. Replayed by its place, as nothing is compared
+ * again. */
 static const GmTracker *
 method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -418,7 +421,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, find (r, t, item, 0, gm_row_length (r, t)) >= 0);
 }
 
-/* Appends what it holds until it is there `times` times. */
+/* Repeats the deque's items `times` times. */
 static const GmTracker *
 repeat (GmRecorder *r, const GmTracker *t, int64_t times)
 {
@@ -489,7 +492,7 @@ constant (GmRecorder *r, const GmTracker *t)
   return deque;
 }
 
-/* deque ((), maxlen), then its items one by one: it may hold itself. */
+/* Emits deque ((), maxlen), then its items one by one: the deque may contain itself. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -40,7 +40,8 @@ gm_dict_new_storage (GmRecorder *r, bool ordered)
   return t;
 }
 
-/* number 1: an OrderedDict, whose order is not that of the table inside. */
+/* Returns storage for an existing dict. number 1: an OrderedDict, whose order is not that of its
+ * hash table. */
 const GmTracker *
 gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -67,8 +68,9 @@ type (GmRecorder *r, const GmTracker *t)
   return &PyDict_Type;
 }
 
-/* True if C code that copies or merges an object with a dict inside asks methods of its class for the entries: into a dict if it is not
- * iterated as dicts are.  An OrderedDict is asked for its keys and for each value, and asks so itself (`ordered`). */
+/* True if C code that copies or merges an object with a dict inside calls Python methods of its
+ * class for the entries. A copy into a dict calls them if the class has its own __iter__; for an
+ * OrderedDict, or into one (`ordered`), keys () and __getitem__ are called. */
 static bool
 is_asked (GmRecorder *r, const GmTracker *object, bool ordered)
 {
@@ -77,7 +79,7 @@ is_asked (GmRecorder *r, const GmTracker *object, bool ordered)
   return gm_object_how (r, object, asked[0], NULL) != GM_HOW_C || gm_object_how (r, object, asked[1], NULL) != GM_HOW_C;
 }
 
-/* The same of a dict that may be inside of an object. */
+/* The same for a dict that may be inside of an object. */
 static bool
 is_asked_for (GmRecorder *r, const GmTracker *t, bool ordered)
 {
@@ -85,7 +87,8 @@ is_asked_for (GmRecorder *r, const GmTracker *t, bool ordered)
   return object && is_asked (r, object, ordered);
 }
 
-/* The dict inside, if a value is a dict or an instance of a subclass that is merged into one without a look at its methods. */
+/* Returns the dict inside, if a value is a dict or an instance of a subclass that is merged into a
+ * dict without calls of its methods; else NULL. */
 const GmTracker *
 gm_dict_of (GmRecorder *r, const GmTracker *t)
 {
@@ -156,7 +159,8 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
 
 /* -- Keys ------------------------------------------------------------------ */
 
-/* The dict's table and the key's place in it, or -1; NULL: it has none, or that cannot be told. */
+/* Returns the dict's table and the key's place in it, or -1; NULL: the dict has no table, or the
+ * place cannot be told. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
 {
@@ -164,9 +168,9 @@ find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
   return table && gm_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
 }
 
-/* The object by which a guard looks the key up in a dict that exists: a constant, the value of an
- * object that is compared as its value, or a key that is known by what it is, and is guarded to be
- * that.  NULL: there is none. */
+/* Returns the object by which a guard looks the key up in an existing dict: a constant, the value
+ * of an object that is compared by value, or a key that is compared by identity, which is guarded.
+ * NULL: there is none. */
 static PyObject *
 looked_up_by (GmRecorder *r, const GmTracker *key)
 {
@@ -182,7 +186,7 @@ looked_up_by (GmRecorder *r, const GmTracker *key)
   return key->real;
 }
 
-/* The value, or NULL if there is no such key (or after a break). */
+/* Returns the value, or NULL if there is no such key (or after a break). */
 const GmTracker *
 gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -316,7 +320,8 @@ key_error (GmRecorder *r, const GmTracker *key)
   return gm_raise_value (r, PyExc_KeyError, key);
 }
 
-/* As OrderedDict's methods raise it: PyErr_SetObject takes None for no argument, and a tuple for all of them. */
+/* Raises a KeyError as OrderedDict's methods do: PyErr_SetObject takes None for no argument, and a
+ * tuple for all arguments. */
 static const GmTracker *
 ordered_key_error (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -363,7 +368,7 @@ len (GmRecorder *r, const GmTracker *t)
   const GmTracker *table = t->n ? NULL : gm_table_of (r, t);
   if (table)
     return gm_table_n_pairs (r, table);
-  if (t->n == 0 && t->source && gm_contents_of (r, t) == NULL) { /* its keys were not asked for */
+  if (t->n == 0 && t->source && gm_contents_of (r, t) == NULL) { /* its keys were not read */
     gm_guard (r, DICT_LEN, t->source, .index = PyDict_GET_SIZE (t->real));
     return PyDict_GET_SIZE (t->real);
   }
@@ -425,7 +430,7 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "pop", args, 1, 2))
     return &gm_tracker_poison;
-  bool hashed = t->number || gm_len (r, t) > 0; /* C looks at the size first */
+  bool hashed = t->number || gm_len (r, t) > 0; /* C tests the size first */
   if (hashed && !gm_key_known (r, args->args[0]))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "dict");
   const GmTracker *v = hashed ? drop (r, t, args->args[0]) : NULL;
@@ -466,7 +471,7 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
 }
 
-/* Stores what a dict is updated with: an OrderedDict asks the __setitem__ of its class. */
+/* Stores an entry of an update: an OrderedDict calls the __setitem__ of its class. */
 static void
 put (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
@@ -478,7 +483,7 @@ put (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *v
     store (r, t, key, value);
 }
 
-/* What an object's keys () lead to, by its __getitem__. */
+/* Updates a dict with the keys () of an object and the values that its __getitem__ returns. */
 static void
 update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const GmTracker *keys)
 {
@@ -491,15 +496,15 @@ update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const 
   }
 }
 
-/* True if an OrderedDict is updated with a dict whose class answers keys () or [] in a way of its
- * own. */
+/* True if an OrderedDict is updated with a dict whose class overrides keys () or []. */
 static bool
 answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
 {
   return t->number && from->kind == &gm_kind_object && gm_dict_of (r, from) && is_asked (r, from, true);
 }
 
-/* Stores the i-th pair of what a dict is updated with.  An OrderedDict unpacks it as Python code would. */
+/* Stores the i-th pair of an update with pairs. An OrderedDict unpacks the pair as Python code
+ * would. */
 static void
 update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t i)
 {
@@ -519,7 +524,7 @@ update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t
     gm_raise_new (r, PyExc_ValueError, pair->len ? "need more than 1 value to unpack" : "need more than 0 values to unpack");
 }
 
-/* Entries of a dict, or of an iterable of pairs, then named ones. */
+/* Updates with the entries of a dict, or of an iterable of pairs, then with the named arguments. */
 static const GmTracker *
 method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -536,14 +541,16 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     if (r->stop)
       return &gm_tracker_poison;
     if (from->kind == &gm_kind_dict) {
-      const GmTracker *contents = gm_dict_contents (r, from); /* as it is now: what is called may change it */
+      const GmTracker *contents = gm_dict_contents (r, from); /* the entries now: a called method
+                                                                 may change the dict */
       for (uint32_t i = 0; i < contents->n && !r->stop; i += 2)
         put (r, t, contents->items[i], contents->items[i + 1]);
     } else if (keys) {
       update_by_keys (r, t, from, keys);
     } else {
       const GmTracker *it = gm_iter (r, from), *entry;
-      for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++) /* one at a time: it may raise */
+      /* one at a time: the iterator may raise */
+      for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++)
         update_pair (r, t, entry, i);
     }
   }
@@ -552,7 +559,8 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
 
-/* Whether a subclass has others than OrderedDict's of the methods that its C code calls on the object, where a dict's knows what to do. */
+/* True if a subclass overrides a method that OrderedDict's C code calls on the object, for which
+ * the dict's model is not enough. */
 static bool
 others_overridden (GmRecorder *r, const GmTracker *t)
 {
@@ -593,7 +601,7 @@ method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : value;
 }
 
-/* The last pair, or the first of an OrderedDict. */
+/* Removes and returns the last pair, or the first of an OrderedDict. */
 static const GmTracker *
 method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {

@@ -21,7 +21,7 @@ gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, 
   const GmTracker **copy = gm_tracker_array (r, n);
   for (uint32_t i = 0; i < n; i++)
     copy[i] = items[i];
-  uint32_t id = gm_heap_add (&r->heap, 2); /* position, and what itertools keep */
+  uint32_t id = gm_heap_add (&r->heap, 2); /* position, and the state of itertools */
   const GmTracker *t = gm_tracker_add (
       r,
       &(GmTracker){ .kind = &gm_kind_iterator, .items = copy, .n = n, .id = id, .number = kind });
@@ -48,7 +48,7 @@ iterator_over (GmRecorder *r, GmIterKind kind, const GmTracker *sequence, int64_
 {
   const GmTracker *of = dict_under (sequence);
   const GmTracker *t = gm_iterator_new (r, kind, &sequence, 1, start);
-  if (of->kind == &gm_kind_dict && !r->stop) /* remember what it held */
+  if (of->kind == &gm_kind_dict && !r->stop) /* keep the contents at the start */
     gm_contents_set (r, t,
                      gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
                                  .data = gm_contents_of (r, of)));
@@ -78,7 +78,8 @@ gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position)
                                .data = gm_contents_of (r, t)->data));
 }
 
-/* Whether the dict still holds the keys that its iterator has been over and will be; the values may be others. */
+/* True if both contents have the same keys, those that the iterator has passed and those to come;
+ * the values may differ. */
 static bool
 same_keys (const GmTracker *a, const GmTracker *b)
 {
@@ -88,8 +89,8 @@ same_keys (const GmTracker *a, const GmTracker *b)
   return same;
 }
 
-/* May an iterator that began with other contents not go on?  A dict looks at its size alone, an OrderedDict
- * at each key that came or went. */
+/* True if an iterator that began with other contents must not go on. A dict tests its size alone,
+ * an OrderedDict each key that came or went. */
 static bool
 keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now)
 {
@@ -99,7 +100,8 @@ keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now
   return differ;
 }
 
-/* Of a dict or view.  The position is the number of steps, also from the end. */
+/* Returns the next value of an iterator over a dict or view. The position is the number of steps,
+ * also from the end. */
 static const GmTracker *
 dict_next (GmRecorder *r, const GmTracker *t)
 {
@@ -115,14 +117,14 @@ dict_next (GmRecorder *r, const GmTracker *t)
   }
   const GmTracker *contents = gm_contents_of (r, of);
   if (of->number && i >= n)
-    return NULL; /* behind its last key an OrderedDict's iterator looks no more */
+    return NULL; /* after its last key an OrderedDict's iterator tests no more */
   if (keys_differ (of, state->data, contents)) {
     gm_raise_new (r, PyExc_RuntimeError,
                   of->number ? "OrderedDict mutated during iteration"
                              : "dictionary changed size during iteration");
     return NULL;
   }
-  if (!same_keys (contents, state->data)) { /* where it goes on depends on the table's history */
+  if (!same_keys (contents, state->data)) { /* its next key depends on the table's history */
     gm_record_break (r, GM_BREAK_ITERATION, "dict whose keys change");
     return NULL;
   }
@@ -134,7 +136,7 @@ dict_next (GmRecorder *r, const GmTracker *t)
   return which == 2 ? gm_tuple_new (r, &contents->items[i], 2) : contents->items[i + (which == 1)];
 }
 
-/* Item `i` of a sequence, or NULL past either end. */
+/* Returns item `i` of a sequence, or NULL past either end. */
 static const GmTracker *
 item_at (GmRecorder *r, const GmTracker *of, int64_t i)
 {
@@ -170,7 +172,8 @@ zip_next (GmRecorder *r, const GmTracker *t, uint32_t first)
   return t->n == first ? NULL : gm_tuple_new (r, items, t->n - first);
 }
 
-/* The first that ends must be the first of all, and then the others end, too. */
+/* Returns the next tuple of zip (strict=True): the first operand must end first, and then the
+ * others end, too. */
 static const GmTracker *
 zip_strict_next (GmRecorder *r, const GmTracker *t)
 {
@@ -234,7 +237,8 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     return NULL;
   case GM_ITER_DEQUE:
   case GM_ITER_DEQUE_REVERSED:
-    if (gm_deque_change (r, of) != (t->n == 2 ? t->items[1] : NULL)) { /* any change counts, also one of no size */
+    if (gm_deque_change (r, of) != (t->n == 2 ? t->items[1] : NULL)) { /* each change counts, also
+                                                                          one that keeps the size */
       gm_raise_new (r, PyExc_RuntimeError, "deque mutated during iteration");
       return NULL;
     }
@@ -269,7 +273,7 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
   }
 }
 
-/* Does the kind keep no note of its end, so that each call asks its operands again? */
+/* True for a kind that does not store its end, so that each call reads its operands again. */
 static bool
 asks_again (GmIterKind kind)
 {
@@ -284,7 +288,7 @@ asks_again (GmIterKind kind)
   case GM_ITER_DROPWHILE:
   case GM_ITER_FILTERFALSE:
   case GM_ITER_COMPRESS:
-  case GM_ITER_CYCLE: /* knows its own end */
+  case GM_ITER_CYCLE: /* stores its own end */
     return true;
   default:
     return false;
@@ -295,7 +299,7 @@ static const GmTracker *
 next (GmRecorder *r, const GmTracker *t)
 {
   int64_t at = gm_contents_of (r, t)->number;
-  bool counts = t->number == GM_ITER_ENUMERATE || /* its position is a number of the user's */
+  bool counts = t->number == GM_ITER_ENUMERATE || /* its position is a number that the user sees */
                 t->number == GM_ITER_REPEAT;
   if (gm_contents_of (r, t)->items != NULL)
     return NULL;
@@ -319,7 +323,7 @@ truth (GmRecorder *r, const GmTracker *t)
 
 /* -- Leaving the region ---------------------------------------------------- */
 
-#define MAX_STEPS 1000 /* of a dict's iterator, which can only be moved step by step */
+#define MAX_STEPS 1000 /* steps of a dict's iterator, which can only be moved step by step */
 
 static void
 emit_int (GmResidualBuilder *b, int64_t i)
@@ -328,7 +332,7 @@ emit_int (GmResidualBuilder *b, int64_t i)
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyLong_FromLongLong (i)));
 }
 
-/* Calls a method of the iterator that was just allocated, and drops the result. */
+/* Emits a call of a method of the iterator that was just allocated, and drops the result. */
 static void
 emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t arg, uint32_t n)
 {
@@ -343,7 +347,8 @@ emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* An operand of zip, map, filter or enumerate, which call iter () on it.  The program has done that, and the user's __iter__ must not run again. */
+/* Emits an operand of zip, map, filter or enumerate, which call iter () on it. The program has done
+ * that, and the user's __iter__ must not run again. */
 static void
 emit_operand (GmResidualBuilder *b, const GmTracker *item)
 {
@@ -357,7 +362,7 @@ emit_operand (GmResidualBuilder *b, const GmTracker *item)
     gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
 }
 
-/* A new iterator of type (items ...), or iter (items[0]) where there is no type. */
+/* Emits a new iterator type (items ...), or iter (items[0]) if there is no type. */
 static void
 emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const int64_t *start)
 {
@@ -390,9 +395,9 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   if (dict
       && (at > MAX_STEPS
           || !same_keys (gm_contents_of (r, t)->data, gm_contents_of (r, dict_under (of)))))
-    return false; /* made after the change, it would not see it */
+    return false; /* an iterator made after the change would not see it */
   if (of->kind == &gm_kind_list && at > (int64_t) gm_row_length (r, of) - reversed)
-    return false; /* __setstate__ goes no further than to the end of what the list holds now */
+    return false; /* __setstate__ moves at most to the end of the list as it is now */
   if (of->kind == &gm_kind_bytearray && at > gm_len (r, of))
     return false;
   emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
@@ -406,7 +411,8 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   return true;
 }
 
-/* One of product's kind, as far on: its class makes it of what it read.  With a name among its arguments it is not kept what they were. */
+/* Emits an iterator like product's, advanced to its position: its class makes it of the arguments
+ * that it read. Fails for named arguments, whose values are not kept. */
 static bool
 emit_tuples (GmResidualBuilder *b, const GmTracker *t, int64_t at)
 {
@@ -423,7 +429,8 @@ emit_tuples (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   return true;
 }
 
-/* Over what is inside of a subclass's instance: iter () of the instance may be something else. */
+/* True for an iterator over the storage of a subclass's instance: iter () of the instance may be
+ * another one. */
 static bool
 over_storage (GmRecorder *r, const GmTracker *t)
 {
@@ -435,7 +442,8 @@ over_storage (GmRecorder *r, const GmTracker *t)
          || (of->real && of->source && gm_type_of (r, of) != Py_TYPE (of->real));
 }
 
-/* An empty object of the kind that the iterator walks; nobody else ever holds it. */
+/* Returns an empty object of the kind that the iterator walks, which nothing else ever refers
+ * to. */
 static PyObject *
 empty_of (const GmTracker *of)
 {
@@ -461,8 +469,8 @@ empty_of (const GmTracker *of)
   return of->real && PyBytes_Check (of->real) ? PyBytes_FromString ("") : PyTuple_New (0);
 }
 
-/* An iterator that has ended, of the type that `t` has: over an empty object, and asked once, so that it
- * drops that object. */
+/* Emits an ended iterator of the type of `t`: over an empty object, advanced once, so that it drops
+ * that object. */
 static void
 emit_ended (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -68,7 +68,7 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* The list method `name` of CPython, for replay. */
+/* Records a call of CPython's list method `name`, for the replay. */
 static void
 effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n)
 {
@@ -128,7 +128,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_list_new (r, items, (uint32_t) n);
 }
 
-/* What this Python says of what cannot be assigned to a slice. */
+/* Returns this Python version's message for a value that cannot be assigned to a slice. */
 static const char *
 slice_text (GmRecorder *r)
 {
@@ -164,7 +164,8 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
       return;
     }
     const char *text = value ? slice_text (r) : "";
-    bool reads_first = g_str_has_prefix (text, "must"); /* the Python that says so looks at the indices when it has all values */
+    bool reads_first = g_str_has_prefix (text, "must"); /* the version with that message reads the
+                                                           indices when it has all values */
     Py_ssize_t first = start, last = stop, n_before = gm_row_length (r, t), n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
     g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, text) : g_ptr_array_new ();
     if (r->stop)
@@ -173,7 +174,7 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     if (n_now != n_before && reads_first) {
       n = PySlice_AdjustIndices (n_now, &first, &last, 1);
       start = first;
-    } else if (n_now != n_before) { /* what was iterated has changed the list, not the indices */
+    } else if (n_now != n_before) { /* the iterator has changed the list, not the indices */
       start = MIN (start, n_now);
       n = MIN (n, n_now - start);
       key = gm_slice_new (r, gm_from_int (r, start), gm_from_int (r, start + n), gm_none (r));
@@ -198,7 +199,7 @@ method_append (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* One at a time: what is iterated may look at the list, change it, or raise. */
+/* Appends the values one at a time: the iterator may read the list, change it, or raise. */
 static bool
 extend_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values)
 {
@@ -269,7 +270,8 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return item;
 }
 
-/* The first place from `from` on, and before `to`, of what is equal to the item; -1: nowhere, or a break. */
+/* Returns the first place in [from, to) of an item that equals the given one; -1: nowhere, or a
+ * break. */
 static int64_t
 find (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t from, int64_t to)
 {
@@ -352,7 +354,7 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
 }
 
-/* Replayed as the order that was found: keys and comparisons have run. */
+/* Sorts the list. Replayed as the order that was found: keys and comparisons have run. */
 static const GmTracker *
 method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -371,7 +373,7 @@ method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* list.__init__: what the list held is gone. */
+/* Runs list.__init__, which drops the former items. */
 static const GmTracker *
 method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -493,7 +495,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
   gm_residual_emit (b, GM_INSN_BUILD_LIST, 0, NULL);
   gm_residual_allocated (b, t);
-  for (uint32_t i = 0; i < contents->n; i++) { /* filled after it exists: it may hold itself */
+  for (uint32_t i = 0; i < contents->n; i++) { /* filled after its allocation: the list may contain
+                                                  itself */
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     gm_residual_value (b, contents->items[i]);
     gm_residual_emit (b, GM_INSN_LIST_APPEND, 1, NULL);

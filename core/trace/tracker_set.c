@@ -28,7 +28,8 @@ gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTrack
   return t;
 }
 
-/* The set's table and the element's place in it, or -1; NULL: it has none, or that cannot be told. */
+/* Returns the set's table and the element's place in it, or -1; NULL: the set has no table, or the
+ * place cannot be told. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t *at)
 {
@@ -90,7 +91,8 @@ gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
   return t;
 }
 
-/* Of an existing set: a guard can compare it, to the bit, without running code of the user's. */
+/* True for an element of an existing set that a guard can compare, to the bit, without running code
+ * of the user's. */
 static bool
 is_element (PyObject *o, uint32_t depth)
 {
@@ -122,7 +124,7 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
   }
   if (simple)
     gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
-  else /* one after the other, each is compared with its type */
+  else /* one element after the other, compared with their types */
     gm_guard (r, SET_ORDER, source, .obj = gm_record_take (r, gm_set_elements (real)));
   return gm_set_add (r, real, source, (const GmTracker *const *) items->pdata, items->len);
 }
@@ -179,7 +181,7 @@ gm_set_real (GmRecorder *r, const GmTracker *t)
   return set;
 }
 
-/* Hashed by address, so that no order of its set is the right one. */
+/* True if an element is hashed by its address, so that the set has no fixed order. */
 static bool
 any_identity (GmRecorder *r, const GmTracker *contents)
 {
@@ -189,7 +191,7 @@ any_identity (GmRecorder *r, const GmTracker *contents)
   return false;
 }
 
-/* Its text shows the order, so only where that is known. */
+/* Returns the set as a constant if its order is known, because its text shows the order. */
 static PyObject *
 constant (GmRecorder *r, const GmTracker *t)
 {
@@ -213,7 +215,8 @@ iter (GmRecorder *r, const GmTracker *t)
   if (!gm_set_order_is_known (contents))
     return gm_record_break (r, GM_BREAK_ITERATION, "set whose order is not known");
   gm_set_see_order (r, t);
-  if ((t->source && !contents->number) || t->number) /* the contents are in the order of the real one's table */
+  if ((t->source && !contents->number) || t->number) /* the contents are in the order of the real
+                                                        set's table */
     return iterator_over (r, t, gm_tuple_new (r, contents->items, contents->n));
   PyObject *set = gm_set_real (r, t), *o;
   if (set == NULL)
@@ -234,7 +237,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return iterator_over (r, t, all);
 }
 
-/* What is looked for: of a set, which is no element, a frozenset of the same; NULL after a break. */
+/* Returns the element to look up: for a set, which is no element, a frozenset of the same elements;
+ * NULL after a break. */
 static const GmTracker *
 looked_for (GmRecorder *r, const GmTracker *item)
 {
@@ -282,7 +286,7 @@ method_add (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_args_plain (r, "add", args, 1, 1) ? gm_set_append (r, t, args->args[0]) : &gm_tracker_poison;
 }
 
-/* Takes it out of contents; `table`: what they are then. */
+/* Removes the element at a place; `table`: the table afterwards. */
 static void
 drop (GmRecorder *r, const GmTracker *t, uint32_t at, PyObject *table)
 {
@@ -293,7 +297,8 @@ drop (GmRecorder *r, const GmTracker *t, uint32_t at, PyObject *table)
   gm_set_be (r, t, table, items, old->n - 1);
 }
 
-/* CPython's own change of a copy of the table, where that is known and the set is small. */
+/* Removes an element by CPython's own change of a copy of the table, if that is known and the set
+ * is small. */
 static bool
 discard_exactly (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
@@ -330,7 +335,7 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Which element it is, the table says, and where the last pop ended. */
+/* Runs pop (). The element depends on the table, and on the place where the last pop ended. */
 static const GmTracker *
 method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -369,14 +374,14 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
   PyObject *table = t->real ? gm_set_exact_small (r, t) : gm_set_exact (r, t);
-  if (table || !t->real) /* else who knows where the next pop begins */
+  if (table || !t->real) /* else the start of the next pop is not known */
     PySet_Clear (gm_record_take (r, table ? table : (table = PySet_New (NULL))));
   gm_set_be (r, t, table, NULL, 0);
   gm_set_effect (r, "clear", t, NULL, 0);
   return gm_none (r);
 }
 
-/* set.__init__ of a new set. */
+/* Runs set.__init__ of a new set. */
 static const GmTracker *
 method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -403,7 +408,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "set");
 }
 
-/* A new one at each call, as from the plain function. */
+/* Emits a new frozenset at each call, as the plain function makes. */
 static void
 build_frozen (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -439,7 +444,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   const GmTracker *contents = gm_contents_of (gm_residual_recorder (b), t);
-  gm_set_see_table (gm_residual_recorder (b), t); /* whoever gets it does */
+  gm_set_see_table (gm_residual_recorder (b), t); /* the program that gets the set reads its
+                                                     table */
   PyObject *of = contents->real;
   if (!gm_set_table_is_known (contents) && !any_identity (gm_residual_recorder (b), contents))
     return false; /* elements were removed: its order is not known */

@@ -74,7 +74,7 @@ constant (GmRecorder *r, const GmTracker *t)
   return PySlice_New (parts[0], parts[1], parts[2]);
 }
 
-/* As the tuples of their parts. */
+/* Compares slices as tuples of their parts. */
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {

@@ -31,7 +31,7 @@ gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
   return gm_tuple_new_of (r, NULL, items, n);
 }
 
-/* The names of a namedtuple class's fields, borrowed; NULL if it is none. */
+/* Returns the names of a namedtuple class's fields, borrowed; NULL if it is none. */
 static PyObject *
 fields_of (PyTypeObject *type)
 {
@@ -60,7 +60,7 @@ gm_is_named_tuple (GmRecorder *r, PyTypeObject *type)
   return true;
 }
 
-/* A struct sequence: a type of C whose attributes are the items, by their places. */
+/* True for a struct sequence: a C type whose attributes are the items, by their places. */
 static bool
 is_struct_sequence (PyTypeObject *type)
 {
@@ -75,7 +75,8 @@ struct_field (const GmTracker *t, PyObject *name)
   if (found == NULL || !Py_IS_TYPE (found, &PyMemberDescr_Type))
     return NULL;
   size_t at = (size_t) ((PyMemberDescrObject *) found)->d_member->offset - offsetof (PyTupleObject, ob_item);
-  return at / sizeof (PyObject *) < t->n ? t->items[at / sizeof (PyObject *)] : NULL; /* others have a name only */
+  /* other fields have only a name */
+  return at / sizeof (PyObject *) < t->n ? t->items[at / sizeof (PyObject *)] : NULL;
 }
 
 const GmTracker *
@@ -154,7 +155,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* Items as a tuple or, as Size's slices, sums and multiples are, a Size, which has ints only. */
+/* Returns items as a tuple, or as a Size, which has only ints: slices, sums and multiples of a Size
+ * are Sizes. */
 static const GmTracker *
 part_of (GmRecorder *r, bool size, const GmTracker *const *items, uint32_t n)
 {
@@ -186,7 +188,8 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
   for (Py_ssize_t k = 0; k < n; k++)
     items[k] = t->items[start + k * step];
-  return part_of (r, t->data == gm_host.size_type, items, (uint32_t) n); /* of a named tuple a tuple, as tuple's own subscript does */
+  /* for a named tuple a tuple, as tuple's own subscript returns */
+  return part_of (r, t->data == gm_host.size_type, items, (uint32_t) n);
 }
 
 static const GmTracker *
@@ -261,7 +264,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     if (field)
       return field;
     PyObject *found = fields ? _PyType_Lookup (type, name) : NULL;
-    if (found && found != _PyType_Lookup (&PyTuple_Type, name)) { /* what the class says itself */
+    if (found && found != _PyType_Lookup (&PyTuple_Type, name)) { /* an override of the class */
       found = gm_class_lookup (r, type, name);
       return gm_class_value (r, type, name, found, t);
     }
@@ -324,7 +327,8 @@ constant (GmRecorder *r, const GmTracker *t)
   return tuple;
 }
 
-/* The same items in a plain tuple: as tuples are compared and hashed whatever their classes are. */
+/* Returns the same items in a plain tuple, as tuples are compared and hashed regardless of their
+ * classes. */
 static PyObject *
 plain_constant (GmRecorder *r, const GmTracker *t)
 {
@@ -337,12 +341,12 @@ gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash)
 {
   PyObject *plain = t->number ? NULL : plain_constant (r, t);
   *hash = plain ? PyObject_Hash (plain) : -1;
-  PyErr_Clear (); /* something in it cannot be hashed: Python says so */
+  PyErr_Clear (); /* an item cannot be hashed: Python raises */
   return *hash != -1;
 }
 
-/* Items are equal if they are one tracker, or equal constants; anything else is not decided here.
- */
+/* Compares tuples. Items are equal if they are one tracker, or equal constants; any other
+ * comparison is not decided here. */
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {

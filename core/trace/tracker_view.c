@@ -22,8 +22,7 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* A pair is among the items if its first is a key, under which a value stands that is equal to its
- * second. */
+/* True if a pair is among the items: its first is a key, and its second equals the key's value. */
 static const GmTracker *
 contains_pair (GmRecorder *r, const GmTracker *dict, const GmTracker *item)
 {
@@ -49,7 +48,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, false);
 }
 
-/* The keys or items as a new set; NULL: of values there is none. */
+/* Returns the keys or items as a new set; NULL for a view of values. */
 static const GmTracker *
 as_set (GmRecorder *r, const GmTracker *t)
 {
@@ -61,7 +60,7 @@ as_set (GmRecorder *r, const GmTracker *t)
   return all ? gm_set_new (r, (const GmTracker *const *) all->pdata, all->len) : NULL;
 }
 
-/* Views of keys and items are sets: the result is a new one. */
+/* Computes an operator of views of keys and items, which are sets: the result is a new set. */
 static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
              bool inplace)
@@ -72,7 +71,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
   if (r->pending
       && (op == GM_BIN_AND
-          || op == GM_BIN_XOR)) { /* CPython adds no more to a set than comes out */
+          || op == GM_BIN_XOR)) { /* CPython adds only elements of the result to a set */
     r->pending = NULL;
     r->stop = NULL;
     return gm_record_break (r, GM_BREAK_OPERATOR, "& or ^", gm_type_text (r, t),
@@ -80,7 +79,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   if (a == NULL || b == NULL)
     return r->stop ? &gm_tracker_poison : NULL;
-  if (reflected && b->number) /* of a frozenset and a view comes a set */
+  if (reflected && b->number) /* an operator of a frozenset and a view gives a set */
     b = gm_set_of (r, b);
   const GmTracker *v = reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
   if (!r->stop && v->kind == &gm_kind_set && !v->number) { /* CPython fills it in another way */
@@ -96,8 +95,8 @@ is_set (const GmTracker *t)
   return t->kind == &gm_kind_set || (t->kind == &gm_kind_view && t->number != 1);
 }
 
-/* Every item of `a` is looked up in `b`, up to the first that is not there: what is not looked up
- * need not be hashable. */
+/* True if each item of `a` is in `b`. Stops at the first that is absent: the items after it need
+ * not be hashable. */
 static bool
 is_within (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
