@@ -20,8 +20,8 @@
 
 #include <string.h>
 
-#define EXACT_BOUND ((int64_t) 1 << 53) /* integers up to it are floats */
-#define MOST_SETTLED 4                  /* recordings in which a float that varies is a number */
+#define EXACT_BOUND ((int64_t) 1 << 53) /* integers up to the bound are exact floats */
+#define MOST_SETTLED 4                  /* recordings in which a varying float may be fixed */
 
 static const GmTracker *
 computed (GmRecorder *r, const GmTracker *element, const GmTracker *const *leaves, uint32_t n,
@@ -84,7 +84,7 @@ gm_float_value (const GmTracker *t, double *out)
   return t->source || t->n > 1;
 }
 
-/* The leaf is in each call what it is in this one. */
+/* Fixes the leaf to its value in this call. */
 static void
 fix (GmRecorder *r, const GmTracker *leaf)
 {
@@ -95,7 +95,8 @@ fix (GmRecorder *r, const GmTracker *leaf)
   PyObject *real = (PyObject *) leaf->data;
   uint32_t most = r->request->start
                       ? 1
-                      : MOST_SETTLED; /* what comes over a break is another float in each call */
+                      : MOST_SETTLED; /* a float that is passed over a break varies with each
+                                         call */
   bool may = !r->request->resumable
              || gm_profile_settle (r->request->profile, profile_row (r, real, leaf->source), most,
                                    r->number);
@@ -150,7 +151,7 @@ gm_float_compares (GmRecorder *r, const GmTracker *t, int op, double with, bool 
 /* -- Operations ----------------------------------------------------------------------------------
  */
 
-/* A size that this call knows, as a float. */
+/* Returns a size that this call knows as a float. */
 const GmTracker *
 gm_float_of_size (GmRecorder *r, const GmTracker *t)
 {
@@ -168,7 +169,7 @@ gm_float_of_size (GmRecorder *r, const GmTracker *t)
   return computed (r, gm_tensor_new_tracker (r, gm_id_from_val (v)), &t, 1, (double) hint);
 }
 
-/* An operand as a float of this kind or a known one; NULL: it is neither. */
+/* Returns an operand as a float of this kind or a known one; NULL: it is neither. */
 static const GmTracker *
 operand (GmRecorder *r, const GmTracker *t)
 {
@@ -193,7 +194,7 @@ operand (GmRecorder *r, const GmTracker *t)
 typedef struct {
   bool known;
   double value;
-  const GmTracker *element; /* what the row of the library computes with */
+  const GmTracker *element; /* the operand of the library's row */
 } Side;
 
 static Side
@@ -209,7 +210,7 @@ side_of (GmRecorder *r, const GmTracker *t)
   return s;
 }
 
-/* The leaves of two floats, each once. */
+/* Collects the leaves of two floats, each once; returns their number. */
 static uint32_t
 leaves_of (const GmTracker *a, const GmTracker *b, const GmTracker **out)
 {
@@ -230,7 +231,7 @@ leaves_of (const GmTracker *a, const GmTracker *b, const GmTracker **out)
   return n;
 }
 
-/* True if no call divides by zero: Python raises. */
+/* True if no call divides by zero, for which Python raises. */
 static bool
 divides (GmRecorder *r, const GmTracker *divisor)
 {
@@ -240,7 +241,7 @@ divides (GmRecorder *r, const GmTracker *divisor)
   return gm_float_compares (r, divisor, Py_EQ, 0, &zero) && !zero;
 }
 
-/* The operation of Python on the value of this call. */
+/* Returns the result of Python's operation on the values of this call. */
 static const GmTracker *
 on_values (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, bool inplace)
 {
@@ -260,7 +261,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   const char *name = op == GM_BIN_ADD ? "add" : op == GM_BIN_SUB ? "sub" : op == GM_BIN_MUL ? "mul" : op == GM_BIN_DIV ? "div" : NULL;
   if (other->kind == &gm_kind_tensor)
-    return NULL; /* the tensor answers */
+    return NULL; /* the tensor's method decides */
   const GmTracker *value = name ? operand (r, other) : NULL;
   if (r->stop)
     return &gm_tracker_poison;
@@ -339,7 +340,7 @@ type (GmRecorder *r, const GmTracker *t)
   return &PyFloat_Type;
 }
 
-/* element.item (), one object wherever it is used. */
+/* Emits element.item (), one object for all uses. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

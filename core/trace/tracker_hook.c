@@ -52,7 +52,8 @@ is_written (GmRecorder *r, GmValueId value)
   return written;
 }
 
-/* A hook that the graph has: by its address, which is guarded.  The handle's number is the node's value, and one. */
+/* Adds a hook as a node of the graph, by the address of the function, which is guarded. The
+ * handle's number is the node's value plus one. */
 static const GmTracker *
 add_node (GmRecorder *r, GmValueId value, GmHostFunction *host)
 {
@@ -81,7 +82,7 @@ is_inside (GmRecorder *r, const GmTracker *t, const GmTracker *fn, const char *n
          && gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number)->requires_grad;
 }
 
-/* Whether the real tensor will see the gradient that is meant; if not, a break or an exception. */
+/* True if the real tensor will see the intended gradient; if not, breaks or raises. */
 static bool
 may_register (GmRecorder *r, const GmTracker *t, const char *name, const char *refusal)
 {
@@ -154,7 +155,8 @@ is_leaf (GmRecorder *r, PyObject *tensor)
   return yes && gm_record_take (r, yes) == Py_True;
 }
 
-/* Which tensors are leaves is not guarded: on another one the replay raises what eager raises. */
+/* Registers a hook on a leaf. Leaf-ness is not guarded: for another tensor the replay raises what
+ * eager raises. */
 static const GmTracker *
 register_post_hook (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -194,7 +196,7 @@ gm_hook_method (GmRecorder *r, const GmTracker *tensor, PyObject *name)
 
 /* -- Handles --------------------------------------------------------------- */
 
-/* Doing it again is harmless. */
+/* Removes a handle's hook; a second call does nothing. */
 static const GmTracker *
 handle_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -225,7 +227,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     { "__exit__", handle_remove },
     { NULL, NULL },
   };
-  if (PyUnicode_CompareWithASCIIString (name, "__class__") == 0) { /* that of other handles */
+  if (PyUnicode_CompareWithASCIIString (name, "__class__") == 0) { /* the class of other handles */
     PyObject *module = gm_import ("gramme.utils.hooks");
     PyObject *class = module ? PyObject_GetAttrString (module, "RemovableHandle") : NULL;
     Py_XDECREF (module);
@@ -309,13 +311,14 @@ gm_hook_emit_retain (GmResidualBuilder *b, const GmTracker *tensor, PyObject *me
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* One whose hook is gone: registered and taken off, so that it is as real as the others. */
+/* Emits a handle whose hook was removed: registered and removed again, so that it is as real as
+ * other handles. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
   GmRecorder *r = gm_residual_recorder (b);
   if (t->number)
-    return false; /* there is no tensor that it could take its hook off */
+    return false; /* there is no tensor to remove the hook from */
   if (gm_residual_cached (b, t))
     return true;
   gm_hook_emit (b, t);

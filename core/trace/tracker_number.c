@@ -51,7 +51,8 @@ bounds_set (GmRecorder *r, const GmTracker *bounds, int64_t lo, int64_t hi)
   gm_contents_set (r, bounds, gm_contents (r, items, 2));
 }
 
-/* 0 or 1: what the comparison of every number between lo and hi with 0 gives; -1: that depends. */
+/* Returns 0 or 1 if the comparison of every number between lo and hi with 0 has that result; -1: it
+ * depends on the number. */
 static int
 decided (int op, Wide lo, Wide hi)
 {
@@ -97,7 +98,7 @@ gm_number_assume (GmRecorder *r, const GmTracker *condition)
     lo += whole && lo == -b / a;
     hi -= whole && hi == -b / a;
   }
-  if (a < 0) { /* the same with -a */
+  if (a < 0) { /* the same condition with -a */
     static const int swapped[] = { Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE };
     a = -a;
     b = -b;
@@ -107,7 +108,7 @@ gm_number_assume (GmRecorder *r, const GmTracker *condition)
     hi = MIN (hi, floor_div (-b - (op == Py_LT), a));
   if (op == Py_GT || op == Py_GE || op == Py_EQ)
     lo = MAX (lo, -floor_div (b - (op == Py_GT), a));
-  if (lo <= hi) /* else it never holds, and the check says so */
+  if (lo <= hi) /* else the condition never holds, and the check fails */
     bounds_set (r, condition->items[BOUNDS], (int64_t) lo, (int64_t) hi);
 }
 
@@ -169,7 +170,7 @@ cast (GmRecorder *r, const GmTracker *tensor, GmDtype dtype)
   return v == in ? tensor : gm_tensor_new_tracker (r, gm_id_from_val (v));
 }
 
-/* Whether every number from lo to hi is a value of the dtype. */
+/* True if every number from lo to hi is a value of the dtype. */
 static bool
 holds (GmDtype dtype, Wide lo, Wide hi)
 {
@@ -228,7 +229,7 @@ gm_number_operand (GmRecorder *r, const GmTracker *t, const GmMeta *beside)
 
 /* -- As a size ----------------------------------------------------------------------------------- */
 
-/* Whether the condition bounds its element from below, or above. */
+/* True if the condition bounds its element from below, or above. */
 static bool
 bounds_side (const GmTracker *condition, bool below)
 {
@@ -237,7 +238,8 @@ bounds_side (const GmTracker *condition, bool below)
   return op == Py_EQ || op == Py_NE || (greater == (factor (condition) > 0)) == below;
 }
 
-/* What the last check of the same element that is about this bound says where it fails. */
+/* Returns the message of the last check of the same element that is about this bound; borrowed, or
+ * NULL. */
 static const char *
 said_of (GmRecorder *r, const GmTracker *t, bool below)
 {
@@ -251,7 +253,8 @@ said_of (GmRecorder *r, const GmTracker *t, bool below)
   return said;
 }
 
-/* The bounds hold where something is so large: they are checked before it is made, not only when the call ends. */
+/* Returns the number as a size. The bounds hold for a tensor of this size: they are checked before
+ * it is made, not only when the call ends. */
 int64_t
 gm_number_as_size (GmRecorder *r, const GmTracker *t)
 {
@@ -280,7 +283,7 @@ affine (GmRecorder *r, const GmTracker *of, int64_t a, int64_t b)
   return a ? make (r, of, VALUE, a, b) : gm_from_int (r, b);
 }
 
-/* An operand as a * x + b with the x of t; false: it is something else. */
+/* Reads an operand as a * x + b with the x of t; false: it has another form. */
 static bool
 operand (GmRecorder *r, const GmTracker *t, const GmTracker *other, int64_t *a, int64_t *b)
 {
@@ -352,7 +355,7 @@ type (GmRecorder *r, const GmTracker *t)
   return gm_is_number (t) ? &PyLong_Type : &PyBool_Type;
 }
 
-/* element.item () * a + b, compared with 0; one object wherever it is used. */
+/* Emits element.item () * a + b, compared with 0; one object for all uses. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

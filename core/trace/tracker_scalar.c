@@ -13,7 +13,7 @@
 
 static const struct {
   const char *name;
-  uint32_t size; /* of the value, which follows the object's header */
+  uint32_t size; /* size of the value, which follows the object's header */
   char kind;     /* b, i, f */
 } rows[] = {
   { "numpy.bool_", 1, 'b' },    { "numpy.bool", 1, 'b' },     { "numpy.int8", 1, 'i' },
@@ -78,7 +78,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   static const char *const names[] = { "<", "<=", "==", "!=", ">", ">=" };
   if (other->kind == &gm_kind_tensor)
-    return NULL; /* the tensor answers */
+    return NULL; /* the tensor's method decides */
   PyObject *plain = gm_scalar_number (other)->real, *own = t->items[0]->real;
   bool known = (other->kind == &gm_kind_constant || other->kind == &gm_kind_scalar)
                && (PyLong_Check (plain) || PyFloat_Check (plain))

@@ -19,7 +19,8 @@ sizes_of (GmRecorder *r)
   return r->graph->sizes;
 }
 
-/* The question could not be answered: the size depends on data. */
+/* False, with a break, if a question about the size could not be answered: the size depends on
+ * data. */
 static bool
 decided (GmRecorder *r)
 {
@@ -166,7 +167,7 @@ constant (GmRecorder *r, const GmTracker *t)
   return r->stop ? NULL : Py_NewRef (number->real);
 }
 
-/* An operand that is an int, as a size; false: it is something else, or has no place in 62 bits. */
+/* Reads an int operand as a size; false: it is no int, or does not fit 62 bits. */
 static bool
 operand (GmRecorder *r, const GmTracker *t, int64_t *out)
 {
@@ -179,10 +180,11 @@ operand (GmRecorder *r, const GmTracker *t, int64_t *out)
 }
 
 #define MOST_OF_A_FLOAT                                                                            \
-  (INT64_C (1) << 53) /* integers up to it are floats, and their quotients those of the floats */
+  (INT64_C (1) << 53) /* integers up to the bound are exact floats, and their quotients are those of
+                         the floats */
 
-/* With a float, or divided by an int: the size as a float; NULL: the result is none, or this call's
- * number is needed. */
+/* Returns an operation of a size with a float, or its quotient by an int, as a float; NULL: the
+ * result is no float, or this call's number is needed. */
 static const GmTracker *
 as_float (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected)
 {
@@ -204,7 +206,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   int64_t a = t->number, b;
   if (other->kind == &gm_kind_tensor || other->kind == &gm_kind_float)
-    return NULL; /* the other one answers */
+    return NULL; /* the other's method decides */
   const GmTracker *number = as_float (r, op, t, other, reflected);
   if (number)
     return gm_binary (r, op, reflected ? other : number, reflected ? number : other, inplace);
@@ -245,7 +247,8 @@ unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   return gm_size_tracker (r, op == GM_UN_NEG ? minus : gm_size_add (minus, -1));
 }
 
-/* What no int is equal to.  Anything else is asked: an IntEnum, a numpy scalar, whatever has an __eq__. */
+/* True for a value that no int equals. Other values are compared by their method: an IntEnum, a
+ * numpy scalar, an object with an __eq__. */
 static bool
 differs_from_ints (const GmTracker *t)
 {
@@ -299,7 +302,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return r->stop ? &gm_tracker_poison : gm_getattr_opt (r, t, name);
 }
 
-/* An element of the graph's, which the call makes an int again. */
+/* Emits an element of the graph, which the call makes an int again. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* In the heap: which value of the graph it is, and what was stored as its grad, if anything. */
+/* Slots of the heap object: the value of the graph, and the stored grad, if there is one. */
 enum { SLOT_VALUE, SLOT_GRAD, N_SLOTS };
 
 static GmValueId
@@ -45,7 +45,8 @@ gm_tensor_new_tracker (GmRecorder *r, GmValueId value)
   return tensor_add (r, NULL, NULL, value);
 }
 
-/* "L['self'].fc.weight" becomes "self_fc_weight"; unique among the inputs. */
+/* Returns the name of an input: "L['self'].fc.weight" becomes "self_fc_weight"; unique among the
+ * inputs. */
 static const char *
 input_name (GmRecorder *r, const char *source)
 {
@@ -93,7 +94,8 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
   if (tensor == NULL)
     return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
   gm_host.requires_grad (tensor);
-  bool made = source->kind == GM_SOURCE_DRAWN || source->kind == GM_SOURCE_NUMBER; /* for the call */
+  /* made for the call */
+  bool made = source->kind == GM_SOURCE_DRAWN || source->kind == GM_SOURCE_NUMBER;
   GmMeta is = made ? tensor->meta : gm_size_input (r, real, &tensor->meta, source);
   if (r->stop)
     return &gm_tracker_poison;
@@ -120,7 +122,7 @@ sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *ty
                                        : gm_tuple_new (r, items, n);
 }
 
-/* Strides of what is made of a gradient are noted: custom.c. */
+/* Records that the strides of a value computed from a gradient were read: custom.c. */
 static bool
 note_strides (GmRecorder *r, const GmTracker *t)
 {
@@ -206,7 +208,8 @@ add_op (GmRecorder *r, const GmTracker *t, GmOp op, const GmAttrs *attrs)
   return &gm_tracker_poison;
 }
 
-/* A number, if the request asks for them: of a copy, which nothing changes in place. */
+/* Returns a tensor's element as a number, if the request traces numbers: that of a copy, which no
+ * in-place operation changes. */
 const GmTracker *
 gm_tensor_item (GmRecorder *r, const GmTracker *t, const char *what)
 {
@@ -232,7 +235,7 @@ method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                                  : &gm_tracker_poison;
 }
 
-/* Whether v owns its memory, was made here, and nothing else looks at that. */
+/* True if v owns its memory, was made here, and no other value shares the memory. */
 static bool
 is_alone (const GmGraph *g, GmValueId v)
 {
@@ -247,7 +250,7 @@ is_alone (const GmGraph *g, GmValueId v)
   return node != GM_NO_ID;
 }
 
-/* The tensor is its own detached one from now on, where no one else can see that it was another. */
+/* Runs detach_: the tensor becomes its detached one, if no program can see that it was another. */
 static const GmTracker *
 method_detach_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -263,7 +266,8 @@ method_detach_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : t;
 }
 
-/* What changes nothing is nothing; else a leaf is made or unmade, which no graph says. */
+/* Runs requires_grad_. A call that changes nothing is ignored; any other makes or unmakes a leaf,
+ * which no graph can, and breaks. */
 static const GmTracker *
 method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -278,7 +282,7 @@ method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args
   return gm_record_break (r, GM_BREAK_TENSOR_LEAF, "requires_grad_");
 }
 
-/* Whether `o` is this device, or its name. */
+/* True if `o` is this device, or its name. */
 static bool
 names_device (PyObject *o, int device)
 {
@@ -288,8 +292,8 @@ names_device (PyObject *o, int device)
          || (name && gm_device_find (name, &named) && named == device);
 }
 
-/* to (dtype), to (device), to (device, dtype), to (other): the tensor itself where nothing changes.
- */
+/* Runs to (dtype), to (device), to (device, dtype), to (other): returns the tensor itself if
+ * nothing changes. */
 static const GmTracker *
 method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -307,7 +311,7 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       copy = a->real == Py_True;
     else if (strcmp (name, "non_blocking") == 0 && a->kind == &gm_kind_constant
              && PyBool_Check (a->real))
-      continue; /* there is nothing to wait for */
+      continue; /* non_blocking: no transfer to wait for */
     else if (strcmp (name, "memory_format") == 0 && a->kind == &gm_kind_constant)
       format = a;
     else if (a->kind == &gm_kind_tensor && i < args->n && meta_of (r, a)->device == meta_of (r, t)->device)
@@ -335,7 +339,7 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_call_api (r, gm_api_find ("contiguous"), false, &(GmCallArgs){ arguments, 1, named });
 }
 
-/* The name of its type, or a cast. */
+/* Runs type (): returns the name of the tensor's type, or a cast. */
 static const GmTracker *
 method_type (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -387,7 +391,7 @@ transposed (GmRecorder *r, const GmTracker *t, bool matrix)
   return add_op (r, t, GM_OP_permute, &attrs);
 }
 
-/* Nothing in a graph changes it: it is what it was at entry, or what was stored since. */
+/* Returns the grad: as it was at entry, or as stored since. No node of a graph changes it. */
 static const GmTracker *
 grad (GmRecorder *r, const GmTracker *t)
 {
@@ -401,7 +405,7 @@ grad (GmRecorder *r, const GmTracker *t)
   return gm_none (r);
 }
 
-/* t.grad = value, where eager would not refuse it. */
+/* Stores t.grad = value. False if eager might refuse it. */
 static bool
 store_grad (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -453,7 +457,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   }
   if (strcmp (s, "grad") == 0)
     return grad (r, t);
-  if (strcmp (s, "data") == 0) /* of what took another shape in place, versions would be counted together */
+  if (strcmp (s, "data") == 0) /* the data of a tensor that was reshaped in place would share its
+                                  write counter */
     return took_shape (r->graph, value_of (r, t)) ? gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s) : add_op (r, t, GM_OP_data, NULL);
   if (strcmp (s, "T") == 0 || strcmp (s, "H") == 0 || strcmp (s, "mT") == 0 || strcmp (s, "mH") == 0)
     return transposed (r, t, s[0] == 'm');
@@ -484,10 +489,11 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
                        .number = inplace);
   }
   if (found && PyFunction_Check (found) && PyDict_GetItem (gm_type_dict (gm_host.tensor_type), name) == found) {
-    g_autofree char *label = g_strdup_printf ("Tensor.%s", s); /* of the package: only its import puts functions there */
+    g_autofree char *label = g_strdup_printf ("Tensor.%s", s); /* of the package: only its import
+                                                                  adds functions there */
     return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t);
   }
-  if (found == NULL) { /* what someone put on the tensor */
+  if (found == NULL) { /* an attribute that the program has set on the tensor */
     PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
     PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
     if (value)
