@@ -33,8 +33,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* The metaclass's method of Python `name`, bound to the class; NULL: it leaves the matter to type.
- */
+/* Returns the metaclass's Python method `name`, bound to the class; NULL: type's own method is
+ * used. */
 static const GmTracker *
 meta_method (GmRecorder *r, const GmTracker *t, const char *name)
 {
@@ -58,7 +58,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
              != PyDict_GetItemString (gm_type_dict (&PyType_Type), "__getattribute__"))
     return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, metatype->tp_name, "how classes work");
   PyObject *meta = gm_class_lookup (r, metatype, name);
-  /* A property of the metaclass, say, stands for what `type` itself would give. */
+  /* A data descriptor of the metaclass, such as a property, comes before type's own attribute. */
   bool says = meta && Py_TYPE (meta)->tp_descr_set
               && meta != PyDict_GetItem (gm_type_dict (&PyType_Type), name);
   if (!says && (strcmp (text, "__name__") == 0 || strcmp (text, "__qualname__") == 0)) {
@@ -98,7 +98,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 
 /* -- Calls ----------------------------------------------------------------- */
 
-/* A class made by collections.namedtuple: its items by position and name. */
+/* Returns an instance of a class made by collections.namedtuple: its items by position and name. */
 static const GmTracker *
 named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
@@ -124,7 +124,8 @@ named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return gm_tuple_new_of (r, type, items, n);
 }
 
-/* A class that C code made with PyType_FromSpec: a heap type as well, but no Python class. */
+/* True for a class that C code made with PyType_FromSpec: a heap type as well, but no Python
+ * class. */
 static bool
 is_made_in_c (PyTypeObject *type)
 {
@@ -138,14 +139,14 @@ is_made_in_c (PyTypeObject *type)
   return false;
 }
 
-/* Why instances of the class cannot be made while recording; NULL: they can. */
+/* Returns why instances of the class cannot be made while recording; NULL: they can. */
 static const char *
 refusal (GmRecorder *r, PyTypeObject *type)
 {
   PyTypeObject *layout = gm_layout_of (type);
   bool user = gm_is_user_type (type);
   if (user)
-    gm_class_lookup_text (r, type, "__abstractmethods__"); /* which the flag follows */
+    gm_class_lookup_text (r, type, "__abstractmethods__"); /* the flag follows this attribute */
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
     return "it is abstract";
   if (type->tp_del || type->tp_finalize || (user && gm_class_lookup_text (r, type, "__del__")))
@@ -193,7 +194,7 @@ gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
   return r->stop ? &gm_tracker_poison : gm_object_new_with (r, type, storage);
 }
 
-/* Runs what C's __init__ does with the arguments; */
+/* Runs the model of a C __init__ with the arguments. */
 static void
 builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObject *found,
               const GmCallArgs *args)
@@ -287,7 +288,7 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   return object;
 }
 
-/* type.__call__, for a metaclass that calls super ().__call__ (). */
+/* Runs type.__call__, for a metaclass that calls super ().__call__ (). */
 static const GmTracker *
 type_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -373,7 +374,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return gm_from_bool (r, (t->real == other->real) == (op == Py_EQ));
 }
 
-/* int | str, of classes whose metaclass is type. */
+/* Returns int | str, for classes whose metaclass is type. */
 static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
         bool inplace)
@@ -417,18 +418,18 @@ const GmTrackerKind gm_kind_class = {
   .build = build,
 };
 
-/* What a method of Python of the class's metaclass answers: its truth; -1: there is none. */
+/* Returns the truth of the result of a Python method of the class's metaclass; -1: it has none. */
 static int
 metaclass_says (GmRecorder *r, const GmTracker *cls, const char *hook, const GmTracker *of)
 {
   if (Py_TYPE (cls->real) == &PyType_Type || strcmp (Py_TYPE (cls->real)->tp_name, "ABCMeta") == 0)
-    return -1; /* of which gm_is_subclass knows more */
+    return -1; /* gm_is_subclass has models of these */
   const GmTracker *v = gm_call_special (r, cls, hook, &of, 1);
   return v ? gm_truth (r, v) != 0 : r->stop ? 0 : -1;
 }
 
-/* The class that `t.__class__` names; `type` where it names none, or there is no such attribute.
- * NULL after a break or a raise. */
+/* Returns the class `t.__class__`; `type` if that is no class, or there is no such attribute. NULL
+ * after a break or a raise. */
 static PyTypeObject *
 class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
 {
@@ -444,8 +445,9 @@ class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
   return v && v->kind == &gm_kind_class ? (PyTypeObject *) v->real : type;
 }
 
-/* isinstance with one class whose metaclass does not decide it in Python: an object is of its type,
- * and of the class that it says. An abstract class asks for what it says first, and always. */
+/* True if isinstance () with one class whose metaclass has no Python hook is: an object is an
+ * instance of its type, and of its __class__. An abstract class always reads __class__, and
+ * first. */
 static bool
 is_instance (GmRecorder *r, const GmTracker *t, PyTypeObject *type, const GmTracker *cls)
 {
@@ -463,7 +465,7 @@ is_instance (GmRecorder *r, const GmTracker *t, PyTypeObject *type, const GmTrac
          && gm_is_subclass (r, type, cls->real, "__instancecheck__");
 }
 
-/* isinstance with a class or a tuple of classes. */
+/* True if t is an instance of a class, or of one in a tuple of classes. */
 bool
 gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
 {
@@ -494,13 +496,13 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
     gm_record_break (r, GM_BREAK_CALL_C, "isinstance() with a class that decides by itself");
     return false;
   }
-  if (type == (PyTypeObject *) cls->real) /* nobody is asked */
+  if (type == (PyTypeObject *) cls->real) /* no hook is called */
     return true;
   int said = metaclass_says (r, cls, "__instancecheck__", t);
   return said < 0 ? !r->stop && is_instance (r, t, type, cls) : said;
 }
 
-/* issubclass, or isinstance by the object's type. */
+/* True if issubclass () is, or isinstance () by the object's type. */
 bool
 gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook)
 {
@@ -518,7 +520,7 @@ gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *ho
   bool abc = strcmp (meta->tp_name, "ABCMeta") == 0;
   bool library = abc && (strcmp (where, "collections.abc") == 0 || strcmp (where, "numbers") == 0);
   int answer = -1;
-  if (library) /* the library's own, which look at the methods of the type */
+  if (library) /* classes of the library, whose hooks read the methods of the type */
     answer = PyObject_IsSubclass ((PyObject *) type, cls);
   else if (abc && plain
            && gm_class_lookup_text (r, (PyTypeObject *) cls, "__subclasshook__")
@@ -533,7 +535,7 @@ gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *ho
 
 /* -- super ----------------------------------------------------------------- */
 
-/* `self` is an instance, or a class in a classmethod. */
+/* Returns super (type, self); `self` is an instance, or a class in a classmethod. */
 const GmTracker *
 gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self)
 {
@@ -592,7 +594,7 @@ object_getattribute (GmRecorder *r, const GmTracker *self, const GmCallArgs *arg
   return gm_raise_no_attribute (r, (PyTypeObject *) self->data, name);
 }
 
-/* Methods of `object` itself, bound; NULL: there is no model. */
+/* Returns a method of `object` itself, bound; NULL: it has no model. */
 const GmTracker *
 gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name)
 {

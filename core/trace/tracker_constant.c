@@ -172,7 +172,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_from_constant_take (r, PyObject_GetItem (t->real, k));
 }
 
-/* Attributes of builtin constants are methods, or numbers such as real and imag. */
+/* Returns an attribute of a builtin constant: a method, or a number such as real and imag. */
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -194,7 +194,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
         bool inplace)
 {
   typedef PyObject *(*Function) (PyObject *, PyObject *);
-  /* in place they differ in what they say when they refuse */
+  /* The in-place functions have other messages when they refuse. */
   static const Function functions[2][GM_N_BIN + 1] = {
     { PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift,
       PyNumber_MatrixMultiply, PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or, NULL,
@@ -216,7 +216,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     return op == GM_BIN_MOD && !reflected && !r->stop ? gm_percent (r, t, other) : NULL;
   PyObject *a = reflected ? o : t->real, *b = reflected ? t->real : o;
   if (op == GM_BIN_POW || op == GM_BIN_LSHIFT
-      || op == GM_BIN_MUL) { /* values that grow without bound stay Python's affair */
+      || op == GM_BIN_MUL) { /* values that grow without bound are left to Python */
     int64_t x, y;
     if (gm_constant_int (r, other, &x) && gm_constant_int (r, t, &y) && PyLong_Check (a)
         && PyLong_Check (b) && op != GM_BIN_MUL && (x > 4096 || y > (int64_t) 1 << 32))

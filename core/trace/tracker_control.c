@@ -16,7 +16,7 @@
 
 /* -- As plain Python sees them ----------------------------------------------------------------- */
 
-static PyObject *substitutes; /* dict: callable of C -> Python function */
+static PyObject *substitutes; /* dict: C callable -> Python function */
 GM_THREAD bool gm_break_raises_now;
 
 static PyObject *
@@ -124,8 +124,8 @@ cell_for (GmRecorder *r, PyObject *session, const GmTracker *cell)
   const GmTracker *t = gm_cell_load (r, cell);
   if (t == NULL || t == &gm_tracker_null)
     return PyCell_New (NULL);
-  /* An object that was there before the call is itself, so that comptime code can talk to the program; a tensor is what the graph
-   * knows of it. */
+  /* An existing object is passed itself, so that comptime code can talk to the program; a tensor is
+   * passed as a value, with the graph's knowledge of it. */
   bool known = t->real && !(gm_host.tensor_type && PyObject_TypeCheck (t->real, gm_host.tensor_type));
   PyObject *value = known ? Py_NewRef (t->real) : gm_comptime_value (session, t);
   PyObject *made = value ? PyCell_New (value) : NULL;
@@ -133,8 +133,9 @@ cell_for (GmRecorder *r, PyObject *session, const GmTracker *cell)
   return made;
 }
 
-/* A function that can be called now.  One that was made while recording gets its free variables as the recorder knows them: what
- * existed before the call as it is, everything else as comptime values. */
+/* Returns a function that can be called now. A function made while recording gets its free
+ * variables as the recorder knows them: existing objects unchanged, everything else as comptime
+ * values. */
 static PyObject *
 callable_of (GmRecorder *r, const GmTracker *t)
 {
@@ -162,7 +163,8 @@ callable_of (GmRecorder *r, const GmTracker *t)
 
 /* -- Facts about numbers --------------------------------------------------------------------------- */
 
-/* The condition holds from here on; the call checks it at its end, where the message is a constant. */
+/* Assumes the condition from here on; the call checks it at its end, which requires a constant
+ * message. */
 static void
 take_for_granted (GmRecorder *r, PyObject *check, const GmTracker *condition, const GmTracker *message)
 {
@@ -199,7 +201,8 @@ call_check (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "gramme._check() of what is false");
 }
 
-/* What comptime code asked for, one after the other: a later one may follow from those before, or contradict them. */
+/* Adds the facts that comptime code declared, one after the other: a later fact may follow from
+ * earlier ones, or contradict them. */
 static void
 add_facts (GmRecorder *r)
 {
@@ -229,8 +232,8 @@ add_facts (GmRecorder *r)
   Py_XDECREF (module);
 }
 
-/* True if this call has run before its instruction was undone: it finds the state that it found then, and comptime code runs once per
- * compilation.  Notes that it runs now. */
+/* True if this call has run before its instruction was undone: the recorder is in the same state,
+ * and comptime code runs once per compilation. Else records that it runs now. */
 static bool
 has_run (GmRecorder *r)
 {
@@ -254,7 +257,7 @@ call_comptime (GmRecorder *r, const GmCallArgs *args)
     return r->stop ? &gm_tracker_poison : gm_none (r);
   }
   g_clear_pointer (&r->facts, g_array_unref);
-  GmMark before = gm_record_mark (r); /* looking at the recording leaves no trace in it */
+  GmMark before = gm_record_mark (r); /* reads of the recording are undone */
   PyObject *fn = callable_of (r, args->args[0]);
   if (!fn) {
     PyErr_Clear ();
@@ -279,7 +282,8 @@ call_substitute (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_call (r, gm_wrap (r, to, gm_source_const (r, to, PyUnicode_AsUTF8 (((PyFunctionObject *) to)->func_name))), args);
 }
 
-/* It counts for what is recorded from here on, and the thread is told in the replay: the rest after a break is recorded by itself. */
+/* Sets the mode for the instructions recorded from here on; the replay sets the thread's mode,
+ * because the rest after a break is recorded separately. */
 static const GmTracker *
 call_error_on_break (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -344,7 +348,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* The mark promises that the result depends on the arguments alone, and they must be known. */
+/* Calls a function marked as constant. The mark promises that the result depends on the arguments
+ * alone, which must be known. */
 static const GmTracker *
 call_constant (GmRecorder *r, const GmMarked *m, const GmCallArgs *args)
 {
@@ -353,7 +358,8 @@ call_constant (GmRecorder *r, const GmMarked *m, const GmCallArgs *args)
   for (uint32_t i = 0; i < n; i++) {
     const GmTracker *t = gm_realize (r, args->args[i]);
     values[i] = gm_constant (r, t);
-    if (!values[i] && t->real && t->kind == &gm_kind_object) { /* self: its identity, not what is in it */
+    if (!values[i] && t->real && t->kind == &gm_kind_object) { /* self: its identity, not its
+                                                                  attributes */
       gm_guard (r, IS, t->source, .obj = t->real);
       values[i] = t->real;
     }

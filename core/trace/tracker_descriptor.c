@@ -47,7 +47,7 @@ gm_descriptor_stand_in (GmRecorder *r, const GmTracker *t)
                                        NULL);
 }
 
-/* property.getter, setter, deleter: a new property with one function changed. */
+/* Runs property.getter, setter or deleter: returns a new property with one function changed. */
 static const GmTracker *
 with_part (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, int part)
 {
@@ -114,7 +114,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
   uint32_t n = t->n;
   if (gm_residual_cached (b, t))
     return true;
-  if (n == 4 && t->items[3]->real == Py_None) /* a doc that is given counts, even None */
+  if (n == 4 && t->items[3]->real == Py_None) /* an explicit doc counts, even None */
     n = 3;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->data);

@@ -14,7 +14,7 @@
 bool
 gm_exception_is_plain (PyTypeObject *type)
 {
-  static PyObject **const exact[] = { /* constructors that only note more of what args says */
+  static PyObject **const exact[] = { /* constructors that only keep args in further members */
                                       &PyExc_StopIteration, &PyExc_AttributeError, &PyExc_NameError
   };
   PyTypeObject *base = (PyTypeObject *) PyExc_BaseException;
@@ -68,7 +68,7 @@ args_of (GmRecorder *r, const GmTracker *storage)
 
 /* -- Texts ----------------------------------------------------------------- */
 
-/* The class of C that says how the exception looks. */
+/* Returns the C class that determines the exception's text. */
 static PyTypeObject *
 builtin_base (PyTypeObject *type)
 {
@@ -77,7 +77,8 @@ builtin_base (PyTypeObject *type)
   return type;
 }
 
-/* A real one with the same arguments, new reference; NULL: they are no constants. */
+/* Returns a real exception with the same arguments, a new reference; NULL: an argument is no
+ * constant. */
 static PyObject *
 real_one (GmRecorder *r, const GmTracker *t)
 {
@@ -97,7 +98,7 @@ gm_exception_text (GmRecorder *r, const GmTracker *t)
   return gm_from_constant_take (r, PyObject_Str (gm_record_take (r, real)));
 }
 
-/* Name (argument) or Name (arguments ...). */
+/* Returns repr (): Name (argument) or Name (arguments ...). */
 const GmTracker *
 gm_exception_repr (GmRecorder *r, const GmTracker *t)
 {
@@ -157,7 +158,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (strcmp (s, "__suppress_context__") == 0)
     return gm_from_bool (r, (gm_heap_load (&r->heap, t->id, GM_EXC_FLAGS)->number & GM_EXC_SUPPRESS)
                                 != 0);
-  if (strcmp (s, "__context__") == 0) { /* NULL: perhaps one that a caller of the root handles */
+  if (strcmp (s, "__context__") == 0) { /* NULL: a caller of the root may handle an exception */
     const GmTracker *context = gm_heap_load (&r->heap, t->id, GM_EXC_CONTEXT);
     if (context)
       return context;
@@ -166,8 +167,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, s, type->tp_name);
 }
 
-/* None, or one that only the recorder knows, for what was raised here and has one already: nobody can see it, as
- * reading it breaks. */
+/* True for None, or for a traceback that only the recorder knows, as the traceback of an exception
+ * that was raised here and has one already: no program can see it, as reading it breaks. */
 static bool
 is_unseen_traceback (GmRecorder *r, const GmTracker *t, const GmTracker *value)
 {
@@ -199,7 +200,7 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
   gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, s, ((PyTypeObject *) t->data)->tp_name);
 }
 
-/* The object's own build calls this: type.__new__ (type, *args). */
+/* Emits type.__new__ (type, *args), for the build of the object itself. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What MAKE_FUNCTION knows; items of the tracker: closure (tuple), defaults (tuple), kwdefaults
- * (dict), annotations; NULL tracker where absent. */
+/* The operands of MAKE_FUNCTION; items of the tracker: closure (tuple), defaults (tuple),
+ * kwdefaults (dict), annotations; NULL tracker where absent. */
 typedef struct {
   PyObject *code, *globals, *builtins;
 } Made;
@@ -52,7 +52,8 @@ gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* What makes classes, walks frames or talks to the world: inlined it would break in many places. */
+/* Library functions that make classes, walk frames or do I/O: inlined they would break in many
+ * places. */
 static const struct {
   const char *name, *module;
 } left_alone[] = {
@@ -125,7 +126,7 @@ gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals, PyObjec
   return decoded;
 }
 
-/* The value of a parameter that no argument was given for; NULL if there is none. */
+/* Returns the default of a parameter without an argument; NULL if there is none. */
 const GmTracker *
 gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmCode *code)
 {
@@ -184,11 +185,12 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* Has an extension given the function a way of its own to be called (PyFunction_SetVectorcall), which need not run its code? */
+/* True if an extension has set the function's vectorcall (PyFunction_SetVectorcall), which need not
+ * run its code. */
 static bool
 is_called_by_c (const GmTracker *t)
 {
-  static vectorcallfunc plain; /* 3.13 exports its name no more */
+  static vectorcallfunc plain; /* not exported since 3.13 */
   if (t->real && !plain) {
     PyCodeObject *code = PyCode_NewEmpty ("", "", 1);
     PyObject *globals = PyDict_New (), *f = code && globals ? PyFunction_New ((PyObject *) code, globals) : NULL;
@@ -259,7 +261,7 @@ member_index (PyObject *name)
   return -1;
 }
 
-/* What MAKE_FUNCTION gives the members of a new function. */
+/* Returns a member of a new function as MAKE_FUNCTION sets it. */
 static const GmTracker *
 made_member (GmRecorder *r, const GmTracker *t, const char *name)
 {
@@ -293,7 +295,8 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
                : NULL;
 }
 
-/* A dict that CPython makes of a tuple at the first look, or from nothing. */
+/* Returns the annotations of an existing function: a dict that CPython makes of a tuple, or from
+ * nothing, at the first read. */
 static const GmTracker *
 existing_annotations (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -310,8 +313,8 @@ is_type_params (PyObject *name)
          && PyUnicode_CompareWithASCIIString (name, "__type_params__") == 0;
 }
 
-/* A function without type parameters answers with the empty tuple; one made here has none until it
- * is given some: `def f[T]` is not recorded. */
+/* Returns __type_params__: the empty tuple for a function without any. A function made in the
+ * region has none until some are set: `def f[T]` is not recorded. */
 static const GmTracker *
 type_params_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -324,7 +327,8 @@ type_params_get (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_tuple_new (r, NULL, 0);
 }
 
-/* A new dict is made of what MAKE_FUNCTION got at the first look, and stays. */
+/* Returns __annotations__: a dict that is made of MAKE_FUNCTION's operand at the first read, and
+ * kept. */
 static const GmTracker *
 annotations_get (GmRecorder *r, const GmTracker *t)
 {
@@ -357,7 +361,7 @@ method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop || self->real == Py_None ? t : gm_method_new (r, t, self);
 }
 
-/* A method that is bound stays so. */
+/* Runs __get__ of a bound method, which returns the method itself. */
 static const GmTracker *
 bound_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -402,7 +406,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
 }
 
-/* Names that someone puts on a function, and the members of one that was made here. */
+/* Sets a program's attribute of a function, or a member of a new one. */
 static void
 setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -446,7 +450,8 @@ build_attrs (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-/* FunctionType (code, globals, name, defaults, closure), for the globals of another module. */
+/* Emits FunctionType (code, globals, name, defaults, closure), for the globals of another
+ * module. */
 static bool
 build_foreign (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -476,7 +481,7 @@ build_foreign (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-/* MAKE_FUNCTION again, with the cells of the residual. */
+/* Emits MAKE_FUNCTION with the cells of the residual. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -564,7 +569,7 @@ method_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (_PyType_Lookup (&PyMethod_Type, name) == NULL
       || PyUnicode_CompareWithASCIIString (name, "__doc__") == 0)
     return gm_getattr_opt (r, t->items[0],
-                           name); /* what methods do not have themselves is the function's */
+                           name); /* attributes that methods lack are the function's */
   static const GmMethodRow rows[] = { { "__get__", bound_get },
                                       { "__call__", method_call_self },
                                       { NULL, NULL } };

@@ -23,7 +23,7 @@ state_of (GmRecorder *r, const GmTracker *t)
   return gm_contents_of (r, t)->number;
 }
 
-/* Also while an exception is pending. */
+/* Stores the generator's state, also while an exception is pending. */
 static void
 set_state (GmRecorder *r, const GmTracker *t, Phase phase, uint32_t pc, uint32_t depth)
 {
@@ -63,7 +63,8 @@ gm_generator_yield (GmRecorder *r, const GmTracker *value)
 
 /* -- Running --------------------------------------------------------------- */
 
-/* A StopIteration that leaves a generator would be taken for its end.  Since 3.12 the generator's own code sees to it. */
+/* Turns a StopIteration that leaves a generator into a RuntimeError: it would be taken for the
+ * generator's end. Since 3.12 the generator's own code does this. */
 static void
 stop_iteration_to_error (GmRecorder *r)
 {
@@ -84,7 +85,7 @@ gm_exception_from_stop (GmRecorder *r, const GmTracker *stop)
   return error;
 }
 
-/* Goes on after the yield: with a value, or with an exception raised there (NULL value). */
+/* Resumes after the yield: with a value, or with an exception raised there (NULL value). */
 static const GmTracker *
 resume (GmRecorder *r, const GmTracker *t, const GmTracker *value, const GmTracker *thrown)
 {
@@ -124,7 +125,7 @@ resume (GmRecorder *r, const GmTracker *t, const GmTracker *value, const GmTrack
   r->depth = DEPTH (state);
   bool runs = true;
   if (thrown) {
-    gm_push (r, gm_none (r)); /* handlers may count the value that the yield would have given */
+    gm_push (r, gm_none (r)); /* handlers expect on the stack the value of the yield */
     gm_raise (r, thrown);
     runs = gm_exception_unwind (r, f, r->pc - 1);
   } else {
@@ -150,7 +151,7 @@ gm_generator_send (GmRecorder *r, const GmTracker *t, const GmTracker *value)
   return resume (r, t, value, NULL);
 }
 
-/* The iterator that a suspended generator delegates to by `yield from`, or NULL. */
+/* Returns the iterator that a suspended generator delegates to by `yield from`, or NULL. */
 static const GmTracker *
 delegate (GmRecorder *r, const GmTracker *t, const GmInsn **send)
 {
@@ -169,8 +170,7 @@ delegate (GmRecorder *r, const GmTracker *t, const GmInsn **send)
 
 static const GmTracker *throw_into (GmRecorder *r, const GmTracker *t, const GmTracker *exception);
 
-/* The inner generator has ended: its value takes its place, and the outer one goes on after SEND.
- */
+/* Resumes the outer generator after SEND with the value of the inner one, which has ended. */
 static const GmTracker *
 leave_delegate (GmRecorder *r, const GmTracker *t, const GmInsn *send, const GmTracker *value)
 {
@@ -190,7 +190,8 @@ throw_into (GmRecorder *r, const GmTracker *t, const GmTracker *exception)
     return resume (r, t, NULL, exception);
   if (inner->kind == &gm_kind_object || send->target == 0)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "throw", "generator");
-  if (inner->kind != &gm_kind_generator) /* it has no throw: raised at the outer one's yield */
+  if (inner->kind != &gm_kind_generator) /* it has no throw (): raised at the outer generator's
+                                            yield */
     return resume (r, t, NULL, exception);
   if (PyType_IsSubtype ((PyTypeObject *) exception->data, (PyTypeObject *) PyExc_GeneratorExit)) {
     close_generator (r, inner);
@@ -222,7 +223,7 @@ close_generator (GmRecorder *r, const GmTracker *t)
       throw_into (r, t, gm_exception_new (r, (PyTypeObject *) PyExc_GeneratorExit, NULL, 0));
   if (value && !r->stop)
     return gm_raise_new (r, PyExc_RuntimeError, "generator ignored GeneratorExit");
-  bool returned = !r->stop; /* since 3.13 the caller sees with what */
+  bool returned = !r->stop; /* since 3.13 close () returns the value */
   if (r->pending && !gm_exception_caught (r, PyExc_GeneratorExit))
     gm_exception_caught (r, PyExc_StopIteration);
   return r->stop                                        ? &gm_tracker_poison
@@ -232,7 +233,7 @@ close_generator (GmRecorder *r, const GmTracker *t)
 
 /* -- Methods --------------------------------------------------------------- */
 
-/* What send and throw give: the end is a StopIteration with the value. */
+/* Returns the result of send and throw: the end is a StopIteration with the value. */
 static const GmTracker *
 or_stop (GmRecorder *r, const GmTracker *value)
 {

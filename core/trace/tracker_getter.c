@@ -16,7 +16,7 @@ enum { GETTER, KEY_MAKER, KEY };
 
 typedef struct {
   PyTypeObject *type;
-  PyObject *names; /* of the named arguments of a methodcaller: a tuple of str, or NULL */
+  PyObject *names; /* names of a methodcaller's named arguments: a tuple of str, or NULL */
 } Getter;
 
 static bool
@@ -47,7 +47,7 @@ make_key (GmRecorder *r, const GmTracker *const *items, uint32_t n, int number)
   return gm_tracker (r, .kind = &gm_kind_getter, .items = copy, .n = n, .number = number);
 }
 
-/* real NULL: a new one.  names: borrowed, or NULL. */
+/* Returns a getter. real NULL: a new one. names: borrowed, or NULL. */
 static const GmTracker *
 make_getter (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, PyObject *real,
              const GmSource *source)
@@ -76,8 +76,8 @@ gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return make_getter (r, type, args, NULL, NULL);
 }
 
-/* Reads what __reduce__ says: the arguments of the class, or those behind the ones that a partial of the
- * class holds, with its keywords.  False: it says something else. */
+/* Reads the result of __reduce__: the arguments of the class, or, of a partial of the class, those
+ * after the partial's own, with its keywords. False: the result has another form. */
 static bool
 read_reduced (PyObject *reduced, PyTypeObject *type, PyObject **first, PyObject **rest,
               PyObject **named)
@@ -149,7 +149,7 @@ gm_cmp_to_key (GmRecorder *r, const GmCallArgs *args)
 
 /* -- Calls ----------------------------------------------------------------- */
 
-/* a.b.c, names between dots. */
+/* Returns t.a.b.c for a path of names between dots. */
 static const GmTracker *
 get_path (GmRecorder *r, const GmTracker *t, PyObject *path)
 {
@@ -170,7 +170,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (t->number == KEY)
     return gm_record_break (r, GM_BREAK_CALL_OBJECT, "key of cmp_to_key");
   PyTypeObject *type = class_of (t);
-  if (is_named (type, "methodcaller")) { /* its name is one, whatever dots are in it */
+  if (is_named (type, "methodcaller")) { /* its name is one attribute, even with dots in it */
     PyObject *name = gm_record_keep (r, gm_constant (r, t->items[0])),
              *names = ((const Getter *) t->data)->names;
     GmCallArgs rest = { t->items + 1, t->n - 1, names };
@@ -186,7 +186,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return t->n == 1 ? out[0] : gm_tuple_new (r, out, t->n);
 }
 
-/* Keys: what the user's function says of the two values, compared with 0. */
+/* Compares keys: the result of the user's function for the two values, compared with 0. */
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {

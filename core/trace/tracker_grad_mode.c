@@ -49,7 +49,8 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
 {
   static const GmMethodRow rows[] = { { "__exit__", leave }, { NULL, NULL } };
   PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__exit__"));
-  if (t->data == NULL) { /* set_grad_enabled noted the old mode when it was made, and acted then */
+  if (t->data == NULL) { /* set_grad_enabled stored the old mode when it was made, and set the new
+                            one then */
     gm_contents_set (r, t,
                      gm_tracker (r, .kind = &gm_kind_contents, .number = gm_grad_mode_get (r)));
     gm_grad_mode_set (r, t->number != 0);
@@ -58,8 +59,8 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
   gm_push (r, t);
 }
 
-/* The real context as if it had been entered: what its exit puts back is the mode that it found.
- * Making set_grad_enabled sets the mode; the mode after the region is set behind all this. */
+/* Emits the real context in its entered state: its exit restores the mode that it found. Making
+ * set_grad_enabled sets the mode; the mode after the region is set after all this. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -14,8 +14,8 @@ gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* Asks a module of the package for a name that its __getattr__ finds late, and keeps among its
- * globals: later programs find it there, too. */
+/* Reads from a module of the package a name that its __getattr__ finds, and stores it among the
+ * module's globals: later programs find it there, too. */
 static void
 find_late (PyObject *module, PyObject *name)
 {

@@ -36,7 +36,7 @@ gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
   PyObject **dict = PyDict_Check (real) ? _PyObject_GetDictPtr (real) : NULL;
-  if (dict && *dict == real) /* its attributes are its items: two truths for one thing */
+  if (dict && *dict == real) /* its attributes are its items: one state in two places */
     return gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
   const GmTracker *storage = gm_storage_wrap (r, real, source);
@@ -71,7 +71,8 @@ type (GmRecorder *r, const GmTracker *t)
   return (PyTypeObject *) t->data;
 }
 
-/* What the class does for `name`: Python's result, or NULL with *how for the caller to go on. */
+/* Returns the result of the class's Python method `name`, or NULL with *how for the caller to go
+ * on. */
 static const GmTracker *
 special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args,
          uint32_t n, GmHow *how)
@@ -93,7 +94,8 @@ special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *c
       r, gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), all, n + 1));
 }
 
-/* The container inside, for an operation that is left to C; NULL: a break, there is no model. */
+/* Returns the container inside, for an operation that is left to C; NULL after a break: there is no
+ * model. */
 static const GmTracker *
 left_to_storage (GmRecorder *r, const GmTracker *t, const char *name)
 {
@@ -311,7 +313,8 @@ declined (const GmTracker *v)
   return v && v->real == Py_NotImplemented ? NULL : v;
 }
 
-/* A TypeError of what is inside would name the class of that, and not the object's: Python raises it. */
+/* Leaves a TypeError to Python: that of the container inside would name the container's class, not
+ * the object's. */
 static void
 leave_type_error (GmRecorder *r)
 {
@@ -359,7 +362,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   bool object = other->kind == &gm_kind_object;
   if (reflected && object && other->data == t->data)
-    return NULL; /* of one class: its method was asked already */
+    return NULL; /* of the same class: its method was called already */
   g_snprintf (name, sizeof name, "__r%s__", names[op]);
   if (!reflected && object && other->data != t->data
       && PyType_IsSubtype ((PyTypeObject *) other->data, (PyTypeObject *) t->data)) {
@@ -419,7 +422,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return v;
 }
 
-/* In the object's dict, or in the slot of that name: what the class says of storing has run while recording. */
+/* Emits a store in the object's dict, or in the slot of that name: the class's hooks for stores
+ * have run while recording. */
 static void
 store_attribute (GmResidualBuilder *b, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -452,7 +456,8 @@ store_attribute (GmResidualBuilder *b, const GmTracker *t, PyObject *name, const
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* Allocated without its __init__ or __new__, then filled: both have run while recording. */
+/* Emits the object: allocated without its __init__ or __new__, then filled; both have run while
+ * recording. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

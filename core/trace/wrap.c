@@ -64,7 +64,8 @@ is_builtin_callable (PyObject *o)
          Py_IS_TYPE (o, gm_host.method_wrapper_type);
 }
 
-/* A compiled function called from a compiled one is inlined like the function that it wraps. */
+/* Wraps a compiled function. Called from a compiled one, it is inlined like the function that it
+ * wraps. */
 static const GmTracker *
 wrap_compiled (GmRecorder *r, PyObject *real, const GmSource *source)
 {
