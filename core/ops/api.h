@@ -21,8 +21,8 @@ typedef enum {
   GM_ARG_LIST,
   GM_ARG_SLICE,
   GM_ARG_ELLIPSIS,
-  GM_ARG_ELEMENT, /* a float that the run knows, the element of v: of a call that is recorded, in a
-                     row with FLOATS */
+  GM_ARG_ELEMENT, /* a float that only the run knows, the element of v: of a recorded call, in a row
+                     with FLOATS */
   GM_ARG_ABSENT,  /* not given and without default */
 } GmArgKind;
 
@@ -79,7 +79,8 @@ typedef struct GmApi {
   int n_args, n_positional, star, generator, device, format; /* star: index of "*rest" or -1; generator, device, format (memory_format): those of that name, or -1 */
   const char *arg_names[GM_API_MAX_ARGS];
   const char *aliases[GM_API_MAX_ARGS]; /* other names of an argument, "|split_size|split_sizes|", or NULL */
-  uint32_t unread; /* bit i: argument i is there for torch's sake; api.c checks what it may be */
+  uint32_t unread; /* bit i: argument i exists only for compatibility with torch; api.c checks its
+                      value */
   GmArg defaults[GM_API_MAX_ARGS];
   uint8_t autocast; /* GmAutocast, filled at start */
 } GmApi;
@@ -94,10 +95,12 @@ const GmApi *gm_api_find (const char *name);
 GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional, int n_positional,
                    const char *const *names, const GmArg *keywords, int n_keywords);
 
-/* What this thread's autocast asks for: per device a dtype, or none; 0: none for any.  A builder that executes takes it over when it is made. */
+/* Returns the autocast mode of this thread: per device a dtype, or none; 0: none for any. A builder
+ * that executes copies the mode when it is made. */
 uint8_t gm_autocast_mode (void);
 uint8_t gm_autocast_set (uint8_t mode); /* returns the old one */
-/* The dtype that a mode has for a device, GM_N_DTYPES: none; and the mode that has this one instead. */
+/* Returns the dtype that a mode has for a device, GM_N_DTYPES: none; and the mode with this dtype
+ * instead. */
 GmDtype gm_autocast_dtype (uint8_t mode, int device);
 uint8_t gm_autocast_with (uint8_t mode, int device, GmDtype dtype);
 void gm_arg_clear (GmArg *a); /* frees the items of a *result* list, recursively */

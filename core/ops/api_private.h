@@ -32,16 +32,17 @@ bool gm_arg_bool (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
 const char *gm_arg_str (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
 GmScalar gm_arg_scalar (const GmApi *api, GmBuilder *b, const GmArg *a, int i);
 GmDtype gm_arg_dtype (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype or_else);
-/* One int or a list of them; at most GM_MAX_DIMS.  Returns how many, 0 after an error. */
+/* Reads one int or a list of ints, at most GM_MAX_DIMS. Returns their number, 0 after an error. */
 int gm_arg_ints (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int64_t out[GM_MAX_DIMS]);
 /* Tensors of a list; NULL after an error.  Caller frees the array. */
 GmVal *gm_arg_tensors (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int *n);
 /* A dimension, counted from the end if negative; 0-d tensors have a dimension 0. */
 int gm_arg_dim (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim);
-/* None or () means all: *n is 0 then.  Sorted, without repeats. */
+/* Reads dimensions, sorted, without repeats. None or () means all: *n is 0 then. */
 void gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim,
                   int64_t out[GM_MAX_DIMS], int *n);
-/* The value of an argument of kind ELEMENT: each call has it from now on.  0 after an error. */
+/* Returns the value of an argument of kind ELEMENT, which is fixed for each call from now on. 0
+ * after an error. */
 double gm_arg_settled (GmBuilder *b, const GmArg *a);
 bool gm_arg_is_number (const GmArg *a);
 const char *gm_arg_kind_name (const GmArg *a);
@@ -88,7 +89,7 @@ gm_float_arg (double d)
   return (GmArg){.kind = GM_ARG_FLOAT, .d = d};
 }
 
-/* How many elements something has, as a number to compute with: a float, as torch takes it, or an
+/* Returns a number of elements as a number to compute with: a float, as torch takes it, or an
  * expression. */
 static inline GmArg
 gm_count_arg (int64_t n)
@@ -110,11 +111,12 @@ bool gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 bool gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* A number as operations on `dtype` take it: for integers, a float is cut to a whole number; for bools, true if it is not 0.  Checked as a factor. */
 GmArg gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* True if dtype holds the number; else a RuntimeError is set. */
+/* True if dtype holds the number; else sets a RuntimeError. */
 bool gm_arg_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* Like gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does not hold it. */
 GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* x, which cannot be had where an element of ok, a bool tensor, is false: the error of the condition.  A copy. */
+/* Returns a copy of x that requires every element of ok, a bool tensor, to be true: else the error
+ * of the condition. */
 GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);
 /* The same for low <= v <= high, for all elements of v; a NaN is outside.  v may be x. */
 GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high, GmCondition which);
@@ -122,9 +124,9 @@ GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double hig
  * becomes the one that was looked at), and so a number that only the run knows.  Else RuntimeError,
  * "ZeroDivisionError", as in torch. */
 void gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y);
-/* v in the type that its dtype is computed in, and a result back in a tensor's own: what torch has
- * as one kernel is rounded once for f16 and bf16, though it is several ops here.  For every other
- * dtype both give v itself. */
+/* Casts v to the type that its dtype is computed in, and a result back to a tensor's own: an
+ * operation that is one kernel in torch is rounded once for f16 and bf16, though it is several ops
+ * here. For every other dtype both return v itself. */
 GmVal gm_widen (GmBuilder *b, GmVal v);
 GmVal gm_narrow (GmBuilder *b, GmVal v, GmDtype own);
 /* A POINTWISE op over tensors and numbers with torch's promotion; written into x[0] if the call is
@@ -180,8 +182,10 @@ GmVal *gm_join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n); 
 GmVal gm_reversed (GmBuilder *b, GmVal v, int dim);
 /* The diagonal of each matrix in d1 and d2, as the last dimension: a view. */
 GmVal gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2);
-/* Where a bool mask is True: index tensors, one for each of its dimensions; returns how many (api_counted.c). */
-/* Whether each element of v has a place of its own to be copied to; else the sticky error is set.  (A fill needs no such.) */
+/* Finds the places where a bool mask is True, as index tensors, one for each of its dimensions;
+ * returns their number (api_counted.c). */
+/* True if no two elements of v share memory, so that it can be copied to; else sets the sticky
+ * error. (A fill does not need this.) */
 bool gm_check_apart (GmBuilder *b, GmVal v);
 int gm_mask_places (GmBuilder *b, GmVal mask, GmVal out[GM_MAX_DIMS]);
 GmVal gm_at_least (GmBuilder *b, GmVal v, int ndim); /* leading dimensions of size 1; api_arrange.c */
@@ -195,7 +199,8 @@ void gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int 
 /* Zeros before and after dim; fewer elements, where a width is negative. */
 GmVal gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after);
 GmVal gm_log1p_exp (GmBuilder *b, GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
-/* v reduced as argument `at` says (or the older pair from average_at on; < 0: there is none). */
+/* Returns v reduced by the mode in argument `at` (or by the older pair of arguments from average_at
+ * on; < 0: there is none). */
 GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int average_at); /* api_loss.c */
 /* A copy of `into` with src added, or written (the last of equal indices counts), at index along dim; of one rank; api_scatter.c */
 GmVal gm_scatter_add (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal src);

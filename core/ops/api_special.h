@@ -12,7 +12,7 @@
 #define TWO(op, x, y) gm_b (b, op, x, y)
 #define ONE(op, x) gm_b (b, op, x)
 
-/* The input in f64; *own: what the result is rounded to. */
+/* Returns the input in f64; *own: the dtype to which the result is rounded. */
 static inline GmVal
 wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own)
 {

@@ -18,7 +18,8 @@ typedef struct GmBuilder GmBuilder;
 typedef struct {
   GmVal (*op) (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
   const GmMeta *(*meta) (GmBuilder *b, GmVal v); /* borrowed, valid while the builder lives */
-  /* dst's elements become op (in ...), cast and broadcast to dst; returns dst as it is afterwards.  op may be GM_OP_copy. */
+  /* Writes op (in ...), cast and broadcast to dst, into dst's elements; returns dst after the
+   * write. op may be GM_OP_copy. */
   GmVal (*into) (GmBuilder *b, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
   /* The generator's state as a value for a RANDOM op with n elements, and the offset to put into its attributes. */
   GmVal (*random) (GmBuilder *b, uint64_t n_elements, int64_t *offset);
@@ -26,20 +27,22 @@ typedef struct {
   GmVal (*constant) (GmBuilder *b, GmTensor *t);
   /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder may set an error. */
   bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
-  /* What the element v of an argument of kind ELEMENT is in this call, and from now on in each that
-   * the recording is for; false: an error is set.  NULL: the builder gets no such argument. */
+  /* Reads the element v of an argument of kind ELEMENT: its value in this call, which is fixed for
+   * each call that the recording serves; false: an error is set. NULL: the builder gets no such
+   * argument. */
   bool (*number) (GmBuilder *b, GmVal v, double *out);
-  /* True if it is finite and its magnitude is at most `most`, in this call and in each that the
-   * recording is for. */
+  /* True if the element is finite and its magnitude is at most `most`, in this call and in each
+   * that the recording serves. */
   bool (*within) (GmBuilder *b, GmVal v, double most);
-  /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns dst as it is afterwards.  NULL: this
-   * builder cannot. */
+  /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns
+   * dst afterwards. NULL: this builder cannot. */
   GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);
   /* The symbolic sizes that metas of this builder may have; NULL, or a result of NULL: all are numbers. */
   GmSizes *(*sizes) (GmBuilder *b);
-  /* The one element of v, an i64 that is not negative, as a size.  NULL: it is what item says. */
+  /* The one element of v, an i64 that is not negative, as a size. NULL: `item` reads the size. */
   bool (*count) (GmBuilder *b, GmVal v, int64_t *out);
-  /* How many elements of its storage stand before v's first.  NULL: nobody knows. */
+  /* Returns the number of elements of v's storage before v's first. NULL: the builder does not
+   * know. */
   int64_t (*offset) (GmBuilder *b, GmVal v);
   /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its elements, in memory, stand before v's
    * first.  NULL: there is none. */
@@ -49,9 +52,10 @@ typedef struct {
   GmVal (*resized) (GmBuilder *b, GmVal v, int n, const int64_t *sizes);
 } GmBuilderVtable;
 
-/* How a node of a gradient that the program gives was asked for, where the operation does not tell.  OUTSIDE_RUNTIME: by a function with R in api.def, so
- * that an index out of bounds is a RuntimeError.  RESHAPE: a view where strides allow one, and else a copy.  CONTIGUOUS: the operand itself where
- * it is contiguous. */
+/* The function by which a node of a gradient that the program defines was made, if the op does not
+ * tell. OUTSIDE_RUNTIME: a function with R in api.def, so that an index out of bounds is a
+ * RuntimeError. RESHAPE: a view if strides allow one, else a copy. CONTIGUOUS: the operand itself
+ * if it is contiguous. */
 typedef enum { GM_MARK_OUTSIDE_RUNTIME = 1, GM_MARK_RESHAPE = 2, GM_MARK_CONTIGUOUS = 4 } GmNodeMark;
 enum { GM_N_NODE_MARKS = 3 };
 
@@ -59,18 +63,21 @@ struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* what functions of api.def cast to: gm_autocast_mode */
-  bool outside;       /* what failed was an index among a tensor's elements */
-  bool gradient; /* what is recorded is a gradient that the program gives, whose incoming gradients may have other strides: nodes are marked */
+  bool outside;       /* the error is about an index among a tensor's elements */
+  bool gradient; /* a gradient that the program defines is being recorded, whose incoming gradients
+                    may have other strides: nodes are marked */
   uint8_t marks; /* GmNodeMark of the nodes that are recorded */
   bool refuses_draws; /* functions that draw random numbers fail: gm_draws_refused */
-  uint8_t device;   /* where tensors that a function of api.def makes lie; 0: the CPU */
-  GmVal generator;  /* what the call of a function draws from: an i64[2], seed and next draw; NULL: the process's generator */
+  uint8_t device;   /* the device of tensors that functions of api.def make; 0: the CPU */
+  GmVal generator;  /* the generator of the call, an i64[2], seed and next draw; NULL: the process's
+                       generator */
 };
 
 /* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works. */
 GmVal gm_b_fail (GmBuilder *b, GmError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
 #define gm_b_failed(b) ((b)->error != NULL)
-/* What the builder's metas are to be asked with (gm_sizes_enter); NULL: all are numbers. */
+/* Returns the sizes with which the builder's metas are read (gm_sizes_enter); NULL: all are
+ * numbers. */
 static inline GmSizes *
 gm_b_sizes (GmBuilder *b)
 {
@@ -84,7 +91,8 @@ GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *
 GmVal gm_b_set (GmBuilder *b, GmVal dst, GmVal src);
 const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 
-/* True if `dtype` holds s, as gm_scalar_fits says, which becomes a fact where s is an expression; else the sticky error is set. */
+/* True if `dtype` holds s, as gm_scalar_fits tests; for an expression this becomes a fact. Else
+ * sets the sticky error. */
 bool gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype);
 
 /* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */
@@ -93,7 +101,7 @@ GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_
 /* The same on the device of `like`, or of its shape and device. */
 GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like);
 GmVal gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *like);
-/* Puts the device of what is made into an op's attributes. */
+/* Puts the builder's device into the attributes of an op that makes a tensor. */
 void gm_b_attrs_device (const GmBuilder *b, GmAttrs *attrs);
 GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
 GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
@@ -115,16 +123,18 @@ GmVal gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want
 /* The view of a diagonal, of offset `start` >= 0, and that of windows. */
 GmVal gm_b_diagonal (GmBuilder *b, GmVal v, int row, int column, int64_t start);
 GmVal gm_b_unfold (GmBuilder *b, GmVal v, int dim, int64_t window, int64_t step);
-/* embed.c: `into` with src where the view `op` (diagonal, or unfold whose windows do not overlap) of it looks; as slices and joins. */
+/* embed.c: returns `into` with src at the places of the view `op` (diagonal, or unfold whose
+ * windows do not overlap); as slices and joins. */
 GmVal gm_b_embed (GmBuilder *b, GmOp op, const GmAttrs *attrs, GmVal into, GmVal src);
-/* `into` with src, windows of it, added where they were taken. */
+/* Returns `into` with src, the elements of its windows, added at the windows' places. */
 GmVal gm_b_add_windows (GmBuilder *b, const GmAttrs *attrs, GmVal into, GmVal src);
 bool gm_windows_overlap (const GmAttrs *attrs);
 GmVal gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim);
 /* Sums v so that its shape is `shape`'s: the inverse of broadcasting. */
 GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
 
-/* A number of elements that data says: a size to go on with, an expression where the builder cannot know it yet (api_counted.c). */
+/* Reads a number of elements that depends on data, as a size: an expression if the builder cannot
+ * know it yet (api_counted.c). */
 bool gm_b_count (GmBuilder *b, GmVal v, int64_t *out);
 
 /* -- Gradients (gradients.c) ------------------------------------------------------------------------------- */
@@ -140,13 +150,14 @@ typedef struct {
   const GmMeta *out_meta;
   const GmAttrs *attrs;
   GmVal grad;       /* of the result, same shape and dtype */
-  const bool *need; /* per input: is its gradient wanted */
-  GmVal *result;    /* per input: NULL means that nothing flows there */
+  const bool *need; /* per input: its gradient is wanted */
+  GmVal *result;    /* per input; NULL: no gradient */
 } GmGradient;
 
 void gm_op_gradient (GmGradient *x);
-/* What the gradient reads for the inputs in `need`: bit i = input i, GM_SAVES_OUT = the result.  Found once per op and
- * need-mask by running the gradient on a builder that only watches, so it cannot disagree with the table. */
+/* Returns the values that the gradient reads for the inputs in `need`: bit i = input i,
+ * GM_SAVES_OUT = the result. Found once per op and need-mask by running the gradient on a builder
+ * that only watches, so it cannot disagree with the table. */
 #define GM_SAVES_OUT (1u << 31)
 uint32_t gm_op_saves (GmOp op, int n_in, uint32_t need_mask);
 bool gm_op_is_differentiable (GmOp op, int input);

@@ -6,14 +6,14 @@
 
 #include "core/ops/ops.h"
 
-/* Sets the error and gives false, so that `return gm_infer_fail (...)` works. */
+/* Sets the error and returns false, so that `return gm_infer_fail (...)` works. */
 bool gm_infer_fail (GError **error, GmError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
 
-/* Whether `dim` names a dimension; a 0-d tensor counts as one of size 1 where `scalar_ok`. */
+/* True if `dim` names a dimension; a 0-d tensor counts as one of size 1 if `scalar_ok`. */
 bool gm_infer_check_dim (GmOp op, int64_t dim, const GmMeta *x, bool scalar_ok, GError **error);
-/* Whether sizes from attributes are numbers whose product fits. */
+/* True if sizes from attributes are numbers whose product fits. */
 bool gm_infer_check_sizes (GmOp op, int ndim, const int64_t *sizes, GError **error);
-/* Whether the row takes x's dtype. */
+/* True if the row accepts x's dtype. */
 bool gm_infer_accepts (GmOp op, const GmMeta *x, GError **error);
 bool gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **error);
 
@@ -24,8 +24,9 @@ bool gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *
 /* infer_convolve.c: the same. */
 bool gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMeta *out, GError **error);
 
-/* The common case of POINTWISE, decided without calls: every input has one shape, or is 0-d beside it; the first of that shape is
- * row-major, and all of it have its strides.  False says nothing: the long way decides. */
+/* True for the common case of POINTWISE, decided without calls: every input has one shape, or is
+ * 0-d beside it; the first of that shape is row-major, and all of it have its strides. False
+ * decides nothing: the general rule has to. */
 static inline bool
 gm_infer_plain (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out)
 {

@@ -35,7 +35,8 @@ void gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64
 /* Over the shape of operands[0]; the others broadcast to it. */
 void gm_loop_init_metas (GmLoop *l, int n, const GmMeta *const *operands);
 
-/* What runs on contiguous stretches: exactly one member is set, or none for a plain copy. */
+/* The function that runs on contiguous stretches: exactly one member is set, or none for a plain
+ * copy. */
 typedef struct {
   GmTilePointwise pointwise;
   GmTileCast cast;
@@ -90,7 +91,7 @@ gm_odometer_next (int64_t *index, int ndim, const int64_t *sizes, int n, char **
  * stride in `dim` (elements).  A 0-d tensor counts as one dimension of size 1. */
 void gm_lines_init (GmLoop *l, int n, GmTensor *const *operands, int64_t dim, int64_t *along);
 
-/* dst's elements become src's, broadcast and cast.  Memory must not overlap. */
+/* Copies src's elements to dst, broadcast and cast. Memory must not overlap. */
 void gm_copy_strided (GmTensor *dst, const GmTensor *src);
 
 /* -- Families ---------------------------------------------------------------------------------------------- */

@@ -83,25 +83,26 @@ gm_op_is_higher (GmOp op)
 {
   return gm_ops[op].family == GM_FAMILY_HIGHER;
 }
-/* Whether running it may do more than give results: it is never moved past another such one, merged, dropped or run again. */
+/* True if running the op may do more than compute results: a node with effects is never moved past
+ * another one, merged, dropped or run again. */
 static inline bool
 gm_op_has_effects (GmOp op)
 {
   return op == GM_OP_host_call;
 }
 
-/* True if running a node may fail for some values of its operands: the rows FAILS.  Bodies and functions of the host's are another matter
- * (gm_graph_may_fail). */
+/* True if running a node may fail for some values of its operands: the rows FAILS. Bodies and
+ * functions of the host are handled by gm_graph_may_fail. */
 bool gm_op_may_fail (GmOp op);
 
-/* Whether autograd does not follow the view to what it is taken of. */
+/* True if autograd does not follow the view to its base. */
 static inline bool
 gm_op_detaches (GmOp op)
 {
   return op == GM_OP_detach || op == GM_OP_bitcast || op == GM_OP_data;
 }
 
-/* The conditions that `require` may ask of data. */
+/* The conditions that `require` may check of data. */
 typedef enum {
 #define CONDITION(code, NAME, error, message) GM_CONDITION_##NAME = code,
 #include "plugin-api/gramme-ops.def"
@@ -130,12 +131,13 @@ typedef struct { const char *name; char type; uint16_t offset; } GmAttrInfo; /* 
 extern const GmAttrInfo gm_attrs[GM_N_ATTRS];
 /* Bit mask of the keys that a node of `op` must have. */
 uint32_t gm_op_attr_mask (GmOp op);
-/* Bit mask of the keys that it may have besides: ARGREDUCE's DIM (absent: all elements, in row-major order), SIZES and
- * DTYPE of `constant`, from which gm_op_infer makes a row-major meta, and DEVICE of what makes a tensor elsewhere than on the CPU. */
+/* Bit mask of the keys that a node may have besides: ARGREDUCE's DIM (absent: all elements, in
+ * row-major order), SIZES and DTYPE of `constant`, from which gm_op_infer makes a row-major meta,
+ * and DEVICE of an op that makes a tensor on another device than the CPU. */
 uint32_t gm_op_attr_optional (GmOp op);
-/* Those of a `full` of this dtype, shape and device. */
+/* Returns the attributes of a `full` of this dtype, shape and device. */
 GmAttrs gm_attrs_full (const GmMeta *like, GmScalar value);
-/* Whether operands of `dtype` fit the row's types column (SELECT: b and c). */
+/* True if operands of `dtype` fit the row's types column (SELECT: b and c). */
 bool gm_op_accepts (GmOp op, GmDtype dtype);
 /* The input that holds positions (i64) and not values, or -1. */
 int gm_op_index_input (GmOp op);
@@ -156,13 +158,17 @@ extern bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, cons
  * temporary is made.  Refused: read-only storage, and an `out` whose own elements share memory (expanded).
  * Does not advance versions. */
 bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
-/* The same for every op but MUTATE: what a MOVEMENT op gives is copied into `out`.  For hosts of foreign memory. */
+/* The same for every op but MUTATE: the result of a MOVEMENT op is copied into `out`. For hosts of
+ * foreign memory. */
 bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
-/* How many elements after its input's first one a MOVEMENT op's result `view` begins. */
+/* Returns the number of elements between the first one of the input and that of the result `view`
+ * of a MOVEMENT op. */
 int64_t gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta *view);
-/* Whether two elements of a tensor with this meta are the same memory; of expressions the examples tell. */
+/* True if two elements of a tensor with this meta share memory; decided by the examples of sizes
+ * that are expressions. */
 bool gm_meta_overlaps_itself (const GmMeta *m);
-/* Whether `m` is what an elementwise op gives, `is`, but for where its elements lie: a graph's output may be part of a tensor. */
+/* True if `m` differs from `is`, the result of an elementwise op, only in the places of its
+ * elements: a graph's output may be part of a tensor. */
 bool gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m);
 
 /* -- The generator (random.c) ------------------------------------------------------------------------------ */

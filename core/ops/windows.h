@@ -19,13 +19,13 @@ typedef struct {
   int64_t taps, step;      /* result t and tap m meet in */
   int64_t first, by;       /* t * step + first + m * by */
   int64_t tap, tap_by;     /* tap m is place tap + m * tap_by of the kernel */
-  int64_t before, covered; /* padding in front, and how much is read with it */
+  int64_t before, covered; /* padding in front, and number of elements read with it */
 } GmAxis;
 
-/* What results read of an input. */
+/* Returns the axis along which the results of a convolution read its input. */
 GmAxis gm_axis_forward (const GmWindow *w, int d, int64_t n_in, int64_t n_out);
-/* Elements phase, phase + stride, ... of the input as results: which results of the convolution have met them, at which places of
- * the kernel. */
+/* Returns the axis for elements phase, phase + stride, ... of the input as results: the results of
+ * the convolution that have read them, and their places in the kernel. */
 GmAxis gm_axis_phase (const GmWindow *w, int d, int64_t phase, int64_t n_in, int64_t n_out);
 
 /* [n, channels, space ...], with dimensions of size 1 put in front of the space. */
@@ -56,11 +56,12 @@ typedef struct {
   size_t copy_bytes, places_bytes;
 } GmImageSource;
 
-/* `dtype`: the elements', f32 or f64.  padding: what is read outside of the image.  The image stays the caller's.  False: no memory.  To be
- * cleared in any case. */
+/* Prepares a source. `dtype`: that of the elements, f32 or f64. padding: the value read outside of
+ * the image. The image stays the caller's. False: no memory. The source must be cleared in any
+ * case. */
 bool gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels, GmDtype dtype, double padding);
 void gm_source_clear (GmImageSource *s);
-/* Makes channels first, first + 1, ... of image n what the windows read. */
+/* Makes channels first, first + 1, ... of image n the ones that the windows read. */
 void gm_source_read (GmImageSource *s, int64_t n, int64_t first);
 /* Lines, and planes, that follow one another without a gap, in the result as well, become one line. */
 void gm_windows_merge (GmWindows *w, const int64_t *out_step);
@@ -76,7 +77,8 @@ gm_copy_few (char *to, const char *from, size_t bytes)
     memcpy (to + i, from + i, 4);
 }
 
-/* A new reference to a row-major tensor in `dtype`: x itself if it is that, else one of its shape, with its elements if `fill`. */
+/* Returns a new reference to a row-major tensor in `dtype`: x itself if it is such a tensor, else a
+ * new one of its shape, with its elements if `fill`. */
 GmTensor *gm_plain_tensor (GmTensor *x, GmDtype dtype, bool fill, GError **error);
 
 #endif
