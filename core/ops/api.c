@@ -79,8 +79,8 @@ parse_default (const char *text)
   return (GmArg){.kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10)};
 }
 
-/* Arguments that torch has and that change nothing here: the values that each may have, besides
- * None and False, and the text for others. */
+/* Arguments of torch's that change nothing here: the values that each may have, besides None and
+ * False, and the text for others. */
 enum { UNREAD_ANYTHING, UNREAD_NOTHING, UNREAD_STRIDED };
 static const struct {
   const char *name;
@@ -89,7 +89,7 @@ static const struct {
 } unread[] = {
   { "layout", UNREAD_STRIDED,
     "tensors are dense, gramme.strided: keep indices and values as two tensors" },
-  { "pin_memory", UNREAD_ANYTHING, NULL }, /* copies to a GPU take memory of the CPU as it is */
+  { "pin_memory", UNREAD_ANYTHING, NULL }, /* copies to a GPU accept ordinary memory of the CPU */
   { "sparse", UNREAD_NOTHING, "gradients are dense: leave it out" },
   { "sparse_grad", UNREAD_NOTHING, "gradients are dense: leave it out" },
   { "out_dtype", UNREAD_NOTHING, "cast the operands before" },
@@ -107,7 +107,7 @@ find_unread (const char *name)
   return -1;
 }
 
-/* Takes the other names off a part, "name|other=default", and keeps them. */
+/* Moves the other names out of a part, "name|other=default", into the row. */
 static void
 parse_aliases (GmApi *row, int i, char *part)
 {
@@ -213,7 +213,7 @@ rows_make (size_t *n)
                                              "condition, input, other"};
     const GmOpInfo *info = &gm_ops[op];
     if (!info->name || info->family != GM_FAMILY_POINTWISE || search (r, named, info->name)
-        || op == GM_OP_overwrite) /* of graphs alone */
+        || op == GM_OP_overwrite) /* only in graphs */
       continue;
     r[total++] = (GmApi){ .name = info->name,
                           .signature = signatures[info->arity],
@@ -225,7 +225,7 @@ rows_make (size_t *n)
   }
   qsort (r, total, sizeof *r, by_name);
   for (size_t i = 0; i < total; i++) {
-    g_assert (i == 0 || strcmp (r[i - 1].name, r[i].name)); /* a name is a row once */
+    g_assert (i == 0 || strcmp (r[i - 1].name, r[i].name)); /* each name has one row */
     parse_signature (&r[i]);
     r[i].autocast = gm_autocast_policy (r[i].name);
   }
@@ -265,7 +265,7 @@ find_argument (const GmApi *api, const char *name)
   return -1;
 }
 
-/* Other names that the row gives an argument; and numpy's, which torch takes too. */
+/* Returns the argument of another name: of the row, or numpy's, which torch accepts, too. */
 static int
 find_alias (const GmApi *api, const char *name)
 {
@@ -302,7 +302,7 @@ fail_count (const GmApi *api, GmBuilder *b, int given)
                api->name, least, api->n_positional, given);
 }
 
-/* The positionals from the star on: one list, or each of them. */
+/* Returns the positionals from the star on: one list, or each of them. */
 static GmArg
 rest (const GmArg *x, int n)
 {
@@ -359,7 +359,7 @@ bind (const GmApi *api, GmBuilder *b, GmArg *out, const GmArg *x, int n, const c
 
 /* -- In place ---------------------------------------------------------------------------------- */
 
-/* The result of a row that knows nothing of in-place forms, written into the first argument. */
+/* Writes the result of a row without an in-place form of its own into the first argument. */
 static GmArg
 write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
 {
@@ -380,8 +380,8 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
 
 /* -- out= -------------------------------------------------------------------------------------- */
 
-/* One result into one tensor that exists: cast, and copied.  A tensor without elements becomes the
- * result instead; any other is given its shape first, as resize_ does it. */
+/* Writes one result into an existing tensor: cast, and copied. A tensor without elements becomes
+ * the result instead; any other gets the result's shape first, as in resize_. */
 static GmVal
 put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
 {
@@ -398,7 +398,8 @@ put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
                       gm_dtypes[to->dtype].torch_name);
   if (!gm_meta_same_shape (from, to) && gm_meta_numel (to) == 0)
     return gm_b_set (b, out, gm_b_contiguous (b, gm_b_cast (b, result, (GmDtype) to->dtype)));
-  GmVal own = gm_b_op (b, GM_OP_copy, &result, 1, NULL); /* it may be a view of what is written */
+  GmVal own = gm_b_op (b, GM_OP_copy, &result, 1, NULL); /* the result may be a view of the tensor
+                                                            that is written */
   if (own && !gm_meta_same_shape (from, to)) {
     if (!b->vt->resized) {
       g_autofree char *have = gm_meta_text (to), *want = gm_meta_text (from);
@@ -436,7 +437,8 @@ gm_api_put_out (const GmApi *api, GmBuilder *b, const GmArg *out, GmArg *result)
     result->items[i].v = put_out (api, b, out->items[i].v, result->items[i].v);
 }
 
-/* Takes out= from the keywords: the number of those that remain, in rest_names and rest. */
+/* Removes out= from the keywords; returns the number of those that remain, in rest_names and
+ * rest. */
 static int
 take_out (const GmApi *api, const char *const *names, const GmArg *keywords, int n,
           const char **rest_names, GmArg *rest, const GmArg **out)
@@ -473,7 +475,7 @@ call_out (const GmApi *api, GmBuilder *b, const GmArg *positional, int n_positio
 
 /* -- Sizes that are expressions ---------------------------------------------------------------- */
 
-/* What the row cannot take as an expression becomes a number.  Lists are the caller's own, so those
+/* Replaces expressions that the row cannot take by numbers. Lists are the caller's own, so those
  * that change are copied: `copies` owns them. */
 static void
 make_numbers (const GmApi *api, GmBuilder *b, GmArg *a, bool ints, GPtrArray *copies)
@@ -486,7 +488,7 @@ make_numbers (const GmApi *api, GmBuilder *b, GmArg *a, bool ints, GPtrArray *co
   case GM_ARG_TENSOR:
     if (!(api->where & GM_API_SIZES)) {
       GmMeta m = *META (a->v);
-      gm_meta_set_numbers (&m); /* from now on the builder's meta says so too */
+      gm_meta_set_numbers (&m); /* the builder's meta has the numbers from now on */
     }
     break;
   case GM_ARG_LIST:
@@ -515,7 +517,7 @@ generator_of (const GmApi *api, GmBuilder *b, const GmArg *x)
 
 /* -- Where new tensors lie --------------------------------------------------------------------- */
 
-/* A tensor's, or that of the first in a list which is not of the CPU. */
+/* Returns the device of a tensor, or of the first in a list that is not on the CPU. */
 static int
 device_in (GmBuilder *b, const GmArg *x)
 {
@@ -528,7 +530,7 @@ device_in (GmBuilder *b, const GmArg *x)
   return device;
 }
 
-/* What device= says; else that of the tensors among the arguments; else the default. */
+/* Returns the device of device=; else that of the tensors among the arguments; else the default. */
 static int
 device_of_call (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
@@ -562,7 +564,8 @@ is_argument (const GmApi *api, const GmArg *a, GmVal v)
   return is;
 }
 
-/* A new tensor where a row of views gave back an argument, in which nothing changes: who turns the view in place does not turn the argument. */
+/* Replaces a result of a row with VIEWS that is an argument by a new view of it: a later change of
+ * the result's shape must not change the argument's. */
 static void
 part_from_arguments (const GmApi *api, GmBuilder *b, const GmArg *a, GmArg *result)
 {
@@ -653,7 +656,7 @@ run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
   return GM_CALL_MODE (a) == GM_CALL_INPLACE ? write_back (api, b, a, result) : result;
 }
 
-/* A call fails whose answer rests on a guess of a size; what failed after the guess is no reason. */
+/* Fails if the call's result relies on a guess of a size; an error after the guess is replaced. */
 static void
 check_guesses (const GmApi *api, GmBuilder *b, GmSizes *sizes)
 {
@@ -706,7 +709,8 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
     b->marks |= GM_MARK_OUTSIDE_RUNTIME;
   GmArg result = G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes)
                                     : run (api, inplace, b, a);
-  if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) /* the function counted something */
+  if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) /* the function made a size depend on
+                                                                  data */
     check_guesses (api, b, sizes);
   if (gm_b_failed (b)) {
     if (b->outside && api->where & GM_API_OUTSIDE_RUNTIME)

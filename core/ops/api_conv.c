@@ -22,7 +22,7 @@ numbers_only (GmBuilder *b, GmVal x)
   gm_meta_set_numbers (&m);
 }
 
-/* Whether the ops that know windows take x. */
+/* True if the ops on windows accept x's dtype. */
 static bool
 has_kernel (GmBuilder *b, GmVal x)
 {
@@ -178,7 +178,7 @@ padded (GmBuilder *b, const Windows *w, GmVal x, double value)
   return x;
 }
 
-/* What of x meets the kernel's place number k. */
+/* Returns the elements of x that meet place number k of the kernel. */
 static GmVal
 slice_at (GmBuilder *b, const Windows *w, GmVal x, int64_t k)
 {
@@ -445,7 +445,7 @@ RUN (max_pool1d) { return max_pool (api, b, a, 1); }
 RUN (max_pool2d) { return max_pool (api, b, a, 2); }
 RUN (max_pool3d) { return max_pool (api, b, a, 3); }
 
-/* Whether the only window is all of x. */
+/* True if the only window is all of x. */
 static bool
 is_whole (GmBuilder *b, const Windows *w, GmVal x)
 {

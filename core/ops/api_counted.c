@@ -42,7 +42,8 @@ places (GmBuilder *b, GmVal flag)
   GmVal ones = gm_b_cast (b, flag, GM_I64), total = gm_b_reduce (b, GM_OP_sum, ones, NULL, 0, false);
   if (!gm_b_count (b, total, &n))
     return NULL;
-  /* Each goes to the place that the number of those before it says, what is False to one behind the last. */
+  /* Each True element goes to the place given by the number of those before it, each False one to a
+   * place after the last. */
   GmVal to = gm_b (b, where, flag, gm_b (b, sub, sum_before (b, ones), number (b, 1)), number (b, n));
   int64_t one_more = gm_size_add (n, 1);
   GmVal in[3] = { gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &one_more), to, gm_b (b, mul, ones, gm_arange (b, 0, 1, all, GM_I64)) };
@@ -57,7 +58,8 @@ flat (GmBuilder *b, GmVal v)
   return gm_b_reshape (b, v, 1, &n);
 }
 
-/* Where v is True: a vector for each of its dimensions, of which it has one at least. */
+/* Finds the places where v is True: a vector for each of its dimensions, of which it has at least
+ * one. */
 static void
 where_true (GmBuilder *b, GmVal v, GmVal *out)
 {

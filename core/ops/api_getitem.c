@@ -33,7 +33,7 @@ is_mask (GmBuilder *b, const GmArg *k)
   return k->kind == GM_ARG_TENSOR && (META (k->v)->dtype == GM_BOOL || META (k->v)->dtype == GM_U8);
 }
 
-/* How many dimensions of the input a part takes. */
+/* Returns the number of dimensions of the input that a part takes. */
 static int
 takes (GmBuilder *b, const GmArg *k)
 {
@@ -124,7 +124,7 @@ positions (GmBuilder *b, const int64_t *of, int64_t n)
   return b->vt->constant (b, t);
 }
 
-/* A list of bools is the mask of a dimension. */
+/* Returns the index for a list of bools, the mask of a dimension. */
 static GmVal
 bools_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
 {
@@ -139,8 +139,8 @@ bools_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
   return positions (b, at, n);
 }
 
-/* The numbers of a list become a constant; of a size that is an expression, those that count from the end are
- * wrapped by the graph. */
+/* Returns a constant of the numbers of a list; numbers that count from the end of a size that is an
+ * expression are wrapped by the graph. */
 static GmVal
 list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
 {
@@ -194,7 +194,7 @@ take_index (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
     add_index (s, wrap_index (b, gm_b_cast (b, k->v, GM_I64), size), dim);
 }
 
-/* A bool: of a new dimension of size 1, its element or nothing. */
+/* Applies a bool: a new dimension of size 1, with its element or without. */
 static void
 take_bool (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
 {
@@ -319,14 +319,14 @@ broadcast_indices (GmBuilder *b, Subscript *s, GmMeta *shape)
   return !gm_b_failed (b);
 }
 
-/* Where the subscripts' dimensions go: theirs first, in order[0 .. n).  Result: before which of the other dimensions the shape of the
- * indices comes. */
+/* Orders the dimensions: the indexed ones first, in order[0 .. n). Returns the number of other
+ * dimensions before the indices' shape. */
 static int
 front_order (GmBuilder *b, const Subscript *s, int ndim, int64_t order[GM_MAX_DIMS])
 {
   uint32_t indexed = 0;
   bool together = true;
-  int lead = -1, last = 0, before = 0; /* those of no dimension leave none, wherever they stand */
+  int lead = -1, last = 0, before = 0; /* index tensors without dimensions leave no dimension */
   for (int i = 0; i < s->n; i++) {
     indexed |= 1u << s->at[i];
     order[i] = s->at[i];
@@ -380,7 +380,8 @@ select_many (GmBuilder *b, Subscript *s)
   return gm_b_permute (b, v, back);
 }
 
-/* The key with index tensors in the place of masks, where the builder can count; memory is the caller's. */
+/* Replaces masks in the key by index tensors, if the builder can count; the caller owns the
+ * memory. */
 static bool
 replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
 {
@@ -402,7 +403,7 @@ replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
   return any;
 }
 
-/* Of the dimensions that a mask stands for; what does not fit is eager's error. */
+/* True if each mask fits its dimensions; if not, eager raises the error. */
 static bool
 masks_fit (GmBuilder *b, GmVal v, const GmArg *key)
 {
@@ -448,8 +449,9 @@ RUN (getitem)
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
-/* The view with `value` written, or added, where the index tensors point; of equal places the last one counts, or all.  The indexed
- * dimensions become one, whose length is their product, and the others one behind it. */
+/* Returns the view with `value` written, or added, at the places of the index tensors; of equal
+ * places the last one counts, or all. The indexed dimensions become one, whose length is their
+ * product, and the others one after it. */
 static GmVal
 put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
 {
@@ -534,7 +536,8 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
   return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){mask, value, v}, 3, NULL));
 }
 
-/* A number of the CPU on the device of `like`: what is not elementwise takes tensors of one device. */
+/* Returns a number of the CPU on the device of `like`: ops that are not elementwise need tensors of
+ * one device. */
 static GmVal
 beside (GmBuilder *b, GmVal value, GmVal like)
 {

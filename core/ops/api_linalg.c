@@ -159,7 +159,9 @@ add_mask (const GmApi *api, GmBuilder *b, GmVal scores, GmVal mask)
       (const GmArg[]){gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY)}, 3);
 }
 
-/* Whether a row of the mask leaves no key, and nothing is found there; *mask: one that leaves it all of them, as the softmax needs some. */
+/* Returns a bool tensor, true in each row of the mask that leaves no key, whose result is 0; NULL
+ * after an error or for a mask without dimensions. *mask: with all keys in these rows, as the
+ * softmax needs at least one. */
 static GmVal
 rows_without_any (GmBuilder *b, GmVal *mask)
 {

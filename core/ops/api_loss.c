@@ -300,7 +300,7 @@ check_classes (const GmApi *api, GmBuilder *b, Classes *c)
   return true;
 }
 
-/* What both parts of a smoothed loss are made of. */
+/* The values that both parts of a smoothed loss use. */
 typedef struct {
   GmVal counted; /* bool: not the ignored class */
   GmVal safe;    /* the target, 0 where it is ignored */

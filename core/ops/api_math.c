@@ -396,7 +396,7 @@ number_wins (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 RUN (fmax) { return number_wins (api, b, a, GM_OP_maximum); }
 RUN (fmin) { return number_wins (api, b, a, GM_OP_minimum); }
 
-/* What C's fmod and % give: the sign of the first operand. */
+/* The remainder of C's fmod and %: it has the sign of the first operand. */
 RUN (fmod)
 {
   GmDtype d = common_dtype (api, b, a, false);

@@ -257,7 +257,7 @@ has_nan (GmBuilder *b, GmVal v, int dim)
   return gm_b_reduce (b, GM_OP_any, gm_b (b, ne, v, v), &d, 1, true);
 }
 
-/* How many elements of each row are no NaN; dim is kept. */
+/* Returns the number of elements of each row that are no NaN; dim is kept. */
 static GmVal
 count_numbers (GmBuilder *b, GmVal v, int dim)
 {
@@ -344,7 +344,7 @@ RUN (kthvalue)
   return give_at (api, b, v, dim, gm_cut (b, gm_argsort (b, still, dim, false), dim, k - 1, k), ndim, keepdim, "kthvalue values indices");
 }
 
-/* The value that is there most often, the smallest of those; its last place. */
+/* The most frequent value, the smallest of such values; its last place. */
 RUN (mode)
 {
   GmVal v = TENSOR (0);
@@ -528,7 +528,7 @@ RUN (aminmax)
 
 /* -- Places in a sorted row, sets, counts ------------------------------------------------------ */
 
-/* How many of the boundaries are below each value (at or below it, if `right`). */
+/* Returns the number of boundaries below each value (at or below it, if `right`). */
 static GmVal
 count_below (GmBuilder *b, GmVal bounds, GmVal values, bool right, GmDtype out)
 {

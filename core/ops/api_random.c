@@ -29,7 +29,7 @@ take (GmBuilder *b, int64_t n, int64_t *offset)
   return gm_b_failed (b) || !b->vt->into (b, next, GM_OP_add, in, 2, NULL) ? NULL : now;
 }
 
-/* In f32 or f64. */
+/* Draws in f32 or f64. */
 static GmVal
 draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
 {
@@ -313,7 +313,7 @@ open_uniform (GmBuilder *b, int ndim, const int64_t *sizes)
   return gm_apply_num (b, add, gm_apply_num (b, mul, u, 1 - 0x1p-53), 0x1p-54);
 }
 
-/* A distribution by its inverse: what becomes of u in (0, 1). */
+/* A distribution, by the inverse of its distribution function, applied to u in (0, 1). */
 typedef enum { EXPONENTIAL, GEOMETRIC, CAUCHY, LOG_NORMAL } Shape;
 
 static GmArg

@@ -28,7 +28,7 @@ size_scalar (GmBuilder *b, int64_t size, GmDtype dtype)
   return gm_b_scalar (b, gm_scalar_int (size), dtype);
 }
 
-/* Where each output place lies in the input, in f64 [out]. */
+/* Returns the position in the input of each output place, in f64 [out]. */
 static GmVal
 sources (GmBuilder *b, const Line *l, bool cubic)
 {

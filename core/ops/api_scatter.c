@@ -35,7 +35,7 @@ trimmed (GmBuilder *b, GmVal src, const GmMeta *shape)
   return src;
 }
 
-/* True where some index points. */
+/* Returns true for each place that an index points to. */
 static GmVal
 touched (GmBuilder *b, const GmMeta *shape, int dim, GmVal index)
 {
@@ -158,13 +158,14 @@ slope_only (GmBuilder *b, GmVal v)
   return gm_b_failed (b) ? NULL : gm_b (b, sub, safe, gm_b (b, detach, safe));
 }
 
-/* The largest (smallest) of what goes to each place: by value, then by place, sorted, the last one wins. */
+/* Returns the largest (smallest) of the values for each place: by value, then by place, sorted, the
+ * last one wins. */
 static GmVal
 extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
 {
   GmVal x = s->x, index = s->index, src = s->src;
   GmMeta mi = *META (index);
-  if (own) { /* what is there takes part: first in the row */
+  if (own) { /* the old value takes part: first in the row */
     GmMeta mx = *META (x);
     int64_t line[GM_MAX_DIMS], at = s->dim;
     GmVal part = x;

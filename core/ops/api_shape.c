@@ -403,7 +403,7 @@ repeat_dims (const GmApi *api, GmBuilder *b, GmVal v, const int64_t *repeats, in
       v = gm_cat (b, parts, (int) count, d);
     }
   }
-  /* what repeats a size of 1 could be seen without a copy */
+  /* A repeat of a size of 1 could be a view without a copy. */
   return same ? gm_apply1 (b, copy, v) : gm_b_contiguous (b, v);
 }
 
@@ -517,7 +517,8 @@ RUN (narrow)
   return gm_give (gm_b_slice (b, v, dim, start, gm_size_add (start, length), 1));
 }
 
-/* Whether elements that far from v's first one are v's own, one after the other in memory. */
+/* True if the elements from `offset` to `last` after v's first are v's own, and v has no gaps in
+ * memory. */
 static bool
 is_inside (GmBuilder *b, GmVal v, int64_t offset, int64_t last, bool empty)
 {
@@ -550,7 +551,8 @@ RUN (as_strided)
     int64_t reach;
     bad |= __builtin_mul_overflow (MAX (sizes[d] - 1, 0), strides[d], &reach) || __builtin_add_overflow (last, reach, &last);
   }
-  if (!bad && !is_inside (b, v, offset, last, empty)) { /* what lies in gaps, or beside it, is of what v is a part of */
+  if (!bad && !is_inside (b, v, offset, last, empty)) { /* elements in gaps, or beside v, belong to
+                                                           v's base */
     GmVal around = b->vt->around ? b->vt->around (b, v, &before) : NULL;
     bad = !around || !is_inside (b, around, offset + before, last + before, empty);
     v = bad ? v : around;
@@ -609,7 +611,7 @@ static GmArg
 cut_even (const GmApi *api, GmBuilder *b, GmVal v, int dim, int64_t size, bool squeeze)
 {
   int64_t total = META (v)->sizes[dim];
-  /* How many there are must be known; how large the last one is, not. */
+  /* The number of parts must be known; the size of the last one need not be. */
   int64_t n = gm_size_number (gm_size_floordiv (gm_size_add (total, gm_size_sub (size, 1)), size));
   if (n > UINT16_MAX)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %" G_GINT64_FORMAT " parts are too many",
@@ -689,13 +691,13 @@ RUN (chunk)
         b, GM_ERROR_RUNTIME,
         "chunk() expects `chunks` to be greater than 0, got: %" G_GINT64_FORMAT, chunks));
   int64_t total = META (v)->sizes[dim];
-  if (gm_size_eq_if_known (total, 0) && chunks <= UINT16_MAX) { /* as many as were asked for */
+  if (gm_size_eq_if_known (total, 0) && chunks <= UINT16_MAX) { /* as many parts as requested */
     g_autofree int64_t *sizes = g_new0 (int64_t, chunks);
     return cut (b, v, dim, sizes, (int) chunks, false);
   }
   if (gm_size_is_symbolic (total) && chunks <= UINT16_MAX) {
     int64_t size = gm_size_floordiv (gm_size_add (total, chunks - 1), chunks), rest = gm_size_mul (size, chunks - 1);
-    if (gm_size_lt (rest, total)) { /* as many parts as were asked for, whatever the size */
+    if (gm_size_lt (rest, total)) { /* as many parts as requested, for any size */
       g_autofree int64_t *sizes = g_new (int64_t, chunks);
       for (int64_t i = 0; i < chunks; i++)
         sizes[i] = i < chunks - 1 ? size : gm_size_sub (total, rest);
@@ -733,7 +735,7 @@ RUN (cat)
   int n, kept = 0;
   g_autofree GmVal *v = gm_join_inputs (api, b, a, &n);
   CHECK ();
-  /* torch skips what is empty and 1-d, whatever the others are. */
+  /* torch skips tensors that are empty and 1-d, regardless of the others. */
   bool mixed = false;
   for (int i = 1; i < n; i++)
     mixed |= META (v[i])->ndim != META (v[0])->ndim;

@@ -109,7 +109,7 @@ static const double zeta_less_1[] = {
 
 typedef enum { LOG_GAMMA, DIGAMMA, TRIGAMMA } Kind;
 
-/* What is known of w >= 0.5. */
+/* The reduced argument for w >= 0.5. */
 typedef struct {
   GmVal high;       /* w >= 8 */
   GmVal far, small; /* w there, and where it is less; a number elsewhere */
@@ -172,7 +172,7 @@ steps (GmBuilder *b, const Argument *g, Kind kind)
   return kind == LOG_GAMMA ? ONE (log, all) : kind == DIGAMMA ? all : ONE (neg, all);
 }
 
-/* Of w >= 0.5. */
+/* Returns the function for w >= 0.5. */
 static GmVal
 at_positive (GmBuilder *b, GmVal w, Kind kind)
 {

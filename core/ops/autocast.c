@@ -99,7 +99,7 @@ cast (GmBuilder *b, GmArg *args, int n, GmDtype to)
   }
 }
 
-/* Of the first tensor that could be cast; -1: there is none. */
+/* Returns the device of the first tensor that could be cast; -1: there is none. */
 static int
 device_of (GmBuilder *b, const GmArg *args, int n)
 {

@@ -375,7 +375,7 @@ convolve_weight_gradient (const GmGradient *x, int i)
                 : windowed (x, GM_OP_convolve, x->in[0], x->grad, i);
 }
 
-/* Where the best places are does not change with small steps of x. */
+/* The places of the extrema do not change with small steps of x: no gradient flows to them. */
 static GmVal
 window_pick_gradient (const GmGradient *x, int i)
 {
@@ -404,7 +404,7 @@ gather_gradient (const GmGradient *x, int i)
                 : NULL;
 }
 
-/* An index may be smaller than src: what it does not reach gets zeros. */
+/* Pads a gradient with zeros: an index may be smaller than src, and does not reach all of it. */
 static GmVal
 pad_to (const GmGradient *x, GmVal v, const GmMeta *want)
 {

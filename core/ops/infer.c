@@ -96,7 +96,7 @@ device_text (int device)
   return device == GM_DEVICE_CPU ? "cpu" : "cuda";
 }
 
-/* Where the result is: numbers (0-d tensors of the CPU) go along with the others. */
+/* Returns the device of the result: numbers (0-d tensors of the CPU) follow the other inputs. */
 static int
 lead_device (const GmMeta *const *in, int n_in)
 {

@@ -30,7 +30,7 @@ check_window (GmOp op, const GmWindow *w, int space, GError **error)
   return true;
 }
 
-/* Of sizes that are expressions: y is the number of windows, as functions compute it. */
+/* True if y, an expression, is the number of windows, as functions compute it. */
 static bool
 counts_windows (int64_t x, int64_t more, int64_t stride, int64_t y)
 {

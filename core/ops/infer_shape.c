@@ -61,8 +61,8 @@ infer_expand (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   return true;
 }
 
-/* Whether `next` is needed to cover a piece.  Of expressions the example tells, and no fact is needed: if for other sizes less
- * were enough, then what is taken too much has one element. */
+/* True if `next` is needed to cover a piece. For expressions the example decides, without a fact:
+ * if for other sizes less were enough, the dimension taken in excess has one element. */
 static bool
 is_short (int64_t covered, int64_t piece, int64_t next)
 {
@@ -73,8 +73,8 @@ is_short (int64_t covered, int64_t piece, int64_t next)
   return gm_size_same (gm_size_mul (covered, next), piece) || gm_size_guess (covered, 0) < gm_size_guess (piece, 1);
 }
 
-/* Whether a new dimension of one element goes with the piece at hand.  Of an expression the example tells, too: what is covered
- * becomes a fact with it. */
+/* True if a new dimension of one element belongs to the current piece. For an expression the
+ * example decides, too: the coverage becomes a fact with it. */
 static bool
 is_one (int64_t size, bool exact)
 {
@@ -118,7 +118,7 @@ view_strides (const GmMeta *x, GmMeta *out, bool symbolic)
   return walk (x, out, false) || (symbolic && walk (x, out, true));
 }
 
-/* Whether the dimensions of size 1, too, have row-major strides: a view keeps theirs. */
+/* True if the dimensions of size 1, too, have row-major strides: a view keeps theirs. */
 static bool
 is_row_major (const GmMeta *x)
 {

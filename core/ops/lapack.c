@@ -171,7 +171,7 @@ typedef struct {
                                                                                                                                            \
   static int svd_##t (const Job *job, const T *a, T *u, T *s, T *vh)                                                                       \
   {                                                                                                                                        \
-    /* Of the transpose, n x m: its left vectors are columns that are vh's rows, and so on. */                                             \
+    /* Decomposes the transpose, n x m: its left vectors are columns that are vh's rows ... */                                             \
     int rows = job->n, cols = job->m, lda = MAX (1, rows), info = 0, ldu = MAX (1, rows), ldv = MAX (1, job->full ? cols : job->r);        \
     if (job->r == 0) { /* without an element; what is square is an identity */                                                            \
       for (int i = 0; job->full && i < cols * cols; i++)                                                                                   \

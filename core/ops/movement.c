@@ -60,7 +60,8 @@ typedef struct {
   int64_t size, stride;
 } Dim;
 
-/* Those of more than one element, the smallest stride first; -1: there is no element. */
+/* Collects the dimensions of more than one element, the smallest stride first; returns their
+ * number, -1: there is no element. */
 static int
 moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
 {
@@ -83,7 +84,8 @@ moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
   return n;
 }
 
-/* Whether some address below `extent` is that of two elements: all are tried; where that is further than tensors reach, it is said to be. */
+/* True if two elements share an address below `extent`: all are tried; beyond the extents of real
+ * tensors it is assumed. */
 static bool
 meet (const Dim *dims, int n, int64_t extent)
 {

@@ -36,7 +36,8 @@ inside (const Pool *p, int64_t k, const int64_t *origin)
   return element;
 }
 
-/* Where all of a window is -inf, what the tiles found may be its padding: then the first place inside. */
+/* Returns the element of place k of a window. If all of the window is -inf, the place that the
+ * tiles found may be in the padding: then the first place inside. */
 static int64_t
 element_of (const Pool *p, int64_t k, const int64_t *origin)
 {

@@ -44,7 +44,7 @@ gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m)
   for (int d = 0; d < m->ndim; d++)
     if (m->strides[d] < 0 || __builtin_mul_overflow (m->sizes[d], m->strides[d], &step) || __builtin_add_overflow (last, step, &last))
       return false;
-  return last <= INT64_MAX / 16; /* of elements, in bytes */
+  return last <= INT64_MAX / 16; /* a number of elements, in bytes */
 }
 
 static bool
@@ -74,7 +74,7 @@ identical (const GmTensor *a, const GmTensor *b)
   return same;
 }
 
-/* Whether some input would be changed while it is still to be read. */
+/* True if an input would be changed while it is still to be read. */
 static bool
 needs_temporary (GmOp op, GmTensor *const *in, int n_in, const GmTensor *out)
 {
@@ -115,7 +115,8 @@ static bool copy_between (GmTensor *dst, GmTensor *src, GError **error);
 
 /* -- Running ----------------------------------------------------------------------------------------------- */
 
-/* A `full` elsewhere: zeros by the device itself, another number as a copy of one element, so that no kernel is made for each number. */
+/* Fills a tensor on another device: zeros by the device itself, another number as a copy of one
+ * element, so that no kernel is made for each number. */
 static bool
 fill_on_device (const GmAttrs *attrs, GmTensor *out, GError **error)
 {
@@ -143,8 +144,8 @@ with_number (GmOp op, GmTensor *x, GmScalar s, GError **error)
   return number ? gm_op_run (op, (GmTensor *[]){ x, number }, 2, NULL, error) : NULL;
 }
 
-/* An `arange` elsewhere, from that which counts 0, 1, 2 ...: the kernels serve all first numbers and steps.  In 64 bits, as
- * create.c does it. */
+/* Makes an `arange` on another device, from one that counts 0, 1, 2 ...: its kernels serve all
+ * first numbers and steps. In 64 bits, as in create.c. */
 static bool
 count_on_device (const GmAttrs *attrs, GmTensor *out, GError **error)
 {
@@ -197,13 +198,13 @@ dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor
   case GM_FAMILY_CUSTOM: gm_copy_strided (out, in[0]); return true;
   case GM_FAMILY_MOVEMENT:
   case GM_FAMILY_MUTATE:
-  case GM_FAMILY_HIGHER: /* whoever has the bodies runs it */
+  case GM_FAMILY_HIGHER: /* the owner of the bodies runs it */
   case GM_FAMILY_NONE: break;
   }
   g_assert_not_reached ();
 }
 
-/* dst's elements become src's: cast, broadcast, from wherever they are. */
+/* Copies src's elements to dst: cast, broadcast, between any devices. */
 static bool
 copy_between (GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -256,7 +257,8 @@ run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
   return gm_tensor_ref (dst);
 }
 
-/* The result of the common case, or NULL with no error set: then the long way decides. */
+/* Returns the result of the common case, or NULL with no error set: then the general way
+ * decides. */
 static inline GmTensor *
 run_plain (GmOp op, GmTensor *const *in, int n_in, GError **error)
 {

@@ -95,7 +95,7 @@ gm_windows_merge (GmWindows *w, const int64_t *out_step)
   w->size[0] = 1;
 }
 
-/* What a copy of the image takes, in elements; false if there is no such number. */
+/* Computes the size of a copy of the image, in elements; false if it overflows. */
 static bool
 copied_elements (const GmAxis *axes, int64_t channels, int64_t *line, int64_t *per_channel, int64_t *all)
 {
