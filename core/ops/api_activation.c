@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* A floating input, widened; *own is what the result is rounded to.  inplace_at: as in gm_arg_spared, if a gradient reads the input. */
+/* Returns a floating input, widened; *own: the dtype to which the result is rounded. inplace_at: as
+ * in gm_arg_spared, if a gradient reads the input. */
 static GmVal
 wide_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDtype *own)
 {
@@ -38,7 +39,8 @@ wide_or_default (const GmApi *api, GmBuilder *b, GmArg *a, GmDtype *own)
   return wide (api, b, a, own);
 }
 
-/* y rounded, and written into the input if argument `at` (inplace) says so; at < 0: no such argument. */
+/* Returns y rounded, and written into the input if argument `at` (inplace) is true; at < 0: no such
+ * argument. */
 static GmArg
 finish (const GmApi *api, GmBuilder *b, GmArg *a, GmVal y, GmDtype own, int at)
 {

@@ -84,7 +84,8 @@ RUN (adaptive_avg_pool3d) { return average (api, b, a, 3); }
 
 /* -- Largest elements -------------------------------------------------------------------------- */
 
-/* x with the space flattened, and for each cell its places, the last one repeated to one length: [cells, longest]. */
+/* Returns for each cell its places in the flattened space of x, the last one repeated to one
+ * length: [cells, longest]. */
 static GmVal
 places (GmBuilder *b, const int64_t *size, const int64_t *n, int space)
 {

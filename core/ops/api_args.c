@@ -68,7 +68,7 @@ gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at)
   return recorded ? gm_b (b, copy, x) : x;
 }
 
-/* A tensor of one element where a number is expected, as torch takes it. */
+/* Reads a tensor of one element as a number, as torch does where one is expected. */
 static bool
 item (GmBuilder *b, const GmArg *a, GmScalar *out)
 {

@@ -77,7 +77,8 @@ RUN (cartesian_prod)
   return gm_give (gm_cat (b, v, n, 1));
 }
 
-/* One of the two for any sizes: a question which one would be answered for these alone. */
+/* Returns the larger or the smaller of two sizes as an expression: a comparison would be decided
+ * for this call's sizes alone. */
 static int64_t
 extremum (GmSymKind kind, int64_t a, int64_t b)
 {
@@ -100,7 +101,7 @@ triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool 
   int64_t all = gm_size_mul (rows, cols), from = lower ? offset : gm_size_sub (offset, 1);
   int64_t n = gm_size_sub (below (gm_size_add (rows, from), cols), below (from, cols)), room;
   n = lower ? n : gm_size_sub (all, n);
-  room = gm_size_add (n, 1); /* the last is for what does not count */
+  room = gm_size_add (n, 1); /* the last place is for elements that do not count */
   GmVal i = gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1), j = gm_arange (b, 0, 1, cols, GM_I64);
   GmVal ahead = gm_b (b, sub, j, i), edge = gm_b_scalar (b, gm_scalar_int (offset), GM_I64), none = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
   GmVal counts = gm_b_reshape (b, lower ? gm_b (b, le, ahead, edge) : gm_b (b, ge, ahead, edge), 1, &all);

@@ -26,7 +26,7 @@ place_of (const Named *x, int letter)
   return -1;
 }
 
-/* x in the order of `letters`; those that it has not become dimensions of size 1. */
+/* Returns x in the order of `letters`; letters that x lacks become dimensions of size 1. */
 static GmVal
 arranged (GmBuilder *b, const Named *x, const uint8_t *letters, int n)
 {
@@ -140,7 +140,7 @@ typedef struct {
   const GmApi *api;
   GmBuilder *b;
   int64_t size[MAX_LETTERS];
-  int ellipsis; /* how many dimensions "..." has, at most */
+  int ellipsis; /* the most dimensions of "..." */
 } Sum;
 
 static int

@@ -14,7 +14,7 @@
 
 #define MAX_SPACE 3
 
-/* From here on the sizes of x are numbers: for what is written for numbers only. */
+/* Fixes the sizes of x to numbers, for code that is written for numbers only. */
 static void
 numbers_only (GmBuilder *b, GmVal x)
 {
@@ -217,7 +217,7 @@ stacked (GmBuilder *b, const Windows *w, GmVal x)
   return n == 1 ? v[0] : gm_cat (b, v, (int) n, dim);
 }
 
-/* The attribute of the ops that know windows. */
+/* Writes the attribute of the ops on windows. */
 static void
 write_window (const Windows *w, GmAttrs *at)
 {
@@ -231,7 +231,7 @@ write_window (const Windows *w, GmAttrs *at)
   memcpy (at->window, &full, sizeof full);
 }
 
-/* One of them; the result has `channels`. */
+/* Applies an op on windows; the result has `channels`. */
 static GmVal
 windowed (GmBuilder *b, const Windows *w, GmOp op, GmVal x, GmVal other, int64_t channels)
 {
@@ -375,7 +375,8 @@ find_outputs_rounded_up (const GmApi *api, GmBuilder *b, Windows *w, const GmMet
   }
 }
 
-/* The places in the flattened space of what each window found at place `at` of its kernel: [n, c, out ...]. */
+/* Returns the places in the flattened space of the elements found at place `at` of each window's
+ * kernel: [n, c, out ...]. */
 static GmVal
 flat_places (GmBuilder *b, const Windows *w, GmVal at, const GmMeta *m)
 {
@@ -512,7 +513,8 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   GmVal sum = window_sum (b, &w, x);
   if ((space > 1 && !IS_NONE (6)) || (!beyond && (!any || count_pad)))
     return gm_give (gm_apply_num (b, div, sum, divisor));
-  /* How many elements count: those of the input, with the padding that was asked for or without. */
+  /* The number of elements that count: those of the input, with the requested padding or
+   * without. */
   GmMeta m = *META (x);
   Windows counted = w;
   int64_t sizes[MAX_SPACE];

@@ -14,7 +14,7 @@ int_arg (int64_t i)
   return (GmArg){ .kind = GM_ARG_INT, .i = i };
 }
 
-/* Every element is the number, which fits. */
+/* Returns a tensor in which every element is the number, which fits. */
 static GmVal
 full_of (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
 {
@@ -50,7 +50,7 @@ run_sized (const GmApi *api, GmBuilder *b, GmArg *a, int value)
 RUN (zeros) { return run_sized (api, b, a, 0); }
 RUN (ones) { return run_sized (api, b, a, 1); }
 
-/* The number to fill with; what is none is looked at as SCALAR does it. */
+/* Returns the number to fill with; any other argument is read as SCALAR does. */
 static GmArg
 fill_value (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
@@ -133,7 +133,7 @@ gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype)
   return sequence (b, gm_scalar_int (first), gm_scalar_int (step), n, dtype);
 }
 
-/* All are whole and some are expressions. */
+/* Returns arange () of integers of which some are expressions. */
 static GmArg
 symbolic_arange (GmBuilder *b, int64_t start, int64_t end, int64_t step, GmDtype d)
 {
@@ -258,7 +258,7 @@ RUN (detach)
 
 RUN (identity) { return gm_give (TENSOR (0)); }
 
-/* of to(): another device is not the row's affair. */
+/* Checks an argument of to (): another device is not handled by the row. */
 static void
 check_device (const GmApi *api, GmBuilder *b, const GmArg *x, GmVal v)
 {

@@ -124,7 +124,8 @@ RUN (l1_loss)
   return gm_give (reduce_weighted (api, b, a, gm_apply1 (b, abs, d), how));
 }
 
-/* Quadratic where |d| is below delta, with the value (and slope) that `scale` says beyond. */
+/* Returns the loss that is quadratic for |d| below delta, and linear beyond, with the factors
+ * `quadratic` and `linear`. */
 static GmVal
 quadratic_then_linear (GmBuilder *b, GmVal d, double delta, double quadratic, double linear)
 {

@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-/* Argument i in a floating dtype that computes; *own is what the result is rounded to. */
+/* Returns argument i in a floating dtype for computing; *own: the dtype to which the result is
+ * rounded. */
 static GmVal
 float_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own)
 {

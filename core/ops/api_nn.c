@@ -151,7 +151,8 @@ RUN (relu6)
 
 /* -- Normalisation ----------------------------------------------------------------------------- */
 
-/* The dimensions of normalized_shape, which must be the input's last ones.  Returns how many. */
+/* Reads the dimensions of normalized_shape, which must be the input's last ones. Returns their
+ * number. */
 static int
 last_dims (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal x, int64_t dims[GM_MAX_DIMS])
 {

@@ -55,7 +55,7 @@ static GmArg
 add_scaled (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, const GmArg *y)
 {
   GmArg alpha = a[2], added = alpha;
-  if (alpha.kind == GM_ARG_INT && alpha.i == 1) /* what most calls have */
+  if (alpha.kind == GM_ARG_INT && alpha.i == 1) /* the most frequent case */
     return binary (api, b, a, op, *x, *y);
   GmDtype d = gm_result_type (b, (const GmArg[]){ *x, *y }, 2);
   if (alpha.kind == GM_ARG_BOOL && d != GM_BOOL)
@@ -106,7 +106,7 @@ gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
   }
 }
 
-/* An op that divides, its divisor looked at. */
+/* Applies an op that divides, after a check of its divisor. */
 static GmArg
 divided (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {

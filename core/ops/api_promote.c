@@ -251,7 +251,7 @@ settle (GmBuilder *b, GmOp *op, GmDtype *d)
   }
 }
 
-/* Casts operands; returns how many the op takes, 0 after an error. */
+/* Casts operands; returns the number that the op takes, 0 after an error. */
 static int
 prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
 {
@@ -270,7 +270,7 @@ prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
   GmDtype d = gm_result_type (b, x + first, n - first);
   if (gm_b_failed (b) || !settle (b, op, &d))
     return 0;
-  /* A number that is picked is stored as it is; one that is computed with may wrap. */
+  /* A number that is picked is stored unchanged; a number to compute with may wrap. */
   for (int i = first; i < n; i++)
     in[i] = first && d != GM_F16 && d != GM_BF16 ? gm_value_as (b, &x[i], d) : gm_as_dtype (b, &x[i], d);
   return gm_b_failed (b) ? 0 : n;

@@ -22,7 +22,7 @@ dims_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmVal v)
   return d;
 }
 
-/* How many elements go into each result. */
+/* Returns the number of elements of each result. */
 static int64_t
 count (GmBuilder *b, GmVal v, const int64_t *dims, int n)
 {

@@ -29,7 +29,8 @@ gm_autocast_set (uint8_t mode)
   return old;
 }
 
-/* The dtype + 1 in four bits: those of the CPU, then those of CUDA. */
+/* Returns the position of a device's bits in a mode: the dtype + 1 in four bits, first for the CPU,
+ * then for CUDA. */
 static int
 shift_of (int device)
 {
@@ -67,7 +68,7 @@ gm_autocast_policy (const char *name)
   return GM_AUTOCAST_NONE;
 }
 
-/* The dtype of a tensor that autocast may change; GM_N_DTYPES for all others. */
+/* Returns the dtype of a tensor that autocast may change; GM_N_DTYPES for all others. */
 static GmDtype
 eligible (GmBuilder *b, const GmArg *a)
 {
@@ -87,7 +88,8 @@ widest (GmBuilder *b, const GmArg *args, int n, GmDtype so_far)
   return so_far;
 }
 
-/* Lists are those of this call: whoever converted the arguments made them for it. */
+/* Casts arguments in place. Lists belong to this call: the code that converted the arguments made
+ * them for it. */
 static void
 cast (GmBuilder *b, GmArg *args, int n, GmDtype to)
 {

@@ -15,7 +15,7 @@ GmVal
 gm_b_fail (GmBuilder *b, GmError code, const char *format, ...)
 {
   if (b->error)
-    return NULL; /* the first reason is the true one */
+    return NULL; /* the first error is the cause */
   va_list ap;
   va_start (ap, format);
   b->error = g_error_new_valist (GM_ERROR, (gint) code, format, ap);
@@ -206,7 +206,8 @@ gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1)
   return gm_b_permute (b, v, dims);
 }
 
-/* Decided also where sizes are expressions: whether v itself comes back is seen by the program. */
+/* True if v has this shape. Also decided for expressions, because the program can see if v itself
+ * is returned. */
 static bool
 has_shape (const GmMeta *m, int ndim, const int64_t *sizes)
 {
@@ -249,7 +250,7 @@ gm_b_alias (GmBuilder *b, GmVal v)
   return movement (b, GM_OP_permute, v, BIT (DIMS), gm_b_meta (b, v)->ndim, dims); /* the one view that keeps any strides */
 }
 
-/* op of v, marked where marks are wanted. */
+/* Returns op of v; marks the node if a gradient of the program's is recorded. */
 static GmVal
 marked (GmBuilder *b, GmNodeMark mark, GmOp op, GmVal v, const GmAttrs *attrs)
 {

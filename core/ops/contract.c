@@ -34,7 +34,7 @@ matrix_fits (const GmMeta *m, Matrix *out)
   return (cs == 1 && rs >= cols) || (rs == 1 && cs >= rows);
 }
 
-/* A new reference: x itself, or a row-major copy of it. */
+/* Returns a new reference: x itself, or a row-major copy of it. */
 static GmTensor *
 fitting (GmTensor *x, Matrix *m, GError **error)
 {
@@ -50,7 +50,8 @@ fitting (GmTensor *x, Matrix *m, GError **error)
   return copy;
 }
 
-/* a's batch and rows as one dimension: b is one matrix, and each of a's batch dimensions spans the next one. */
+/* True if a's batch and rows can be one dimension: b is one matrix, and each of a's batch
+ * dimensions spans the next one. */
 static bool
 fold_batch (const GmMeta *a, const GmMeta *b, const GmMeta *out, Matrix *ma, int64_t *ldc)
 {
@@ -127,7 +128,7 @@ products_part (void *arg, uint32_t part)
   }
 }
 
-/* Does all items, by threads where there is enough to do. */
+/* Computes all items, in several threads if there is enough work. */
 static void
 run_products (Products *j)
 {
@@ -172,8 +173,8 @@ run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
   return true;
 }
 
-/* A new tensor of x's shape in another dtype: in x's order if it is dense, else row-major; with x's
- * elements if `fill`. */
+/* Returns a new tensor of x's shape in another dtype: in x's order if it is dense, else row-major;
+ * with x's elements if `fill`. */
 static GmTensor *
 cast (const GmTensor *x, GmDtype dtype, bool fill, GError **error)
 {

@@ -20,7 +20,7 @@
 
 typedef struct {
   GmWindow w;
-  GmImage x, y; /* what has the shape of the input, and of the result */
+  GmImage x, y; /* the operands with the shapes of the input, and of the result */
   char *weight;
   int64_t groups, x_channels, y_channels; /* of a group */
   const GmConvolveTiles *tiles;
@@ -32,7 +32,8 @@ typedef struct {
 #define MOST_PARTS 32
 #define LEAST_PLACES 128 /* of the kernel, in a part of them: each part turns the gradient for itself */
 
-/* How many parts `n` things are done in, which take `work` multiply-adds in all; at most `most`. */
+/* Returns the number of parts, at most `most`, in which `n` items are computed, which take `work`
+ * multiply-adds in all. */
 static uint32_t
 parts_of (int64_t n, double work, uint32_t most)
 {
@@ -74,7 +75,7 @@ typedef struct {
   bool failed; /* atomic */
 } WindowsJob;
 
-/* Along which of their dimensions windows are cut into parts. */
+/* Returns the dimension along which windows are cut into parts. */
 static int
 cut_dimension (const GmWindows *w)
 {
@@ -105,7 +106,8 @@ correlate_windows (void *arg, uint32_t part)
     gm_free (job.scratch, bytes);
 }
 
-/* One group of one image: rows are channels of the result, which begins at `at`.  scratch: for one of `parts`.  False: no memory. */
+/* Computes one group of one image: rows are channels of the result, which begins at `at`. scratch:
+ * for one of `parts`. False: no memory. */
 static bool
 correlate (const Convolution *c, const GmImageSource *s, const void *a, int64_t rows, const GmImage *out, char *at, const int64_t *apart,
            uint32_t parts, void *scratch)
@@ -173,7 +175,7 @@ items_part (void *arg, uint32_t part)
     __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
 }
 
-/* In parts of images and groups if there are some, else of windows. */
+/* Runs parts of images and groups if there are several, else of windows. */
 static bool
 run_items (ItemsJob *j, double work)
 {
@@ -222,7 +224,7 @@ run_input (const Convolution *c)
 
 /* -- The gradient of the weight ---------------------------------------------------------------------------- */
 
-/* Few channels are weighed each alone: lines of windows are the vectors. */
+/* True for few channels, which are weighed each alone: lines of windows are the vectors. */
 static bool
 few (const Convolution *c)
 {
@@ -241,7 +243,8 @@ typedef struct {
   const Convolution *c;
   const GmAxis *axes;
   int64_t panels;        /* of a group */
-  uint32_t n, by_places; /* parts, and into how many each range of panels is cut by places */
+  uint32_t n, by_places; /* number of parts, and of those into which each range of panels is cut by
+                            places */
   bool failed;           /* atomic */
 } WeightJob;
 
@@ -301,7 +304,7 @@ weigh_panels (const WeightJob *j, int64_t first, int64_t end, uint32_t piece)
   t.sums = t.panel ? gm_alloc (sums_bytes) : NULL;
   ok = t.sums != NULL;
   if (ok)
-    memset (t.panel, 0, panel_bytes); /* for the columns that no channel has */
+    memset (t.panel, 0, panel_bytes); /* zeros for the columns without a channel */
   for (int64_t at = first; ok && at < end;) {
     t.group = at / j->panels;
     t.first = at % j->panels;
@@ -331,7 +334,8 @@ weigh_part (void *arg, uint32_t part)
     __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
 }
 
-/* Each element is summed over all windows by one part, in the same order whatever the parts are. */
+/* Each element is summed over all windows by one part, in the same order for any number of
+ * parts. */
 static bool
 run_weight (const Convolution *c)
 {

@@ -21,7 +21,7 @@ scatter (GmBuilder *b, GmVal into, GmVal src, int dim, int64_t start, int64_t st
   return gm_b_op (b, GM_OP_slice_scatter, (const GmVal[]){ into, src }, 2, &at);
 }
 
-/* v with the dimensions from `dim` on, `n` of them, as the k of `sizes`. */
+/* Returns v with `n` dimensions from `dim` on replaced by the k of `sizes`. */
 static GmVal
 regroup (GmBuilder *b, GmVal v, int dim, int n, int k, const int64_t *sizes)
 {
@@ -38,7 +38,7 @@ regroup (GmBuilder *b, GmVal v, int dim, int n, int k, const int64_t *sizes)
   return gm_b_reshape (b, v, at, all);
 }
 
-/* Zeros like v, of which dimension dim has `size`, without those from `ndim` on. */
+/* Returns zeros like v, with `size` in dimension dim, without the dimensions from `ndim` on. */
 static GmVal
 zeros (GmBuilder *b, GmVal v, int dim, int64_t size, int ndim)
 {
@@ -104,7 +104,8 @@ windows_in_place (GmBuilder *b, GmVal src, int dim)
   return gm_b_permute (b, src, order);
 }
 
-/* Windows that do not overlap are what rows of `step` elements begin with; the last row may end before its step does, and is made longer. */
+/* Puts windows back that do not overlap: they are the first elements of rows of `step` elements;
+ * the last row may end before its step does, and is made longer. */
 static GmVal
 embed_windows (GmBuilder *b, GmVal into, GmVal src, const GmAttrs *attrs)
 {

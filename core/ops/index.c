@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define ROW_MIN 16 /* elements from which slices are moved as rows and not element by element */
+#define ROW_MIN 16 /* slices of at least so many elements are moved as rows */
 
 static inline void
 put (char *to, const char *from, size_t elem)
@@ -48,7 +48,7 @@ check_index (GmOp op, const GmTensor *index, const GmTensor *x, int64_t dim, GEr
 
 /* For each line along `dim` and each j: to[at j or index[j]] (+)= from[at index[j] or j].  Three operands walk together. */
 typedef struct {
-  GmTensor *walked; /* the shape that is walked is its shape */
+  GmTensor *walked; /* the walk is over its shape */
   GmTensor *index, *to, *from;
   bool index_to;       /* positions are of `to`, else of `from` */
   bool list;           /* the index has one dimension: the same for every line */
@@ -91,7 +91,8 @@ run_elements (const Elements *e, int64_t dim)
 
 /* -- Slices ------------------------------------------------------------------------------------------------ */
 
-/* index_select and index_add: whole rows where they are long, else elements.  walked: the tensor with one slice per index. */
+/* Runs index_select and index_add: whole rows if they are long, else elements. walked: the tensor
+ * with one slice per index. */
 static void
 run_slices (const Elements *e, int64_t dim)
 {

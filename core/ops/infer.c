@@ -171,7 +171,8 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
     out->ndim = both.ndim;
     memcpy (out->sizes, both.sizes, sizeof out->sizes);
   }
-  bool plain = symbolic; /* all give row-major results: so which of them has its shape need not be asked */
+  bool plain = symbolic; /* all give row-major results: the input with the result's shape need not
+                            be found */
   for (int i = 0; i < n_in && plain; i++)
     plain = gm_meta_is_in_order (in[i]);
   for (int i = 0; i < n_in && !plain; i++)
@@ -230,7 +231,7 @@ reduce_shape (const GmMeta *x, uint32_t reduced, bool keepdim, GmMeta *out)
   gm_meta_set_contiguous (out);
 }
 
-/* A maximum of nothing does not exist. */
+/* Fails for a maximum over no elements, which does not exist. */
 static bool
 check_not_empty (GmOp op, const GmMeta *x, uint32_t reduced, GError **error)
 {
@@ -303,7 +304,7 @@ infer_sizes (GmOp op, const GmAttrs *attrs, GmMeta *out, GError **error)
   *out = gm_meta_make ((GmDtype) attrs->dtype, attrs->n_list, attrs->list);
   if (!(attrs->mask & 1u << GM_ATTR_DEVICE))
     return true;
-  /* The CPU is said by saying nothing: equal tensors have equal attributes. */
+  /* The CPU is never in the attributes: equal tensors have equal attributes. */
   if (attrs->device != GM_DEVICE_CUDA)
     return gm_infer_fail (error, GM_ERROR_VALUE, "%s: there is no device of number %" G_GINT64_FORMAT, gm_ops[op].name, attrs->device);
   out->device = (uint8_t) attrs->device;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define FMT "%" G_GINT64_FORMAT
-#define MOST (INT64_C (1) << 31) /* of any number of a window: products of two fit */
+#define MOST (INT64_C (1) << 31) /* more than any number of a window: products of two fit */
 
 static bool
 check_window (GmOp op, const GmWindow *w, int space, GError **error)

@@ -52,7 +52,7 @@ infer_expand (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
     out->sizes[d] = attrs->list[d];
     bool fresh = d < shift;
     if (x->ndim == 0 || (!gm_size_same (out->sizes[d], 1) && (fresh || gm_size_same (x->sizes[d - shift], 1))))
-      out->strides[d] = 0; /* also where a symbol may turn out to be 1: any stride is right then */
+      out->strides[d] = 0; /* also for a symbol that may be 1: any stride is right then */
     else if (!fresh)
       out->strides[d] = x->strides[d - shift];
     else /* a new dimension of size 1: any stride is right, the row-major one keeps the result row-major */
@@ -81,9 +81,10 @@ is_one (int64_t size, bool exact)
   return exact ? gm_size_eq (size, 1) : gm_size_guess (size, 0) == 1;
 }
 
-/* Strides under which `out->sizes` walk the elements of x in row-major order, if there are any.  Dimensions of x that follow one
- * another without a gap are one piece; each piece must be covered exactly by new dimensions.  exact: whatever the answer depends on
- * becomes a fact, else only what the strides do. */
+/* Finds strides under which `out->sizes` walk the elements of x in row-major order, if there are
+ * any. Dimensions of x that follow one another without a gap are one piece; each piece must be
+ * covered exactly by new dimensions. exact: everything that the result depends on becomes a fact,
+ * else only the values that the strides depend on. */
 static bool
 walk (const GmMeta *x, GmMeta *out, bool exact)
 {
@@ -111,7 +112,8 @@ walk (const GmMeta *x, GmMeta *out, bool exact)
   return true;
 }
 
-/* That there are none says nothing of sizes for which a dimension or a piece has one element: so it is asked once more, exactly. */
+/* Finds the strides of a view. A failure does not hold for sizes for which a dimension or a piece
+ * has one element: then the walk is done once more, exactly. */
 static bool
 view_strides (const GmMeta *x, GmMeta *out, bool symbolic)
 {

@@ -51,7 +51,7 @@ typedef struct {
 static struct {
   Calls_f32 f32;
   Calls_f64 f64;
-  char *missing; /* what is wrong, or NULL */
+  char *missing; /* message if LAPACK cannot be loaded, or NULL */
 } lapack;
 
 static void *
@@ -265,7 +265,8 @@ problem (GmLapackOp op, const GmTensor *a, const GmTensor *other)
   return NULL;
 }
 
-/* The results' shapes behind the batch, up to two sizes each; how many there are. */
+/* Fills in the results' shapes after the batch, up to two sizes each; returns the number of
+ * results. */
 static int
 results_of (const Job *job, int64_t sizes[3][2], int ndim[3])
 {

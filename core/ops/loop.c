@@ -70,7 +70,7 @@ gm_loop_init_metas (GmLoop *l, int n, const GmMeta *const *operands)
   gm_loop_init (l, shape->ndim, shape->sizes, n, rows, elem, true);
 }
 
-/* All elements lie one after the other in the loop's order. */
+/* True if all elements of the operand lie one after the other in the loop's order. */
 static bool
 is_linear (const GmLoop *l, int operand)
 {

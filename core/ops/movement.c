@@ -17,7 +17,8 @@ gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta
   }
 }
 
-/* The first element is to begin where one of the other size does. */
+/* Computes the offset of the first element, in elements of the other size; fails if it is not a
+ * multiple of that size. */
 static bool
 bitcast_offset (const GmTensor *x, const GmMeta *meta, int64_t *out, GError **error)
 {
@@ -126,7 +127,7 @@ gm_meta_overlaps_itself (const GmMeta *m)
     crosses |= dims[k].stride <= reach; /* else a step along it is more than all before it together */
     int64_t most;
     if (__builtin_mul_overflow (dims[k].size - 1, dims[k].stride, &most) || __builtin_add_overflow (reach, most, &reach))
-      return true; /* no memory is like that */
+      return true; /* such strides occur in no real memory */
   }
   return crosses && meet (dims, n, reach + 1);
 }

@@ -59,7 +59,8 @@ codes_are_unique (GmOp op)
   }
 }
 
-/* Rows shout, graphs print in lower case: the letters are lowered here, at compile time. */
+/* Rows are in upper case, graphs print in lower case: the letters are lowered here, at compile
+ * time. */
 #define LOWER(s, i) ((i) < sizeof (s) - 1 ? (s)[(i) < sizeof (s) ? (i) : 0] | 0x20 : 0)
 static const char attr_names[GM_N_ATTRS][12] = {
 #define ATTR(code, NAME, kind, field) \
@@ -222,8 +223,8 @@ gm_op_may_fail (GmOp op)
   return fails[op];
 }
 
-/* One bit per input: whether its gradient column says anything but NONE.  Inputs past the third share bit 2's answer
- * only for rows of any arity, whose inputs are all alike. */
+/* One bit per input, set if its gradient column is not NONE. Inputs past the third share bit 2's
+ * answer only for rows of any arity, whose inputs are all alike. */
 static const uint8_t slopes[GM_N_OPS] = {
 #define SLOPE(text, bit) ((text)[0] == 'N' && (text)[1] == 'O' && (text)[2] == 'N' && (text)[3] == 'E' ? 0 : (bit))
 #define POINTWISE(code, version, name, arity, types, value, da, db, dc) [code] = SLOPE (#da, 1) | SLOPE (#db, 2) | SLOPE (#dc, 4),
@@ -235,8 +236,9 @@ static const uint8_t slopes[GM_N_OPS] = {
 #define CONVOLVE(code, version, name, grad) [code] = (code) == GM_OP_window_pick || (code) == GM_OP_window_spread ? 2 : 3,
 #define INDEX(code, version, name, arity, grad) WHOLE (code, grad)
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
-#define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3, /* what dst was is gone */
-#define CUSTOM(code, version, name) [code] = 6, /* the arguments; what made the result is not asked */
+/* dst's former elements are overwritten */
+#define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3,
+#define CUSTOM(code, version, name) [code] = 6, /* the arguments alone, not the result */
 #define HIGHER(code, version, name) [code] = 7,
 #include "plugin-api/gramme-ops.def"
 #undef WHOLE

@@ -9,7 +9,8 @@
 
 /* -- In parts ---------------------------------------------------------------------------------------------- */
 
-/* Elements from which a thread more is worth waking: of functions, and of what is a few instructions. */
+/* Number of elements for which one more thread is worth waking: for functions, and for ops of a few
+ * instructions. */
 #define WORTH_PARTS INT64_C (150000)
 #define WORTH_PARTS_CHEAP INT64_C (1000000)
 #define MOST_PARTS 8
@@ -32,7 +33,7 @@ typedef struct {
   GmTilePointwise tile;
   char *out;
   const char *x[3];
-  size_t out_elem, elem[3]; /* 0: an operand that is not there */
+  size_t out_elem, elem[3]; /* 0: no such operand */
   int64_t n;
   uint32_t parts;
 } Stretch;

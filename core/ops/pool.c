@@ -14,12 +14,13 @@ typedef struct {
   GmWindow w;
   GmImage x;
   int64_t out[SPACE], windows;
-  bool padded;       /* some window meets what is outside of x */
+  bool padded;       /* a window reaches outside of x */
   int64_t *offsets;  /* of each place, from the first one; dense */
   int64_t n_places;
 } Pool;
 
-/* Element of the channel that the place k of a window beginning at `origin` is; -1: none. */
+/* Returns the element of the channel at place k of a window that begins at `origin`; -1:
+ * outside. */
 static inline int64_t
 inside (const Pool *p, int64_t k, const int64_t *origin)
 {

@@ -60,12 +60,13 @@ enum { X, OUT }; /* operands of Split.kept */
 typedef struct {
   GmTileFold row;
   GmTileFoldColumns columns;
-  GmTileCast finish;  /* from the accumulator's type to the result's; NULL: it is the same */
+  GmTileCast finish;  /* from the accumulator's type to the result's; NULL: they are the same */
   size_t accum_bytes; /* of one accumulator */
   char init[8] __attribute__ ((aligned (8)));
 } Fold;
 
-/* n: how many elements a result is made of.  Of one block the accumulator's type cannot be seen. */
+/* Returns the fold of an op. n: number of elements of each result; within one block the
+ * accumulator's type has no effect. */
 static Fold
 fold_of (GmOp op, GmDtype dtype, int64_t n)
 {

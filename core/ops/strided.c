@@ -14,7 +14,8 @@ typedef struct {
   int64_t size, stride;
 } Dim;
 
-/* The dimensions of `want` that move through memory, largest stride first; order[k]: which. */
+/* Finds the dimensions of `want` that move through memory, largest stride first; order[k]: their
+ * numbers. Returns how many there are. */
 static int
 moving_dims (const GmMeta *want, int order[GM_MAX_DIMS])
 {
@@ -89,8 +90,8 @@ cut (GmBuilder *b, GmVal v, int64_t offset, const Dim *dims, int n, const GmMeta
   return gm_b_slice (b, v, 0, offset, offset + 1, 1);
 }
 
-/* The stride of a dimension of one element decides in which order results are laid out, so it becomes what it has to be, if the step in
- * memory goes into it. */
+/* Gives a dimension of one element the wanted stride, which decides the order in which results are
+ * laid out, if the step in memory is a multiple of it. */
 static GmVal
 stretch (GmBuilder *b, GmVal v, int dim, int64_t stride)
 {
@@ -120,7 +121,7 @@ gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want)
     dims[order[k]] = k;
     sizes[k] = want->sizes[order[k]];
   }
-  for (int d = 0; d < want->ndim; d++) /* behind them those that do not move */
+  for (int d = 0; d < want->ndim; d++) /* then the dimensions that do not move */
     if (!moves[d]) {
       dims[d] = at;
       sizes[at++] = 1;

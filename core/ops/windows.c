@@ -63,7 +63,8 @@ gm_image_of (const GmTensor *t)
   return i;
 }
 
-/* A column's place in a copied line: those that are `step` apart lie beside each other. */
+/* Returns a column's place in a copied line: columns that are `step` apart lie beside each
+ * other. */
 static int64_t
 column_place (const GmImageSource *s, int64_t x)
 {
@@ -119,7 +120,7 @@ gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int6
   if (!s->places)
     return false;
   w->places = s->places;
-  if (w->depth == 0) /* no tap meets anything: sums of nothing */
+  if (w->depth == 0) /* no tap meets an element: empty sums */
     return true;
   s->in_place = w->tight = reads_in_place (s);
   int64_t line = image->strides[3], plane = image->strides[2], all = 0;
