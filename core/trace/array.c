@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * array.c -- from_numpy, as_tensor and asarray of arrays of numpy's that exist: inputs that the guard program makes at each call.
+ * array.c -- from_numpy, as_tensor and asarray of existing numpy arrays: inputs that the guard
+ * program makes at each call.
  *
- * Another tensor at each call, hence the number in its source.  The one that stands in while recording is made once for an array and
- * a place among the inputs: what is recorded again after a rollback finds it.
+ * Each call makes another tensor, hence the number in its source. The tensor that stands for it
+ * while recording is made once for an array and a place among the inputs: a second recording after
+ * a rollback finds the same one.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/object.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * body.c -- functions that a higher-order operator runs.
  *
- * Such a function may be run another number of times than the program says, or at another time: a
- * checkpointed one once more in the backward.  So it may read what it likes, but what existed
- * before it must be afterwards as it was: the journal's tail says what was written, and each
- * object in it is compared with what it held.  Setting a flag and setting it back is no effect.
+ * Such a function may run more or fewer times than in the program, or at another time: a
+ * checkpointed one runs once more in the backward. So it may read anything, but must leave existing
+ * objects as they were: the journal's tail lists the writes, and each object in it is compared with
+ * its former contents. Setting a flag and setting it back is no effect.
  * Rejected: to refuse the store itself; then every context manager that keeps state would break.
  */
 #include "core/trace/body.h"
@@ -46,7 +46,7 @@ gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, ui
   return holds_new_tensor (&(NewTensor){ r, values, objects }, t, 0);
 }
 
-/* -- What was changed -------------------------------------------------------------------------- */
+/* -- Changes ----------------------------------------------------------------------------------- */
 
 /* Realizes both, if they are not the same: what existed before is then guarded to be what it is. */
 static bool

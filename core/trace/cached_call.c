@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cached_call.c -- calls of functions that remember their results: functools.cache, functools.lru_cache.
+ * cached_call.c -- calls of functions that remember their results: functools.cache,
+ * functools.lru_cache.
  *
- * A hit gives the very object of before and counts, a miss runs the function and remembers.  Which of them a call is, the cache's own dict says, and a
- * guard asks it again at every call: so a hit is a value of the program like an attribute, and a miss is the function, inlined.  What the cache
- * does beside that, counting, ordering, remembering, is replayed as an effect, by calls of the cache itself.
- * A key has one small object of ours (an anchor) per recording, which knows what the region has put under the key: in the heap, so that it can be undone.
- * Left to Python, as a break: keys that hold anything but constants, for no guard keeps an object; a full cache that would have to forget something; and
- * a miss that makes a history of autograd's, for that of a region is one for all of its tensors, and its first backward would take it from those that are
- * remembered.
+ * A hit returns the remembered object and is counted; a miss runs the function and remembers its
+ * result. The cache's own dict determines which of them a call is, and a guard reads the dict at
+ * every call: so a hit is a value of the program like an attribute, and a miss is the function,
+ * inlined. The other actions of the cache, counting, ordering, remembering, are replayed as
+ * effects, by calls of the cache itself.
+ * Each key has one small object of the recorder's (an anchor) per recording, which has in the heap
+ * what the region has stored under the key, so that a rollback undoes it.
+ * Left to Python, as a break: keys that hold anything but constants, because guards keep no objects
+ * alive; a full cache that would have to drop a result; and a miss that makes a history of
+ * autograd: a region's history is shared by all of its tensors, and its first backward would free
+ * it for the remembered ones.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"
@@ -92,7 +97,7 @@ key_of (const Cached *c)
   return key;
 }
 
-/* -- What the region has put into a cache ------------------------------------------------------ */
+/* -- Results that the region has put into a cache ---------------------------------------------- */
 
 /* Returns the tracker of an anchor, whose contents are in the heap. */
 static const GmTracker *

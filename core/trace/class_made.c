@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * class_made.c -- classes made by a class statement in the region.
  *
- * The body is run into a dict tracker.  Then a shadow is made: a real class with the same name,
- * bases and slots, so that MRO, layout and lookups are CPython's own; nobody outside the recorder
- * sees it, and it is taken apart with the recorder.  What the class holds is in the heap, like the
- * attributes of an object; for a value that is no constant the shadow and all lookups hold a
- * stand-in (a function without a closure, a property of such functions, an object), which gm_wrap
- * turns back into the value's tracker.  The residual makes the class by calling `type` with what
- * the class holds at the end.  Classes that existed have stores of the region in the heap likewise.
+ * The body is run into a dict tracker. Then a shadow is made: a real class with the same name,
+ * bases and slots, so that MRO, layout and lookups are CPython's own; only the recorder sees it,
+ * and it is cleared with the recorder. The attributes of the class are in the heap, like those of
+ * an object; for a value that is no constant the shadow and all lookups hold a stand-in (a function
+ * without a closure, a property of such functions, an object), which gm_wrap turns back into the
+ * value's tracker. The residual makes the class by calling `type` with the attributes at the end.
+ * Stores of the region to existing classes are in the heap likewise.
  * Invariant: no guard and no residual names a shadow or a stand-in.
  * Metaclasses, __init_subclass__, __set_name__ and bases that are no classes break.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * collect.c -- reading an iterable to its end as list (), tuple () and what is built on them do.
+ * collect.c -- reading an iterable to its end, as list (), tuple () and functions built on them do.
  *
- * CPython asks such an iterable how long it is before it reads the first item.  The answer does not matter here; that a method of the
- * user's runs, and what it raises, does.
+ * CPython asks such an iterable for its length before it reads the first item. The result does not
+ * matter here, but a method of the user's may run for it, and may raise.
  */
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"

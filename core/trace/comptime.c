@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * comptime.c -- what code that runs while recording may ask: the frames, their variables, the graph so far, the guards.
+ * comptime.c -- the objects of code that runs while recording: frames, their variables, the graph
+ * so far, the guards.
  *
- * Two small types of opaque objects; gramme/_dynamo/comptime.py gives them the names that users know.  Nothing here looks
- * into a value that the program has not looked at: a lazy tracker answers from the object behind it, so that asking neither
- * breaks a graph nor makes a guard.  When the function returns, the session ends, and its objects refuse to answer.
+ * There are two small types of opaque objects; gramme/_dynamo/comptime.py gives them the names that
+ * users know. No function here realizes a lazy tracker: it is answered from the object behind it,
+ * so that a read neither breaks a graph nor makes a guard. When the function returns, the session
+ * ends, and its objects refuse further reads.
  */
 #include "core/trace/control.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * contents.c -- contents that grow at their end: of lists, dicts and sets.
  *
- * Contents are never written.  Appending shares memory with the old contents as long as nothing else has been appended to
- * them, so a loop of appends costs O(1) each.  The memory may carry an index of the keys (items 0, 2, 4 ... of a dict, all of a set), made when a key is
- * first looked for and longer with each lookup.  Invariant: what a place holds does not change, so an index serves
- * all contents that share the memory; a place that the contents at hand do not reach is not theirs.
+ * Contents are never written. Appending shares memory with the old contents as long as nothing else
+ * has been appended to them, so a loop of appends costs O(1) each. The memory may carry an index of
+ * the keys (items 0, 2, 4 ... of a dict, all of a set), made at the first lookup of a key and
+ * extended by later ones.
+ * Invariant: the item at a place does not change, so one index serves all contents that share the
+ * memory; contents ignore places beyond their own length.
  */
 #include "core/trace/contents.h"
 #include "core/trace/builtin.h"

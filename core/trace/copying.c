@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * copying.c -- object.__reduce_ex__, on which copy.copy stands for objects without a __copy__.
+ * copying.c -- object.__reduce_ex__, which copy.copy calls for objects without a __copy__.
  *
- * For a plain object, whose class says nothing about copies and pickles and whose attributes are all in its dict, it gives how to make
- * another one and the dict itself.  copy.copy is Python and is traced; it calls the class's __new__ and updates the new dict.
+ * For a plain object, whose class defines nothing about copies and pickles and whose attributes are
+ * all in its dict, the result is the way to make another object, and the dict itself. copy.copy is
+ * Python and is traced; it calls the class's __new__ and updates the new dict.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/import.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * custom.c -- autograd.Function while recording: both sides in the graph.
  *
- * forward is a body whose nodes require no grad.  backward is recorded right after it, as a body over
- * stand-ins for the gradients that will come; its nodes are moved out into a graph of their own, and
- * `custom` nodes tie the results to the arguments (graph.h).  A context that was made here never
- * leaves; one that the program passed in gets what is said to it when the graph has run.
- * Breaks where the two sides cannot be told at once: an in-place operation or a random number in
- * backward, a result that is an argument, gradients that may be None.
+ * forward is a body whose nodes require no grad. backward is recorded right after it, as a body
+ * over stand-ins for the incoming gradients; its nodes are moved out into a graph of their own, and
+ * `custom` nodes tie the results to the arguments (graph.h). A context made in the region never
+ * leaves it; the calls on an existing context are replayed when the graph has run.
+ * Breaks if the two sides cannot be recorded at once: for an in-place operation or a random number
+ * in backward, a result that is an argument, gradients that may be None.
  */
 #include "core/trace/custom.h"
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * deepcopy.c -- copy.deepcopy (x) of lists, dicts, tuples, plain objects, tensors and what is its own copy.
+ * deepcopy.c -- copy.deepcopy (x) of lists, dicts, tuples, plain objects, tensors and values that
+ * are their own copies.
  *
- * The library's deepcopy is Python that keys its memo by id (), which no recording knows of an object that it makes.  Here it is the
- * tracker that is the key: one object has one tracker.  How a class is copied is asked where the library asks, in its own two tables,
- * and guarded there; whatever has a way of its own is left to Python as a whole.
- * A tensor that requires no gradient is copied in the graph.  A copy of one that does, as a module's parameters do, is a new leaf of
- * autograd, which no graph can make: that is left to Python, too, and the copy is an object of the program for what follows.
+ * The library's deepcopy is Python code with a memo whose keys are id (), which a recording does
+ * not know for an object that it makes. Here the key is the tracker: one object has one tracker.
+ * The way to copy a class is read where the library reads it, in its own two tables, and guarded
+ * there; a class with a way of its own is left to Python as a whole.
+ * A tensor that requires no gradient is copied in the graph. The copy of a tensor that does, such
+ * as a module's parameter, is a new leaf of autograd, which no graph can make: it is left to
+ * Python, too, and the copy is then an object of the program.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dispatch.c -- functools.singledispatch: which function is for a class.
+ * dispatch.c -- functools.singledispatch: finds the function for a class.
  *
- * The library's dispatch () asks a cache with weak keys first, of which no recording knows.  What the cache holds follows from the registry, a dict of
- * classes: the first class of the MRO that is there.  An abstract class there may have others for subclasses that say so by themselves, so then only
- * an entry of the class's own counts, and else Python decides.
+ * The library's dispatch () reads first a cache with weak keys, which a recording cannot guard. The
+ * cache's contents follow from the registry, a dict of classes: the first class of the MRO that is
+ * a key. An abstract class in the registry may apply to subclasses that are only registered with
+ * it; then only an entry of the class itself counts, and any other call is left to Python.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"

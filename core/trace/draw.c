@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw.c -- Python's module random: each call is made again when the compiled function runs, and its number is an input of the graph.
+ * draw.c -- Python's module random: each call is made again when the compiled function runs, and
+ * its number is an input of the graph.
  *
- * A method of an exact random.Random, which the module's functions are, too, is called with the arguments that it was recorded with,
- * after the guards and before the graph, in the order of the program; so the generator is afterwards where plain Python leaves it.
- * While recording nothing is drawn: the number is unknown.  What gives a list, or something that is no number, is left to Python, as
- * is everything that might raise: its handlers would not see it.
- * Invariant: what a call gives is a float, or an integer between its bounds; that is looked at when it runs.
+ * A method of an exact random.Random, such as the module's functions, is called with its recorded
+ * arguments, after the guards and before the graph, in the order of the program; so the generator
+ * ends in the same state as in plain Python. Nothing is drawn while recording: the number is
+ * unknown. A call that returns a list, or anything but a number, is left to Python, and so is a
+ * call that might raise: its handlers would not see the exception.
+ * Invariant: a call returns a float, or an integer between its bounds; this is checked when it
+ * runs.
  */
 #include "core/trace/draw.h"
 #include "core/trace/builtin.h"
@@ -26,7 +29,7 @@ typedef struct {
   int64_t lo, hi;
 } Draw;
 
-/* -- What is known of each function ------------------------------------------------------------ */
+/* -- Properties of each function --------------------------------------------------------------- */
 
 static bool
 integer (PyObject *o, int64_t *out)
@@ -155,7 +158,7 @@ static const struct {
   { "seed", start_value, { "a" }, 1, 0 },
 };
 
-/* -- Whose methods they are -------------------------------------------------------------------- */
+/* -- Checks of the methods ---------------------------------------------------------------------- */
 
 static bool
 is_random_type (PyTypeObject *type)

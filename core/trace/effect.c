@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * effect.c -- side effects on objects that existed before the region: noted, merged, compared.
+ * effect.c -- side effects on objects that existed before the region: recorded, merged, compared.
  *
- * Effects are an append-only list in the order of the program; the heap has what they lead to.  What
- * is replayed are operations: a dict that gets keys in some order gets them in that order.  Only
- * stores to one place (attribute, global, captured variable) are merged, into the last value at the
- * time of the first, since nothing can look at the place in between.
- * A state is what was done since some moment, as texts and hashes: two ways through a branch are
- * compared by it after the recorder has been rolled back and knows neither.
+ * Effects are an append-only list in the order of the program; their results are in the heap.
+ * Operations are replayed: a dict gets new keys in the program's order. Only stores to one place
+ * (attribute, global, captured variable) are merged, into the last value at the time of the first,
+ * since nothing can read the place in between.
+ * A state is the list of effects since some moment, as texts and hashes: the two branches of an
+ * operator are compared by their states after the recorder has been rolled back.
  */
 #include "core/trace/body.h"
 #include "core/trace/object.h"

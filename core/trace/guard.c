@@ -57,7 +57,7 @@ gm_guard_add (GmRecorder *r, const GmGuard *init)
   g_hash_table_add (r->guard_index, gm_arena_copy (r->arena, &g, sizeof g));
 }
 
-/* -- What the statements use ----------------------------------------------- */
+/* -- Functions of the statements ------------------------------------------- */
 
 /* Returns the item, borrowed: the deque holds it, so the reference that its C code returns is
  * dropped. */

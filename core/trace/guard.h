@@ -134,7 +134,7 @@ gm_dict_lacks (PyObject *dict, PyObject *key, Py_hash_t hash)
   return gm_host.dict_find (dict, key, hash, &value) && value == NULL;
 }
 
-/* -- What an object's dict was ----------------------------------------------------------------- */
+/* -- Versions of dicts ------------------------------------------------------------------------- */
 
 /* Returns the dict's version, which no two states of any dict share; 0 if the interpreter has no
  * versions. */

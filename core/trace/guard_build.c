@@ -11,7 +11,7 @@
 
 #include "core/trace/recorder.h"
 
-/* -- What belongs to which tree ---------------------------------------------------------------- */
+/* -- The tree of each guard -------------------------------------------------------------------- */
 
 typedef enum { PLACE_REST, PLACE_ROOT, PLACE_TREE } PlaceKind;
 

@@ -93,7 +93,7 @@ gm_insn_format_value (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_format (r, t, i->arg & 3, spec));
 }
 
-/* -- Additions to what is on the stack ------------------------------------- */
+/* -- Additions to containers on the stack ---------------------------------- */
 
 static const GmTracker *
 method (GmRecorder *r, const GmTracker *t, const char *name)

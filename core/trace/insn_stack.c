@@ -198,7 +198,7 @@ gm_insn_delete_global (GmRecorder *r, const GmInsn *i)
     gm_raise_new (r, PyExc_NameError, "name '%s' is not defined", PyUnicode_AsUTF8 (i->obj));
 }
 
-/* -- Imports: only of what is loaded already, without side effects --------- */
+/* -- Imports: only of loaded modules, without side effects ----------------- */
 
 /* True if the import statement does what CPython's does. */
 static bool

@@ -69,7 +69,7 @@ gm_code_text (const GmCode *code)
   return g_string_free (s, FALSE);
 }
 
-/* -- What is not traced ---------------------------------------------------- */
+/* -- Instructions that are not traced -------------------------------------- */
 
 void
 gm_insn_unsupported (GmRecorder *r, const GmInsn *i)

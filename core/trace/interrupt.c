@@ -39,7 +39,7 @@ park (void)
   Py_AddPendingCall (raise_later, NULL);
 }
 
-/* -- Whose it is ------------------------------------------------------------------------------- */
+/* -- The origin of an exception ---------------------------------------------------------------- */
 
 /* Returns the code that runs when `callable` is called, or NULL. Borrowed from it. */
 static PyCodeObject *

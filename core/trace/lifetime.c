@@ -23,7 +23,7 @@
 #include "core/trace/guard.h"
 #include "core/trace/iterator.h"
 
-/* -- What the program could tell ------------------------------------------- */
+/* -- Deaths that the program could notice ---------------------------------- */
 
 #define MAX_HELD 1000 /* number of objects below a dropped one that are read */
 
@@ -202,7 +202,7 @@ gm_lifetime_free (GmLifetime *l)
   g_free (l);
 }
 
-/* -- What is in reach ------------------------------------------------------ */
+/* -- Values in reach ------------------------------------------------------- */
 
 typedef struct {
   GmRecorder *r;

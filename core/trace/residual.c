@@ -394,7 +394,7 @@ slots_in_tree (GmReturn *ret, const uint32_t *slots)
     slots_in_tree (&ret->items[i], slots);
 }
 
-/* -- What mutation asks of the guards -------------------------------------- */
+/* -- Guards for mutation --------------------------------------------------- */
 
 static bool
 is_mutated (const GmRecorder *r, GmValueId value)

@@ -66,7 +66,7 @@ gm_set_be (GmRecorder *r, const GmTracker *t, PyObject *table, const GmTracker *
                                      .real = table ? gm_record_keep (r, table) : NULL));
 }
 
-/* -- What it depends on ---------------------------------------------------- */
+/* -- Sets on which a table depends ----------------------------------------- */
 
 static const GmTracker *
 operands_of (GmRecorder *r, const GmTracker *t)

@@ -253,7 +253,7 @@ assume (GmRecorder *r, int64_t a, int64_t b, const char *name)
   return false;
 }
 
-/* -- What the user said ------------------------------------------------------------------------ */
+/* -- Marks of the user ------------------------------------------------------------------------- */
 
 typedef enum { MARK_NONE, MARK_STATIC, MARK_MAYBE, MARK_DYNAMIC } MarkKind;
 

@@ -412,7 +412,7 @@ typedef struct {
   uint32_t stack_size;
 } GmResidual;
 
-/* -- Where a recording breaks off ------------------------------------------ */
+/* -- The place of a break --------------------------------------------------- */
 
 typedef enum {
   GM_RESUME_AFTER, /* Python executes the instruction, a resume function goes on after it */
