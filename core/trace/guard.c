@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard.c -- guards as they are made, and the check of the flat program that they become.
+ * guard.c -- guards as they are recorded, and the check of the flat program that they become.
  *
- * A guard is appended once (guard_index knows which exist); at the end guard_build.c compiles them
- * to records.  Checking is one loop with one switch, expanded from guards.def.  Nothing in it can run
- * Python code or fail in a way of its own: what is compared is of exact builtin types, and hashes are
- * known.  So there is no such thing as a guard that raises.
+ * A guard is appended once (guard_index has the existing ones); at the end guard_build.c compiles
+ * them to records. Checking is one loop with one switch, expanded from guards.def. No statement of
+ * it can run Python code or fail with an error: the compared values are of exact builtin types, and
+ * hashes are known. So a guard never raises.
  */
 #include "core/trace/class_made.h"
 #include "core/trace/guard.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard_build.c -- from guards as they were made to the flat program.
+ * guard_build.c -- compiles recorded guards to the flat program.
  *
- * Each guard becomes a record, preceded by the loads that its source needs; each source is loaded once.  What is about a tree of
- * objects below one root stands together, so that one memo (guard_memo.c) can answer it; the rest follows.
- * Invariant: a record reads only slots that an earlier record wrote, and whatever an earlier record made sure of before (a type,
- * a length) is of the same tree, or before all trees.
+ * Each guard becomes a record, preceded by the loads that its source needs; each source is loaded
+ * once. The records of a tree of objects below one root are adjacent, so that one memo
+ * (guard_memo.c) can stand for them; the others follow.
+ * Invariant: a record reads only slots that an earlier record wrote, and a property that an earlier
+ * record has checked for it (a type, a length) belongs to the same tree, or comes before all trees.
  */
 #include "core/trace/guard.h"
 #include "core/trace/keys.h"

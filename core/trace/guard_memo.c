@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard_memo.c -- how a whole tree of objects is checked by looking at each object once.
+ * guard_memo.c -- checks a whole tree of objects by reading each object once.
  *
- * The guards of a model ask many things of each of its modules: its type, which attributes it has, which it has not, what they
- * are.  When all of them held, this remembers every object that they looked at, with its type, its dict and the version of the
- * dict; every list with its items; every class with its version tag; every tensor.  As long as these are the same, so are the answers,
- * and the records are skipped.
+ * The guards of a model test many properties of each of its modules: its type, attributes that it
+ * has, attributes that it lacks, and their values. When all of them held, the memo remembers every
+ * object that they read, with its type, its dict and the version of the dict; every list with its
+ * items; every class with its version tag; every tensor. As long as these are the same, the guards
+ * hold, and the records are skipped.
  *
- * Invariant: nodes stand in an order in which an object comes after the one that it was found in.  So by the time that a node is
- * looked at, what holds its object is known to be unchanged, and the object to be alive: nothing here owns a reference.
- * An attribute of an unchanged dict is the same object as before, and what it is equal to needs no second look.  An item of a list
- * may be another object at the same address: of it, only what its own node compares is certain (the compiler, guard_build.c, knows
- * the difference).  A tensor's shape is no object's attribute: tensors that are remembered are marked, and a change of a marked one
- * advances gm_tensor_watch_epoch.
+ * Invariant: a node comes after the node of the object in which it was found. So when a node is
+ * checked, the holder of its object is known to be unchanged, and the object to be alive: the memo
+ * owns no references. An attribute of an unchanged dict is the same object as before, and
+ * comparisons with it need not be repeated. An item of a list may be another object at the same
+ * address: only the properties that its own node compares are certain (the compiler, guard_build.c,
+ * makes this distinction). A tensor's shape is no attribute in a dict: remembered tensors are
+ * marked, and a change of a marked one advances gm_tensor_watch_epoch.
  *
- * What tells that a dict has changed is a number, GmTraceHost.dict_counter says where.
+ * A change of a dict is detected by its counter, see GmTraceHost.dict_counter.
  *
- * Where the tree changes at every call, remembering is a waste: after each try that never held, more misses pass before the next.
- * Where the host counts replaced classes and dicts (GmTraceHost.identity_epoch) and none was, an object below the root is the same as long as the dict is that
- * it was found in, and the versions of the dicts alone are compared; where no dict of the process has changed at all, not even these.  The
- * root may be another object at the same address, and so may what stands in a list: these are looked at in any case, and the whole of a tree
- * with lists, unless no dict has changed.
+ * A tree that changes at every call is not worth remembering: after each memo that never held, more
+ * misses pass before the next.
+ * If the host counts replaced classes and dicts (GmTraceHost.identity_epoch) and none was replaced,
+ * an object below the root is the same as long as the dict in which it was found is unchanged, and
+ * only the versions of the dicts are compared; if no dict of the process has changed, not even
+ * these. The root may be another object at the same address, and so may an item of a list: these
+ * are checked in any case, and all of a tree with lists, unless no dict has changed.
  */
 #include "core/trace/guard.h"
 

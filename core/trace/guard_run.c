@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * guard_run.c -- constants in one list or tuple, checked together.
  *
- * A constant in a list asks for two records, one that loads it and one that compares it.  A run stands before many of these and knows the objects that
- * they compare with: as long as the list holds the same ones, or numbers and strings that are equal to them, all of the records hold and are
- * skipped.  Else they are asked one by one, so that the first that fails has its own text.
+ * A constant in a list needs two records, one that loads it and one that compares it. A run stands
+ * before many such pairs and has the objects that they compare with: as long as the list holds the
+ * same objects, or numbers and strings that are equal to them, all of the records hold and are
+ * skipped. Else the records are checked one by one, so that the first that fails has its own text.
  *
- * What a run compares with is immutable, and the guards hold it, or are dead by the time that it is: another object cannot stand at its address.
- * The list's type and length are made sure of before its first item is loaded, and there all its items are gathered.
+ * The objects that a run compares with are immutable, and the guards hold them, or are dead when an
+ * object dies: no other object can be at its address. The list's type and length are checked before
+ * its first item is loaded, and all its items are gathered there.
  */
 #include "core/trace/guard.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard_text.c -- what guards say: each as a line, and the first that does not hold with what was expected and what was found.
+ * guard_text.c -- texts of guards: one line for each, and the first that fails with the expected
+ * and the found value.
  *
- * Only reports come here, so objects may be made; no code of the user's runs (a value of a type that is not builtin is named by its type).
+ * Only reports come here, so objects may be made; no code of the user's runs (a value of a type
+ * that is not builtin is named by its type).
  */
 #include "core/trace/guard.h"
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lifetime.c -- see lifetime.h.
  *
- * What a part of a function is given is held by a tuple until the part has ended, and a container
- * that exists is changed after the graph has run.  So an object whose death the program could tell
+ * A part is a resume function: a tuple holds its arguments until it has ended, and existing
+ * containers are changed after the graph has run. So an object whose death the program could notice
  * must not lose its last reference inside of a region: the step that would drop it breaks, and
- * Python executes it, with nothing but the program's own references left.
+ * Python executes that step, with only the program's own references left.
  *   - An argument of a part is mortal if the part holds the only references to it, or its class has
- *     a finalizer.  A step that leaves a mortal neither where it came in nor anywhere in reach of
- *     the frames and effects breaks.
- *   - A container, a cell, an object or a dict of globals that exists breaks where it lets go of a
- *     value, see gm_dropped.
- *   - What a break leaves has all mortals that the frames hold, also those that only a variable
- *     holds that is read no more; else the break goes back to a line where it has.  Left out is at
- *     most the one that the step lets go of: several die in an order that depends on what holds
- *     them, and where they are left to the end of a part, its return breaks.
- * Edges that the walk does not know make it break too often, never too seldom.
+ *     a finalizer. A step breaks if after it a mortal is neither in its original place nor
+ *     reachable from the frames and effects.
+ *   - A drop of a value from an existing container, cell, object or dict of globals breaks, see
+ *     gm_dropped.
+ *   - A break leaves all mortals that the frames hold, also those held only by a variable that is
+ *     not read again; else the break goes back to a line where that is possible. At most the one
+ *     that the step drops is left out: several die in an order that depends on their holders, and
+ *     if they are left to the end of a part, its return breaks.
+ * Edges that the walk does not know cause more breaks than necessary, never fewer.
  */
 #include "core/trace/lifetime.h"
 

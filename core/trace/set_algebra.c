@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * set_algebra.c -- sets that are made of others, changed by others, and compared with them.
  *
- * CPython itself does it, on real sets with the same tables, where the elements are constants and the tables are known; so the order of what comes of
- * it is known as well (set_order.c).  Else the elements are looked up one by one, and the order is lost.
+ * CPython's own methods do it, on real sets with the same tables, if the elements are constants and
+ * the tables are known; so the order of the result is known as well (set_order.c). Else the
+ * elements are looked up one by one, and the order is not known afterwards.
  */
 #include "core/trace/set.h"
 

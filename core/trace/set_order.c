@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * set_order.c -- in which order CPython iterates over a set.
+ * set_order.c -- the order in which CPython iterates over a set.
  *
- * That is the order of its table, which depends on the whole history.  So the table is known of a set that existed and was not changed
- * (guarded if it is seen), and of one that was made here from values one by one: a real set filled in the same order has the same.  Everything
- * else is contents with number 1, whose order is not known but with `real`: a set that has the table, or a frozenset, of which set (real) has it;
- * the elements behind its own were added one by one.  Such a real set is never changed: the next change is made by CPython itself, on a copy.
- * Copying takes time, so that a large set is not followed through what removes elements.
+ * It is the order of the set's table, which depends on the whole history. So the table is known for
+ * an existing set that was not changed (guarded if the program reads the order), and for a set that
+ * was made here from values one by one: a real set filled in the same order has the same table. Any
+ * other set has contents with number 1, whose order is known only by `real`: a set that has the
+ * table, or a frozenset, if set (real) has it; the elements after its own were added one by one.
+ * Such a real set is never changed: CPython makes the next change on a copy. Copying takes time, so
+ * a large set is not followed through removals.
  */
 #include "core/trace/set.h"
 #include "core/trace/set_table.h"

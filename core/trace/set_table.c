@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * set_table.c -- see set_table.h.
  *
- * A set that is made of another one is filled in the order of that one's table.  Where both tables have the same size, and there are no gaps of
- * elements that were removed, CPython copies the table: then an element stays at its place, also one that was put elsewhere because
- * its own place was taken, and what is added later finds its own accordingly.
+ * A set that is made of another set is filled in the order of that one's table. If both tables have
+ * the same size, and there are no gaps of removed elements, CPython copies the table: then each
+ * element keeps its place, even one that stands elsewhere because its own place was taken, and
+ * places of elements added later depend on that.
  */
 #include "core/trace/set_table.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.c -- which sizes of what comes into a recording are symbols, and what becomes of them at its
- * end.
+ * size.c -- chooses the sizes that become symbols in a recording, and settles them at its end.
  *
  * A size is a symbol if the user marked it, if the request says so, or if the profile saw it
- * change; strides that are products of sizes follow from them.  An int that was seen to change is
- * one as well, bound by an input that only has a size.  Facts are added by whoever asks a question
- * (core/sym/sizes.h); here it is noted at which line of the user's that was.
+ * change; strides that are products of sizes follow from them. An int that was seen to change is a
+ * symbol as well, bound by an input that only has a size. Each comparison of sizes adds a fact
+ * (core/sym/sizes.h); here the line of the user's that caused it is recorded.
  * Invariant: after gm_size_settle each symbol of the graph has more than one value by the facts,
  * and is the size of an input.
  */
