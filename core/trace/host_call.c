@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host_call.c -- functions that are nodes as a whole (allow_in_graph): the recorder never looks inside.
+ * host_call.c -- functions that become one node (allow_in_graph): the recorder never records
+ * through them.
  *
  * What such a function gives is seen by calling it once, while recording, on tensors of the same shapes, dtypes and layouts
  * as its arguments; each call of the compiled function is compared with that (core/graph/host.c).  Sizes of its arguments are

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * iterated.c -- a value whose iterator has been asked for already, for zip and its kin in a replay: iter () of it is the iterator itself, of whatever class.
+ * iterated.c -- a value whose iterator exists already, for zip and the like in a replay: iter () of
+ * it is the iterator itself, of any class.
  */
 #include "core/trace/iterator.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * itertools.c -- the iterators of the module itertools.
  *
- * What an iterator of these keeps between two values (the total of accumulate, the current iterable
- * of chain ...) is in the second slot of its heap object.  product, combinations and permutations
- * read their arguments whole when they are made, as CPython's do; so their tuples are made at once, and where
- * one of them leaves the region, its class makes it anew of what it had read.
+ * The state of such an iterator between two values (the total of accumulate, the current iterable
+ * of chain ...) is in the second slot of its heap object. product, combinations and permutations
+ * read all of their arguments when they are made, as CPython's do; so their tuples are made at
+ * once, and if such an iterator leaves the region, its class makes it anew of the arguments.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"

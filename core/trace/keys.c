@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keys.c -- keys of dicts and elements of sets: what may be one, and when two are the same.
+ * keys.c -- keys of dicts and elements of sets: which values may be keys, and when two are equal.
  *
- * A key is a constant, something that is equal to itself alone, or an object whose class has
- * __hash__ and __eq__ of Python: these are inlined, and must change nothing, for the residual runs
- * them again when it makes the dict or set.  As in CPython the stored key is asked, and only if
- * the hashes are equal.
+ * A key is a constant, an object that is equal to itself alone, or an object whose class has a
+ * Python __hash__ and __eq__: these are inlined, and must change nothing, for the residual runs
+ * them again when it makes the dict or set. As in CPython the stored key's __eq__ is called, and
+ * only if the hashes are equal.
  */
 #include "core/trace/class_made.h"
 #include "core/trace/contents.h"

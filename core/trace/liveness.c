@@ -2,10 +2,10 @@
  * liveness.c -- backward data flow over decoded instructions, and a forward one for handlers.
  *
  * A variable is live before an instruction that reads it, and before one whose successor needs it
- * unless the instruction writes it.  Any instruction that a handler covers may go there, before it
- * has written anything.  Cells are always passed on and are not looked at.  Code that can see its
- * own variables by name (locals, eval, exec, vars, dir) keeps them all.
- * Invariant: a variable that is not live may be left unbound, and nobody can tell.
+ * unless the instruction writes it. Any instruction that a handler covers may go there, before it
+ * has written anything. Cells are always passed on and are not analysed. Code that can see its own
+ * variables by name (locals, eval, exec, vars, dir) keeps them all.
+ * Invariant: a variable that is not live may be left unbound, and no program can tell.
  */
 #include "core/trace/liveness.h"
 

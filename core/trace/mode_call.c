@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mode_call.c -- the functions that ask for the modes of the library, and set them: gradients, autocast, the default dtype; and settle lazy layers.
+ * mode_call.c -- the functions that read and set the modes of the library: gradients, autocast, the
+ * default dtype; and the one that makes a lazy layer's parameters.
  */
 #include "core/tensor/device.h"
 #include "core/trace/builtin.h"

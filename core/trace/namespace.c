@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * namespace.c -- types.SimpleNamespace: objects of C that are nothing but their attributes.
+ * namespace.c -- types.SimpleNamespace: C objects that consist of their attributes.
  *
- * One is a plain object to the recorder; what is special is how it is made and that two are equal if their attributes are.
+ * A namespace is a plain object to the recorder; only its making is special, and that two of them
+ * are equal if their attributes are.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"

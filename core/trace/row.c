@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * row.c -- see row.h.
  *
- * Contents are never written, so each change of them but an append is a copy: a loop over a list of n items that replaces them, or takes them off, would
- * cost n * n.  In a row a change is a write to the heap, and the journal undoes it.  The slots are a ring, so that items come and go at either end;
- * a ring without room is left for a larger one.  Contents are made when somebody looks at the whole.
+ * Contents are never written, so each change of them but an append is a copy: a loop over a list of
+ * n items that replaces them, or takes them off, would cost n * n. In a row a change is a write to
+ * the heap, and the journal undoes it. The slots are a ring, so that items come and go at either
+ * end; a row whose ring is full is copied to a larger ring. Contents are made when the whole is
+ * read.
  */
 #include "core/trace/row.h"
 

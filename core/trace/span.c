@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * span.c -- see span.h.
  *
- * Where a frame cannot be taken apart (an exception is being handled, a generator is under way), Python executes what is around it: from a
- * line that the recording has reached whole to the lines that can be reached whole again.  The shape of the stack on the way is
- * followed along all paths, handlers included.  Invariant: no path leaves the stretch but through an exit, a return or a raise.
+ * If a frame cannot be taken apart (an exception is being handled, a generator is running), Python
+ * executes the code around it: from a line at which the frame was still whole to the lines where it
+ * can be whole again. The shape of the stack on the way is followed along all paths, handlers
+ * included.
+ * Invariant: no path leaves the stretch but through an exit, a return or a raise.
  */
 #include "core/trace/span.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * table.c -- see table.h.
  *
- * Contents are never written, so each change of them would be a copy: a loop over a dict or set of n keys that replaces or drops them would cost n * n.  Here a
- * change is a write to the heap, and the journal undoes it.  A pair keeps its place until it is dropped; a new one comes last, and
- * a table without room is left for a larger one.  The index of the keys is never undone: it has each key at each place where it has ever stood, and what
- * it says counts only if the key stands there.  Contents are made when somebody looks at the whole.
+ * Contents are never written, so each change of them would be a copy: a loop over a dict or set of
+ * n keys that replaces or drops them would cost n * n. Here a change is a write to the heap, and
+ * the journal undoes it. A pair keeps its place until it is dropped; a new pair comes last, and a
+ * full table is copied to a larger one. The index of the keys is never undone: it has each key at
+ * each place where it has ever stood, and an entry counts only if the key stands there. Contents
+ * are made when the whole is read.
  */
 #include "core/trace/table.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor_made.c -- tensor, as_tensor and asarray of numbers, and is_tensor.
  *
- * What numbers in lists come to is asked of the very function, once, while recording: the result is a constant of the graph,
- * and each call gets a copy, because it gets another tensor each time.
+ * The function itself is called once on the numbers, while recording: the result is a constant of
+ * the graph, and each call gets a copy, because each call makes another tensor.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/object.h"

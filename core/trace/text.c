@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * text.c -- str (), repr () and format () while recording: of constants, and of objects whose class
- * says in Python how they look.  An address in a text would differ from call to call: that breaks.
+ * has a Python method for it. An address in a text would differ from call to call: that breaks.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_bytearray.c -- bytearrays: contents are what one holds, as bytes.
+ * tracker_bytearray.c -- bytearrays: contents are the bytes of an object.
  *
- * CPython itself does everything, on a copy, with arguments that are constants; what changes an existing one is replayed with these very
- * arguments.  An existing one is guarded by all of its bytes, and by having no memoryview: that would forbid changes of its size.
+ * CPython itself does everything, on a copy, with arguments that are constants; a change of an
+ * existing bytearray is replayed with the same arguments. An existing bytearray is guarded by all
+ * of its bytes, and by having no memoryview, which would forbid changes of its size.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_control.c -- functions that mean something to the recorder: graph_break, is_compiling, comptime, marked
- * functions, and stand-ins for functions of C.
+ * tracker_control.c -- functions with a meaning for the recorder: graph_break, is_compiling,
+ * comptime, marked functions, and stand-ins for C functions.
  *
- * They are known by address, so that no name can be in the way.  While nothing is recorded each is an ordinary function
- * that does what plain Python should see: nothing, False, the fallback, the function itself.
+ * They are recognized by address, so that no name can hide them. While nothing is recorded each is
+ * an ordinary function with the result for plain Python: nothing, False, the fallback, the function
+ * itself.
  */
 #include "core/trace/control.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_deque.c -- collections.deque: contents in the heap, and a greatest length.
  *
- * What it holds is a row (row.h).  number is the maxlen, -1 for none; data is the class.  What falls off at the other end of a full
- * deque falls off in the replay as well: the same methods run in the same order.
+ * The items are a row (row.h). number is the maxlen, -1 for none; data is the class. An item that a
+ * full deque drops at its other end is dropped in the replay as well: the same methods run in the
+ * same order.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_exception.c -- what is inside of an exception object made while recording.
+ * tracker_exception.c -- the storage of an exception object made while recording.
  *
- * The object itself is of the kind `object`, with the attributes and methods of its class; this is
- * its storage: arguments, context, cause, flags, in the heap.  Classes whose C layout holds more
- * than BaseException's (OSError, SyntaxError, the groups ...) have no model.  An exception that was
- * raised has a traceback, which nobody here can make: it does not leave the region.
+ * The object itself is of the kind `object`, with the attributes and methods of its class; its
+ * storage has arguments, context, cause and flags, in the heap. Classes whose C layout holds more
+ * than BaseException's (OSError, SyntaxError, the groups ...) have no model. An exception that was
+ * raised has a traceback, which the recorder cannot make: it does not leave the region.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"

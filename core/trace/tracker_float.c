@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_float.c -- floats that only the run knows: those that were seen to change, what is drawn
- * at random, and what is computed of both.
+ * tracker_float.c -- floats that only the run knows: those that were seen to change, random
+ * numbers, and floats computed of both.
  *
  * A float is the element of a tensor of the graph, f64 without dimensions; sums, differences,
- * products and quotients are nodes, whose arithmetic is Python's.  A float with a source becomes an
- * input when its element is first asked for.  The value of this call is known of a float with a
- * source, and of what is computed of such floats, of sizes and of constants (its leaves): what a
- * node cannot compute asks for it (a branch, a text, a function of C), and from then on each leaf
- * is the number that it is in this call.  A comparison of a float with a source and a constant
- * fixes no more than its answer.  Of what is drawn nothing is known: such a question breaks.
+ * products and quotients are nodes, whose arithmetic is Python's. A float with a source becomes an
+ * input when its element is first used. The value in this call is known for a float with a source,
+ * and for a float computed of such floats, of sizes and of constants (its leaves): an operation
+ * that no node computes (a branch, a text, a C function) reads that value, and each leaf is fixed
+ * to its value in this call. A comparison of a float with a source and a constant fixes only its
+ * own result. The value of a random number is not known: reading it breaks.
  *
- * items: the element, NULL while a source alone says it; then the leaves.  number: the bits of the
- * value, if there are leaves. data, with a source: the float object.
+ * items: the element, NULL while only the source determines it; then the leaves. number: the bits
+ * of the value, if there are leaves. data, with a source: the float object.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/guard.h"

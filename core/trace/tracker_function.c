@@ -2,7 +2,8 @@
  * tracker_function.c -- Python functions, existing or made in the region, and bound methods.
  *
  * An existing function is guarded by its code and globals, not by identity: a new closure of the
- * same code is the same to us, and what its cells and defaults contain is guarded when it is read.
+ * same code counts as the same function, and the contents of its cells and defaults are guarded
+ * when they are read.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"

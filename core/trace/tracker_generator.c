@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_generator.c -- generators that the region makes: a frame that is left and entered again.
  *
- * The frame's variables and stack are a heap object, as every frame's are; what a generator adds is
+ * The frame's variables and stack are a heap object, like those of every frame; a generator adds
  * its phase, the instruction after the yield and the stack's depth, in one number of its own heap
- * slot.  Each resumption is a nested run of the loop, so bodies run lazily, interleaved as Python
- * interleaves them.  A generator does not leave the region.  One that is left behind inside of a
- * block would be closed by Python when it is dropped, which runs the block's end: that breaks.
+ * slot. Each resumption is a nested run of the loop, so bodies run lazily, interleaved as in
+ * Python. A generator does not leave the region. If one is suspended inside of a block at the end
+ * of the region, Python would close it when it is dropped, which runs the block's end: that breaks.
  */
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_getter.c -- callables of C that only remember their arguments: operator.itemgetter,
- * attrgetter, methodcaller, and functools.cmp_to_key with its keys.
+ * tracker_getter.c -- C callables that only keep their arguments: operator.itemgetter, attrgetter,
+ * methodcaller, and functools.cmp_to_key with its keys.
  *
- * Items are the arguments, positional ones first; `data` says the class and the names of the
- * others, and is NULL for cmp_to_key's.  An existing object says by __reduce__ what it holds, and
- * is guarded by identity. cmp_to_key: number 1 is the function that makes keys, 2 a key: the
+ * Items are the arguments, positional ones first; `data` has the class and the names of the others,
+ * and is NULL for cmp_to_key's. The arguments of an existing object are read by __reduce__, and the
+ * object is guarded by identity. cmp_to_key: number 1 is the function that makes keys, 2 a key: the
  * comparison and the value.
  */
 #include "core/trace/builtin.h"

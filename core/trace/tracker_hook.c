@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_hook.c -- what a program registers on its tensors: hooks, and the handles that they leave.
+ * tracker_hook.c -- hooks that a program registers on its tensors, and their handles.
  *
  * A hook on an argument is no part of the graph: the gradient that reaches the argument is the same
- * whenever the hook is put there before the backward.  So registering is a side effect, replayed
- * after the graph on the real tensor, and the handle is a new object that is built by registering;
- * who asks for it earlier than its turn gets all earlier ones registered first, because hooks run
- * in their order.  A handle's heap slot says whether its hook was taken off again: then nothing is
- * replayed, unless the handle itself lives on.
- * What the function makes is inside of the graph, where no real tensor would see the gradient: there the hook is a node
- * (gradient_hook), and taking it off another one on that, for a hook that existed before; one that was made here is a break.
+ * no matter when before the backward the hook is registered. So a registration is a side effect,
+ * replayed after the graph on the real tensor, and the handle is a new object that is built by
+ * registering; if an earlier effect needs the handle, all earlier hooks are registered first,
+ * because hooks run in their order. A handle's heap slot tells if its hook was removed: then
+ * nothing is replayed, unless the handle itself lives on.
+ * A tensor that the function makes is inside of the graph, where no real tensor would see the
+ * gradient: there a hook that existed before is a node (gradient_hook), and its removal another
+ * node on that; a hook that was made in the region breaks.
  * Invariant: a tensor without a source has no registration to replay.
  */
 #include "core/trace/exception.h"

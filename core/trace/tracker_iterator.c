@@ -2,9 +2,9 @@
  * tracker_iterator.c -- iterators made while recording: a kind, operands, and a position in the
  * heap.
  *
- * What has ended stays so where CPython's does: an iterator over a sequence does, one over iterators
- * (zip, map, enumerate) asks them again.  A list is read live, as CPython's list iterator does; a
- * dict whose size changed is an error there and a break here.
+ * An iterator that has ended stays so if CPython's does: one over a sequence does, one over
+ * iterators (zip, map, enumerate) reads them again. A list is read live, as CPython's list iterator
+ * does; a dict whose size changed is an error there and a break here.
  */
 #include "core/trace/iterator.h"
 

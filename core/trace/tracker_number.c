@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_number.c -- integers that only the run knows: what item () gives, and what is computed and compared with it.
+ * tracker_number.c -- integers that only the run knows: results of item (), and numbers and
+ * comparisons computed of them.
  *
- * A number is a * x + b, where x is the element of a tensor of the graph and a, b are known.  Between which bounds x lies stands in
- * the heap, since what is checked on the way narrows them; all numbers of one x share them.  A comparison that the bounds decide is
- * a constant; another one is a condition, a * x + b compared with 0, whose truth cannot be asked.  Leaving the region both are
- * computed from the element by Python, so there is no limit of 64 bits on them; a and b that do not fit break.
- * Invariant: what narrows the bounds is checked when the call ends, before its value is made.
+ * A number is a * x + b, where x is the element of a tensor of the graph and a, b are known. The
+ * bounds of x are in the heap, since checks on the way narrow them; all numbers of one x share
+ * them. A comparison that the bounds decide is a constant; any other is a condition, a * x + b
+ * compared with 0, whose truth cannot be read. When a number or a condition leaves the region,
+ * Python computes it from the element, so it is not limited to 64 bits; a and b that do not fit
+ * break.
+ * Invariant: the conditions that narrow the bounds are checked when the call ends, before its value
+ * is made.
  */
 #include "core/trace/number.h"
 #include "core/trace/size.h"

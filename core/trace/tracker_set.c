@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_set.c -- sets and frozensets: contents in the heap, and the methods that look at one of them.
+ * tracker_set.c -- sets and frozensets: contents in the heap, and the methods that read one of
+ * them.
  *
- * Contents are the elements in the order of insertion, those of an existing set in the order of its table, which is guarded if it is seen.
- * set_order.c says what is known of the order; what takes other sets is in set_algebra.c.
+ * Contents are the elements in the order of insertion; those of an existing set are in the order of
+ * its table, which is guarded if the program reads the order. set_order.c tracks the known orders;
+ * methods that take other sets are in set_algebra.c.
  */
 #include "core/trace/set.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_size.c -- ints that are expressions over sizes: what x.shape holds where a size is a symbol.
+ * tracker_size.c -- ints that are expressions over sizes: the items of x.shape if a size is a
+ * symbol.
  *
- * `number` is the size, a row of the graph's GmSizes.  Sums, products, floor quotients and remainders
- * are expressions again; a comparison is decided at once, by what is known or by the example, and is
- * a plain bool.  Whatever else asks for the value (an index, a format, a function of C) gets the
- * example's, and the size is that number from then on.  Leaving the region it is an element that the
- * graph computes.
+ * `number` is the size, a row of the graph's GmSizes. Sums, products, floor quotients and
+ * remainders are expressions again; a comparison is decided at once, by the facts or by the
+ * example, and is a plain bool. Any other operation that reads the value (an index, a format, a C
+ * function) gets the example's, and the size is fixed to that number. When it leaves the region it
+ * is an element that the graph computes.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/number.h"

@@ -2,9 +2,10 @@
  * tracker_tuple.c -- tuples: plain ones, gramme.Size, named tuples (collections.namedtuple and the
  * library's own results), struct sequences such as sys.version_info.
  *
- * A named tuple whose class says anew how a tuple works (__eq__, __iter__ ...) is an object with a tuple inside of it.
+ * A named tuple whose class overrides a method of tuple (__eq__, __iter__ ...) is an object with a
+ * tuple inside of it.
  *
- * Items are in the tracker: a tuple never changes.  number 0: `data` is the type, NULL for tuple;
+ * Items are in the tracker: a tuple never changes. number 0: `data` is the type, NULL for tuple;
  * number 1: `data` is the text "max values indices" of a result type of the library, whose object
  * only the host can make.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_view.c -- views of dicts: keys, values and items.
  *
- * The dict is items[0], and number says which of the three; what a view shows is asked of the dict each time.
+ * The dict is items[0], and number is the kind of the view; each operation reads the dict anew.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/contents.h"
