@@ -2,10 +2,10 @@
  * api.c -- calls of gramme's functions become graph nodes, through the same rows of the API table
  * that eager runs.
  *
- * The recorder's builder is the graph's, with three entries of its own: `op` marks results as free
- * of gradients while grad mode is off, `into` and `set` refuse changes in place that have no
- * functional form and note the others, `item` and `random` become a break and an input.  So what is recorded
- * cannot differ from what eager does by more than the builder.
+ * The recorder's builder is the graph's, with entries of its own: `op` marks results as free of
+ * gradients while grad mode is off, `into` and `set` refuse changes in place that have no
+ * functional form and record the others, `item` becomes a break and `random` an input. So a
+ * recording can differ from eager only by the builder.
  */
 #include "core/tensor/fence.h"
 #include "core/trace/builtin.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attrs.h -- names bound to values on something that lives in the heap: instance attributes, module
+ * attrs.h -- names bound to values on an object that lives in the heap: instance attributes, module
  * globals.
  *
- * Contents are name, value, name, value ...: what was stored in the region, in the order of the
- * first store; the value NULL tracker means deleted.  What is not there has the value that the real
- * object has.  Number 1: a name was deleted and stored again.
+ * Contents are name, value, name, value ...: the stores of the region, in the order of the first
+ * store to a name; the value NULL tracker means deleted. A name that is not there has the value
+ * that the real object has. Number 1: a name was deleted and stored again.
  */
 #ifndef GM_TRACE_ATTRS_H
 #define GM_TRACE_ATTRS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builtin.h -- what modules of C offer, by object: functions and the calls of builtin types.
+ * builtin.h -- models of C modules: functions, and the calls of builtin types.
  */
 #ifndef GM_TRACE_BUILTIN_H
 #define GM_TRACE_BUILTIN_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builtin_class.c -- calls of classes of C: numbers and texts, containers, iterators, super and slice.
+ * builtin_class.c -- calls of C classes: numbers and texts, containers, iterators, super and slice.
  *
- * What a call makes is a tracker of the class's own kind; numbers and texts of constants are computed now.  A class without a model here
- * is tried by tracker_class.c as one of the user's.
+ * The result of a call is a tracker of the class's own kind; numbers and texts of constants are
+ * computed now. A class without a model here is tried by tracker_class.c like a class of the
+ * user's.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/cell.h"

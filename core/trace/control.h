@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * control.h -- what a program says to the recorder: disabled functions, asked-for breaks, code that runs while recording.
+ * control.h -- the means by which a program controls the recorder: disabled functions, requested
+ * breaks, code that runs while recording.
  */
 #ifndef GM_TRACE_CONTROL_H
 #define GM_TRACE_CONTROL_H

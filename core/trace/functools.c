@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * functools.c -- functools.partial and functools.reduce.
  *
- * A partial object is an object whose three members func, args and keywords say all; a new one
- * keeps them as attributes of its tracker, with those of its dict, and is made again by calling the class.
+ * A partial object is determined by its three members func, args and keywords; a new one keeps them
+ * as attributes of its tracker, with those of its dict, and the residual makes it by calling the
+ * class.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/builtin.h"

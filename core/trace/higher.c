@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * higher.c -- functions that become bodies of an operator over graphs.
  *
- * A body is traced at a mark: inlined as any call, its nodes moved out into a graph of their own, and
- * the recorder rolled back, so that nothing of it stays: no node, no input that it was the first to
- * touch, no object.  Sizes and what was found out about them stay as they are: the body is made of
- * them.  What else must stay is done again behind the rollback: guards, and the inputs that the body
- * reads, found by their sources.  What a body changes outside of itself has to be the same for all
- * bodies of a call, because one of them stands for all; then the first is run once more, only for
- * what it changes.
+ * A body is traced at a mark: inlined as any call, its nodes moved out into a graph of their own,
+ * and the recorder rolled back, so that nothing of it stays: no node, no input that it was the
+ * first to read, no object. Sizes and the facts about them stay: the body consists of them. Guards,
+ * and the inputs that the body reads, found by their sources, are added again after the rollback.
+ * The changes of a body outside of itself must be the same for all bodies of a call, because one
+ * stands for all; then the first is run once more, only for its changes.
  *
- * The generator's state goes through bodies as a value: each is traced with a stand-in for it, beside those for what is carried, and
- * gives it out as it leaves it.  Where no body draws it is left out again.
+ * The generator's state goes through bodies as a value: each is traced with a stand-in for it,
+ * beside those for carried values, and returns the state at its end. If no body draws, the state is
+ * left out again.
  *
  *   mark, trace, take out, roll back, touch     for each body
  *   merge                                       changes, nodes

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher_changes.c -- what a body changed outside of itself, seen from the journal's tail before it is rolled back.
+ * higher_changes.c -- the changes that a body makes outside of itself, read from the journal's tail
+ * before it is rolled back.
  *
- * A slot of an object that existed before holds in the end what it held at first, or is changed; the first write since the mark says what it
- * held.  Both bodies of a call have to change the same, and none may keep a tensor of its own in what stays.
+ * A slot of an object that existed before is changed if its last value differs from its first; the
+ * first write since the mark has the first value. Both bodies of a call must make the same changes,
+ * and none may keep a tensor of its own in an object that stays.
  */
 #include "core/trace/higher_private.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * higher_take.c -- a body's nodes, moved out of the recorder's graph into a graph of their own.
  *
- * What they read of the graph around becomes inputs, the same ones for all bodies of a call; rows of the graph's tables go along.
+ * The values of the surrounding graph that they read become inputs, the same ones for all bodies of
+ * a call; rows of the graph's tables are copied.
  */
 #include "core/trace/higher_private.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insn_match.c -- the match statement: what is a sequence, a mapping, an instance with attributes.
+ * insn_match.c -- the match statement: tests for sequences, mappings, and instances with
+ * attributes.
  */
 #include "core/trace/builtin.h"
 #include "core/trace/exception.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insns.c -- the table of instructions, its text, and the handlers of what is not traced.
+ * insns.c -- the table of instructions, its text, and the handlers of instructions that are not
+ * traced.
  */
 #include "core/trace/insns.h"
 

@@ -2,9 +2,10 @@
  * instance_dict.c -- `x.__dict__` and `vars (x)`: the attributes of an object or a function, as a
  * dict.
  *
- * It is a dict tracker whose one item is the object; the truth stays with the object's attributes,
- * and the dict's contents in the heap are made from them whenever the dict is looked at as a whole.
- * Stores go to the attributes, past __setattr__ and descriptors.  Invariant: one tracker an object.
+ * The dict is a dict tracker whose one item is the object; the state stays with the object's
+ * attributes, and the dict's contents in the heap are made of them whenever the whole dict is read.
+ * Stores go to the attributes, past __setattr__ and descriptors.
+ * Invariant: one tracker an object.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/class_made.h"

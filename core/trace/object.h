@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * object.h -- what instances of classes share between their files: lookups on the class,
+ * object.h -- declarations shared by the files about instances of classes: lookups on the class,
  * attributes.
  */
 #ifndef GM_TRACE_OBJECT_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.c -- gramme._core.probe: what the recorder's tests do to a recording from inside of it.
+ * probe.c -- gramme._core.probe: lets the recorder's tests act on a recording from inside of it.
  *
- * probe (what, name, out) in a function that is being recorded puts its answer into out[what, name]
- * at that moment, and does nothing else in plain Python.  It looks at what no program can see (the
- * structural hash, pending stores), goes back to a mark of its own, and does on purpose what must
- * never happen, so that a test sees it being caught.
+ * probe (what, name, out) in a function that is being recorded puts its result into out[what, name]
+ * at that moment, and does nothing else in plain Python. It reads state that no program can see
+ * (the structural hash, pending stores), goes back to a mark of its own, and makes forbidden
+ * changes on purpose, so that a test sees them being caught.
  */
 #include "core/trace/cell.h"
 #include "core/trace/control.h"

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * resume.c -- where a recording may break off, and what the rest of the function needs.
+ * resume.c -- the places where a recording may break off, and the state that the rest of the
+ * function needs.
  *
- * Before each step of the root's loop a mark is taken.  A break goes back to the mark of its own
+ * Before each step of the root's loop a mark is taken. A break goes back to the mark of its own
  * step: all that was recorded until there stays, and is finished like a whole function that returns
- * one tuple, the variables, stack and cells of each frame, innermost first.  core/python makes
- * the functions that take it up.  Where the state cannot be rebuilt, or an exception is being
- * handled, the recording is cut at the last line where it can, Python executes the lines up to the
- * next one that can be taken up, and a resume function goes on there.
- * A frame of the user's keeps all variables that are bound, as in plain Python, whether or not the
- * code reads them again: a debugger, a traceback or a function that is called finds them by name.
- * Of a frame that cannot be left so, of one with very many variables and of the package's own
- * frames the live ones are kept, and what is passed on anyway, or has a weak reference.  A dead
- * tensor with a history would cost time in each backward: it is kept where it is passed on anyway,
- * where the step that breaks raises, or a function that is inlined looks at frames.
+ * one tuple, the variables, stack and cells of each frame, innermost first. core/python makes the
+ * resume functions. If the state cannot be rebuilt, or an exception is being handled, the recording
+ * is cut at the last line where it can, Python executes the lines up to the next one at which a
+ * resume function can start, and the resume function goes on there.
+ * A frame of the user's keeps all variables that are bound, as in plain Python, even if the code
+ * does not read them again: a debugger, a traceback or a called function finds them by name. A
+ * frame that cannot be left so, a frame with very many variables and the package's own frames keep
+ * the live variables, and values that are passed on anyway, or have a weak reference. A dead tensor
+ * with a history would cost time in each backward: it is kept if it is passed on anyway, if the
+ * step that breaks raises, or if an inlined function reads frames.
  * Invariant: a value of the package's own frames that is dead at the break is neither an output of
  * the graph nor in the tuple.
  * Rejected: recording once more from the start up to the break; it cost time for each break.
- * Rejected: to keep dead variables only where the step that breaks looks at frames; the parts that
- * follow may look, too, and nothing tells before.
+ * Rejected: to keep dead variables only if the step that breaks reads frames; later parts may read
+ * them, too, and this is not known before.
  */
 #include "core/base/log.h"
 #include "core/trace/attrs.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * row.h -- what a list or deque holds: contents, or, while items of a large one are replaced or come and go at its ends, a row of slots of the heap.
+ * row.h -- the items of a list or deque: contents, or, while items of a large one are replaced or
+ * come and go at its ends, a row of slots of the heap.
  *
- * Whoever looks at the whole asks gm_contents_of, which makes contents of a row.
+ * gm_contents_of makes contents of a row, for callers that read the whole.
  */
 #ifndef GM_TRACE_ROW_H
 #define GM_TRACE_ROW_H

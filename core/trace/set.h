@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * set.h -- what the files about sets share: tracker_set.c has the kind and the methods that look at one set, set_algebra.c those that take others,
- * set_order.c knows in which order CPython iterates over them.
+ * set.h -- declarations shared by the files about sets: tracker_set.c has the kind and the methods
+ * that read one set, set_algebra.c those that take others, set_order.c the order in which CPython
+ * iterates over them.
  */
 #ifndef GM_TRACE_SET_H
 #define GM_TRACE_SET_H

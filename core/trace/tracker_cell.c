@@ -2,9 +2,9 @@
  * tracker_cell.c -- the one kind of cell: of the root frame, of inlined frames, of functions that
  * existed before.
  *
- * Contents are in the heap, so all who share a cell see each write.  A guard is only ever made on
- * contents, when they are read; a write to an existing cell is a side effect.  The heap slot is
- * NULL while an existing cell has not been looked into, and the NULL tracker when it is empty.
+ * Contents are in the heap, so all functions that share a cell see each write. A guard is only ever
+ * made on contents, when they are read; a write to an existing cell is a side effect. The heap slot
+ * is NULL until an existing cell is first read, and the NULL tracker when it is empty.
  */
 #include "core/trace/cell.h"
 

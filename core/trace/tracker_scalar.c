@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_scalar.c -- numpy's scalars: constants, known by type and value, that keep their identity.
+ * tracker_scalar.c -- numpy's scalars: constants, known by type and value, that keep their
+ * identity.
  *
- * Item 0 is the number of Python's that gramme's functions read in one.  It stands for the scalar
- * where a tensor is the other operand, and in bool (), int () and float (); comparisons are numpy's
- * own.  Arithmetic of numpy may warn by settings that no guard knows, and texts follow its print
- * options: those break.  numpy is not imported; its types are known by name and size.
+ * Item 0 is the Python number that gramme's functions read of a scalar. It stands for the scalar if
+ * the other operand is a tensor, and in bool (), int () and float (); comparisons are numpy's own.
+ * numpy's arithmetic may warn by settings that no guard checks, and texts follow its print options:
+ * those break. numpy is not imported; its types are recognized by name and size.
  */
 #include "core/trace/builtin.h"
 
