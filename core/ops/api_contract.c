@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_contract.c -- products that name their dimensions: einsum, tensordot, and what is made of them.
+ * api_contract.c -- products that name their dimensions: einsum, tensordot, and functions made of
+ * them.
  *
  * All become one or more matrix products: of two operands, the dimensions that both have and the
- * result keeps are the batch, those that both have and nobody needs are summed over, the others are
- * rows and columns.  More operands are multiplied from left to right.
+ * result keeps are the batch, those that both have and no later operand needs are summed over, the
+ * others are rows and columns. More operands are multiplied from left to right.
  */
 #include "core/ops/api_private.h"
 

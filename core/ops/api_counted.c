@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_counted.c -- functions whose result is as large as data says: nonzero, masks, unique.
+ * api_counted.c -- functions whose result's size depends on data: nonzero, masks, unique.
  *
- * All of them count first (gm_b_count): a number where the builder executes, an expression that the run knows where it records.
- * What comes after is indexing by integers with that many places, so sizes and gradients need nothing of their own.
+ * All of them count first (gm_b_count): the count is a number if the builder executes, and an
+ * expression that only the run knows if it records. The rest is indexing by integers with that many
+ * places, so sizes and gradients need no code of their own.
  */
 #include "core/ops/api_private.h"
 

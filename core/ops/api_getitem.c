@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_getitem.c -- subscripts: x[key] and x[key] = value.
  *
- * A key is a tuple of ints, slices, None, one Ellipsis, bools, lists of ints and integer tensors.  First
- * the basic part is taken, as views; the tensors stand at dimensions of that view.  One tensor is
- * an index_select with its own shape put in.  Several are broadcast and taken one after the other:
- * the first selects, each next one gathers along its dimension, so that every index is checked
- * against its own size.  As in torch, their shape comes first if a dimension of the view stands between them; those of no dimension
- * are ints to that rule. A
- * bool mask that is read by becomes index tensors, where somebody can count what it selects.  A bool is the mask of a new dimension of
- * size 1.  Writing through tensors makes one
- * long dimension of those that they index.
+ * A key is a tuple of ints, slices, None, one Ellipsis, bools, lists of ints and integer tensors.
+ * First the basic part is applied, as views; the tensors stand at dimensions of that view. One
+ * tensor is an index_select with its own shape put in. Several are broadcast and applied one after
+ * the other: the first selects, each next one gathers along its dimension, so that every index is
+ * checked against its own size. As in torch, their shape comes first if a dimension of the view
+ * stands between them; tensors without dimensions count as ints for that rule. A bool mask in a
+ * read becomes index tensors, if the builder can count the selected elements. A bool is the mask of
+ * a new dimension of size 1. Writing through tensors makes one long dimension of those that they
+ * index.
  */
 #include "core/ops/api_private.h"
 

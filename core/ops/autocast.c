@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * autocast.c -- functions that run in a smaller dtype while the program asks for it.
+ * autocast.c -- functions that run in a smaller dtype while the program enables it.
  *
- * The arguments of a call are cast before its row runs, through the same builder: eager executes the
- * casts, a recording has them as nodes, and gradients go through them.  What the dtypes are, one for each
- * device, stands in the builder, so that a recording follows its own program and not the thread that records.
- * Not done: to keep the cast of a weight for its next use.  The sum of its gradients would then be
+ * The arguments of a call are cast before its row runs, through the same builder: eager executes
+ * the casts, a recording has them as nodes, and gradients go through them. The dtypes, one for each
+ * device, are in the builder, so that a recording follows its own program and not the thread that
+ * records.
+ * Not done: to keep the cast of a weight for its next use. The sum of its gradients would then be
  * taken in the smaller dtype.
  */
 #include "core/ops/api_private.h"

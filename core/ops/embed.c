@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * embed.c -- what the elements of a view become put back into what it is a view of: the inverses of diagonal and unfold.
+ * embed.c -- puts the elements of a view back into its base: the inverses of diagonal and unfold.
  *
- * Made of slices, joins and views alone, so that elements are moved and nothing is added to them, and so are gradients: -0 stays -0.
+ * Only slices, joins and views are used, so that elements, and gradients, are moved and nothing is
+ * added to them: -0 stays -0.
  */
 #include "core/ops/api_private.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * infer.c -- what an op's result is, from metas alone.
+ * infer.c -- computes the meta of an op's result from metas alone.
  *
- * Eager execution, the recorder, the parser and the verifier ask this one function, so a fake tensor and a real one cannot
- * disagree.  The rules are strict: promotion, Python numbers and negative dimensions were dealt with above (core/ops/api.c), and
- * what reaches this point and does not fit is an error that shows both shapes or both dtypes.
- * Sizes may be expressions; what is then asked about them and not known becomes a fact (core/sym/sizes.h).
+ * Eager execution, the recorder, the parser and the verifier call this one function, so a fake
+ * tensor and a real one cannot disagree. The rules are strict: promotion, Python numbers and
+ * negative dimensions were dealt with above (core/ops/api.c), and any operand that does not fit
+ * here is an error that shows both shapes or both dtypes.
+ * Sizes may be expressions; a comparison of them that is not decided becomes a fact
+ * (core/sym/sizes.h).
  */
 #include "core/ops/infer.h"
 #include "core/ops/builder.h"

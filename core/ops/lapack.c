@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lapack.c -- factorizations of matrices, by the LAPACK that is in the BLAS library.
  *
- * LAPACK reads columns, tensors are rows: what is a here is its transpose there.  Where that can be used it is (a factor of the
- * transpose is a transposed factor), else operands are transposed on their way in and out.  The library is loaded for the first
- * call, as for products (core/tiles/matmul.c); a BLAS without LAPACK is said then, with what to install.
+ * LAPACK reads columns, tensors are rows: a matrix a here is its transpose there. This is used if
+ * possible (a factor of the transpose is a transposed factor), else operands are transposed on
+ * their way in and out. The library is loaded for the first call, as for products
+ * (core/tiles/matmul.c); for a BLAS without LAPACK the error then says what to install.
  * Source of the calls: Anderson et al., LAPACK Users' Guide, 3rd edition.
  */
 #include "core/ops/lapack.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool.c -- the best place of each window: what a maximum over windows is, and where its gradient goes.
+ * pool.c -- the largest element of each window, for a maximum over windows and its gradient.
  *
- * Channel by channel: the tiles find the best element of each window and its place (windows.h lays the channel out, with -inf around
- * it), and plain loops read or write there.  A place outside of x is never the best of a window that has one inside.
+ * The tiles find the largest element of each window and its place, channel by channel (windows.h
+ * lays the channel out, with -inf around it), and plain loops read or write there. A place outside
+ * of x is never the result of a window that has a place inside.
  */
 #include "core/ops/infer.h"
 #include "core/ops/windows.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * saves.c -- which values a gradient reads: found by watching it, never listed.
+ * saves.c -- finds the values that a gradient reads, by watching it; there is no list.
  *
  * The gradient runs once on a builder whose values are marks: each op that gets a mark sets its
- * bit.  Metas are made up (all matrices of two by two), which is right because a gradient may
- * branch on shapes but must read the same inputs for all. The answers are kept in a table; two
- * threads that race write the same word.
+ * bit. Metas are made up (all matrices of two by two), which is right because a gradient may branch
+ * on shapes but must read the same inputs for all. The results are kept in a table; two threads
+ * that race write the same word.
  */
 #include "core/ops/builder.h"
 
