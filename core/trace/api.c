@@ -493,7 +493,8 @@ to_list (Conversion *c, const GmTracker *const *items, uint32_t n, bool is_tuple
 {
   c->floats = false;                              /* each item of a list of numbers is converted on
                                                      its own */
-  g_autofree GmArg *found = g_new (GmArg, n + 1); /* what stands for a tensor may run the user's code meanwhile, and the arena be sealed */
+  g_autofree GmArg *found = g_new (GmArg, n + 1); /* on the heap: a conversion may run the user's
+                                                     code, and the arena be sealed then */
   for (uint32_t i = 0; i < n; i++)
     if (!to_arg (c, items[i], &found[i]))
       return false;
@@ -609,7 +610,7 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
                                                                     : GM_BOOL };
     return true;
   }
-  if (t->kind == &gm_kind_object) { /* a Generator: what it says that it stands for */
+  if (t->kind == &gm_kind_object) { /* a Generator: the state tensor that it stands for */
     PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__gramme_tensor__"));
     const GmTracker *stands_for = gm_getattr_opt (r, t, name);
     stands_for = stands_for && !r->stop ? gm_realize (r, stands_for) : NULL;

@@ -254,7 +254,7 @@ look_at_results (Call *c, uint32_t *n_tied)
 
 /* The recording of backward, which stands at the end of the recorder's graph. */
 typedef struct {
-  uint32_t first;          /* its first node */
+  uint32_t first;          /* first node of backward */
   GmValueId *gradients;    /* stand-ins, one per tied result */
   uint32_t n_gradients;
   GArray *captured;        /* GmValueId: the values of the graph before it that it reads */
@@ -610,7 +610,7 @@ gm_custom_apply (GmRecorder *r, const GmCallArgs *args)
     return gm_record_break (r, GM_BREAK_CALL_C, "function_apply");
   PyObject *whole =
       PyDict_GetItemString (gm_type_dict ((PyTypeObject *) cls->real), "_gramme_whole");
-  if (whole) { /* of allow_in_graph: a static method */
+  if (whole) { /* allow_in_graph: a static method */
     PyObject *apply = gm_record_take (r, PyObject_GetAttrString (whole, "__func__"));
     const GmTracker *v = gm_host_call_record (r, gm_wrap (r, apply, gm_source_const (r, apply, "apply")), &inner);
     if (v)

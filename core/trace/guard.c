@@ -276,8 +276,8 @@ apart_add (GmApart *a, bool first, const PyObject *o, uint32_t slot)
   }
 }
 
-/* True if the objects of a group are those that were all different when they were compared last:
- * numbers that differ, whatever stands at these addresses now. */
+/* True if the objects of a group have the addresses that were all different in the last comparison:
+ * distinct addresses are enough, whatever objects they have now. */
 static inline bool
 apart_as_before (const GmApart *a, PyObject *const *slots)
 {

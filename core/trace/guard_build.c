@@ -23,7 +23,7 @@ typedef struct {
                    address */
   bool typed, sized; /* records of its tree have checked its type, its length */
   uint32_t root;     /* number of the root's source, or GM_NO_ROOT: below classes and constants */
-  uint32_t group;    /* of a root: its tree, from 1 on; 0: none yet */
+  uint32_t group;    /* for a root: the number of its tree, from 1 on; 0: none yet */
 } Place;
 
 static Place *
@@ -233,7 +233,7 @@ typedef struct {
   GArray *wheres; /* GmWhere */
   uint32_t *slot_of;
   GHashTable *seen;   /* the objects held already */
-  PyObject *callback; /* of weak references */
+  PyObject *callback; /* callback of weak references */
   int64_t group;      /* the last group of distinct objects, and its table */
   GmApart *apart;
   bool in_tree; /* the added records are skipped with their tree */

@@ -77,7 +77,7 @@ struct GmGuardMemo {
   PyObject *root_object;
   bool has_lists;
   uint32_t looked;   /* see gm_guard_memo_n_looked */
-  PyObject **values; /* of the slots */
+  PyObject **values; /* values of the slots */
   GArray *classes, *nodes, *dicts, *leaves, *items;
   GArray *loose_nodes, *loose_leaves; /* copies of the loose nodes and leaves */
 };

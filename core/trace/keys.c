@@ -104,7 +104,7 @@ gm_key_hash_called (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
     return false;
   check_unchanged (r, m, n_effects, k);
   *hash = PyLong_Type.tp_hash (o);
-  if (PyLong_CheckExact (o)) { /* as slot_tp_hash: what fits is taken as it is */
+  if (PyLong_CheckExact (o)) { /* as slot_tp_hash: an int that fits is used unchanged */
     Py_ssize_t h = PyLong_AsSsize_t (o);
     if (h == -1 && PyErr_Occurred ())
       PyErr_Clear ();

@@ -14,7 +14,7 @@
   100 /* nested containers, where all of a value is read; a container may hold itself */
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
 
-/* How the value that an inlined frame returns is used. */
+/* The use of the value that an inlined frame returns. */
 typedef enum { GM_AFTER_PUSH, GM_AFTER_INIT, GM_AFTER_STOP } GmAfter;
 
 /* A frame: immutable; its variables and stack are heap object `id`: n_slots variables, then the
@@ -29,7 +29,7 @@ typedef struct GmFrame {
   uint32_t id;
   uint32_t level;
   uint32_t handled_id; /* heap object: the exception that is being handled, or NULL */
-  uint32_t return_pc, return_depth; /* of the parent */
+  uint32_t return_pc, return_depth; /* instruction and stack depth of the parent after the return */
   GmAfter after;
   const GmTracker
       *init_object; /* GM_AFTER_INIT: pushed instead of the None that __init__ returns */
@@ -126,8 +126,8 @@ struct GmRecorder {
   GArray *mutated;    /* GmValueId that were written in place */
   PyObject *layer; /* GmRecording.layer and layer_input */
   GmMeta layer_input;
-  /* While the backward of an autograd.Function is recorded: its first value, and whether the program has asked for the strides of what is made of
-   * gradients, which may be others when it runs. */
+  /* While the backward of an autograd.Function is recorded: its first value, and true if the
+   * program has read strides of a value computed of gradients, which may be others when it runs. */
   struct { GmValueId from; bool asked; } strides;
   GArray *looks;      /* GmGraphLook */
   GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
@@ -140,7 +140,8 @@ struct GmRecorder {
   GHashTable *stand_in_of; /* and back */
   bool classes_written;    /* sticky: lookups must ask the heap */
   GPtrArray *buffers; /* memory of growing contents, see contents.c */
-  GArray *symbols;     /* of sizes, by number, and GmSizePlace by fact: see size.c; written over after a rollback */
+  GArray *symbols;     /* symbols of sizes, by number, and GmSizePlace by fact: see size.c; rows are
+                          written over after a rollback */
   GArray *size_places;
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
@@ -165,7 +166,7 @@ struct GmRecorder {
   GArray *comptime_done; /* uint64_t, the recorder's hash at each of those calls; or NULL */
   GArray *facts; /* GmFact: what the last comptime call declared; or NULL */
   /* sticky; reset where an exception is caught */
-  PyObject *raised; /* what comptime code raised, or NULL */
+  PyObject *raised; /* the exception that comptime code raised, or NULL */
   uint32_t polls;   /* instructions that the loop has executed, those undone by a rollback
                        included */
   bool interrupted; /* by a signal's handler that raised: `stop` stays */
@@ -248,10 +249,11 @@ void gm_record_loop (GmRecorder *r, const GmFrame *until, GmRecording *rec);
 /* Called before each instruction of the outermost loop: remembers where a break here goes back to.
  * True: GM_STRESS wants a break here. */
 bool gm_resume_mark (GmRecorder *r);
-/* Goes back to the mark and fills rec with what was recorded until there and how to go on; false,
- * with r as it was at the mark, if that cannot be. */
+/* Goes back to the mark and fills rec with the recording up to there and the place to go on; false,
+ * with r as it was at the mark, if that is not possible. */
 bool gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording *rec);
-/* After a break: keeps what can be kept of the recording.  r->stop stays set if nothing can. */
+/* Keeps, after a break, as much of the recording as possible. r->stop stays set if nothing can be
+ * kept. */
 void gm_resume_after_break (GmRecorder *r, GmRecording *rec);
 
 /* -- guard.c --------------------------------------------------------------- */
@@ -319,8 +321,8 @@ bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
 /* What has been done since the mark, by value: nothing that happens to the recorder later changes it.  Changes of a container that were taken
  * back are left out. */
 typedef struct GmEffectState GmEffectState;
-/* True if the effect, the last one on an attribute, a global or a captured variable, leaves there
- * the constant that was there before the region; a guard says what that is. */
+/* True if the effect, the last one on an attribute, a global or a captured variable, restores the
+ * constant that was there before the region, which is then guarded. */
 bool gm_effect_restores (GmRecorder *r, const GmEffect *e);
 GmEffectState *gm_effects_state (GmRecorder *r, const GmMark *m);
 /* NULL: the same effects.  Else a sentence that names an object and what each side does to it.  Caller frees. */

@@ -50,8 +50,8 @@ void gm_set_see_order (GmRecorder *r, const GmTracker *t);
 void gm_set_see_table (GmRecorder *r, const GmTracker *t);
 
 /* -- set_algebra.c --------------------------------------------------------- */
-extern const GmMethodRow gm_set_questions[]; /* of sets and frozensets: methods that return a new
-                                                set or compare two */
+extern const GmMethodRow gm_set_questions[]; /* methods of sets and frozensets that return a new set
+                                                or compare two */
 extern const GmMethodRow gm_set_changes[];   /* methods that change a set */
 const GmTracker *gm_set_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
 const GmTracker *gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace);

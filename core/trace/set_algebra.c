@@ -413,7 +413,8 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
     gm_record_take (r, self);
   if (self == NULL || args->names)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
-  PyTypeObject *type = t->number ? &PyFrozenSet_Type : &PySet_Type; /* of a subclass the method is the same */
+  PyTypeObject *type = t->number ? &PyFrozenSet_Type : &PySet_Type; /* the method is the same for a
+                                                                       subclass */
   PyObject *method = PyDict_GetItemString (gm_type_dict (type), name);
   g_autofree PyObject **values = g_new0 (PyObject *, args->n + 1);
   g_autofree const GmTracker **operands = gm_tracker_array_own (args->n + 1);

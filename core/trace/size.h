@@ -38,7 +38,7 @@ bool gm_is_size_condition (const GmTracker *t);
 void gm_size_assume (GmRecorder *r, const GmTracker *condition, const char *message);
 /* The same for a <= b. */
 void gm_size_assume_range (GmRecorder *r, int64_t a, int64_t b, const char *message);
-/* Returns why a question that only such sizes answer cannot be recorded, and what would help.
+/* Returns the reason why a question that only such sizes answer cannot be recorded, and a hint.
  * Caller frees. */
 char *gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact);
 

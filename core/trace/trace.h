@@ -162,7 +162,8 @@ typedef struct {
   PyObject *refuse_draws, *fence_raise, *fence_lower; /* C functions of vmap */
   PyObject *settle_lazy; /* the C function that makes a lazy layer's parameters */
   PyObject *get_default_dtype;
-  PyObject *function_apply, *context_type; /* of autograd.Function; borrowed, or NULL */
+  PyObject *function_apply, *context_type; /* the functions of autograd.Function; borrowed, or
+                                              NULL */
   PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */
   PyObject *checkpoint;    /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
@@ -185,7 +186,7 @@ typedef struct {
   PyTypeObject *method_wrapper_type; /* the type of None.__repr__; CPython does not export it since
                                         3.13 */
   PyTypeObject *marked_type; /* the type of functions with a mark, see control.h; or NULL */
-  PyTypeObject *hook_handle_type; /* what Tensor.register_hook returns */
+  PyTypeObject *hook_handle_type; /* the type of Tensor.register_hook's result */
   PyObject *(*graph_module) (const GmGraph *g); /* an object for comptime code; new reference */
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
@@ -487,7 +488,7 @@ typedef struct {
 typedef struct {
   GmBreak id;
   const char *message; /* names the operation and its operands */
-  const char *hint;    /* what the user can do */
+  const char *hint;    /* advice for the user */
   const char *file, *function;
   int line, col, end_line, end_col;
   const char *stack; /* "  file:line in function\n" for each inlined frame, outermost first */

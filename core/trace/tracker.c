@@ -286,7 +286,8 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
   if (v == NULL && a->kind->binary)
     v = a->kind->binary (r, op, a, b, false, inplace);
   PyTypeObject *right = v == NULL && inplace && op == GM_BIN_MUL && a->kind == &gm_kind_object ? gm_type_of (r, b) : NULL;
-  bool repeats = right && right->tp_as_sequence && right->tp_as_sequence->sq_repeat; /* in place, what a class statement made is not asked how often */
+  /* in place, the right operand is not repeated if the left one is of a Python class */
+  bool repeats = right && right->tp_as_sequence && right->tp_as_sequence->sq_repeat;
   if (v == NULL && !r->stop && b->kind->binary && !repeats)
     v = b->kind->binary (r, op, b, a, true, false);
   if (v)

@@ -25,7 +25,7 @@ struct GmTracker {
   const GmSource *source; /* NULL: made in the region */
   PyObject *real;         /* a constant's value; the existing object; kept alive by the recorder */
   const GmTracker *const *items;
-  uint32_t n;       /* of items */
+  uint32_t n;       /* number of items */
   uint32_t id;      /* heap object or GM_NO_OBJECT */
   int64_t number;   /* a kind's small integer */
   const void *data; /* a kind's immutable rest */

@@ -329,7 +329,7 @@ ordered_key_error (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   bool none = key->kind == &gm_kind_constant && key->real == Py_None;
   if (r->stop || !t->number || !(none || key->kind == &gm_kind_tuple))
     return key_error (r, key);
-  if (key->kind == &gm_kind_tuple && key->data) /* of a class of its own */
+  if (key->kind == &gm_kind_tuple && key->data) /* an instance of a tuple subclass */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "OrderedDict");
   return gm_raise (r, gm_exception_new (r, (PyTypeObject *) PyExc_KeyError, key->items, none ? 0 : key->n));
 }

@@ -362,7 +362,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   bool object = other->kind == &gm_kind_object;
   if (reflected && object && other->data == t->data)
-    return NULL; /* of the same class: its method was called already */
+    return NULL; /* an object of the same class: its method was called already */
   g_snprintf (name, sizeof name, "__r%s__", names[op]);
   if (!reflected && object && other->data != t->data
       && PyType_IsSubtype ((PyTypeObject *) other->data, (PyTypeObject *) t->data)) {

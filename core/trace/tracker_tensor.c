@@ -489,8 +489,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
                        .number = inplace);
   }
   if (found && PyFunction_Check (found) && PyDict_GetItem (gm_type_dict (gm_host.tensor_type), name) == found) {
-    g_autofree char *label = g_strdup_printf ("Tensor.%s", s); /* of the package: only its import
-                                                                  adds functions there */
+    g_autofree char *label = g_strdup_printf ("Tensor.%s", s); /* an attribute of the package: only
+                                                                  its import adds functions there */
     return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t);
   }
   if (found == NULL) { /* an attribute that the program has set on the tensor */
