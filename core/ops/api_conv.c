@@ -247,7 +247,8 @@ windowed (GmBuilder *b, const Windows *w, GmOp op, GmVal x, GmVal other, int64_t
 
 /* -- Convolution ------------------------------------------------------------------------------- */
 
-/* 'same' pads so that the output has the input's size, what is odd behind. */
+/* Reads the padding. 'same' pads so that the output has the input's size; an odd element is added
+ * at the end. */
 static void
 read_padding (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Windows *w)
 {

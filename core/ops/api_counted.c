@@ -87,7 +87,7 @@ as_rows (GmBuilder *b, GmVal *columns, int n)
   return n == 1 ? columns[0] : gm_cat (b, columns, n, 1);
 }
 
-/* One row without columns, or none. */
+/* Returns one row without columns, or no row. */
 static GmVal
 rows_of_scalar (GmBuilder *b, GmVal v)
 {

@@ -20,7 +20,7 @@ full_of (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *size
 {
   if (value->kind != GM_ARG_ELEMENT)
     return gm_b_full (b, gm_arg_number (value), d, n, sizes);
-  if (b->device != GM_DEVICE_CPU) /* where the element is not */
+  if (b->device != GM_DEVICE_CPU) /* the device of the result is not the element's */
     return gm_b_full (b, gm_scalar_float (gm_arg_settled (b, value)), d, n, sizes);
   GmVal all = gm_b_expand (b, gm_as_dtype (b, value, d), n, sizes);
   return all ? gm_b_op (b, GM_OP_copy, &all, 1, NULL) : NULL;

@@ -270,7 +270,8 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s, bool writes)
       }
       break;
     default:
-      gm_b_fail (b, k[i].kind == GM_ARG_STR ? GM_ERROR_TYPE : GM_ERROR_INDEX, /* a str is a sequence of what is no number */
+      /* a str is a sequence, but not of numbers */
+      gm_b_fail (b, k[i].kind == GM_ARG_STR ? GM_ERROR_TYPE : GM_ERROR_INDEX,
                  "only integers, slices (`:`), ellipsis (`...`), None and integer or bool tensors "
                  "are valid indices, not %s",
                  gm_arg_kind_name (&k[i]));
@@ -281,7 +282,7 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s, bool writes)
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
-/* One index tensor of any shape: its shape takes the place of the dimension. */
+/* Selects by one index tensor of any shape, which takes the place of the dimension. */
 static GmVal
 select_one (GmBuilder *b, GmVal v, int dim, GmVal index)
 {

@@ -226,7 +226,8 @@ RUN (scaled_dot_product_attention)
     CHECK ();
   }
   int64_t rows = META (q)->sizes[nq - 2], cols = META (k)->sizes[nk - 2],
-          e = gm_size_number (META (q)->sizes[nq - 1]); /* of a head: models have one, and fused kernels are made for it */
+          e = gm_size_number (META (q)->sizes[nq - 1]); /* size of a head: a model has one size, and
+                                                           fused kernels are made for it */
   double scale = IS_NONE (6) ? 1 / sqrt ((double) e) : FLOAT (6);
   GmVal scores = gm_matmul (api, b, q, gm_b_transpose (b, k, -2, -1));
   scores = gm_apply_num (b, mul, scores, scale);

@@ -266,7 +266,7 @@ RUN (kl_div)
 /* Log probabilities [n, c, d ...] (or [c]) with class indices [n, d ...]. */
 typedef struct {
   GmVal log_p, target, weight;
-  int dim; /* of the classes */
+  int dim; /* dimension of the classes */
   int64_t ignore;
   Reduction how;
 } Classes;

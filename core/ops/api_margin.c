@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* max (v, 0), with the slope 1 at 0: what is equal has to come apart. */
+/* Returns max (v, 0), with the slope 1 at 0: equal scores must be pushed apart. */
 static GmVal
 above_zero (GmBuilder *b, GmVal v)
 {

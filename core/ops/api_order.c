@@ -77,7 +77,7 @@ RUN (cumprod)
   GmDtype own = (GmDtype) META (v)->dtype, d = gm_arg_dtype (api, b, a, 2, gm_dtype_is_float (own) ? own : GM_I64);
   int ndim = META (v)->ndim, dim = gm_arg_dim (api, b, a, 1, ndim);
   CHECK ();
-  if (d == GM_BOOL) /* of which the smallest number counts */
+  if (d == GM_BOOL) /* bools: the smallest number counts */
     return gm_give (gm_b_cast (b, cumprod (b, gm_b_cast (b, v, GM_U8), dim), GM_BOOL));
   return gm_give (as_before (b, cumprod (b, gm_at_least (b, gm_b_cast (b, v, d), 1), dim), ndim));
 }

@@ -50,7 +50,8 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
   return *x;
 }
 
-/* x + alpha * y or x - alpha * y; alpha is a number of the result's dtype.  torch adds -alpha * y where it subtracts, so that is what has to fit. */
+/* Returns x + alpha * y or x - alpha * y; alpha is a number of the result's dtype. To subtract,
+ * torch adds -alpha * y, so -alpha has to fit the dtype. */
 static GmArg
 add_scaled (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, const GmArg *y)
 {
@@ -187,7 +188,7 @@ add_term (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   CHECK ();
   GmArg value = gm_factor (b, &a[3], gm_result_type (b, a, 3));
   CHECK ();
-  /* value first: what torch's optimisers divide, they have scaled. */
+  /* value first: torch's optimisers scale before they divide. */
   GmArg first = scaled (api, b, &a[1], &value);
   CHECK ();
   GmVal term = gm_apply (b, op, (const GmArg[]){first, a[2]}, 2);

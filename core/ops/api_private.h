@@ -107,7 +107,8 @@ GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
 GmScalar gm_arg_number (const GmArg *x);
 /* False, with torch's error, if x is a number that `dtype` does not hold: gm_b_fits. */
 bool gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* The same for a number that an operation on `dtype` computes with: what f32 holds fits the halves. */
+/* The same for a number that an operation on `dtype` computes with: every number of f32 fits the
+ * halves. */
 bool gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* A number as operations on `dtype` take it: for integers, a float is cut to a whole number; for bools, true if it is not 0.  Checked as a factor. */
 GmArg gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype);

@@ -17,7 +17,7 @@ typedef enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, AREA } Mode;
 
 typedef struct {
   int64_t in, out; /* sizes */
-  GmVal step;      /* of the input for one of the output, f64 */
+  GmVal step;      /* step in the input for one place of the output, f64 */
   bool corners;
 } Line;
 
@@ -298,7 +298,7 @@ RUN (im2col)
   return gm_give (batched ? out : gm_squeeze (b, out, 0));
 }
 
-/* Sums of what the windows have of each element. */
+/* Sums the windows' values of each element. */
 RUN (col2im)
 {
   GmVal x = TENSOR (0);

@@ -245,7 +245,7 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   /* At 0, from the side that its sign says: with the infinite slope that the reflection has not. */
   GmVal pole = stepped (b, choose (b, zero, x, 1), gm_b_scalar (b, gm_scalar_int (0), GM_F64), kind);
   y = gm_b (b, where, zero, pole, y);
-  /* A NaN of a number is one product of it, the same one whoever computes. */
+  /* A NaN computed of a number is one product of it, the same in every back end. */
   GmVal none = TWO (logical_and, TWO (ne, y, y), TWO (eq, x, x));
   y = gm_b (b, where, none, no_number (b, x, none, kind), y);
   double end = kind == TRIGAMMA ? 0 : INFINITY;

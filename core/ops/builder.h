@@ -47,8 +47,8 @@ typedef struct {
   /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its elements, in memory, stand before v's
    * first.  NULL: there is none. */
   GmVal (*around) (GmBuilder *b, GmVal v, int64_t *offset);
-  /* v's elements, and what comes after them in its memory, in a row-major shape; the memory grows
-   * if need be.  NULL: this builder cannot. */
+  /* Returns v's elements, and those after them in its memory, in a row-major shape; the memory
+   * grows if need be. NULL: this builder cannot. */
   GmVal (*resized) (GmBuilder *b, GmVal v, int n, const int64_t *sizes);
 } GmBuilderVtable;
 
@@ -62,7 +62,7 @@ enum { GM_N_NODE_MARKS = 3 };
 struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
-  uint8_t autocast; /* what functions of api.def cast to: gm_autocast_mode */
+  uint8_t autocast; /* dtypes to which functions of api.def cast: gm_autocast_mode */
   bool outside;       /* the error is about an index among a tensor's elements */
   bool gradient; /* a gradient that the program defines is being recorded, whose incoming gradients
                     may have other strides: nodes are marked */
@@ -149,7 +149,7 @@ typedef struct {
   const GmMeta *const *in_meta;
   const GmMeta *out_meta;
   const GmAttrs *attrs;
-  GmVal grad;       /* of the result, same shape and dtype */
+  GmVal grad;       /* gradient of the result, same shape and dtype */
   const bool *need; /* per input: its gradient is wanted */
   GmVal *result;    /* per input; NULL: no gradient */
 } GmGradient;

@@ -84,9 +84,9 @@ init_batches (GmLoop *l, const GmMeta *a, const GmMeta *b, const GmMeta *out)
 
 /* A product for each entry of the batch, in blocks; an item is a block of an entry. */
 typedef struct {
-  GmProduct product; /* of the first entry */
-  GmLoop batch;      /* of out, a and b */
-  uint32_t blocks;   /* of each entry */
+  GmProduct product; /* product of the first entry */
+  GmLoop batch;      /* loop over out, a and b */
+  uint32_t blocks;   /* number of blocks of each entry */
   int64_t items;
   uint32_t parts;
 } Products;

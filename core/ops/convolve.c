@@ -30,7 +30,8 @@ typedef struct {
 
 #define WORTH_PARTS ((double) (1 << 22)) /* multiply-adds */
 #define MOST_PARTS 32
-#define LEAST_PLACES 128 /* of the kernel, in a part of them: each part turns the gradient for itself */
+#define LEAST_PLACES 128 /* least number of places of the kernel in a part: each part turns the
+                            gradient for itself */
 
 /* Returns the number of parts, at most `most`, in which `n` items are computed, which take `work`
  * multiply-adds in all. */
@@ -126,7 +127,7 @@ correlate (const Convolution *c, const GmImageSource *s, const void *a, int64_t 
 typedef struct {
   const Convolution *c;
   const GmAxis *axes;
-  int64_t start; /* of the phase */
+  int64_t start; /* start of the phase */
   bool input;
   uint32_t n, window_parts;
   bool failed; /* atomic */

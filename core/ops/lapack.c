@@ -91,7 +91,7 @@ typedef struct {
   GmLapackOp op;
   int m, n, k, r; /* a is m x n, the other m x k; r is the smaller of m and n */
   bool full, upper, unit;
-  void *a, *work, *tau; /* scratch: a copy of a; what LAPACK asks for; r elements */
+  void *a, *work, *tau; /* scratch: a copy of a; LAPACK's workspace; r elements */
   int *ints;
   int lwork, liwork;
 } Job;
@@ -227,7 +227,8 @@ WITH_TYPE (double, f64)
 
 /* -- Scratch ------------------------------------------------------------------------------------- */
 
-/* Elements of the copy of a, of LAPACK's workspace, and ints: the least that the Users' Guide asks for, or what blocks like. */
+/* Computes the numbers of elements of the copy of a, of LAPACK's workspace, and of ints: the least
+ * of the Users' Guide, or the size for blocks. */
 static void
 measure (Job *job, size_t *copy, size_t *work, size_t *ints)
 {

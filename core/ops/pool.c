@@ -16,7 +16,7 @@ typedef struct {
   GmImage x;
   int64_t out[SPACE], windows;
   bool padded;       /* a window reaches outside of x */
-  int64_t *offsets;  /* of each place, from the first one; dense */
+  int64_t *offsets;  /* offset of each place from the first one; dense */
   int64_t n_places;
 } Pool;
 

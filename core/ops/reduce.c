@@ -61,7 +61,7 @@ typedef struct {
   GmTileFold row;
   GmTileFoldColumns columns;
   GmTileCast finish;  /* from the accumulator's type to the result's; NULL: they are the same */
-  size_t accum_bytes; /* of one accumulator */
+  size_t accum_bytes; /* size of one accumulator */
   char init[8] __attribute__ ((aligned (8)));
 } Fold;
 
@@ -74,7 +74,7 @@ fold_of (GmOp op, GmDtype dtype, int64_t n)
     return (Fold){ .row = gm_run_tiles->fold_wide (op, dtype),
                    .columns = gm_run_tiles->fold_columns_wide (op, dtype),
                    .finish = gm_run_tiles->cast (GM_F64, dtype),
-                   .accum_bytes = sizeof (double) }; /* which starts at 0 */
+                   .accum_bytes = sizeof (double) }; /* the accumulator starts at 0 */
   GmDtype accum = gm_dtype_compute (dtype);
   Fold f = { .row = gm_run_tiles->fold (op, dtype),
              .columns = gm_run_tiles->fold_columns (op, dtype),

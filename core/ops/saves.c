@@ -16,8 +16,8 @@ typedef struct {
   uint32_t read;
 } Watch;
 
-/* The marks: addresses that stand for the inputs, the result, the gradient, and whatever was
- * computed. */
+/* The marks: addresses that stand for the inputs, the result, the gradient, and every computed
+ * value. */
 static const char marks[MAX_IN + 3];
 #define MARK(i) ((GmVal) (uintptr_t) &marks[i])
 enum { OUT = MAX_IN, GRAD, COMPUTED };
@@ -92,7 +92,7 @@ gm_op_saves (GmOp op, int n_in, uint32_t need_mask)
   if (!(saves & KNOWN)) {
     saves = watch (op, n_in, need_mask) | KNOWN;
     if (gm_ops[op].arity < 0)
-      g_assert (saves == KNOWN); /* what is kept would have to be kept for every input */
+      g_assert (saves == KNOWN); /* a saved value would have to be saved for every input */
     __atomic_store_n (slot, saves, __ATOMIC_RELAXED);
   }
   return saves & ~KNOWN;

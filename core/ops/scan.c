@@ -18,7 +18,7 @@
 
 typedef struct {
   GmTileScan scan;
-  char first[8] __attribute__ ((aligned (8))); /* of an accumulator */
+  char first[8] __attribute__ ((aligned (8))); /* start value of an accumulator */
   size_t accum_bytes;
   int64_t n, start, step; /* positions start, start + step, ... along the line */
   ptrdiff_t x_bytes, out_bytes;
@@ -147,7 +147,8 @@ gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError *
     return false;
   }
   GmDtype dtype = (GmDtype) x->meta.dtype;
-  uint64_t flip = attrs->descending ? UINT64_MAX : 0; /* of the keys, so that equal ones keep their order */
+  uint64_t flip = attrs->descending ? UINT64_MAX : 0; /* flips the keys, so that equal ones keep
+                                                         their order */
   char *at[2] = { gm_tensor_data (out), gm_tensor_data (x) };
   const ptrdiff_t *strides[2] = { l.strides[0], l.strides[1] };
   int64_t index[GM_MAX_DIMS] = { 0 };
