@@ -158,7 +158,7 @@ static const struct {
   { "seed", start_value, { "a" }, 1, 0 },
 };
 
-/* -- Checks of the methods ---------------------------------------------------------------------- */
+/* -- Checks of the methods --------------------------------------------------------------------- */
 
 static bool
 is_random_type (PyTypeObject *type)

@@ -413,7 +413,7 @@ typedef struct {
   uint32_t stack_size;
 } GmResidual;
 
-/* -- The place of a break --------------------------------------------------- */
+/* -- The place of a break -------------------------------------------------- */
 
 typedef enum {
   GM_RESUME_AFTER, /* Python executes the instruction, a resume function goes on after it */
