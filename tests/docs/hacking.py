@@ -29,7 +29,7 @@ def blocks():
 def apply(root):
     for section, kind, text in blocks():
         if kind == "diff":
-            done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch"], input=text, text=True, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            done = subprocess.run(["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch"], input=text, text=True, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if done.returncode:
                 sys.exit(f"the change of the section {section!r} does not fit:\n{done.stdout}")
 
