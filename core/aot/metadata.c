@@ -301,10 +301,10 @@ has_views (const Rewrite *r, const GmNode *n)
   return false;
 }
 
-/* True if the object would be one of two tensors with a history of their own, where their memory is
- * written to: the first to be refreshed makes its history first, and in that order gradients are
- * added.  Here they are one value.  And the views of a tensor have its new history from then on,
- * which here is one more view. */
+/* True if, after set_, two tensors that share memory would each have a history of their own while
+ * that memory is written to.  Plain execution makes the history of whichever is refreshed first,
+ * and adds gradients in that order, whereas the graph has one value for both.  True also if the
+ * tensor has views, which plain execution gives the tensor's new history. */
 static bool
 is_two_with_histories (const Rewrite *r, const GmNode *n)
 {

@@ -483,8 +483,8 @@ mark_plain (GmCut *c, const GmValueId *map)
       c->flags[gm_cut_value (c->g, map[v])] |= GM_CUT_PLAIN;
 }
 
-/* Returns, per value, true if an unfolded backward (unfold.c) reads it, where values with a place
- * are kept.  Owned by the caller. */
+/* Returns, per value, true if an unfolded backward (unfold.c) reads it.  places: per value, its
+ * index among the saved tensors, or GM_NO_ID.  The caller owns the array. */
 static bool *
 unfolded_reads (const GmJoint *joint, const uint32_t *places)
 {

@@ -647,8 +647,10 @@ give_roots (const Unfold *w, GmTensor **roots)
   }
 }
 
-/* Unfolds the history.  of: per tangent, true if its output's nodes are made.  grads NULL: nothing
- * is walked, and roots are returned. */
+/* Unfolds node, the history of a call.  kept: what the call saved.  seq: the sequence number of the
+ * call.  of: per tangent, true if its output's nodes are made.  grads: per tangent, its gradient,
+ * to walk the new nodes with (create: recorded; stay: they can be walked again) into result; NULL:
+ * nothing is walked, and roots are returned.  *made: the values were computed. */
 static bool
 unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, const bool *of, bool create, bool stay,
         GmTensor **result, GmTensor **roots, bool *made, GError **error)

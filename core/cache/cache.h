@@ -55,9 +55,9 @@ void gm_cache_entry_clear (GmCacheEntry *e);
 bool gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
                      char **why);
 
-/* Does the same for an entry that can be made again if it is lost: does not wait for the disk, and
- * evicts nothing, so it is cheap.  After a power failure there may be a damaged entry, which is
- * refused. */
+/* Stores an entry, as gm_cache_store does, that can be made again if it is lost: does not wait
+ * for the disk, and evicts nothing, so it is cheap.  After a power failure there may be a damaged
+ * entry, which is refused. */
 bool gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why);
 
 /* True if entries would be stored and found.  Makes the folder. */

@@ -156,7 +156,7 @@ rows (const GmApi *api, GmBuilder *b, GmVal *x, GmVal *y, int target_dims, bool 
   return !gm_b_failed (b);
 }
 
-/* [n] losses; without n there is one, which has no dimension. */
+/* Returns v, the losses of n rows; alone: the input was one row, and v loses its dimension. */
 static GmVal
 of_rows (GmBuilder *b, GmVal v, bool alone)
 {

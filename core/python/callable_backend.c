@@ -271,9 +271,9 @@ written (const GmDirect *d, PyObject *const *slots, uint32_t k)
   return gm_py_tensor_get (slots[d->slots[d->written[k]]]);
 }
 
-/* Keeps copies; before: by tensor that is written to.  No copies for a graph that fails for shapes
- * alone, or never, since they would be useless.  None for a tensor that the graph gives a history
- * or other memory either, since copies could not undo that. */
+/* Copies each tensor that the graph writes to into before[k].  No tensor is copied for a graph that
+ * fails for shapes alone, or never, and none that the graph gives a history or other memory, which
+ * a copy could not undo. */
 static void
 keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
 {

@@ -146,8 +146,9 @@ tensors_of (PyObject *result)
   return all;
 }
 
-/* True if the plain run may get that result: it shares no memory with an argument, which is the
- * graph's, and its history, if it may have one, can be tied. */
+/* True if the plain run may get the result that a function of the program's returned inside of the
+ * graph: no tensor in it shares memory with an argument, which belongs to the graph, and all its
+ * tensors are known, so that a history can be connected to the plain run's arguments. */
 static bool
 may_hand_out (PyObject *result, GmTensor *const *args, uint32_t n)
 {

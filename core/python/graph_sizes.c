@@ -71,7 +71,8 @@ read_symbol (const GmSymbolSource *from, PyObject *const *inputs, int64_t *out)
   return !PyErr_Occurred ();
 }
 
-/* Keeps `now` as the latest; steals the reference. */
+/* Puts `now` in front of the graphs that are kept, and drops the least recently used one of too
+ * many; steals the reference. */
 static void
 put_first (GmGraphSizes *s, GmGraphNow *now)
 {

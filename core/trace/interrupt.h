@@ -29,8 +29,8 @@ bool gm_interrupt_is_parked (void);
 /* Makes the parked exception the current one.  False if there is none. */
 bool gm_interrupt_raise (void);
 
-/* Runs the handlers of the signals that have come; until the release a parked exception stays
- * so.  They nest. */
+/* Runs the handlers of the signals that have come.  Until gm_interrupt_release a parked exception
+ * stays parked.  Holds nest. */
 void gm_interrupt_hold (void);
 void gm_interrupt_release (void);
 
