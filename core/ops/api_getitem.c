@@ -557,7 +557,9 @@ RUN (setitem)
     return gm_give (NULL);
   if (a[2].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[2]))
     return gm_give (gm_arg_fail (api, b, a, 2, "Tensor or Number"));
-  GmVal value = gm_value_as (b, &a[2], (GmDtype) META (v)->dtype);
+  GmDtype d = (GmDtype) META (v)->dtype;
+  bool half = d == GM_F16 || d == GM_BF16; /* which store infinity, as x[mask] = -1e9 needs */
+  GmVal value = half ? gm_as_dtype (b, &a[2], d) : gm_value_as (b, &a[2], d);
   CHECK ();
   if (s.nothing)
     return gm_give (v);

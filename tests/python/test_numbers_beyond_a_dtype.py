@@ -21,6 +21,12 @@ def one(x, *sizes):
     return x[:1].reshape(*sizes)
 
 
+def written(x, key, v):
+    y = x.clone()
+    y[key] = v
+    return y
+
+
 # what is called with the number, and which numbers torch refuses for int8, int32, float16 and float32; None: all, or it is not said
 TABLE = {
     "add, alpha": (lambda x, v: G.add(x, x, alpha=v), ints8 + " 1.5 True", "2^31 2^40 7e4 1e39 inf nan 1.5 True", half + " True", "1e39 True"),
@@ -57,6 +63,9 @@ TABLE = {
     "logit, eps": (lambda x, v: G.logit(x / 2, v), None, None, half, "1e39"),
     "nan_to_num": (lambda x, v: G.nan_to_num(x * NAN if x.dtype.is_floating_point else x, nan=v), "", "", "", ""),
     "full": (lambda x, v: G.full((2,), v, dtype=x.dtype), ints8, ints32, half, "1e39"),
+    "x[0] =": (lambda x, v: written(x, 0, v), None, None, "", "1e39"),
+    "x[:] =": (lambda x, v: written(x, slice(None), v), None, None, "", "1e39"),
+    "x[mask] =": (lambda x, v: written(x, x > 0, v), None, None, "", "1e39"),
     "where": (lambda x, v: G.where(x > 0, x, v), "300 -129 2^31 2^40 1e39", "2^31 2^40 1e39", "", "1e39"),
 }
 DTYPES = ("int8", "int32", "float16", "float32")

@@ -48,12 +48,15 @@ STORED = {
 }
 
 
+ROUNDED = ("where", "a subscript", "a subscript of a tensor")
+
+
 @pytest.mark.parametrize("dtype", LARGEST, ids=str)
 @pytest.mark.parametrize("name", STORED)
 def test_a_stored_number_is_not_beyond_the_largest(name, dtype):
     t, most = gramme.tensor([1.0, 2.0], dtype=dtype), LARGEST[dtype]
     beyond = math.nextafter(most, INF)
-    if name == "where" and dtype is not gramme.float32:  # it makes a half of the number, as torch does
+    if name in ROUNDED and dtype is not gramme.float32:  # the number becomes a half first
         assert [f(t)[0].item() for f in ways(lambda t: STORED[name](t, 4 * most))] == [INF] * 3
         return
     for f in ways(lambda t: STORED[name](t, beyond)) + [lambda t: STORED[name](t, -beyond)]:
