@@ -17,7 +17,8 @@ class Mortal:
         self.n = n
 
     def __del__(self):
-        log.append(self.n)
+        if log is not None:  # at the end of the process
+            log.append(self.n)
 
 
 class Thing:

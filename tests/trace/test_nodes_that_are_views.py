@@ -4,7 +4,7 @@
 import pytest
 
 import gramme as G
-from stress import FORCED
+from stress import FORCED, undisturbed
 
 node = G.compiler.allow_in_graph
 CALLS = []
@@ -78,6 +78,7 @@ def test_one_graph_and_the_values_of_plain_python(name, backward):
         assert G.compiler.explain(G.compile(f, backend="eager"))(G.ones(4)).graph_break_count == 0
 
 
+@undisturbed
 def test_one_that_cannot_be_recorded_either_is_called_as_a_whole():
     def f(x):
         return reads_a_value(x * 2).sum(1) + 1
