@@ -246,3 +246,29 @@ def test_an_unknown_user_without_a_home_is_told_nothing_and_everything_works(tmp
     if "Permission denied" in done.stderr or "No module named" in done.stderr:
         pytest.skip("the build tree is closed to other users")
     assert done.stdout == "[3.0, 3.0]\n" and "GLib" not in done.stderr, done.stderr
+
+
+IMPORTS = """
+import sys
+import gramme
+from gramme import _ready
+
+late = []
+
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if not _ready.lock._is_owned():
+            late.append(name)
+
+
+sys.meta_path.insert(0, Watch())
+f = gramme.compile(lambda x: gramme.tanh(x) * 2, backend="eager")
+f(gramme.ones(2, requires_grad=True)).sum().backward()
+print(late)
+"""
+
+
+def test_a_first_call_imports_nothing_while_a_fork_may_come():
+    """The child of such a fork would wait for the import of a thread that it does not have."""
+    assert run(IMPORTS).stdout.strip() == "[]"

@@ -41,9 +41,7 @@ def copy_names(to, fn):
 def _module_call(name, compile_function):
     """Module._call_impl compiled, or disabled, for one module.  It has a code object of its own: compiled entries live on the code, and those
     of one model are no business of another's, and warnings and explain() call it by the model's class."""
-    from gramme.nn.module import Module
-
-    plain = Module._call_impl
+    plain = _ready.module("gramme.nn.module").Module._call_impl
     own = type(plain)(plain.__code__.replace(co_qualname=name), plain.__globals__, plain.__name__)
     made = compile_function(own)
     made.__name__ = made.__qualname__ = name
@@ -64,8 +62,7 @@ def compile_module(model, compile_function):
 def compiled_form(fn, **options):
     """A CompiledFunction of a function or module, and the arguments that stand before the caller's: (compiled, (model,)).  That of fn if it
     is compiled already; else one of its own, and fn stays as it is."""
-    from gramme.nn.module import Module
-
+    Module = _ready.module("gramme.nn.module").Module
     if isinstance(fn, _core.CompiledFunction):
         return fn, ()
     if not isinstance(fn, Module):
@@ -200,8 +197,7 @@ def compile(
             fn, backend=backend, mode=mode, options=options, fullgraph=fullgraph, dynamic=dynamic, disable=disable, name=name,
             recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec
         )  # fmt: skip
-    from gramme._dynamo import config
-
+    config = _ready.module("gramme._dynamo.config")
     if disable or disable is not None and config.disable:
         return model
     _check_details(name, recompile_limit, shapes_spec)
@@ -211,9 +207,7 @@ def compile(
     backend = backend_of(backend)
     options = _options_of_mode(mode, backend, options)
     if config.verify_correctness:
-        from gramme._dynamo.backends.verify import verified
-
-        backend = verified(backend)
+        backend = _ready.module("gramme._dynamo.backends.verify").verified(backend)
     extra = {"options": dict(options)} if options and not isinstance(backend, str) else None
     words = _words(options, backend, dynamic, recompile_limit)
     from gramme.nn.module import Module
@@ -221,9 +215,7 @@ def compile(
     from gramme.fx import GraphModule
 
     if isinstance(model, GraphModule) and not model.edited:
-        from gramme._dynamo.backends.common import plan
-
-        return plan(model, backend, words)
+        return _ready.module("gramme._dynamo.backends.common").plan(model, backend, words)
     if isinstance(model, Module) or isinstance(model, type) and issubclass(model, Module):
         return compile_module(model, lambda fn: _core.CompiledFunction(fn, backend, words, fullgraph, extra))
     again = lambda fn: fn and compile(

@@ -18,6 +18,12 @@ MODULES = ("_string", "copy", "copyreg", "dis", "functools", "gc", "gramme._dyna
            "linecache")
 
 
+def module(name):
+    """A module of the package, imported if it is not yet; a fork waits for that.  Thread: any."""
+    with lock:
+        return importlib.import_module(name)
+
+
 def load():
     """Imports them, once.  Thread: any."""
     global _loaded
