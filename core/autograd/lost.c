@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lost.c -- the node of a history whose gradient can't be computed any more.
  *
- * What its gradient would read was written to, or its place in memory was left, when the node was
- * made.  That is no error yet: a walk may never come there, and plain Python does not check before
- * it does.
+ * When such a node is made, a value that its gradient would read has been written to, or its memory
+ * has been left.  That is no error yet: a walk may never come there, and plain Python does not
+ * check before it does.
  */
 #include "core/autograd/node.h"
 
