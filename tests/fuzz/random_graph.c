@@ -402,6 +402,29 @@ some_slice (Maker *m, const GmMeta *x, GmAttrs *a)
   return true;
 }
 
+/* True if the bits of v are those of an input or a constant: nothing computed them.  Which NaN an
+ * operation gives where several meet is not defined. */
+static bool
+has_given_bits (Maker *m, GmValueId v)
+{
+  uint32_t node = gm_graph_value (m->g, v)->node;
+  if (node == GM_NO_ID)
+    return true;
+  const GmNode *n = gm_graph_node (m->g, node);
+  return n->op == GM_OP_constant
+         || (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && n->op != GM_OP_bitcast
+             && has_given_bits (m, n->in[0]));
+}
+
+/* Returns x with 0 in place of NaN. */
+static GmValueId
+without_nan (Maker *m, GmValueId x)
+{
+  GmValueId number = add (m, GM_OP_eq, (GmValueId[]){ x, x }, 2, NULL);
+  GmValueId zero = add_full (m, (GmDtype) meta (m, x)->dtype, 0, NULL, gm_scalar_float (0));
+  return add (m, GM_OP_where, (GmValueId[]){ number, x, zero }, 3, NULL);
+}
+
 static GmValueId
 make_movement (Maker *m, GmOp op)
 {
@@ -466,6 +489,9 @@ make_movement (Maker *m, GmOp op)
         || (gm_dtype_size (a.dtype) > gm_dtype_size (type.dtype)
             && (node == GM_NO_ID || gm_ops[gm_graph_node (m->g, node)->op].family == GM_FAMILY_MOVEMENT || gm_graph_node (m->g, node)->op == GM_OP_constant)))
       return GM_NO_ID;
+    if (m->options->defined_only && gm_dtype_is_float ((GmDtype) type.dtype)
+        && !has_given_bits (m, x))
+      x = without_nan (m, x);
     break;
   }
   case GM_OP_data: return GM_NO_ID; /* never in a functional graph */

@@ -24,7 +24,7 @@ typedef struct {
   bool strided;      /* inputs may be transposed, sliced and expanded */
   bool far;          /* with strided: most elements lie thousands of elements apart */
   bool defined_only; /* no float to integer casts and no integer division, whose results for odd
-                        operands are the machine's */
+                        operands are the machine's, and no bits of a computed NaN */
   bool no_empty;     /* no dimension of size 0 */
   bool wide;         /* some dimensions are longer than a tile, or a little shorter */
 } GmRandomGraph;
