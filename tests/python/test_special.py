@@ -163,3 +163,14 @@ def test_compiled_is_eager_to_the_bit(backend):
 def test_f16_and_integers():
     assert G.lgamma(G.tensor([3, 4])).dtype == G.float32 and G.erfc(G.tensor([0.5], dtype=G.float16)).dtype == G.float16
     assert G.digamma(G.tensor([1.0], dtype=G.bfloat16)).tolist() == [G.tensor(-0.5772156649).bfloat16().item()]
+
+
+def test_the_quadrature_of_incomplete_gammas_integrates_polynomials_below_its_degree_exactly():
+    from fractions import Fraction
+
+    from gramme import incomplete_gamma
+
+    places, weights = incomplete_gamma._PLACES, incomplete_gamma._WEIGHTS
+    for degree in range(2 * len(places)):
+        got = sum(Fraction(w) * Fraction(x) ** degree for x, w in zip(places, weights))
+        assert abs(got - Fraction(1, degree + 1)) < Fraction(1, 2**52), degree

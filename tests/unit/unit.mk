@@ -258,6 +258,7 @@ TEST_FILES = \
   tests/python/test_bytecode.py \
   tests/python/test_cache.py \
   tests/python/test_config.py \
+  tests/python/test_import.py \
   tests/python/test_index_errors.py \
   tests/python/test_resized_tensors.py \
   tests/python/test_switches.py \

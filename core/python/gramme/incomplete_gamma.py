@@ -13,28 +13,28 @@ import math
 import gramme
 from gramme.autograd import Function
 
-_N = 48
 _SERIES = 18  # 1 / 18! is below the precision
 _DEPTH = 40.0  # exp (-40) as well
 
-
-def _legendre(n):
-    """The formula's places and weights on (0, 1): by Newton's method on the polynomial (Abramowitz and Stegun, 25.4.29)."""
-    places, weights = [], []
-    for i in range(n):
-        x = math.cos(math.pi * (i + 0.75) / (n + 0.5))
-        for _ in range(10):
-            p, before = 1.0, 0.0
-            for k in range(1, n + 1):
-                p, before = ((2 * k - 1) * x * p - (k - 1) * before) / k, p
-            slope = n * (x * p - before) / (x * x - 1)
-            x -= p / slope
-        places.append((1 + x) / 2)
-        weights.append(1 / ((1 - x * x) * slope * slope))
-    return places, weights
-
-
-_PLACES, _WEIGHTS = _legendre(_N)
+# Gauss and Legendre's formula with 48 places on (-1, 1), Abramowitz and Stegun, 25.4.29: the places
+# above 0, which have mirror images below, and for each half of its weight.  Written out, since
+# finding them takes longer than the rest of `import gramme`.
+_RULE = (
+    (0.9987710072524261, 0.0015766730261529192), (0.9935301722663508, 0.0036637769506381312),
+    (0.9841245837228269, 0.00573861728961727), (0.9705915925462473, 0.007789657861471924),
+    (0.9529877031604309, 0.009808080228677764), (0.9313866907065543, 0.01178538041966219),
+    (0.9058791367155696, 0.013713254854178474), (0.8765720202742479, 0.015583613916399045),
+    (0.8435882616243935, 0.01738861128238522), (0.8070662040294426, 0.019120675532915354),
+    (0.7671590325157404, 0.020772541471732374), (0.7240341309238146, 0.02233728042834714),
+    (0.6778723796326639, 0.02380832924624524), (0.6288673967765136, 0.025179517776927236),
+    (0.5772247260839727, 0.026445094742596834), (0.523160974722233, 0.027599751849992082),
+    (0.4669029047509584, 0.028638646050201607), (0.4086864819907167, 0.029557419849197818),
+    (0.34875588629216075, 0.03035221958294694), (0.28736248735545555, 0.031019711579946332),
+    (0.22476379039468905, 0.03155709614312701), (0.1612223560688917, 0.03196211929232409),
+    (0.0970046992094627, 0.032233082217975044), (0.03238017096286936, 0.03236884840634196),
+)  # fmt: skip
+_PLACES = [(1 + x) / 2 for x, _ in _RULE] + [(1 - x) / 2 for x, _ in reversed(_RULE)]
+_WEIGHTS = [w for _, w in _RULE] + [w for _, w in reversed(_RULE)]
 
 
 def _last_place(a, x, below):

@@ -7,10 +7,9 @@ before is taken apart in the backward.  The mode is the whole process's.
 """
 
 import os
-import traceback
 import warnings
 
-from gramme import _core
+from gramme import _core, _ready
 from gramme.grad_mode import no_grad
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -66,6 +65,7 @@ class detect_anomaly:
 
 
 def _where():
+    traceback = _ready.module("traceback")  # it takes longer than the rest of autograd
     frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_PACKAGE)]
     if not frames:
         return None
