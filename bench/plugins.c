@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/plugin/exec.h"
+#include "core/run/exec.h"
 #include "core/plugin/probe.h"
 #include "core/plugin/trust.h"
 

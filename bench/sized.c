@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 
 static const struct {
   const char *name, *text;

@@ -55,8 +55,8 @@ pkg/stamp: $(corepy_LTLIBRARIES) $(plugin_LTLIBRARIES) core/core.mk
 	$(AM_V_GEN)rm -rf pkg && mkdir -p pkg/plugins
 if HAVE_PYTHON
 	$(AM_V_at)mkdir -p pkg/gramme
-	$(AM_V_at)cd $(srcdir)/core/python/gramme && find . -name __pycache__ -prune -o -type d -print | (cd "$(abs_builddir)/pkg/gramme" && xargs mkdir -p)
-	$(AM_V_at)cd $(srcdir)/core/python/gramme && here=`pwd` && find . -name '*.py' -print | while read f; do $(LN_S) "$$here/$$f" "$(abs_builddir)/pkg/gramme/$$f"; done
+	$(AM_V_at)cd $(srcdir)/python/gramme && find . -name __pycache__ -prune -o -type d -print | (cd "$(abs_builddir)/pkg/gramme" && xargs mkdir -p)
+	$(AM_V_at)cd $(srcdir)/python/gramme && here=`pwd` && find . -name '*.py' -print | while read f; do $(LN_S) "$$here/$$f" "$(abs_builddir)/pkg/gramme/$$f"; done
 	$(AM_V_at)$(LN_S) "$(abs_builddir)/.libs/_core$(PYTHON_EXT_SUFFIX)" pkg/gramme/
 endif
 	$(AM_V_at)for p in $(plugin_LTLIBRARIES); do b=`basename $$p .la`; cp plugins/.libs/$$b.so pkg/plugins/ 2>/dev/null || cp .libs/$$b.so pkg/plugins/; done

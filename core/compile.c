@@ -11,8 +11,8 @@
  *
  * Invariant: a stage leaves what it reads alone and writes its own part once.
  */
-#include "core/counted.h"
-#include "core/pair.h"
+#include "core/data_dependent.h"
+#include "core/compiled_pair.h"
 
 #include "core/base/log.h"
 

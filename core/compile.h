@@ -11,7 +11,7 @@
 
 #include "core/aot/plan.h"
 #include "core/aot/saved_hooks.h"
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 
 typedef struct GmCompile GmCompile;
 typedef struct GmPair GmPair; /* pair.h */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library's and the extension's sources, room by room (see README.md for the floors).
 
-CORE_SOURCES = core/compile.c core/compile.h core/counted.c core/counted.h core/pair.c core/pair.h core/plans.c core/plans.h core/gramme.c core/gramme.h core/breaks.def
+CORE_SOURCES = core/compile.c core/compile.h core/data_dependent.c core/data_dependent.h core/compiled_pair.c core/compiled_pair.h core/plan_cache.c core/plan_cache.h core/gramme.c core/gramme.h core/breaks.def
 CORE_SOURCES += \
   core/base/arena.c \
   core/base/environment.c \
@@ -36,7 +36,7 @@ CORE_SOURCES += \
   core/tensor/fence.c \
   core/tensor/meta.c \
   core/tensor/tensor.c \
-  core/tensor/text.c \
+  core/tensor/tensor_text.c \
   core/tensor/alloc.h \
   core/tensor/storage.h \
   core/tensor/device.h \
@@ -46,34 +46,34 @@ CORE_SOURCES += \
   core/tensor/tensor.h \
   core/tensor/dtypes.def
 CORE_SOURCES += \
-  core/ops/api.c \
-  core/ops/api_args.c \
-  core/ops/api_activation.c \
-  core/ops/api_adaptive.c \
-  core/ops/api_arrange.c \
-  core/ops/api_contract.c \
-  core/ops/api_conv.c \
-  core/ops/api_margin.c \
-  core/ops/api_math.c \
-  core/ops/api_bessel.c \
-  core/ops/api_special.c \
-  core/ops/api_special.h \
-  core/ops/api_order.c \
-  core/ops/api_sample.c \
-  core/ops/api_scatter.c \
-  core/ops/api_counted.c \
-  core/ops/api_create.c \
-  core/ops/api_getitem.c \
-  core/ops/api_index.c \
-  core/ops/api_linalg.c \
-  core/ops/api_loss.c \
-  core/ops/api_nn.c \
-  core/ops/api_pointwise.c \
-  core/ops/api_promote.c \
-  core/ops/api_random.c \
-  core/ops/api_reduce.c \
-  core/ops/api_shape.c core/ops/strided.c core/ops/embed.c \
-  core/ops/autocast.c \
+  core/api/api.c \
+  core/api/api_args.c \
+  core/api/api_activation.c \
+  core/api/api_adaptive.c \
+  core/api/api_arrange.c \
+  core/api/api_contract.c \
+  core/api/api_conv.c \
+  core/api/api_margin.c \
+  core/api/api_math.c \
+  core/api/api_bessel.c \
+  core/api/api_special.c \
+  core/api/api_special.h \
+  core/api/api_order.c \
+  core/api/api_sample.c \
+  core/api/api_scatter.c \
+  core/api/api_counted.c \
+  core/api/api_create.c \
+  core/api/api_getitem.c \
+  core/api/api_index.c \
+  core/api/api_linalg.c \
+  core/api/api_loss.c \
+  core/api/api_nn.c \
+  core/api/api_pointwise.c \
+  core/api/api_promote.c \
+  core/api/api_random.c \
+  core/api/api_reduce.c \
+  core/api/api_shape.c core/ops/strided.c core/ops/embed.c \
+  core/api/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \
   core/ops/convolve.c \
@@ -93,19 +93,19 @@ CORE_SOURCES += \
   core/ops/pointwise.c \
   core/ops/random.c \
   core/ops/reduce.c \
-  core/ops/run.c \
+  core/ops/run_op.c \
   core/ops/saves.c \
   core/ops/scan.c \
-  core/ops/api.h \
-  core/ops/api_private.h \
+  core/api/api.h \
+  core/api/api_private.h \
   core/ops/builder.h \
   core/ops/infer.h \
   core/ops/kernels.h \
   core/ops/lapack.h \
   core/ops/window.h \
   core/ops/ops.h \
-  core/ops/api.def \
-  core/ops/autocast.def
+  core/api/api.def \
+  core/api/autocast.def
 CORE_SOURCES += \
   core/autograd/anomaly.c core/autograd/anomaly.h \
   core/autograd/callbacks.c \
@@ -114,23 +114,23 @@ CORE_SOURCES += \
   core/autograd/eager_builder.c \
   core/autograd/backward.c \
   core/autograd/engine.c \
-  core/autograd/greet.c \
-  core/autograd/leads.c \
-  core/autograd/lost.c \
+  core/autograd/hook_schedule.c \
+  core/autograd/needed_nodes.c \
+  core/autograd/invalid_history.c \
   core/autograd/inplace.c \
-  core/autograd/move.c \
+  core/autograd/device_copy.c \
   core/autograd/node.c \
   core/autograd/node_hooks.c core/autograd/node_user.h \
   core/autograd/post_hooks.c \
   core/autograd/saved.c \
-  core/autograd/set.c \
-  core/autograd/stretch.c \
-  core/autograd/stretch_emit.c \
+  core/autograd/inplace_metadata.c \
+  core/autograd/backward_stretch.c \
+  core/autograd/backward_stretch_emit.c \
   core/autograd/tape.c \
   core/autograd/autograd.h \
   core/autograd/node.h \
-  core/autograd/stretch.h \
-  core/autograd/stretch_private.h \
+  core/autograd/backward_stretch.h \
+  core/autograd/backward_stretch_private.h \
   core/autograd/walk.h
 CORE_SOURCES += \
   core/sym/algebra.c \
@@ -152,13 +152,13 @@ CORE_SOURCES += \
   core/sym/sym_private.h
 CORE_SOURCES += \
   core/graph/alias.c \
-  core/graph/custom.c \
+  core/graph/custom_node.c \
   core/graph/higher.c core/graph/higher.h \
   core/graph/higher_run.c core/graph/higher_run.h \
   core/graph/prefixes.c \
   core/graph/blocks.c \
   core/graph/checks.c core/graph/checks.h \
-  core/graph/host.c \
+  core/graph/host_node.c \
   core/graph/fold.c \
   core/graph/graph.c \
   core/graph/graph_builder.c \
@@ -173,7 +173,7 @@ CORE_SOURCES += \
   core/graph/print.c \
   core/graph/simplify.c \
   core/graph/specialise.c \
-  core/graph/text.c \
+  core/graph/number_text.c \
   core/graph/verify.c \
   core/graph/rules.def \
   core/graph/rules.h \
@@ -183,22 +183,22 @@ CORE_SOURCES += \
   core/graph/image_private.h \
   core/graph/parse.h \
   core/graph/simplify.h \
-  core/graph/text.h
+  core/graph/number_text.h
 CORE_SOURCES += \
   core/aot/base_plan.c \
   core/aot/base_plan.h \
   core/aot/budget.c \
-  core/aot/choose.c \
+  core/aot/choose_saved.c \
   core/aot/copy.c \
-  core/aot/custom.c \
-  core/aot/higher.c \
+  core/aot/custom_gradient.c \
+  core/aot/higher_stages.c \
   core/aot/higher_tape.c \
-  core/aot/host_call.c \
+  core/aot/host_gradient.c \
   core/aot/dedupe.c core/aot/donate.c \
-  core/aot/facts.c \
+  core/aot/layer_facts.c \
   core/aot/functional_histories.c core/aot/functional_private.h \
   core/aot/functionalize.c \
-  core/aot/geometry.c \
+  core/aot/stride_overlap.c \
   core/aot/join.c \
   core/aot/layers.c \
   core/aot/layouts.c \
@@ -207,11 +207,11 @@ CORE_SOURCES += \
   core/aot/output_alias.c \
   core/aot/overlap.c \
   core/aot/partition.c \
-  core/aot/looks.c \
-  core/aot/looks.h \
-  core/aot/order.c \
-  core/aot/pick.c \
-  core/aot/order.h \
+  core/aot/read_order.c \
+  core/aot/read_order.h \
+  core/aot/hook_order.c \
+  core/aot/index_rewrites.c \
+  core/aot/hook_order.h \
   core/aot/plan.c \
   core/aot/plan_call.c \
   core/aot/plan_history.c \
@@ -220,83 +220,83 @@ CORE_SOURCES += \
   core/aot/plan_sized.c core/aot/rerun.c \
   core/aot/saved_hooks.c \
   core/aot/synthetic_base.c \
-  core/aot/tape.c \
-  core/aot/unfold.c \
+  core/aot/stretch_cache.c \
+  core/aot/unfold_history.c \
   core/aot/views.c \
   core/aot/aot.h \
-  core/aot/facts.h \
+  core/aot/layer_facts.h \
   core/aot/mincut.h \
   core/aot/partition.h core/aot/rerun.h \
   core/aot/plan.h \
   core/aot/saved_hooks.h \
-  core/aot/tape.h \
-  core/aot/unfold.h
+  core/aot/stretch_cache.h \
+  core/aot/unfold_history.h
 CORE_SOURCES += \
-  core/plugin/artefacts.c \
-  core/plugin/backend.c \
-  core/plugin/builds.c \
+  core/run/artefacts.c \
+  core/run/backend.c \
+  core/run/background_builds.c \
   core/plugin/elf.c \
-  core/plugin/exec.c \
-  core/plugin/forked.c \
-  core/plugin/fpu.c \
-  core/plugin/ext_kernels.c \
-  core/plugin/device.c \
-  core/plugin/ext_threads.c \
-  core/plugin/shown_text.c \
-  core/plugin/ext_tiles.c \
-  core/plugin/host.c \
+  core/run/exec.c \
+  core/run/forked.c \
+  core/run/fpu.c \
+  core/run/ext_kernels.c \
+  core/run/gpu.c \
+  core/run/ext_threads.c \
+  core/run/shown_text.c \
+  core/run/ext_tiles.c \
+  core/run/plugin_host.c \
   core/plugin/hygiene.c \
   core/plugin/loader.c \
   core/plugin/manifest.c \
-  core/plugin/near.c \
+  core/plugin/spelling.c \
   core/plugin/needed.c \
-  core/plugin/places.c \
+  core/run/placement_text.c \
   core/plugin/probe.c \
   core/plugin/quarantine.c \
-  core/plugin/regions.c \
+  core/run/regions.c \
   core/plugin/registry.c \
-  core/plugin/request.c \
+  core/run/request.c \
   core/plugin/sidecar.c \
-  core/plugin/sized.c \
-  core/plugin/sized.h \
-  core/plugin/split.c \
-  core/plugin/direct.c \
-  core/plugin/scans.c \
+  core/run/sized.c \
+  core/run/sized.h \
+  core/run/split.c \
+  core/run/direct.c \
+  core/run/scans.c \
   core/plugin/status.c \
-  core/plugin/support.c \
-  core/plugin/tiers.c \
-  core/plugin/trial.c \
+  core/run/support.c \
+  core/run/tiers.c \
+  core/run/trial.c \
   core/plugin/trust.c \
-  core/plugin/artefacts.h \
-  core/plugin/backend.h \
-  core/plugin/builds.h \
-  core/plugin/device.h \
+  core/run/artefacts.h \
+  core/run/backend.h \
+  core/run/background_builds.h \
+  core/run/gpu.h \
   core/plugin/elf.h \
-  core/plugin/exec.h \
-  core/plugin/forked.h \
-  core/plugin/fpu.h \
-  core/plugin/host.h \
+  core/run/exec.h \
+  core/run/forked.h \
+  core/run/fpu.h \
+  core/run/plugin_host.h \
   core/plugin/hygiene.h \
   core/plugin/loader.h \
   core/plugin/manifest.h \
-  core/plugin/near.h \
+  core/plugin/spelling.h \
   core/plugin/needed.h \
   core/plugin/probe.h \
   core/plugin/quarantine.h \
-  core/plugin/regions.h \
+  core/run/regions.h \
   core/plugin/registry.h \
-  core/plugin/request.h \
+  core/run/request.h \
   core/plugin/sidecar.h \
-  core/plugin/split.h \
-  core/plugin/direct.h \
-  core/plugin/scans.h \
+  core/run/split.h \
+  core/run/direct.h \
+  core/run/scans.h \
   core/plugin/status.h \
-  core/plugin/support.h \
-  core/plugin/tiers.h \
-  core/plugin/trial.h \
+  core/run/support.h \
+  core/run/tiers.h \
+  core/run/trial.h \
   core/plugin/trust.h \
   core/plugin/refusals.def \
-  core/plugin/tiers.def \
+  core/run/tiers.def \
   core/plugin/released/0.0.def
 CORE_SOURCES += \
   core/tiles/matmul.c \
@@ -323,44 +323,44 @@ CORE_SOURCES += \
   core/tiles/tiles.h
 
 EXTENSION_SOURCES = \
-  core/trace/api.c \
-  core/trace/array.c \
-  core/trace/builtin_class.c \
-  core/trace/builtin_function.c \
-  core/trace/mode_call.c \
-  core/trace/draw.c \
+  core/models/api_call.c \
+  core/models/numpy_input.c \
+  core/models/builtin_class.c \
+  core/models/builtin_function.c \
+  core/models/mode_call.c \
+  core/models/random_draw.c \
   core/trace/tracker_float.c \
-  core/trace/tensor_made.c \
+  core/models/tensor_made.c \
   core/trace/attrs.c \
-  core/trace/body.c \
-  core/trace/higher.c core/trace/higher.h core/trace/higher_private.h \
-  core/trace/higher_changes.c core/trace/higher_take.c \
-  core/trace/break.c \
-  core/trace/custom.c \
-  core/trace/host_call.c \
+  core/models/body.c \
+  core/models/higher_order.c core/models/higher_order.h core/models/higher_private.h \
+  core/models/higher_changes.c core/models/higher_take.c \
+  core/objects/break.c \
+  core/models/autograd_function.c \
+  core/models/allow_in_graph.c \
   core/trace/effect.c \
   core/trace/exception.c \
-  core/trace/comptime.c \
-  core/trace/fence_trace.c \
+  core/models/comptime.c \
+  core/models/fence_trace.c \
   core/trace/frame.c \
-  core/trace/guard.c \
-  core/trace/guard_build.c \
-  core/trace/guard_memo.c \
-  core/trace/guard_run.c \
-  core/trace/guard_text.c \
+  core/guard/guard.c \
+  core/guard/guard_build.c \
+  core/guard/guard_memo.c \
+  core/guard/guard_run.c \
+  core/guard/guard_text.c \
   core/trace/class_made.c \
-  core/trace/functools.c \
-  core/trace/namespace.c \
+  core/models/functools.c \
+  core/models/namespace.c \
   core/trace/collect.c \
-  core/trace/copying.c \
-  core/trace/cached_call.c \
-  core/trace/deepcopy.c \
-  core/trace/dispatch.c \
+  core/models/copying.c \
+  core/models/cached_call.c \
+  core/models/deepcopy.c \
+  core/models/dispatch.c \
   core/trace/heap.c \
-  core/trace/import.c \
-  core/trace/import.h \
-  core/trace/interrupt.c \
-  core/trace/interrupt.h \
+  core/objects/import.c \
+  core/objects/import.h \
+  core/objects/interrupt.c \
+  core/objects/interrupt.h \
   core/trace/instance_dict.c \
   core/trace/insn_build.c \
   core/trace/insn_call.c \
@@ -370,58 +370,58 @@ EXTENSION_SOURCES = \
   core/trace/insn_match.c \
   core/trace/insn_operator.c \
   core/trace/insn_stack.c \
-  core/trace/insns.c \
+  core/bytecode/insns.c \
   core/trace/keys.c \
   core/trace/lifetime.c \
-  core/trace/liveness.c \
-  core/trace/members.c core/trace/members.h \
-  core/trace/span.c \
-  core/trace/itertools.c \
+  core/bytecode/liveness.c \
+  core/models/members.c core/models/members.h \
+  core/trace/python_span.c \
+  core/models/itertools.c \
   core/trace/object_attrs.c \
-  core/trace/operators.c \
-  core/trace/probe.c \
+  core/models/operators.c \
+  core/models/recording_probe.c \
   core/trace/recorder.c \
   core/trace/residual.c \
   core/trace/resume.c \
   core/trace/return.c \
-  core/trace/size.c \
-  core/trace/size.h \
-  core/trace/size_guard.c \
-  core/trace/size_guard.h \
-  core/trace/sort.c \
-  core/trace/source.c \
+  core/trace/traced_size.c \
+  core/trace/traced_size.h \
+  core/guard/size_guard.c \
+  core/guard/size_guard.h \
+  core/models/sort.c \
+  core/trace/value_source.c \
   core/trace/subclass.c \
-  core/trace/text.c \
+  core/trace/text_method.c \
   core/trace/tracker.c \
   core/trace/tracker_builtin.c \
   core/trace/tracker_bytearray.c \
   core/trace/tracker_cell.c \
   core/trace/tracker_class.c \
   core/trace/tracker_constant.c \
-  core/trace/tracker_deque.c \
-  core/trace/tracker_control.c \
+  core/models/tracker_deque.c \
+  core/models/tracker_control.c \
   core/trace/tracker_descriptor.c \
   core/trace/tracker_dict.c \
   core/trace/tracker_exception.c \
   core/trace/tracker_function.c \
   core/trace/tracker_generator.c \
-  core/trace/tracker_grad_mode.c \
+  core/models/tracker_grad_mode.c \
   core/trace/tracker_number.c \
-  core/trace/tracker_hook.c \
+  core/models/tracker_hook.c \
   core/trace/tracker_iterator.c \
-  core/trace/tracker_getter.c \
+  core/models/tracker_getter.c \
   core/trace/contents.c \
-  core/trace/iterated.c \
-  core/trace/row.c \
+  core/models/iterated.c \
+  core/trace/list_items.c \
   core/trace/set_algebra.c \
   core/trace/set_order.c \
-  core/trace/set_table.c \
-  core/trace/table.c \
+  core/objects/set_table.c \
+  core/trace/key_table.c \
   core/trace/tracker_list.c \
   core/trace/tracker_module.c \
   core/trace/tracker_object.c \
   core/trace/tracker_set.c \
-  core/trace/tracker_scalar.c \
+  core/models/tracker_scalar.c \
   core/trace/tracker_size.c \
   core/trace/tracker_slice.c \
   core/trace/tracker_tensor.c \
@@ -429,334 +429,334 @@ EXTENSION_SOURCES = \
   core/trace/tracker_view.c \
   core/trace/wrap.c \
   core/trace/attrs.h \
-  core/trace/body.h \
-  core/trace/break.h \
-  core/trace/builtin.h \
+  core/models/body.h \
+  core/objects/break.h \
+  core/models/builtin.h \
   core/trace/class_made.h \
   core/trace/contents.h \
-  core/trace/row.h \
+  core/trace/list_items.h \
   core/trace/set.h \
-  core/trace/set_table.h \
-  core/trace/table.h \
+  core/objects/set_table.h \
+  core/trace/key_table.h \
   core/trace/keys.h \
   core/trace/cell.h \
   core/trace/exception.h \
-  core/trace/control.h \
-  core/trace/draw.h \
+  core/models/tracker_control.h \
+  core/models/random_draw.h \
   core/trace/number.h \
-  core/trace/custom.h \
-  core/trace/guard.h \
+  core/models/autograd_function.h \
+  core/guard/guard.h \
   core/trace/heap.h \
-  core/trace/insns.h \
+  core/bytecode/insns.h \
   core/trace/iterator.h \
   core/trace/lifetime.h \
-  core/trace/liveness.h \
-  core/trace/span.h \
-  core/trace/object.h \
+  core/bytecode/liveness.h \
+  core/trace/python_span.h \
+  core/trace/instance.h \
   core/trace/recorder.h \
-  core/trace/source.h \
+  core/trace/value_source.h \
   core/trace/trace.h \
   core/trace/tracker.h \
-  core/trace/guards.def \
-  core/trace/insns.def \
+  core/guard/guards.def \
+  core/bytecode/insns.def \
   core/trace/trackers.def \
-  core/python/api_object.c \
-  core/python/args.c \
-  core/python/assemble.c \
-  core/python/anomaly_py.c core/python/anomaly_py.h \
-  core/python/autograd_py.c \
-  core/python/bind.c \
-  core/python/builds.c \
-  core/python/device_py.c \
-  core/python/bytecode.c \
-  core/python/callable.c \
-  core/python/callable_backend.c \
-  core/python/inline_hooks.c \
-  core/python/code_cache.c \
-  core/python/profile_store.c \
-  core/python/switches.c \
-  core/python/compiled_autograd.c \
-  core/python/compiler_py.c \
-  core/python/construct.c \
-  core/python/control.c \
-  core/python/counters.c \
-  core/python/decode.c \
-  core/python/cached_function.c \
-  core/python/trace_host.c \
-  core/python/dict_find.c \
-  core/python/dict_version.c \
-  core/python/draws.c \
-  core/python/loan.c \
-  core/python/dlpack.c \
-  core/python/errors.c \
-  core/python/failed.c \
-  core/python/frontend.c \
-  core/python/function_py.c \
-  core/python/graph_object.c \
-  core/python/graph_sizes.c \
-  core/python/planned_graph.c core/python/planned_graph.h \
-  core/python/node_py.c core/python/node_py.h \
-  core/python/host_function.c core/python/host_function.h \
-  core/python/handler_table.c \
-  core/python/hook.c \
-  core/python/hook_program.c \
-  core/python/mask_index.c \
-  core/python/members_py.c core/python/members_py.h \
-  core/python/kept_frame.c \
-  core/python/lapack_py.c \
-  core/python/lines.c \
-  core/python/measure.c \
-  core/python/module.c \
-  core/python/numpy.c \
-  core/python/overrides.c core/python/overrides.h \
-  core/python/raw_code.c \
-  core/python/report.c \
-  core/python/resume_call.c \
-  core/python/resume_code.c \
-  core/python/resume_original.c \
-  core/python/resume_point.c \
-  core/python/tensor_methods.c \
-  core/python/tensor_number.c \
-  core/python/tensor_object.c \
-  core/python/types.c \
-  core/python/wrapped_calls.c \
-  core/python/api_object.h \
-  core/python/args.h \
-  core/python/assemble.h \
-  core/python/autograd_py.h \
-  core/python/bind.h \
-  core/python/builds.h \
-  core/python/device_py.h \
-  core/python/bytecode.h \
-  core/python/callable.h \
-  core/python/callable_backend.h \
-  core/python/inline_hooks.h \
-  core/python/code_cache.h \
-  core/python/profile_store.h \
-  core/python/switches.h \
-  core/python/compiled_autograd.h \
-  core/python/compiler_py.h \
-  core/python/construct.h \
-  core/python/control.h \
-  core/python/counters.h \
-  core/python/cpython.h \
-  core/python/decode.h \
-  core/python/cached_function.h \
-  core/python/trace_host.h \
-  core/python/dict_find.h \
-  core/python/dict_version.h \
-  core/python/draws.h \
-  core/python/kept_frame.h \
-  core/python/loan.h \
-  core/python/dlpack.h \
-  core/python/errors.h \
-  core/python/failed.h \
-  core/python/frontend.h \
-  core/python/function_py.h \
-  core/python/graph_object.h \
-  core/python/graph_sizes.h \
-  core/python/handler_table.h \
-  core/python/hook.h \
-  core/python/hook_program.h \
-  core/python/mask_index.h \
-  core/python/lapack_py.h \
-  core/python/lines.h \
-  core/python/measure.h \
-  core/python/numpy.h \
-  core/python/opcodes.h \
-  core/python/raw_code.h \
-  core/python/report.h \
-  core/python/resume_call.h \
-  core/python/resume_code.h \
-  core/python/resume_original.h \
-  core/python/tensor_number.h \
-  core/python/tensor_object.h \
-  core/python/types.h \
-  core/python/wrapped_calls.h \
-  core/python/opcodes.def
+  core/objects/api_object.c \
+  core/objects/args.c \
+  core/bytecode/assemble.c \
+  core/objects/anomaly_py.c core/objects/anomaly_py.h \
+  core/objects/autograd_py.c \
+  core/bytecode/bind.c \
+  core/objects/builds_py.c \
+  core/objects/device_py.c \
+  core/capture/bytecode_py.c \
+  core/capture/callable.c \
+  core/capture/callable_backend.c \
+  core/capture/inline_hooks.c \
+  core/capture/code_cache.c \
+  core/capture/profile_store.c \
+  core/objects/switches.c \
+  core/capture/compiled_autograd.c \
+  core/capture/compiler_py.c \
+  core/objects/construct.c \
+  core/capture/control.c \
+  core/capture/counters.c \
+  core/bytecode/decode.c \
+  core/objects/cached_function.c \
+  core/capture/trace_host.c \
+  core/objects/dict_find.c \
+  core/objects/dict_version.c \
+  core/capture/entry_draws.c \
+  core/objects/call_objects.c \
+  core/objects/dlpack.c \
+  core/objects/errors.c \
+  core/capture/failed.c \
+  core/capture/frontend.c \
+  core/objects/function_py.c \
+  core/objects/graph_object.c \
+  core/objects/graph_sizes.c \
+  core/capture/planned_graph.c core/capture/planned_graph.h \
+  core/objects/node_py.c core/objects/node_py.h \
+  core/objects/host_function.c core/objects/host_function.h \
+  core/bytecode/handler_table.c \
+  core/capture/hook.c \
+  core/capture/hook_program.c \
+  core/objects/mask_index.c \
+  core/objects/members_py.c core/objects/members_py.h \
+  core/objects/kept_frame.c \
+  core/objects/lapack_py.c \
+  core/bytecode/lines.c \
+  core/capture/measure.c \
+  core/capture/module.c \
+  core/objects/numpy.c \
+  core/objects/overrides.c core/objects/overrides.h \
+  core/bytecode/raw_code.c \
+  core/capture/report.c \
+  core/capture/resume_call.c \
+  core/capture/resume_code.c \
+  core/capture/resume_original.c \
+  core/capture/resume_point.c \
+  core/objects/tensor_methods.c \
+  core/objects/tensor_number.c \
+  core/objects/tensor_object.c \
+  core/objects/types.c \
+  core/objects/wrapped_calls.c \
+  core/objects/api_object.h \
+  core/objects/args.h \
+  core/bytecode/assemble.h \
+  core/objects/autograd_py.h \
+  core/bytecode/bind.h \
+  core/objects/builds_py.h \
+  core/objects/device_py.h \
+  core/capture/bytecode_py.h \
+  core/capture/callable.h \
+  core/capture/callable_backend.h \
+  core/capture/inline_hooks.h \
+  core/capture/code_cache.h \
+  core/capture/profile_store.h \
+  core/objects/switches.h \
+  core/capture/compiled_autograd.h \
+  core/capture/compiler_py.h \
+  core/objects/construct.h \
+  core/capture/control.h \
+  core/capture/counters.h \
+  core/objects/cpython.h \
+  core/bytecode/decode.h \
+  core/objects/cached_function.h \
+  core/capture/trace_host.h \
+  core/objects/dict_find.h \
+  core/objects/dict_version.h \
+  core/capture/entry_draws.h \
+  core/objects/kept_frame.h \
+  core/objects/call_objects.h \
+  core/objects/dlpack.h \
+  core/objects/errors.h \
+  core/capture/failed.h \
+  core/capture/frontend.h \
+  core/objects/function_py.h \
+  core/objects/graph_object.h \
+  core/objects/graph_sizes.h \
+  core/bytecode/handler_table.h \
+  core/capture/hook.h \
+  core/capture/hook_program.h \
+  core/objects/mask_index.h \
+  core/objects/lapack_py.h \
+  core/bytecode/lines.h \
+  core/capture/measure.h \
+  core/objects/numpy.h \
+  core/bytecode/opcodes.h \
+  core/bytecode/raw_code.h \
+  core/capture/report.h \
+  core/capture/resume_call.h \
+  core/capture/resume_code.h \
+  core/capture/resume_original.h \
+  core/objects/tensor_number.h \
+  core/objects/tensor_object.h \
+  core/objects/types.h \
+  core/objects/wrapped_calls.h \
+  core/bytecode/opcodes.def
 
 if HAVE_PYTHON
 packagedir = $(pythondir)/gramme
 package_PYTHON = \
-  core/python/gramme/__init__.py \
-  core/python/gramme/_C.py \
-  core/python/gramme/__config__.py \
-  core/python/gramme/_absent.py \
-  core/python/gramme/_built_for.py \
-  core/python/gramme/_compile.py \
-  core/python/gramme/_other_devices.py \
-  core/python/gramme/_switches.py \
-  core/python/gramme/overrides.py \
-  core/python/gramme/_ready.py \
-  core/python/gramme/accelerator.py \
-  core/python/gramme/compare.py \
-  core/python/gramme/cpu.py \
-  core/python/gramme/distributed.py \
-  core/python/gramme/fft.py \
-  core/python/gramme/functions.py \
-  core/python/gramme/higher_order.py \
-  core/python/gramme/jit.py \
-  core/python/gramme/library.py \
-  core/python/gramme/legacy.py \
-  core/python/gramme/limits.py \
-  core/python/gramme/incomplete_gamma.py \
-  core/python/gramme/copies.py \
-  core/python/gramme/numeric.py \
-  core/python/gramme/polynomials.py \
-  core/python/gramme/special.py \
-  core/python/gramme/methods.py \
-  core/python/gramme/mps.py \
-  core/python/gramme/multiprocessing.py \
-  core/python/gramme/onnx.py \
-  core/python/gramme/ops.py \
-  core/python/gramme/profiler.py \
-  core/python/gramme/grad_mode.py \
-  core/python/gramme/random.py \
-  core/python/gramme/return_types.py \
-  core/python/gramme/saved_tree.py \
-  core/python/gramme/serialization.py \
-  core/python/gramme/settings.py \
-  core/python/gramme/storage.py \
-  core/python/gramme/symbols.py \
-  core/python/gramme/testing.py \
-  core/python/gramme/types.py \
-  core/python/gramme/version.py \
-  core/python/gramme/xpu.py
+  python/gramme/__init__.py \
+  python/gramme/_C.py \
+  python/gramme/__config__.py \
+  python/gramme/_absent.py \
+  python/gramme/_built_for.py \
+  python/gramme/_compile.py \
+  python/gramme/_other_devices.py \
+  python/gramme/_switches.py \
+  python/gramme/overrides.py \
+  python/gramme/_ready.py \
+  python/gramme/accelerator.py \
+  python/gramme/compare.py \
+  python/gramme/cpu.py \
+  python/gramme/distributed.py \
+  python/gramme/fft.py \
+  python/gramme/functions.py \
+  python/gramme/higher_order.py \
+  python/gramme/jit.py \
+  python/gramme/library.py \
+  python/gramme/legacy.py \
+  python/gramme/limits.py \
+  python/gramme/incomplete_gamma.py \
+  python/gramme/copies.py \
+  python/gramme/numeric.py \
+  python/gramme/polynomials.py \
+  python/gramme/special.py \
+  python/gramme/methods.py \
+  python/gramme/mps.py \
+  python/gramme/multiprocessing.py \
+  python/gramme/onnx.py \
+  python/gramme/ops.py \
+  python/gramme/profiler.py \
+  python/gramme/grad_mode.py \
+  python/gramme/random.py \
+  python/gramme/return_types.py \
+  python/gramme/saved_tree.py \
+  python/gramme/serialization.py \
+  python/gramme/settings.py \
+  python/gramme/storage.py \
+  python/gramme/symbols.py \
+  python/gramme/testing.py \
+  python/gramme/types.py \
+  python/gramme/version.py \
+  python/gramme/xpu.py
 package_compilerdir = $(pythondir)/gramme/compiler
-package_compiler_PYTHON = core/python/gramme/compiler/__init__.py core/python/gramme/compiler/config.py
+package_compiler_PYTHON = python/gramme/compiler/__init__.py python/gramme/compiler/config.py
 package_functorchdir = $(pythondir)/gramme/_functorch
-package_functorch_PYTHON = core/python/gramme/_functorch/__init__.py core/python/gramme/_functorch/config.py
+package_functorch_PYTHON = python/gramme/_functorch/__init__.py python/gramme/_functorch/config.py
 package_ampdir = $(pythondir)/gramme/amp
-package_amp_PYTHON = core/python/gramme/amp/__init__.py core/python/gramme/amp/scaling.py
+package_amp_PYTHON = python/gramme/amp/__init__.py python/gramme/amp/scaling.py
 package_cudadir = $(pythondir)/gramme/cuda
-package_cuda_PYTHON = core/python/gramme/cuda/__init__.py core/python/gramme/cuda/amp.py
+package_cuda_PYTHON = python/gramme/cuda/__init__.py python/gramme/cuda/amp.py
 package_distributionsdir = $(pythondir)/gramme/distributions
 package_distributions_PYTHON = \
-  core/python/gramme/distributions/__init__.py \
-  core/python/gramme/distributions/constraint_registry.py \
-  core/python/gramme/distributions/constraints.py \
-  core/python/gramme/distributions/continuous.py \
-  core/python/gramme/distributions/counts.py \
-  core/python/gramme/distributions/discrete.py \
-  core/python/gramme/distributions/distribution.py \
-  core/python/gramme/distributions/gamma.py \
-  core/python/gramme/distributions/kl.py \
-  core/python/gramme/distributions/made.py \
-  core/python/gramme/distributions/mixture.py \
-  core/python/gramme/distributions/multivariate.py \
-  core/python/gramme/distributions/relaxed.py \
-  core/python/gramme/distributions/transforms.py \
-  core/python/gramme/distributions/utils.py
+  python/gramme/distributions/__init__.py \
+  python/gramme/distributions/constraint_registry.py \
+  python/gramme/distributions/constraints.py \
+  python/gramme/distributions/continuous.py \
+  python/gramme/distributions/counts.py \
+  python/gramme/distributions/discrete.py \
+  python/gramme/distributions/distribution.py \
+  python/gramme/distributions/gamma.py \
+  python/gramme/distributions/kl.py \
+  python/gramme/distributions/made.py \
+  python/gramme/distributions/mixture.py \
+  python/gramme/distributions/multivariate.py \
+  python/gramme/distributions/relaxed.py \
+  python/gramme/distributions/transforms.py \
+  python/gramme/distributions/utils.py
 package_linalgdir = $(pythondir)/gramme/linalg
 package_linalg_PYTHON = \
-  core/python/gramme/linalg/__init__.py \
-  core/python/gramme/linalg/exponential.py \
-  core/python/gramme/linalg/lu.py \
-  core/python/gramme/linalg/nodes.py
+  python/gramme/linalg/__init__.py \
+  python/gramme/linalg/exponential.py \
+  python/gramme/linalg/lu.py \
+  python/gramme/linalg/nodes.py
 package_autograddir = $(pythondir)/gramme/autograd
 package_autograd_PYTHON = \
-  core/python/gramme/autograd/__init__.py \
-  core/python/gramme/autograd/anomaly_mode.py \
-  core/python/gramme/autograd/function.py \
-  core/python/gramme/autograd/functional.py \
-  core/python/gramme/autograd/gradcheck.py \
-  core/python/gramme/autograd/graph.py \
-  core/python/gramme/autograd/profiler.py
+  python/gramme/autograd/__init__.py \
+  python/gramme/autograd/anomaly_mode.py \
+  python/gramme/autograd/function.py \
+  python/gramme/autograd/functional.py \
+  python/gramme/autograd/gradcheck.py \
+  python/gramme/autograd/graph.py \
+  python/gramme/autograd/profiler.py
 package__dynamodir = $(pythondir)/gramme/_dynamo
 package__dynamo_PYTHON = \
-  core/python/gramme/_dynamo/__init__.py \
-  core/python/gramme/_dynamo/compiled_autograd.py \
-  core/python/gramme/_dynamo/comptime.py \
-  core/python/gramme/_dynamo/config.py \
-  core/python/gramme/_dynamo/convert_frame.py \
-  core/python/gramme/_dynamo/eval_frame.py \
-  core/python/gramme/_dynamo/exc.py \
-  core/python/gramme/_dynamo/run.py \
-  core/python/gramme/_dynamo/utils.py
+  python/gramme/_dynamo/__init__.py \
+  python/gramme/_dynamo/compiled_autograd.py \
+  python/gramme/_dynamo/comptime.py \
+  python/gramme/_dynamo/config.py \
+  python/gramme/_dynamo/convert_frame.py \
+  python/gramme/_dynamo/eval_frame.py \
+  python/gramme/_dynamo/exc.py \
+  python/gramme/_dynamo/run.py \
+  python/gramme/_dynamo/utils.py
 package__dynamo_backendsdir = $(pythondir)/gramme/_dynamo/backends
 package__dynamo_backends_PYTHON = \
-  core/python/gramme/_dynamo/backends/__init__.py \
-  core/python/gramme/_dynamo/backends/common.py \
-  core/python/gramme/_dynamo/backends/registry.py \
-  core/python/gramme/_dynamo/backends/verify.py
+  python/gramme/_dynamo/backends/__init__.py \
+  python/gramme/_dynamo/backends/common.py \
+  python/gramme/_dynamo/backends/registry.py \
+  python/gramme/_dynamo/backends/verify.py
 package_fxdir = $(pythondir)/gramme/fx
-package_fx_PYTHON = core/python/gramme/fx/__init__.py core/python/gramme/fx/graph.py core/python/gramme/fx/node.py
+package_fx_PYTHON = python/gramme/fx/__init__.py python/gramme/fx/graph.py python/gramme/fx/node.py
 package_nndir = $(pythondir)/gramme/nn
 package_nn_PYTHON = \
-  core/python/gramme/nn/__init__.py \
-  core/python/gramme/nn/activation.py \
-  core/python/gramme/nn/adaptive.py \
-  core/python/gramme/nn/alignment.py \
-  core/python/gramme/nn/attention.py \
-  core/python/gramme/nn/attention_function.py \
-  core/python/gramme/nn/backward_hooks.py \
-  core/python/gramme/nn/bags.py \
-  core/python/gramme/nn/composed.py \
-  core/python/gramme/nn/containers.py \
-  core/python/gramme/nn/conv.py \
-  core/python/gramme/nn/distance.py \
-  core/python/gramme/nn/dropout.py \
-  core/python/gramme/nn/embedding.py \
-  core/python/gramme/nn/functional.py \
-  core/python/gramme/nn/init.py \
-  core/python/gramme/nn/layers.py \
-  core/python/gramme/nn/lazy.py \
-  core/python/gramme/nn/loss.py \
-  core/python/gramme/nn/module.py \
-  core/python/gramme/nn/normalization.py \
-  core/python/gramme/nn/padding.py \
-  core/python/gramme/nn/parallel.py \
-  core/python/gramme/nn/parameter.py \
-  core/python/gramme/nn/pooling.py \
-  core/python/gramme/nn/recurrence.py \
-  core/python/gramme/nn/recurrent.py \
-  core/python/gramme/nn/rnn.py \
-  core/python/gramme/nn/sampling.py \
-  core/python/gramme/nn/shape.py \
-  core/python/gramme/nn/transformer.py \
-  core/python/gramme/nn/unpooling.py
+  python/gramme/nn/__init__.py \
+  python/gramme/nn/activation.py \
+  python/gramme/nn/adaptive.py \
+  python/gramme/nn/alignment.py \
+  python/gramme/nn/attention.py \
+  python/gramme/nn/attention_function.py \
+  python/gramme/nn/backward_hooks.py \
+  python/gramme/nn/bags.py \
+  python/gramme/nn/composed.py \
+  python/gramme/nn/containers.py \
+  python/gramme/nn/conv.py \
+  python/gramme/nn/distance.py \
+  python/gramme/nn/dropout.py \
+  python/gramme/nn/embedding.py \
+  python/gramme/nn/functional.py \
+  python/gramme/nn/init.py \
+  python/gramme/nn/layers.py \
+  python/gramme/nn/lazy.py \
+  python/gramme/nn/loss.py \
+  python/gramme/nn/module.py \
+  python/gramme/nn/normalization.py \
+  python/gramme/nn/padding.py \
+  python/gramme/nn/parallel.py \
+  python/gramme/nn/parameter.py \
+  python/gramme/nn/pooling.py \
+  python/gramme/nn/recurrence.py \
+  python/gramme/nn/recurrent.py \
+  python/gramme/nn/rnn.py \
+  python/gramme/nn/sampling.py \
+  python/gramme/nn/shape.py \
+  python/gramme/nn/transformer.py \
+  python/gramme/nn/unpooling.py
 package_nn_modulesdir = $(pythondir)/gramme/nn/modules
-package_nn_modules_PYTHON = core/python/gramme/nn/modules/__init__.py core/python/gramme/nn/modules/utils.py
+package_nn_modules_PYTHON = python/gramme/nn/modules/__init__.py python/gramme/nn/modules/utils.py
 package_nn_utilsdir = $(pythondir)/gramme/nn/utils
 package_nn_utils_PYTHON = \
-  core/python/gramme/nn/utils/__init__.py \
-  core/python/gramme/nn/utils/fusion.py \
-  core/python/gramme/nn/utils/gradients.py \
-  core/python/gramme/nn/utils/norms.py \
-  core/python/gramme/nn/utils/parametrizations.py \
-  core/python/gramme/nn/utils/parametrize.py \
-  core/python/gramme/nn/utils/rnn.py \
-  core/python/gramme/nn/utils/stateless.py \
-  core/python/gramme/nn/utils/vectors.py
+  python/gramme/nn/utils/__init__.py \
+  python/gramme/nn/utils/fusion.py \
+  python/gramme/nn/utils/gradients.py \
+  python/gramme/nn/utils/norms.py \
+  python/gramme/nn/utils/parametrizations.py \
+  python/gramme/nn/utils/parametrize.py \
+  python/gramme/nn/utils/rnn.py \
+  python/gramme/nn/utils/stateless.py \
+  python/gramme/nn/utils/vectors.py
 package_funcdir = $(pythondir)/gramme/func
-package_func_PYTHON = core/python/gramme/func/__init__.py core/python/gramme/func/mapping.py
+package_func_PYTHON = python/gramme/func/__init__.py python/gramme/func/mapping.py
 package_utilsdir = $(pythondir)/gramme/utils
 package_utils_PYTHON = \
-  core/python/gramme/utils/__init__.py \
-  core/python/gramme/utils/_pytree.py \
-  core/python/gramme/utils/checkpoint.py \
-  core/python/gramme/utils/dlpack.py \
-  core/python/gramme/utils/hooks.py
+  python/gramme/utils/__init__.py \
+  python/gramme/utils/_pytree.py \
+  python/gramme/utils/checkpoint.py \
+  python/gramme/utils/dlpack.py \
+  python/gramme/utils/hooks.py
 package_utils_datadir = $(pythondir)/gramme/utils/data
 package_utils_data_PYTHON = \
-  core/python/gramme/utils/data/__init__.py \
-  core/python/gramme/utils/data/collate.py \
-  core/python/gramme/utils/data/dataset.py \
-  core/python/gramme/utils/data/dataloader.py \
-  core/python/gramme/utils/data/distributed.py \
-  core/python/gramme/utils/data/sampler.py
+  python/gramme/utils/data/__init__.py \
+  python/gramme/utils/data/collate.py \
+  python/gramme/utils/data/dataset.py \
+  python/gramme/utils/data/dataloader.py \
+  python/gramme/utils/data/distributed.py \
+  python/gramme/utils/data/sampler.py
 package_optimdir = $(pythondir)/gramme/optim
 package_optim_PYTHON = \
-  core/python/gramme/optim/__init__.py \
-  core/python/gramme/optim/adam.py \
-  core/python/gramme/optim/adam_kin.py \
-  core/python/gramme/optim/adaptive.py \
-  core/python/gramme/optim/factored.py \
-  core/python/gramme/optim/asgd.py \
-  core/python/gramme/optim/lbfgs.py \
-  core/python/gramme/optim/lr_scheduler.py \
-  core/python/gramme/optim/optimizer.py \
-  core/python/gramme/optim/rprop.py \
-  core/python/gramme/optim/sgd.py \
-  core/python/gramme/optim/swa_utils.py
+  python/gramme/optim/__init__.py \
+  python/gramme/optim/adam.py \
+  python/gramme/optim/adam_kin.py \
+  python/gramme/optim/adaptive.py \
+  python/gramme/optim/factored.py \
+  python/gramme/optim/asgd.py \
+  python/gramme/optim/lbfgs.py \
+  python/gramme/optim/lr_scheduler.py \
+  python/gramme/optim/optimizer.py \
+  python/gramme/optim/rprop.py \
+  python/gramme/optim/sgd.py \
+  python/gramme/optim/swa_utils.py
 endif

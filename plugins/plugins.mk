@@ -16,17 +16,17 @@ plugins_libgramme_null_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)
 plugins_libgramme_null_la_CFLAGS = $(PLUGIN_CFLAGS)
 plugins_libgramme_null_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
-EAGER_SOURCES = plugins/eager/eager.c plugins/eager/plan.c plugins/eager/plan.h
+EAGER_SOURCES = plugins/eager/eager.c plugins/eager/eager_plan.c plugins/eager/eager_plan.h
 NULL_SOURCES = plugins/null/null.c
-CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/digest.c plugins/codegen/digest.h plugins/codegen/fuse.c plugins/codegen/geometry.c plugins/codegen/loop_plan.c \
-  plugins/codegen/donate.c plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/parts.c plugins/codegen/parts.h plugins/codegen/print_c.c \
-  plugins/codegen/print_c.h plugins/codegen/point_v.c plugins/codegen/print_v.c plugins/codegen/print_v.h plugins/codegen/program.h plugins/codegen/size.c \
-  plugins/codegen/size.h plugins/codegen/slice.c plugins/codegen/slice.h plugins/codegen/text.c plugins/codegen/text.h
+CODEGEN_SOURCES = plugins/codegen/call.h plugins/codegen/digest.c plugins/codegen/digest.h plugins/codegen/fuse.c plugins/codegen/operand_strides.c plugins/codegen/loop_plan.c \
+  plugins/codegen/buffer_reuse.c plugins/codegen/loop_plan.h plugins/codegen/memory.c plugins/codegen/parts.c plugins/codegen/parts.h plugins/codegen/print_c.c \
+  plugins/codegen/print_c.h plugins/codegen/point_v.c plugins/codegen/print_v.c plugins/codegen/print_v.h plugins/codegen/program.h plugins/codegen/size_code.c \
+  plugins/codegen/size_code.h plugins/codegen/slice.c plugins/codegen/slice.h plugins/codegen/code_text.c plugins/codegen/code_text.h
 TCC_SOURCES = plugins/tcc/tcc.c plugins/tcc/jit.c plugins/tcc/jit.h plugins/tcc/glue.c plugins/tcc/reserve.c plugins/tcc/reserve.h $(CODEGEN_SOURCES)
 PLUGIN_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugin-api
 
-CC_SOURCES = plugins/cc/cc.c plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/keep.c plugins/cc/keep.h plugins/cc/load.c \
-  plugins/cc/load.h plugins/cc/object.c plugins/cc/object.h plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
+CC_SOURCES = plugins/cc/cc.c plugins/cc/cc_folder.c plugins/cc/cc_folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/kept_units.c plugins/cc/kept_units.h plugins/cc/load.c \
+  plugins/cc/load.h plugins/cc/elf_object.c plugins/cc/elf_object.h plugins/cc/cc_unit.c plugins/cc/cc_unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-cc.la
 plugins_libgramme_cc_la_SOURCES = $(CC_SOURCES)
 plugins_libgramme_cc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS) -DCC_DEFAULT_COMPILER='"$(CC)"'
@@ -35,17 +35,17 @@ plugins_libgramme_cc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_libgramme_cc_la_LIBADD = -ldl -lpthread
 
 # CUDA is looked for at run time: no header, no library.
-NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/attention.h plugins/nvrtc/attention_kernel.c plugins/nvrtc/attention_mma.c plugins/nvrtc/blocks.c plugins/nvrtc/blocks.h \
+NVRTC_SOURCES = plugins/nvrtc/nvrtc.c plugins/nvrtc/attention.c plugins/nvrtc/attention.h plugins/nvrtc/attention_kernel.c plugins/nvrtc/attention_mma.c plugins/nvrtc/gpu_blocks.c plugins/nvrtc/gpu_blocks.h \
   plugins/nvrtc/calls.c plugins/nvrtc/calls.h plugins/nvrtc/columns.c plugins/nvrtc/compiler.c plugins/nvrtc/count.c plugins/nvrtc/count.h \
-  plugins/nvrtc/compiler.h plugins/nvrtc/convolve.c plugins/nvrtc/cublas.def plugins/nvrtc/cuda.def plugins/nvrtc/device.c plugins/nvrtc/device.h plugins/nvrtc/index.c \
-  plugins/nvrtc/keep.c plugins/nvrtc/keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/matmul.c plugins/nvrtc/mma.cuh plugins/nvrtc/nvrtc.def \
+  plugins/nvrtc/compiler.h plugins/nvrtc/gpu_convolve.c plugins/nvrtc/cublas.def plugins/nvrtc/cuda.def plugins/nvrtc/gpu_device.c plugins/nvrtc/gpu_device.h plugins/nvrtc/gpu_index.c \
+  plugins/nvrtc/gpu_keep.c plugins/nvrtc/gpu_keep.h plugins/nvrtc/library.c plugins/nvrtc/library.h plugins/nvrtc/gpu_matmul.c plugins/nvrtc/mma.cuh plugins/nvrtc/nvrtc.def \
   plugins/nvrtc/offers.c plugins/nvrtc/offers.h plugins/nvrtc/point.c plugins/nvrtc/point_memory.c plugins/nvrtc/point_parts.h \
-  plugins/nvrtc/point_value.c plugins/nvrtc/points.c plugins/nvrtc/point.h plugins/nvrtc/prelude.c plugins/nvrtc/prelude.cuh plugins/nvrtc/prelude.h plugins/nvrtc/product.c \
-  plugins/nvrtc/product.h plugins/nvrtc/product_run.c plugins/nvrtc/program.c plugins/nvrtc/program.h plugins/nvrtc/replay.c \
+  plugins/nvrtc/point_value.c plugins/nvrtc/points.c plugins/nvrtc/point.h plugins/nvrtc/gpu_prelude.c plugins/nvrtc/prelude.cuh plugins/nvrtc/gpu_prelude.h plugins/nvrtc/product.c \
+  plugins/nvrtc/product.h plugins/nvrtc/product_run.c plugins/nvrtc/gpu_program.c plugins/nvrtc/gpu_program.h plugins/nvrtc/replay.c \
   plugins/nvrtc/replay.h plugins/nvrtc/rows.c plugins/nvrtc/rows_keep.c plugins/nvrtc/rows_members.c plugins/nvrtc/rows_parts.h \
   plugins/nvrtc/rows_softmax.c plugins/nvrtc/rows_split.c plugins/nvrtc/rows_walk.c plugins/nvrtc/rows_whole.c \
   plugins/nvrtc/signals.c plugins/nvrtc/signals.h plugins/nvrtc/tile.c \
-  plugins/nvrtc/tile.h plugins/nvrtc/unit.c plugins/nvrtc/unit.h $(CODEGEN_SOURCES)
+  plugins/nvrtc/tile.h plugins/nvrtc/gpu_unit.c plugins/nvrtc/gpu_unit.h $(CODEGEN_SOURCES)
 plugin_LTLIBRARIES += plugins/libgramme-nvrtc.la
 plugins_libgramme_nvrtc_la_SOURCES = $(NVRTC_SOURCES)
 plugins_libgramme_nvrtc_la_CPPFLAGS = $(PLUGIN_CPPFLAGS)

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/plugin/registry.h"
-#include "core/plugin/sized.h"
+#include "core/run/sized.h"
 #include "tools/tools.h"
 
 /* -- JSON -------------------------------------------------------------------------------------- */

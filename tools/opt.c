@@ -15,7 +15,7 @@
  */
 #include "core/compile.h"
 #include "core/graph/image.h"
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "tools/tools.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 # One program, `gramme`.
 
 bin_PROGRAMS += gramme
-gramme_SOURCES = tools/gramme.c tools/describe.c tools/describe.h tools/tools.def tools/options.def tools/variables.def tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/cache.c tools/why.c tools/new_plugin.c $(KIT_SOURCES)
+gramme_SOURCES = tools/main.c tools/describe.c tools/describe.h tools/tools.def tools/options.def tools/variables.def tools/tools.h tools/inspect.c tools/run.c tools/explain.c tools/opt.c tools/bench.c tools/cache.c tools/why.c tools/new_plugin.c $(KIT_SOURCES)
 # gramme check-plugin; the generator of random graphs is that of the tests.
 KIT_SOURCES = tools/kit/kit.c tools/kit/kit.h tools/kit/kit_cases.def tools/kit/kit_rules.def tools/kit/kit_graph.c tools/kit/kit_host.c tools/kit/kit_malloc.c \
   tools/kit/kit_memory.c tools/kit/kit_random.c tools/kit/kit_sized.c tools/kit/level_cache.c tools/kit/level_errors.c tools/kit/level_file.c \

@@ -26,7 +26,7 @@
 #ifndef GM_AOT_AOT_H
 #define GM_AOT_AOT_H
 
-#include "core/aot/looks.h"
+#include "core/aot/read_order.h"
 #include "core/graph/graph.h"
 
 /* Positions, as the layer at hand sees them: outer is towards the caller, inner towards the back

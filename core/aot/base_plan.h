@@ -5,7 +5,7 @@
 #ifndef GM_AOT_BASE_PLAN_H
 #define GM_AOT_BASE_PLAN_H
 
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 
 typedef struct {
   uint32_t group;   /* the same for inputs of one storage; GM_NO_ID: unknown */

@@ -5,7 +5,7 @@
  * it is for the one leaf that the caller has.
  * Breaks: nothing; no later layer meets two inputs that are one tensor.
  */
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 
 /* -- Graph ------------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
  * (synthetic_base.c).
  * Rejected: taking views again at the write.  Most are never read after it.
  */
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 #include "core/aot/functional_private.h"
 #include "core/autograd/autograd.h"
 

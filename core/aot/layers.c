@@ -7,7 +7,7 @@
  * nothing to do is left out, here and in each call.
  */
 #include "core/aot/aot.h"
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 
 typedef struct {
   GmArena *arena;

@@ -12,7 +12,7 @@
  * Rejected: noting the new shape and applying it at run time.  The history would have to be made
  * up; the view that src is has it.
  */
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 #include "core/autograd/autograd.h"
 
 /* -- Graph ------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
 }
 
 /* True if the tensor keeps all of its elements within its own memory, or the plain program fails
- * (core/autograd/set.c).  Where the tensor is not used afterwards, no other check would notice. */
+ * (core/autograd/inplace_metadata.c).  Where the tensor is not used afterwards, no other check would notice. */
 static bool
 keeps_elements (const Rewrite *r, const GmNode *n)
 {

@@ -13,7 +13,7 @@
  * Rejected: as_strided from recorded offsets.  The history would show an op that the program never
  * called.
  */
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 #include "core/autograd/autograd.h"
 
 #include <string.h>

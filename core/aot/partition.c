@@ -20,7 +20,7 @@
  * given.
  */
 #include "core/aot/partition.h"
-#include "core/aot/unfold.h"
+#include "core/aot/unfold_history.h"
 
 #include "core/graph/higher.h"
 

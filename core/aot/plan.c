@@ -4,7 +4,7 @@
  *
  * Everything that a call needs to know is worked out here once, and lies in the plan's arena.
  */
-#include "core/aot/order.h"
+#include "core/aot/hook_order.h"
 #include "core/aot/plan_private.h"
 #include "core/graph/higher.h"
 #include "core/tensor/alloc.h"

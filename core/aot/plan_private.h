@@ -9,7 +9,7 @@
 
 #include "core/aot/plan.h"
 #include "core/base/yield.h"
-#include "core/aot/unfold.h"
+#include "core/aot/unfold_history.h"
 
 /* The result of work that is done once, under the lock: a thread that reads `done` as true may read
  * all that was written. */

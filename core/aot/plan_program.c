@@ -11,7 +11,7 @@
  * Rejected: all compiled functions.  Without hooks the existing backward already does the same.
  */
 #include "core/aot/plan_private.h"
-#include "core/autograd/stretch.h"
+#include "core/autograd/backward_stretch.h"
 #include "core/graph/higher.h"
 
 typedef struct {

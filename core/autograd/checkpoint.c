@@ -15,7 +15,7 @@
  */
 #include "core/autograd/node.h"
 
-#include "core/ops/api.h"
+#include "core/api/api.h"
 #include "core/ops/ops.h"
 
 #include <string.h>

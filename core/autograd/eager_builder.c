@@ -8,7 +8,7 @@
 #include "core/autograd/node.h"
 #include "core/tensor/storage.h"
 
-#include "core/ops/api.h"
+#include "core/api/api.h"
 #include "core/tensor/device.h"
 
 static GmTensor *

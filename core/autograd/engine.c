@@ -8,7 +8,7 @@
  * through node->slot; a walk inside a walk (a hook that calls backward) puts its slots on top and
  * takes them off again.  Both passes use a stack on the heap: depth is not limited.
  */
-#include "core/autograd/stretch.h"
+#include "core/autograd/backward_stretch.h"
 #include "core/tensor/device.h"
 #include "core/autograd/walk.h"
 #include "core/tensor/alloc.h"

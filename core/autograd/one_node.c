@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "core/autograd/stretch.h"
+#include "core/autograd/backward_stretch.h"
 #include "core/autograd/walk.h"
 
 enum { FEW = 16 };

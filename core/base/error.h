@@ -3,7 +3,7 @@
  *
  * Three channels, never mixed: a bug is g_assert, "this cannot be traced" is a row of
  * core/breaks.def, and a failure of the world or the user is a GError of this domain.
- * core/python/errors.c turns the code into a Python exception, in one place.  A message says what
+ * core/objects/errors.c turns the code into a Python exception, in one place.  A message says what
  * was tried, on what, and what the user can do.
  */
 #ifndef GM_BASE_ERROR_H

@@ -47,7 +47,7 @@ typedef struct {
   const GmGraphAlias *alias; /* inputs: facts about their memory, in the arena; NULL: none */
   struct { uint32_t step, nth; } look; /* inputs: the program's first look at its history is before
                                         * that step, the nth of such looks, from 0; GM_NO_ID: there
-                                        * is none, or it is unknown (core/aot/looks.h) */
+                                        * is none, or it is unknown (core/aot/read_order.h) */
 } GmGraphValue;
 
 /* The program's wish for a node's value where the graph is cut in two (core/aot/partition.c).
@@ -133,7 +133,7 @@ void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 void gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n);
 /* takes a new reference */
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
-/* Gradients that the program gives (core/graph/custom.c).  A function whose results are r0 .. and
+/* Gradients that the program gives (core/graph/custom_node.c).  A function whose results are r0 .. and
  * whose gradient is `backward` is recorded as one `custom` node per result that has a gradient:
  * operands are the result as computed (where nothing requires grad), the arguments that get a
  * gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result

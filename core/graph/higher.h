@@ -77,7 +77,7 @@ struct GmHigher {
                          * is compared with them */
   GmMeta *results;      /* owned */
   bool ticket;          /* the last result stands for the call: its gradient is computed from that
-                         * (core/aot/host_call.c) */
+                         * (core/aot/host_gradient.c) */
   uint64_t flows;       /* operands, by bit, that gradients flow to */
   uint64_t many;        /* operands among those whose gradient is a sum of several: it goes on with
                          * the sum that exists already */

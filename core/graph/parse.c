@@ -9,7 +9,7 @@
 
 #include "core/graph/higher.h"
 #include "core/graph/parse.h"
-#include "core/graph/text.h"
+#include "core/graph/number_text.h"
 #include "core/sym/sym.h"
 
 /* -- Header ------------------------------------------------------------------------------------ */

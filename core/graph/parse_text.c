@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/graph/parse.h"
-#include "core/graph/text.h"
+#include "core/graph/number_text.h"
 #include "core/sym/sym.h"
 
 /* -- Errors and tokens ------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/graph/higher.h"
-#include "core/graph/text.h"
+#include "core/graph/number_text.h"
 #include "core/sym/sym.h"
 
 const char *const gm_node_tag_names[] = {

@@ -4,7 +4,7 @@
  * Only slices, joins and views are used, so that elements, and gradients, are moved and nothing is
  * added to them: -0 stays -0.
  */
-#include "core/ops/api_private.h"
+#include "core/api/api_private.h"
 
 static GmVal
 join (GmBuilder *b, GmVal first, GmVal second, int dim)

@@ -3,7 +3,7 @@
  *
  * Eager execution, the recorder, the parser and the verifier call this one function, so a fake
  * tensor and a real one cannot disagree. The rules are strict: promotion, Python numbers and
- * negative dimensions were dealt with above (core/ops/api.c), and any operand that does not fit
+ * negative dimensions were dealt with above (core/api/api.c), and any operand that does not fit
  * here is an error that shows both shapes or both dtypes.
  * Sizes may be expressions; a comparison of them that is not decided becomes a fact
  * (core/sym/sizes.h).

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 
 #define N_SIGNALS 65
 #define MAX_DESCRIPTORS 4096

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 #include "core/plugin/probe.h"
 #include "core/plugin/quarantine.h"
 #include "core/plugin/sidecar.h"
 #include "core/plugin/status.h"
-#include "core/plugin/trial.h"
+#include "core/run/trial.h"
 #include "core/plugin/trust.h"
 
 #if defined(__SANITIZE_ADDRESS__)

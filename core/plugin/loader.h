@@ -22,7 +22,7 @@ typedef struct GmPlugin {
 /* Loads a plugin and negotiates, unless the file is known to be refused (quarantine.h).  A file
  * that was never tried is first tried in a process of its own (probe.h).  The result has process
  * lifetime. Loading a file again returns another GmPlugin for the same code.  NULL and *why on
- * failure. Thread: one at a time (core/plugin/backend.c's lock). */
+ * failure. Thread: one at a time (core/run/backend.c's lock). */
 GmPlugin *gm_loader_load (const char *file, GmRefused *why);
 
 /* Tries a plugin, in the process made for that, without reading or writing the quarantine: loads,

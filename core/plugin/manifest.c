@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/error.h"
-#include "core/plugin/near.h"
+#include "core/plugin/spelling.h"
 #include "core/tensor/device.h"
 #include "plugin-api/gramme-plugin.h"
 

@@ -25,7 +25,7 @@
 #include "core/base/installed.h"
 #include "core/base/log.h"
 #include "core/base/yield.h"
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trust.h"
 

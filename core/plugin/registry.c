@@ -12,9 +12,9 @@
 #include "core/base/home.h"
 #include "core/base/installed.h"
 #include "core/base/log.h"
-#include "core/plugin/near.h"
+#include "core/plugin/spelling.h"
 #include "core/plugin/sidecar.h"
-#include "core/plugin/tiers.h"
+#include "core/run/tiers.h"
 #include "core/plugin/trust.h"
 
 #define PREFIX "libgramme-"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.h -- memory that is not the CPU's.
  *
- * The core knows no GPU.  A driver of one (core/plugin/device.c, for a plugin) fills a GmDevice;
+ * The core knows no GPU.  A driver of one (core/run/gpu.c, for a plugin) fills a GmDevice;
  * tensors of its device have storage from its `alloc`, whose addresses the CPU must not touch.
  * Elements go to and from the CPU by gm_tensor_to_device.
  *

@@ -14,7 +14,7 @@
 #include "core/trace/class_made.h"
 #include "core/trace/attrs.h"
 #include "core/trace/cell.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 const GmTracker *
 gm_iter_or (GmRecorder *r, const GmTracker *t, const char *text)

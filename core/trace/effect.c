@@ -8,8 +8,8 @@
  * A state is the list of effects since some moment, as texts and hashes: the two branches of an
  * operator are compared by their states after the recorder has been rolled back.
  */
-#include "core/trace/body.h"
-#include "core/trace/object.h"
+#include "core/models/body.h"
+#include "core/trace/instance.h"
 #include "core/trace/recorder.h"
 
 /* -- Noting ---------------------------------------------------------------- */

@@ -7,7 +7,7 @@
  */
 #include "core/trace/exception.h"
 
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 
 #include <stdarg.h>
 

@@ -2,9 +2,9 @@
  * insn_build.c -- instructions that make and take apart tuples, lists, sets, dicts, slices and
  * strings.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/exception.h"
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * A call of a Python function, a method, an object's __call__ or a class of the user's enters the
  * frame, and the loop goes on inside it; everything else is computed at once.
  */
-#include "core/trace/builtin.h"
-#include "core/trace/insns.h"
+#include "core/models/builtin.h"
+#include "core/bytecode/insns.h"
 
 static void
 prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)

@@ -7,7 +7,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 
 static const GmTracker *
 namespace (GmRecorder *r)

@@ -4,10 +4,10 @@
  * On the stack of a handler, from below: [index of the instruction, if RERAISE wants it], what was
  * handled before (None: nothing), the exception.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/exception.h"
-#include "core/trace/insns.h"
-#include "core/trace/object.h"
+#include "core/bytecode/insns.h"
+#include "core/trace/instance.h"
 
 /* Returns an instance to raise, from an instance or a class. */
 static const GmTracker *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_flow.c -- jumps and loops: a branch is decided here and now, a loop is unrolled.
  */
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 
 void
 gm_insn_jump (GmRecorder *r, const GmInsn *i)

@@ -2,9 +2,9 @@
  * insn_match.c -- the match statement: tests for sequences, mappings, and instances with
  * attributes.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/exception.h"
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 #include "core/trace/keys.h"
 
 /* Pushes the bit of the type that CPython tests; classes of the user's inherit it. */

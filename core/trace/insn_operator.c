@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_operator.c -- operators, subscripts and attributes.
  */
-#include "core/trace/builtin.h"
-#include "core/trace/insns.h"
+#include "core/models/builtin.h"
+#include "core/bytecode/insns.h"
 
 void
 gm_insn_unary_positive (GmRecorder *r, const GmInsn *i)

@@ -5,10 +5,10 @@
  * prologue has run.
  */
 #include "core/trace/attrs.h"
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  */
 #include "core/trace/attrs.h"
 #include "core/trace/class_made.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 #include <string.h>
 

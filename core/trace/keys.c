@@ -9,9 +9,9 @@
 #include "core/trace/class_made.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
-#include "core/trace/guard.h"
+#include "core/guard/guard.h"
 #include "core/trace/keys.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 #include <math.h>
 #include <string.h>

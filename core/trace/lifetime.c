@@ -20,7 +20,7 @@
 
 #include "core/trace/attrs.h"
 #include "core/trace/exception.h"
-#include "core/trace/guard.h"
+#include "core/guard/guard.h"
 #include "core/trace/iterator.h"
 
 /* -- Deaths that the program could notice ---------------------------------- */

@@ -7,14 +7,14 @@
  * or by absence.  Properties, descriptors and overridden hooks of the user's are inlined, so what
  * is replayed are the plain stores that they did, never the hooks again.
  */
-#include "core/trace/draw.h"
+#include "core/models/random_draw.h"
 #include "core/trace/attrs.h"
-#include "core/trace/builtin.h"
-#include "core/trace/custom.h"
+#include "core/models/builtin.h"
+#include "core/models/autograd_function.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
-#include "core/trace/members.h"
-#include "core/trace/object.h"
+#include "core/models/members.h"
+#include "core/trace/instance.h"
 
 #include <structmember.h>
 #include <string.h>

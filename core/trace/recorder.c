@@ -5,19 +5,19 @@
  * when m was taken. GM_STRESS=rollback tests it: each instruction is executed, undone, executed
  * again, and the hashes are compared.
  */
-#include "core/trace/draw.h"
+#include "core/models/random_draw.h"
 #include "core/trace/number.h"
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
-#include "core/trace/set_table.h"
+#include "core/objects/set_table.h"
 
 #include "core/base/log.h"
 #include "core/base/yield.h"
 #include "core/trace/exception.h"
-#include "core/trace/insns.h"
+#include "core/bytecode/insns.h"
 #include "core/trace/lifetime.h"
-#include "core/trace/size.h"
+#include "core/trace/traced_size.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -572,7 +572,7 @@ gm_break_raises_set (GmRecorder *r, bool on)
 typedef void (*Handler) (GmRecorder *r, const GmInsn *i);
 static const Handler handlers[GM_N_INSNS] = {
 #define INSN(NAME, handler, ...) [GM_INSN_##NAME] = gm_insn_##handler,
-#include "core/trace/insns.def"
+#include "core/bytecode/insns.def"
 };
 
 static void

@@ -12,12 +12,12 @@
 #include "core/graph/checks.h"
 #include "core/tensor/device.h"
 #include "core/trace/class_made.h"
-#include "core/trace/draw.h"
+#include "core/models/random_draw.h"
 #include "core/trace/exception.h"
-#include "core/trace/guard.h"
+#include "core/guard/guard.h"
 #include "core/trace/number.h"
 #include "core/trace/recorder.h"
-#include "core/trace/size.h"
+#include "core/trace/traced_size.h"
 
 #include <string.h>
 

@@ -22,13 +22,13 @@
  */
 #include "core/base/log.h"
 #include "core/trace/attrs.h"
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/cell.h"
 #include "core/trace/lifetime.h"
-#include "core/trace/liveness.h"
-#include "core/trace/object.h"
+#include "core/bytecode/liveness.h"
+#include "core/trace/instance.h"
 #include "core/trace/recorder.h"
-#include "core/trace/span.h"
+#include "core/trace/python_span.h"
 
 /* -- Marks ----------------------------------------------------------------- */
 

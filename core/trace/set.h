@@ -6,7 +6,7 @@
 #ifndef GM_TRACE_SET_H
 #define GM_TRACE_SET_H
 
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 /* The number of a tracker: of a set; of a frozenset that existed before; of a frozenset that an
  * operation of the region made. Both kinds of frozensets have the object in `real`. */

@@ -7,12 +7,12 @@
  */
 #include "core/trace/set.h"
 
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/keys.h"
-#include "core/trace/set_table.h"
-#include "core/trace/table.h"
+#include "core/objects/set_table.h"
+#include "core/trace/key_table.h"
 
 /* -- Elements of what CPython makes ---------------------------------------- */
 

@@ -10,7 +10,7 @@
  * a large set is not followed through removals.
  */
 #include "core/trace/set.h"
-#include "core/trace/set_table.h"
+#include "core/objects/set_table.h"
 
 enum { MOST = 256 }; /* the most elements of a set that is copied at each change */
 

@@ -7,10 +7,10 @@
  * goes to the storage; what is replayed or rebuilt calls the container's own methods, never
  * overrides.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 PyTypeObject *
 gm_layout_of (PyTypeObject *type)

@@ -19,16 +19,16 @@
 #include "core/base/thread.h"
 #include "core/graph/graph.h"
 #include "core/graph/higher.h"
-#include "core/ops/api.h"
+#include "core/api/api.h"
 #include "core/sym/profile.h"
-#include "core/trace/break.h"
-#include "core/trace/interrupt.h"
+#include "core/objects/break.h"
+#include "core/objects/interrupt.h"
 
 /* -- Decoded code ---------------------------------------------------------- */
 
 typedef enum {
 #define INSN(NAME, ...) GM_INSN_##NAME,
-#include "core/trace/insns.def"
+#include "core/bytecode/insns.def"
   GM_N_INSNS,
 } GmInsnOp;
 

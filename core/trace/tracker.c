@@ -5,15 +5,15 @@
  * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry
  * breaks with the operation's row.
  */
-#include "core/trace/builtin.h"
-#include "core/trace/object.h"
-#include "core/trace/row.h"
-#include "core/trace/table.h"
+#include "core/models/builtin.h"
+#include "core/trace/instance.h"
+#include "core/trace/list_items.h"
+#include "core/trace/key_table.h"
 #include "core/trace/exception.h"
-#include "core/trace/guard.h"
+#include "core/guard/guard.h"
 #include "core/trace/keys.h"
 #include "core/trace/number.h"
-#include "core/trace/size.h"
+#include "core/trace/traced_size.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #define GM_TRACE_TRACKER_H
 
 #include "core/trace/heap.h"
-#include "core/trace/source.h"
+#include "core/trace/value_source.h"
 
 typedef struct GmRecorder GmRecorder;
 typedef struct GmTrackerKind GmTrackerKind;

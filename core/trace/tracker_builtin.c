@@ -7,15 +7,15 @@
  * existing C function (number 0).  A function without a model is called
  * only if it is known to compute from its arguments alone and all of them are constants; otherwise it breaks.
  */
-#include "core/trace/body.h"
-#include "core/trace/builtin.h"
+#include "core/models/body.h"
+#include "core/models/builtin.h"
 #include "core/trace/class_made.h"
-#include "core/trace/control.h"
-#include "core/trace/draw.h"
+#include "core/models/tracker_control.h"
+#include "core/models/random_draw.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
-#include "core/trace/members.h"
-#include "core/trace/object.h"
+#include "core/models/members.h"
+#include "core/trace/instance.h"
 
 #include <string.h>
 

@@ -5,11 +5,11 @@
  * An operation on constants runs CPython's own on the values: they are of exact builtin types, so
  * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
-#include "core/trace/builtin.h"
-#include "core/trace/guard.h"
+#include "core/models/builtin.h"
+#include "core/guard/guard.h"
 #include "core/trace/number.h"
-#include "core/trace/object.h"
-#include "core/trace/size.h"
+#include "core/trace/instance.h"
+#include "core/trace/traced_size.h"
 
 #include <string.h>
 

@@ -5,12 +5,12 @@
  * entry, each read guarded by presence or absence of its key alone; the first operation that sees
  * order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/keys.h"
-#include "core/trace/object.h"
-#include "core/trace/table.h"
+#include "core/trace/instance.h"
+#include "core/trace/key_table.h"
 
 #include <string.h>
 

@@ -13,10 +13,10 @@
  * items: the element, NULL while only the source determines it; then the leaves. number: the bits
  * of the value, if there are leaves. data, with a source: the float object.
  */
-#include "core/trace/builtin.h"
-#include "core/trace/guard.h"
+#include "core/models/builtin.h"
+#include "core/guard/guard.h"
 #include "core/trace/number.h"
-#include "core/trace/size.h"
+#include "core/trace/traced_size.h"
 
 #include <string.h>
 

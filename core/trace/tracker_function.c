@@ -6,11 +6,11 @@
  * when they are read.
  */
 #include "core/trace/attrs.h"
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/cell.h"
-#include "core/trace/draw.h"
+#include "core/models/random_draw.h"
 #include "core/trace/exception.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -8,11 +8,11 @@
  */
 #include "core/trace/iterator.h"
 
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/exception.h"
-#include "core/trace/object.h"
-#include "core/trace/row.h"
-#include "core/trace/table.h"
+#include "core/trace/instance.h"
+#include "core/trace/list_items.h"
+#include "core/trace/key_table.h"
 
 const GmTracker *
 gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, uint32_t n,

@@ -4,11 +4,11 @@
  * The items are a row (row.h). Mutating an existing list appends the same operation to the effects,
  * to be replayed after the graph; a new list is built once, from its items at the end.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
-#include "core/trace/object.h"
-#include "core/trace/row.h"
+#include "core/trace/instance.h"
+#include "core/trace/list_items.h"
 
 static const GmTracker *
 list_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *contents)

@@ -12,7 +12,7 @@
  * is made.
  */
 #include "core/trace/number.h"
-#include "core/trace/size.h"
+#include "core/trace/traced_size.h"
 
 #define VALUE 6 /* a number; 0 to 5: a condition, Py_LT ... */
 

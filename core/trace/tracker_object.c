@@ -7,10 +7,10 @@
  * object_attrs.c, storage is subclass.c.
  */
 #include "core/trace/attrs.h"
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 
 #include <string.h>
 

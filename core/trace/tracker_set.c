@@ -8,13 +8,13 @@
  */
 #include "core/trace/set.h"
 
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/keys.h"
-#include "core/trace/set_table.h"
-#include "core/trace/table.h"
+#include "core/objects/set_table.h"
+#include "core/trace/key_table.h"
 
 const GmTracker *
 gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items, uint32_t n)

@@ -7,7 +7,7 @@
  */
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
-#include "core/trace/size.h"
+#include "core/trace/traced_size.h"
 #include "core/tensor/device.h"
 
 #include <string.h>

@@ -9,11 +9,11 @@
  * number 1: `data` is the text "max values indices" of a result type of the library, whose object
  * only the host can make.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
-#include "core/trace/object.h"
-#include "core/trace/size.h"
+#include "core/trace/instance.h"
+#include "core/trace/traced_size.h"
 
 #include <structmember.h>
 #include <string.h>

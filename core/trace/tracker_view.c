@@ -3,10 +3,10 @@
  *
  * The dict is items[0], and number is the kind of the view; each operation reads the dict anew.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
-#include "core/trace/object.h"
+#include "core/trace/instance.h"
 #include "core/trace/set.h"
 
 static int64_t

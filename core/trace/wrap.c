@@ -5,9 +5,9 @@
  * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
  * its kind and type certain.
  */
-#include "core/trace/builtin.h"
+#include "core/models/builtin.h"
 #include "core/trace/class_made.h"
-#include "core/trace/control.h"
+#include "core/models/tracker_control.h"
 
 #include <string.h>
 

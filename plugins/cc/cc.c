@@ -6,11 +6,11 @@
  * `wait` the compile waits, until `progress` says stop.  The arithmetic is the host's own text,
  * inlined, so the bits are those of eager and tcc.
  */
-#include "plugins/cc/folder.h"
+#include "plugins/cc/cc_folder.h"
 #include "plugins/cc/job.h"
-#include "plugins/cc/keep.h"
-#include "plugins/cc/object.h"
-#include "plugins/cc/unit.h"
+#include "plugins/cc/kept_units.h"
+#include "plugins/cc/elf_object.h"
+#include "plugins/cc/cc_unit.h"
 #include "plugins/codegen/call.h"
 
 #include <pthread.h>

@@ -9,8 +9,8 @@
  * for.
  */
 #include "plugins/cc/job.h"
-#include "plugins/cc/folder.h"
-#include "plugins/cc/object.h"
+#include "plugins/cc/cc_folder.h"
+#include "plugins/cc/elf_object.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  * spelling of the path to its file.
  */
 #include "plugins/cc/load.h"
-#include "plugins/cc/folder.h"
+#include "plugins/cc/cc_folder.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include <gramme-plugin-util.h>
 
-#include "plugins/codegen/text.h"
+#include "plugins/codegen/code_text.h"
 
 /* The function that codegen prints for a graph.  Returns a code of GRAMME_. */
 typedef int (*CgEntry) (void *const *in, void *const *out, char *workspace, const int64_t *sizes,

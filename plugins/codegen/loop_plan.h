@@ -9,7 +9,7 @@
 #ifndef CODEGEN_LOOP_PLAN_H
 #define CODEGEN_LOOP_PLAN_H
 
-#include "plugins/codegen/text.h"
+#include "plugins/codegen/code_text.h"
 
 typedef struct {
   uint32_t value;

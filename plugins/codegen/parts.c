@@ -27,7 +27,7 @@
 #define WORTH_PARTS 4000000.0
 #define PART_WORK 500000.0
 /* Limit for the scratch of all parts of a loop of symbolic sizes: a small run has it, too, and
- * leaves it to the next (core/plugin/exec.h). */
+ * leaves it to the next (core/run/exec.h). */
 #define SIZED_SCRATCH_BYTES 49152u
 #define MOST_DYNAMIC_PARTS 4 /* limit where each part has buffers as long as a row */
 

@@ -13,7 +13,7 @@
 #ifndef CODEGEN_PRINT_C_H
 #define CODEGEN_PRINT_C_H
 
-#include "plugins/codegen/text.h"
+#include "plugins/codegen/code_text.h"
 
 /* Prints a program.  prefix: for names of data.  source NULL: symbols are declared as functions and
  * data themselves, for tcc; else as pointers to be filled in, and loops may have vectors.  Returns

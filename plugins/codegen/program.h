@@ -17,7 +17,7 @@
 #define CODEGEN_PROGRAM_H
 
 #include <gramme-ext.h>
-#include "plugins/codegen/size.h"
+#include "plugins/codegen/size_code.h"
 
 #define CG_NONE 0xffffffffu
 /* Nodes of one loop, at most: keeps its tiles within the first-level cache. */

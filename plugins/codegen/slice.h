@@ -6,7 +6,7 @@
 #ifndef CODEGEN_SLICE_H
 #define CODEGEN_SLICE_H
 
-#include "plugins/codegen/text.h"
+#include "plugins/codegen/code_text.h"
 
 typedef struct CgSource CgSource;
 

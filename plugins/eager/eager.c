@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/eager/plan.h"
+#include "plugins/eager/eager_plan.h"
 
 struct GrammeBackend {
   const GrammeHost *host;

@@ -12,7 +12,7 @@
 #ifndef NVRTC_ATTENTION_H
 #define NVRTC_ATTENTION_H
 
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 typedef enum { NV_MASK_NONE, NV_MASK_KEEPS, NV_MASK_DROPS, NV_MASK_ADDED, NV_MASK_CAUSAL } NvMask;
 

@@ -4,7 +4,7 @@
 #ifndef NVRTC_CALLS_H
 #define NVRTC_CALLS_H
 
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 #define NV_CALL_BLOCK 256
 

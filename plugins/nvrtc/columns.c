@@ -6,7 +6,7 @@
  * two kernels: the first writes a row of partial results for each chunk of rows, the second reduces
  * those.
  */
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 #define COLUMNS 32
 #define WARPS 8

@@ -8,7 +8,7 @@
 #ifndef NVRTC_COUNT_H
 #define NVRTC_COUNT_H
 
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 /* Finds such aranges, before anything is printed; false: no memory. */
 bool nv_count_find (NvUnit *u);

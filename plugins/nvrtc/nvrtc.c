@@ -7,10 +7,10 @@
  * CPU are copied to the GPU and back in each call.
  */
 #include "plugins/nvrtc/attention.h"
-#include "plugins/nvrtc/keep.h"
+#include "plugins/nvrtc/gpu_keep.h"
 #include "plugins/nvrtc/offers.h"
-#include "plugins/nvrtc/prelude.h"
-#include "plugins/nvrtc/program.h"
+#include "plugins/nvrtc/gpu_prelude.h"
+#include "plugins/nvrtc/gpu_program.h"
 
 #include <stdlib.h>
 

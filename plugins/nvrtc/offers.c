@@ -3,7 +3,7 @@
  */
 #include "plugins/nvrtc/offers.h"
 
-#include "plugins/nvrtc/device.h"
+#include "plugins/nvrtc/gpu_device.h"
 
 #include <stdlib.h>
 

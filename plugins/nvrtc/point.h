@@ -29,7 +29,7 @@
 #ifndef NVRTC_POINT_H
 #define NVRTC_POINT_H
 
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 /* The same for all elements; contiguous; with a stride; no memory (count.h). */
 enum { NV_SPREAD, NV_VECTOR, NV_EACH, NV_COUNTED };

@@ -14,7 +14,7 @@
 #define NVRTC_PRODUCT_H
 
 #include "plugins/nvrtc/replay.h"
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 #include <pthread.h>
 

@@ -13,7 +13,7 @@
 #ifndef NVRTC_REPLAY_H
 #define NVRTC_REPLAY_H
 
-#include "plugins/nvrtc/device.h"
+#include "plugins/nvrtc/gpu_device.h"
 
 typedef struct NvReplay NvReplay;
 

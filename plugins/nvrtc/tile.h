@@ -10,7 +10,7 @@
 #ifndef NVRTC_TILE_H
 #define NVRTC_TILE_H
 
-#include "plugins/nvrtc/unit.h"
+#include "plugins/nvrtc/gpu_unit.h"
 
 #define NV_TILE 64
 #define NV_TILE_BLOCK 256

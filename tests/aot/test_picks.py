@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One element of each row, taken or put by position: compiled without the rows around it (core/aot/pick.c), and nobody can tell."""
+"""One element of each row, taken or put by position: compiled without the rows around it (core/aot/index_rewrites.c), and nobody can tell."""
 import itertools
 
 import pytest

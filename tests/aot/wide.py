@@ -113,7 +113,7 @@ def loss(t, step, **how):
 
 
 class Picks(Wide):
-    """What core/aot/pick.c takes apart, among all else."""
+    """What core/aot/index_rewrites.c takes apart, among all else."""
 
     EXPRESSIONS = EXPRESSIONS + [
         "pick({a}, 1)", "pick({a}, 2)", "pick({a}, 0)", "pick({a} + {b}, 3)", "pick({a}.exp(), 1).sum()", "put({a}, 1)", "put({a}, 3)",

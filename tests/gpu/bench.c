@@ -9,7 +9,7 @@
  * CPU, the launches in it not waited for.  "compile" is without the cache on disk, "from disk" all
  * that compiling takes when it has the code.
  */
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "core/tensor/device.h"
 
 #include <stdio.h>

@@ -22,8 +22,8 @@ def compiled(fn, **options):
 
 
 def insns(name):
-    """Rows of core/trace/insns.def whose name matches: name -> handler."""
-    with open(os.path.join(ROOT, "core/trace/insns.def")) as file:
+    """Rows of core/bytecode/insns.def whose name matches: name -> handler."""
+    with open(os.path.join(ROOT, "core/bytecode/insns.def")) as file:
         rows = re.findall(r"^INSN \((\w+), *(\w+),", file.read(), re.M)
     return {row: handler for row, handler in rows if re.fullmatch(name, row)}
 
@@ -54,7 +54,7 @@ def test_bc_1_an_unknown_opcode_is_a_break_that_names_it():  # BC-1
 
 
 def test_every_opcode_of_this_interpreter_has_a_row():  # BC-1
-    with open(os.path.join(ROOT, "core/python/opcodes.def")) as file:
+    with open(os.path.join(ROOT, "core/bytecode/opcodes.def")) as file:
         rows = set(re.findall(r"^OPCODE \((\w+),", file.read(), re.M))
     internal = {"CACHE", "EXTENDED_ARG", "RESERVED", "INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"}
     mine = {name for name, number in dis.opmap.items() if number < 256 and not name.startswith(("INSTRUMENTED_", "<"))}

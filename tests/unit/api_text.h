@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "core/ops/api.h"
+#include "core/api/api.h"
 #include "tests/unit/grad_check.h"
 
 enum { IN_A, IN_B, IN_C, IN_S, IN_V, IN_W, IN_P, IN_Q, IN_T, IN_I, IN_M, IN_K, IN_E, N_IN };

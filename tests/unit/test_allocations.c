@@ -6,7 +6,7 @@
  * replace it in every library.
  */
 #include "core/compile.h"
-#include "core/graph/text.h"
+#include "core/graph/number_text.h"
 #include "tests/unit/aot_test.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "core/base/error.h"
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "tests/plugin/hostile.h"
 
 /* -- Helpers ----------------------------------------------------------------------------------- */

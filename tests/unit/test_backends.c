@@ -5,7 +5,7 @@
  * first seed: a failure prints the seed, the graph and the first element that differs.
  */
 #include "core/base/log.h"
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "core/plugin/registry.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"

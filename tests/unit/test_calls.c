@@ -2,7 +2,7 @@
  * test_calls.c -- the host's promises about its calls: which are concurrent, with what locks held,
  * and which objects outlive which.
  */
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "core/plugin/loader.h"
 #include "tests/plugin/hostile.h"
 
@@ -82,7 +82,7 @@ static GmBackend *
 watched (const char *name, const char *flags)
 {
   g_autofree char *all = g_strdup_printf ("-lpthread -DNAME=%s %s", name, flags);
-  g_autofree char *file = hostile_compile (name, "tests/plugin/watched.c plugins/eager/plan.c", all);
+  g_autofree char *file = hostile_compile (name, "tests/plugin/watched.c plugins/eager/eager_plan.c", all);
   hostile_search (file);
   g_autoptr (GError) error = NULL;
   GmBackend *b = gm_backend_get (name, &error);

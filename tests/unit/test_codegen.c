@@ -10,11 +10,11 @@
  * GM_FUZZ_KERNELS sets the number of graphs of each kind (default 100), GM_FUZZ_SEED the first
  * seed.
  */
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 #include "plugins/cc/job.h"
-#include "plugins/cc/unit.h"
+#include "plugins/cc/cc_unit.h"
 #include "core/graph/image.h"
-#include "core/plugin/exec.h"
+#include "core/run/exec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 

@@ -3,7 +3,7 @@
  * should. Needs the back end `eager` (GRAMME_PLUGIN_PATH).
  */
 #include "core/base/log.h"
-#include "core/pair.h"
+#include "core/compiled_pair.h"
 #include "tests/unit/aot_test.h"
 
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  * here.
  */
 #include "core/ops/ops.h"
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "core/tensor/device.h"
 #include "tests/fuzz/random_graph.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/graph/image.h"
 #include "core/base/threads.h"
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 #include "core/plugin/status.h"
 #include "core/tiles/tiles.h"
 #include "plugin-api/gramme-plugin-util.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "core/plugin/hygiene.h"
 #include "core/plugin/loader.h"
 #include "tests/plugin/hostile.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/plugin/manifest.h"
-#include "core/plugin/near.h"
+#include "core/plugin/spelling.h"
 #include "plugin-api/gramme-plugin.h"
 
 #define HEAD "[gramme-plugin]\nabi=0.0\nmin-host-minor=0\n"

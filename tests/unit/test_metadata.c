@@ -2,7 +2,7 @@
  * test_metadata.c -- tensors that change shape or memory in place: AOT-03 to 06, AOT-11, AOT-14,
  * AOT-15.
  */
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 #include "tests/unit/alias_test.h"
 
 #define VIEW(b, o, a)                                                                              \

@@ -11,8 +11,8 @@
  * 2048th).
  */
 #include "core/ops/ops.h"
-#include "core/plugin/backend.h"
-#include "core/plugin/sized.h"
+#include "core/run/backend.h"
+#include "core/run/sized.h"
 #include "core/sym/sizes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"

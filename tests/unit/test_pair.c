@@ -3,7 +3,7 @@
  * all if none does.
  * Needs the back end `eager` (GRAMME_PLUGIN_PATH).
  */
-#include "core/pair.h"
+#include "core/compiled_pair.h"
 #include "tests/plugin/hostile.h"
 #include "tests/unit/aot_test.h"
 

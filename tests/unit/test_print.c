@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/graph/graph.h"
-#include "core/graph/text.h"
+#include "core/graph/number_text.h"
 #include "tests/fuzz/random_graph.h"
 
 static char *

@@ -5,7 +5,7 @@
  * No GPU is needed, but NVRTC is: without it this is skipped.  GM_FUZZ_PTX sets the number of
  * random graphs of each kind (default 12).
  */
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/gpu/forms.h"
 

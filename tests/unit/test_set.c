@@ -5,7 +5,7 @@
 #include <check.h>
 
 #include "core/autograd/autograd.h"
-#include "core/ops/api.h"
+#include "core/api/api.h"
 #include "core/tensor/alloc.h"
 
 static GmTensor *

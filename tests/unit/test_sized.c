@@ -5,10 +5,10 @@
  * interprets the graph of numbers.  GM_FUZZ_SIZED sets the number of graphs (default 400; of cc a
  * 20th), GM_FUZZ_SEED the first seed.
  */
-#include "core/plugin/backend.h"
-#include "core/plugin/exec.h"
+#include "core/run/backend.h"
+#include "core/run/exec.h"
 #include "core/plugin/registry.h"
-#include "core/plugin/sized.h"
+#include "core/run/sized.h"
 #include "core/sym/sizes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"

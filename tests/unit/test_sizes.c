@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/graph/graph.h"
-#include "core/ops/api.h"
+#include "core/api/api.h"
 
 /* -- One line of a graph ----------------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
  */
 #include "core/base/error.h"
 #include "core/graph/higher.h"
-#include "core/plugin/backend.h"
-#include "core/plugin/regions.h"
+#include "core/run/backend.h"
+#include "core/run/regions.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/plugin/hostile.h"
@@ -198,7 +198,7 @@ static GmBackend *
 subset_plugin (void)
 {
   g_autofree char *file =
-      hostile_compile ("subset", "tests/plugin/subset.c plugins/eager/plan.c", NULL);
+      hostile_compile ("subset", "tests/plugin/subset.c plugins/eager/eager_plan.c", NULL);
   hostile_search (file);
   g_autoptr (GError) error = NULL;
   GmBackend *b = gm_backend_get ("subset", &error);

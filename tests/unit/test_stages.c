@@ -4,7 +4,7 @@
  * prediction. Each is broken here on purpose; the compiling process must end, and its message must
  * say where.
  */
-#include "core/aot/facts.h"
+#include "core/aot/layer_facts.h"
 #include "core/compile.h"
 #include "tests/unit/aot_test.h"
 

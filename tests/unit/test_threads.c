@@ -5,7 +5,7 @@
  * are the reference's, to the bit.  Built with the thread sanitizer (make check-threads) a race is
  * a failure.
  */
-#include "core/plugin/backend.h"
+#include "core/run/backend.h"
 #include "core/plugin/registry.h"
 #include "core/sym/sizes.h"
 #include "tests/fuzz/random_graph.h"

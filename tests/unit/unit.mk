@@ -76,8 +76,8 @@ tests_unit_test_cache_SOURCES = tests/unit/test_cache.c
 tests_unit_test_builder_SOURCES = tests/unit/test_builder.c tests/unit/grad_check.h
 tests_unit_test_capi_SOURCES = tests/unit/test_capi.c
 tests_unit_test_codegen_SOURCES = tests/unit/test_codegen.c tests/fuzz/random_graph.h tests/fuzz/random_graph.c \
-  plugins/cc/folder.c plugins/cc/folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c plugins/cc/load.h plugins/cc/object.c plugins/cc/object.h \
-  plugins/cc/unit.c plugins/cc/unit.h $(CODEGEN_SOURCES)
+  plugins/cc/cc_folder.c plugins/cc/cc_folder.h plugins/cc/job.c plugins/cc/job.h plugins/cc/load.c plugins/cc/load.h plugins/cc/elf_object.c plugins/cc/elf_object.h \
+  plugins/cc/cc_unit.c plugins/cc/cc_unit.h $(CODEGEN_SOURCES)
 tests_unit_test_codegen_CPPFLAGS = $(PLUGIN_CPPFLAGS) -DCC_DEFAULT_COMPILER='"$(CC)"'
 tests_unit_test_compile_SOURCES = tests/unit/test_compile.c tests/unit/aot_test.h
 tests_unit_test_dedupe_SOURCES = tests/unit/test_dedupe.c tests/unit/alias_test.h tests/unit/aot_test.h

@@ -19,7 +19,7 @@
 
 #include "core/graph/graph.h"
 #include "core/plugin/loader.h"
-#include "core/plugin/support.h"
+#include "core/run/support.h"
 #include "plugin-api/gramme-ext-draft.h"
 #include "tests/fuzz/random_graph.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/graph/image.h"
-#include "core/plugin/regions.h"
+#include "core/run/regions.h"
 #include "core/plugin/status.h"
 #include "tools/kit/kit.h"
 

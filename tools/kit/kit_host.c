@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 #include "core/plugin/status.h"
 #include "tools/kit/kit.h"
 

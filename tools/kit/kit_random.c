@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/graph/image.h"
-#include "core/plugin/regions.h"
+#include "core/run/regions.h"
 #include "tools/kit/kit.h"
 
 #define TRIES 6 /* graphs to find out if an op is taken */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/graph/image.h"
-#include "core/plugin/regions.h"
+#include "core/run/regions.h"
 #include "core/sym/sym.h"
 #include "tools/kit/kit.h"
 

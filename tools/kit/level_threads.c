@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "core/plugin/host.h"
+#include "core/run/plugin_host.h"
 #include "tools/kit/kit.h"
 
 #define RUNNERS 32

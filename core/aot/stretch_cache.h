@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tape.h -- stretches of a backward as graphs, compiled and kept: compiled autograd.
+ *
+ * A tape is a cache for one back end and its options.  While it is entered on a thread, backward
+ * passes of that thread run through it: each stretch (core/autograd/backward_stretch.h) becomes a graph the
+ * first time that one of its structure and shape is seen, and a plan, which later such stretches
+ * run.
+ * Threads: a tape may be entered on several at once.
+ */
+#ifndef GM_AOT_TAPE_H
+#define GM_AOT_TAPE_H
+
+#include "core/aot/plan.h"
+#include "core/autograd/backward_stretch.h"
+
+typedef struct GmTape GmTape;
+
+typedef struct {
+  uint64_t captures;   /* stretches that became a plan */
+  uint64_t recompiles; /* of the captures: a plan for the same operations on other shapes existed
+                        * already */
+  uint64_t hits;       /* stretches that ran an existing plan */
+  uint64_t eager;      /* stretches that ran operation by operation */
+} GmTapeCounts;
+
+/* The largest number of plans for the same operations on different shapes: further stretches run
+ * operation by operation. */
+#define GM_TAPE_MAX_SHAPES 8
+
+/* Makes a plan of g (steals it); inputs that require grad: its results have histories.  NULL:
+ * *error; GM_ERROR_UNSUPPORTED: then such stretches run operation by operation from now on, any
+ * other error is the backward's.  recompiles: why an existing plan does not do, or NULL. */
+typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, const char *recompiles, GError **error);
+
+/* Makes a tape.  find_hook: as in core/autograd/backward_stretch.h; NULL: all hooks have to be called. */
+GmTape *gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));
+GmTape *gm_tape_ref (GmTape *t);
+void gm_tape_unref (GmTape *t); /* NULL is fine */
+/* Drops all plans. */
+void gm_tape_reset (GmTape *t);
+/* Makes this thread use t from now on, NULL: none.  Returns the former tape, which the caller
+ * enters again later; both must stay alive until then. */
+GmTape *gm_tape_enter (GmTape *t);
+bool gm_tape_entered (void); /* on this thread */
+/* Returns the counts of the process since the last reset. */
+GmTapeCounts gm_tape_counts (void);
+void gm_tape_counts_reset (void);
+/* Calls fn (data, reason, n) for each reason of recompiles and of running operation by operation;
+ * n: how often. */
+void gm_tape_reasons (void (*fn) (void *data, const char *reason, uint64_t n), void *data);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * raw_code.h -- converts instructions of a new code object, GmRaw, to CPython's form: lays them
+ * out, and makes the tables that depend on their places.
+ */
+#ifndef GM_PYTHON_RAW_CODE_H
+#define GM_PYTHON_RAW_CODE_H
+
+#include "core/capture/resume_original.h"
+
+/* Sets the place of every instruction, and the distances of jumps, whose targets are indices. */
+void gm_raw_lay_out (GArray *out);
+/* Return the bytes and the line table of laid out instructions: new bytes objects; NULL with an
+ * exception. */
+PyObject *gm_raw_bytes (const GArray *out);
+PyObject *gm_raw_lines (const GArray *out, int first_line);
+
+#endif

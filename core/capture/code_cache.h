@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * code_cache.h -- data kept on a code object: its decoded form, and the compiled entries of all
+ * back ends.
+ *
+ * Entries are immutable once published, and a snapshot is an immutable array of them: adding an
+ * entry makes a new array and swaps one pointer.  Readers walk a snapshot without a lock, and take
+ * a reference to the entry they chose before any code can run that might publish (Python code, a
+ * release of the GIL).
+ * Requires: the GIL, everywhere.
+ */
+#ifndef GM_PYTHON_CODE_CACHE_H
+#define GM_PYTHON_CODE_CACHE_H
+
+#include "core/aot/read_order.h"
+#include "core/plan_cache.h"
+#include "core/trace/trace.h"
+
+/* Limit per code object and configuration, unless recompile_limit of gramme._dynamo.config is
+ * set. */
+#define GM_MAX_ENTRIES 8
+
+/* Back end and options, interned: equal configurations are one object.  Its address is
+ * BACKEND_MATCH's key.  Configurations of installed back ends are never freed, those of Python
+ * callables live as long as a compiled function or an entry refers to them. */
+typedef struct GmConfig {
+  uint32_t refs;
+  char *key;      /* text by which configurations are interned */
+  PyObject *callable, *kwargs; /* a back end in Python and its keyword arguments; or NULL */
+  char *backend;  /* "tcc"; a callable's name */
+  char **options; /* NULL or "key=value" strings, sorted */
+  char *text;     /* "tcc(opt=1)": for guards and logs */
+} GmConfig;
+/* Return the configuration: a new reference. */
+const GmConfig *gm_config_get (const char *backend, char **options);
+const GmConfig *gm_config_for (PyObject *callable, PyObject *kwargs_or_null, char **options); /* NULL with an exception */
+/* Returns the configuration for a program's arguments: a name or a callable, and None or a list of
+ * "key=value" strings.  New reference, or NULL with an exception. */
+const GmConfig *gm_config_of (PyObject *backend, PyObject *options);
+const GmConfig *gm_config_ref (const GmConfig *config);
+void gm_config_unref (const GmConfig *config); /* NULL is fine */
+
+typedef struct {
+  char letter;
+  double ms;
+} GmStageTime;
+
+typedef struct GmDirect GmDirect;
+
+typedef struct GmEntry {
+  uint32_t refs;
+  const GmConfig *config; /* owned */
+  uint32_t modes; /* modes of the call that made it: fullgraph and others */
+  GmGuards *guards;
+  GmPlan *plan;            /* NULL if the graph computes nothing */
+  GmPlans *plans;          /* instead of a plan, where sizes are symbols */
+  /* Instead of a plan: the result of a back end in Python for the recorded graph. */
+  GmDirect *direct;
+  uint32_t n_inputs, n_outputs;
+  uint32_t *input_slots;   /* by plan input: the guards' slot that holds the tensor */
+  uint32_t n_ints, *ints;  /* inputs that are ints, not tensors: see size.c of core/trace */
+  GmLooks looks; /* reads of views among the inputs */
+  struct GmDraws *draws;   /* numbers to draw before the graph runs; NULL: none */
+  GmReturn *ret;           /* the short ending, or NULL */
+  /* Else the long ending: called with slots[in_slots[0]] ..., then the outputs. */
+  PyCodeObject *residual;
+  uint32_t n_in_slots;
+  uint32_t *in_slots;
+  /* Set if the ending returns the values with which a call continues in Python; NULL: it returns
+   * the call's value. */
+  struct GmContinuation *rest;
+  bool sets_grad, grad;        /* the grad mode after the ending */
+  bool calls_program;          /* true if its graph calls functions of the program */
+  /* A plan of tensors, or plans, with one result, and nothing else: see callable.c. */
+  bool simple;
+  /* The fields below are for explain and status. */
+  GmGraph *graph; /* as recorded */
+  char *reason; /* why the entries before it did not fit; NULL for the first */
+  char *fixed;  /* sizes that vary, but were fixed by the recording: see GmRecording */
+  struct GmPair *pair; /* the back end's code; NULL: there is nothing to run, or a callable runs */
+  uint32_t n_nodes, n_effects, n_frames, n_insns;
+  GmStageTime times[8];
+  uint64_t hits;
+  uint32_t to_fail; /* GM_STRESS=guards: number of records that have yet to fail once; else 0 */
+  /* Time of one check of all guards when the entry was made: the best of a few, and the first. */
+  double guard_ns, guard_cold_ns;
+} GmEntry;
+GmEntry *gm_entry_ref (GmEntry *e);
+void gm_entry_unref (GmEntry *e);
+
+typedef struct {
+  uint32_t n;
+  GmEntry *entries[];
+} GmSnapshot;
+
+/* A break that was met, kept for explain, and to warn the user only once. */
+typedef struct {
+  const GmConfig *config; /* owned */
+  GmBreak id;
+  char *text; /* the whole report: place, caret, reason, hint */
+  bool plain; /* nothing could be compiled: the function ran as plain Python */
+  uint32_t count;
+} GmBreakRecord;
+
+typedef struct GmCodeCache {
+  PyCodeObject *code; /* borrowed, since it owns this cache, unless there is a point */
+  GmCode *decoded;    /* NULL until it is needed */
+  GmSnapshot *snapshot; /* never NULL */
+  GArray *breaks;     /* GmBreakRecord */
+  GmProfile *profile; /* the sizes that were seen to change */
+  bool profile_read;  /* the profile on disk has been looked for */
+  /* Addresses of the modules whose method this is, by number; NULL: none yet. */
+  GPtrArray *instances;
+  GPtrArray *hook_programs; /* programs for hooks on gradients: see hook_program.h; or NULL */
+  uint32_t hook_tries;      /* number of recordings for such programs */
+  uint32_t misses;
+  unsigned long compiler; /* the thread that compiles an entry now; 0: none */
+  pid_t compiler_pid;     /* and its process */
+  bool limit_warned;
+  bool called;            /* called at least once while the stance was eager_then_compile */
+  /* For a resume function's code: a copy with the arguments of the original; owned, or NULL. */
+  PyCodeObject *shown;
+  bool whole;              /* allow_in_graph: the function is called as a whole, never inlined */
+  uint8_t hook_all;        /* like `hook`, while every function is captured */
+  uint8_t counted;         /* see counters.c: counts that include this function ... */
+  uint32_t counted_in;     /* ... since the reset of this number */
+  uint8_t hook;            /* the hook's decision about frames of this code: see hook.c */
+  struct GmOriginal *original; /* for a code object with breaks, see resume_original.h; or NULL */
+  /* For a resume function: the point that owns the cache and `code`; or NULL. */
+  const struct GmResumePoint *point;
+  struct GmCodeCache *after; /* next cache in the walk of that number, see below */
+  uint64_t walk;
+  /* The compiled function through which the garbage collector visits the objects of the entries,
+   * borrowed; or NULL. */
+  const void *visitor;
+} GmCodeCache;
+
+/* Returns the cache of a code object, made on first use; borrowed, it lives as long as the code
+ * object.  NULL with an exception. */
+GmCodeCache *gm_code_cache_get (PyCodeObject *code);
+/* True if a function of this code is called as a whole. */
+bool gm_code_is_whole (PyCodeObject *code);
+/* A walk over caches, each once, in the order in which they were added; `after` leads to the next.
+ * Allocates no memory, without which the garbage collector may run.  Only one walk at a time. */
+typedef struct {
+  GmCodeCache *last;
+  uint64_t number;
+} GmCacheWalk;
+GmCacheWalk gm_cache_walk (GmCodeCache *first);
+void gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache);
+/* Visits the objects that the entries hold, and those of the resume functions that they lead to,
+ * unless another compiled function visits these.  The collector does not track code objects, so one
+ * compiled function of the code, `visitor`, visits instead, and a cycle through an entry (a class's
+ * property, its getter, the getter's globals, the compiled function) can be collected. */
+int gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg);
+/* Another compiled function may become the visitor. */
+void gm_code_cache_leave (GmCodeCache *cache, const void *visitor);
+/* Returns a new cache that is owned by a point. */
+GmCodeCache *gm_code_cache_new (const struct GmResumePoint *point);
+void gm_code_cache_free (GmCodeCache *cache); /* NULL is fine */
+/* Returns the decoded form, from the cache.  Borrowed; NULL with *error.  Fits
+ * GmTraceHost.decode. */
+const GmCode *gm_code_cache_decode (PyCodeObject *code, GError **error);
+/* Publishes an entry; steals the reference. */
+void gm_code_cache_add (GmCodeCache *cache, GmEntry *entry);
+/* Drops the entries that can never fit again. */
+void gm_code_cache_prune (GmCodeCache *cache);
+uint32_t gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config);
+/* Number of calls that entries have answered, in all live caches. */
+uint64_t gm_code_cache_hits (void);
+/* Drop all entries and breaks, of one code object or of all live ones. */
+void gm_code_cache_reset (GmCodeCache *cache);
+void gm_code_cache_reset_all (void);
+
+/* Calls fn for each live cache and each configuration that has entries or breaks there, until it
+ * returns false.  fn may run Python code. */
+bool gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data), void *data);
+
+int gm_py_init_code_cache (void);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compiled_autograd.h -- backward passes of this thread through a back end:
+ * gramme._dynamo.compiled_autograd.
+ *
+ * Requires: the GIL, everywhere.
+ */
+#ifndef GM_PYTHON_COMPILED_AUTOGRAD_H
+#define GM_PYTHON_COMPILED_AUTOGRAD_H
+
+#include "core/aot/stretch_cache.h"
+#include "core/capture/code_cache.h"
+
+/* The state of a backward.  gm_backward_begin enters a tape if config.compiled_autograd says so and
+ * no tape is entered; false with an exception. */
+typedef struct {
+  bool entered;
+  GmTape *tape; /* owned while entered */
+} GmBackwardScope;
+bool gm_backward_begin (GmBackwardScope *scope);
+void gm_backward_end (GmBackwardScope *scope);
+
+/* True if a backward that begins now would be compiled: a tape is entered on this thread, or
+ * config.compiled_autograd says so. */
+bool gm_compiled_autograd_on (void);
+
+/* Forgets all compiled code. */
+void gm_compiled_autograd_reset (void);
+/* Return {"captures": n, ...} and {reason: n}: new references, or NULL with an exception. */
+PyObject *gm_compiled_autograd_counts (void);
+PyObject *gm_compiled_autograd_reasons (void);
+
+int gm_py_init_compiled_autograd (PyObject *module);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * frontend.h -- the stages d, r and a: from a call that no entry fits to a published entry.
+ */
+#ifndef GM_PYTHON_FRONTEND_H
+#define GM_PYTHON_FRONTEND_H
+
+#include "core/capture/callable.h"
+
+/* Records and compiles the function for this call, and publishes the entry.  Returns a new
+ * reference to it.  NULL with an exception: the back end failed, or fullgraph is set and the
+ * function cannot be traced.  NULL without: run the plain function; the user was told the reason.
+ * locals: bound arguments.  Requires: the GIL. */
+GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
+
+/* Refuses a call that no entry fits, in a thread that allows no compilation.  Always returns NULL,
+ * with a RuntimeError that says why no entry fits. */
+PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
+
+/* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */
+extern PyObject *gm_py_unsupported, *gm_py_break_warning;
+
+int gm_py_init_frontend (PyObject *module);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * hook.h -- captures functions that Python code calls after a break, too.
+ *
+ * PEP 523: while a call runs as Python that was meant to be compiled, the frames of this thread
+ * pass through this hook.  It is installed only while some thread needs it, so the rest of the
+ * process pays nothing.
+ */
+#ifndef GM_PYTHON_HOOK_H
+#define GM_PYTHON_HOOK_H
+
+#include "core/base/thread.h"
+#include "core/capture/callable.h"
+
+/* The settings that were in force before; on the caller's C stack. */
+typedef struct {
+  const GmConfig *config;
+  PyCodeObject *pass;
+  PyObject *release;
+  uint32_t first, n;
+  int lent; /* amount lent to the interpreter's depth of calls */
+} GmHookScope;
+
+/* Makes this thread capture the frames that it enters with `config`, except the next frame of
+ * `pass` (borrowed, or NULL), the function that is about to run as Python.  NULL config: nothing is
+ * captured, as in code that the user has excluded. */
+GmHookScope gm_hook_begin (const GmConfig *config, PyCodeObject *pass);
+/* Returns the configuration of the compiled function that runs now as Python, as a whole or in
+ * part; borrowed, NULL: none. */
+const GmConfig *gm_hook_config (void);
+void gm_hook_end (GmHookScope scope);
+/* Drops items of a tuple (borrowed, used by no other code) when the frame that passes has
+ * references of its own, so that its objects die when the frame drops them.  Call it after
+ * gm_hook_begin. */
+void gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n);
+
+/* Between these two calls nothing is captured on this thread: the compiler's own Python code. */
+extern GM_THREAD int gm_hook_suspended;
+
+static inline void
+gm_hook_suspend (void)
+{
+  gm_hook_suspended++;
+}
+
+static inline void
+gm_hook_unsuspend (void)
+{
+  gm_hook_suspended--;
+}
+
+/* True if this thread captures every function, although the program named none. */
+bool gm_hook_all (void);
+
+/* True if this thread's stack is nearly used up.  Work that would continue in C frames is then left
+ * to plain frames, which use none of it. */
+bool gm_hook_stack_is_low (void);
+/* True if a tracer or a profiler of this thread, or since 3.12 a tool of sys.monitoring, sees the
+ * frames of `code` (NULL: of any code): it must see the program's own code. */
+bool gm_hook_is_traced (const PyCodeObject *code);
+
+/* Makes frames of this code object run uncaptured.  shown: the code that they then show, with the
+ * same variables and instructions; NULL: their own. */
+void gm_hook_skip (PyCodeObject *code, PyCodeObject *shown);
+
+/* Sets gramme.nn.Module (borrowed; it lives as long as the process): calls with a module as an
+ * argument may be captured. */
+void gm_hook_set_module (PyObject *type);
+
+bool gm_hook_is_module (PyObject *o);
+
+int gm_py_init_hook (PyObject *module);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * hook_program.h -- hooks on gradients as graphs, so that compiled autograd need not stop for them.
+ *
+ * Requires: the GIL, everywhere.
+ */
+#ifndef GM_PYTHON_HOOK_PROGRAM_H
+#define GM_PYTHON_HOOK_PROGRAM_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "core/autograd/backward_stretch.h"
+
+/* Records a hook that was called with `grad`, unless that was tried too often. */
+void gm_hook_program_try (PyObject *hook, GmTensor *grad);
+/* Finds the program of a hook; fits GmHookFind. */
+GmHookProgram *gm_hook_program_find (GmTensorHook hook, void *hook_data, const GmMeta *like, GPtrArray *captured);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resume_original.h -- a code object with breaks: its instructions in the form in which resume
+ * functions copy them (opcodes of this Python), and its points.  Made once for each original.
+ */
+#ifndef GM_PYTHON_RESUME_ORIGINAL_H
+#define GM_PYTHON_RESUME_ORIGINAL_H
+
+#include "core/objects/cpython.h"
+
+#include "core/cache/cache.h"
+#include "core/bytecode/handler_table.h"
+
+#include "core/trace/trace.h"
+
+typedef struct {
+  int line, col, end_line, end_col;
+} GmPlace;
+
+typedef struct {
+  uint8_t opcode;
+  uint32_t arg;
+  int32_t target; /* for a jump: index of an instruction; else -1 */
+  GmPlace place;
+  uint32_t step;  /* for the original: as in GmInsn */
+  uint32_t start; /* for new code: its first code unit */
+  uint32_t units; /* for new code: with EXTENDED_ARGs and caches */
+} GmRaw;
+
+typedef struct GmOriginal {
+  gatomicrefcount refs;
+  /* owned: a copy that does not refer to the cache, so that the rest of a function after a break
+   * may outlive the function */
+  PyCodeObject *co;
+  GmCode *code;      /* owned: the decoded copy; code->original is this */
+  /* Cache of the code object that was copied; NULL when it has died: no more points are made. */
+  struct GmCodeCache *cache;
+  GHashTable *points; /* known points, see resume_code.h; or NULL */
+  const char *why;   /* static text: why no resume function can be made; or NULL */
+  GArray *raw;       /* GmRaw; an instruction with two effects becomes two */
+  GArray *ranges;    /* GmRange: the exception table */
+  /* By instruction, and for the end: the beginning of the suffix that contains everything it can
+   * reach. */
+  uint32_t *low;
+  uint32_t n_units;
+  GmCacheKey *profile_key; /* see profile_store.c; NULL until asked for */
+} GmOriginal;
+
+/* Returns the original of a decoded code object: its own, or that of its cache, made on first use.
+ * Borrowed.  NULL with an exception. */
+GmOriginal *gm_original_get (const GmCode *code);
+GmOriginal *gm_original_ref (GmOriginal *o);
+void gm_original_unref (GmOriginal *o); /* NULL is fine */
+/* Returns the first instruction of a step, or of the next step that exists. */
+uint32_t gm_original_at (const GmOriginal *o, uint32_t step);
+/* Forgets the points and releases the reference, when the code object dies. */
+void gm_original_close (GmOriginal *o);
+
+#endif

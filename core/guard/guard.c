@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * guard.c -- guards as they are recorded, and the check of the flat program that they become.
+ *
+ * A guard is appended once (guard_index has the existing ones); at the end guard_build.c compiles
+ * them to records. Checking is one loop with one switch, expanded from guards.def. No statement of
+ * it can run Python code or fail with an error: the compared values are of exact builtin types, and
+ * hashes are known. So a guard never raises.
+ */
+#include "core/trace/class_made.h"
+#include "core/guard/guard.h"
+
+#include "core/trace/recorder.h"
+#include "core/objects/set_table.h"
+
+#include <string.h>
+#include <structmember.h>
+
+/* -- While recording ------------------------------------------------------- */
+
+guint
+gm_guard_hash (gconstpointer p)
+{
+  const GmGuard *g = p;
+  guint h = g->kind * 131 + (g->source ? g->source->number * 31 + 1 : 0) +
+            (g->other ? g->other->number * 17 + 1 : 0);
+  return h + g_direct_hash (g->obj) * 3 + g_direct_hash (g->key) * 5 + (guint) g->index * 11;
+}
+
+gboolean
+gm_guard_equal (gconstpointer p, gconstpointer q)
+{
+  const GmGuard *a = p, *b = q;
+  if (a->kind == GM_GUARD_TENSOR) /* one meta per source, at entry: ptr is a copy of it */
+    return b->kind == a->kind && a->source == b->source;
+  return a->kind == b->kind && a->source == b->source && a->other == b->other && a->obj == b->obj &&
+         a->key == b->key && a->index == b->index && a->ptr == b->ptr;
+}
+
+void
+gm_guard_add (GmRecorder *r, const GmGuard *init)
+{
+  if (r->stop || g_hash_table_contains (r->guard_index, init))
+    return;
+  if (G_UNLIKELY (r->made != NULL) && init->obj && gm_class_made (r, init->obj)) {
+    if (init->kind == GM_GUARD_CLASS_LOOKUP) /* the lookup in its bases is guarded */
+      gm_class_lookup_made (r, (PyTypeObject *) init->obj, init->key);
+    return;
+  }
+  GmGuard g = *init;
+  g.line = gm_record_line (r);
+  g.file = r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL;
+  if (g.obj)
+    gm_record_keep (r, g.obj);
+  if (g.key)
+    gm_record_keep (r, g.key);
+  g_array_append_val (r->guards, g);
+  g_hash_table_add (r->guard_index, gm_arena_copy (r->arena, &g, sizeof g));
+}
+
+/* -- Functions of the statements ------------------------------------------- */
+
+/* Returns the item, borrowed: the deque holds it, so the reference that its C code returns is
+ * dropped. */
+static inline PyObject *
+deque_item (PyObject *deque, Py_ssize_t i)
+{
+  PyObject *item = i < Py_SIZE (deque) ? Py_TYPE (deque)->tp_as_sequence->sq_item (deque, i) : NULL;
+  if (item)
+    Py_DECREF (item);
+  return item;
+}
+
+/* True for a bytearray with these bytes of which no memoryview fixes the size. */
+static bool
+bytes_are (PyObject *o, PyObject *want)
+{
+  Py_ssize_t n = PyBytes_GET_SIZE (want);
+  return ((PyByteArrayObject *) o)->ob_exports == 0 && PyByteArray_GET_SIZE (o) == n && memcmp (PyByteArray_AS_STRING (o), PyBytes_AS_STRING (want), (size_t) n) == 0;
+}
+
+/* Compares the deque's maxlen. The C getter makes an int, which is freed at once. */
+static bool
+deque_max_equals (PyObject *deque, PyObject *want)
+{
+  PyObject *max = PyObject_GetAttrString (deque, "maxlen");
+  bool same = max && (max == want || (PyLong_Check (max) && PyLong_Check (want) &&
+                                      PyLong_AsLong (max) == PyLong_AsLong (want)));
+  PyErr_Clear ();
+  Py_XDECREF (max);
+  return same;
+}
+
+/* Returns the place of an object's dict. The dict of an object with inline attributes is made once
+ * per object. */
+static inline PyObject **
+dict_place (PyObject *o)
+{
+  Py_ssize_t offset = Py_TYPE (o)->tp_dictoffset;
+  return offset > 0 ? (PyObject **) ((char *) o + offset) : _PyObject_GetDictPtr (o);
+}
+
+/* Returns the value of the record's key. The record remembers the value that it found, and the
+ * version of the dict: no other state of any dict has that version, so the value is still there. */
+static inline PyObject *
+find (const GmCheck *c, PyObject *dict)
+{
+  uint64_t version = gm_dict_version (dict);
+  if (version && (uint64_t) c->index == version)
+    return (PyObject *) c->ptr;
+  PyObject *value = gm_dict_get (dict, c->key, c->hash);
+  ((GmCheck *) c)->index = (int64_t) version;
+  ((GmCheck *) c)->ptr = value;
+  return value;
+}
+
+/* Returns the entry of the instance dict, or NULL. */
+static inline PyObject *
+attr_get (const GmCheck *c, PyObject *o)
+{
+  PyObject **dict = dict_place (o);
+  return dict && *dict ? find (c, *dict) : NULL;
+}
+
+static inline bool
+attr_lacks (PyObject *o, PyObject *key, Py_hash_t hash)
+{
+  PyObject **dict = dict_place (o);
+  return !dict || !*dict || gm_dict_lacks (*dict, key, hash);
+}
+
+static inline PyObject *
+instance_dict (PyObject *o)
+{
+  static PyObject *empty;
+  PyObject **dict = _PyObject_GetDictPtr (o);
+  if (dict && *dict)
+    return *dict;
+  return empty ? empty : (empty = PyDict_New ());
+}
+
+static inline PyObject *
+cached_dict (PyObject *cache)
+{
+  return *(PyObject **) ((char *) cache + gm_host.cached.dict);
+}
+
+static inline PyObject *
+cached_get (PyObject *cache, PyObject *key, Py_hash_t hash, int64_t in_value)
+{
+  PyObject *value = gm_dict_get (cached_dict (cache), key, hash);
+  return value && in_value ? *(PyObject **) ((char *) value + in_value) : value;
+}
+
+/* Returns the version of the instance dict. */
+static inline uint64_t
+attrs_version (PyObject *o)
+{
+  PyObject **dict = dict_place (o);
+  return dict && *dict ? gm_dict_version (*dict) : 0;
+}
+
+/* Fills the slots of the run's loads. Returns the run's last record: the loop goes on after it. */
+static inline const GmCheck *
+recall (const GmCheck *memo, PyObject **slots)
+{
+  for (uint32_t i = 1; i <= memo->out; i++)
+    slots[memo[i].out] = (PyObject *) memo[i].ptr;
+  return memo + memo->index;
+}
+
+static inline void
+forget (const GmCheck *memo)
+{
+  ((GmCheck *) memo)->hash = 0;
+}
+
+static inline void
+save (GmCheck *memo, PyObject *o, PyObject **slots)
+{
+  PyObject **dict = dict_place (o);
+  memo->hash = dict && *dict ? (Py_hash_t) gm_dict_version (*dict) : 0;
+  for (uint32_t i = 1; i <= memo->out; i++)
+    memo[i].ptr = slots[memo[i].out];
+}
+
+/* Saves the records in the memo. trusted: the memo has answered, and the records have now given the
+ * same answer. */
+static inline void
+tree_save (const GmCheck *end, PyObject *const *slots, bool trusted)
+{
+  const GmCheck *tree = end - end->index;
+  if (trusted)
+    g_assert (gm_guard_memo_agrees (tree->ptr, slots));
+  else
+    gm_guard_memo_save ((GmGuardMemo *) tree->ptr, tree + 1, end, slots);
+}
+
+static inline bool
+int_equals (PyObject *v, int64_t i)
+{
+  int overflow;
+  long long x = PyLong_AsLongLongAndOverflow (v, &overflow);
+  return !overflow && x == i;
+}
+
+static inline int64_t
+gm_size_of_int (PyObject *v)
+{
+  int overflow;
+  long long x = PyLong_AsLongLongAndOverflow (v, &overflow);
+  return overflow || x >= INT64_C (1) << 61 ? -1 : x;
+}
+
+/* Compares start, stop and step, which are attributes: ranges with the same numbers may differ in
+ * them. */
+static bool
+range_equals (PyObject *a, PyObject *b)
+{
+  for (const PyMemberDef *m = PyRange_Type.tp_members; m->name; m++)
+    if (!gm_long_equals (*(PyObject **) ((char *) a + m->offset),
+                         *(PyObject **) ((char *) b + m->offset)))
+      return false;
+  return true;
+}
+
+/* Compares values of one exact builtin type. A program can tell equal values apart only by their
+ * identity. */
+static bool
+constant_equals (PyObject *a, PyObject *b)
+{
+  if (PyFloat_CheckExact (a) && PyFloat_CheckExact (b))
+    return gm_float_bits (a) == gm_float_bits (b);
+  if (PyRange_Check (a) && PyRange_Check (b))
+    return range_equals (a, b);
+  if (PyComplex_CheckExact (a) && PyComplex_CheckExact (b)) { /* to the bit: signs of zero, NaN */
+    Py_complex x = PyComplex_AsCComplex (a), y = PyComplex_AsCComplex (b);
+    return memcmp (&x, &y, sizeof x) == 0;
+  }
+  int same = PyObject_RichCompareBool (a, b, Py_EQ);
+  if (same < 0)
+    PyErr_Clear ();
+  return same == 1;
+}
+
+GmApart *
+gm_guard_apart_new (uint32_t n)
+{
+  uint32_t size = 4;
+  while (size < 2 * n)
+    size *= 2;
+  size_t bytes = sizeof (GmApart) + size * sizeof ((GmApart *) NULL)->entries[0];
+  GmApart *a = g_malloc0 (bytes + n * sizeof a->last[0]);
+  a->mask = size - 1;
+  a->n = n;
+  a->last = (void *) ((char *) a + bytes);
+  return a;
+}
+
+/* False if the object, which is in that slot, is one of those that were added since `first`. */
+static inline bool
+apart_add (GmApart *a, bool first, const PyObject *o, uint32_t slot)
+{
+  a->stamp += first;
+  a->n_last = first ? 0 : a->n_last;
+  for (uint32_t i = (uint32_t) (((uint64_t) (uintptr_t) o * 0x9e3779b97f4a7c15u) >> 32);; i++) {
+    uint32_t at = i & a->mask;
+    if (a->entries[at].stamp != a->stamp) {
+      a->entries[at].object = o;
+      a->entries[at].stamp = a->stamp;
+      a->last[a->n_last].slot = slot;
+      a->last[a->n_last++].object = o;
+      return true;
+    }
+    if (a->entries[at].object == o)
+      return false;
+  }
+}
+
+/* True if the objects of a group have the addresses that were all different in the last comparison:
+ * distinct addresses are enough, whatever objects they have now. */
+static inline bool
+apart_as_before (const GmApart *a, PyObject *const *slots)
+{
+  uint32_t i = 0;
+  while (i < a->n_last && slots[a->last[i].slot] == a->last[i].object)
+    i++;
+  return i == a->n;
+}
+
+static inline bool
+memory_holds (const GmMemoryFact *fact, PyObject *a, PyObject *b)
+{
+  return fact->holds (fact->data, gm_host_tensor (a), gm_host_tensor (b));
+}
+
+static inline bool
+call_holds (const GmCallFact *fact, const GmCallEnv *env)
+{
+  return fact->holds (fact->data, env);
+}
+
+/* Compares the value inside of an instance of a subclass, ignoring overrides of the class; the type
+ * is guarded. */
+static bool
+value_equals (PyObject *v, PyObject *want)
+{
+  if (PyUnicode_CheckExact (want))
+    return gm_str_equal (v, want);
+  if (PyFloat_CheckExact (want))
+    return gm_float_bits (v) == gm_float_bits (want);
+  if (PyLong_CheckExact (want))
+    return gm_long_equals (v, want);
+  return PyBytes_GET_SIZE (v) == PyBytes_GET_SIZE (want)
+         && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v)) == 0;
+}
+
+/* Compares a key. A tuple must be the same object, which iteration returns. A NaN must be, too: it
+ * is found by identity. */
+static bool
+key_equals (PyObject *a, PyObject *b)
+{
+  return a == b || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) &&
+                    !gm_is_nan (a) && constant_equals (a, b));
+}
+
+static bool
+dict_keys_match (PyObject *dict, PyObject *keys)
+{
+  Py_ssize_t n = PyTuple_GET_SIZE (keys), pos = 0, i = 0;
+  if (PyDict_GET_SIZE (dict) != n)
+    return false;
+  PyObject *key, *value;
+  while (PyDict_Next (dict, &pos, &key, &value))
+    if (i >= n || !key_equals (key, PyTuple_GET_ITEM (keys, i++)))
+      return false;
+  return i == n;
+}
+
+/* Compares the keys of an OrderedDict in its own order, read by a C iterator: the one object made
+ * here. */
+static bool
+ordered_keys_match (PyObject *dict, PyObject *keys)
+{
+  Py_ssize_t n = PyTuple_GET_SIZE (keys), i = 0;
+  PyObject *it = PyDict_GET_SIZE (dict) == n ? PyODict_Type.tp_iter (dict) : NULL, *key;
+  while (it && (key = PyIter_Next (it)) != NULL) {
+    bool same = i < n && key_equals (key, PyTuple_GET_ITEM (keys, i));
+    Py_DECREF (key);
+    i = same ? i + 1 : n + 1;
+    if (!same)
+      break;
+  }
+  bool all = it && i == n && PyErr_Occurred () == NULL;
+  PyErr_Clear ();
+  Py_XDECREF (it);
+  return all;
+}
+
+static bool
+set_equals (PyObject *set, PyObject *want)
+{
+  if (PySet_GET_SIZE (set) != PySet_GET_SIZE (want))
+    return false;
+  Py_ssize_t pos = 0;
+  PyObject *key;
+  Py_hash_t hash;
+  while (_PySet_NextEntry (set, &pos, &key, &hash)) {
+    if (!PyUnicode_CheckExact (key) && !PyLong_CheckExact (key))
+      return false;
+    if (PySet_Contains (want, key) != 1)
+      return false;
+  }
+  return true;
+}
+
+static bool
+set_order_matches (PyObject *set, PyObject *want)
+{
+  Py_ssize_t pos = 0, i = 0, n = PyTuple_GET_SIZE (want);
+  PyObject *key;
+  Py_hash_t hash;
+  while (_PySet_NextEntry (set, &pos, &key, &hash))
+    if (i >= n || !key_equals (key, PyTuple_GET_ITEM (want, i++)))
+      return false;
+  return i == n;
+}
+
+/* True if no exception is being handled. */
+static bool
+handles_nothing (void)
+{
+  PyObject *e = PyErr_GetHandledException ();
+  Py_XDECREF (e);
+  return e == NULL;
+}
+
+/* Compares the name of a class made by Python; which: 0 __name__, 1 __qualname__. */
+static bool
+class_name_is (PyTypeObject *type, PyObject *name, int64_t which)
+{
+  const PyHeapTypeObject *heap = (const PyHeapTypeObject *) type;
+  return gm_str_equal (which ? heap->ht_qualname : heap->ht_name, name);
+}
+
+static inline int64_t
+n_defaults (PyObject *f)
+{
+  PyObject *d = ((PyFunctionObject *) f)->func_defaults;
+  return d ? PyTuple_GET_SIZE (d) : 0;
+}
+
+static inline bool
+tensor_matches (const GmTensor *t, const GmMeta *m)
+{
+  if (t->base) /* a view's history follows its base's when it is read */
+    gm_host.requires_grad (t);
+  if (memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
+    return false;
+  for (int i = 0; i < m->ndim; i++)
+    if ((t->meta.sizes[i] != m->sizes[i] && !gm_size_is_symbolic (m->sizes[i]))
+        /* Symbolic strides have records of their own. */
+        || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i])))
+      return false;
+  return true;
+}
+
+/* -- The check ------------------------------------------------------------- */
+
+/* If false, the answer of a memo is compared with that of its records. */
+#ifdef GM_DEBUG_CHECKS
+#define RELY_ON_MEMOS false
+#else
+#define RELY_ON_MEMOS true
+#endif
+
+__attribute__ ((always_inline)) static inline bool
+check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func,
+       PyObject **slots, uint32_t faulty, uint32_t *failed)
+{
+  const GmCheck *end = g->checks + g->n, *trusted = g->checks; /* a memo or a run has answered the
+                                                                  records before it: all hold */
+  if (G_UNLIKELY (*g->dead)) {
+    if (failed)
+      *failed = UINT32_MAX;
+    return false;
+  }
+  for (const GmCheck *c = g->checks; c < end; c++) {
+    if (faulty != UINT32_MAX && c == g->checks + faulty)
+      goto miss;
+    switch ((GmRecordKind) c->kind) {
+#define v (slots[c->in])
+#define OK(x)                                                                                      \
+  if (G_UNLIKELY (!(x)))                                                                           \
+  goto miss
+#define GOT(x)                                                                                     \
+  if (G_UNLIKELY ((slots[c->out] = (PyObject *) (x)) == NULL))                                     \
+  goto miss
+#define TRUST(n) (RELY_ON_MEMOS || gm_guards_trust_trees) && faulty == UINT32_MAX ? (void) (c += (n)) : (void) (trusted = c + (n))
+#define LOAD(NAME, statement)                                                                      \
+  case GM_SOURCE_##NAME:                                                                           \
+    statement;                                                                                     \
+    break;
+#define GUARD(NAME, cost, statement, text)                                                         \
+  case GM_GUARD_##NAME:                                                                            \
+    statement;                                                                                     \
+    break;
+#include "core/guard/guards.def"
+#undef v
+#undef OK
+#undef GOT
+#undef TRUST
+    case GM_N_RECORD_KINDS:
+    default:
+#ifdef GM_DEBUG_CHECKS
+      g_assert_not_reached ();
+#else
+      __builtin_unreachable (); /* spares a comparison for each record */
+#endif
+    }
+    continue;
+  miss:
+    g_assert (c > trusted || c == g->checks || faulty != UINT32_MAX);
+    if (failed)
+      *failed = (uint32_t) (c - g->checks);
+    return false;
+  }
+  return true;
+}
+
+bool
+gm_guards_check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                 PyFunctionObject *func, PyObject **slots)
+{
+  return check (g, env, locals, func, slots, UINT32_MAX, NULL);
+}
+
+bool
+gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+               PyFunctionObject *func, PyObject **slots, uint32_t *failed)
+{
+  return check (g, env, locals, func, slots, UINT32_MAX, failed);
+}
+
+bool
+gm_guards_fail (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                PyFunctionObject *func, uint32_t which)
+{
+  PyObject **slots = g_newa (PyObject *, g->n_slots + 1);
+  return !check (g, env, locals, func, slots, which, NULL);
+}
+
+uint32_t
+gm_guards_n_records (const GmGuards *g)
+{
+  return g->n;
+}
+
+bool
+gm_guards_dead (const GmGuards *g)
+{
+  return *g->dead || (g->call && g->call->dead (g->call->data));
+}
+
+uint32_t
+gm_guards_n_slots (const GmGuards *g)
+{
+  return g->n_slots;
+}
+
+const uint32_t *
+gm_guards_lasting (const GmGuards *g, uint32_t *n)
+{
+  *n = g->lasting->len;
+  return (const uint32_t *) g->lasting->data;
+}
+
+uint32_t
+gm_guards_n_checks (const GmGuards *g)
+{
+  return g->n_guards;
+}
+
+uint32_t
+gm_guards_n_looked (const GmGuards *g)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->n; i++) {
+    const GmCheck *c = &g->checks[i];
+    uint32_t together = c->kind == GM_SOURCE_TREE    ? gm_guard_memo_n_looked (c->ptr)
+                        : c->kind == GM_SOURCE_RUN   ? gm_guard_run_n (c->ptr)
+                        : c->kind == GM_SOURCE_GROUP ? (uint32_t) c->index
+                                                     : UINT32_MAX;
+    n += together == UINT32_MAX ? 1 : together;
+    i += together == UINT32_MAX ? 0 : (uint32_t) c->index;
+  }
+  return n;
+}

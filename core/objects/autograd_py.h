@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * autograd_py.h -- autograd for Python: Tensor attributes and methods, and the functions of
+ * gramme.autograd.
+ */
+#ifndef GM_PYTHON_AUTOGRAD_PY_H
+#define GM_PYTHON_AUTOGRAD_PY_H
+
+#include "core/objects/tensor_object.h"
+
+PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *gm_py_tensor_register_hook (PyObject *self, PyObject *hook);
+PyObject *gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook);
+extern PyTypeObject gm_py_hook_handle_type;
+/* Returns the handle of a hook on a node: a new reference, or NULL with an exception. */
+PyObject *gm_py_node_handle (struct GmAgNode *n, bool before, uint64_t id);
+/* True if the innermost saved-tensor hooks of this thread may become part of a graph; sets *pack
+ * and *unpack, borrowed. */
+bool gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack);
+PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);
+PyObject *gm_py_tensor_get_grad (PyObject *self, void *closure);
+int gm_py_tensor_set_grad (PyObject *self, PyObject *value, void *closure);
+
+extern PyMethodDef gm_py_autograd_functions[];
+
+int gm_py_init_autograd (PyObject *module);
+
+/* A GmTensorHook; data: the callable, owned by the hook. */
+GmTensor *gm_py_call_hook (void *data, GmTensor *grad, GError **error);
+
+#endif

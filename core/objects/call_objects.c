@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * loan.c -- see loan.h.
+ *
+ * A guard program's slots borrow objects that other objects hold.  A gradient is held by autograd,
+ * without a Python object until the program reads it; so the object that a load needs is made, and
+ * belongs to the call.  The same holds for a tensor over an array's memory.
+ */
+#include "core/objects/call_objects.h"
+
+#include "core/autograd/autograd.h"
+#include "core/objects/numpy.h"
+#include "core/objects/tensor_object.h"
+
+static _Thread_local GPtrArray *lent; /* PyObject, owned */
+bool gm_loans_made;
+
+static PyObject *
+lend (PyObject *o)
+{
+  if (o == NULL) {
+    PyErr_Clear ();
+    return NULL;
+  }
+  if (lent == NULL)
+    lent = g_ptr_array_new ();
+  gm_loans_made = true;
+  g_ptr_array_add (lent, o);
+  return o;
+}
+
+PyObject *
+gm_loan_grad (GmTensor *t)
+{
+  GmTensor *grad = gm_tensor_grad (t);
+  return grad ? lend (gm_py_tensor_wrap (grad)) : NULL;
+}
+
+PyObject *
+gm_loan_array (PyObject *array)
+{
+  return lend (gm_py_tensor_take (gm_py_from_buffer (array)));
+}
+
+PyObject *
+gm_loan_number (PyObject *o)
+{
+  bool is_float = o == (PyObject *) &PyFloat_Type || PyFloat_CheckExact (o);
+  GmScalar s = PyFloat_CheckExact (o) ? gm_scalar_float (PyFloat_AS_DOUBLE (o)) : gm_scalar_int (PyType_Check (o) ? 0 : PyLong_AsLongLong (o));
+  GmTensor *t = gm_tensor_new_scalar (s, is_float ? GM_F64 : GM_I64, NULL);
+  return t ? lend (gm_py_tensor_take (t)) : NULL;
+}
+
+guint
+gm_loans_count (void)
+{
+  return lent ? lent->len : 0;
+}
+
+void
+gm_loans_cut (guint n)
+{
+  while (lent && lent->len > n) {
+    PyObject *o = g_ptr_array_remove_index (lent, lent->len - 1);
+    Py_DECREF (o);
+  }
+}

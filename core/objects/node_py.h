@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * node_py.h -- nodes of the tape as Python objects: Tensor.grad_fn, and gradient edges.
+ */
+#ifndef GM_PYTHON_NODE_PY_H
+#define GM_PYTHON_NODE_PY_H
+
+#include "core/autograd/node_user.h"
+#include "core/objects/tensor_object.h"
+
+/* Returns the object for n, which is the same as long as a reference to it exists; steals n's
+ * reference. */
+PyObject *gm_py_node_take (GmAgNode *n);
+bool gm_py_node_check (PyObject *o);
+
+/* True for a GradientEdge, and for any tuple (node, number, ...). */
+bool gm_py_edge_check (PyObject *o);
+/* Returns a tensor with that place in the history; like: a meta for it, or NULL.  NULL with an
+ * exception. */
+GmTensor *gm_py_edge_tensor (PyObject *edge, const GmMeta *like);
+/* True if the edge knows the meta of its tensor. */
+bool gm_py_edge_knows (PyObject *edge);
+
+extern PyTypeObject gm_py_node_type;
+extern PyMethodDef gm_py_node_functions[];
+int gm_py_init_node (PyObject *module);
+
+#endif

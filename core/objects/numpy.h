@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * numpy.h -- shares memory with numpy and every other user of Python's buffer protocol.
+ */
+#ifndef GM_PYTHON_NUMPY_H
+#define GM_PYTHON_NUMPY_H
+
+#include "core/objects/tensor_object.h"
+
+/* Returns a tensor over the memory of an object with a buffer, with its shape and strides.  NULL
+ * with TypeError for element formats without a dtype, ValueError for strides that a tensor cannot
+ * have. */
+GmTensor *gm_py_from_buffer (PyObject *o);
+/* Returns a copy of the buffer, of any strides. */
+GmTensor *gm_py_copy_buffer (PyObject *o);
+/* Returns a 1-d tensor over plain bytes. */
+GmTensor *gm_py_from_bytes (PyObject *o, GmDtype dtype, int64_t count, int64_t offset);
+
+/* Tensor.numpy and Tensor.__array__. */
+PyObject *gm_py_tensor_numpy (PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *gm_py_tensor_array (PyObject *self, PyObject *args, PyObject *kwargs);
+
+#endif

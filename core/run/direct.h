@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * direct.h -- a step of the host that is one call of graphs, run on the caller's tensors without an
+ * interpreter.
+ */
+#ifndef GM_PLUGIN_DIRECT_H
+#define GM_PLUGIN_DIRECT_H
+
+#include "core/graph/higher.h"
+#include "core/run/exec.h"
+#include "core/run/request.h"
+
+typedef struct GmExecDirect GmExecDirect;
+
+/* Makes a direct call of a host graph.  *out is NULL unless the graph is one call of cond,
+ * invoke_subgraph or associative_scan, preceded by views and numbers at most, whose results have
+ * the layout of the graph's outputs.  host: borrowed, and must outlive *out.  Returns false on
+ * error. */
+bool gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GError **error);
+void gm_direct_free (GmExecDirect *d); /* NULL is fine */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmExecDirect, gm_direct_free)
+/* True if the call runs compiled bodies of the graph; false if it is a scan, which has code of its
+ * own. */
+bool gm_direct_needs_bodies (const GmExecDirect *d);
+/* Runs the call.  in, out: the graph's inputs, and memory for its outputs.  bodies: by number of
+ * the body.  symbols: values of the graph's symbols, or NULL.  GM_RUN_UNABLE: as gm_exec_run_at. */
+GmRunAt gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out,
+                       GError **error);
+
+#endif

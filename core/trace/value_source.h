@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * source.h -- where a value comes from: a path of accessors from the call's arguments, closure and
+ * globals.
+ *
+ * Sources are interned: equal paths are one pointer.  A source becomes a slot of the guard program
+ * only if something uses it: a guard, a graph input, the residual.  Its name is stable text without
+ * addresses ("L['x']", "G['scale']", "L['self'].weight"): it is what users read in guard lists, and
+ * the key for profiles.
+ */
+#ifndef GM_TRACE_SOURCE_H
+#define GM_TRACE_SOURCE_H
+
+#include "core/trace/trace.h"
+
+typedef enum {
+#define LOAD(NAME, ...) GM_SOURCE_##NAME,
+#define GUARD(NAME, ...) GM_GUARD_##NAME,
+#include "core/guard/guards.def"
+  GM_N_RECORD_KINDS,
+} GmRecordKind; /* loads first, then checks: one numbering for both */
+
+typedef struct GmSource {
+  uint8_t kind;                /* GM_SOURCE_* */
+  const struct GmSource *base; /* NULL for LOCAL, FREE, FREE_CELL, GLOBAL, CONST, CLASS_ATTR */
+  PyObject *obj;               /* GLOBAL: the dict; CONST: the value; CLASS_ATTR: the class */
+  PyObject *key;               /* a str, or a constant key of a dict */
+  int64_t index;
+  const char *name;
+  uint32_t number; /* order of creation */
+} GmSource;
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prelude.h -- the text in front of generated kernels (prelude.cuh).
+ */
+#ifndef NVRTC_PRELUDE_H
+#define NVRTC_PRELUDE_H
+
+#include "plugins/nvrtc/gpu_unit.h"
+
+/* Appends the parts of the prelude that `kernels` uses, then `kernels`. */
+void nv_put_kernels (CgText *t, const char *kernels);
+
+#endif
