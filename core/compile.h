@@ -14,7 +14,7 @@
 #include "core/run/backend.h"
 
 typedef struct GmCompile GmCompile;
-typedef struct GmPair GmPair; /* pair.h */
+typedef struct GmPair GmPair; /* compiled_pair.h */
 
 /* The sizes of a function's arguments that become symbols: those that were seen to change, all,
  * none. */

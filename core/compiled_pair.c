@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pair.c -- see pair.h.
+ * compiled_pair.c -- see compiled_pair.h.
  *
  * A backward that is not compiled yet is kept as a graph with sizes of its own: threads that run
  * the forward read those of the plan.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pair.h -- a back end's code of a function and of its backward, which is made when it first runs.
+ * compiled_pair.h -- a back end's code of a function and of its backward, which is made when it
+ * first runs.
  *
  * Many functions whose arguments require grad are never differentiated, or their backward is
  * unfolded, so the backward is a request of its own: a graph like any other, with a place of its
@@ -8,8 +9,8 @@
  * Threads: any may run it; gm_pair_prepare is for one at a time, and runs of the backward come
  * after it.
  */
-#ifndef GM_PAIR_H
-#define GM_PAIR_H
+#ifndef GM_COMPILED_PAIR_H
+#define GM_COMPILED_PAIR_H
 
 #include "core/compile.h"
 

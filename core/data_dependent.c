@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * counted.c -- the stages of a forward whose sizes depend on data: see counted.h.
+ * data_dependent.c -- the stages of a forward whose sizes depend on data: see data_dependent.h.
  *
  * Slots are the forward's inputs, then the values that stages hand on, in their order.  A stage is
  * a graph of its own, compiled as a whole; the last stage makes the forward's outputs, except those

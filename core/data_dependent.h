@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * counted.h -- code for graphs in which data says how large a tensor is.
+ * data_dependent.h -- code for graphs in which data says how large a tensor is.
  *
  * A symbol of GmSizes.counts is the element of an output of the graph.  The forward is cut into
  * stages: each ends where the graph has computed the sizes that the next ones need, so a run finds
  * out the sizes on its way and computes nothing twice.
  */
-#ifndef GM_COUNTED_H
-#define GM_COUNTED_H
+#ifndef GM_DATA_DEPENDENT_H
+#define GM_DATA_DEPENDENT_H
 
 #include "core/compile.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plans.c -- plans by the values of symbols: see plans.h.
+ * plan_cache.c -- plans by the values of symbols: see plan_cache.h.
  *
  * The latest stand first, in `forms` as in `kept`, so a call with the sizes of the call before
  * compares one row, `latest`.  Each form is made of a copy of the graph with sizes of its own:

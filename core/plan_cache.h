@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plans.h -- the plans of one recorded graph whose sizes are symbols.
+ * plan_cache.h -- the plans of one recorded graph whose sizes are symbols.
  *
  * The recording and its guards serve all sizes; so does the plan that the stages make of it, up to
  * the assumptions that they had to make: for sizes that do not fit, they run once more, with these
@@ -7,8 +7,8 @@
  * these plans are kept.
  * Threads: one at a time.
  */
-#ifndef GM_PLANS_H
-#define GM_PLANS_H
+#ifndef GM_PLAN_CACHE_H
+#define GM_PLAN_CACHE_H
 
 #include "core/compile.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gramme.c -- the program: a table of subcommands.
+ * main.c -- the program: a table of subcommands.
  */
 #include <glib.h>
 #include <stdarg.h>

@@ -18,9 +18,9 @@
  * a decision rests on are recorded (GmOverlap) for the front end, which guards them.
  *
  * After the layers, join differentiates the functional graph and partition cuts the result in two
- * (choose.c, mincut.c and budget.c decide where).  Each stage reads a graph, leaves it alone and
- * builds a new one in `arena`; results live as long as the arena.  gm_plan_new (plan.h) copies what
- * is needed at run time.
+ * (choose_saved.c, mincut.c and budget.c decide where).  Each stage reads a graph, leaves it alone
+ * and builds a new one in `arena`; results live as long as the arena.  gm_plan_new (plan.h) copies
+ * what is needed at run time.
  * Threads: one at a time per arena.
  */
 #ifndef GM_AOT_AOT_H
@@ -68,11 +68,11 @@ void gm_overlap_add (GArray *overlaps, GmOverlapKind kind, GmOuterInput a, GmOut
                      int64_t offset, const GmMeta *base);
 
 /* Writes the known facts about the memory of these inputs, one per input of g (NULL: unknown), into
- * g: from then on the graph is for inputs like them.  If no looks were noted (looks.h), notes those
- * of g's nodes. */
+ * g: from then on the graph is for inputs like them.  If no looks were noted (read_order.h), notes
+ * those of g's nodes. */
 void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
 
-/* -- Strided views as geometry (geometry.c) ---------------------------------------------------- */
+/* -- Strided views as geometry (stride_overlap.c) ---------------------------------------------- */
 
 /* True if b, whose first element is `distance` elements after a's, has an element in common with
  * a.  Exact, unless that takes too long: then true. */
@@ -296,8 +296,8 @@ typedef struct {
                                   * none */
 } GmFunctionalLayer;
 
-/* custom.c: functions that bring their gradient.  True if node i, a `custom` node, is the place
- * where that gradient is computed, and a gradient has arrived. */
+/* custom_gradient.c: functions that bring their gradient.  True if node i, a `custom` node, is the
+ * place where that gradient is computed, and a gradient has arrived. */
 bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 /* True if the gradients that g's functions bring fail for some strides of those that arrive. */
 bool gm_custom_reads_strides (const GmGraph *g);
@@ -305,8 +305,9 @@ bool gm_custom_reads_strides (const GmGraph *g);
  * value of g. */
 void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result);
 
-/* higher.c: cond and its kin.  Makes the bodies of g's calls functional; g gets a table of its
- * own.  Errors: GM_ERROR_UNSUPPORTED for a write to a tensor that was made outside of a body. */
+/* higher_stages.c: cond and its kin.  Makes the bodies of g's calls functional; g gets a table of
+ * its own.  Errors: GM_ERROR_UNSUPPORTED for a write to a tensor that was made outside of a
+ * body. */
 bool gm_higher_prepare (GmGraph *g, bool differentiate, GError **error);
 /* True if a body contains a function that brings its gradient. */
 bool gm_higher_brings_gradients (const GmHigher *h);
@@ -324,7 +325,7 @@ bool gm_higher_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 bool gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const grad,
                               GmValueId *result, GError **error);
 
-/* host_call.c: functions of the host's.  Stage f: decides how h is to be run. */
+/* host_gradient.c: functions of the host's.  Stage f: decides how h is to be run. */
 void gm_host_call_prepare (struct GmHigher *h, bool differentiate);
 /* Returns the value that stands for the call that n is a result of; GM_NO_ID: there is none, as
  * nothing of the call has a gradient. */
@@ -420,7 +421,7 @@ typedef struct {
 } GmLayers;
 
 /* Rewrites a recorded graph to a functional one.  Debug builds derive the facts about each layer's
- * result once more from the graph (facts.c) and compare. */
+ * result once more from the graph (layer_facts.c) and compare. */
 GmGraph *gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers *layers,
                           GError **error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * choose.c -- chooses what the forward saves for the backward.
+ * choose_saved.c -- chooses what the forward saves for the backward.
  *
  * By default the forward saves what the backward reads.  With the minimum cut it saves the lightest
  * set of values from which the rest can be computed again, where that is cheap.  A value is not
@@ -62,7 +62,7 @@ is_dear (const GmGraph *g, const GmNode *n)
   }
 }
 
-/* Data of choose.c on each value, beside its flags. */
+/* Data of choose_saved.c on each value, beside its flags. */
 typedef struct {
   uint32_t *distance; /* steps to the nearest reader in the backward */
   uint32_t

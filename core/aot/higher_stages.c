@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher.c -- cond, while_loop, scan and invoke_subgraph in stages f and j.
+ * higher_stages.c -- cond, while_loop, scan and invoke_subgraph in stages f and j.
  *
  * Stage f makes the bodies functional, each by itself: a body writes only to tensors of its own,
  * and every output is a tensor of its own.  Stage j: the gradient of such a call is such a call.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order.c -- see order.h.
+ * hook_order.c -- see hook_order.h.
  */
 #include "core/aot/hook_order.h"
 

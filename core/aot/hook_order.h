@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order.h -- the order in which eager's backward would reach a function's results and arguments:
- * the order of their hooks.
+ * hook_order.h -- the order in which eager's backward would reach a function's results and
+ * arguments: the order of their hooks.
  */
-#ifndef GM_AOT_ORDER_H
-#define GM_AOT_ORDER_H
+#ifndef GM_AOT_HOOK_ORDER_H
+#define GM_AOT_HOOK_ORDER_H
 
 #include "core/aot/aot.h"
 

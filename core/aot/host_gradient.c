@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host_call.c -- functions of the host's in a graph that is differentiated, and hooks on gradients
- * inside of it.
+ * host_gradient.c -- functions of the host's in a graph that is differentiated, and hooks on
+ * gradients inside of it.
  *
  * The gradient of such a function is that of plain eager: it runs with gradients on over leaves
  * that stand for its operands, and the history of its results is kept until the backward, where
@@ -14,7 +14,7 @@
  *
  * A hook on the gradient of a value inside is a host call in the backward, on the sum that arrives
  * there, before the node that made the value is differentiated: that is eager's order (join.c).
- * Where a function's history is unfolded (unfold.c) it is an ordinary hook on the tape.
+ * Where a function's history is unfolded (unfold_history.c) it is an ordinary hook on the tape.
  */
 #include "core/aot/aot.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pick.c -- elements that are picked, or put among zeros, without what lies around them.
+ * index_rewrites.c -- elements that are picked, or put among zeros, without what lies around them.
  *
  * The loss of a classifier takes one number of each row of log probabilities, and its gradient puts
  * one number into each row of zeros.  As recorded both make the whole matrix, and neither fuses

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts.c -- derives the facts about a graph's inputs and outputs, to check a layer against its own
- * prediction.
+ * layer_facts.c -- derives the facts about a graph's inputs and outputs, to check a layer against
+ * its own prediction.
  *
  * A layer that merges inputs or adds outputs has to know afterwards which inputs are written, what
  * each output shares memory with, what requires grad.  It foretells that from its argument and from

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts.h -- facts about a graph's inputs and outputs, derived from the graph (facts.c) and
- * foretold by each layer for its result; for the files of this room.
+ * layer_facts.h -- facts about a graph's inputs and outputs, derived from the graph (layer_facts.c)
+ * and foretold by each layer for its result; for the files of this room.
  */
-#ifndef GM_AOT_FACTS_H
-#define GM_AOT_FACTS_H
+#ifndef GM_AOT_LAYER_FACTS_H
+#define GM_AOT_LAYER_FACTS_H
 
 #include "core/aot/aot.h"
 

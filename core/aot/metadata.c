@@ -164,7 +164,8 @@ find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
 }
 
 /* True if the tensor keeps all of its elements within its own memory, or the plain program fails
- * (core/autograd/inplace_metadata.c).  Where the tensor is not used afterwards, no other check would notice. */
+ * (core/autograd/inplace_metadata.c).  Where the tensor is not used afterwards, no other check
+ * would notice. */
 static bool
 keeps_elements (const Rewrite *r, const GmNode *n)
 {

@@ -2,7 +2,8 @@
  * partition.c -- the joint graph, cut into forward and backward.
  *
  * The forward computes what the function's outputs need, and what is saved; the backward computes
- * what the gradients need beside that.  choose.c chooses the saved values; whatever it chooses:
+ * what the gradients need beside that.  choose_saved.c chooses the saved values; whatever it
+ * chooses:
  *
  *   an input that is not written to   is saved as it is: no copy, no memory
  *   a view, a number, a constant      is never saved: made again in the backward
@@ -483,8 +484,8 @@ mark_plain (GmCut *c, const GmValueId *map)
       c->flags[gm_cut_value (c->g, map[v])] |= GM_CUT_PLAIN;
 }
 
-/* Returns, per value, true if an unfolded backward (unfold.c) reads it.  places: per value, its
- * index among the saved tensors, or GM_NO_ID.  The caller owns the array. */
+/* Returns, per value, true if an unfolded backward (unfold_history.c) reads it.  places: per value,
+ * its index among the saved tensors, or GM_NO_ID.  The caller owns the array. */
 static bool *
 unfolded_reads (const GmJoint *joint, const uint32_t *places)
 {
@@ -493,8 +494,8 @@ unfolded_reads (const GmJoint *joint, const uint32_t *places)
   return gm_unfold_reads (&u);
 }
 
-/* Keeps the results of the host's functions that an unfolded backward (unfold.c) may read: they are
- * not run again for that. */
+/* Keeps the results of the host's functions that an unfolded backward (unfold_history.c) may read:
+ * they are not run again for that. */
 static void
 keep_effects (GmCut *c, const GmValueId *map)
 {
@@ -538,7 +539,7 @@ find_apart (const GmJoint *joint)
 
 /* Keeps values that plain gradients read, and the forward computes, though the compiled backward
  * does without them: namely if they would have to be recomputed from tensors that the caller may
- * write to before an unfolded backward (unfold.c).  apart: find_apart's. */
+ * write to before an unfolded backward (unfold_history.c).  apart: find_apart's. */
 static void
 keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const GmValueId *map)
 {
@@ -629,8 +630,8 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
   return false;
 }
 
-/* Finds inputs that are overwritten and were not saved, but that an unfolded backward (unfold.c)
- * reads: later they are not available any more. */
+/* Finds inputs that are overwritten and were not saved, but that an unfolded backward
+ * (unfold_history.c) reads: later they are not available any more. */
 static bool
 find_lost (const GmJoint *joint, const GmFunctionalLayer *writes, const GmParts *parts, bool *lost)
 {

@@ -2,9 +2,9 @@
  * partition.h -- declarations that the files which cut a joint graph share; private to this room
  * and its tests.
  *
- *   pick.c       rewrites nodes that put one element into each row, or take one of each
+ *   index_rewrites.c       rewrites nodes that put one element into each row, or take one of each
  *   partition.c  marks which values belong where, and builds the two graphs
- *   choose.c     which values to save: the rules, and the weights for the minimum cut
+ *   choose_saved.c     which values to save: the rules, and the weights for the minimum cut
  *   mincut.c     the minimum cut
  *   budget.c     which of these to drop when memory is short
  *
@@ -86,7 +86,7 @@ GmGraph *gm_cut_pick (GmGraph *g, uint32_t first_tangent, const bool *apart, GmV
  * already. */
 bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);
 
-/* Sets up the minimum-cut problem of choose.c; its arrays are in c->arena. */
+/* Sets up the minimum-cut problem of choose_saved.c; its arrays are in c->arena. */
 void gm_cut_problem (const GmCut *c, GmCutProblem *p);
 /* Does everything before the choice.  For tests. */
 void gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes);

@@ -67,7 +67,8 @@ typedef struct {
   GmPlanRandom random;
   GmPlanExec exec; /* the plan owns exec.data from gm_plan_new on */
   const GmGraph *graph; /* the functional graph that was joined: used for a backward that the
-                         * compiled code cannot do (unfold.h); NULL: such a backward is refused */
+                         * compiled code cannot do (unfold_history.h); NULL: such a backward is
+                         * refused */
 } GmPlanSpec;
 
 /* Makes a plan.  Copies all it needs: the arena of the compilation may be freed. */
@@ -117,10 +118,10 @@ bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **er
  * overlaps are checked again.  outputs[i]: new references, in the order of the recorded outputs;
  * NULL all of them on error.  Inputs that the function writes to have been written to, and inputs
  * that it gives another shape have that shape.  Where views among them are stale, the caller has
- * refreshed them before in the program's order (looks.h: gm_looks_take).  A plan with a backward
- * ties its outputs into autograd; backward through it works once, or more often with retain_graph,
- * and fails with GM_ERROR_RUNTIME if a saved tensor was changed in place. Errors: the back end's;
- * GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
+ * refreshed them before in the program's order (read_order.h: gm_looks_take).  A plan with a
+ * backward ties its outputs into autograd; backward through it works once, or more often with
+ * retain_graph, and fails with GM_ERROR_RUNTIME if a saved tensor was changed in place. Errors: the
+ * back end's; GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
  * GM_ERROR_UNSUPPORTED if inputs overlap otherwise than the function was compiled for. */
 bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
 /* Does the same, but steals the references: inputs[i] are NULL before the function is entered, and

@@ -3,7 +3,7 @@
  * backward.
  *
  * The compiled backward runs where it has the bits of the plain one; else the function is unfolded
- * (unfold.c).
+ * (unfold_history.c).
  * Invariant: a saved tensor is an alias without history, never the tensor that the caller holds, so
  * references form no cycle.  The plain tape keeps a leaf itself, and reads it where it is now if it
  * was given other memory since (.data): then the function is unfolded.
@@ -76,7 +76,7 @@ is_as_saved (const GmHistory *h)
   return true;
 }
 
-/* True if the compiled backward would differ from the plain one (unfold.c). */
+/* True if the compiled backward would differ from the plain one (unfold_history.c). */
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {

@@ -3,11 +3,11 @@
  * function are traced.
  *
  * In a plan such a hook is an opaque call.  While compiled autograd is on, the hook's own program
- * (stretch.h) takes its place, and the backward around it becomes a part of the stretch, which is
- * compiled as one graph.
+ * (backward_stretch.h) takes its place, and the backward around it becomes a part of the stretch,
+ * which is compiled as one graph.
  * Invariant: the program returns what the compiled backward returns, in the same layouts; where
- * that backward would not run as it is (unfold.c), where a hook is no program, or where the graph
- * has a node that a builder does not know, there is none.
+ * that backward would not run as it is (unfold_history.c), where a hook is no program, or where the
+ * graph has a node that a builder does not know, there is none.
  * Rejected: all compiled functions.  Without hooks the existing backward already does the same.
  */
 #include "core/aot/plan_private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* looks.c -- see looks.h. */
+/* read_order.c -- see read_order.h. */
 #include "core/aot/read_order.h"
 
 #include "core/autograd/autograd.h"

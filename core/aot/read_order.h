@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * looks.h -- the order in which a program reads its inputs.
+ * read_order.h -- the order in which a program reads its inputs.
  *
  * A view whose base was written to is stale until a read with gradients on, or a test of its
  * grad_fn, refreshes it: then it gets its history.  Gradients are summed in the order of
@@ -9,8 +9,8 @@
  * history of such a view has its sequence number among the operations of the function all the same:
  * hooks on it run there (gm_autograd_settle).
  */
-#ifndef GM_AOT_LOOKS_H
-#define GM_AOT_LOOKS_H
+#ifndef GM_AOT_READ_ORDER_H
+#define GM_AOT_READ_ORDER_H
 
 #include "core/graph/graph.h"
 #include "core/tensor/tensor.h"

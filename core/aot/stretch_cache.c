@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tape.c -- see tape.h.
+ * stretch_cache.c -- see stretch_cache.h.
  *
  * An entry is found by the bytes that describe the stretch: all of them are compared, so two that
  * differ in anything that the program depends on are never taken for each other.  The presence and
  * contents of a `grad` are no part of that: a stretch ends before gradients are added up.  An entry
  * never changes once it is in the table.  A stretch of one operation is not worth a plan: it runs
  * as it is.  With create_graph the inputs have histories, and the plan's results have one, as the
- * results of any compiled function: it is unfolded where it matters (unfold.c).
+ * results of any compiled function: it is unfolded where it matters (unfold_history.c).
  * Rejected: additions to `grad` in the graph.  The plan would compute the sum and copy it back,
  * where the engine adds in place.
  */

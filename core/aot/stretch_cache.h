@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tape.h -- stretches of a backward as graphs, compiled and kept: compiled autograd.
+ * stretch_cache.h -- stretches of a backward as graphs, compiled and kept: compiled autograd.
  *
  * A tape is a cache for one back end and its options.  While it is entered on a thread, backward
- * passes of that thread run through it: each stretch (core/autograd/backward_stretch.h) becomes a graph the
- * first time that one of its structure and shape is seen, and a plan, which later such stretches
- * run.
+ * passes of that thread run through it: each stretch (core/autograd/backward_stretch.h) becomes a
+ * graph the first time that one of its structure and shape is seen, and a plan, which later such
+ * stretches run.
  * Threads: a tape may be entered on several at once.
  */
-#ifndef GM_AOT_TAPE_H
-#define GM_AOT_TAPE_H
+#ifndef GM_AOT_STRETCH_CACHE_H
+#define GM_AOT_STRETCH_CACHE_H
 
 #include "core/aot/plan.h"
 #include "core/autograd/backward_stretch.h"
@@ -32,7 +32,8 @@ typedef struct {
  * other error is the backward's.  recompiles: why an existing plan does not do, or NULL. */
 typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, const char *recompiles, GError **error);
 
-/* Makes a tape.  find_hook: as in core/autograd/backward_stretch.h; NULL: all hooks have to be called. */
+/* Makes a tape.  find_hook: as in core/autograd/backward_stretch.h; NULL: all hooks have to be
+ * called. */
 GmTape *gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));
 GmTape *gm_tape_ref (GmTape *t);
 void gm_tape_unref (GmTape *t); /* NULL is fine */

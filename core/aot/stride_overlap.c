@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * geometry.c -- strided views as sets of places: do two meet?  core/ops/strided.c takes a view from
- * flat memory.
+ * stride_overlap.c -- strided views as sets of places: do two meet?  core/ops/strided.c takes
+ * a view from flat memory.
  *
  * Two views meet where offset_a + sum (i_k * s_k) = offset_b + sum (j_k * t_k).  Counting the j_k
  * from their ends makes all terms positive: a sum of multiples, each bounded, that must reach a

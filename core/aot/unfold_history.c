@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unfold.c -- a compiled function's history, unfolded into that of the plain function.
+ * unfold_history.c -- a compiled function's history, unfolded into that of the plain function.
  *
  * A compiled backward computes one thing: all gradients from all tangents, each summed from
  * nothing.  Eager's history can do more: be differentiated itself, go on with a sum that was begun
@@ -11,9 +11,9 @@
  * recomputed values are made of what the leaf was when the function ran.
  * Invariant: nothing is kept for this.  The gradient of an operation reads here what it reads in
  * the compiled backward, and that was kept by the forward or is computed again from it.  A function
- * that brings its gradient is one node, which evaluates that (custom.c).  A node whose gradient
- * would read a value that is lost, since it was written to or is made of such a value, refuses when
- * it runs: a walk that does not come there does without.
+ * that brings its gradient is one node, which evaluates that (custom_gradient.c).  A node whose
+ * gradient would read a value that is lost, since it was written to or is made of such a value,
+ * refuses when it runs: a walk that does not come there does without.
  * Rejected: the joint graph of the backward.  Kept values have a history in the forward, which it
  * would lack; and the order of sums would be another.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unfold.h -- a compiled function's history as the plain one would be (unfold.c); for plan.c.
+ * unfold_history.h -- a compiled function's history as the plain one would be (unfold_history.c);
+ * for plan.c.
  */
-#ifndef GM_AOT_UNFOLD_H
-#define GM_AOT_UNFOLD_H
+#ifndef GM_AOT_UNFOLD_HISTORY_H
+#define GM_AOT_UNFOLD_HISTORY_H
 
 #include "core/aot/aot.h"
 #include "core/autograd/autograd.h"

@@ -5,8 +5,8 @@
  * signature and runs the row's function on a builder.  No Python here.  Each POINTWISE row of the op table is a function and
  * method by itself; api.def holds what is more than one op or has another signature.
  */
-#ifndef GM_OPS_API_H
-#define GM_OPS_API_H
+#ifndef GM_API_API_H
+#define GM_API_API_H
 
 #include "core/ops/builder.h"
 

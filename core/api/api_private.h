@@ -5,8 +5,8 @@
  * order.  The macros below read one of them and set the builder's sticky error, in torch's words,
  * if it is of the wrong kind.
  */
-#ifndef GM_OPS_API_PRIVATE_H
-#define GM_OPS_API_PRIVATE_H
+#ifndef GM_API_API_PRIVATE_H
+#define GM_API_API_PRIVATE_H
 
 #include "core/api/api.h"
 

@@ -16,7 +16,7 @@
 typedef struct GmAgNode GmAgNode;
 
 /* The backward of a function's node as a program, for a runner that makes one program of many nodes
- * (stretch.h). */
+ * (backward_stretch.h). */
 typedef struct GmAgProgram {
   GmTensor **in; /* all tensors that it reads, gradients included: owned */
   uint32_t n_in;

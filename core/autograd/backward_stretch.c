@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stretch.c -- collects steps of a walk, describes them, and puts their results in place.
+ * backward_stretch.c -- collects steps of a walk, describes them, and puts their results in place.
  *
  * Collecting goes through the heap exactly as the engine does, but computes nothing: which node is
  * ready when depends on edges and sequence numbers alone.  Afterwards the walk is as if the steps

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stretch_emit.c -- emits a stretch as a program: for a builder that records, or operation by
- * operation.
+ * backward_stretch_emit.c -- emits a stretch as a program: for a builder that records, or operation
+ * by operation.
  *
  * Gradients are added in the order in which the engine adds them: step after step, and within a
  * step edge after edge.
- * Requires: a stretch that was collected (stretch.c).
+ * Requires: a stretch that was collected (backward_stretch.c).
  * Breaks: nothing; the walk is as it was.
  */
 #include "core/autograd/backward_stretch_private.h"

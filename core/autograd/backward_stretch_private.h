@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stretch_private.h -- the inside of a stretch, for the collector (stretch.c) and the emitter
- * (stretch_emit.c).
+ * backward_stretch_private.h -- the inside of a stretch, for the collector (backward_stretch.c) and
+ * the emitter (backward_stretch_emit.c).
  */
-#ifndef GM_AUTOGRAD_STRETCH_PRIVATE_H
-#define GM_AUTOGRAD_STRETCH_PRIVATE_H
+#ifndef GM_AUTOGRAD_BACKWARD_STRETCH_PRIVATE_H
+#define GM_AUTOGRAD_BACKWARD_STRETCH_PRIVATE_H
 
 #include "core/autograd/backward_stretch.h"
 #include "core/autograd/walk.h"

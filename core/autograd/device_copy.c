@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * move.c -- a copy on another device, as an operation with a history.
+ * device_copy.c -- a copy on another device, as an operation with a history.
  *
  * No op moves elements: a graph is of one device.  So the node is a function's: what arrives is
  * copied back to the input's device, by a recorded copy again if gradients of gradients are wanted.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * greet.c -- when hooks on gradients run.
+ * hook_schedule.c -- when hooks on gradients run.
  *
  * Hooks on a node's gradient run just before the node.  Where one node stands for many, the hooks
  * on each of its results have a turn of their own in the walk, where the node that makes that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * set.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_; or loses its
- * history: detach_.
+ * inplace_metadata.c -- a tensor object that becomes another tensor: t_, squeeze_, resize_, set_;
+ * or loses its history: detach_.
  *
  * No element is written.  What the object was, a shape over memory and a history, is replaced by
  * what `src` is; the object, its base and the waiters for its gradient stay.  Nodes keep aliases of

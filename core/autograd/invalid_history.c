@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lost.c -- the node of a history whose gradient can't be computed any more.
+ * invalid_history.c -- the node of a history whose gradient can't be computed any more.
  *
  * When such a node is made, a value that its gradient would read has been written to, or its memory
  * has been left.  That is no error yet: a walk may never come there, and plain Python does not

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leads.c -- walks for some gradients only: which nodes lead to these, and which are left out.
+ * needed_nodes.c -- walks for some gradients only: which nodes lead to these, and which are left
+ * out.
  *
  * A node is needed if something that was asked for lies behind it.  Where one node stands for many,
  * that holds for some of its results alone: nodes that have read only the others are not on the

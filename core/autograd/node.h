@@ -183,13 +183,13 @@ const char *gm_node_name (const GmAgNode *n);
 GmTensor *gm_history_base (const GmTensor *t);
 /* inplace.c: refreshes a stale view: gives it the history that follows from its base's. */
 void gm_view_refresh (GmTensor *view);
-/* set.c: the first is true if the tensor that the view was taken of has other memory by now, and
- * the view was stale when it took that.  The second gives such a view a history that fails in the
- * backward, as its true history is unknown by now. */
+/* inplace_metadata.c: the first is true if the tensor that the view was taken of has other memory
+ * by now, and the view was stale when it took that.  The second gives such a view a history that
+ * fails in the backward, as its true history is unknown by now. */
 bool gm_is_left_behind (const GmTensor *view);
 void gm_view_give_up (GmTensor *view);
-/* set.c: gives a view that is not inside of its base any more, because the base was changed, a
- * history that fails in the backward. */
+/* inplace_metadata.c: gives a view that is not inside of its base any more, because the base was
+ * changed, a history that fails in the backward. */
 void gm_view_lose_place (GmTensor *view);
 bool gm_is_view_made_late (const GmAgNode *n); /* n is a history made by a refresh */
 

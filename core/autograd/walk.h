@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * walk.h -- one walk of the engine, for engine.c, for its starters (backward.c) and for stretches,
- * which do many of its steps at once (stretch.c).
+ * which do many of its steps at once (backward_stretch.c).
  *
  * Invariant: between two steps a walk is whole: gradients that have arrived are in the slots,
  * `waiting` counts those that are to come, the heap holds the ready nodes.  So code that takes
@@ -34,8 +34,8 @@ typedef struct GmSlot {
                           * ... */
   uint64_t outputs;      /* ... and the outputs that it asked for */
   uint64_t leads;        /* with some_lead: the outputs that lead there, by bit */
-  uint32_t *expected;    /* greet.c: per output, the edges that have not delivered; NULL: its hooks
-                          * run with the node */
+  uint32_t *expected;    /* hook_schedule.c: per output, the edges that have not delivered;
+                          * NULL: its hooks run with the node */
   uint64_t greetings;    /* outputs, by bit, whose hooks have a turn of their own */
   uint32_t turn;         /* of such a turn, whose `outer` is the node's slot: 1 + the output */
 } GmSlot;
@@ -92,8 +92,8 @@ void gm_walk_push (GmWalk *w, GmSlot *s);
 GmSlot *gm_walk_pop (GmWalk *w);
 /* Runs s, which was popped: its hooks, its node, and the deliveries. */
 bool gm_walk_run_node (GmWalk *w, GmSlot *s, GError **error);
-/* greet.c: notes that one more edge will deliver to output nr of s; that an edge has delivered;
- * runs the turn that the deliveries led to. */
+/* hook_schedule.c: notes that one more edge will deliver to output nr of s; that an edge has
+ * delivered; runs the turn that the deliveries led to. */
 void gm_walk_expect (GmWalk *w, GmSlot *s, uint32_t nr);
 void gm_walk_delivered (GmWalk *w, GmSlot *s, uint32_t nr);
 /* Before the first delivery: notes that one edge to output nr of s will not deliver.  True if none
@@ -137,8 +137,8 @@ void gm_walk_clear (GmSlot *s); /* frees what has arrived */
  * returns a new reference. */
 GmTensor *gm_walk_with_history (GmTensor *t, GmEdge edge);
 
-/* leads.c: notes, once all edges of s were followed, which outputs of s, a function's with several
- * outputs, lead to what was asked for. */
+/* needed_nodes.c: notes, once all edges of s were followed, which outputs of s, a function's with
+ * several outputs, lead to what was asked for. */
 void gm_walk_find_leads (GmWalk *w, GmSlot *s);
 /* Called when all roots were visited and some slot has outputs that lead nowhere: takes nodes out
  * of the walk that have read these outputs alone; they deliver nothing; nor do nodes that wait for

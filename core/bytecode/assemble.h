@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * assemble.h -- makes a code object from residual instructions (stage a).
  */
-#ifndef GM_PYTHON_ASSEMBLE_H
-#define GM_PYTHON_ASSEMBLE_H
+#ifndef GM_BYTECODE_ASSEMBLE_H
+#define GM_BYTECODE_ASSEMBLE_H
 
 #include "core/trace/trace.h"
 

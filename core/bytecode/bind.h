@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bind.h -- binds a call's arguments to the variables of the code object.
  */
-#ifndef GM_PYTHON_BIND_H
-#define GM_PYTHON_BIND_H
+#ifndef GM_BYTECODE_BIND_H
+#define GM_BYTECODE_BIND_H
 
 #include "core/trace/trace.h"
 

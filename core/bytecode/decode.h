@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * decode.h -- converts a code object into internal instructions (stage d).
  */
-#ifndef GM_PYTHON_DECODE_H
-#define GM_PYTHON_DECODE_H
+#ifndef GM_BYTECODE_DECODE_H
+#define GM_BYTECODE_DECODE_H
 
 #include "core/trace/trace.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * handler_table.h -- reads and writes the exception table of a code object.
  */
-#ifndef GM_PYTHON_HANDLER_TABLE_H
-#define GM_PYTHON_HANDLER_TABLE_H
+#ifndef GM_BYTECODE_HANDLER_TABLE_H
+#define GM_BYTECODE_HANDLER_TABLE_H
 
 #include "core/objects/cpython.h"
 

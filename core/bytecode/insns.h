@@ -2,8 +2,8 @@
  * insns.h -- the handlers of insns.def.  A handler runs with r->pc at the following instruction; a
  * jump overwrites it.
  */
-#ifndef GM_TRACE_INSNS_H
-#define GM_TRACE_INSNS_H
+#ifndef GM_BYTECODE_INSNS_H
+#define GM_BYTECODE_INSNS_H
 
 #include "core/trace/recorder.h"
 

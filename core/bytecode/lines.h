@@ -4,8 +4,8 @@
  * PyCode_Addr2Location reads the table from its beginning for each address, so reading the places
  * of all instructions is quadratic.  A cursor that only moves forward reads it once.
  */
-#ifndef GM_PYTHON_LINES_H
-#define GM_PYTHON_LINES_H
+#ifndef GM_BYTECODE_LINES_H
+#define GM_BYTECODE_LINES_H
 
 #include "core/objects/cpython.h"
 

@@ -2,8 +2,8 @@
  * liveness.h -- which variables a code object still reads after each of its instructions, and where
  * it handles an exception.
  */
-#ifndef GM_TRACE_LIVENESS_H
-#define GM_TRACE_LIVENESS_H
+#ifndef GM_BYTECODE_LIVENESS_H
+#define GM_BYTECODE_LIVENESS_H
 
 #include "core/trace/trace.h"
 

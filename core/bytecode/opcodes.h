@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * opcodes.h -- the table of CPython's opcodes (opcodes.def), and the meanings of its column `how`.
  */
-#ifndef GM_PYTHON_OPCODES_H
-#define GM_PYTHON_OPCODES_H
+#ifndef GM_BYTECODE_OPCODES_H
+#define GM_BYTECODE_OPCODES_H
 
 #include "core/trace/trace.h"
 

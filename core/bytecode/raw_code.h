@@ -2,8 +2,8 @@
  * raw_code.h -- converts instructions of a new code object, GmRaw, to CPython's form: lays them
  * out, and makes the tables that depend on their places.
  */
-#ifndef GM_PYTHON_RAW_CODE_H
-#define GM_PYTHON_RAW_CODE_H
+#ifndef GM_BYTECODE_RAW_CODE_H
+#define GM_BYTECODE_RAW_CODE_H
 
 #include "core/capture/resume_original.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bytecode.c -- decode and assemble as Python functions, for tests and for studying the internal
+ * bytecode_py.c -- decode and assemble as Python functions, for tests and for studying the internal
  * form.
  *
  * decode (code) shows the recorder's instructions; reassemble (code) converts a straight function

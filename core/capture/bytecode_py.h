@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bytecode.h -- functions of gramme._core that show decoded code and assemble it.
+ * bytecode_py.h -- functions of gramme._core that show decoded code and assemble it.
  */
-#ifndef GM_PYTHON_BYTECODE_H
-#define GM_PYTHON_BYTECODE_H
+#ifndef GM_CAPTURE_BYTECODE_PY_H
+#define GM_CAPTURE_BYTECODE_PY_H
 
 #include <Python.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * callable.h -- gramme.compile's result: a C callable that checks guards and runs plans.
  */
-#ifndef GM_PYTHON_CALLABLE_H
-#define GM_PYTHON_CALLABLE_H
+#ifndef GM_CAPTURE_CALLABLE_H
+#define GM_CAPTURE_CALLABLE_H
 
 #include "core/capture/code_cache.h"
 #include "core/capture/failed.h"

@@ -8,8 +8,8 @@
  * needed, backward graphs, and the plan does all the rest.
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_CALLABLE_BACKEND_H
-#define GM_PYTHON_CALLABLE_BACKEND_H
+#ifndef GM_CAPTURE_CALLABLE_BACKEND_H
+#define GM_CAPTURE_CALLABLE_BACKEND_H
 
 #include "core/capture/code_cache.h"
 

@@ -8,8 +8,8 @@
  * release of the GIL).
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_CODE_CACHE_H
-#define GM_PYTHON_CODE_CACHE_H
+#ifndef GM_CAPTURE_CODE_CACHE_H
+#define GM_CAPTURE_CODE_CACHE_H
 
 #include "core/aot/read_order.h"
 #include "core/plan_cache.h"

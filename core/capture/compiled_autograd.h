@@ -4,8 +4,8 @@
  *
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_COMPILED_AUTOGRAD_H
-#define GM_PYTHON_COMPILED_AUTOGRAD_H
+#ifndef GM_CAPTURE_COMPILED_AUTOGRAD_H
+#define GM_CAPTURE_COMPILED_AUTOGRAD_H
 
 #include "core/aot/stretch_cache.h"
 #include "core/capture/code_cache.h"

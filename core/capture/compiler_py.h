@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compiler_py.h -- functions of the module that are about compilation.
  */
-#ifndef GM_PYTHON_COMPILER_PY_H
-#define GM_PYTHON_COMPILER_PY_H
+#ifndef GM_CAPTURE_COMPILER_PY_H
+#define GM_CAPTURE_COMPILER_PY_H
 
 #include "core/objects/types.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * control.h -- this thread's settings for compiled functions, and the type of marked functions.
  */
-#ifndef GM_PYTHON_CONTROL_H
-#define GM_PYTHON_CONTROL_H
+#ifndef GM_CAPTURE_CONTROL_H
+#define GM_CAPTURE_CONTROL_H
 
 #include "core/autograd/anomaly.h"
 #include "core/base/thread.h"

@@ -4,8 +4,8 @@
  * Everything is counted where a call is slow anyway (a miss, a compilation, a break); hits are
  * summed from the entries when read, so a warm call pays for nothing here.  Requires: the GIL.
  */
-#ifndef GM_PYTHON_COUNTERS_H
-#define GM_PYTHON_COUNTERS_H
+#ifndef GM_CAPTURE_COUNTERS_H
+#define GM_CAPTURE_COUNTERS_H
 
 #include "core/capture/code_cache.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draws.c -- the calls of Python's module random with which a compiled call begins.
+ * entry_draws.c -- the calls of Python's module random with which a compiled call begins.
  *
  * Each is the same call that the program makes, so the generator advances in the same way and
  * returns Python's numbers.  A number becomes a tensor, which is an input of the graph and is
@@ -100,7 +100,8 @@ words_of (PyObject *generator)
   return (char *) generator + sizeof (PyObject);
 }
 
-/* Returns the object whose method is called; core/models/random_draw.c only records exact random.Random. */
+/* Returns the object whose method is called; core/models/random_draw.c only records exact
+ * random.Random. */
 static PyObject *
 generator_of (const GmRecordDraw *c, PyObject **slots)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draws.h -- random numbers that an entry draws before its graph runs.
+ * entry_draws.h -- random numbers that an entry draws before its graph runs.
  */
-#ifndef GM_PYTHON_DRAWS_H
-#define GM_PYTHON_DRAWS_H
+#ifndef GM_CAPTURE_ENTRY_DRAWS_H
+#define GM_CAPTURE_ENTRY_DRAWS_H
 
 #include "core/trace/trace.h"
 

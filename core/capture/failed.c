@@ -10,7 +10,7 @@
  *   draws of gramme's generator          the plan, or the back end in Python, sets the state
  *                                        (plan_call.c)
  *   draws of Python's random             each generator's state is kept before its first draw
- *                                        (draws.c)
+ *                                        (entry_draws.c)
  *   in-place writes to arguments         a plan makes them after all that may fail; memory is only
  *                                        lent to a graph that cannot fail (donate.c); a back end in
  *                                        Python that is given the recorded graph writes as it goes:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * failed.h -- a region whose graph fails is run again, as plain Python.
  */
-#ifndef GM_PYTHON_FAILED_H
-#define GM_PYTHON_FAILED_H
+#ifndef GM_CAPTURE_FAILED_H
+#define GM_CAPTURE_FAILED_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

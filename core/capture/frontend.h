@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * frontend.h -- the stages d, r and a: from a call that no entry fits to a published entry.
  */
-#ifndef GM_PYTHON_FRONTEND_H
-#define GM_PYTHON_FRONTEND_H
+#ifndef GM_CAPTURE_FRONTEND_H
+#define GM_CAPTURE_FRONTEND_H
 
 #include "core/capture/callable.h"
 

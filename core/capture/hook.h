@@ -5,8 +5,8 @@
  * pass through this hook.  It is installed only while some thread needs it, so the rest of the
  * process pays nothing.
  */
-#ifndef GM_PYTHON_HOOK_H
-#define GM_PYTHON_HOOK_H
+#ifndef GM_CAPTURE_HOOK_H
+#define GM_CAPTURE_HOOK_H
 
 #include "core/base/thread.h"
 #include "core/capture/callable.h"

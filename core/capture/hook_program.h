@@ -3,8 +3,8 @@
  *
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_HOOK_PROGRAM_H
-#define GM_PYTHON_HOOK_PROGRAM_H
+#ifndef GM_CAPTURE_HOOK_PROGRAM_H
+#define GM_CAPTURE_HOOK_PROGRAM_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

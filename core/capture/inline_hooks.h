@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inline_hooks.h -- saved-tensor hooks written in Python, as bodies for core/aot/saved_hooks.h.
  */
-#ifndef GM_PYTHON_INLINE_HOOKS_H
-#define GM_PYTHON_INLINE_HOOKS_H
+#ifndef GM_CAPTURE_INLINE_HOOKS_H
+#define GM_CAPTURE_INLINE_HOOKS_H
 
 #include "core/objects/cpython.h"
 

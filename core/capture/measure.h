@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * measure.h -- see measure.c.
  */
-#ifndef GM_PYTHON_MEASURE_H
-#define GM_PYTHON_MEASURE_H
+#ifndef GM_CAPTURE_MEASURE_H
+#define GM_CAPTURE_MEASURE_H
 
 #include <Python.h>
 

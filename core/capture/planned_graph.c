@@ -3,8 +3,8 @@
  *
  * The graph goes through the stages s to l, like the graph of a compiled function: it is
  * functionalized, joined with its gradient, cut in two, and given to the back end.  A graph of
- * numbers becomes one plan.  A graph for all sizes becomes plans (core/plan_cache.h) where these can
- * express everything that it does, else one plan for the numbers of the latest call.
+ * numbers becomes one plan.  A graph for all sizes becomes plans (core/plan_cache.h) where these
+ * can express everything that it does, else one plan for the numbers of the latest call.
  */
 #include "core/objects/cpython.h"
 

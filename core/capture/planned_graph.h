@@ -6,8 +6,8 @@
  * aot_autograd (...), or lookup_backend ("tcc").
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_PLANNED_GRAPH_H
-#define GM_PYTHON_PLANNED_GRAPH_H
+#ifndef GM_CAPTURE_PLANNED_GRAPH_H
+#define GM_CAPTURE_PLANNED_GRAPH_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

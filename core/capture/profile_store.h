@@ -8,8 +8,8 @@
  * GRAMME_CACHE=0 turns this off, too; GRAMME_PROFILE=0 turns off this alone.
  * Requires: the GIL.
  */
-#ifndef GM_PYTHON_PROFILE_STORE_H
-#define GM_PYTHON_PROFILE_STORE_H
+#ifndef GM_CAPTURE_PROFILE_STORE_H
+#define GM_CAPTURE_PROFILE_STORE_H
 
 #include "core/capture/code_cache.h"
 

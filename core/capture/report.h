@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report.h -- texts and tables for users: break reports, status, entries.
  */
-#ifndef GM_PYTHON_REPORT_H
-#define GM_PYTHON_REPORT_H
+#ifndef GM_CAPTURE_REPORT_H
+#define GM_CAPTURE_REPORT_H
 
 #include "core/capture/code_cache.h"
 

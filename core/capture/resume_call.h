@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resume_call.h -- continues a call after the graph of a recording that broke off.
  */
-#ifndef GM_PYTHON_RESUME_CALL_H
-#define GM_PYTHON_RESUME_CALL_H
+#ifndef GM_CAPTURE_RESUME_CALL_H
+#define GM_CAPTURE_RESUME_CALL_H
 
 #include "core/capture/code_cache.h"
 #include "core/capture/resume_code.h"

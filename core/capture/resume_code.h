@@ -8,8 +8,8 @@
  * in slot order. The rest of a function is recorded from the original's instructions, whatever its
  * length; a code object is written only where the rest runs as plain Python.
  */
-#ifndef GM_PYTHON_RESUME_CODE_H
-#define GM_PYTHON_RESUME_CODE_H
+#ifndef GM_CAPTURE_RESUME_CODE_H
+#define GM_CAPTURE_RESUME_CODE_H
 
 #include "core/capture/code_cache.h"
 

@@ -2,8 +2,8 @@
  * resume_original.h -- a code object with breaks: its instructions in the form in which resume
  * functions copy them (opcodes of this Python), and its points.  Made once for each original.
  */
-#ifndef GM_PYTHON_RESUME_ORIGINAL_H
-#define GM_PYTHON_RESUME_ORIGINAL_H
+#ifndef GM_CAPTURE_RESUME_ORIGINAL_H
+#define GM_CAPTURE_RESUME_ORIGINAL_H
 
 #include "core/objects/cpython.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trace_host.h -- describes Python and the package to the recorder.
  */
-#ifndef GM_PYTHON_TRACE_HOST_H
-#define GM_PYTHON_TRACE_HOST_H
+#ifndef GM_CAPTURE_TRACE_HOST_H
+#define GM_CAPTURE_TRACE_HOST_H
 
 #include "core/objects/cpython.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * custom.c -- functions with a gradient of their own, in graphs.
+ * custom_node.c -- functions with a gradient of their own, in graphs.
  *
  * The computation of such a function stands in the graph as ordinary nodes that require no grad;
  * `custom` nodes behind it tie its results to its arguments.  All that the gradient reads is an

@@ -133,8 +133,8 @@ void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 void gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n);
 /* takes a new reference */
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
-/* Gradients that the program gives (core/graph/custom_node.c).  A function whose results are r0 .. and
- * whose gradient is `backward` is recorded as one `custom` node per result that has a gradient:
+/* Gradients that the program gives (core/graph/custom_node.c).  A function whose results are r0 ..
+ * and whose gradient is `backward` is recorded as one `custom` node per result that has a gradient:
  * operands are the result as computed (where nothing requires grad), the arguments that get a
  * gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result
  * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a

@@ -24,7 +24,8 @@
  *                          gradients of carried            args, gradients of carried
  *                                                                -> gradients of carried and of the
  *                                                          args that have one
- *   host_call              args ...                        none: a function of the host's (host.c)
+ *   host_call              args ...                        none: a function of the host's
+ *                                                          (host_node.c)
  *   gradient_hook          value                           none: the same; it runs on the gradient
  *                                                          of the value, where that is complete
  *
@@ -112,7 +113,7 @@ void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* steals h */
 
 /* Returns a row of host_call; results: copied. */
 GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
-/* host.c: calls the function, and compares its results with the stated ones. */
+/* host_node.c: calls the function, and compares its results with the stated ones. */
 bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
 
 /* Returns the meta of input i of a body. */

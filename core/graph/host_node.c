@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host.c -- functions that a graph names and cannot look into.
+ * host_node.c -- functions that a graph names and cannot look into.
  *
  * Such a call is a node like any other for code that moves values; it is never passed to a back
  * end, and rewrites neither move it past another call, nor merge, drop or repeat it

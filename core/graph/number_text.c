@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.c -- numbers in graph text, both ways.  The rules are in text.h.
+ * number_text.c -- numbers in graph text, both ways.  The rules are in number_text.h.
  */
 #include "core/graph/number_text.h"
 

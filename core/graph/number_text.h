@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.h -- numbers in graph text, as print.c writes and parse.c reads them; private to this room.
+ * number_text.h -- numbers in graph text, as print.c writes and parse.c reads them; private to this
+ * room.
  *
  * A number is written so that reading it gives the same bits: the fewest digits that do, and an
  * unusual NaN with its bits, nan(0x7ff8000000000001).  A float always shows that it is one: 2.0,
  * 1e+30, inf.
  */
-#ifndef GM_GRAPH_TEXT_H
-#define GM_GRAPH_TEXT_H
+#ifndef GM_GRAPH_NUMBER_TEXT_H
+#define GM_GRAPH_NUMBER_TEXT_H
 
 #include "core/tensor/tensor.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * guard.h -- the flat guard program.  Its meaning, record by record, is guards.def.
  */
-#ifndef GM_TRACE_GUARD_H
-#define GM_TRACE_GUARD_H
+#ifndef GM_GUARD_GUARD_H
+#define GM_GUARD_GUARD_H
 
 #include "core/guard/size_guard.h"
 #include "core/trace/value_source.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * size_guard.h -- a fact about sizes as a guard record checks it: loads, a few operations, a comparison.
  */
-#ifndef GM_TRACE_SIZE_GUARD_H
-#define GM_TRACE_SIZE_GUARD_H
+#ifndef GM_GUARD_SIZE_GUARD_H
+#define GM_GUARD_SIZE_GUARD_H
 
 #include <Python.h>
 

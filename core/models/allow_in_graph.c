@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host_call.c -- functions that become one node (allow_in_graph): the recorder never records
+ * allow_in_graph.c -- functions that become one node (allow_in_graph): the recorder never records
  * through them.
  *
  * What such a function gives is seen by calling it once, while recording, on tensors of the same shapes, dtypes and layouts

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api.c -- calls of gramme's functions become graph nodes, through the same rows of the API table
- * that eager runs.
+ * api_call.c -- calls of gramme's functions become graph nodes, through the same rows of the API
+ * table that eager runs.
  *
  * The recorder's builder is the graph's, with entries of its own: `op` marks results as free of
  * gradients while grad mode is off, `into` and `set` refuse changes in place that have no

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * custom.c -- autograd.Function while recording: both sides in the graph.
+ * autograd_function.c -- autograd.Function while recording: both sides in the graph.
  *
  * forward is a body whose nodes require no grad. backward is recorded right after it, as a body
  * over stand-ins for the incoming gradients; its nodes are moved out into a graph of their own, and

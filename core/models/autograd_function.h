@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * custom.h -- autograd.Function while recording.
+ * autograd_function.h -- autograd.Function while recording.
  */
-#ifndef GM_TRACE_CUSTOM_H
-#define GM_TRACE_CUSTOM_H
+#ifndef GM_MODELS_AUTOGRAD_FUNCTION_H
+#define GM_MODELS_AUTOGRAD_FUNCTION_H
 
 #include "core/trace/recorder.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * body.h -- functions that a higher-order operator runs: checkpoint, autograd.Function.
  */
-#ifndef GM_TRACE_BODY_H
-#define GM_TRACE_BODY_H
+#ifndef GM_MODELS_BODY_H
+#define GM_MODELS_BODY_H
 
 #include "core/trace/recorder.h"
 

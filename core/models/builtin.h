@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * builtin.h -- models of C modules: functions, and the calls of builtin types.
  */
-#ifndef GM_TRACE_BUILTIN_H
-#define GM_TRACE_BUILTIN_H
+#ifndef GM_MODELS_BUILTIN_H
+#define GM_MODELS_BUILTIN_H
 
 #include "core/trace/recorder.h"
 
@@ -65,7 +65,7 @@ const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCall
 const GmTracker *gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *args);
 const GmTracker *gm_reduce (GmRecorder *r, const GmCallArgs *args);
 /* tracker_function.c: functions of the library in Python that have a model; NULL: it is inlined. */
-/* host_call.c: the call of a function that is a node as a whole. */
+/* allow_in_graph.c: the call of a function that is a node as a whole. */
 /* The call of f as a node; NULL, without a break: it is to be recorded as the call of any function. */
 const GmTracker *gm_host_call_record (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);

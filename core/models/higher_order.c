@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher.c -- functions that become bodies of an operator over graphs.
+ * higher_order.c -- functions that become bodies of an operator over graphs.
  *
  * A body is traced at a mark: inlined as any call, its nodes moved out into a graph of their own,
  * and the recorder rolled back, so that nothing of it stays: no node, no input that it was the

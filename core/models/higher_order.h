@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher.h -- cond, while_loop, scan and invoke_subgraph while recording.
+ * higher_order.h -- cond, while_loop, scan and invoke_subgraph while recording.
  */
-#ifndef GM_TRACE_HIGHER_H
-#define GM_TRACE_HIGHER_H
+#ifndef GM_MODELS_HIGHER_ORDER_H
+#define GM_MODELS_HIGHER_ORDER_H
 
 #include "core/trace/recorder.h"
 

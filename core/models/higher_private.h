@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher_private.h -- what the files that trace bodies share: higher.c, higher_changes.c, higher_take.c.
+ * higher_private.h -- what the files that trace bodies share: higher_order.c, higher_changes.c, higher_take.c.
  */
-#ifndef GM_TRACE_HIGHER_PRIVATE_H
-#define GM_TRACE_HIGHER_PRIVATE_H
+#ifndef GM_MODELS_HIGHER_PRIVATE_H
+#define GM_MODELS_HIGHER_PRIVATE_H
 
 #include "core/trace/recorder.h"
 

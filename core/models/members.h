@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * members.h -- the attributes of nn.Modules.
  */
-#ifndef GM_TRACE_MEMBERS_H
-#define GM_TRACE_MEMBERS_H
+#ifndef GM_MODELS_MEMBERS_H
+#define GM_MODELS_MEMBERS_H
 
 #include "core/trace/recorder.h"
 

@@ -13,7 +13,7 @@ static const GmTracker *
 call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
 {
   bool on = gm_grad_mode_get (r);
-  gm_grad_mode_set (r, on); /* the journal records reads of the mode, like writes: custom.c */
+  gm_grad_mode_set (r, on); /* the journal records reads of the mode, like writes */
   return gm_from_bool (r, on);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * array.c -- from_numpy, as_tensor and asarray of existing numpy arrays: inputs that the guard
- * program makes at each call.
+ * numpy_input.c -- from_numpy, as_tensor and asarray of existing numpy arrays: inputs that the
+ * guard program makes at each call.
  *
  * Each call makes another tensor, hence the number in its source. The tensor that stands for it
  * while recording is made once for an array and a place among the inputs: a second recording after

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw.c -- Python's module random: each call is made again when the compiled function runs, and
- * its number is an input of the graph.
+ * random_draw.c -- Python's module random: each call is made again when the compiled function runs,
+ * and its number is an input of the graph.
  *
  * A method of an exact random.Random, such as the module's functions, is called with its recorded
  * arguments, after the guards and before the graph, in the order of the program; so the generator

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw.h -- numbers that Python's module random draws when the compiled function runs: draw.c.
+ * random_draw.h -- numbers that Python's module random draws when the compiled function runs:
+ * random_draw.c.
  */
-#ifndef GM_TRACE_DRAW_H
-#define GM_TRACE_DRAW_H
+#ifndef GM_MODELS_RANDOM_DRAW_H
+#define GM_MODELS_RANDOM_DRAW_H
 
 #include "core/trace/recorder.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.c -- gramme._core.probe: lets the recorder's tests act on a recording from inside of it.
+ * recording_probe.c -- gramme._core.probe: lets the recorder's tests act on a recording from inside
+ * of it.
  *
  * probe (what, name, out) in a function that is being recorded puts its result into out[what, name]
  * at that moment, and does nothing else in plain Python. It reads state that no program can see

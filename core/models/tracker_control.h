@@ -2,8 +2,8 @@
  * control.h -- the means by which a program controls the recorder: disabled functions, requested
  * breaks, code that runs while recording.
  */
-#ifndef GM_TRACE_CONTROL_H
-#define GM_TRACE_CONTROL_H
+#ifndef GM_MODELS_TRACKER_CONTROL_H
+#define GM_MODELS_TRACKER_CONTROL_H
 
 #include "core/trace/recorder.h"
 
@@ -46,7 +46,7 @@ bool gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *value
 PyObject *gm_comptime_value (PyObject *session, const GmTracker *t);
 PyObject *gm_comptime_session (GmRecorder *r);
 
-/* probe.c: for tests of the recorder. */
+/* recording_probe.c: for tests of the recorder. */
 PyObject *gm_py_probe (PyObject *module, PyObject *args);
 const GmTracker *gm_probe_call (GmRecorder *r, const GmCallArgs *args);
 

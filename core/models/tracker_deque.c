@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_deque.c -- collections.deque: contents in the heap, and a greatest length.
  *
- * The items are a row (row.h). number is the maxlen, -1 for none; data is the class. An item that a
- * full deque drops at its other end is dropped in the replay as well: the same methods run in the
- * same order.
+ * The items are a row (list_items.h). number is the maxlen, -1 for none; data is the class. An item
+ * that a full deque drops at its other end is dropped in the replay as well: the same methods run
+ * in the same order.
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"

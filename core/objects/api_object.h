@@ -5,8 +5,8 @@
  * Tensor.<name>_ are ApiMethod, a subtype that binds.  The recorder reads `api` and `inplace`, and
  * needs no name.
  */
-#ifndef GM_PYTHON_API_OBJECT_H
-#define GM_PYTHON_API_OBJECT_H
+#ifndef GM_OBJECTS_API_OBJECT_H
+#define GM_OBJECTS_API_OBJECT_H
 
 #include "core/api/api.h"
 #include "core/objects/tensor_object.h"

@@ -5,8 +5,8 @@
  * which lives on the caller's stack.  Borrowed values stay valid while the arguments are alive and
  * until gm_py_args_clear.
  */
-#ifndef GM_PYTHON_ARGS_H
-#define GM_PYTHON_ARGS_H
+#ifndef GM_OBJECTS_ARGS_H
+#define GM_OBJECTS_ARGS_H
 
 #include "core/api/api.h"
 #include "core/objects/tensor_object.h"

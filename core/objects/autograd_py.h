@@ -2,8 +2,8 @@
  * autograd_py.h -- autograd for Python: Tensor attributes and methods, and the functions of
  * gramme.autograd.
  */
-#ifndef GM_PYTHON_AUTOGRAD_PY_H
-#define GM_PYTHON_AUTOGRAD_PY_H
+#ifndef GM_OBJECTS_AUTOGRAD_PY_H
+#define GM_OBJECTS_AUTOGRAD_PY_H
 
 #include "core/objects/tensor_object.h"
 

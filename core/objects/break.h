@@ -2,8 +2,8 @@
  * break.h -- the reasons for which something cannot be traced, expanded from core/breaks.def.  No
  * Python here.
  */
-#ifndef GM_TRACE_BREAK_H
-#define GM_TRACE_BREAK_H
+#ifndef GM_OBJECTS_BREAK_H
+#define GM_OBJECTS_BREAK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builds.c -- background compilations and hits of the cache on disk, for Python: counts, and
+ * builds_py.c -- background compilations and hits of the cache on disk, for Python: counts, and
  * waiting.
  *
  * Waiting goes on in short steps without the interpreter's lock, so that other threads run and

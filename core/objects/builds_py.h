@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builds.h -- see builds.c.
+ * builds_py.h -- see builds_py.c.
  */
-#ifndef GM_PYTHON_BUILDS_H
-#define GM_PYTHON_BUILDS_H
+#ifndef GM_OBJECTS_BUILDS_PY_H
+#define GM_OBJECTS_BUILDS_PY_H
 
 #include <Python.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cached_function.h -- reads and calls the objects that functools.lru_cache makes.
  */
-#ifndef GM_PYTHON_CACHED_FUNCTION_H
-#define GM_PYTHON_CACHED_FUNCTION_H
+#ifndef GM_OBJECTS_CACHED_FUNCTION_H
+#define GM_OBJECTS_CACHED_FUNCTION_H
 
 #include "core/trace/trace.h"
 

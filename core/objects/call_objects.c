@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loan.c -- see loan.h.
+ * call_objects.c -- see call_objects.h.
  *
  * A guard program's slots borrow objects that other objects hold.  A gradient is held by autograd,
  * without a Python object until the program reads it; so the object that a load needs is made, and

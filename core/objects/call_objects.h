@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loan.h -- objects that live until the end of the compiled function's call in which they were
- * made.
+ * call_objects.h -- objects that live until the end of the compiled function's call in which they
+ * were made.
  */
-#ifndef GM_PYTHON_LOAN_H
-#define GM_PYTHON_LOAN_H
+#ifndef GM_OBJECTS_CALL_OBJECTS_H
+#define GM_OBJECTS_CALL_OBJECTS_H
 
 #include <glib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * construct.h -- tensors from Python data: numbers, nested sequences, arrays, other tensors.
  */
-#ifndef GM_PYTHON_CONSTRUCT_H
-#define GM_PYTHON_CONSTRUCT_H
+#ifndef GM_OBJECTS_CONSTRUCT_H
+#define GM_OBJECTS_CONSTRUCT_H
 
 #include "core/objects/tensor_object.h"
 

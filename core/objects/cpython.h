@@ -4,8 +4,8 @@
  * a look at every line here, rows in opcodes.def, and an audit.  Elsewhere only assemble.c,
  * dict_version.c, hook.c, kept_frame.c, resume_code.c and opcodes.def ask for the version.
  */
-#ifndef GM_PYTHON_CPYTHON_H
-#define GM_PYTHON_CPYTHON_H
+#ifndef GM_OBJECTS_CPYTHON_H
+#define GM_OBJECTS_CPYTHON_H
 
 #if defined Py_PYTHON_H && !defined Py_BUILD_CORE_MODULE
 #error "cpython.h comes before other headers with Python.h: 3.13 refuses internal headers else"

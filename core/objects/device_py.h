@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device_py.h -- devices in Python: gramme.device objects, moving tensors, gramme.cuda.
  */
-#ifndef GM_PYTHON_DEVICE_PY_H
-#define GM_PYTHON_DEVICE_PY_H
+#ifndef GM_OBJECTS_DEVICE_PY_H
+#define GM_OBJECTS_DEVICE_PY_H
 
 #include <Python.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dict_find.h -- finds a key in a dict without running the code of its keys.  For GmTraceHost.
  */
-#ifndef GM_PYTHON_DICT_FIND_H
-#define GM_PYTHON_DICT_FIND_H
+#ifndef GM_OBJECTS_DICT_FIND_H
+#define GM_OBJECTS_DICT_FIND_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dict_version.h -- numbers by which unchanged dicts are recognized.  For GmTraceHost.
  */
-#ifndef GM_PYTHON_DICT_VERSION_H
-#define GM_PYTHON_DICT_VERSION_H
+#ifndef GM_OBJECTS_DICT_VERSION_H
+#define GM_OBJECTS_DICT_VERSION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dlpack.h -- memory shared through DLPack capsules, in both directions.
  */
-#ifndef GM_PYTHON_DLPACK_H
-#define GM_PYTHON_DLPACK_H
+#ifndef GM_OBJECTS_DLPACK_H
+#define GM_OBJECTS_DLPACK_H
 
 #include "core/objects/tensor_object.h"
 

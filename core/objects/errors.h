@@ -3,8 +3,8 @@
  *
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_ERRORS_H
-#define GM_PYTHON_ERRORS_H
+#ifndef GM_OBJECTS_ERRORS_H
+#define GM_OBJECTS_ERRORS_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

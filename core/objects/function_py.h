@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * function_py.h -- gramme.autograd.Function: operations whose backward is Python code.
  */
-#ifndef GM_PYTHON_FUNCTION_PY_H
-#define GM_PYTHON_FUNCTION_PY_H
+#ifndef GM_OBJECTS_FUNCTION_PY_H
+#define GM_OBJECTS_FUNCTION_PY_H
 
 #include "core/objects/tensor_object.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_object.h -- gramme._core.Graph: a recorded graph that Python can read and run.
  */
-#ifndef GM_PYTHON_GRAPH_OBJECT_H
-#define GM_PYTHON_GRAPH_OBJECT_H
+#ifndef GM_OBJECTS_GRAPH_OBJECT_H
+#define GM_OBJECTS_GRAPH_OBJECT_H
 
 #include "core/graph/graph.h"
 #include "core/objects/graph_sizes.h"

@@ -4,8 +4,8 @@
  *
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_GRAPH_SIZES_H
-#define GM_PYTHON_GRAPH_SIZES_H
+#ifndef GM_OBJECTS_GRAPH_SIZES_H
+#define GM_OBJECTS_GRAPH_SIZES_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

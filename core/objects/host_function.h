@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * host_function.h -- Python functions as host functions in graphs.
  */
-#ifndef GM_PYTHON_HOST_FUNCTION_H
-#define GM_PYTHON_HOST_FUNCTION_H
+#ifndef GM_OBJECTS_HOST_FUNCTION_H
+#define GM_OBJECTS_HOST_FUNCTION_H
 
 #include "core/trace/trace.h"
 

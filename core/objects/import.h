@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * import.h -- modules that the library itself needs while a program runs.
  */
-#ifndef GM_TRACE_IMPORT_H
-#define GM_TRACE_IMPORT_H
+#ifndef GM_OBJECTS_IMPORT_H
+#define GM_OBJECTS_IMPORT_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

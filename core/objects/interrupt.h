@@ -10,8 +10,8 @@
  * Requires: the GIL.  Handlers run on the main thread alone, as in Python; on all others nothing
  * is ever parked.
  */
-#ifndef GM_TRACE_INTERRUPT_H
-#define GM_TRACE_INTERRUPT_H
+#ifndef GM_OBJECTS_INTERRUPT_H
+#define GM_OBJECTS_INTERRUPT_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -2,8 +2,8 @@
  * kept_frame.h -- frames of resumed functions that are kept beyond their end, for example by an
  * exception that the program keeps.
  */
-#ifndef GM_PYTHON_KEPT_FRAME_H
-#define GM_PYTHON_KEPT_FRAME_H
+#ifndef GM_OBJECTS_KEPT_FRAME_H
+#define GM_OBJECTS_KEPT_FRAME_H
 
 #include "core/objects/cpython.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mask_index.h -- converts bool masks in subscripts to the positions that they select.
  */
-#ifndef GM_PYTHON_MASK_INDEX_H
-#define GM_PYTHON_MASK_INDEX_H
+#ifndef GM_OBJECTS_MASK_INDEX_H
+#define GM_OBJECTS_MASK_INDEX_H
 
 #include "core/objects/args.h"
 

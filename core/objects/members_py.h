@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * members_py.h -- the attributes of nn.Modules.
  */
-#ifndef GM_PYTHON_MEMBERS_PY_H
-#define GM_PYTHON_MEMBERS_PY_H
+#ifndef GM_OBJECTS_MEMBERS_PY_H
+#define GM_OBJECTS_MEMBERS_PY_H
 
 #include <Python.h>
 

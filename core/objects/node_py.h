@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * node_py.h -- nodes of the tape as Python objects: Tensor.grad_fn, and gradient edges.
  */
-#ifndef GM_PYTHON_NODE_PY_H
-#define GM_PYTHON_NODE_PY_H
+#ifndef GM_OBJECTS_NODE_PY_H
+#define GM_OBJECTS_NODE_PY_H
 
 #include "core/autograd/node_user.h"
 #include "core/objects/tensor_object.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * numpy.h -- shares memory with numpy and every other user of Python's buffer protocol.
  */
-#ifndef GM_PYTHON_NUMPY_H
-#define GM_PYTHON_NUMPY_H
+#ifndef GM_OBJECTS_NUMPY_H
+#define GM_OBJECTS_NUMPY_H
 
 #include "core/objects/tensor_object.h"
 

@@ -2,8 +2,8 @@
  * overrides.h -- __torch_function__: subclasses of Tensor, other objects and modes that can
  * override calls.
  */
-#ifndef GM_PYTHON_OVERRIDES_H
-#define GM_PYTHON_OVERRIDES_H
+#ifndef GM_OBJECTS_OVERRIDES_H
+#define GM_OBJECTS_OVERRIDES_H
 
 #include "core/objects/api_object.h"
 

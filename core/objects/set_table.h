@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * set_table.h -- the hash table inside of a real set, which sets made of it inherit.
  */
-#ifndef GM_TRACE_SET_TABLE_H
-#define GM_TRACE_SET_TABLE_H
+#ifndef GM_OBJECTS_SET_TABLE_H
+#define GM_OBJECTS_SET_TABLE_H
 
 #include "core/trace/trace.h"
 

@@ -4,8 +4,8 @@
  * Switches are read when a function is compiled, never by a call that an entry answers.  Requires:
  * the GIL.
  */
-#ifndef GM_PYTHON_SWITCHES_H
-#define GM_PYTHON_SWITCHES_H
+#ifndef GM_OBJECTS_SWITCHES_H
+#define GM_OBJECTS_SWITCHES_H
 
 #include "core/objects/cpython.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor_number.h -- a tensor's single element as a number.
  */
-#ifndef GM_PYTHON_TENSOR_NUMBER_H
-#define GM_PYTHON_TENSOR_NUMBER_H
+#ifndef GM_OBJECTS_TENSOR_NUMBER_H
+#define GM_OBJECTS_TENSOR_NUMBER_H
 
 #include "core/objects/tensor_object.h"
 

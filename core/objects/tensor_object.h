@@ -4,8 +4,8 @@
  *
  * Requires: the GIL, everywhere.
  */
-#ifndef GM_PYTHON_TENSOR_OBJECT_H
-#define GM_PYTHON_TENSOR_OBJECT_H
+#ifndef GM_OBJECTS_TENSOR_OBJECT_H
+#define GM_OBJECTS_TENSOR_OBJECT_H
 
 #include "core/autograd/autograd.h"
 #include "core/objects/errors.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * types.h -- the small Python types around a tensor: gramme.dtype, gramme.device, gramme.Size.
  */
-#ifndef GM_PYTHON_TYPES_H
-#define GM_PYTHON_TYPES_H
+#ifndef GM_OBJECTS_TYPES_H
+#define GM_OBJECTS_TYPES_H
 
 #include "core/objects/errors.h"
 #include "core/tensor/meta.h"

@@ -2,8 +2,8 @@
  * wrapped_calls.h -- finds calls of functions of gramme.fx.wrap in hooks, and decides if their code
  * may be kept on disk.
  */
-#ifndef GM_PYTHON_WRAPPED_CALLS_H
-#define GM_PYTHON_WRAPPED_CALLS_H
+#ifndef GM_OBJECTS_WRAPPED_CALLS_H
+#define GM_OBJECTS_WRAPPED_CALLS_H
 
 #include "core/objects/cpython.h"
 

@@ -2,7 +2,7 @@
  * ops.h -- the op table's C side: names, attributes, shape rules, eager execution.
  *
  * infer.c says what an op's result is from metas alone; the eager kernels, the recorder, the parser and the verifier
- * all ask it, so a fake and a real tensor cannot disagree.  run.c executes one op on real tensors, without autograd
+ * all ask it, so a fake and a real tensor cannot disagree.  run_op.c executes one op on real tensors, without autograd
  * (core/autograd records; everyone above calls that).
  */
 #ifndef GM_OPS_OPS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run.c -- one op on real tensors: infer, allocate, run the family's kernel.
+ * run_op.c -- one op on real tensors: infer, allocate, run the family's kernel.
  *
  * No autograd here: results have requires_grad 0, and core/autograd records around these calls.  Every eager op comes through
  * gm_op_run, so its common case, elementwise on row-major tensors of one shape, is decided first and goes straight to the tile.

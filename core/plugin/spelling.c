@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * near.c -- optimal string alignment distance, and the sentence made of it.
+ * spelling.c -- optimal string alignment distance, and the sentence made of it.
  *
  * A name counts as near within two edits, or one for names of up to three letters, or when one
  * begins with the other.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * near.h -- suggestions for a misspelt name: the names within a small edit distance of it.
+ * spelling.h -- suggestions for a misspelt name: the names within a small edit distance of it.
  */
-#ifndef GM_PLUGIN_NEAR_H
-#define GM_PLUGIN_NEAR_H
+#ifndef GM_PLUGIN_SPELLING_H
+#define GM_PLUGIN_SPELLING_H
 
 #include <stdbool.h>
 

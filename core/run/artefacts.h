@@ -8,8 +8,8 @@
  * of their constants.  A plugin without a fingerprint is never cached. The result of each lookup is
  * counted, and logged on the channel `cache`.
  */
-#ifndef GM_PLUGIN_ARTEFACTS_H
-#define GM_PLUGIN_ARTEFACTS_H
+#ifndef GM_RUN_ARTEFACTS_H
+#define GM_RUN_ARTEFACTS_H
 
 #include "core/plugin/loader.h"
 #include "plugin-api/gramme-ext.h"

@@ -7,13 +7,14 @@
  * the channel graph_breaks and counted.  An error of a run is raised, never hidden by running
  * again.
  */
-#ifndef GM_PLUGIN_BACKEND_H
-#define GM_PLUGIN_BACKEND_H
+#ifndef GM_RUN_BACKEND_H
+#define GM_RUN_BACKEND_H
 
 #include "core/graph/graph.h"
 
 typedef struct GmBackend GmBackend; /* a plugin that was loaded and opened; process lifetime */
-/* A compiled graph, perhaps with its backward (but see pair.h); immutable, reference counted. */
+/* A compiled graph, perhaps with its backward (but see compiled_pair.h); immutable, reference
+ * counted. */
 typedef struct GmExec
     GmExec;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builds.c -- see builds.h.
+ * background_builds.c -- see background_builds.h.
  *
  * One list, in the order of starting, holds all builds that wait or run.  A thread takes the first
  * build that waits, and ends when there is none, so an idle program has no thread of ours and may

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builds.h -- work for the background: code that is made while slower code runs already.
+ * background_builds.h -- work for the background: code that is made while slower code runs already.
  *
  * As many builds run at a time as there are processors, on threads of low priority that end when no
  * build is left.  A build whose result is not wanted any more is told to stop (`stop`), and its
@@ -7,8 +7,8 @@
  * of a fork inherits the parent's unfinished builds, and begins with them when the next build is
  * started.
  */
-#ifndef GM_PLUGIN_BUILDS_H
-#define GM_PLUGIN_BUILDS_H
+#ifndef GM_RUN_BACKGROUND_BUILDS_H
+#define GM_RUN_BACKGROUND_BUILDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

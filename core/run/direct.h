@@ -2,8 +2,8 @@
  * direct.h -- a step of the host that is one call of graphs, run on the caller's tensors without an
  * interpreter.
  */
-#ifndef GM_PLUGIN_DIRECT_H
-#define GM_PLUGIN_DIRECT_H
+#ifndef GM_RUN_DIRECT_H
+#define GM_RUN_DIRECT_H
 
 #include "core/graph/higher.h"
 #include "core/run/exec.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * exec.h -- the fields of GmExec, which backend.c makes and exec.c runs.
  */
-#ifndef GM_PLUGIN_EXEC_H
-#define GM_PLUGIN_EXEC_H
+#ifndef GM_RUN_EXEC_H
+#define GM_RUN_EXEC_H
 
 #include "core/base/log.h"
 #include "core/base/yield.h"

@@ -5,8 +5,8 @@
  * its connection, and a call may hang.  So the child never calls the plugin, not even to destroy
  * its objects, and callers get an error that says so.
  */
-#ifndef GM_PLUGIN_FORKED_H
-#define GM_PLUGIN_FORKED_H
+#ifndef GM_RUN_FORKED_H
+#define GM_RUN_FORKED_H
 
 #include "core/plugin/loader.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device.c -- tensors on a GPU: memory, copies and single ops through the plugin that drives it.
+ * gpu.c -- tensors on a GPU: memory, copies and single ops through the plugin that drives it.
  *
  * The first installed plugin whose manifest names the device and that offers gramme.memory and
  * gramme.stream is its driver. An eager op is a graph of one node, compiled by that plugin once for

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device.h -- properties, streams and events of the GPU that a plugin drives.  Tensors on it:
+ * gpu.h -- properties, streams and events of the GPU that a plugin drives.  Tensors on it:
  * core/tensor/device.h.
  */
-#ifndef GM_PLUGIN_DEVICE_H
-#define GM_PLUGIN_DEVICE_H
+#ifndef GM_RUN_GPU_H
+#define GM_RUN_GPU_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * places.c -- the text for explain and `gramme inspect --graph` that says which nodes run where and
- * why.
+ * placement_text.c -- the text for explain and `gramme inspect --graph` that says which nodes run
+ * where and why.
  *
  *   forward: 7 of 9 nodes in 2 regions of tcc
  *     region 0: mul, add, exp

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host.c -- the services that plugins call: log, diagnostics, progress, memory, extensions.
+ * plugin_host.c -- the services that plugins call: log, diagnostics, progress, memory, extensions.
  *
  * Nothing here calls back into a plugin, and no lock is held while a plugin runs, except the job's
  * around one append.  Memory goes through the checked allocator, so a plugin's workspace is

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host.h -- the host's side of the boundary: the table that every plugin gets, and the messages of
- * one compile.
+ * plugin_host.h -- the host's side of the boundary: the table that every plugin gets, and the
+ * messages of one compile.
  */
-#ifndef GM_PLUGIN_HOST_H
-#define GM_PLUGIN_HOST_H
+#ifndef GM_RUN_PLUGIN_HOST_H
+#define GM_RUN_PLUGIN_HOST_H
 
 #include <stdbool.h>
 
@@ -26,7 +26,7 @@ void gm_compile_job_clear (GmCompileJob *job);
  * lifetime.  The table lives until the process ends. */
 const GrammeHost *gm_host_new (const char *plugin_id);
 
-/* Sets the function that plugins call between pieces of work; true stops the compile.  core/python
+/* Sets the function that plugins call between pieces of work; true stops the compile.  core/capture
  * checks for a pending signal there.  NULL: never stop. */
 void gm_host_set_interrupt (bool (*fn) (void));
 /* Calls the interrupt function: true if the compile on this thread is to stop. */

@@ -6,8 +6,8 @@
  * for another is a slot.  Views and constants belong to no region: each region that needs one
  * computes it, so that a view crosses no border.
  */
-#ifndef GM_PLUGIN_REGIONS_H
-#define GM_PLUGIN_REGIONS_H
+#ifndef GM_RUN_REGIONS_H
+#define GM_RUN_REGIONS_H
 
 #include "core/graph/graph.h"
 #include "core/run/support.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * request.h -- one compile request: graphs as images, their names and constants; and its failure.
  */
-#ifndef GM_PLUGIN_REQUEST_H
-#define GM_PLUGIN_REQUEST_H
+#ifndef GM_RUN_REQUEST_H
+#define GM_RUN_REQUEST_H
 
 #include "core/graph/image.h"
 #include "core/run/exec.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scans.h -- runs an associative_scan as plugin code on the memory of its operands and results.
  */
-#ifndef GM_PLUGIN_SCANS_H
-#define GM_PLUGIN_SCANS_H
+#ifndef GM_RUN_SCANS_H
+#define GM_RUN_SCANS_H
 
 #include "core/graph/higher.h"
 #include "core/run/exec.h"

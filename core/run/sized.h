@@ -5,8 +5,8 @@
  * sizes at each run.  For other plugins the graphs are specialised: there is an exec for each set
  * of numbers that occurs, of which the latest are kept.
  */
-#ifndef GM_PLUGIN_SIZED_H
-#define GM_PLUGIN_SIZED_H
+#ifndef GM_RUN_SIZED_H
+#define GM_RUN_SIZED_H
 
 #include "core/graph/image.h"
 #include "core/run/exec.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * split.h -- a graph that is divided between a plugin's regions and the host: compiled, and run.
  */
-#ifndef GM_PLUGIN_SPLIT_H
-#define GM_PLUGIN_SPLIT_H
+#ifndef GM_RUN_SPLIT_H
+#define GM_RUN_SPLIT_H
 
 #include "core/run/exec.h"
 #include "core/run/regions.h"

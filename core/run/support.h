@@ -5,8 +5,8 @@
  * withheld whatever it says, an invalid verdict is a NO, and the answers of a plugin that writes
  * past its rows are ignored.  Every NO has a reason.
  */
-#ifndef GM_PLUGIN_SUPPORT_H
-#define GM_PLUGIN_SUPPORT_H
+#ifndef GM_RUN_SUPPORT_H
+#define GM_RUN_SUPPORT_H
 
 #include "core/graph/image.h"
 #include "core/plugin/loader.h"

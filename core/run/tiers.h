@@ -6,8 +6,8 @@
  * back end's code, and from some call on the second's.  The bits are the same, so the only
  * difference is time.
  */
-#ifndef GM_PLUGIN_TIERS_H
-#define GM_PLUGIN_TIERS_H
+#ifndef GM_RUN_TIERS_H
+#define GM_RUN_TIERS_H
 
 #include "core/run/exec.h"
 

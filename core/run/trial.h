@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trial.h -- the first graph that a plugin gets, run in the process that tries the plugin.
  */
-#ifndef GM_PLUGIN_TRIAL_H
-#define GM_PLUGIN_TRIAL_H
+#ifndef GM_RUN_TRIAL_H
+#define GM_RUN_TRIAL_H
 
 #include "core/plugin/loader.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * object.h -- declarations shared by the files about instances of classes: lookups on the class,
+ * instance.h -- declarations shared by the files about instances of classes: lookups on the class,
  * attributes.
  */
-#ifndef GM_TRACE_OBJECT_H
-#define GM_TRACE_OBJECT_H
+#ifndef GM_TRACE_INSTANCE_H
+#define GM_TRACE_INSTANCE_H
 
 #include "core/trace/recorder.h"
 

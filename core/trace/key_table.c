@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * table.c -- see table.h.
+ * key_table.c -- see key_table.h.
  *
  * Contents are never written, so each change of them would be a copy: a loop over a dict or set of
  * n keys that replaces or drops them would cost n * n. Here a change is a write to the heap, and

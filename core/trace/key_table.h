@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * table.h -- contents of a large dict or set while keys are dropped and values replaced: the pairs are slots of a heap object.
+ * key_table.h -- contents of a large dict or set while keys are dropped and values replaced: the pairs are slots of a heap object.
  */
-#ifndef GM_TRACE_TABLE_H
-#define GM_TRACE_TABLE_H
+#ifndef GM_TRACE_KEY_TABLE_H
+#define GM_TRACE_KEY_TABLE_H
 
 #include "core/trace/recorder.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * row.c -- see row.h.
+ * list_items.c -- see list_items.h.
  *
  * Contents are never written, so each change of them but an append is a copy: a loop over a list of
  * n items that replaces them, or takes them off, would cost n * n. In a row a change is a write to

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * row.h -- the items of a list or deque: contents, or, while items of a large one are replaced or
- * come and go at its ends, a row of slots of the heap.
+ * list_items.h -- the items of a list or deque: contents, or, while items of a large one are
+ * replaced or come and go at its ends, a row of slots of the heap.
  *
  * gm_contents_of makes contents of a row, for callers that read the whole.
  */
-#ifndef GM_TRACE_ROW_H
-#define GM_TRACE_ROW_H
+#ifndef GM_TRACE_LIST_ITEMS_H
+#define GM_TRACE_LIST_ITEMS_H
 
 #include "core/trace/recorder.h"
 

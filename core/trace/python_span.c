@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * span.c -- see span.h.
+ * python_span.c -- see python_span.h.
  *
  * If a frame cannot be taken apart (an exception is being handled, a generator is running), Python
  * executes the code around it: from a line at which the frame was still whole to the lines where it

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * span.h -- a stretch of a function that Python executes as a whole, and where the recording can go on after it.
+ * python_span.h -- a stretch of a function that Python executes as a whole, and where the recording can go on after it.
  */
-#ifndef GM_TRACE_SPAN_H
-#define GM_TRACE_SPAN_H
+#ifndef GM_TRACE_PYTHON_SPAN_H
+#define GM_TRACE_PYTHON_SPAN_H
 
 #include "core/trace/trace.h"
 

@@ -140,8 +140,8 @@ struct GmRecorder {
   GHashTable *stand_in_of; /* and back */
   bool classes_written;    /* sticky: lookups must ask the heap */
   GPtrArray *buffers; /* memory of growing contents, see contents.c */
-  GArray *symbols;     /* symbols of sizes, by number, and GmSizePlace by fact: see size.c; rows are
-                          written over after a rollback */
+  GArray *symbols;     /* symbols of sizes, by number, and GmSizePlace by fact: see traced_size.c;
+                          rows are written over after a rollback */
   GArray *size_places;
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
@@ -160,7 +160,7 @@ struct GmRecorder {
   uint32_t n_graphs; /* those of them that become graphs of their own */
   bool enters_whole; /* the function that is entered next was to be a node, and is recorded after all; as before when an operation ends */
   uint32_t nesting; /* containers being looked through; as before when an operation ends */
-  PyObject *stand_ins_made; /* see array.c: list of (object, place, tensor), or NULL */
+  PyObject *stand_ins_made; /* see numpy_input.c: list of (object, place, tensor), or NULL */
   /* comptime: the session of the call that runs now; under stress the calls that have run, which no rollback forgets */
   PyObject *comptime;
   GArray *comptime_done; /* uint64_t, the recorder's hash at each of those calls; or NULL */
@@ -267,7 +267,7 @@ gboolean gm_guard_equal (gconstpointer a, gconstpointer b);
 GmGuards *gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra,
                          uint32_t *slot_of);
 
-/* -- source.c -------------------------------------------------------------- */
+/* -- value_source.c -------------------------------------------------------- */
 const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
     G_GNUC_PRINTF (3, 4);
 /* Returns the interned source equal to s, which a rollback may have removed from the table; NULL
@@ -331,7 +331,7 @@ bool gm_effects_any (const GmEffectState *s);
 void gm_effect_state_free (GmEffectState *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
 
-/* -- array.c --------------------------------------------------------------- */
+/* -- numpy_input.c --------------------------------------------------------- */
 /* Returns the tensor, borrowed, that stands in this recording for an input which each call makes
  * anew from `of`; NULL: no such tensor can be made. A second recording of the same step after a
  * rollback gets the same tensor. */
@@ -349,7 +349,7 @@ bool gm_fence_trace_is_crossed (const GmRecorder *r);
 /* Adds, at the end of a region, effects that give the thread the fences that stand now. */
 void gm_fence_trace_leave (GmRecorder *r);
 
-/* -- api.c ----------------------------------------------------------------- */
+/* -- api_call.c ------------------------------------------------------------ */
 /* Calls an API row; a failure becomes a break. */
 const GmTracker *gm_call_api (GmRecorder *r, const GmApi *api, bool inplace,
                               const GmCallArgs *args);

@@ -4,7 +4,7 @@
  *
  * Before each step of the root's loop a mark is taken. A break goes back to the mark of its own
  * step: all that was recorded until there stays, and is finished like a whole function that returns
- * one tuple, the variables, stack and cells of each frame, innermost first. core/python makes the
+ * one tuple, the variables, stack and cells of each frame, innermost first. core/capture makes the
  * resume functions. If the state cannot be rebuilt, or an exception is being handled, the recording
  * is cut at the last line where it can, Python executes the lines up to the next one at which a
  * resume function can start, and the resume function goes on there.
@@ -32,7 +32,7 @@
 
 /* -- Marks ----------------------------------------------------------------- */
 
-/* Marks a place where a stretch may begin, see span.h: of each frame the newest, of the root
+/* Marks a place where a stretch may begin, see python_span.h: of each frame the newest, of the root
  * several, as a value that cannot be rebuilt may have been made in another line. */
 static void
 mark_line (GmRecorder *r, const GmFrame *f, const GmInsn *i)

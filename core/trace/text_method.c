@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.c -- str (), repr () and format () while recording: of constants, and of objects whose class
- * has a Python method for it. An address in a text would differ from call to call: that breaks.
+ * text_method.c -- str (), repr () and format () while recording: of constants, and of objects
+ * whose class has a Python method for it. An address in a text would differ from call to call: that
+ * breaks.
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"

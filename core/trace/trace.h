@@ -2,7 +2,7 @@
  * trace.h -- the recorder's boundary: what goes in (decoded code, arguments, a host), what comes
  * out.
  *
- * core/python decodes a function, fills a request and calls gm_record_function.  The recorder
+ * core/capture decodes a function, fills a request and calls gm_record_function.  The recorder
  * executes the instructions symbolically and returns a recording: a graph, a guard program, and how
  * to finish a call once the graph has run.  What it cannot trace is a row of core/breaks.def; then
  * `stop` is set, the rest of the recording is empty, and the function runs as Python. The recorder
@@ -111,7 +111,7 @@ typedef struct GmCode {
 /* Returns the text of all instructions, for dumps ("r" and "d" of GM_DEBUG). Caller frees. */
 char *gm_code_text (const GmCode *code);
 
-/* -- The host: what core/python knows and the recorder must ask ------------ */
+/* -- The host: what core/capture knows and the recorder must ask ------------ */
 
 /* Results of a trial call of a host function. */
 typedef struct {
@@ -420,8 +420,8 @@ typedef enum {
   GM_RESUME_AT,    /* a resume function starts with the instruction (GM_STRESS=break) */
   GM_RESUME_PLAIN, /* the same, and the rest of the function runs as plain Python in one frame;
                       there is no other frame */
-  GM_RESUME_SPAN,  /* Python executes the stretch that begins with the instruction, see span.h; a
-                      resume function goes on after it */
+  GM_RESUME_SPAN,  /* Python executes the stretch that begins with the instruction, see
+                      python_span.h; a resume function goes on after it */
   GM_RESUME_LEAVE, /* the same, and the stretch reaches beyond all handlers of the user's */
 } GmResumeMode;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.c -- chooses the sizes that become symbols in a recording, and settles them at its end.
+ * traced_size.c -- chooses the sizes that become symbols in a recording, and settles them at its
+ * end.
  *
  * A size is a symbol if the user marked it, if the request says so, or if the profile saw it
  * change; strides that are products of sizes follow from them. An int that was seen to change is a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.h -- sizes that are expressions, in the recorder: where they come from and how they are told apart.
+ * traced_size.h -- sizes that are expressions, in the recorder: where they come from and how they are told apart.
  */
-#ifndef GM_TRACE_SIZE_H
-#define GM_TRACE_SIZE_H
+#ifndef GM_TRACE_TRACED_SIZE_H
+#define GM_TRACE_TRACED_SIZE_H
 
 #include "core/trace/recorder.h"
 

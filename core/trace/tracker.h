@@ -197,7 +197,8 @@ const GmTracker *gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject 
 const GmTracker *gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self);
 const GmTracker *gm_cell_new (GmRecorder *r, const GmTracker *contents);
 const GmTracker *gm_tensor_new_tracker (GmRecorder *r, GmValueId value);
-/* Records that the program has asked whether t has a gradient history (looks.h in core/aot). */
+/* Records that the program has asked whether t has a gradient history (read_order.h in
+ * core/aot). */
 void gm_tensor_look (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iterator_over (GmRecorder *r, const GmTracker *sequence);
 const GmTracker *gm_grad_mode_new (GmRecorder *r, bool on);

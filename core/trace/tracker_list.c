@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_list.c -- lists: contents in the heap, methods, slices, replay.
  *
- * The items are a row (row.h). Mutating an existing list appends the same operation to the effects,
- * to be replayed after the graph; a new list is built once, from its items at the end.
+ * The items are a row (list_items.h). Mutating an existing list appends the same operation to the
+ * effects, to be replayed after the graph; a new list is built once, from its items at the end.
  */
 #include "core/models/builtin.h"
 #include "core/trace/contents.h"

@@ -122,7 +122,7 @@ sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *ty
                                        : gm_tuple_new (r, items, n);
 }
 
-/* Records that the strides of a value computed from a gradient were read: custom.c. */
+/* Records that the strides of a value computed from a gradient were read: autograd_function.c. */
 static bool
 note_strides (GmRecorder *r, const GmTracker *t)
 {

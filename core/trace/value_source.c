@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source.c -- interned paths to values.
+ * value_source.c -- interned paths to values.
  */
 #include "core/trace/class_made.h"
 #include "core/trace/recorder.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source.h -- where a value comes from: a path of accessors from the call's arguments, closure and
- * globals.
+ * value_source.h -- where a value comes from: a path of accessors from the call's arguments,
+ * closure and globals.
  *
  * Sources are interned: equal paths are one pointer.  A source becomes a slot of the guard program
  * only if something uses it: a guard, a graph input, the residual.  Its name is stable text without
  * addresses ("L['x']", "G['scale']", "L['self'].weight"): it is what users read in guard lists, and
  * the key for profiles.
  */
-#ifndef GM_TRACE_SOURCE_H
-#define GM_TRACE_SOURCE_H
+#ifndef GM_TRACE_VALUE_SOURCE_H
+#define GM_TRACE_VALUE_SOURCE_H
 
 #include "core/trace/trace.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * folder.c -- see folder.h.
+ * cc_folder.c -- see cc_folder.h.
  *
  * All operations are relative to descriptors, so a folder of the same name in another place is
  * never touched.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * folder.h -- a folder of mode 0700, below TMPDIR or /tmp, and files in it.
+ * cc_folder.h -- a folder of mode 0700, below TMPDIR or /tmp, and files in it.
  *
  * No other user can put a file there, so a file that is loaded from it is the one that was written.
  * The process that makes the folder holds a lock on it, which the kernel releases when the process
  * ends, however it ends.  A folder whose lock is free is a leftover, which the next process that
  * runs cc_folder_reap removes.
  */
-#ifndef CC_FOLDER_H
-#define CC_FOLDER_H
+#ifndef GM_CC_CC_FOLDER_H
+#define GM_CC_CC_FOLDER_H
 
 #include <stdbool.h>
 #include <stddef.h>

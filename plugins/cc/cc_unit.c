@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unit.c -- see unit.h.
+ * cc_unit.c -- see cc_unit.h.
  */
 #include "plugins/cc/cc_unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unit.h -- the text of several programs as one unit of C, and binding its code to this process.
+ * cc_unit.h -- the text of several programs as one unit of C, and binding its code to this process.
  */
-#ifndef CC_UNIT_H
-#define CC_UNIT_H
+#ifndef GM_CC_CC_UNIT_H
+#define GM_CC_CC_UNIT_H
 
 #include "plugins/cc/load.h"
 #include "plugins/codegen/print_c.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * object.c -- see object.h.
+ * elf_object.c -- see elf_object.h.
  *
  * Truncation is visible in the headers: every table, segment and section must end inside of the
  * file. Lost data are blocks of zeros of a disk's block size, and the units that are compiled here

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * object.h -- checks that a file is a whole shared object as a compiler wrote it.
+ * elf_object.h -- checks that a file is a whole shared object as a compiler wrote it.
  *
  * A compiler may exit with 0 and leave a file that is truncated, or has zeros where a disk was full
  * or a machine stopped: loading the former ends the process by SIGBUS, and running the latter gives
  * wrong results.
  */
-#ifndef CC_OBJECT_H
-#define CC_OBJECT_H
+#ifndef GM_CC_ELF_OBJECT_H
+#define GM_CC_ELF_OBJECT_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keep.c -- see keep.h.
+ * kept_units.c -- see kept_units.h.
  */
 #include "plugins/cc/kept_units.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keep.h -- the stored form of compiled code, and the fingerprint of its compiler.
+ * kept_units.h -- the stored form of compiled code, and the fingerprint of its compiler.
  */
-#ifndef CC_KEEP_H
-#define CC_KEEP_H
+#ifndef GM_CC_KEPT_UNITS_H
+#define GM_CC_KEPT_UNITS_H
 
 #include "plugins/codegen/digest.h"
 #include "plugins/codegen/code_text.h"

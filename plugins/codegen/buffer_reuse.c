@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * donate.c -- finds outputs that may use the memory of an input whose elements are not read after
- * the run.
+ * buffer_reuse.c -- finds outputs that may use the memory of an input whose elements are not read
+ * after the run.
  *
  * All of the input must be read before the step that writes the output; or last in that step, by
  * the member that makes the output or by an earlier one, at the point of the space that is written:

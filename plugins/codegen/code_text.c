@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.c -- see text.h.
+ * code_text.c -- see code_text.h.
  */
 #include "plugins/codegen/code_text.h"
 

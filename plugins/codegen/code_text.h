@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.h -- generated text, and the symbols that it refers to.
+ * code_text.h -- generated text, and the symbols that it refers to.
  *
  * Symbols are collected while a body is printed, and declared in front of it afterwards.  Running
  * out of memory is recorded in `oom`, which is checked once, at the end.
  */
-#ifndef CODEGEN_TEXT_H
-#define CODEGEN_TEXT_H
+#ifndef GM_CODEGEN_CODE_TEXT_H
+#define GM_CODEGEN_CODE_TEXT_H
 
 #include "plugins/codegen/program.h"
 

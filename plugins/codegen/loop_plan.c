@@ -340,7 +340,7 @@ is_spread (Loop *l, uint32_t m)
 /* Returns the store whose memory can hold member m's row until it is written there, point by point,
  * by the last member that reads m; or -1.  So a row reaches the caches once, and the memory of the
  * store is requested while there is something to compute.  A loop with rows never stores to memory
- * that it reads (donate.c). */
+ * that it reads (buffer_reuse.c). */
 static int
 lender_of (Loop *l, uint32_t m)
 {

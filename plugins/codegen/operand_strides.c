@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * geometry.c -- the layout of values in a step's iteration space.
+ * operand_strides.c -- the layout of values in a step's iteration space.
  */
 #include "plugins/codegen/program.h"
 

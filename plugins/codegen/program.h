@@ -8,10 +8,10 @@
  * CALL of the host's own kernel.  memory.c then gives every stored value a place in one workspace.
  *
  * Views cost nothing: a MOVEMENT node's value is its root's memory with an offset and strides of
- * its own. Sizes, strides and offsets may be symbolic (size.h).  Then temporaries of symbolic size
- * lie behind all that has a number: the workspace has a fixed part and a dynamic one, which begins
- * at `dyn` in generated code.  Requires: a valid image.  Owner: all memory is the program's, freed
- * by codegen_free.
+ * its own. Sizes, strides and offsets may be symbolic (size_code.h).  Then temporaries of symbolic
+ * size lie behind all that has a number: the workspace has a fixed part and a dynamic one, which
+ * begins at `dyn` in generated code.  Requires: a valid image.  Owner: all memory is the program's,
+ * freed by codegen_free.
  */
 #ifndef CODEGEN_PROGRAM_H
 #define CODEGEN_PROGRAM_H
@@ -106,12 +106,12 @@ void codegen_free (CgProgram *p);
  * (memory.c). */
 int32_t codegen_plan_memory (CgProgram *p, GrammeStatus *status);
 
-/* Find outputs that may use the memory of an input (donate.c).  codegen_find_shared: called while
- * the image exists; codegen_may_share: like GrammeDonation. */
+/* Find outputs that may use the memory of an input (buffer_reuse.c).  codegen_find_shared: called
+ * while the image exists; codegen_may_share: like GrammeDonation. */
 int32_t codegen_find_shared (CgProgram *p, GrammeStatus *status);
 int32_t codegen_may_share (const CgProgram *p, uint32_t input, uint32_t output);
 
-/* -- Questions (geometry.c) -------------------------------------------------------------------- */
+/* -- Questions (operand_strides.c) ------------------------------------------------------------- */
 
 /* Returns the tile primitive of a POINTWISE, CAST or REDUCE (fold) node; NULL: there is none. */
 GrammeTileFn codegen_tile (const CgProgram *p, uint32_t node, char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.c -- see size.h.
+ * size_code.c -- see size_code.h.
  */
 #include "plugins/codegen/size_code.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.h -- sizes, strides and offsets that are numbers, or only known in a run.
+ * size_code.h -- sizes, strides and offsets that are numbers, or only known in a run.
  *
  * A size is an int64_t: a number, or, from CG_SIZE_ROW_0 on, a row of the program's table.  A row
  * is a row of the image's sizes, whose value a run is given, or made of earlier rows.  Products are
@@ -11,8 +11,8 @@
  * Generated code has a row as the local variable z<row>.  Workspaces are computed by
  * codegen_size_eval, which detects overflow.
  */
-#ifndef CODEGEN_SIZE_H
-#define CODEGEN_SIZE_H
+#ifndef GM_CODEGEN_SIZE_CODE_H
+#define GM_CODEGEN_SIZE_CODE_H
 
 #include <gramme-plugin-util.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan.c -- places for values: roots and views, outputs in place, temporaries with lifetimes, and
- * the steps in their order.
+ * eager_plan.c -- places for values: roots and views, outputs in place, temporaries with lifetimes,
+ * and the steps in their order.
  *
  * Passes, each over the nodes once:
  *   roots     each value's root (the value that owns the memory) and its distance from it

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan.h -- places of all values of an image while it runs, planned at compile time.
+ * eager_plan.h -- places of all values of an image while it runs, planned at compile time.
  *
  * A run has a table of base addresses: the inputs, the outputs, the workspace, the constants.  A
  * value is a base and a number of bytes after it.  A view has its input's base, so MOVEMENT nodes
  * cost nothing at run time.  Intermediate values share the workspace if their lifetimes do not
  * overlap.
  */
-#ifndef EAGER_PLAN_H
-#define EAGER_PLAN_H
+#ifndef GM_EAGER_EAGER_PLAN_H
+#define GM_EAGER_EAGER_PLAN_H
 
 #include <gramme-ext.h>
 #include <gramme-plugin-util.h>

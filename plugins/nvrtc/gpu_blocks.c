@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * blocks.c -- see blocks.h.
+ * gpu_blocks.c -- see gpu_blocks.h.
  */
 #include "plugins/nvrtc/gpu_blocks.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * blocks.h -- a cache of blocks of a GPU's memory.
+ * gpu_blocks.h -- a cache of blocks of a GPU's memory.
  *
  * A block belongs to the stream on which it was allocated.  After it is freed it may be handed out
  * again on that stream at once, since its new owner's work comes later there.  Other streams that
@@ -9,8 +9,8 @@
  *
  * Thread: the caller's lock.  Owner: blocks are the driver's; bookkeeping is the table's.
  */
-#ifndef NVRTC_BLOCKS_H
-#define NVRTC_BLOCKS_H
+#ifndef GM_NVRTC_GPU_BLOCKS_H
+#define GM_NVRTC_GPU_BLOCKS_H
 
 #include "plugins/nvrtc/library.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * convolve.c -- convolutions, their gradients, and pools.
+ * gpu_convolve.c -- convolutions, their gradients, and pools.
  *
  * x [n, channels, space], weight [out, channels of a group, kernel], y [n, out, space]: element p
  * of y meets element p * stride - pad + k * dilation of x.  These are three sums of products, each

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device.c -- see device.h.
+ * gpu_device.c -- see gpu_device.h.
  */
 #include "plugins/nvrtc/gpu_device.h"
 

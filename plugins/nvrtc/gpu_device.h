@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device.h -- a GPU: its context, its streams, its memory.
+ * gpu_device.h -- a GPU: its context, its streams, its memory.
  *
  * A device has a stream of its own, and a thread may make another one its current stream: all of
- * the thread's work goes there, in order.  Freed memory is cached (blocks.h), and returned to the
- * driver only when that has no more.
+ * the thread's work goes there, in order.  Freed memory is cached (gpu_blocks.h), and returned to
+ * the driver only when that has no more.
  *
  * Thread: any; each call makes the device's primary context the thread's own.
  */
-#ifndef NVRTC_DEVICE_H
-#define NVRTC_DEVICE_H
+#ifndef GM_NVRTC_GPU_DEVICE_H
+#define GM_NVRTC_GPU_DEVICE_H
 
 #include "plugins/nvrtc/library.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * index.c -- picks, adds and joins elements and slices by position.
+ * gpu_index.c -- picks, adds and joins elements and slices by position.
  *
  * Each read of a position checks it: one that is out of range stores its node and its value in the
  * error word, and element 0 is used instead; the run fails (run.c).  Sums at positions are made by

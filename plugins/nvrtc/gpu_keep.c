@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keep.c -- see keep.h.
+ * gpu_keep.c -- see gpu_keep.h.
  */
 #include "plugins/nvrtc/gpu_keep.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keep.h -- the stored form of compiled kernels, and their fingerprint.
+ * gpu_keep.h -- the stored form of compiled kernels, and their fingerprint.
  *
  * Stored are the image that the driver loads, and a digest of the text that it was compiled from.
  * The text is printed again when the image is read, which costs little compared with compiling: it
  * determines the launches, and shows that the kernels fit.  So a process that finds its kernels
  * never opens NVRTC.
  */
-#ifndef NVRTC_KEEP_H
-#define NVRTC_KEEP_H
+#ifndef GM_NVRTC_GPU_KEEP_H
+#define GM_NVRTC_GPU_KEEP_H
 
 #include "plugins/codegen/digest.h"
 #include "plugins/nvrtc/compiler.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * matmul.c -- matrix products by tiles (tile.h).
+ * gpu_matmul.c -- matrix products by tiles (tile.h).
  *
  * Where the library has products (product.h), only those that it does not support come here.
  * Strides are in the text, so transposed operands need no copy: pieces are loaded along the

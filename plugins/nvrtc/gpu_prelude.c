@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelude.c -- see prelude.h.
+ * gpu_prelude.c -- see gpu_prelude.h.
  *
  * A section of the prelude is included if one of its words occurs in the kernels' text.  A
  * superfluous word costs a little time; with a missing one the text does not compile, which the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelude.h -- the text in front of generated kernels (prelude.cuh).
+ * gpu_prelude.h -- the text in front of generated kernels (prelude.cuh).
  */
-#ifndef NVRTC_PRELUDE_H
-#define NVRTC_PRELUDE_H
+#ifndef GM_NVRTC_GPU_PRELUDE_H
+#define GM_NVRTC_GPU_PRELUDE_H
 
 #include "plugins/nvrtc/gpu_unit.h"
 

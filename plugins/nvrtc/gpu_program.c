@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program.c -- see program.h.
+ * gpu_program.c -- see gpu_program.h.
  *
  * A run copies operands to the device if they are not there (tensors of the CPU, and results back),
  * launches the kernels in order and, if anything came from the CPU, waits for the result.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program.h -- a compiled graph on its device: module, constants, launches.
+ * gpu_program.h -- a compiled graph on its device: module, constants, launches.
  */
-#ifndef NVRTC_PROGRAM_H
-#define NVRTC_PROGRAM_H
+#ifndef GM_NVRTC_GPU_PROGRAM_H
+#define GM_NVRTC_GPU_PROGRAM_H
 
 #include "plugins/nvrtc/compiler.h"
 #include "plugins/nvrtc/replay.h"

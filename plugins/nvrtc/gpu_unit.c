@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unit.c -- see unit.h: names of types, functions of operators, the frame of a kernel.
+ * gpu_unit.c -- see gpu_unit.h: names of types, functions of operators, the frame of a kernel.
  */
 #include "plugins/nvrtc/attention.h"
 #include "plugins/nvrtc/count.h"

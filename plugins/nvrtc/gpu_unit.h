@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unit.h -- the CUDA text of a graph, and the list of launches that runs it.
+ * gpu_unit.h -- the CUDA text of a graph, and the list of launches that runs it.
  *
  * A program (codegen) becomes kernels, one or a few for each step.  A kernel gets one record of
  * addresses; their meaning (NvArg) and the size of the grid are in its launch.  All launches of a
  * run go to one stream, in order, so a kernel sees what earlier ones wrote.  Sizes are numbers in
- * the text; those that only the run knows (plugins/codegen/size_code.h) follow the addresses, and are
- * z<row> in the text.  The range of index arithmetic decides if it has 32 bits; where only the run
- * knows the range, there are two kernels, and the launch chooses.
+ * the text; those that only the run knows (plugins/codegen/size_code.h) follow the addresses, and
+ * are z<row> in the text.  The range of index arithmetic decides if it has 32 bits; where only the
+ * run knows the range, there are two kernels, and the launch chooses.
  *
  * Invariant: addresses are multiples of 16 bytes where NvArg.offset is one (run.c sees to it).
  * Owner: everything is the unit's; nv_unit_clear frees it.
  */
-#ifndef NVRTC_UNIT_H
-#define NVRTC_UNIT_H
+#ifndef GM_NVRTC_GPU_UNIT_H
+#define GM_NVRTC_GPU_UNIT_H
 
 #include "plugins/codegen/loop_plan.h"
 
@@ -110,7 +110,7 @@ void nv_unit_clear (NvUnit *u);
 /* Returns the reason for get_support why there is no kernel for a node; NONE if there is one. */
 uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);
 
-/* -- For the files that print kernels (unit.c) ------------------------------------------------- */
+/* -- For the files that print kernels (gpu_unit.c) --------------------------------------------- */
 
 /* Return the names of a dtype in memory and in computations: f16 is "f16" and "f32". */
 const char *nv_elem (uint32_t dtype);
@@ -158,7 +158,7 @@ void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char oper
 int64_t nv_extent (NvUnit *u, const CgValue *v);
 int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
 
-/* -- Questions about a program (unit.c) -------------------------------------------------------- */
+/* -- Questions about a program (gpu_unit.c) ---------------------------------------------------- */
 
 /* Returns the node that makes this value with this op, or NULL. */
 const GrammeNode *nv_made_by (const CgProgram *p, uint32_t value, uint32_t op);
@@ -174,8 +174,8 @@ void nv_print_rows (NvUnit *u, uint32_t step);    /* rows.c: LOOP with reduction
 void nv_print_columns (NvUnit *u, uint32_t step); /* columns.c */
 void nv_print_copy (NvUnit *u, uint32_t step);    /* calls.c */
 void nv_print_call (NvUnit *u, uint32_t step);
-void nv_print_matmul (NvUnit *u, uint32_t node); /* matmul.c */
-void nv_print_index (NvUnit *u, uint32_t node);    /* index.c */
-void nv_print_convolve (NvUnit *u, uint32_t node); /* convolve.c */
+void nv_print_matmul (NvUnit *u, uint32_t node); /* gpu_matmul.c */
+void nv_print_index (NvUnit *u, uint32_t node);    /* gpu_index.c */
+void nv_print_convolve (NvUnit *u, uint32_t node); /* gpu_convolve.c */
 
 #endif

@@ -3,7 +3,7 @@
  *
  * The build turns this file into a string that stands before every generated kernel.  It is C and CUDA C++ at once, and includes
  * nothing: the simulator of the tests compiles the same text for the CPU (GM_SIM; tests/gpu/sim.h).  What not every kernel needs is
- * there if GM_USES_<section> is defined (prelude.c): compilers take their time for what is not used, too.
+ * there if GM_USES_<section> is defined (gpu_prelude.c): compilers take their time for what is not used, too.
  *
  * For each type T that is worked on (f32, f64, i8 ... i64, u8, b1) there are E_T, the element, A_T, what + - * work on (unsigned
  * for integers: overflow wraps), and functions f_T for each neutral name f.  f16, bf16 and the 8-bit floats are storage: widen_T

@@ -6,7 +6,7 @@
  * or of a matrix) or relu is merged into it as its epilogue: the product's own step is moved behind
  * that step, which is not printed; so the product's operands live until it has run, and its own
  * value is not stored. Floats are summed in f32 (f64 in f64), without TF32, in cuBLAS's order:
- * results are near those of the kernel of matmul.c, but do not have its bits.
+ * results are near those of the kernel of gpu_matmul.c, but do not have its bits.
  *
  * cuBLASLt's choice for given sizes and alignments is requested once and kept.  Thread: any.
  */
