@@ -5,8 +5,8 @@
     planted_faults.py --tree COPY --build COPY/build [--first N] [--count N] [--log FILE]
     planted_faults.py --tree TREE --list N            shows N faults, plants none
 
-COPY is a copy of the tree that nobody else uses: its sources are changed.  A fault changes one operator, constant or branch of core/trace, core/aot
-or plugins/codegen; its number is the seed that chose it, so that it can be planted again.  It is compiled, and the tests of LADDER run, quickest
+COPY is a copy of the tree that nobody else uses: its sources are changed.  A fault changes one operator, constant or branch of core/trace,
+core/models, core/guard, core/aot or plugins/codegen; its number is the seed that chose it, so that it can be planted again.  It is compiled, and the tests of LADDER run, quickest
 first, until one fails: then the fault is seen.  What no test sees is printed with its place, to be looked at: a test is missing, or the
 changed code makes no difference.  A line of JSON goes to the log for each fault; numbers that are in it already are passed over.
 """
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-ROOMS = ("core/trace", "core/aot", "plugins/codegen")
+ROOMS = ("core/trace", "core/models", "core/guard", "core/aot", "plugins/codegen")
 
 # What one fault replaces by what.  Each pattern stands for itself in code, outside of comments, strings and directives.
 SWAPS = [

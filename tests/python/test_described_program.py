@@ -88,7 +88,7 @@ def test_the_page_on_running_has_the_same_variables():
 def test_no_other_variable_is_read():
     """GRAMME_EXPLAIN is the program's own word to the package."""
     found = set()
-    for folder in ("core", "plugins", "tools"):
+    for folder in ("core", "python", "plugins", "tools"):
         for path in (TOP / folder).rglob("*.[cp]*"):
             if path.suffix in (".c", ".py"):
                 found |= set(re.findall(r'"(GRAMME_[A-Z_]+)"', path.read_text(errors="replace")))

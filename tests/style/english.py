@@ -17,7 +17,9 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LIMITS = os.path.join(ROOT, "tests", "style", "english.txt")
-FOLDERS = ("core", "plugins", "plugin-api", "tools", "tests", "bench", "examples", "build-aux")
+FOLDERS = (
+    "core", "python", "plugins", "plugin-api", "tools", "tests", "bench", "examples", "build-aux"
+)
 COMMENT = re.compile(r"/\*+\s*(?:[\w.-]+ -- )?((?:[^*]|\*(?!/))*)\*/")
 HEADLESS = re.compile(r"(What|Whatever|Whether|Of|Those|Who|Whom|Whose|Where|Which|As)\b")
 COLUMNS = 100

@@ -44,7 +44,7 @@ def main():
         if not named:
             print(f"{name} asks for debug checks or a stress mode: say in tests/README.md what is off then, and what tests it")
         passed, failed = passed + named, failed + (not named)
-    for top in ("core", "plugins", "plugin-api", "tools", "tests", "bench", "examples"):
+    for top in ("core", "python", "plugins", "plugin-api", "tools", "tests", "bench", "examples"):
         for folder, inner, names in os.walk(os.path.join(ROOT, top)):
             inner[:] = [name for name in inner if not name.startswith((".", "__pycache__", "build"))]
             for name in sorted(names):

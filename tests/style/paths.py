@@ -11,7 +11,7 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
-PATH = re.compile(r"(?<![\w/.-])(?:core|plugins|plugin-api|tools|tests|bench|docs|examples|build-aux)/[\w./*-]*[\w*]")
+PATH = re.compile(r"(?<![\w/.-])(?:core|python(?=/gramme)|plugins|plugin-api|tools|tests|bench|docs|examples|build-aux)/[\w./*-]*[\w*]")
 ANCHOR = re.compile(r"\]\(([^):\s]*)#([^)]+)\)")
 
 
