@@ -218,16 +218,17 @@ lower (GmCompile *c, GError **error)
     backward = NULL;
   GmPlanExec exec = { 0 };
   if (forward->sizes && forward->sizes->counts->len) {
-    if (!gm_counted_exec (c, &exec, error))
+    if (!gm_data_dependent_exec (c, &exec, error))
       return false;
   } else if ((forward->outputs->len > 0 || backward) && c->ask.make_exec) {
     if (!c->ask.make_exec (c->ask.make_exec_data, forward->outputs->len ? forward : NULL, backward, c->ask.at_once, &exec, error))
       return false;
   } else if (forward->outputs->len > 0 || backward) {
-    c->lower.pair = gm_pair_new (c, forward->outputs->len ? forward : NULL, backward, error);
+    c->lower.pair =
+        gm_compiled_pair_new (c, forward->outputs->len ? forward : NULL, backward, error);
     if (!c->lower.pair)
       return false;
-    exec = gm_pair_plan_exec (c->lower.pair);
+    exec = gm_compiled_pair_plan_exec (c->lower.pair);
   }
   c->lower.plan = gm_plan_new (&(GmPlanSpec){.layers = &c->functionalize.layers,
                                               .joint = &c->join,
@@ -328,8 +329,8 @@ gm_compile_text (const GmCompile *c, char letter)
   }
   if (n == 0 && letter == 'l' && c->lower.pair) {
     int role;
-    const GmExec *e = gm_pair_exec (c->lower.pair, GM_EXEC_FORWARD, &role);
-    const char *fallback = gm_pair_fallback_reason (c->lower.pair);
+    const GmExec *e = gm_compiled_pair_exec (c->lower.pair, GM_EXEC_FORWARD, &role);
+    const char *fallback = gm_compiled_pair_fallback_reason (c->lower.pair);
     if (e)
       g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n", gm_backend_name (c->ask.backend), gm_exec_compile_ms (e),
                               fallback ? "; in eager: " : "", fallback ? fallback : "");

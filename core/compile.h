@@ -14,7 +14,7 @@
 #include "core/run/backend.h"
 
 typedef struct GmCompile GmCompile;
-typedef struct GmPair GmPair; /* compiled_pair.h */
+typedef struct GmCompiledPair GmCompiledPair; /* compiled_pair.h */
 
 /* The sizes of a function's arguments that become symbols: those that were seen to change, all,
  * none. */
@@ -62,7 +62,7 @@ struct GmCompile {
   GmJoint join;      /* j */
   GmParts partition; /* p */
   struct {           /* l */
-    GmPair *pair;    /* owned by the plan; NULL: there is no code, or it is make_exec's */
+    GmCompiledPair *pair;    /* owned by the plan; NULL: there is no code, or it is make_exec's */
     GmPlan *plan;
   } lower;
 

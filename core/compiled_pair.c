@@ -8,7 +8,7 @@
 
 #include "core/base/log.h"
 
-struct GmPair {
+struct GmCompiledPair {
   gatomicrefcount refs;
   GmExec *forward, *backward; /* backward: atomic, set once; the same as forward, if that has both
                                * roles */
@@ -33,15 +33,16 @@ alone (const GmGraph *backward)
 }
 
 static GmCompileHow
-how (const GmPair *p)
+how (const GmCompiledPair *p)
 {
   return (GmCompileHow){ .no_cache = p->no_cache, .cache_salt = p->cache_salt };
 }
 
-GmPair *
-gm_pair_new (const GmCompile *c, const GmGraph *forward, const GmGraph *backward, GError **error)
+GmCompiledPair *
+gm_compiled_pair_new (const GmCompile *c, const GmGraph *forward, const GmGraph *backward,
+                      GError **error)
 {
-  GmPair *p = g_new0 (GmPair, 1);
+  GmCompiledPair *p = g_new0 (GmCompiledPair, 1);
   bool both = forward && backward && c->ask.at_once;
 
   g_atomic_ref_count_init (&p->refs);
@@ -53,7 +54,7 @@ gm_pair_new (const GmCompile *c, const GmGraph *forward, const GmGraph *backward
     const GmCompileHow as = how (p);
     p->forward = gm_backend_compile_how (p->backend, forward, both ? backward : NULL, (const char *const *) p->options, &as, error);
     if (!p->forward) {
-      gm_pair_unref (p);
+      gm_compiled_pair_unref (p);
       return NULL;
     }
   }
@@ -64,15 +65,15 @@ gm_pair_new (const GmCompile *c, const GmGraph *forward, const GmGraph *backward
     p->graph = alone (backward);
     p->n_nodes = p->graph->nodes->len;
   }
-  if (!both && backward && c->ask.at_once && !gm_pair_prepare (p, error)) {
-    gm_pair_unref (p);
+  if (!both && backward && c->ask.at_once && !gm_compiled_pair_prepare (p, error)) {
+    gm_compiled_pair_unref (p);
     return NULL;
   }
   return p;
 }
 
 bool
-gm_pair_prepare (GmPair *p, GError **error)
+gm_compiled_pair_prepare (GmCompiledPair *p, GError **error)
 {
   const GmCompileHow as = how (p);
   gint64 start_us = g_get_monotonic_time ();
@@ -95,15 +96,15 @@ gm_pair_prepare (GmPair *p, GError **error)
   return true;
 }
 
-GmPair *
-gm_pair_ref (GmPair *p)
+GmCompiledPair *
+gm_compiled_pair_ref (GmCompiledPair *p)
 {
   g_atomic_ref_count_inc (&p->refs);
   return p;
 }
 
 void
-gm_pair_unref (GmPair *p)
+gm_compiled_pair_unref (GmCompiledPair *p)
 {
   if (!p || !g_atomic_ref_count_dec (&p->refs))
     return;
@@ -119,7 +120,7 @@ gm_pair_unref (GmPair *p)
 /* -- As a plan's ------------------------------------------------------------------------------- */
 
 GmExec *
-gm_pair_exec (const GmPair *p, int role, int *its_role)
+gm_compiled_pair_exec (const GmCompiledPair *p, int role, int *its_role)
 {
   *its_role = role == GM_EXEC_BACKWARD ? p->back_role : GM_EXEC_FORWARD;
   return role == GM_EXEC_BACKWARD ? __atomic_load_n (&p->backward, __ATOMIC_ACQUIRE) : p->forward;
@@ -128,45 +129,45 @@ gm_pair_exec (const GmPair *p, int role, int *its_role)
 static bool
 run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
-  GmExec *e = gm_pair_exec (data, role, &role);
+  GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
 
 static bool
 run_known (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
-  GmExec *e = gm_pair_exec (data, role, &role);
+  GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_run_known (e, role, symbols, in, n_in, out, n_out, error);
 }
 
 static bool
 run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
 {
-  GmExec *e = gm_pair_exec (data, role, &role);
+  GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error);
 }
 
 static bool
 may_share (void *data, int role, uint32_t in, uint32_t out)
 {
-  GmExec *e = gm_pair_exec (data, role, &role);
+  GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_may_share (e, role, in, out);
 }
 
 static bool
 prepare (void *data, GError **error)
 {
-  return gm_pair_prepare (data, error);
+  return gm_compiled_pair_prepare (data, error);
 }
 
 static void
 unref (void *data)
 {
-  gm_pair_unref (data);
+  gm_compiled_pair_unref (data);
 }
 
 GmPlanExec
-gm_pair_plan_exec (GmPair *p)
+gm_compiled_pair_plan_exec (GmCompiledPair *p)
 {
   return (GmPlanExec){ .data = p, .run = run, .unref = unref, .run_known = run_known, .run_sized = run_sized, .may_share = may_share,
                        .prepare = p->graph ? prepare : NULL };
@@ -175,20 +176,20 @@ gm_pair_plan_exec (GmPair *p)
 /* -- Asking ------------------------------------------------------------------------------------ */
 
 const char *
-gm_pair_fallback_reason (const GmPair *p)
+gm_compiled_pair_fallback_reason (const GmCompiledPair *p)
 {
   int role;
-  const GmExec *backward = gm_pair_exec (p, GM_EXEC_BACKWARD, &role);
+  const GmExec *backward = gm_compiled_pair_exec (p, GM_EXEC_BACKWARD, &role);
   const char *why = p->forward ? gm_exec_fallback_reason (p->forward) : NULL;
 
   return why || !backward ? why : gm_exec_fallback_reason (backward);
 }
 
 char *
-gm_pair_places_text (const GmPair *p, bool every)
+gm_compiled_pair_places_text (const GmCompiledPair *p, bool every)
 {
   int role;
-  const GmExec *backward = gm_pair_exec (p, GM_EXEC_BACKWARD, &role);
+  const GmExec *backward = gm_compiled_pair_exec (p, GM_EXEC_BACKWARD, &role);
   g_autofree char *first = p->forward ? gm_exec_places_text (p->forward, every) : NULL,
                   *second = backward && backward != p->forward ? gm_exec_places_text (backward, every)
                             : !backward && p->n_nodes ? g_strdup_printf ("backward: %u nodes, compiled when it is first called for\n", p->n_nodes)

@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
   GPtrArray *stages; /* Stage */
-  GmPair *pair; /* the last stage that makes results, and the backward */
+  GmCompiledPair *pair; /* the last stage that makes results, and the backward */
   uint32_t n_in, n_made;
   uint32_t *made; /* per output of the forward: its slot, counted from n_in, or GM_NO_ID */
 } Chain;
@@ -51,7 +51,7 @@ chain_free (void *data)
 {
   Chain *c = data;
   g_ptr_array_unref (c->stages);
-  gm_pair_unref (c->pair);
+  gm_compiled_pair_unref (c->pair);
   g_free (c->made);
   g_free (c);
 }
@@ -343,7 +343,7 @@ run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, in
 {
   const Chain *c = data;
   if (role == GM_EXEC_BACKWARD) {
-    GmExec *e = gm_pair_exec (c->pair, GM_EXEC_BACKWARD, &role);
+    GmExec *e = gm_compiled_pair_exec (c->pair, GM_EXEC_BACKWARD, &role);
     return gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error);
   }
   return run_stage (c->stages->pdata[c->stages->len - 1], symbols, in, out, error);
@@ -352,7 +352,7 @@ run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, in
 static bool
 prepare (void *data, GError **error)
 {
-  return gm_pair_prepare (((const Chain *) data)->pair, error);
+  return gm_compiled_pair_prepare (((const Chain *) data)->pair, error);
 }
 
 /* -- Making ------------------------------------------------------------------------------------ */
@@ -374,15 +374,15 @@ compile_stages (const GmCompile *c, Chain *chain, const GmGraph *backward, GErro
     if (!s->exec)
       return false;
   }
-  chain->pair = gm_pair_new (c, paired->graph, backward, error);
+  chain->pair = gm_compiled_pair_new (c, paired->graph, backward, error);
   if (!chain->pair)
     return false;
-  paired->exec = gm_exec_ref (gm_pair_exec (chain->pair, GM_EXEC_FORWARD, &role));
+  paired->exec = gm_exec_ref (gm_compiled_pair_exec (chain->pair, GM_EXEC_FORWARD, &role));
   return true;
 }
 
 bool
-gm_counted_exec (GmCompile *c, GmPlanExec *out, GError **error)
+gm_data_dependent_exec (GmCompile *c, GmPlanExec *out, GError **error)
 {
   const GmGraph *g = c->partition.forward, *backward = c->partition.backward;
   uint32_t n = gm_sym_n_symbols (g->sym);

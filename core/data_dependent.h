@@ -12,6 +12,6 @@
 
 /* Makes an executable, owned by the caller, of c's parts, for c's back end.  GM_ERROR_UNSUPPORTED:
  * a size cannot be computed before the tensors that have it, or nodes may not be moved. */
-bool gm_counted_exec (GmCompile *c, GmPlanExec *out, GError **error);
+bool gm_data_dependent_exec (GmCompile *c, GmPlanExec *out, GError **error);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct {
   int64_t symbols[]; /* n_symbols of them */
 } Kept;
 
-struct GmPlans {
+struct GmPlanCache {
   GmGraph *graph; /* owned; as recorded */
   const GmSymbolSource *sources; /* by symbol */
   int64_t *fixed;                /* by symbol: its value if no input has it */
@@ -64,7 +64,7 @@ shares_memory (const GmGraph *g)
 }
 
 bool
-gm_plans_possible (const GmGraph *g)
+gm_plan_cache_possible (const GmGraph *g)
 {
   bool writes = false;
   for (uint32_t i = 0; i < g->nodes->len; i++)
@@ -90,7 +90,7 @@ move_first (GPtrArray *all, uint32_t i)
 /* -- Forms ------------------------------------------------------------------------------------- */
 
 static GmCompile *
-compile_new (const GmPlans *p, GmGraph *g)
+compile_new (const GmPlanCache *p, GmGraph *g)
 {
   GmCompile *c = gm_compile_new ();
   c->ask.backend = p->backend;
@@ -109,7 +109,7 @@ compile_new (const GmPlans *p, GmGraph *g)
 
 /* Compiles with symbols, of which these values are the example. */
 static GmCompile *
-compile_symbols (const GmPlans *p, const int64_t *symbols, GError **error)
+compile_symbols (const GmPlanCache *p, const int64_t *symbols, GError **error)
 {
   GmSizes *sizes = gm_sizes_copy (p->graph->sizes);
   g_array_set_size (sizes->hints, 0);
@@ -119,7 +119,7 @@ compile_symbols (const GmPlans *p, const int64_t *symbols, GError **error)
 }
 
 static GmCompile *
-compile_numbers (const GmPlans *p, const int64_t *symbols, GError **error)
+compile_numbers (const GmPlanCache *p, const int64_t *symbols, GError **error)
 {
   GmGraph *g = gm_graph_specialise (p->graph, symbols, NULL, error);
   g_autoptr (GmCompile) c = g ? compile_new (p, g) : NULL;
@@ -138,7 +138,7 @@ plan_of (GmPlan *form, const int64_t *symbols)
 }
 
 static GmPlan *
-plan_of_forms (GmPlans *p, const int64_t *symbols)
+plan_of_forms (GmPlanCache *p, const int64_t *symbols)
 {
   GmPlan *plan = NULL;
   for (uint32_t i = 0; i < p->forms->len && !plan; i++)
@@ -149,7 +149,7 @@ plan_of_forms (GmPlans *p, const int64_t *symbols)
 
 /* Notes the assumptions of a form about sizes that the recording left open. */
 static void
-note_form (GmPlans *p, const GmSizes *s)
+note_form (GmPlanCache *p, const GmSizes *s)
 {
   for (uint32_t i = gm_size_facts_n (p->graph->sizes->facts), first = i; i < gm_size_facts_n (s->facts); i++) {
     GmSizeFact fact = gm_size_facts_nth (s->facts, i);
@@ -162,7 +162,7 @@ note_form (GmPlans *p, const GmSizes *s)
 /* Makes a plan for sizes that no form fits.  A graph that cannot go through the stages with symbols
  * goes with numbers. */
 static GmPlan *
-plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
+plan_new (GmPlanCache *p, const int64_t *symbols, GmCompile **out, GError **error)
 {
   g_autoptr (GError) why = NULL;
   g_autoptr (GmCompile) c = compile_symbols (p, symbols, &why);
@@ -192,23 +192,23 @@ plan_new (GmPlans *p, const int64_t *symbols, GmCompile **out, GError **error)
 }
 
 const char *
-gm_plans_made (const GmPlans *p)
+gm_plan_cache_made (const GmPlanCache *p)
 {
   return p->made->str;
 }
 
 const GmOverlap *
-gm_plans_overlaps (const GmPlans *p, uint32_t *n)
+gm_plan_cache_overlaps (const GmPlanCache *p, uint32_t *n)
 {
   return gm_plan_overlaps (p->first, n);
 }
 
 /* True if the plan's assumptions about memory are those of the first form, which are guarded. */
 static bool
-takes_no_more (const GmPlans *p, const GmPlan *plan)
+takes_no_more (const GmPlanCache *p, const GmPlan *plan)
 {
   uint32_t n, m;
-  const GmOverlap *a = gm_plan_overlaps (plan, &n), *b = p->first ? gm_plans_overlaps (p, &m) : (m = n, a);
+  const GmOverlap *a = gm_plan_overlaps (plan, &n), *b = p->first ? gm_plan_cache_overlaps (p, &m) : (m = n, a);
   bool same = n == m;
   for (uint32_t i = 0; i < n && same; i++)
     same = a[i].kind == b[i].kind && a[i].a.i == b[i].a.i && a[i].b.i == b[i].b.i && a[i].offset == b[i].offset;
@@ -218,7 +218,7 @@ takes_no_more (const GmPlans *p, const GmPlan *plan)
 /* -- Sizes that data says ---------------------------------------------------------------------- */
 
 static bool
-is_counted (const GmPlans *p, uint32_t symbol)
+is_counted (const GmPlanCache *p, uint32_t symbol)
 {
   return p->sources[symbol].input == GM_NO_ID && g_array_index (p->graph->sizes->hints, int64_t, symbol) == GM_SIZE_NO_HINT;
 }
@@ -233,7 +233,7 @@ fact_holds (const GmSizes *s, const GmSizeFact *f, const int64_t *symbols)
 }
 
 static bool
-all_hold (const GmPlans *p, const int64_t *symbols, uint32_t *first)
+all_hold (const GmPlanCache *p, const int64_t *symbols, uint32_t *first)
 {
   for (uint32_t i = 0; i < p->open->len; i++) {
     GmSizeFact fact = gm_size_facts_nth (p->graph->sizes->facts, g_array_index (p->open, uint32_t, i));
@@ -247,7 +247,7 @@ all_hold (const GmPlans *p, const int64_t *symbols, uint32_t *first)
 /* Checks the program's promises about numbers that data says, for these values; else an error says
  * which does not hold. */
 static bool
-check_facts (const GmPlans *p, const int64_t *symbols, GError **error)
+check_facts (const GmPlanCache *p, const int64_t *symbols, GError **error)
 {
   uint32_t i;
   if (all_hold (p, symbols, &i))
@@ -259,7 +259,7 @@ check_facts (const GmPlans *p, const int64_t *symbols, GError **error)
 
 /* Makes up an example before any call: values for which all facts hold, away from 0 and 1. */
 static void
-guess (const GmPlans *p, int64_t *symbols)
+guess (const GmPlanCache *p, int64_t *symbols)
 {
   static const int64_t usual[] = { 64, 8, 4, 3, 2, 1, 0 };
   uint32_t first;
@@ -280,7 +280,7 @@ guess (const GmPlans *p, int64_t *symbols)
 /* -- By symbols -------------------------------------------------------------------------------- */
 
 static GmPlan *
-keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
+keep (GmPlanCache *p, const int64_t *symbols, GmPlan *plan)
 {
   size_t bytes = p->n_symbols * sizeof *symbols;
   Kept *fresh = g_malloc (sizeof *fresh + bytes);
@@ -295,7 +295,7 @@ keep (GmPlans *p, const int64_t *symbols, GmPlan *plan)
 
 /* Returns the symbol's value as far as the inputs say it. */
 static inline int64_t
-symbol_now (const GmPlans *p, GmTensor *const *inputs, uint32_t symbol)
+symbol_now (const GmPlanCache *p, GmTensor *const *inputs, uint32_t symbol)
 {
   const GmSymbolSource *from = &p->sources[symbol];
   if (from->input == GM_NO_ID)
@@ -306,7 +306,7 @@ symbol_now (const GmPlans *p, GmTensor *const *inputs, uint32_t symbol)
 
 /* True if the sizes are those of the call before. */
 static inline bool
-is_latest (const GmPlans *p, GmTensor *const *inputs)
+is_latest (const GmPlanCache *p, GmTensor *const *inputs)
 {
   if (G_UNLIKELY (!p->latest || p->counts))
     return false;
@@ -326,7 +326,7 @@ are_equal (const int64_t *a, const int64_t *b, uint32_t n)
 }
 
 static inline GmPlan *
-kept_plan (GmPlans *p, const int64_t *now)
+kept_plan (GmPlanCache *p, const int64_t *now)
 {
   if (p->latest && are_equal (p->latest->symbols, now, p->n_symbols))
     return p->latest->plan;
@@ -340,7 +340,7 @@ kept_plan (GmPlans *p, const int64_t *now)
 }
 
 static GmPlan *
-keep_checked (GmPlans *p, const int64_t *now, GmPlan *plan, GError **error)
+keep_checked (GmPlanCache *p, const int64_t *now, GmPlan *plan, GError **error)
 {
   if (plan && !takes_no_more (p, plan)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: for these sizes it depends on how the inputs' memory lies in another way than "
@@ -351,7 +351,7 @@ keep_checked (GmPlans *p, const int64_t *now, GmPlan *plan, GError **error)
 }
 
 static GmPlan *
-get (GmPlans *p, const int64_t *now, GError **error)
+get (GmPlanCache *p, const int64_t *now, GError **error)
 {
   GmPlan *plan = kept_plan (p, now);
   if (plan)
@@ -364,7 +364,7 @@ get (GmPlans *p, const int64_t *now, GError **error)
 
 /* Returns the plan, of the form that began the call, that goes on with it. */
 static GmPlan *
-get_begun (GmPlans *p, GmPlan *form, const int64_t *now, GError **error)
+get_begun (GmPlanCache *p, GmPlan *form, const int64_t *now, GError **error)
 {
   GmPlan *plan = kept_plan (p, now);
   if (plan && gm_plan_is_of (plan, form))
@@ -375,7 +375,7 @@ get_begun (GmPlans *p, GmPlan *form, const int64_t *now, GError **error)
 
 /* Begins a call in which data says some symbols: forms begin until one fits the values found. */
 static GmPlan *
-begin (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError **error)
+begin (GmPlanCache *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError **error)
 {
   for (uint32_t i = 0; i <= p->forms->len; i++) {
     if (i == p->forms->len) {
@@ -404,16 +404,17 @@ begin (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError
 }
 
 uint32_t
-gm_plans_n_outputs (const GmPlans *p)
+gm_plan_cache_n_outputs (const GmPlanCache *p)
 {
   return p->graph->outputs->len - p->graph->sizes->counts->len;
 }
 
 /* Runs such a call.  The outputs that say how large a tensor is are the last ones. */
 static bool
-run_counted (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmTensor **outputs, GError **error)
+run_counted (GmPlanCache *p, GmTensor *const *inputs, int64_t *now, GmTensor **outputs,
+             GError **error)
 {
-  uint32_t n = gm_plans_n_outputs (p), all = p->graph->outputs->len;
+  uint32_t n = gm_plan_cache_n_outputs (p), all = p->graph->outputs->len;
   GmTensor *out[all + 1];
   GmPlanBegun b = { 0 };
   GmPlan *plan = begin (p, inputs, now, &b, error);
@@ -428,7 +429,7 @@ run_counted (GmPlans *p, GmTensor *const *inputs, int64_t *now, GmTensor **outpu
 }
 
 G_GNUC_NO_INLINE static bool
-run_others (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
+run_others (GmPlanCache *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
 {
   int64_t now[p->n_symbols + 1];
   for (uint32_t s = 0; s < p->n_symbols; s++)
@@ -440,7 +441,8 @@ run_others (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GErr
 }
 
 bool
-gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error)
+gm_plan_cache_run (GmPlanCache *p, GmTensor *const *inputs, int n, GmTensor **outputs,
+                   GError **error)
 {
   p->running++; /* this run, or a run inside of it, may replace the running plan in `kept` */
   bool ran = G_LIKELY (is_latest (p, inputs)) ? gm_plan_run (p->latest->plan, inputs, n, outputs, error)
@@ -452,10 +454,10 @@ gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GE
 
 /* -- Life -------------------------------------------------------------------------------------- */
 
-GmPlans *
-gm_plans_new (GmCompile *c, GError **error)
+GmPlanCache *
+gm_plan_cache_new (GmCompile *c, GError **error)
 {
-  GmPlans *p = g_new0 (GmPlans, 1);
+  GmPlanCache *p = g_new0 (GmPlanCache, 1);
   g_autoptr (GmCompile) made = NULL;
   p->graph = gm_graph_copy_apart (c->record.graph);
   p->n_symbols = gm_graph_symbol_sources (p->graph, p->graph->arena, &p->sources);
@@ -490,7 +492,7 @@ gm_plans_new (GmCompile *c, GError **error)
   guess (p, now);
   GmPlan *plan = plan_new (p, now, &made, error);
   if (!plan) {
-    gm_plans_free (p);
+    gm_plan_cache_free (p);
     return NULL;
   }
   p->first = gm_plan_ref (plan);
@@ -501,7 +503,7 @@ gm_plans_new (GmCompile *c, GError **error)
 }
 
 void
-gm_plans_free (GmPlans *p)
+gm_plan_cache_free (GmPlanCache *p)
 {
   if (!p)
     return;

@@ -12,28 +12,29 @@
 
 #include "core/compile.h"
 
-typedef struct GmPlans GmPlans;
+typedef struct GmPlanCache GmPlanCache;
 
 #define GM_PLANS_KEPT 32 /* plans of numbers */
 #define GM_PLANS_FORMS 8 /* plans of symbols */
 
 /* Makes the plans of c's recorded graph, which is copied, with c's options.  The stages s to l run,
  * and c gets their times and the resulting code.  NULL on an error. */
-GmPlans *gm_plans_new (GmCompile *c, GError **error);
-void gm_plans_free (GmPlans *p); /* NULL is fine */
-uint32_t gm_plans_n_outputs (const GmPlans *p); /* outputs of a call: without those that only say
-                                                 * how large a tensor is */
+GmPlanCache *gm_plan_cache_new (GmCompile *c, GError **error);
+void gm_plan_cache_free (GmPlanCache *p); /* NULL is fine */
+uint32_t gm_plan_cache_n_outputs (const GmPlanCache *p); /* outputs of a call: without those that
+                                                          * only say how large a tensor is */
 /* Does what gm_plan_run does, with the plan for inputs like these. */
-bool gm_plans_run (GmPlans *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
+bool gm_plan_cache_run (GmPlanCache *p, GmTensor *const *inputs, int n, GmTensor **outputs,
+                        GError **error);
 /* Returns a line for each time that the stages ran: their assumptions about sizes that the
  * recording leaves open, "" if none; or that it was for the numbers of a call, and why.  Borrowed;
  * until the next run. */
-const char *gm_plans_made (const GmPlans *p);
+const char *gm_plan_cache_made (const GmPlanCache *p);
 /* Returns the plans' assumptions about where inputs lie, whatever their sizes: as
  * gm_plan_overlaps. */
-const GmOverlap *gm_plans_overlaps (const GmPlans *p, uint32_t *n);
+const GmOverlap *gm_plan_cache_overlaps (const GmPlanCache *p, uint32_t *n);
 /* True if plans for all sizes can express the graph: no gradient is given by the program, and
  * memory that is written to is not shared. */
-bool gm_plans_possible (const GmGraph *g);
+bool gm_plan_cache_possible (const GmGraph *g);
 
 #endif

@@ -43,7 +43,7 @@ unknown (const char *name)
   const char *names[G_N_ELEMENTS (tools) + 1] = { NULL };
   for (unsigned i = 0; i < G_N_ELEMENTS (tools); i++)
     names[i] = tools[i].name;
-  g_autofree char *near = gm_near_text (name, names);
+  g_autofree char *near = gm_spelling_text (name, names);
   fprintf (stderr, "gramme: there is no subcommand \"%s\"%s\n\n", name, near);
   gm_describe_all (stderr);
   return 2;

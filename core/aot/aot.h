@@ -76,7 +76,7 @@ void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
 
 /* True if b, whose first element is `distance` elements after a's, has an element in common with
  * a.  Exact, unless that takes too long: then true. */
-bool gm_geometry_overlaps (const GmMeta *a, const GmMeta *b, int64_t distance);
+bool gm_stride_overlap (const GmMeta *a, const GmMeta *b, int64_t distance);
 
 /* -- Values that are the same memory (views.c) ------------------------------------------------- */
 

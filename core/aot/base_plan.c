@@ -75,7 +75,7 @@ static bool
 overlap (const GmBasePlan *p, uint32_t i, uint32_t j)
 {
   return p->members[i].group == p->members[j].group
-         && gm_geometry_overlaps (gm_base_meta (p->g, i), gm_base_meta (p->g, j),
+         && gm_stride_overlap (gm_base_meta (p->g, i), gm_base_meta (p->g, j),
                                   p->members[j].position - p->members[i].position);
 }
 
@@ -469,7 +469,7 @@ note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
         next = j;
     if (next != GM_NO_ID)
       gm_overlap_add (overlaps, GM_OVERLAP_MADE, (GmOuterInput){ i }, (GmOuterInput){ next },
-                      gm_looks_before (look_at (p, i), i, look_at (p, next), next), NULL);
+                      gm_read_order_before (look_at (p, i), i, look_at (p, next), next), NULL);
   }
 }
 

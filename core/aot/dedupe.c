@@ -94,7 +94,7 @@ gm_dedupe (const GmGraph *g, GmArena *arena, GmDedupeLayer *layer, GArray *overl
 GmFacts *
 gm_dedupe_expect (const GmGraph *g, const GmDedupeLayer *l, GmArena *arena)
 {
-  const GmFacts *before = gm_facts_derive (g, arena);
+  const GmFacts *before = gm_layer_facts_derive (g, arena);
   GmFacts *f = gm_layer_facts_new (arena, l->n_inner, before->n_outputs);
 
   g_assert (before->n_inputs == l->n_outer);

@@ -665,7 +665,7 @@ GmFacts *
 gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool differentiate,
                          GmArena *arena)
 {
-  const GmFacts *before = gm_facts_derive (g, arena);
+  const GmFacts *before = gm_layer_facts_derive (g, arena);
   uint32_t n_outputs = l->n_outer, n_written = 0;
 
   for (uint32_t m = 0; m < l->n_mutations; m++)

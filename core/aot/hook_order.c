@@ -33,8 +33,8 @@ sorted (GmArena *arena, Turn *turns, uint32_t n)
 }
 
 void
-gm_find_order (const GmGraph *g, const GmJoint *joint, GmArena *arena, const uint32_t **of_results,
-               const uint32_t **of_arguments)
+gm_hook_order_find (const GmGraph *g, const GmJoint *joint, GmArena *arena,
+                    const uint32_t **of_results, const uint32_t **of_arguments)
 {
   uint32_t n = MAX (joint->n_tangents, joint->n_grads);
   g_autofree Turn *turns = g_new0 (Turn, n + 1);

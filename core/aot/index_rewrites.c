@@ -383,7 +383,7 @@ find_late (Pick *p, uint32_t first_tangent)
 }
 
 GmGraph *
-gm_cut_pick (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
+gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
 {
   g_autofree bool *output = g_new0 (bool, g->values->len + 1), *late = g_new0 (bool, g->values->len + 1),
                   *read = g_new0 (bool, g->values->len + 1);

@@ -47,7 +47,7 @@ input_under (const GmGraph *g, GmValueId v, bool *is_view)
 }
 
 GmOutputFact
-gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind)
+gm_layer_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind)
 {
   GmOutputFact f = { .meta = *gm_graph_meta (g, v), .kind = kind };
   if (kind == GM_OUTPUT_HISTORY) /* a history has no memory */
@@ -61,7 +61,7 @@ gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind)
 }
 
 GmFacts *
-gm_facts_derive (const GmGraph *g, GmArena *arena)
+gm_layer_facts_derive (const GmGraph *g, GmArena *arena)
 {
   GmFacts *f = gm_layer_facts_new (arena, g->inputs->len, g->outputs->len);
   bool is_view;
@@ -80,7 +80,7 @@ gm_facts_derive (const GmGraph *g, GmArena *arena)
   }
   for (uint32_t i = 0; i < f->n_outputs; i++) {
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
-    f->outputs[i] = gm_facts_of_output (g, o->value, o->kind);
+    f->outputs[i] = gm_layer_facts_of_output (g, o->value, o->kind);
   }
   return f;
 }
@@ -101,9 +101,9 @@ same_type (const GmGraph *g, const GmMeta *a, const GmMeta *b)
 }
 
 char *
-gm_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena)
+gm_layer_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena)
 {
-  const GmFacts *has = gm_facts_derive (g, arena);
+  const GmFacts *has = gm_layer_facts_derive (g, arena);
 
   if (want->n_inputs != has->n_inputs || want->n_outputs != has->n_outputs)
     return g_strdup_printf ("%u inputs and %u outputs, foretold were %u and %u", has->n_inputs,
@@ -133,15 +133,15 @@ gm_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena)
 }
 
 #ifdef GM_DEBUG_CHECKS
-void (*gm_facts_tamper) (const char *layer, GmGraph *g);
+void (*gm_layer_facts_tamper) (const char *layer, GmGraph *g);
 
 void
-gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const char *layer)
+gm_layer_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const char *layer)
 {
   g_autoptr (GError) why = NULL;
 
-  if (gm_facts_tamper)
-    gm_facts_tamper (layer, g);
+  if (gm_layer_facts_tamper)
+    gm_layer_facts_tamper (layer, g);
   if (!gm_graph_verify (g, false, &why)) {
     g_autofree char *text = gm_graph_text (g);
     g_error ("the layer %s made a graph that is wrong: %s\n%s", layer, why->message, text);
@@ -149,7 +149,7 @@ gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const cha
   bool frozen = g->sizes && g->sizes->frozen;
   if (g->sizes)
     g->sizes->frozen = true; /* a test adds no facts */
-  g_autofree char *difference = gm_facts_difference (foretold, g, arena);
+  g_autofree char *difference = gm_layer_facts_difference (foretold, g, arena);
   if (g->sizes)
     g->sizes->frozen = frozen;
   if (difference) {

@@ -28,12 +28,12 @@ typedef struct {
 } GmFacts;
 
 GmFacts *gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs);
-GmFacts *gm_facts_derive (const GmGraph *g, GmArena *arena);
+GmFacts *gm_layer_facts_derive (const GmGraph *g, GmArena *arena);
 /* Returns the facts about value v as an output, at the place where it is output. */
-GmOutputFact gm_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind);
+GmOutputFact gm_layer_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind);
 /* Returns a difference between the foretold facts and the true ones, as text; NULL: none.  Types
  * are compared to the last stride that matters.  Caller frees. */
-char *gm_facts_difference (const GmFacts *foretold, const GmGraph *g, GmArena *arena);
+char *gm_layer_facts_difference (const GmFacts *foretold, const GmGraph *g, GmArena *arena);
 
 /* Foretells each layer's result, in the layer's file: from the graph before it and the layer's
  * notes, never from its result. */
@@ -46,11 +46,12 @@ GmFacts *gm_functionalize_expect (const GmGraph *before, const GmFunctionalLayer
 
 #ifdef GM_DEBUG_CHECKS
 #define GM_FACTS_COMPARE(foretold, graph, layer)                                                   \
-  gm_facts_compare ((foretold), (graph), w->arena, (layer))
+  gm_layer_facts_compare ((foretold), (graph), w->arena, (layer))
 /* Aborts for a graph that does not verify, or for a difference: it is a bug of the layer's. */
-void gm_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena, const char *layer);
+void gm_layer_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena,
+                             const char *layer);
 /* For tests: gets each layer's graph before that, to break it.  NULL: unset. */
-extern void (*gm_facts_tamper) (const char *layer, GmGraph *g);
+extern void (*gm_layer_facts_tamper) (const char *layer, GmGraph *g);
 #else
 #define GM_FACTS_COMPARE(foretold, graph, layer) ((void) 0)
 #endif

@@ -587,7 +587,7 @@ is_set (const GmGraph *g, GmValueId object)
 GmFacts *
 gm_metadata_expect (const GmGraph *g, const GmMetadataLayer *l, GmArena *arena)
 {
-  const GmFacts *before = gm_facts_derive (g, arena);
+  const GmFacts *before = gm_layer_facts_derive (g, arena);
   GmFacts *f = gm_layer_facts_new (arena, before->n_inputs, l->n_outer + l->n_renamed);
 
   g_assert (before->n_outputs == l->n_outer && f->n_outputs == l->n_inner);
@@ -599,12 +599,12 @@ gm_metadata_expect (const GmGraph *g, const GmMetadataLayer *l, GmArena *arena)
     const GmGraphOutput *o = &g_array_index (g->outputs, GmGraphOutput, i);
     GmValueId object = object_of (g, o->value);
     f->outputs[i] =
-        is_set (g, object) ? gm_facts_of_output (g, object, o->kind) : before->outputs[i];
+        is_set (g, object) ? gm_layer_facts_of_output (g, object, o->kind) : before->outputs[i];
   }
   for (uint32_t k = 0; k < l->n_renamed; k++) {
     const GmRenamed *r = &l->renamed[k];
     f->outputs[r->becomes.i] =
-        gm_facts_of_output (g, gm_graph_node (g, r->node)->out, GM_OUTPUT_USER);
+        gm_layer_facts_of_output (g, gm_graph_node (g, r->node)->out, GM_OUTPUT_USER);
   }
   return f;
 }

@@ -190,7 +190,7 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
 GmFacts *
 gm_output_alias_expect (const GmGraph *g, const GmAliasLayer *l, GmArena *arena)
 {
-  const GmFacts *before = gm_facts_derive (g, arena);
+  const GmFacts *before = gm_layer_facts_derive (g, arena);
   uint32_t first = l->n_inputs + l->n_inner;
   GmFacts *f = gm_layer_facts_new (arena, before->n_inputs, l->n_inner + l->n_histories);
 

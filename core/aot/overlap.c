@@ -143,7 +143,8 @@ age (const GmGraph *g, GmTensor *const *t, uint32_t i)
     uint64_t other = t[k] && gm_tensor_view_base (t[k]) ? gm_tensor_history_number (t[k]) : 0;
     bool both_late = other == number && other == UINT64_MAX;
     if (k != i && other)
-      before += both_late ? gm_looks_before (look_at (g, k), k, look_at (g, i), i) : other < number;
+      before +=
+          both_late ? gm_read_order_before (look_at (g, k), k, look_at (g, i), i) : other < number;
   }
   return number ? before + 1 : 0;
 }
@@ -151,7 +152,7 @@ age (const GmGraph *g, GmTensor *const *t, uint32_t i)
 void
 gm_overlap_describe (GmGraph *g, GmTensor *const *inputs)
 {
-  gm_looks_note_nodes (g);
+  gm_read_order_note_nodes (g);
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmGraphAlias a = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID };
     bool says = false;

@@ -578,7 +578,7 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
 {
   GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
   g_autofree bool *apart = find_apart (joint);
-  g_autoptr (GmGraph) g = gm_cut_pick (
+  g_autoptr (GmGraph) g = gm_index_rewrites (
       gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, apart, map), joint->n_inputs, apart, map,
       joint->graph->values->len, arena, error);
   if (!g)

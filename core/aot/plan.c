@@ -397,7 +397,7 @@ gm_plan_new (const GmPlanSpec *s)
     p->n_terms = KEEP (s->joint->n_terms, s->joint->n_grads);
     keep_graph (p, s);
     if (s->graph)
-      gm_find_order (s->graph, s->joint, p->arena, &p->hook_order, &p->grad_order);
+      gm_hook_order_find (s->graph, s->joint, p->arena, &p->hook_order, &p->grad_order);
   }
 
   find_kept (p, s);

@@ -118,7 +118,7 @@ bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **er
  * overlaps are checked again.  outputs[i]: new references, in the order of the recorded outputs;
  * NULL all of them on error.  Inputs that the function writes to have been written to, and inputs
  * that it gives another shape have that shape.  Where views among them are stale, the caller has
- * refreshed them before in the program's order (read_order.h: gm_looks_take).  A plan with a
+ * refreshed them before in the program's order (read_order.h: gm_read_order_take).  A plan with a
  * backward ties its outputs into autograd; backward through it works once, or more often with
  * retain_graph, and fails with GM_ERROR_RUNTIME if a saved tensor was changed in place. Errors: the
  * back end's; GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;

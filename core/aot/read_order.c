@@ -39,8 +39,8 @@ look_at_operands (Search *s, uint32_t at)
       look (s, n->in[k], at);
 }
 
-GmLooks
-gm_looks_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes)
+GmReadOrder
+gm_read_order_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes)
 {
   Search s = { .g = g,
                .place = g_new (uint32_t, g->values->len + 1),
@@ -58,11 +58,11 @@ gm_looks_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes)
   }
   g_free (s.place);
   g_free (s.seen);
-  return (GmLooks){ s.n, s.inputs, s.at };
+  return (GmReadOrder){ s.n, s.inputs, s.at };
 }
 
 void
-gm_looks_note (GmGraph *g, const GmLooks *l)
+gm_read_order_note (GmGraph *g, const GmReadOrder *l)
 {
   for (uint32_t i = 0; i < l->n; i++) {
     GmGraphValue *v = gm_graph_value (g, g_array_index (g->inputs, GmValueId, l->inputs[i]));
@@ -72,18 +72,18 @@ gm_looks_note (GmGraph *g, const GmLooks *l)
 }
 
 void
-gm_looks_note_nodes (GmGraph *g)
+gm_read_order_note_nodes (GmGraph *g)
 {
   for (uint32_t i = 0; i < g->inputs->len; i++)
     if (gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->look.nth != GM_NO_ID)
       return;
-  GmLooks looks = gm_looks_find (g, NULL, 0);
-  gm_looks_note (g, &looks);
-  gm_looks_clear (&looks);
+  GmReadOrder looks = gm_read_order_find (g, NULL, 0);
+  gm_read_order_note (g, &looks);
+  gm_read_order_clear (&looks);
 }
 
 void
-gm_looks_clear (GmLooks *looks)
+gm_read_order_clear (GmReadOrder *looks)
 {
   g_clear_pointer (&looks->inputs, g_free);
   g_clear_pointer (&looks->at, g_free);
@@ -91,7 +91,7 @@ gm_looks_clear (GmLooks *looks)
 }
 
 static bool
-comes_before (const GmLooks *l, uint32_t i, GmTensor *const *inputs, const GmTensor *t)
+comes_before (const GmReadOrder *l, uint32_t i, GmTensor *const *inputs, const GmTensor *t)
 {
   for (uint32_t k = 0; k < i; k++)
     if (inputs[l->inputs[k]] == t)
@@ -100,7 +100,7 @@ comes_before (const GmLooks *l, uint32_t i, GmTensor *const *inputs, const GmTen
 }
 
 bool
-gm_looks_take (const GmLooks *l, GmTensor *const *inputs)
+gm_read_order_take (const GmReadOrder *l, GmTensor *const *inputs)
 {
   for (uint32_t i = 0; i < l->n; i++) {
     GmTensor *t = inputs[l->inputs[i]];

@@ -21,24 +21,24 @@ typedef struct {
                      * reads */
   uint32_t *at;     /* owned: the node of that read; one node reads all its operands before it has a
                      * history itself */
-} GmLooks;
+} GmReadOrder;
 
 /* Finds the first reads.  g: as it was recorded, dead nodes included. */
-GmLooks gm_looks_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes);
-void gm_looks_clear (GmLooks *looks);
+GmReadOrder gm_read_order_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes);
+void gm_read_order_clear (GmReadOrder *looks);
 /* Notes in g, as it was recorded, which read of each input is the first. */
-void gm_looks_note (GmGraph *g, const GmLooks *looks);
+void gm_read_order_note (GmGraph *g, const GmReadOrder *looks);
 /* Does the same for g's nodes, unless looks were noted. */
-void gm_looks_note_nodes (GmGraph *g);
+void gm_read_order_note_nodes (GmGraph *g);
 /* True if read `a` of input i comes before read `b` of input k.  GM_NO_ID comes after all others,
  * in the order of inputs. */
 static inline bool
-gm_looks_before (uint32_t a, uint32_t i, uint32_t b, uint32_t k)
+gm_read_order_before (uint32_t a, uint32_t i, uint32_t b, uint32_t k)
 {
   return a != b ? a < b : i < k;
 }
 /* Refreshes, before a call, the views among its inputs in the program's order.  False, with nothing
  * done, if a view would have to get its history in the middle. */
-bool gm_looks_take (const GmLooks *looks, GmTensor *const *inputs);
+bool gm_read_order_take (const GmReadOrder *looks, GmTensor *const *inputs);
 
 #endif

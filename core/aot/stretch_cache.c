@@ -29,9 +29,9 @@ typedef struct {
   GmMeta *inputs;
 } Entry;
 
-struct GmTape {
+struct GmStretchCache {
   gatomicrefcount refs;
-  GmTapeCompile compile;
+  GmStretchCompile compile;
   void *data;
   void (*destroy) (void *data);
   GMutex lock;        /* of the table */
@@ -40,7 +40,7 @@ struct GmTape {
   GmStretchRunner runner;
 };
 
-static GmTapeCounts counts; /* atomic, one by one */
+static GmStretchCacheCounts counts; /* atomic, one by one */
 static GMutex reasons_lock;
 static GHashTable *reasons; /* text -> count */
 
@@ -138,16 +138,16 @@ count_reason (const char *text)
   g_mutex_unlock (&reasons_lock);
 }
 
-GmTapeCounts
-gm_tape_counts (void)
+GmStretchCacheCounts
+gm_stretch_cache_counts (void)
 {
   return counts;
 }
 
 void
-gm_tape_counts_reset (void)
+gm_stretch_cache_counts_reset (void)
 {
-  counts = (GmTapeCounts){ 0 };
+  counts = (GmStretchCacheCounts){ 0 };
   g_mutex_lock (&reasons_lock);
   if (reasons)
     g_hash_table_remove_all (reasons);
@@ -155,7 +155,7 @@ gm_tape_counts_reset (void)
 }
 
 void
-gm_tape_reasons (void (*fn) (void *data, const char *reason, uint64_t n), void *data)
+gm_stretch_cache_reasons (void (*fn) (void *data, const char *reason, uint64_t n), void *data)
 {
   GHashTableIter it;
   void *text, *n;
@@ -179,7 +179,7 @@ note_where (GmBuilder *b, const char *name)
 
 /* Returns what differs from an earlier stretch of the same operations; NULL: there was none. */
 static char *
-why_again (GmTape *t, Entry *e, const GmStretch *s)
+why_again (GmStretchCache *t, Entry *e, const GmStretch *s)
 {
   g_mutex_lock (&t->lock);
   Entry *old = entry_ref (g_hash_table_lookup (t->shapes, e->structure));
@@ -253,7 +253,7 @@ capture (const GmStretch *s, Entry *e, GError **error)
 
 /* Makes an entry and adds it to the table.  NULL: *error. */
 static Entry *
-entry_make (GmTape *t, const GmStretch *s, const Entry *key, GError **error)
+entry_make (GmStretchCache *t, const GmStretch *s, const Entry *key, GError **error)
 {
   Entry *e = entry_new (s, key);
   g_autofree char *again = why_again (t, e, s);
@@ -289,7 +289,7 @@ entry_make (GmTape *t, const GmStretch *s, const Entry *key, GError **error)
 /* Returns the entry, or NULL; *full: there is none, and there are as many of its operations as
  * there may be. */
 static Entry *
-find (GmTape *t, GmStretch *s, bool *full, GError **error)
+find (GmStretchCache *t, GmStretch *s, bool *full, GError **error)
 {
   Entry key = key_of (s);
 
@@ -350,10 +350,11 @@ run (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
 
 /* -- Life -------------------------------------------------------------------------------------- */
 
-GmTape *
-gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data))
+GmStretchCache *
+gm_stretch_cache_new (GmStretchCompile compile, GmHookFind find_hook, void *data,
+                      void (*destroy) (void *data))
 {
-  GmTape *t = g_new0 (GmTape, 1);
+  GmStretchCache *t = g_new0 (GmStretchCache, 1);
 
   g_atomic_ref_count_init (&t->refs);
   t->compile = compile;
@@ -366,15 +367,15 @@ gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*des
   return t;
 }
 
-GmTape *
-gm_tape_ref (GmTape *t)
+GmStretchCache *
+gm_stretch_cache_ref (GmStretchCache *t)
 {
   g_atomic_ref_count_inc (&t->refs);
   return t;
 }
 
 void
-gm_tape_unref (GmTape *t)
+gm_stretch_cache_unref (GmStretchCache *t)
 {
   if (!t || !g_atomic_ref_count_dec (&t->refs))
     return;
@@ -387,7 +388,7 @@ gm_tape_unref (GmTape *t)
 }
 
 void
-gm_tape_reset (GmTape *t)
+gm_stretch_cache_reset (GmStretchCache *t)
 {
   g_mutex_lock (&t->lock);
   GHashTable *table = t->table, *shapes = t->shapes;
@@ -398,8 +399,8 @@ gm_tape_reset (GmTape *t)
   g_hash_table_unref (table);
 }
 
-GmTape *
-gm_tape_enter (GmTape *t)
+GmStretchCache *
+gm_stretch_cache_enter (GmStretchCache *t)
 {
   const GmStretchRunner *old = gm_stretch_runner_now;
 
@@ -408,7 +409,7 @@ gm_tape_enter (GmTape *t)
 }
 
 bool
-gm_tape_entered (void)
+gm_stretch_cache_entered (void)
 {
   return gm_stretch_runner_now != NULL;
 }

@@ -13,7 +13,7 @@
 #include "core/aot/plan.h"
 #include "core/autograd/backward_stretch.h"
 
-typedef struct GmTape GmTape;
+typedef struct GmStretchCache GmStretchCache;
 
 typedef struct {
   uint64_t captures;   /* stretches that became a plan */
@@ -21,7 +21,7 @@ typedef struct {
                         * already */
   uint64_t hits;       /* stretches that ran an existing plan */
   uint64_t eager;      /* stretches that ran operation by operation */
-} GmTapeCounts;
+} GmStretchCacheCounts;
 
 /* The largest number of plans for the same operations on different shapes: further stretches run
  * operation by operation. */
@@ -30,24 +30,25 @@ typedef struct {
 /* Makes a plan of g (steals it); inputs that require grad: its results have histories.  NULL:
  * *error; GM_ERROR_UNSUPPORTED: then such stretches run operation by operation from now on, any
  * other error is the backward's.  recompiles: why an existing plan does not do, or NULL. */
-typedef GmPlan *(*GmTapeCompile) (void *data, GmGraph *g, const char *recompiles, GError **error);
+typedef GmPlan *(*GmStretchCompile) (void *data, GmGraph *g, const char *recompiles,
+                                     GError **error);
 
 /* Makes a tape.  find_hook: as in core/autograd/backward_stretch.h; NULL: all hooks have to be
  * called. */
-GmTape *gm_tape_new (GmTapeCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));
-GmTape *gm_tape_ref (GmTape *t);
-void gm_tape_unref (GmTape *t); /* NULL is fine */
+GmStretchCache *gm_stretch_cache_new (GmStretchCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));
+GmStretchCache *gm_stretch_cache_ref (GmStretchCache *t);
+void gm_stretch_cache_unref (GmStretchCache *t); /* NULL is fine */
 /* Drops all plans. */
-void gm_tape_reset (GmTape *t);
+void gm_stretch_cache_reset (GmStretchCache *t);
 /* Makes this thread use t from now on, NULL: none.  Returns the former tape, which the caller
  * enters again later; both must stay alive until then. */
-GmTape *gm_tape_enter (GmTape *t);
-bool gm_tape_entered (void); /* on this thread */
+GmStretchCache *gm_stretch_cache_enter (GmStretchCache *t);
+bool gm_stretch_cache_entered (void); /* on this thread */
 /* Returns the counts of the process since the last reset. */
-GmTapeCounts gm_tape_counts (void);
-void gm_tape_counts_reset (void);
+GmStretchCacheCounts gm_stretch_cache_counts (void);
+void gm_stretch_cache_counts_reset (void);
 /* Calls fn (data, reason, n) for each reason of recompiles and of running operation by operation;
  * n: how often. */
-void gm_tape_reasons (void (*fn) (void *data, const char *reason, uint64_t n), void *data);
+void gm_stretch_cache_reasons (void (*fn) (void *data, const char *reason, uint64_t n), void *data);
 
 #endif

@@ -59,7 +59,7 @@ can_reach (Search *s, int k, int64_t rest)
 }
 
 bool
-gm_geometry_overlaps (const GmMeta *a, const GmMeta *b, int64_t distance)
+gm_stride_overlap (const GmMeta *a, const GmMeta *b, int64_t distance)
 {
   Search s = { .n = 0 };
   int64_t target = distance;

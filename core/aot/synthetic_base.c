@@ -220,7 +220,7 @@ gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBase
 GmFacts *
 gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena)
 {
-  const GmFacts *before = gm_facts_derive (g, arena);
+  const GmFacts *before = gm_layer_facts_derive (g, arena);
   uint32_t n_real = l->n_outputs + l->n_pieces;
   GmFacts *f =
       gm_layer_facts_new (arena, l->n_inner, n_real + l->first_history + l->n_histories);

@@ -127,7 +127,8 @@ put (Assembler *a, uint8_t opcode, uint32_t arg, int line)
   static const uint8_t zero[2];
   for (int i = 0; i < _PyOpcode_Caches[opcode]; i++)
     g_byte_array_append (a->bytes, zero, 2);
-  gm_lines_put (a->lines, (a->bytes->len - before) / 2, &a->line, line > 0 ? line : -1, -1, -1, -1);
+  gm_code_lines_put (a->lines, (a->bytes->len - before) / 2, &a->line, line > 0 ? line : -1, -1, -1,
+                     -1);
 }
 
 static bool

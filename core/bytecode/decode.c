@@ -40,7 +40,7 @@ typedef struct {
   bool returns_const; /* a RETURN_CONST needed no room on the stack; its LOAD_CONST does */
   /* The current instruction. */
   uint32_t at, first; /* at: its unit; first: the first instruction that it becomes */
-  GmLines lines;
+  GmCodeLines lines;
   GmInsn place;       /* its line and columns */
 } Decoder;
 
@@ -55,7 +55,7 @@ static void
 locate (Decoder *d, uint32_t at)
 {
   int line, col, end_line, end_col;
-  gm_lines_at (&d->lines, at, &line, &col, &end_line, &end_col);
+  gm_code_lines_at (&d->lines, at, &line, &col, &end_line, &end_col);
   d->place = (GmInsn){ .step = 2 * at, .line = line, .col = col, .end_line = end_line, .end_col = end_col };
 }
 
@@ -368,7 +368,7 @@ gm_decode_new (PyCodeObject *co, GError **error)
                 .bytes = (const uint8_t *) PyBytes_AS_STRING (bytes),
                 .n_units = PyBytes_GET_SIZE (bytes) / 2,
                 .insns = g_array_sized_new (FALSE, TRUE, sizeof (GmInsn), (guint) (PyBytes_GET_SIZE (bytes) / 4) + 8) };
-  gm_lines_init (&d.lines, co);
+  gm_code_lines_init (&d.lines, co);
   d.index = g_new0 (uint32_t, d.n_units + 1);
   GmCode *code = NULL;
   if (decode_units (&d, error)) {

@@ -10,20 +10,20 @@
 enum { SHORT_END = 10, ONE_LINE_END = 13, NO_COLUMNS = 13, LONG = 14, NONE = 15 };
 
 void
-gm_lines_init (GmLines *l, PyCodeObject *co)
+gm_code_lines_init (GmCodeLines *l, PyCodeObject *co)
 {
   const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (co->co_linetable);
-  *l = (GmLines){ p, p + PyBytes_GET_SIZE (co->co_linetable), 0, co->co_firstlineno, { -1, -1, -1, -1 } };
+  *l = (GmCodeLines){ p, p + PyBytes_GET_SIZE (co->co_linetable), 0, co->co_firstlineno, { -1, -1, -1, -1 } };
 }
 
 static uint32_t
-byte (GmLines *l)
+byte (GmCodeLines *l)
 {
   return l->p < l->end ? *l->p++ : 0;
 }
 
 static uint32_t
-number (GmLines *l)
+number (GmCodeLines *l)
 {
   uint32_t v = 0, b, shift = 0;
   do {
@@ -35,14 +35,14 @@ number (GmLines *l)
 }
 
 static int
-signed_number (GmLines *l)
+signed_number (GmCodeLines *l)
 {
   uint32_t v = number (l);
   return v & 1 ? -(int) (v >> 1) : (int) (v >> 1);
 }
 
 static void
-place (GmLines *l, int col, int n_lines, int end_col)
+place (GmCodeLines *l, int col, int n_lines, int end_col)
 {
   l->at[0] = l->line;
   l->at[1] = col;
@@ -51,7 +51,7 @@ place (GmLines *l, int col, int n_lines, int end_col)
 }
 
 static void
-read_entry (GmLines *l)
+read_entry (GmCodeLines *l)
 {
   uint32_t head = byte (l), kind = head >> 3 & 15;
   l->unit += (head & 7) + 1;
@@ -75,7 +75,7 @@ read_entry (GmLines *l)
 }
 
 void
-gm_lines_at (GmLines *l, uint32_t unit, int *line, int *col, int *end_line, int *end_col)
+gm_code_lines_at (GmCodeLines *l, uint32_t unit, int *line, int *col, int *end_line, int *end_col)
 {
   while (l->unit <= unit && l->p < l->end)
     read_entry (l);
@@ -105,7 +105,7 @@ put_signed (GByteArray *b, int v)
 }
 
 void
-gm_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col)
+gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col)
 {
   uint8_t kind = line < 0 ? NONE : col < 0 || end_line < line || end_col < 0 ? NO_COLUMNS : LONG;
   for (; units > 0; units -= MIN (units, 8)) {

@@ -18,15 +18,16 @@ typedef struct {
   uint32_t unit;          /* the first code unit that is not read yet */
   int line;               /* the line from which the next entry counts */
   int at[4];              /* the entry read last: line, column, last line, last column; -1 where unknown */
-} GmLines;
+} GmCodeLines;
 
-void gm_lines_init (GmLines *l, PyCodeObject *co);
+void gm_code_lines_init (GmCodeLines *l, PyCodeObject *co);
 /* Sets the place of a code unit, which must not be before the unit of the last call. */
-void gm_lines_at (GmLines *l, uint32_t unit, int *line, int *col, int *end_line, int *end_col);
+void gm_code_lines_at (GmCodeLines *l, uint32_t unit, int *line, int *col, int *end_line,
+                       int *end_col);
 
 /* Appends a place for a number of code units.  line: below 0, there is none; col: below 0, only the
  * line is known.  *last: the line from which the entry counts, co_firstlineno before the first;
  * updated. */
-void gm_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col);
+void gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col);
 
 #endif

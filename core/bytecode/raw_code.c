@@ -74,7 +74,7 @@ gm_raw_lines (const GArray *out, int first_line)
   for (uint32_t i = 0; i < out->len; i++) {
     const GmRaw *raw = &g_array_index (out, GmRaw, i);
     const GmPlace *p = &raw->place;
-    gm_lines_put (b, raw->units, &last, p->line, p->col, p->end_line, p->end_col);
+    gm_code_lines_put (b, raw->units, &last, p->line, p->col, p->end_line, p->end_col);
   }
   return PyBytes_FromStringAndSize ((char *) b->data, b->len);
 }

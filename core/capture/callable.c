@@ -106,7 +106,7 @@ run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end
   GError *error = NULL;
   gm_entry_ref (e); /* a hook of the program's may reset the cache */
   gm_hook_suspend ();
-  bool ran = e->plans ? gm_plans_run (e->plans, in, (int) e->n_inputs, &out, &error) : gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
+  bool ran = e->plans ? gm_plan_cache_run (e->plans, in, (int) e->n_inputs, &out, &error) : gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
   gm_hook_unsuspend ();
   gm_entry_unref (e);
   if (G_LIKELY (ran))
@@ -125,7 +125,7 @@ look (const GmTarget *target, const GmEntry *e, PyObject **slots)
   GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1);
   for (uint32_t i = 0; i < e->looks.n; i++)
     in[e->looks.inputs[i]] = ((GmPyTensor *) slots[e->input_slots[e->looks.inputs[i]]])->t;
-  if (G_LIKELY (gm_looks_take (&e->looks, in)))
+  if (G_LIKELY (gm_read_order_take (&e->looks, in)))
     return true;
   gm_log (GM_LOG_GRAPH_BREAKS, "%s: this call is plain Python's: a view that gets its history in it is read after what it is a view of",
           PyUnicode_AsUTF8 (target->func->func_qualname));
@@ -156,12 +156,12 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
   PyObject **held_slots = slots;
   if (G_UNLIKELY (e->draws != NULL)) {
     slots = memcpy (g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1), slots, gm_guards_n_slots (e->guards) * sizeof (PyObject *));
-    if (!gm_draws_make (e->draws, slots, &drawn))
+    if (!gm_entry_draws_make (e->draws, slots, &drawn))
       goto out;
   }
   if (e->direct) {
     gm_hook_suspend ();
-    bool ran = gm_direct_run (e->direct, slots, outputs, &undone);
+    bool ran = gm_callable_direct_run (e->direct, slots, outputs, &undone);
     gm_hook_unsuspend ();
     if (!ran)
       goto out;
@@ -175,8 +175,9 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
       in[e->ints[i]] = gm_py_int_as_size (slots[e->input_slots[e->ints[i]]]);
     GError *error = NULL;
     gm_hook_suspend (); /* a back end may be Python code */
-    bool ran = G_UNLIKELY (e->plans) ? gm_plans_run (e->plans, in, (int) e->n_inputs, out, &error)
-                                     : gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error);
+    bool ran = G_UNLIKELY (e->plans)
+                   ? gm_plan_cache_run (e->plans, in, (int) e->n_inputs, out, &error)
+                   : gm_plan_run (e->plan, in, (int) e->n_inputs, out, &error);
     gm_hook_unsuspend ();
     for (uint32_t i = 0; i < e->n_ints; i++)
       gm_tensor_unref (in[e->ints[i]]);
@@ -206,14 +207,14 @@ out:
   if (result && e->rest)
     gm_tail_continue (tail, e, target->func->func_globals, g_steal_pointer (&result));
   if (G_UNLIKELY (failed)) {
-    gm_drawn_put_back (drawn);
+    gm_entry_draws_put_back (drawn);
     if (undone)
       gm_failed (target->func->func_qualname, mark, e->config->callable != NULL, e->calls_program ? &notes : NULL, end);
   }
   if (G_UNLIKELY (e->calls_program))
     gm_call_notes_end (&notes);
   if (G_UNLIKELY (drawn != NULL))
-    gm_drawn_free (drawn);
+    gm_entry_draws_drop (drawn);
   gm_entry_unref (e);
   return result;
 }
@@ -340,10 +341,10 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCa
 PyObject *
 gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCallEnd *end)
 {
-  guint mark = gm_loans_mark ();
+  guint mark = gm_call_objects_mark ();
   *end = (GmCallEnd){ GM_CALL_DONE, NULL };
   PyObject *result = call_target (target, locals, tail, end);
-  gm_loans_return (mark);
+  gm_call_objects_return (mark);
   return result;
 }
 
@@ -557,7 +558,7 @@ compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
   }
   GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
   GmCallEnv env = gm_target_env (&target);
-  guint mark = gm_loans_mark ();
+  guint mark = gm_call_objects_mark ();
   PyObject *result = NULL, *other = PyDict_New ();
   for (uint32_t i = 0; other && i < cache->snapshot->n && !result; i++) {
     const GmEntry *e = cache->snapshot->entries[i];
@@ -574,7 +575,7 @@ compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
       result = Py_BuildValue ("dI", (double) (g_get_monotonic_time () - start_us) * 1000 / (double) times, gm_guards_n_looked (e->guards));
     g_free (slots);
   }
-  gm_loans_return (mark);
+  gm_call_objects_return (mark);
   gm_bind_clear (&bound);
   Py_XDECREF (other);
   return result || PyErr_Occurred () ? result : PyErr_Format (PyExc_ValueError, "no entry fits these arguments");

@@ -158,12 +158,12 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
    * program computes. */
   d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0), gm_graph_is_symbolic (graph) ? &d->graph : NULL);
   if (!d->fn)
-    g_clear_pointer (&d, gm_direct_free);
+    g_clear_pointer (&d, gm_callable_direct_free);
   return d;
 }
 
 void
-gm_direct_free (GmDirect *d)
+gm_callable_direct_free (GmDirect *d)
 {
   if (!d)
     return;
@@ -302,7 +302,7 @@ put_back (const GmDirect *d, PyObject *const *slots, const Before *before)
 }
 
 bool
-gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs, bool *undone)
+gm_callable_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs, bool *undone)
 {
   int64_t before[2];
   g_autofree Before *kept = d->n_written ? g_new (Before, d->n_written) : NULL;

@@ -29,7 +29,7 @@ struct GmDirect {
   uint32_t n_written, *written; /* inputs that the graph writes to */
   PyObject *graph;    /* owned: the graph object, where it has symbolic sizes; else NULL */
 };
-void gm_direct_free (GmDirect *d); /* NULL is fine */
+void gm_callable_direct_free (GmDirect *d); /* NULL is fine */
 
 /* True if fn takes forward and backward graphs: the value of its attribute `aot`. */
 bool gm_callable_is_aot (PyObject *fn);
@@ -38,7 +38,8 @@ bool gm_callable_is_aot (PyObject *fn);
 GmDirect *gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGraph *graph, PyObject *const *slots);
 /* Runs the code.  outputs: new references.  False with an exception; *undone is then true if all of
  * its writes were undone. */
-bool gm_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs, bool *undone);
+bool gm_callable_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs,
+                             bool *undone);
 /* Makes an exec; fits GmCompile.ask.make_exec.  data: the GmConfig. */
 bool gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error);
 

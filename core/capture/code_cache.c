@@ -145,21 +145,21 @@ gm_entry_unref (GmEntry *e)
   gm_guards_unref (e->guards);
   if (e->plan)
     gm_plan_unref (e->plan);
-  gm_plans_free (e->plans);
-  gm_draws_free (e->draws);
+  gm_plan_cache_free (e->plans);
+  gm_entry_draws_free (e->draws);
   if (e->ret)
     gm_return_free (e->ret);
   Py_XDECREF (e->residual);
   gm_continuation_free (e->rest);
   g_free (e->input_slots);
   g_free (e->ints);
-  gm_looks_clear (&e->looks);
+  gm_read_order_clear (&e->looks);
   g_free (e->in_slots);
   gm_graph_free (e->graph);
   g_free (e->reason);
-  gm_pair_unref (e->pair);
+  gm_compiled_pair_unref (e->pair);
   g_free (e->fixed);
-  gm_direct_free (e->direct);
+  gm_callable_direct_free (e->direct);
   gm_config_unref (e->config);
   g_free (e);
 }

@@ -52,13 +52,13 @@ typedef struct GmEntry {
   uint32_t modes; /* modes of the call that made it: fullgraph and others */
   GmGuards *guards;
   GmPlan *plan;            /* NULL if the graph computes nothing */
-  GmPlans *plans;          /* instead of a plan, where sizes are symbols */
+  GmPlanCache *plans;          /* instead of a plan, where sizes are symbols */
   /* Instead of a plan: the result of a back end in Python for the recorded graph. */
   GmDirect *direct;
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;   /* by plan input: the guards' slot that holds the tensor */
   uint32_t n_ints, *ints;  /* inputs that are ints, not tensors: see size.c of core/trace */
-  GmLooks looks; /* reads of views among the inputs */
+  GmReadOrder looks; /* reads of views among the inputs */
   struct GmDraws *draws;   /* numbers to draw before the graph runs; NULL: none */
   GmReturn *ret;           /* the short ending, or NULL */
   /* Else the long ending: called with slots[in_slots[0]] ..., then the outputs. */
@@ -76,7 +76,8 @@ typedef struct GmEntry {
   GmGraph *graph; /* as recorded */
   char *reason; /* why the entries before it did not fit; NULL for the first */
   char *fixed;  /* sizes that vary, but were fixed by the recording: see GmRecording */
-  struct GmPair *pair; /* the back end's code; NULL: there is nothing to run, or a callable runs */
+  struct GmCompiledPair
+      *pair; /* the back end's code; NULL: there is nothing to run, or a callable runs */
   uint32_t n_nodes, n_effects, n_frames, n_insns;
   GmStageTime times[8];
   uint64_t hits;

@@ -18,7 +18,7 @@
 
 #include "core/objects/import.h"
 
-static GHashTable *tapes; /* GmConfig -> GmTape */
+static GHashTable *tapes; /* GmConfig -> GmStretchCache */
 
 /* -- Compiling --------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ tell (const GmConfig *config, const GmGraph *g, const char *again)
   gm_log (GM_LOG_COMPILED_AUTOGRAD, "a stretch of a backward, for %s:\n%s", config->text, text);
 }
 
-/* Compiles a graph of the tape; fits GmTapeCompile.  data: the GmConfig. */
+/* Compiles a graph of the tape; fits GmStretchCompile.  data: the GmConfig. */
 static GmPlan *
 compile (void *data, GmGraph *g, const char *again, GError **error)
 {
@@ -59,16 +59,16 @@ drop_config (void *config)
 }
 
 /* Returns the tape of a configuration, borrowed; steals the configuration. */
-static GmTape *
+static GmStretchCache *
 tape_for (const GmConfig *config)
 {
-  GmTape *t = g_hash_table_lookup (tapes, config);
+  GmStretchCache *t = g_hash_table_lookup (tapes, config);
 
   if (t) {
     gm_config_unref (config);
     return t;
   }
-  t = gm_tape_new (compile, gm_hook_program_find, (void *) config, drop_config);
+  t = gm_stretch_cache_new (compile, gm_hook_program_find, (void *) config, drop_config);
   g_hash_table_insert (tapes, (void *) config, t);
   return t;
 }
@@ -79,7 +79,7 @@ gm_compiled_autograd_reset (void)
   g_autoptr (GList) all = g_hash_table_get_values (tapes);
 
   for (GList *l = all; l; l = l->next)
-    gm_tape_reset (l->data);
+    gm_stretch_cache_reset (l->data);
 }
 
 /* -- config.compiled_autograd ------------------------------------------------------------------ */
@@ -104,7 +104,7 @@ is_wanted (void)
 bool
 gm_compiled_autograd_on (void)
 {
-  return gm_tape_entered () || is_wanted ();
+  return gm_stretch_cache_entered () || is_wanted ();
 }
 
 /* Returns the configuration of the compiled function that contains this call, else the default; a
@@ -132,14 +132,14 @@ bool
 gm_backward_begin (GmBackwardScope *scope)
 {
   *scope = (GmBackwardScope){ 0 };
-  if (G_LIKELY (!is_wanted () && !gm_stress ("tape")) || gm_tape_entered ())
+  if (G_LIKELY (!is_wanted () && !gm_stress ("tape")) || gm_stretch_cache_entered ())
     return true;
   const GmConfig *config = config_now ();
   if (!config)
     return false;
   scope->entered = true;
-  scope->tape = gm_tape_ref (tape_for (config));
-  gm_tape_enter (scope->tape);
+  scope->tape = gm_stretch_cache_ref (tape_for (config));
+  gm_stretch_cache_enter (scope->tape);
   return true;
 }
 
@@ -148,16 +148,17 @@ gm_backward_end (GmBackwardScope *scope)
 {
   if (!scope->entered)
     return;
-  gm_tape_enter (NULL);
-  gm_tape_unref (scope->tape);
+  gm_stretch_cache_enter (NULL);
+  gm_stretch_cache_unref (scope->tape);
 }
 
 /* -- The context manager ----------------------------------------------------------------------- */
 
 typedef struct {
   PyObject_HEAD
-  GmTape *tape;   /* owned; NULL: no tape is to be entered */
-  GmTape *before; /* while it is open: the previous tape, owned by the scope that entered it */
+  GmStretchCache *tape;   /* owned; NULL: no tape is to be entered */
+  GmStretchCache
+      *before; /* while it is open: the previous tape, owned by the scope that entered it */
   bool open;
 } CompiledAutograd;
 
@@ -174,7 +175,7 @@ scope_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return NULL;
   CompiledAutograd *self = (CompiledAutograd *) type->tp_alloc (type, 0);
   if (self && config)
-    self->tape = gm_tape_ref (tape_for (config));
+    self->tape = gm_stretch_cache_ref (tape_for (config));
   else
     gm_config_unref (config);
   return (PyObject *) self;
@@ -191,7 +192,7 @@ scope_enter (PyObject *o, PyObject *unused)
   }
   self->open = true;
   Py_INCREF (o);
-  self->before = gm_tape_enter (self->tape);
+  self->before = gm_stretch_cache_enter (self->tape);
   return Py_NewRef (o);
 }
 
@@ -202,7 +203,7 @@ scope_exit (PyObject *o, PyObject *args)
 
   if (self->open) {
     self->open = false;
-    gm_tape_enter (self->before);
+    gm_stretch_cache_enter (self->before);
     Py_DECREF (o);
   }
   Py_RETURN_NONE;
@@ -211,7 +212,7 @@ scope_exit (PyObject *o, PyObject *args)
 static void
 scope_dealloc (PyObject *o)
 {
-  gm_tape_unref (((CompiledAutograd *) o)->tape);
+  gm_stretch_cache_unref (((CompiledAutograd *) o)->tape);
   Py_TYPE (o)->tp_free (o);
 }
 
@@ -237,7 +238,7 @@ static PyTypeObject scope_type = {
 PyObject *
 gm_compiled_autograd_counts (void)
 {
-  GmTapeCounts n = gm_tape_counts ();
+  GmStretchCacheCounts n = gm_stretch_cache_counts ();
 
   return Py_BuildValue ("{s:K,s:K,s:K,s:K}", "captures", n.captures, "recompiles", n.recompiles, "hits", n.hits, "eager",
                         n.eager);
@@ -258,13 +259,13 @@ gm_compiled_autograd_reasons (void)
 {
   PyObject *dict = PyDict_New ();
 
-  gm_tape_reasons (add_reason, &dict);
+  gm_stretch_cache_reasons (add_reason, &dict);
   return dict;
 }
 
 int
 gm_py_init_compiled_autograd (PyObject *module)
 {
-  tapes = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) gm_tape_unref);
+  tapes = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) gm_stretch_cache_unref);
   return PyModule_AddType (module, &scope_type);
 }

@@ -14,7 +14,7 @@
  * no tape is entered; false with an exception. */
 typedef struct {
   bool entered;
-  GmTape *tape; /* owned while entered */
+  GmStretchCache *tape; /* owned while entered */
 } GmBackwardScope;
 bool gm_backward_begin (GmBackwardScope *scope);
 void gm_backward_end (GmBackwardScope *scope);

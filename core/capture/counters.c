@@ -126,7 +126,7 @@ gm_counters_reset (void)
   compiles_before = gm_backend_compiles ();
   memset (breaks_by_id, 0, sizeof breaks_by_id);
   g_hash_table_remove_all (breaks);
-  gm_tape_counts_reset ();
+  gm_stretch_cache_counts_reset ();
 }
 
 static PyObject *

@@ -19,7 +19,7 @@ struct GmDraws {
 };
 
 GmDraws *
-gm_draws_new (const GmRecordDraw *draws, uint32_t n)
+gm_entry_draws_new (const GmRecordDraw *draws, uint32_t n)
 {
   if (n == 0)
     return NULL;
@@ -36,7 +36,7 @@ gm_draws_new (const GmRecordDraw *draws, uint32_t n)
 }
 
 void
-gm_draws_free (GmDraws *d)
+gm_entry_draws_free (GmDraws *d)
 {
   for (uint32_t i = 0; d && i < d->n; i++) {
     for (uint32_t k = 0; k < d->calls[i].n; k++)
@@ -72,7 +72,7 @@ draw (const GmRecordDraw *c, PyObject **slots)
                   c->name, number);
     good = false;
   }
-  if (good && c->gives && (slots[c->slot] = gm_loan_number (number)) == NULL) {
+  if (good && c->gives && (slots[c->slot] = gm_call_object_number (number)) == NULL) {
     PyErr_NoMemory ();
     good = false;
   }
@@ -126,7 +126,7 @@ keep (GmDrawn *drawn, PyObject *generator)
 }
 
 void
-gm_drawn_put_back (const GmDrawn *drawn)
+gm_entry_draws_put_back (const GmDrawn *drawn)
 {
   PyObject *type, *value, *traceback;
   PyErr_Fetch (&type, &value, &traceback);
@@ -139,7 +139,7 @@ gm_drawn_put_back (const GmDrawn *drawn)
 }
 
 void
-gm_drawn_free (GmDrawn *drawn)
+gm_entry_draws_drop (GmDrawn *drawn)
 {
   if (!drawn)
     return;
@@ -153,7 +153,7 @@ gm_drawn_free (GmDrawn *drawn)
 }
 
 bool
-gm_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn)
+gm_entry_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn)
 {
   *drawn = g_new0 (GmDrawn, 1);
   for (uint32_t i = 0; i < d->n; i++) {

@@ -7,15 +7,15 @@
 #include "core/trace/trace.h"
 
 typedef struct GmDraws GmDraws;
-GmDraws *gm_draws_new (const GmRecordDraw *draws, uint32_t n); /* NULL: there are none */
-void gm_draws_free (GmDraws *d);                               /* NULL is fine */
+GmDraws *gm_entry_draws_new (const GmRecordDraw *draws, uint32_t n); /* NULL: there are none */
+void gm_entry_draws_free (GmDraws *d);                               /* NULL is fine */
 /* The states of the generators before the draws. */
 typedef struct GmDrawn GmDrawn;
 /* Makes all draws in their order and puts the numbers into the slots, on loan until the call ends.
  * False with an exception.  In both cases the caller frees *drawn. */
-bool gm_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn);
+bool gm_entry_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn);
 /* Restores the states of the generators; a pending exception is kept. */
-void gm_drawn_put_back (const GmDrawn *drawn); /* NULL is fine */
-void gm_drawn_free (GmDrawn *drawn);           /* NULL is fine */
+void gm_entry_draws_put_back (const GmDrawn *drawn); /* NULL is fine */
+void gm_entry_draws_drop (GmDrawn *drawn);           /* NULL is fine */
 
 #endif

@@ -60,7 +60,7 @@ typedef struct {
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
-  GmLooks looks; /* reads of views among the inputs of its graph */
+  GmReadOrder looks; /* reads of views among the inputs of its graph */
   const GmBreakInfo *stop; /* why it cannot be compiled */
   GmContinuation *rest;    /* if the recording broke off: the continuation */
   GmDirect *direct;
@@ -70,7 +70,7 @@ typedef struct {
   bool numbers, counted; /* capture_scalar_outputs; capture_dynamic_output_shape_ops */
   bool arithmetic;       /* the graph only computes numbers from sizes: no back end is needed */
   GmDynamic dynamic;     /* setting for a function that has none of its own */
-  GmPlans *plans;
+  GmPlanCache *plans;
   bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
   bool keep_objects; /* replay_side_effects is False, fullgraph is True */
 } Job;
@@ -236,8 +236,8 @@ record (GmCompile *c, GError **error)
     return true;
   }
   c->record.graph = g_steal_pointer (&job->rec->graph);
-  job->looks = gm_looks_find (c->record.graph, job->rec->looks, job->rec->n_looks);
-  gm_looks_note (c->record.graph, &job->looks);
+  job->looks = gm_read_order_find (c->record.graph, job->rec->looks, job->rec->n_looks);
+  gm_read_order_note (c->record.graph, &job->looks);
   if (!describe_memory (job, c, &c->why)) {
     c->stopped = true;
     return true;
@@ -280,7 +280,7 @@ static void
 guard_memory (GmEntry *e)
 {
   uint32_t n = 0;
-  const GmOverlap *overlaps = e->plan ? gm_plan_overlaps (e->plan, &n) : e->plans ? gm_plans_overlaps (e->plans, &n) : NULL;
+  const GmOverlap *overlaps = e->plan ? gm_plan_overlaps (e->plan, &n) : e->plans ? gm_plan_cache_overlaps (e->plans, &n) : NULL;
   for (uint32_t i = 0; i < n; i++) {
     GmOverlap pair = overlaps[i];
     if (is_int (e, pair.a.i) || is_int (e, pair.b.i))
@@ -299,7 +299,7 @@ keep_looks (GmEntry *e, Job *job)
   const GmRecording *rec = job->rec;
 
   e->looks = job->looks;
-  job->looks = (GmLooks){ 0 };
+  job->looks = (GmReadOrder){ 0 };
   for (uint32_t i = 0; i < e->looks.n; i++) {
     uint32_t before = 0;
     for (uint32_t k = 0; k < e->looks.inputs[i]; k++)
@@ -325,7 +325,7 @@ assemble (GmCompile *c, GError **error)
   e->direct = g_steal_pointer (&job->direct);
   e->plans = g_steal_pointer (&job->plans);
   e->n_outputs = e->plan     ? (uint32_t) gm_plan_n_outputs (e->plan)
-                 : e->plans  ? gm_plans_n_outputs (e->plans)
+                 : e->plans  ? gm_plan_cache_n_outputs (e->plans)
                  : e->direct ? e->direct->n_outputs
                              : 0;
   e->input_slots = g_new (uint32_t, rec->n_inputs + 1);
@@ -342,7 +342,7 @@ assemble (GmCompile *c, GError **error)
   gm_guards_add_sizes (e->guards, c->record.graph, rec);
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
-  e->draws = gm_draws_new (rec->draws, rec->n_draws);
+  e->draws = gm_entry_draws_new (rec->draws, rec->n_draws);
   e->ret = g_steal_pointer (&rec->ret);
   e->rest = g_steal_pointer (&job->rest);
   /* The long ending may change the grad mode. */
@@ -362,7 +362,7 @@ assemble (GmCompile *c, GError **error)
   e->n_effects = rec->n_effects;
   e->n_frames = rec->n_frames_inlined;
   e->n_insns = rec->n_insns_executed;
-  e->pair = c->lower.pair ? gm_pair_ref (c->lower.pair) : NULL;
+  e->pair = c->lower.pair ? gm_compiled_pair_ref (c->lower.pair) : NULL;
   return true;
 }
 
@@ -699,11 +699,11 @@ run_direct (Job *job, GmCompile *c, GError **error)
 static bool
 run_symbolic (Job *job, GmCompile *c, GError **error)
 {
-  if (!gm_plans_possible (c->record.graph)) {
+  if (!gm_plan_cache_possible (c->record.graph)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a graph of symbolic sizes with a gradient that the program gives, or that writes to memory that inputs share");
     return false;
   }
-  job->plans = gm_plans_new (c, error);
+  job->plans = gm_plan_cache_new (c, error);
   if (!job->plans)
     return false;
   gm_compile_skip (c, 's', 'l');
@@ -890,12 +890,12 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   g_clear_error (&error);
   suppress_failure (&job);
   gm_entry_unref (job.entry);
-  gm_direct_free (job.direct);
-  gm_plans_free (job.plans);
+  gm_callable_direct_free (job.direct);
+  gm_plan_cache_free (job.plans);
   gm_py_hooks_free (job.hooks);
   gm_compile_free (c);
   gm_continuation_free (job.rest);
-  gm_looks_clear (&job.looks);
+  gm_read_order_clear (&job.looks);
   gm_recording_free (job.rec);
   return entry;
 }

@@ -121,7 +121,7 @@ run_alone (PlanBench *b, unsigned times, bool grad, GError **error)
 {
   const GmParts *p = &b->c->partition;
   int roles[2];
-  GmExec *execs[2] = { gm_pair_exec (b->c->lower.pair, GM_EXEC_FORWARD, &roles[0]), gm_pair_exec (b->c->lower.pair, GM_EXEC_BACKWARD, &roles[1]) };
+  GmExec *execs[2] = { gm_compiled_pair_exec (b->c->lower.pair, GM_EXEC_FORWARD, &roles[0]), gm_compiled_pair_exec (b->c->lower.pair, GM_EXEC_BACKWARD, &roles[1]) };
   int n_forward = (int) p->forward->outputs->len, n_saved = (int) p->n_saved;
   bool ok = true;
   for (int i = 0; i < n_saved; i++)

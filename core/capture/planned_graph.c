@@ -22,7 +22,7 @@ typedef struct {
   PyObject_HEAD
   PyObject *graph;        /* owned: gramme._core.Graph */
   const GmConfig *config; /* owned */
-  GmPlans *plans;         /* owned; or NULL */
+  GmPlanCache *plans;         /* owned; or NULL */
   GmPlan *plan;           /* owned; NULL: none yet */
   GmGraphNow *now;        /* owned: the numbers that `plan` is for; NULL: it is for all calls */
 } Planned;
@@ -68,9 +68,9 @@ make (Planned *self)
 
   if (!gm_py_graph_sizes (self->graph)) {
     made = make_plan (self, g, &error);
-  } else if (gm_plans_possible (g)) {
+  } else if (gm_plan_cache_possible (g)) {
     g_autoptr (GmCompile) c = begin (self, g, &error);
-    made = c && (self->plans = gm_plans_new (c, &error));
+    made = c && (self->plans = gm_plan_cache_new (c, &error));
   }
   gm_count_aot (made);
   if (!made)
@@ -158,7 +158,7 @@ planned_call (PyObject *o, PyObject *args, PyObject *kwargs)
     return NULL;
   g_autoptr (GmPlan) plan = self->plan ? gm_plan_ref (self->plan) : NULL; /* the back end's code may call this again */
   gm_hook_suspend ();
-  bool ran = self->plans ? gm_plans_run (self->plans, in, (int) n, out, &error)
+  bool ran = self->plans ? gm_plan_cache_run (self->plans, in, (int) n, out, &error)
                          : gm_plan_check (plan, in, (int) n, &error) && gm_plan_run (plan, in, (int) n, out, &error);
   gm_hook_unsuspend ();
   for (Py_ssize_t i = 0; i < n; i++)
@@ -196,7 +196,7 @@ planned_dealloc (PyObject *o)
 {
   Planned *self = (Planned *) o;
 
-  gm_plans_free (self->plans);
+  gm_plan_cache_free (self->plans);
   gm_plan_unref (self->plan);
   gm_graph_now_unref (self->now);
   gm_config_unref (self->config);

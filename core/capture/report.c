@@ -212,7 +212,7 @@ entry_dict (const GmEntry *e)
   PyObject *d = PyDict_New (), *stages = PyDict_New ();
   g_autofree char *guards = gm_guards_text (e->guards), *graph = e->graph ? gm_graph_text (e->graph) : NULL,
                   *key = e->graph ? g_strdup_printf ("%016" G_GINT64_MODIFIER "x", gm_graph_hash (e->graph)) : NULL,
-                  *places = e->pair ? gm_pair_places_text (e->pair, false) : NULL;
+                  *places = e->pair ? gm_compiled_pair_places_text (e->pair, false) : NULL;
   double total = 0;
   if (!d || !stages || add_times (stages, e, &total) < 0 || PyDict_SetItemString (d, "stages", stages) < 0
       || set_steal (d, "backend", PyUnicode_FromString (e->config->text)) < 0
@@ -220,9 +220,9 @@ entry_dict (const GmEntry *e)
       || set_steal (d, "guard_rows", guard_rows (e->guards)) < 0
       || set_steal (d, "n_guards", PyLong_FromUnsignedLong (gm_guards_n_checks (e->guards))) < 0
       || set_steal (d, "guard_ns", PyFloat_FromDouble (e->guard_ns)) < 0
-      || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->pair ? gm_pair_fallback_reason (e->pair) : NULL)) < 0
+      || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->pair ? gm_compiled_pair_fallback_reason (e->pair) : NULL)) < 0
       || set_steal (d, "places", text_or_none (places)) < 0
-      || set_steal (d, "fixed", text_or_none (e->fixed)) < 0 || set_steal (d, "forms", text_or_none (e->plans ? gm_plans_made (e->plans) : NULL)) < 0
+      || set_steal (d, "fixed", text_or_none (e->fixed)) < 0 || set_steal (d, "forms", text_or_none (e->plans ? gm_plan_cache_made (e->plans) : NULL)) < 0
       || set_steal (d, "nodes", PyLong_FromUnsignedLong (e->n_nodes)) < 0
       || set_steal (d, "code", Py_NewRef (e->residual ? (PyObject *) e->residual : Py_None)) < 0
       || set_steal (d, "effects", PyLong_FromUnsignedLong (e->n_effects)) < 0

@@ -105,8 +105,8 @@ read_code (GmOriginal *o)
     return false;
   const uint8_t *b = (const uint8_t *) PyBytes_AS_STRING (bytes);
   o->n_units = (uint32_t) PyBytes_GET_SIZE (bytes) / 2;
-  GmLines lines;
-  gm_lines_init (&lines, o->co);
+  GmCodeLines lines;
+  gm_code_lines_init (&lines, o->co);
   uint32_t arg = 0;
   for (uint32_t at = 0; at < o->n_units; at++) {
     uint8_t opcode = b[2 * at];
@@ -115,7 +115,7 @@ read_code (GmOriginal *o)
       continue;
     GmRaw raw = { .opcode = opcode, .arg = arg, .target = -1, .step = 2 * at };
     GmPlace *p = &raw.place;
-    gm_lines_at (&lines, at, &p->line, &p->col, &p->end_line, &p->end_col);
+    gm_code_lines_at (&lines, at, &p->line, &p->col, &p->end_line, &p->end_col);
     uint32_t next = at + 1 + gm_assemble_caches (opcode);
     if (gm_opcodes[opcode].how == GM_HOW_NONE)
       o->why = "an opcode without a row";

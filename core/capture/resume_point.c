@@ -222,7 +222,7 @@ make_span (GmResumePoint *p, const char **why)
     return false;
   }
   p->insns = g_array_new (FALSE, FALSE, sizeof (uint32_t));
-  p->exits = gm_span_exits (p->original->code, &p->at, p->kind == GM_POINT_LEAVE, p->insns);
+  p->exits = gm_python_span_exits (p->original->code, &p->at, p->kind == GM_POINT_LEAVE, p->insns);
   find_slots (p);
   return true;
 }
@@ -236,7 +236,7 @@ make_handler (GmResumePoint *p)
   if (code->insns[p->at.insn].handler == 0 || p->at.away)
     return;
   p->insns = g_array_new (FALSE, FALSE, sizeof (uint32_t));
-  p->exits = gm_span_handler_exits (code, &p->at, p->insns);
+  p->exits = gm_python_span_handler_exits (code, &p->at, p->insns);
   find_slots (p);
 }
 

@@ -306,7 +306,7 @@ call_at (const GmRecorder *r, uint32_t i)
 }
 
 void
-gm_draws_sources (const GmRecorder *r, GPtrArray *sources)
+gm_random_draws_sources (const GmRecorder *r, GPtrArray *sources)
 {
   for (uint32_t i = 0; i < r->draws->len; i++)
     for (uint32_t k = 0; k < call_at (r, i)->n; k++)
@@ -315,7 +315,7 @@ gm_draws_sources (const GmRecorder *r, GPtrArray *sources)
 }
 
 GmRecordDraw *
-gm_draws_finish (const GmRecorder *r, const uint32_t *slot_of)
+gm_random_draws_finish (const GmRecorder *r, const uint32_t *slot_of)
 {
   GmRecordDraw *all = gm_arena_newn (r->arena, GmRecordDraw, r->draws->len + 1);
   for (uint32_t i = 0; i < r->draws->len; i++) {

@@ -34,9 +34,9 @@ bool gm_is_random (const GmTracker *t);
  * random.Random. */
 const GmTracker *gm_random_method_call (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCallArgs *args);
 
-/* For the end of a recording: gm_draws_sources appends all sources that the calls use,
- * gm_draws_finish returns the calls by slots. */
-void gm_draws_sources (const GmRecorder *r, GPtrArray *sources);
-GmRecordDraw *gm_draws_finish (const GmRecorder *r, const uint32_t *slot_of);
+/* For the end of a recording: gm_random_draws_sources appends all sources that the calls use,
+ * gm_random_draws_finish returns the calls by slots. */
+void gm_random_draws_sources (const GmRecorder *r, GPtrArray *sources);
+GmRecordDraw *gm_random_draws_finish (const GmRecorder *r, const uint32_t *slot_of);
 
 #endif

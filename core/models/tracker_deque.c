@@ -72,7 +72,7 @@ type (GmRecorder *r, const GmTracker *t)
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  return gm_row_length (r, t);
+  return gm_list_items_length (r, t);
 }
 
 static PyObject *
@@ -94,18 +94,18 @@ static void
 drop (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
   if (t->real)
-    gm_dropped (r, gm_row_item (r, t, at));
-  gm_row_splice (r, t, at, 1, NULL, 0);
+    gm_dropped (r, gm_list_items_item (r, t, at));
+  gm_list_items_splice (r, t, at, 1, NULL, 0);
 }
 
 /* Adds an item at one end; a full deque drops the item at the other end. */
 static void
 push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
 {
-  uint32_t n = gm_row_length (r, t);
+  uint32_t n = gm_list_items_length (r, t);
   if (t->number == 0)
     return;
-  gm_row_splice (r, t, left ? 0 : n, 0, &item, 1);
+  gm_list_items_splice (r, t, left ? 0 : n, 0, &item, 1);
   if (t->number >= 0 && n == t->number)
     drop (r, t, left ? n : 0);
   changed (r, t);
@@ -175,13 +175,13 @@ method_extendleft (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 take (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, bool left)
 {
-  uint32_t n = gm_row_length (r, t);
+  uint32_t n = gm_list_items_length (r, t);
   if (!gm_args_plain (r, left ? "popleft" : "pop", args, 0, 0))
     return &gm_tracker_poison;
   if (n == 0)
     return gm_raise_new (r, PyExc_IndexError, "pop from an empty deque");
   uint32_t at = left ? 0 : n - 1;
-  const GmTracker *item = gm_row_item (r, t, at);
+  const GmTracker *item = gm_list_items_item (r, t, at);
   drop (r, t, at);
   changed (r, t);
   effect (r, t, left ? "popleft" : "pop", NULL);
@@ -205,10 +205,10 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
-  if (gm_row_length (r, t))
+  if (gm_list_items_length (r, t))
     changed (r, t);
-  for (uint32_t i = 0; t->real && i < gm_row_length (r, t); i++)
-    gm_dropped (r, gm_row_item (r, t, i));
+  for (uint32_t i = 0; t->real && i < gm_list_items_length (r, t); i++)
+    gm_dropped (r, gm_list_items_item (r, t, i));
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   effect (r, t, "clear", NULL);
   return gm_none (r);
@@ -222,12 +222,12 @@ method_rotate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   if (args->n && !gm_constant_int (r, args->args[0], &by))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "rotate", "deque");
-  int64_t n = gm_row_length (r, t), shift = n ? ((by % n) + n) % n : 0;
+  int64_t n = gm_list_items_length (r, t), shift = n ? ((by % n) + n) % n : 0;
   bool right = 2 * shift <= n; /* rotates in the shorter direction */
   for (int64_t i = right ? shift : n - shift; i > 0; i--) {
-    const GmTracker *item = gm_row_item (r, t, right ? (uint32_t) n - 1 : 0);
-    gm_row_splice (r, t, right ? (uint32_t) n - 1 : 0, 1, NULL, 0);
-    gm_row_splice (r, t, right ? 0 : (uint32_t) n - 1, 0, &item, 1);
+    const GmTracker *item = gm_list_items_item (r, t, right ? (uint32_t) n - 1 : 0);
+    gm_list_items_splice (r, t, right ? (uint32_t) n - 1 : 0, 1, NULL, 0);
+    gm_list_items_splice (r, t, right ? 0 : (uint32_t) n - 1, 0, &item, 1);
   }
   if (n > 1)
     changed (r, t);
@@ -240,7 +240,7 @@ method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "reverse", args, 0, 0))
     return &gm_tracker_poison;
-  gm_row_reverse (r, t);
+  gm_list_items_reverse (r, t);
   effect (r, t, "reverse", NULL);
   return gm_none (r);
 }
@@ -281,7 +281,7 @@ static const GmTracker *
 method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   int64_t from, to;
-  if (!gm_args_range (r, "deque", args, gm_row_length (r, t), &from, &to))
+  if (!gm_args_range (r, "deque", args, gm_list_items_length (r, t), &from, &to))
     return &gm_tracker_poison;
   int64_t i = find (r, t, args->args[0], from, to);
   return i < 0 ? raise_absent (r, args->args[0]) : gm_from_int (r, i);
@@ -294,7 +294,7 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "remove", args, 1, 1))
     return &gm_tracker_poison;
-  int64_t i = find (r, t, args->args[0], 0, gm_row_length (r, t));
+  int64_t i = find (r, t, args->args[0], 0, gm_list_items_length (r, t));
   if (i < 0)
     return raise_absent (r, args->args[0]);
   drop (r, t, (uint32_t) i);
@@ -306,7 +306,7 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  int64_t at, n = gm_row_length (r, t);
+  int64_t at, n = gm_list_items_length (r, t);
   if (!gm_args_plain (r, "insert", args, 2, 2))
     return &gm_tracker_poison;
   if (!gm_constant_int (r, args->args[0], &at))
@@ -314,7 +314,7 @@ method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (n == t->number)
     return gm_raise_new (r, PyExc_IndexError, "deque already at its maximum size");
   at = CLAMP (at < 0 ? at + n : at, 0, n);
-  gm_row_splice (r, t, (uint32_t) at, 0, &args->args[1], 1);
+  gm_list_items_splice (r, t, (uint32_t) at, 0, &args->args[1], 1);
   changed (r, t);
   if (t->real)
     gm_effect (r, GM_EFFECT_CALL, method_of (t, "insert"), NULL, (const GmTracker *const[]){ t, gm_from_int (r, at), args->args[1] }, 3);
@@ -380,18 +380,18 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 static const GmTracker *
 getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
-  int64_t i, n = gm_row_length (r, t);
+  int64_t i, n = gm_list_items_length (r, t);
   if (!gm_constant_int (r, key, &i))
     return gm_record_break (r, GM_BREAK_SUBSCRIPT, "deque", gm_type_text (r, key));
   if (i < -n || i >= n)
     return gm_raise_new (r, PyExc_IndexError, "deque index out of range");
-  return gm_row_item (r, t, (uint32_t) (i < 0 ? i + n : i));
+  return gm_list_items_item (r, t, (uint32_t) (i < 0 ? i + n : i));
 }
 
 static void
 setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
-  int64_t i, n = gm_row_length (r, t);
+  int64_t i, n = gm_list_items_length (r, t);
   if (!gm_constant_int (r, key, &i)) {
     gm_record_break (r, GM_BREAK_SUBSCRIPT_STORE, "deque", gm_type_text (r, key));
     return;
@@ -402,8 +402,8 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
   }
   uint32_t at = (uint32_t) (i < 0 ? i + n : i);
   if (t->real)
-    gm_dropped (r, gm_row_item (r, t, at));
-  gm_row_splice (r, t, at, 1, &value, value ? 1 : 0);
+    gm_dropped (r, gm_list_items_item (r, t, at));
+  gm_list_items_splice (r, t, at, 1, &value, value ? 1 : 0);
   if (value == NULL)
     changed (r, t);
   gm_effect_item (r, (PyTypeObject *) t->data, t, key, value);
@@ -419,7 +419,7 @@ iter (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  return gm_from_bool (r, find (r, t, item, 0, gm_row_length (r, t)) >= 0);
+  return gm_from_bool (r, find (r, t, item, 0, gm_list_items_length (r, t)) >= 0);
 }
 
 /* Repeats the deque's items `times` times. */
@@ -447,7 +447,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     add_all (r, to, &(GmCallArgs){ &other, 1, NULL }, "extend", true, false);
     return r->stop ? &gm_tracker_poison : to;
   }
-  if (op == GM_BIN_MUL && gm_constant_int (r, other, &times) && times <= 100000 && times * gm_row_length (r, t) <= 100000)
+  if (op == GM_BIN_MUL && gm_constant_int (r, other, &times) && times <= 100000 && times * gm_list_items_length (r, t) <= 100000)
     return repeat (r, inplace && !reflected ? t : copy_of (r, t), times);
   return NULL;
 }

@@ -383,7 +383,7 @@ gm_py_call_hook (void *data, GmTensor *grad, GError **error)
   PyObject *o = gm_py_tensor_wrap (grad);
   Py_INCREF ((PyObject *) data); /* the hook may remove itself */
   PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
-  if (result && G_UNLIKELY (gm_tape_entered ()))
+  if (result && G_UNLIKELY (gm_stretch_cache_entered ()))
     gm_hook_program_try (data, grad);
   Py_DECREF ((PyObject *) data);
   if (!result) {

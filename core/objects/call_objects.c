@@ -12,7 +12,7 @@
 #include "core/objects/tensor_object.h"
 
 static _Thread_local GPtrArray *lent; /* PyObject, owned */
-bool gm_loans_made;
+bool gm_call_objects_made;
 
 static PyObject *
 lend (PyObject *o)
@@ -23,26 +23,26 @@ lend (PyObject *o)
   }
   if (lent == NULL)
     lent = g_ptr_array_new ();
-  gm_loans_made = true;
+  gm_call_objects_made = true;
   g_ptr_array_add (lent, o);
   return o;
 }
 
 PyObject *
-gm_loan_grad (GmTensor *t)
+gm_call_object_grad (GmTensor *t)
 {
   GmTensor *grad = gm_tensor_grad (t);
   return grad ? lend (gm_py_tensor_wrap (grad)) : NULL;
 }
 
 PyObject *
-gm_loan_array (PyObject *array)
+gm_call_object_array (PyObject *array)
 {
   return lend (gm_py_tensor_take (gm_py_from_buffer (array)));
 }
 
 PyObject *
-gm_loan_number (PyObject *o)
+gm_call_object_number (PyObject *o)
 {
   bool is_float = o == (PyObject *) &PyFloat_Type || PyFloat_CheckExact (o);
   GmScalar s = PyFloat_CheckExact (o) ? gm_scalar_float (PyFloat_AS_DOUBLE (o)) : gm_scalar_int (PyType_Check (o) ? 0 : PyLong_AsLongLong (o));
@@ -51,13 +51,13 @@ gm_loan_number (PyObject *o)
 }
 
 guint
-gm_loans_count (void)
+gm_call_objects_count (void)
 {
   return lent ? lent->len : 0;
 }
 
 void
-gm_loans_cut (guint n)
+gm_call_objects_cut (guint n)
 {
   while (lent && lent->len > n) {
     PyObject *o = g_ptr_array_remove_index (lent, lent->len - 1);

@@ -12,31 +12,31 @@
 
 /* Returns the gradient of a tensor as an object, borrowed until the loans are returned; NULL: there
  * is none. */
-PyObject *gm_loan_grad (GmTensor *t);
+PyObject *gm_call_object_grad (GmTensor *t);
 
 /* Returns a new tensor over the memory of an array, borrowed likewise; NULL: it cannot be made. */
-PyObject *gm_loan_array (PyObject *array);
+PyObject *gm_call_object_array (PyObject *array);
 /* Returns a tensor i64 or f64 without dimensions: for an int that fits, for a float, or a zero for
  * one of these types.  NULL, without an exception: there is no memory. */
-PyObject *gm_loan_number (PyObject *number_or_type);
+PyObject *gm_call_object_number (PyObject *number_or_type);
 
 /* True once a loan was made: most programs make none, and pay only a load for it.  Under the GIL */
-extern bool gm_loans_made;
-guint gm_loans_count (void); /* number of loans of this thread */
-void gm_loans_cut (guint n);
+extern bool gm_call_objects_made;
+guint gm_call_objects_count (void); /* number of loans of this thread */
+void gm_call_objects_cut (guint n);
 
 /* Enclose a call: loans made since the mark are released. */
 static inline guint
-gm_loans_mark (void)
+gm_call_objects_mark (void)
 {
-  return G_UNLIKELY (gm_loans_made) ? gm_loans_count () : 0;
+  return G_UNLIKELY (gm_call_objects_made) ? gm_call_objects_count () : 0;
 }
 
 static inline void
-gm_loans_return (guint mark)
+gm_call_objects_return (guint mark)
 {
-  if (G_UNLIKELY (gm_loans_made))
-    gm_loans_cut (mark);
+  if (G_UNLIKELY (gm_call_objects_made))
+    gm_call_objects_cut (mark);
 }
 
 #endif

@@ -68,7 +68,7 @@ static PyObject *
 cuda_memory (PyObject *module, PyObject *unused)
 {
   uint64_t count[3] = { 0 };
-  gm_device_memory (count);
+  gm_gpu_memory (count);
   return Py_BuildValue ("(KKK)", (unsigned long long) count[0], (unsigned long long) count[1], (unsigned long long) count[2]);
 }
 
@@ -76,27 +76,27 @@ static PyObject *
 cuda_name (PyObject *module, PyObject *unused)
 {
   GError *error = NULL;
-  const char *name = gm_device_get (GM_DEVICE_CUDA, &error) ? gm_device_full_name () : NULL;
+  const char *name = gm_device_get (GM_DEVICE_CUDA, &error) ? gm_gpu_full_name () : NULL;
   return name ? PyUnicode_FromString (name) : gm_py_raise (error);
 }
 
 static PyObject *
 cuda_is_open (PyObject *module, PyObject *unused)
 {
-  return PyBool_FromLong (gm_device_is_open ());
+  return PyBool_FromLong (gm_gpu_is_open ());
 }
 
 static PyObject *
 cuda_reset_peak (PyObject *module, PyObject *unused)
 {
-  gm_device_reset_peak ();
+  gm_gpu_reset_peak ();
   Py_RETURN_NONE;
 }
 
 static PyObject *
 cuda_total_memory (PyObject *module, PyObject *unused)
 {
-  return has_device () ? PyLong_FromUnsignedLongLong (gm_device_total_memory ()) : NULL;
+  return has_device () ? PyLong_FromUnsignedLongLong (gm_gpu_total_memory ()) : NULL;
 }
 
 static PyObject *
@@ -106,7 +106,7 @@ cuda_capability (PyObject *module, PyObject *unused)
   int capability[2];
   if (!has_device ())
     return NULL;
-  return gm_device_capability (capability, &error) ? Py_BuildValue ("(ii)", capability[0], capability[1]) : gm_py_raise (error);
+  return gm_gpu_capability (capability, &error) ? Py_BuildValue ("(ii)", capability[0], capability[1]) : gm_py_raise (error);
 }
 
 /* -- Streams and events, whose handles are numbers --------------------------------------------- */
@@ -121,7 +121,7 @@ static PyObject *
 stream_new (PyObject *module, PyObject *unused)
 {
   GError *error = NULL;
-  void *stream = has_device () ? gm_device_stream_new (&error) : NULL;
+  void *stream = has_device () ? gm_gpu_stream_new (&error) : NULL;
   return stream ? PyLong_FromVoidPtr (stream) : error ? gm_py_raise (error) : NULL;
 }
 
@@ -130,7 +130,7 @@ stream_free (PyObject *module, PyObject *stream)
 {
   void *handle = PyLong_AsVoidPtr (stream);
   if (!PyErr_Occurred ())
-    gm_device_stream_free (handle);
+    gm_gpu_stream_free (handle);
   return PyErr_Occurred () ? NULL : Py_NewRef (Py_None);
 }
 
@@ -138,7 +138,7 @@ static PyObject *
 stream_current (PyObject *module, PyObject *own)
 {
   int is_own = PyObject_IsTrue (own);
-  return is_own < 0 || !has_device () ? NULL : PyLong_FromVoidPtr (gm_device_stream_current (is_own));
+  return is_own < 0 || !has_device () ? NULL : PyLong_FromVoidPtr (gm_gpu_stream_current (is_own));
 }
 
 static PyObject *
@@ -146,7 +146,7 @@ stream_use (PyObject *module, PyObject *stream)
 {
   GError *error = NULL;
   void *handle = PyLong_AsVoidPtr (stream);
-  return PyErr_Occurred () || !has_device () ? NULL : none_or_raise (gm_device_stream_use (handle, &error), error);
+  return PyErr_Occurred () || !has_device () ? NULL : none_or_raise (gm_gpu_stream_use (handle, &error), error);
 }
 
 static PyObject *
@@ -158,7 +158,7 @@ stream_synchronize (PyObject *module, PyObject *stream)
   if (PyErr_Occurred () || !has_device ())
     return NULL;
   Py_BEGIN_ALLOW_THREADS
-  good = gm_device_stream_synchronize (handle, &error);
+  good = gm_gpu_stream_synchronize (handle, &error);
   Py_END_ALLOW_THREADS
   return none_or_raise (good, error);
 }
@@ -167,7 +167,7 @@ static PyObject *
 event_new (PyObject *module, PyObject *stream)
 {
   GError *error = NULL;
-  void *handle = PyLong_AsVoidPtr (stream), *event = PyErr_Occurred () || !has_device () ? NULL : gm_device_event_new (handle, &error);
+  void *handle = PyLong_AsVoidPtr (stream), *event = PyErr_Occurred () || !has_device () ? NULL : gm_gpu_event_new (handle, &error);
   return event ? PyLong_FromVoidPtr (event) : error ? gm_py_raise (error) : NULL;
 }
 
@@ -176,7 +176,7 @@ event_free (PyObject *module, PyObject *event)
 {
   void *handle = PyLong_AsVoidPtr (event);
   if (!PyErr_Occurred ())
-    gm_device_event_free (handle);
+    gm_gpu_event_free (handle);
   return PyErr_Occurred () ? NULL : Py_NewRef (Py_None);
 }
 
@@ -187,7 +187,7 @@ event_wait (PyObject *module, PyObject *args)
   unsigned long long stream, event;
   if (!PyArg_ParseTuple (args, "KK", &stream, &event))
     return NULL;
-  return none_or_raise (gm_device_event_wait ((void *) (uintptr_t) stream, (void *) (uintptr_t) event, &error), error);
+  return none_or_raise (gm_gpu_event_wait ((void *) (uintptr_t) stream, (void *) (uintptr_t) event, &error), error);
 }
 
 static PyObject *
@@ -198,7 +198,7 @@ stream_query (PyObject *module, PyObject *event)
   void *handle = PyLong_AsVoidPtr (event);
   if (PyErr_Occurred ())
     return NULL;
-  return gm_device_stream_query (handle, &done, &error) ? PyBool_FromLong (done) : gm_py_raise (error);
+  return gm_gpu_stream_query (handle, &done, &error) ? PyBool_FromLong (done) : gm_py_raise (error);
 }
 
 static PyObject *
@@ -209,7 +209,7 @@ event_query (PyObject *module, PyObject *event)
   void *handle = PyLong_AsVoidPtr (event);
   if (PyErr_Occurred ())
     return NULL;
-  return gm_device_event_query (handle, &done, &error) ? PyBool_FromLong (done) : gm_py_raise (error);
+  return gm_gpu_event_query (handle, &done, &error) ? PyBool_FromLong (done) : gm_py_raise (error);
 }
 
 static PyObject *
@@ -221,7 +221,7 @@ event_finish (PyObject *module, PyObject *event)
   if (PyErr_Occurred ())
     return NULL;
   Py_BEGIN_ALLOW_THREADS
-  good = gm_device_event_finish (handle, &error);
+  good = gm_gpu_event_finish (handle, &error);
   Py_END_ALLOW_THREADS
   return none_or_raise (good, error);
 }
@@ -234,7 +234,7 @@ event_elapsed (PyObject *module, PyObject *args)
   double ms;
   if (!PyArg_ParseTuple (args, "KK", &from, &to))
     return NULL;
-  return gm_device_event_elapsed ((void *) (uintptr_t) from, (void *) (uintptr_t) to, &ms, &error) ? PyFloat_FromDouble (ms)
+  return gm_gpu_event_elapsed ((void *) (uintptr_t) from, (void *) (uintptr_t) to, &ms, &error) ? PyFloat_FromDouble (ms)
                                                                                                   : gm_py_raise (error);
 }
 
@@ -252,7 +252,7 @@ tensor_keep (PyObject *module, PyObject *args)
     PyErr_SetString (PyExc_TypeError, "record_stream() takes a tensor on device 'cuda'");
     return NULL;
   }
-  return none_or_raise (gm_device_keep (t->storage->data, (void *) (uintptr_t) stream, &error), error);
+  return none_or_raise (gm_gpu_keep (t->storage->data, (void *) (uintptr_t) stream, &error), error);
 }
 
 static PyMethodDef functions[] = {

@@ -148,13 +148,13 @@ order_streams (PyObject *stream)
     PyErr_Format (PyExc_ValueError, "__dlpack__(stream=%lld): a stream is None, -1, 1, 2 or a handle", handle);
     return false;
   }
-  void *own = gm_device_stream_current (false);
+  void *own = gm_gpu_stream_current (false);
   if (handle == -1 || (void *) (uintptr_t) handle == own)
     return true;
-  void *event = gm_device_event_new (NULL, &error);
-  bool good = event && gm_device_event_wait ((void *) (uintptr_t) handle, event, &error);
+  void *event = gm_gpu_event_new (NULL, &error);
+  bool good = event && gm_gpu_event_wait ((void *) (uintptr_t) handle, event, &error);
   if (event)
-    gm_device_event_free (event);
+    gm_gpu_event_free (event);
   if (!good)
     gm_py_raise (error);
   return good;
@@ -408,7 +408,7 @@ ask_stream (PyObject *o, PyObject **out)
     return good;
   if (!gm_device_get (GM_DEVICE_CUDA, &error))
     return gm_py_raise (error) != NULL;
-  *out = PyLong_FromVoidPtr (gm_device_stream_current (false));
+  *out = PyLong_FromVoidPtr (gm_gpu_stream_current (false));
   return *out != NULL;
 }
 

@@ -278,7 +278,7 @@ fail_key (const GmManifest *m, const char *key, GError **error)
   for (guint i = 0; i < m->options->len; i++)
     g_ptr_array_add (keys, ((GmPluginOption *) g_ptr_array_index (m->options, i))->key);
   g_ptr_array_add (keys, NULL);
-  g_autofree char *near = gm_near_text (key, (const char *const *) keys->pdata);
+  g_autofree char *near = gm_spelling_text (key, (const char *const *) keys->pdata);
   g_autofree char *all = g_strjoinv (", ", (char **) keys->pdata);
   g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
                "back end \"%s\" has no option \"%s\"%s; its options: %s", m->name, key, near,

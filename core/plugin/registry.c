@@ -253,7 +253,7 @@ fail_unknown (const GPtrArray *plugins, const char *name, GError **error)
   }
   g_ptr_array_sort (names, by_string);
   g_ptr_array_add (names, NULL);
-  g_autofree char *near = gm_near_text (name, (const char *const *) names->pdata);
+  g_autofree char *near = gm_spelling_text (name, (const char *const *) names->pdata);
   g_autofree char *all = g_strjoinv (", ", (char **) names->pdata);
   g_autofree char *searched = searched_text ();
   g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND,

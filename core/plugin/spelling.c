@@ -11,7 +11,7 @@
 #define MAX_NAME 64 /* longer names are compared by their beginning */
 
 unsigned
-gm_near_distance (const char *a, const char *b)
+gm_spelling_distance (const char *a, const char *b)
 {
   size_t n = MIN (strlen (a), MAX_NAME), m = MIN (strlen (b), MAX_NAME);
   unsigned rows[3][MAX_NAME + 1];
@@ -41,19 +41,19 @@ is_near (const char *a, const char *b)
   size_t shorter = MIN (strlen (a), strlen (b));
   if (shorter >= 2 && g_ascii_strncasecmp (a, b, shorter) == 0)
     return true;
-  return gm_near_distance (a, b) <= (shorter <= 3 ? 1u : 2u);
+  return gm_spelling_distance (a, b) <= (shorter <= 3 ? 1u : 2u);
 }
 
 static int
 by_distance (const void *a, const void *b, void *name)
 {
-  unsigned x = gm_near_distance (*(char *const *) a, name),
-           y = gm_near_distance (*(char *const *) b, name);
+  unsigned x = gm_spelling_distance (*(char *const *) a, name),
+           y = gm_spelling_distance (*(char *const *) b, name);
   return (x > y) - (x < y);
 }
 
 char *
-gm_near_text (const char *name, const char *const *names)
+gm_spelling_text (const char *name, const char *const *names)
 {
   g_autoptr (GPtrArray) near = g_ptr_array_new ();
   for (; *names; names++)

@@ -9,9 +9,9 @@
 #include <glib.h>
 
 /* Number of insertions, deletions, replacements and swaps of neighbours that turn a into b. */
-unsigned gm_near_distance (const char *a, const char *b);
+unsigned gm_spelling_distance (const char *a, const char *b);
 /* Returns " (did you mean \"tcc\" or \"cc\"?)", nearest first, or "".  names: NULL-terminated.  The
  * caller frees. */
-char *gm_near_text (const char *name, const char *const *names);
+char *gm_spelling_text (const char *name, const char *const *names);
 
 #endif

@@ -24,7 +24,7 @@ static GmBackend *driver;
 static const GrammeMemory *memory;
 static const GrammeStream *streams;
 static GrammeDeviceInfo info; /* description of the device */
-/* True after gm_device_reset_peak: the plugin's own peak is that of the whole process. */
+/* True after gm_gpu_reset_peak: the plugin's own peak is that of the whole process. */
 static bool peak_is_ours;
 static uint64_t peak;
 
@@ -186,13 +186,13 @@ open_device (int device, GError **error)
 }
 
 const char *
-gm_device_full_name (void)
+gm_gpu_full_name (void)
 {
   return info.name;
 }
 
 void
-gm_device_memory (uint64_t in[3])
+gm_gpu_memory (uint64_t in[3])
 {
   count (in);
   if (!__atomic_load_n (&peak_is_ours, __ATOMIC_RELAXED))
@@ -202,7 +202,7 @@ gm_device_memory (uint64_t in[3])
 }
 
 void
-gm_device_reset_peak (void)
+gm_gpu_reset_peak (void)
 {
   uint64_t now[3];
   count (now);
@@ -211,13 +211,13 @@ gm_device_reset_peak (void)
 }
 
 uint64_t
-gm_device_total_memory (void)
+gm_gpu_total_memory (void)
 {
   return info.memory_bytes;
 }
 
 bool
-gm_device_is_open (void)
+gm_gpu_is_open (void)
 {
   return __atomic_load_n (&driver, __ATOMIC_ACQUIRE) != NULL;
 }
@@ -225,7 +225,7 @@ gm_device_is_open (void)
 /* Reads the compute capability out of the driver's description of itself, since the ABI has no
  * function for it. */
 bool
-gm_device_capability (int out[2], GError **error)
+gm_gpu_capability (int out[2], GError **error)
 {
   g_autofree char *text = gm_backend_text (driver, "about");
   const char *at = text ? strstr (text, "compute capability ") : NULL;
@@ -253,7 +253,7 @@ may_call (bool there, GrammeStatus *status, GError **error)
 #define HAS(f) GRAMME_HAS_FN (streams, GrammeStream, f)
 
 void *
-gm_device_stream_new (GError **error)
+gm_gpu_stream_new (GError **error)
 {
   void *stream = NULL;
   GrammeStatus status;
@@ -263,36 +263,36 @@ gm_device_stream_new (GError **error)
 }
 
 void
-gm_device_stream_free (void *stream)
+gm_gpu_stream_free (void *stream)
 {
   if (!gm_forked_refuses (driver->plugin, NULL))
     streams->destroy (driver->instance, stream);
 }
 
 void *
-gm_device_stream_current (bool own)
+gm_gpu_stream_current (bool own)
 {
   return HAS (current) && !gm_forked_refuses (driver->plugin, NULL) ? streams->current (driver->instance, 0, own) : NULL;
 }
 
 bool
-gm_device_stream_use (void *stream, GError **error)
+gm_gpu_stream_use (void *stream, GError **error)
 {
   GrammeStatus status;
   return may_call (HAS (use), &status, error) && fail (&status, streams->use (driver->instance, 0, stream, &status), "stream", error);
 }
 
 bool
-gm_device_stream_synchronize (void *stream, GError **error)
+gm_gpu_stream_synchronize (void *stream, GError **error)
 {
   GrammeStatus status;
   return may_call (true, &status, error)
-         && fail (&status, streams->synchronize (driver->instance, stream ? stream : gm_device_stream_current (false), &status),
+         && fail (&status, streams->synchronize (driver->instance, stream ? stream : gm_gpu_stream_current (false), &status),
                   "synchronize", error);
 }
 
 void *
-gm_device_event_new (void *stream, GError **error)
+gm_gpu_event_new (void *stream, GError **error)
 {
   void *event = NULL;
   GrammeStatus status;
@@ -302,21 +302,21 @@ gm_device_event_new (void *stream, GError **error)
 }
 
 void
-gm_device_event_free (void *event)
+gm_gpu_event_free (void *event)
 {
   if (!gm_forked_refuses (driver->plugin, NULL))
     streams->destroy_event (driver->instance, event);
 }
 
 bool
-gm_device_event_wait (void *stream, void *event, GError **error)
+gm_gpu_event_wait (void *stream, void *event, GError **error)
 {
   GrammeStatus status;
   return may_call (true, &status, error) && fail (&status, streams->wait (driver->instance, stream, event, &status), "event", error);
 }
 
 bool
-gm_device_stream_query (void *stream, bool *done, GError **error)
+gm_gpu_stream_query (void *stream, bool *done, GError **error)
 {
   GrammeStatus status;
   int32_t idle = 0;
@@ -326,7 +326,7 @@ gm_device_stream_query (void *stream, bool *done, GError **error)
 }
 
 bool
-gm_device_event_query (void *event, bool *done, GError **error)
+gm_gpu_event_query (void *event, bool *done, GError **error)
 {
   GrammeStatus status;
   int32_t fired = 0;
@@ -336,14 +336,14 @@ gm_device_event_query (void *event, bool *done, GError **error)
 }
 
 bool
-gm_device_event_finish (void *event, GError **error)
+gm_gpu_event_finish (void *event, GError **error)
 {
   GrammeStatus status;
   return may_call (HAS (finish), &status, error) && fail (&status, streams->finish (driver->instance, event, &status), "event", error);
 }
 
 bool
-gm_device_event_elapsed (void *from, void *to, double *ms, GError **error)
+gm_gpu_event_elapsed (void *from, void *to, double *ms, GError **error)
 {
   GrammeStatus status;
   float between = 0;
@@ -354,7 +354,7 @@ gm_device_event_elapsed (void *from, void *to, double *ms, GError **error)
 }
 
 bool
-gm_device_keep (void *memory, void *stream, GError **error)
+gm_gpu_keep (void *memory, void *stream, GError **error)
 {
   GrammeStatus status;
   return may_call (HAS (keep), &status, error) && fail (&status, streams->keep (driver->instance, 0, memory, stream, &status), "memory", error);

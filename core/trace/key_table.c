@@ -68,19 +68,19 @@ n_used (GmRecorder *r, const GmTracker *t)
 }
 
 uint32_t
-gm_table_n_pairs (GmRecorder *r, const GmTracker *t)
+gm_key_table_n_pairs (GmRecorder *r, const GmTracker *t)
 {
   return (uint32_t) (get (r, t, STATE)->number >> 32);
 }
 
 const GmTracker *
-gm_table_key (GmRecorder *r, const GmTracker *t, int64_t at)
+gm_key_table_key (GmRecorder *r, const GmTracker *t, int64_t at)
 {
   return get (r, t, place_of (at));
 }
 
 const GmTracker *
-gm_table_value (GmRecorder *r, const GmTracker *t, int64_t at)
+gm_key_table_value (GmRecorder *r, const GmTracker *t, int64_t at)
 {
   return get (r, t, place_of (at) + 1);
 }
@@ -125,7 +125,7 @@ enter (GmRecorder *r, Table *b, const GmTracker *key, uint32_t place)
 }
 
 bool
-gm_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
+gm_key_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
 {
   const Table *b = table_of (t);
   Py_hash_t hash = gm_key_is_constant (key) ? PyObject_Hash (key->real) : -1;
@@ -135,7 +135,7 @@ gm_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
     PyErr_Clear ();
   for (uint32_t i = start_of (hash) & b->mask; hash != -1 && b->entries[i].key && same == 0; i = (i + 1) & b->mask) {
     const Entry *e = &b->entries[i];
-    if (gm_table_key (r, t, e->place) != e->key) /* the key has left that place */
+    if (gm_key_table_key (r, t, e->place) != e->key) /* the key has left that place */
       continue;
     same = PyObject_RichCompareBool (e->key->real, key->real, Py_EQ);
     if (same > 0)
@@ -185,14 +185,14 @@ table_new (GmRecorder *r, const GmTracker *contents, uint32_t stride, int64_t nu
 }
 
 const GmTracker *
-gm_table_of (GmRecorder *r, const GmTracker *dict)
+gm_key_table_of (GmRecorder *r, const GmTracker *dict)
 {
   const GmTracker *t = gm_heap_load (&r->heap, dict->id, 0);
   return t && t->kind == &gm_kind_table ? t : NULL;
 }
 
 const GmTracker *
-gm_table_make (GmRecorder *r, const GmTracker *dict, uint32_t stride, int64_t number)
+gm_key_table_make (GmRecorder *r, const GmTracker *dict, uint32_t stride, int64_t number)
 {
   const GmTracker *t = gm_heap_load (&r->heap, dict->id, 0);
   if (t == NULL || t->kind == &gm_kind_table)
@@ -207,20 +207,20 @@ gm_table_make (GmRecorder *r, const GmTracker *dict, uint32_t stride, int64_t nu
 }
 
 const GmTracker *
-gm_table_contents (GmRecorder *r, const GmTracker *t)
+gm_key_table_contents (GmRecorder *r, const GmTracker *t)
 {
   Table *b = table_of (t);
   const GmTracker *state = get (r, t, STATE);
   if (b->of == state)
     return b->contents;
   uint32_t n = 0, used = n_used (r, t), stride = b->stride;
-  g_autofree const GmTracker **items = gm_tracker_array_own (stride * gm_table_n_pairs (r, t));
+  g_autofree const GmTracker **items = gm_tracker_array_own (stride * gm_key_table_n_pairs (r, t));
   for (uint32_t i = 0; i < used; i++)
-    if (gm_table_key (r, t, i)) {
+    if (gm_key_table_key (r, t, i)) {
       b->places[n] = i;
-      items[stride * n] = gm_table_key (r, t, i);
+      items[stride * n] = gm_key_table_key (r, t, i);
       if (stride == 2)
-        items[2 * n + 1] = gm_table_value (r, t, i);
+        items[2 * n + 1] = gm_key_table_value (r, t, i);
       n++;
     }
   const GmTracker *c = gm_contents (r, items, stride * n);
@@ -233,28 +233,28 @@ gm_table_contents (GmRecorder *r, const GmTracker *t)
 /* -- Looking and changing -------------------------------------------------- */
 
 int64_t
-gm_table_end (GmRecorder *r, const GmTracker *t, bool first)
+gm_key_table_end (GmRecorder *r, const GmTracker *t, bool first)
 {
   int64_t at = first ? get (r, t, FIRST)->number : (int64_t) n_used (r, t) - 1;
-  while (!gm_table_key (r, t, at)) /* there is one */
+  while (!gm_key_table_key (r, t, at)) /* there is one */
     at += first ? 1 : -1;
   return at;
 }
 
 void
-gm_table_replace (GmRecorder *r, const GmTracker *t, int64_t at, const GmTracker *value)
+gm_key_table_replace (GmRecorder *r, const GmTracker *t, int64_t at, const GmTracker *value)
 {
   put (r, t, place_of (at) + 1, value);
-  set_state (r, t, gm_table_n_pairs (r, t), n_used (r, t), get (r, t, STATE)->data);
+  set_state (r, t, gm_key_table_n_pairs (r, t), n_used (r, t), get (r, t, STATE)->data);
 }
 
 void
-gm_table_drop (GmRecorder *r, const GmTracker *t, int64_t at)
+gm_key_table_drop (GmRecorder *r, const GmTracker *t, int64_t at)
 {
-  uint32_t n = gm_table_n_pairs (r, t) - 1, used = n_used (r, t);
+  uint32_t n = gm_key_table_n_pairs (r, t) - 1, used = n_used (r, t);
   put (r, t, place_of (at), NULL);
   put (r, t, place_of (at) + 1, NULL);
-  while (n > 0 && !gm_table_key (r, t, used - 1)) /* the last pair is then found at once */
+  while (n > 0 && !gm_key_table_key (r, t, used - 1)) /* the last pair is then found at once */
     used--;
   set_state (r, t, n, n > 0 ? used : 0, NULL);
   if (r->stop)
@@ -262,33 +262,35 @@ gm_table_drop (GmRecorder *r, const GmTracker *t, int64_t at)
   if (n == 0)
     put (r, t, FIRST, gm_tracker (r, .kind = &gm_kind_contents));
   else if (at == get (r, t, FIRST)->number)
-    put (r, t, FIRST, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_table_end (r, t, true)));
+    put (r, t, FIRST, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_key_table_end (r, t, true)));
 }
 
 void
-gm_table_append (GmRecorder *r, const GmTracker *dict, const GmTracker *key, const GmTracker *value)
+gm_key_table_append (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
+                     const GmTracker *value)
 {
-  const GmTracker *t = gm_table_of (r, dict);
+  const GmTracker *t = gm_key_table_of (r, dict);
   const Table *b = table_of (t);
   uint32_t used = n_used (r, t);
   if (used == b->n_places) {
     const GmTracker *pair[] = { key, value };
-    gm_contents_set (r, dict, gm_contents_append (r, gm_table_contents (r, t), pair, b->stride));
-    gm_table_make (r, dict, b->stride, b->number);
+    gm_contents_set (r, dict,
+                     gm_contents_append (r, gm_key_table_contents (r, t), pair, b->stride));
+    gm_key_table_make (r, dict, b->stride, b->number);
     return;
   }
   put_pair (r, t, used, key, value);
-  set_state (r, t, gm_table_n_pairs (r, t) + 1, used + 1, NULL);
+  set_state (r, t, gm_key_table_n_pairs (r, t) + 1, used + 1, NULL);
 }
 
 bool
-gm_table_value_in (GmRecorder *r, const GmTracker *dict, const GmTracker *contents, uint32_t i, const GmTracker **value)
+gm_key_table_value_in (GmRecorder *r, const GmTracker *dict, const GmTracker *contents, uint32_t i, const GmTracker **value)
 {
-  const GmTracker *t = gm_table_of (r, dict);
+  const GmTracker *t = gm_key_table_of (r, dict);
   const Table *b = t ? table_of (t) : NULL;
   if (b == NULL || b->contents != contents || b->keys != get (r, t, STATE)->data || 2 * i >= contents->n)
     return false;
-  *value = gm_table_value (r, t, b->places[i]);
+  *value = gm_key_table_value (r, t, b->places[i]);
   return true;
 }
 

@@ -93,7 +93,7 @@ row_for (GmRecorder *r, const GmTracker *t)
 }
 
 const GmTracker *
-gm_row_contents (GmRecorder *r, const GmTracker *row)
+gm_list_items_contents (GmRecorder *r, const GmTracker *row)
 {
   Row *b = (Row *) row->data;
   const GmTracker *state = state_of (r, row);
@@ -111,14 +111,14 @@ gm_row_contents (GmRecorder *r, const GmTracker *row)
 /* -- Looking --------------------------------------------------------------- */
 
 uint32_t
-gm_row_length (GmRecorder *r, const GmTracker *t)
+gm_list_items_length (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *row = row_of (r, t);
   return row ? n_items (state_of (r, row)) : gm_contents_of (r, t)->n;
 }
 
 const GmTracker *
-gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i)
+gm_list_items_item (GmRecorder *r, const GmTracker *t, uint32_t i)
 {
   const GmTracker *row = row_of (r, t);
   return row ? gm_heap_load (&r->heap, row->id, slot_of (row, state_of (r, row), i)) : gm_contents_of (r, t)->items[i];
@@ -144,14 +144,14 @@ splice_contents (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
 }
 
 void
-gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
+gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
 {
-  uint32_t length = gm_row_length (r, t);
+  uint32_t length = gm_list_items_length (r, t);
   bool at_end = at + count == length, at_start = at == 0, replaces = count == n;
   bool appends = at == length && !row_of (r, t), few = count + n <= length / 2;
   const GmTracker *row = appends || !few || !(at_end || at_start || replaces) ? NULL : row_for (r, t);
   if (row && length - count + n > ((const Row *) row->data)->n_places) {
-    gm_contents_set (r, t, gm_row_contents (r, row));
+    gm_contents_set (r, t, gm_list_items_contents (r, row));
     row = row_for (r, t);
   }
   if (row == NULL) {
@@ -168,7 +168,7 @@ gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, c
 }
 
 void
-gm_row_reverse (GmRecorder *r, const GmTracker *t)
+gm_list_items_reverse (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *old = gm_contents_of (r, t);
   const GmTracker **items = gm_tracker_array (r, old->n);

@@ -9,15 +9,15 @@
 
 #include "core/trace/recorder.h"
 
-uint32_t gm_row_length (GmRecorder *r, const GmTracker *t);
-const GmTracker *gm_row_item (GmRecorder *r, const GmTracker *t, uint32_t i);
+uint32_t gm_list_items_length (GmRecorder *r, const GmTracker *t);
+const GmTracker *gm_list_items_item (GmRecorder *r, const GmTracker *t, uint32_t i);
 
 /* Replaces `count` items from `at` by n others. */
-void gm_row_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n);
+void gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n);
 
-void gm_row_reverse (GmRecorder *r, const GmTracker *t);
+void gm_list_items_reverse (GmRecorder *r, const GmTracker *t);
 
 /* Returns the row as contents; the same object until something changes. */
-const GmTracker *gm_row_contents (GmRecorder *r, const GmTracker *row);
+const GmTracker *gm_list_items_contents (GmRecorder *r, const GmTracker *row);
 
 #endif

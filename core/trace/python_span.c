@@ -206,13 +206,13 @@ find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanEx
 }
 
 GArray *
-gm_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns)
+gm_python_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns)
 {
   return find_exits (code, start, leave, (GmSpanExit){ start->insn, { start->depth, start->nulls, start->unbound } }, insns);
 }
 
 GArray *
-gm_span_handler_exits (const GmCode *code, const GmRecordStart *start, GArray *insns)
+gm_python_span_handler_exits (const GmCode *code, const GmRecordStart *start, GArray *insns)
 {
   const GmHandler *h = &code->handlers[code->insns[start->insn].handler - 1];
   GmStackShape cut = { h->depth + h->lasti + 1, lowest (start->nulls, h->depth), lowest (start->unbound, h->depth) };

@@ -28,10 +28,12 @@ typedef struct {
  * too; with `leave` no handler of the user's covers an exit. The paths that return or raise end
  * nowhere else. insns (uint32_t, or NULL) gets the instructions of the stretch, the exits left
  * out. */
-GArray *gm_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns);
+GArray *gm_python_span_exits (const GmCode *code, const GmRecordStart *start, bool leave,
+                              GArray *insns);
 
 /* The same for the handler that covers start->insn, which must have one: the instructions that run
  * if that instruction raises. */
-GArray *gm_span_handler_exits (const GmCode *code, const GmRecordStart *start, GArray *insns);
+GArray *gm_python_span_handler_exits (const GmCode *code, const GmRecordStart *start,
+                                      GArray *insns);
 
 #endif

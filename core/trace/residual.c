@@ -533,7 +533,7 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
   }
   for (uint32_t i = 0; i < b->sources->len; i++)
     g_ptr_array_add (extra, b->sources->pdata[i]);
-  gm_draws_sources (r, extra);
+  gm_random_draws_sources (r, extra);
   rec->guards = gm_guards_new (r, (const GmSource *const *) extra->pdata, extra->len, slot_of);
   for (uint32_t i = 0; i < b->sources->len; i++)
     slots[i] = slot_of[((const GmSource *) b->sources->pdata[i])->number];
@@ -546,7 +546,7 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
                                       s ? s->name : "the generator", is_mutated (r, in->value),
                                       s && in->tracker->kind == &gm_kind_size };
   }
-  rec->draws = gm_draws_finish (r, slot_of);
+  rec->draws = gm_random_draws_finish (r, slot_of);
   rec->n_draws = r->draws->len;
   rec->n_looks = r->looks->len;
   rec->looks = gm_arena_copy (r->arena, r->looks->data, r->looks->len * sizeof (GmGraphLook));

@@ -319,7 +319,8 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
     return true;
   GmRecordStart start = { .insn = f->insn, .depth = f->depth, .nulls = f->nulls, .unbound = f->unbound,
                           .n_locals = f->n_locals, .locals = f->locals };
-  g_autoptr (GArray) exits = gm_span_exits (f->code, &start, point->mode == GM_RESUME_LEAVE, NULL);
+  g_autoptr (GArray) exits =
+      gm_python_span_exits (f->code, &start, point->mode == GM_RESUME_LEAVE, NULL);
   return exits->len > 0;
 }
 

@@ -37,8 +37,8 @@ gm_contents_of (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
   return contents == NULL                    ? NULL
-         : contents->kind == &gm_kind_table ? gm_table_contents (r, contents)
-         : contents->kind == &gm_kind_row   ? gm_row_contents (r, contents)
+         : contents->kind == &gm_kind_table ? gm_key_table_contents (r, contents)
+         : contents->kind == &gm_kind_row   ? gm_list_items_contents (r, contents)
                                             : contents;
 }
 

@@ -164,8 +164,8 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
 {
-  const GmTracker *table = t->n == 0 && !r->stop ? gm_table_of (r, t) : NULL;
-  return table && gm_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
+  const GmTracker *table = t->n == 0 && !r->stop ? gm_key_table_of (r, t) : NULL;
+  return table && gm_key_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
 }
 
 /* Returns the object by which a guard looks the key up in an existing dict: a constant, the value
@@ -197,7 +197,7 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   int64_t at;
   const GmTracker *table = find_in_table (r, t, key, &at);
   if (table)
-    return at < 0 ? NULL : gm_table_value (r, table, at);
+    return at < 0 ? NULL : gm_key_table_value (r, table, at);
   const GmTracker *contents = gm_contents_of (r, t);
   key = gm_realize (r, key);
   if (t->n && key->kind == &gm_kind_constant && PyUnicode_CheckExact (key->real)) {
@@ -246,16 +246,16 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
   if (r->stop)
     return;
-  if (!table && (at = gm_key_find (r, old, 2, key)) >= 0 && (table = gm_table_make (r, t, 2, 0)) != NULL)
+  if (!table && (at = gm_key_find (r, old, 2, key)) >= 0 && (table = gm_key_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
   if (table && at < 0) {
-    gm_table_append (r, t, gm_realize (r, key), value);
+    gm_key_table_append (r, t, gm_realize (r, key), value);
     return;
   }
   if (table) {
     if (t->real)
-      gm_dropped (r, gm_table_value (r, table, at));
-    gm_table_replace (r, table, at, value);
+      gm_dropped (r, gm_key_table_value (r, table, at));
+    gm_key_table_replace (r, table, at, value);
     return;
   }
   if (at < 0) {
@@ -293,13 +293,13 @@ drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     gm_instance_dict_store (r, t, key, NULL);
     return old->items[at + 1];
   }
-  if (!table && (table = gm_table_make (r, t, 2, 0)) != NULL)
+  if (!table && (table = gm_key_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
-  const GmTracker *value = table ? gm_table_value (r, table, at) : old->items[at + 1];
+  const GmTracker *value = table ? gm_key_table_value (r, table, at) : old->items[at + 1];
   if (t->real)
     gm_dropped (r, value);
   if (table) {
-    gm_table_drop (r, table, at);
+    gm_key_table_drop (r, table, at);
     gm_effect_item (r, gm_dict_owner (t), t, key, NULL);
     return value;
   }
@@ -365,9 +365,9 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *table = t->n ? NULL : gm_table_of (r, t);
+  const GmTracker *table = t->n ? NULL : gm_key_table_of (r, t);
   if (table)
-    return gm_table_n_pairs (r, table);
+    return gm_key_table_n_pairs (r, table);
   if (t->n == 0 && t->source && gm_contents_of (r, t) == NULL) { /* its keys were not read */
     gm_guard (r, DICT_LEN, t->source, .index = PyDict_GET_SIZE (t->real));
     return PyDict_GET_SIZE (t->real);
@@ -616,11 +616,11 @@ method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (n == 0)
     return gm_raise_new (r, PyExc_KeyError,
                          t->number ? "dictionary is empty" : "popitem(): dictionary is empty");
-  const GmTracker *table = t->n ? NULL : gm_table_of (r, t), *items[2];
+  const GmTracker *table = t->n ? NULL : gm_key_table_of (r, t), *items[2];
   if (table) {
-    int64_t at = gm_table_end (r, table, first);
-    items[0] = gm_table_key (r, table, at);
-    items[1] = gm_table_value (r, table, at);
+    int64_t at = gm_key_table_end (r, table, first);
+    items[0] = gm_key_table_key (r, table, at);
+    items[1] = gm_key_table_value (r, table, at);
   } else {
     const GmTracker *contents = gm_dict_contents (r, t);
     if (r->stop)
@@ -651,9 +651,9 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   int64_t place;
   const GmTracker *table = last && !r->stop ? find_in_table (r, t, in[0], &place) : NULL;
   if (table && place >= 0) {
-    const GmTracker *key = gm_table_key (r, table, place), *value = gm_table_value (r, table, place);
-    gm_table_drop (r, table, place);
-    gm_table_append (r, t, key, value);
+    const GmTracker *key = gm_key_table_key (r, table, place), *value = gm_key_table_value (r, table, place);
+    gm_key_table_drop (r, table, place);
+    gm_key_table_append (r, t, key, value);
     move_effect (r, t, in[0], last);
     return gm_none (r);
   }

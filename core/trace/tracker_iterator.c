@@ -110,7 +110,8 @@ dict_next (GmRecorder *r, const GmTracker *t)
   uint32_t n = ((const GmTracker *) state->data)->n, i = 2 * (uint32_t) state->number;
   if (t->number == GM_ITER_REVERSED && i < n)
     i = n - 2 - i;
-  if (gm_table_value_in (r, of, state->data, i / 2, &value)) { /* only values have been replaced */
+  if (gm_key_table_value_in (r, of, state->data, i / 2,
+                             &value)) { /* only values have been replaced */
     const GmTracker *pair[] = { ((const GmTracker *) state->data)->items[i], value };
     gm_iterator_move (r, t, state->number + 1);
     return which == 2 ? gm_tuple_new (r, pair, 2) : pair[which];
@@ -145,7 +146,7 @@ item_at (GmRecorder *r, const GmTracker *of, int64_t i)
   if (of->kind == &gm_kind_tuple)
     return i < of->n ? of->items[i] : NULL;
   if (of->kind == &gm_kind_list)
-    return i < gm_row_length (r, of) ? gm_row_item (r, of, (uint32_t) i) : NULL;
+    return i < gm_list_items_length (r, of) ? gm_list_items_item (r, of, (uint32_t) i) : NULL;
   if (of->kind == &gm_kind_bytearray)
     return gm_bytearray_item (r, of, i);
   if (i >= PyObject_Size (of->real))
@@ -242,10 +243,10 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
       gm_raise_new (r, PyExc_RuntimeError, "deque mutated during iteration");
       return NULL;
     }
-    if (at >= gm_row_length (r, of))
+    if (at >= gm_list_items_length (r, of))
       return NULL;
     gm_iterator_move (r, t, at + 1);
-    return gm_row_item (r, of, t->number == GM_ITER_DEQUE ? (uint32_t) at : gm_row_length (r, of) - 1 - (uint32_t) at);
+    return gm_list_items_item (r, of, t->number == GM_ITER_DEQUE ? (uint32_t) at : gm_list_items_length (r, of) - 1 - (uint32_t) at);
   case GM_ITER_SET: {
     const GmTracker *was = t->items[1], *now = gm_contents_of (r, of);
     if (now != was && now->n != was->n)
@@ -396,7 +397,7 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
       && (at > MAX_STEPS
           || !same_keys (gm_contents_of (r, t)->data, gm_contents_of (r, dict_under (of)))))
     return false; /* an iterator made after the change would not see it */
-  if (of->kind == &gm_kind_list && at > (int64_t) gm_row_length (r, of) - reversed)
+  if (of->kind == &gm_kind_list && at > (int64_t) gm_list_items_length (r, of) - reversed)
     return false; /* __setstate__ moves at most to the end of the list as it is now */
   if (of->kind == &gm_kind_bytearray && at > gm_len (r, of))
     return false;

@@ -59,7 +59,7 @@ type (GmRecorder *r, const GmTracker *t)
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  return gm_row_length (r, t);
+  return gm_list_items_length (r, t);
 }
 
 static const GmTracker *
@@ -79,7 +79,7 @@ effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t 
 static void
 append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  gm_row_splice (r, t, gm_row_length (r, t), 0, &item, 1);
+  gm_list_items_splice (r, t, gm_list_items_length (r, t), 0, &item, 1);
 }
 
 /* Replaces `count` items from `at` by `n` others. */
@@ -88,8 +88,8 @@ splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
         const GmTracker *const *items, uint32_t n)
 {
   for (uint32_t i = 0; i < count && t->real; i++)
-    gm_dropped (r, gm_row_item (r, t, at + i));
-  gm_row_splice (r, t, at, count, items, n);
+    gm_dropped (r, gm_list_items_item (r, t, at + i));
+  gm_list_items_splice (r, t, at, count, items, n);
 }
 
 /* -- Subscripts ------------------------------------------------------------ */
@@ -98,7 +98,7 @@ static bool
 find_index (GmRecorder *r, const GmTracker *t, const GmTracker *key, const char *complaint,
             uint32_t *out)
 {
-  int64_t i, n = gm_row_length (r, t);
+  int64_t i, n = gm_list_items_length (r, t);
   if (!gm_constant_int (r, key, &i))
     return false;
   if (i < -n || i >= n) {
@@ -115,7 +115,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   uint32_t i;
   key = gm_realize (r, key);
   if (find_index (r, t, key, "list index out of range", &i))
-    return gm_row_item (r, t, i);
+    return gm_list_items_item (r, t, i);
   const GmTracker *contents = gm_contents_of (r, t);
   PyObject *slice = key->kind == &gm_kind_slice ? gm_constant (r, key) : NULL;
   Py_ssize_t start, stop, step;
@@ -166,11 +166,11 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     const char *text = value ? slice_text (r) : "";
     bool reads_first = g_str_has_prefix (text, "must"); /* the version with that message reads the
                                                            indices when it has all values */
-    Py_ssize_t first = start, last = stop, n_before = gm_row_length (r, t), n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
+    Py_ssize_t first = start, last = stop, n_before = gm_list_items_length (r, t), n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
     g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, text) : g_ptr_array_new ();
     if (r->stop)
       return;
-    Py_ssize_t n_now = gm_row_length (r, t);
+    Py_ssize_t n_now = gm_list_items_length (r, t);
     if (n_now != n_before && reads_first) {
       n = PySlice_AdjustIndices (n_now, &first, &last, 1);
       start = first;
@@ -243,7 +243,7 @@ method_extend (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  int64_t at, n = gm_row_length (r, t);
+  int64_t at, n = gm_list_items_length (r, t);
   if (!gm_args_plain (r, "insert", args, 2, 2))
     return &gm_tracker_poison;
   if (!gm_constant_int (r, args->args[0], &at))
@@ -261,10 +261,10 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   uint32_t i;
   if (!gm_args_plain (r, "pop", args, 0, 1))
     return &gm_tracker_poison;
-  bool empty = gm_row_length (r, t) == 0;
+  bool empty = gm_list_items_length (r, t) == 0;
   if (!find_index (r, t, key, empty ? "pop from empty list" : "pop index out of range", &i))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "list");
-  const GmTracker *item = gm_row_item (r, t, i);
+  const GmTracker *item = gm_list_items_item (r, t, i);
   splice (r, t, i, 1, NULL, 0);
   effect (r, "pop", (const GmTracker *const[]){ t, gm_from_int (r, i) }, 2);
   return item;
@@ -288,7 +288,7 @@ static const GmTracker *
 method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   int64_t from, to;
-  if (!gm_args_range (r, "list", args, gm_row_length (r, t), &from, &to))
+  if (!gm_args_range (r, "list", args, gm_list_items_length (r, t), &from, &to))
     return &gm_tracker_poison;
   int64_t i = find (r, t, args->args[0], from, to);
   if (i >= 0 || r->stop)
@@ -304,7 +304,7 @@ method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "remove", args, 1, 1))
     return &gm_tracker_poison;
-  int64_t i = find (r, t, args->args[0], 0, gm_row_length (r, t));
+  int64_t i = find (r, t, args->args[0], 0, gm_list_items_length (r, t));
   if (r->stop)
     return &gm_tracker_poison;
   if (i < 0)
@@ -337,7 +337,7 @@ method_reverse (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "reverse", args, 0, 0))
     return &gm_tracker_poison;
-  gm_row_reverse (r, t);
+  gm_list_items_reverse (r, t);
   effect (r, "reverse", &t, 1);
   return gm_none (r);
 }
@@ -379,7 +379,7 @@ method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "list", args, 0, 1))
     return &gm_tracker_poison;
-  if (gm_row_length (r, t))
+  if (gm_list_items_length (r, t))
     method_clear (r, t, &(GmCallArgs){ 0 });
   if (args->n && !extend (r, t, args->args[0]))
     return &gm_tracker_poison;
@@ -464,7 +464,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 static const GmTracker *
 contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  return gm_from_bool (r, find (r, t, item, 0, gm_row_length (r, t)) >= 0);
+  return gm_from_bool (r, find (r, t, item, 0, gm_list_items_length (r, t)) >= 0);
 }
 
 static PyObject *

@@ -35,8 +35,8 @@ gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTrack
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t *at)
 {
-  const GmTracker *table = r->stop ? NULL : gm_table_of (r, t);
-  return table && gm_table_find (r, table, item, at) ? table : NULL;
+  const GmTracker *table = r->stop ? NULL : gm_key_table_of (r, t);
+  return table && gm_key_table_find (r, table, item, at) ? table : NULL;
 }
 
 bool
@@ -67,7 +67,7 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     return;
   if (find_in_table (r, t, item, &at)) {
     if (at < 0)
-      gm_table_append (r, t, item, NULL);
+      gm_key_table_append (r, t, item, NULL);
     return;
   }
   const GmTracker *old = gm_contents_of (r, t);
@@ -158,8 +158,8 @@ type (GmRecorder *r, const GmTracker *t)
 static int64_t
 len (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *table = gm_table_of (r, t);
-  return table ? gm_table_n_pairs (r, table) : gm_contents_of (r, t)->n;
+  const GmTracker *table = gm_key_table_of (r, t);
+  return table ? gm_key_table_n_pairs (r, table) : gm_contents_of (r, t)->n;
 }
 
 PyObject *
@@ -327,9 +327,9 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (at >= 0) {
     bool done = !table && discard_exactly (r, t, (uint32_t) at);
     if (!done && !table)
-      table = gm_table_make (r, t, 1, 1);
+      table = gm_key_table_make (r, t, 1, 1);
     if (!done && table)
-      gm_table_drop (r, table, at);
+      gm_key_table_drop (r, table, at);
     else if (!done)
       drop (r, t, (uint32_t) at, NULL);
     gm_set_effect (r, "discard", t, args->args, 1);

@@ -270,7 +270,7 @@ assert_written_are_separate (const TestExec *e, GmTensor *const *in, int n_in)
     uint32_t k = e->layers.functional.mutations[m].input.i;
     for (int i = 0; i < n_in && e->layers.functional.mutations[m].output.i != GM_NO_ID; i++)
       ck_assert_msg (i == (int) k || in[i]->storage != in[k]->storage ||
-                       !gm_geometry_overlaps (&in[i]->meta, &in[k]->meta,
+                       !gm_stride_overlap (&in[i]->meta, &in[k]->meta,
                                               in[k]->offset - in[i]->offset),
                      "inner inputs %d and %u overlap", i, k);
   }

@@ -36,7 +36,7 @@ START_TEST (graph_becomes_a_plan)
   ck_assert_msg (gm_compile_run (c, 's', 'l', &error), "%s", error ? error->message : "");
   ck_assert_ptr_nonnull (c->lower.plan);
   ck_assert (check_same (c->record.graph, c->lower.plan, false));
-  ck_assert_ptr_null (gm_pair_fallback_reason (c->lower.pair));
+  ck_assert_ptr_null (gm_compiled_pair_fallback_reason (c->lower.pair));
   for (const char *s = "sfjpl"; *s; s++)
     ck_assert_double_ge (gm_compile_stage_ms (c, *s), 0);
 }

@@ -160,13 +160,13 @@ END_TEST
 
 START_TEST (distances_are_those_of_the_definition)
 {
-  ck_assert_uint_eq (gm_near_distance ("", ""), 0);
-  ck_assert_uint_eq (gm_near_distance ("tcc", ""), 3);
-  ck_assert_uint_eq (gm_near_distance ("tcc", "tcc"), 0);
-  ck_assert_uint_eq (gm_near_distance ("tcc", "cc"), 1);
-  ck_assert_uint_eq (gm_near_distance ("eagre", "eager"), 1); /* a swap */
-  ck_assert_uint_eq (gm_near_distance ("kitten", "sitting"), 3);
-  ck_assert_uint_eq (gm_near_distance ("EAGER", "eager"), 0);
+  ck_assert_uint_eq (gm_spelling_distance ("", ""), 0);
+  ck_assert_uint_eq (gm_spelling_distance ("tcc", ""), 3);
+  ck_assert_uint_eq (gm_spelling_distance ("tcc", "tcc"), 0);
+  ck_assert_uint_eq (gm_spelling_distance ("tcc", "cc"), 1);
+  ck_assert_uint_eq (gm_spelling_distance ("eagre", "eager"), 1); /* a swap */
+  ck_assert_uint_eq (gm_spelling_distance ("kitten", "sitting"), 3);
+  ck_assert_uint_eq (gm_spelling_distance ("EAGER", "eager"), 0);
 }
 END_TEST
 
@@ -174,8 +174,8 @@ START_TEST (near_names_are_offered_nearest_first)
 {
   static const char *const names[] = { "cc", "eager", "null", "nvrtc", "tcc", NULL };
   static const char *const greek[] = { "gamma-ray", "delta", "gamma", NULL };
-  g_autofree char *a = gm_near_text ("gamm", greek), *b = gm_near_text ("zzzzzzzz", names),
-                  *c = gm_near_text ("eagr", names);
+  g_autofree char *a = gm_spelling_text ("gamm", greek), *b = gm_spelling_text ("zzzzzzzz", names),
+                  *c = gm_spelling_text ("eagr", names);
   ck_assert_str_eq (a, " (did you mean \"gamma\" or \"gamma-ray\"?)");
   ck_assert_str_eq (b, "");
   ck_assert_str_eq (c, " (did you mean \"eager\"?)");

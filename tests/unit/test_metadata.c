@@ -226,13 +226,13 @@ START_TEST (a_layer_that_breaks_its_word_is_found_out)
   g_autoptr (GmGraph) g = graph_of ("g (%x: f32[2, 3], %y: f32[3]) -> (%0, mut %1) { \n %0 = exp "
                                     "%x \n %1 = permute %x dims=[1, 0] \n %2 = copy_ %y %y \n }");
   GmArena *arena = gm_arena_new ();
-  GmFacts *f = gm_facts_derive (g, arena);
+  GmFacts *f = gm_layer_facts_derive (g, arena);
 
-  ck_assert_ptr_null (gm_facts_difference (f, g, arena));
+  ck_assert_ptr_null (gm_layer_facts_difference (f, g, arena));
 #define BROKEN(change, undo)                                                                       \
   do {                                                                                             \
     change;                                                                                        \
-    g_autofree char *difference = gm_facts_difference (f, g, arena);                               \
+    g_autofree char *difference = gm_layer_facts_difference (f, g, arena);                         \
     ck_assert_msg (difference != NULL, #change);                                                   \
     undo;                                                                                          \
   } while (0)
@@ -248,7 +248,7 @@ START_TEST (a_layer_that_breaks_its_word_is_found_out)
   BROKEN (f->outputs[0].of_input = true, f->outputs[0].of_input = false);
   BROKEN (f->outputs[1].input = 1, f->outputs[1].input = 0);
   BROKEN (f->outputs[1].is_view = false, f->outputs[1].is_view = true);
-  ck_assert_ptr_null (gm_facts_difference (f, g, arena));
+  ck_assert_ptr_null (gm_layer_facts_difference (f, g, arena));
   gm_arena_free (arena);
 }
 END_TEST

@@ -80,8 +80,8 @@ START_TEST (a_backward_that_nobody_calls_is_never_compiled)
   run_alone (&f);
   run_alone (&f);
   ck_assert_uint_eq (compiles (&f), 1);
-  ck_assert_ptr_null (gm_pair_exec (f.c->lower.pair, GM_EXEC_BACKWARD, &role));
-  g_autofree char *text = gm_pair_places_text (f.c->lower.pair, false);
+  ck_assert_ptr_null (gm_compiled_pair_exec (f.c->lower.pair, GM_EXEC_BACKWARD, &role));
+  g_autofree char *text = gm_compiled_pair_places_text (f.c->lower.pair, false);
   ck_assert_msg (strstr (text, "backward: 8 nodes, compiled when it is first called for") != NULL, "%s", text);
   gm_compile_free (f.c);
 }
@@ -98,7 +98,7 @@ START_TEST (the_first_backward_compiles_it_for_all_others)
   g_autoptr (GmTensor) second = gradient (&f, &error);
   ck_assert (same_elements (first, second, false, 0));
   ck_assert_uint_eq (compiles (&f), 2);
-  g_autofree char *text = gm_pair_places_text (f.c->lower.pair, false);
+  g_autofree char *text = gm_compiled_pair_places_text (f.c->lower.pair, false);
   ck_assert_msg (strstr (text, "forward: 3 of 3") != NULL && strstr (text, "backward: 8 of 8") != NULL, "%s", text);
   gm_compile_free (f.c);
 }

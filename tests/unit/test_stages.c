@@ -121,10 +121,10 @@ START_TEST (a_layer_that_writes_another_graph_than_it_foretold_is_found)
 {
   broken = layers[_i / 4];
   how = _i % 4;
-  gm_facts_tamper = tamper_layer;
+  gm_layer_facts_tamper = tamper_layer;
   g_autofree char *says = g_strdup_printf ("the layer %s made a graph that is", broken);
   assert_found (says);
-  gm_facts_tamper = NULL;
+  gm_layer_facts_tamper = NULL;
 }
 END_TEST
 #endif

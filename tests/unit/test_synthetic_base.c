@@ -149,7 +149,7 @@ assert_pieces_are_separate (const TestExec *e, GmTensor *const *in)
     for (uint32_t k = n_merged; k < l->bases.n_outer; k++) {
       const GmTensor *a = SINGLE (l->bases.pieces[p].target.i), *b = SINGLE (l->bases.outer[k].i);
       ck_assert (a->storage != b->storage
-                 || !gm_geometry_overlaps (&a->meta, &b->meta, b->offset - a->offset));
+                 || !gm_stride_overlap (&a->meta, &b->meta, b->offset - a->offset));
     }
 #undef SINGLE
 }
@@ -519,7 +519,7 @@ START_TEST (overlap_is_exact)
       for (int j = 0; j < nb; j++)
         want |= pa[i] == pb[j];
     yes += want;
-    ck_assert_int_eq (gm_geometry_overlaps (&a, &b, distance), want);
+    ck_assert_int_eq (gm_stride_overlap (&a, &b, distance), want);
   }
   ck_assert_msg (yes > 2000 && yes < 18000, "%d of 20000 overlap", yes);
   g_rand_free (rand);
