@@ -279,6 +279,10 @@ def main():
         largest = knots(edges)[0]
         counts["knot"] = len(largest)
         texts["knot"] = largest
+        for name, paths in sorted(defined.items()):
+            if len(paths) > 1:
+                print(f"{name} is defined by {' and '.join(sorted(paths))}: one name, one thing")
+                failed += 1
     else:
         print("no objects in this folder or $top_builddir: symbols are not checked")
 
