@@ -60,6 +60,95 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
   return true;
 }
 
+/* -- Sizes ------------------------------------------------------------------------------------- */
+
+struct GmCopySizes {
+  int64_t *sizes; /* by row of the graph's expressions */
+  bool *known;    /* the same */
+};
+
+static bool
+is_known (const GmCopySizes *s, int64_t size)
+{
+  return !gm_size_is_symbolic (size) || s->known[gm_size_row (size)];
+}
+
+static int64_t
+size_of (const GmCopySizes *s, int64_t size)
+{
+  return gm_size_is_symbolic (size) ? s->sizes[gm_size_row (size)] : size;
+}
+
+static void
+set_row (GmCopySizes *s, uint32_t i, int64_t size)
+{
+  s->sizes[i] = size;
+  s->known[i] = true;
+}
+
+static void
+read_row (GmCopySizes *s, uint32_t i, const GmSymRow *r, const GmSymbolSource *sources, const GmMeta *const *inputs)
+{
+  if (r->kind == GM_SYM_CONST) {
+    set_row (s, i, r->value);
+  } else if (r->kind == GM_SYM_SYMBOL) {
+    GmSymbolSource from = sources[r->a];
+    const GmMeta *m = from.input == GM_NO_ID ? NULL : inputs[from.input];
+    if (m && from.dim < m->ndim)
+      set_row (s, i, from.is_stride ? m->strides[from.dim] : m->sizes[from.dim]);
+  } else {
+    int64_t a = gm_size_from_row (r->a), b = gm_size_from_row (r->b);
+    if (is_known (s, a) && is_known (s, b))
+      set_row (s, i, gm_size_compute (r->kind, size_of (s, a), size_of (s, b)));
+  }
+}
+
+const GmCopySizes *
+gm_copy_sizes_new (const GmGraph *from, const GmMeta *const *inputs, GmArena *arena)
+{
+  uint32_t n = from->sym ? gm_sym_n_rows (from->sym) : 0;
+  GmCopySizes *s = gm_arena_newn (arena, GmCopySizes, 1);
+  const GmSymbolSource *sources;
+
+  s->sizes = gm_arena_newn (arena, int64_t, n + 1);
+  s->known = gm_arena_newn (arena, bool, n + 1);
+  gm_graph_symbol_sources (from, arena, &sources);
+  for (uint32_t i = 0; i < n; i++)
+    read_row (s, i, gm_sym_row (from->sym, i), sources, inputs);
+  for (uint32_t i = 0; n && i < gm_size_facts_n (from->sizes->facts); i++) {
+    GmSizeFact f = gm_size_facts_nth (from->sizes->facts, i);
+    if (!is_known (s, f.a) || !is_known (s, f.b) || !gm_size_decide (f.rel, size_of (s, f.a), size_of (s, f.b)))
+      return NULL;
+  }
+  return s;
+}
+
+bool
+gm_copy_attrs (const GmCopySizes *s, const GmAttrs *attrs, GmAttrs *out, GError **error)
+{
+  bool known = is_known (s, attrs->start) && is_known (s, attrs->stop);
+
+  *out = *attrs;
+  for (int i = 0; attrs->mask & 1u << GM_ATTR_SIZES && i < attrs->n_list; i++) {
+    known = known && is_known (s, attrs->list[i]);
+    out->list[i] = known ? size_of (s, attrs->list[i]) : 0;
+  }
+  for (int i = 0; i < 2; i++) {
+    GmScalar *value = i ? &out->value2 : &out->value;
+    if (!gm_scalar_is_symbolic (*value))
+      continue;
+    known = known && is_known (s, value->i);
+    value->i = known ? size_of (s, value->i) : 0;
+  }
+  out->start = known ? size_of (s, attrs->start) : 0;
+  out->stop = known ? size_of (s, attrs->stop) : 0;
+  if (!known)
+    g_set_error_literal (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "it reads a size of something else than the tensor");
+  return known;
+}
+
+/* -- Names ------------------------------------------------------------------------------------- */
+
 const char *
 gm_copy_fresh_name (const GmGraph *g, const char *stem, uint32_t number)
 {

@@ -39,6 +39,7 @@ typedef struct {
   Hooked *hooked;  /* per old saved tensor */
   GArray *saved;   /* GmSavedValue: the new saved values */
   GmValueId *bmap; /* per value of the old backward: in the new one */
+  bool called;     /* hooks->trace gave no bodies: nothing is inlined */
 } Inline;
 
 static GmValueId
@@ -135,9 +136,10 @@ trace (Inline *in, Hooked *h, GmMeta saved, GError **error)
   GmSizes *was = gm_sizes_enter (in->forward->sizes);
 
   saved.requires_grad = 0;
-  bool ok = in->hooks->trace (in->hooks->data, &saved, in->arena, &h->pack, &h->unpack, error)
-            && make_functional (&h->pack, in->arena, error) && make_functional (&h->unpack, in->arena, error)
-            && fits (&saved, h->pack, h->unpack, error);
+  bool ok = in->hooks->trace (in->hooks->data, &saved, in->arena, &h->pack, &h->unpack, error);
+  in->called = ok && !h->pack;
+  ok = ok && !in->called && make_functional (&h->pack, in->arena, error)
+       && make_functional (&h->unpack, in->arena, error) && fits (&saved, h->pack, h->unpack, error);
   gm_sizes_enter (was);
   if (!ok)
     return false;
@@ -386,40 +388,40 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
   }
   if (ok)
     finish (&in, parts);
-  return ok;
+  return ok || in.called;
 }
 
 /* -- Bodies that are graphs -------------------------------------------------------------------- */
 
-/* Replaces symbolic sizes by the real tensor's, in the dimension where the stand-in has them. */
-static GmAttrs
-with_real_sizes (const GmAttrs *attrs, const GmMeta *stand_in, const GmMeta *real)
-{
-  GmAttrs a = *attrs;
-
-  for (int i = 0; a.mask & 1u << GM_ATTR_SIZES && i < a.n_list; i++)
-    for (int d = 0; a.list[i] < 0 && d < MIN (stand_in->ndim, real->ndim); d++)
-      if (stand_in->sizes[d] == a.list[i])
-        a.list[i] = real->sizes[d];
-  return a;
-}
-
-/* Returns g over inputs of these metas, each node inferred again. */
+/* Returns g over inputs of these metas, each node inferred again, with the thread's current sizes. */
 static GmGraph *
 retrace (const GmGraph *g, const GmMeta *inputs, GmArena *arena, GError **error)
 {
-  g_autoptr (GmGraph) to = gm_graph_new_like (g, g->name, arena);
+  g_autoptr (GmGraph) to = gm_graph_new (g->name, arena);
+  const GmMeta **metas = gm_arena_newn (arena, const GmMeta *, g->inputs->len + 1);
+  GmSizes *now = gm_sizes_current ();
   GmValueId *map = gm_arena_newn (arena, GmValueId, g->values->len);
 
+  if (now) {
+    to->sizes = gm_sizes_ref (now);
+    to->sym = now->sym;
+  }
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmValueId v = input_value (g, i);
     map[v] = gm_graph_add_input (to, gm_graph_value (g, v)->name, &inputs[i]);
+    metas[i] = &inputs[i];
+  }
+  const GmCopySizes *sizes = gm_copy_sizes_new (g, metas, arena);
+  if (!sizes) {
+    refuse (error, &inputs[0], "the hook was recorded for tensors of other sizes");
+    return NULL;
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     GmNode n = *gm_graph_node (g, i);
     GmAttrs attrs = { 0 };
-    if (n.attrs && g->inputs->len > 0) {
-      attrs = with_real_sizes (n.attrs, gm_graph_meta (g, input_value (g, 0)), &inputs[0]);
+    if (gm_graph_attrs_are_symbolic (n.attrs)) {
+      if (!gm_copy_attrs (sizes, n.attrs, &attrs, error))
+        return NULL;
       n.attrs = &attrs;
     }
     map[n.out] = gm_copy_node (to, g, &n, map, error);
@@ -437,10 +439,6 @@ gm_saved_hooks_retrace (void *data, const GmMeta *saved, GmArena *arena, GmGraph
 {
   const GmHookGraphs *h = data;
 
-  if (gm_meta_is_symbolic (saved)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks that are graphs see tensors whose sizes are numbers");
-    return false;
-  }
   if (h->pack->inputs->len != 1)
     return refuse (error, saved, "pack takes one tensor, and this one takes another number");
   if (h->pack->outputs->len != h->unpack->inputs->len)

@@ -18,7 +18,8 @@ typedef enum {
 /* Makes both bodies for a saved tensor of that meta; called once for each tensor that they see.
  * pack: one input, the tensor; its outputs are unpack's inputs, and unpack has one output.  The
  * caller frees both.  Where the meta's sizes are expressions, they are of the thread's current
- * sizes, and so are the bodies'; assumptions about these become facts there. */
+ * sizes, and so are the bodies'; assumptions about these become facts there.
+ * True with *pack and *unpack NULL: the hooks cannot be bodies, and are called when the plan runs. */
 typedef bool (*GmTraceHooks) (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                               GmGraph **unpack, GError **error);
 
@@ -31,14 +32,15 @@ typedef struct {
 
 /* Adds pack to the forward's end and unpack to the backward's beginning.  Function outputs and
  * gradients stay as they were; a value that pack returns without reading its tensor is made again
- * in the backward and not saved.  Errors leave parts as they were: GM_ERROR_UNSUPPORTED for a hook
+ * in the backward and not saved.  Hooks that are called leave parts as they were, without an error.
+ * Errors leave parts as they were: GM_ERROR_UNSUPPORTED for a hook
  * that changes its input, GM_ERROR_VALUE for hooks that do not fit each other or the tensor. */
 bool gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *parts,
                             GError **error);
 
 /* A GmTraceHooks for bodies that are graphs over a stand-in (data: GmHookGraphs): each node is
- * inferred again for the tensor that is really saved.  A symbolic size of the stand-in is the size
- * that the real tensor has there. */
+ * inferred again for the tensor that is really saved, whose sizes may be expressions.  A symbolic size
+ * of the stand-in is the size that the real tensor has there; facts about it must hold for that. */
 typedef struct { const GmGraph *pack, *unpack; } GmHookGraphs;
 bool gm_saved_hooks_retrace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                              GmGraph **unpack, GError **error);

@@ -9,6 +9,7 @@
  * again at each call under these hooks, as part of the entry's own guards.
  * Where a saved tensor's sizes are expressions, the stand-in has those of the example and all of its sizes are symbols of the recording.  The
  * body's sizes are then written in terms of the tensor's, and what the recording found out of them is a fact of the graph's.
+ * Hooks that read the elements of a tensor, which only the run knows, are called when the compiled function runs, as hooks without a mark are.
  * Rejected: bodies that are run on real tensors of the right shape.  They would need memory, and a branch
  * on a value would be taken by chance.  And to record unpack for an object that is built as pack returns it: a size in
  * it is a number there, of which no one can say any more which size it is.
@@ -16,11 +17,13 @@
 #include "core/capture/inline_hooks.h"
 
 #include "core/aot/partition.h"
+#include "core/base/log.h"
 #include "core/capture/code_cache.h"
 #include "core/objects/graph_object.h"
 #include "core/capture/report.h"
 #include "core/objects/tensor_object.h"
 #include "core/objects/types.h"
+#include "core/objects/break.h"
 #include "core/objects/import.h"
 
 #include <string.h>
@@ -140,6 +143,7 @@ typedef struct {
   GmRecording *rec;
   PyObject **slots; /* of rec's guards, borrowed */
   uint32_t cut;     /* the node of rec's graph that stands between the bodies */
+  bool called;      /* no bodies: the hooks are called */
 } Recorded;
 
 static void
@@ -185,7 +189,7 @@ writer (const Recorded *x)
   return i < x->cut ? 1 : 2;
 }
 
-/* dynamic: all of the stand-in's sizes are symbols. */
+/* Sets x->called, or x->rec and all that depends on it.  dynamic: all of the stand-in's sizes are symbols. */
 static bool
 record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 {
@@ -200,6 +204,9 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
                                                    .dynamic = dynamic ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_NEVER, .profile = profile,
                                                    .backend_text = "saved-tensor hooks" });
   gm_sizes_enter (was);
+  x->called = x->rec->stop && gm_breaks[x->rec->stop->id].reads_values;
+  if (x->called)
+    return true;
   if (x->rec->stop) {
     g_autofree char *text = gm_report_break_text (x->rec->stop);
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a saved-tensor hook cannot be part of a graph\n%s", text);
@@ -220,76 +227,18 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
   return true;
 }
 
-/* -- Sizes of a recording, in terms of those of the surrounding graph -------------------------- */
-
-typedef struct {
-  const GmGraph *from;
-  int64_t *sizes; /* by row of the recording's expressions */
-} Sizes;
-
-static int64_t
-size_of (const Sizes *s, int64_t size)
-{
-  return gm_size_is_symbolic (size) ? s->sizes[gm_size_row (size)] : size;
-}
-
-/* Expresses the recording's sizes by those of the graph.  inputs: by input of the recording, the
- * meta of the body's input.  False: the recording has a size of something else, or depends on a
- * fact that does not hold. */
-static bool
-read_sizes (Sizes *s, const GmMeta *const *inputs, GmArena *arena)
-{
-  const GmGraph *g = s->from;
-  const GmSymbolSource *sources;
-  uint32_t n = g->sym ? gm_sym_n_rows (g->sym) : 0;
-
-  s->sizes = gm_arena_newn (arena, int64_t, n + 1);
-  gm_graph_symbol_sources (g, arena, &sources);
-  for (uint32_t i = 0; i < n; i++) {
-    const GmSymRow *r = gm_sym_row (g->sym, i);
-    if (r->kind == GM_SYM_CONST)
-      s->sizes[i] = r->value;
-    else if (r->kind != GM_SYM_SYMBOL)
-      s->sizes[i] = gm_size_compute (r->kind, size_of (s, gm_size_from_row (r->a)), size_of (s, gm_size_from_row (r->b)));
-    else if (sources[r->a].input == GM_NO_ID || !inputs[sources[r->a].input])
-      return false;
-    else
-      s->sizes[i] = sources[r->a].is_stride ? inputs[sources[r->a].input]->strides[sources[r->a].dim]
-                                            : inputs[sources[r->a].input]->sizes[sources[r->a].dim];
-  }
-  for (uint32_t i = 0; n && i < gm_size_facts_n (g->sizes->facts); i++) {
-    GmSizeFact f = gm_size_facts_nth (g->sizes->facts, i);
-    if (!gm_size_decide (f.rel, size_of (s, f.a), size_of (s, f.b)))
-      return false;
-  }
-  return true;
-}
-
-static GmAttrs
-attrs_with (const Sizes *s, const GmAttrs *attrs)
-{
-  GmAttrs a = *attrs;
-
-  for (int i = 0; a.mask & 1u << GM_ATTR_SIZES && i < a.n_list; i++)
-    a.list[i] = size_of (s, a.list[i]);
-  a.start = size_of (s, a.start);
-  a.stop = size_of (s, a.stop);
-  if (gm_scalar_is_symbolic (a.value))
-    a.value.i = size_of (s, a.value.i);
-  if (gm_scalar_is_symbolic (a.value2))
-    a.value2.i = size_of (s, a.value2.i);
-  return a;
-}
+/* -- Nodes of a recording, with sizes of the surrounding graph ---------------------------------- */
 
 /* Nodes `first` to `last` of the recording, without the last, over values that `map` knows, in a graph that outlives it. */
 static bool
-copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last, const Sizes *sizes, GmValueId *map, GError **error)
+copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last, const GmCopySizes *sizes, GmValueId *map, GError **error)
 {
   for (uint32_t i = first; i < last; i++) {
     GmNode n = *gm_graph_node (from, i);
     GmAttrs attrs = { 0 };
     if (gm_graph_attrs_are_symbolic (n.attrs)) {
-      attrs = attrs_with (sizes, n.attrs);
+      if (!gm_copy_attrs (sizes, n.attrs, &attrs, error))
+        return false;
       n.attrs = &attrs;
     }
     n.where = n.where ? gm_arena_printf (to->arena, "%s", n.where) : NULL;
@@ -395,7 +344,6 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
   g_autofree GmValueId *map = g_new0 (GmValueId, from->values->len + 1);
   g_autoptr (GArray) carried = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   GmValueId t = gm_graph_add_input (pack, "t", saved), result = GM_NO_ID;
-  Sizes sizes = { .from = from };
 
   for (uint32_t i = 0; i < x->rec->n_inputs; i++) {
     const GmRecordInput *in = &x->rec->inputs[i];
@@ -405,7 +353,8 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
     map[in->value] = t;
     inputs[i] = saved;
   }
-  if (!read_sizes (&sizes, inputs, arena))
+  const GmCopySizes *sizes = gm_copy_sizes_new (from, inputs, arena);
+  if (!sizes)
     return refuse (x, 1, "it reads a size of something else than the tensor", error);
   map[unread (x)] = t;
   if (back->kind == GM_RETURN_OUTPUT)
@@ -414,7 +363,7 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
     result = unread (x);
   if (result == GM_NO_ID)
     return refuse (x, 2, "unpack has to return one tensor", error);
-  if (!find_carried (x, result, carried, error) || !copy_nodes (pack, from, 0, x->cut, &sizes, map, error))
+  if (!find_carried (x, result, carried, error) || !copy_nodes (pack, from, 0, x->cut, sizes, map, error))
     return false;
   for (uint32_t i = 0; i < carried->len; i++) {
     GmValueId *v = &map[g_array_index (carried, GmValueId, i)];
@@ -423,7 +372,7 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
     *v = gm_graph_add_input (unpack, carried->len == 1 ? "t" : gm_arena_printf (unpack->arena, "t%u", i),
                              gm_graph_meta (pack, g_array_index (pack->outputs, GmGraphOutput, i).value));
   }
-  if (!copy_nodes (unpack, from, x->cut + 1, from->nodes->len, &sizes, map, error))
+  if (!copy_nodes (unpack, from, x->cut + 1, from->nodes->len, sizes, map, error))
     return false;
   gm_graph_add_output (unpack, map[result], GM_OUTPUT_USER);
   return true;
@@ -474,8 +423,8 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
 
   if (arg) {
     GmMeta example = gm_py_tensor_get (arg)->meta;
-    ok = record (&x, h->modes, gm_meta_is_symbolic (saved), error) && cut (&x, saved, first, second, arena, error);
-    if (ok && !h->quiet && !is_known (h, &example)) {
+    ok = record (&x, h->modes, gm_meta_is_symbolic (saved), error) && (x.called || cut (&x, saved, first, second, arena, error));
+    if (ok && !x.called && !h->quiet && !is_known (h, &example)) {
       Body b = { gm_guards_ref (x.rec->guards), Py_NewRef (arg) };
       g_array_append_val (h->bodies, b);
       g_array_append_val (h->metas, example);
@@ -484,8 +433,11 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
     gm_py_error_set (error);
   else
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
-  *pack = ok ? g_steal_pointer (&first) : NULL;
-  *unpack = ok ? g_steal_pointer (&second) : NULL;
+  if (x.called && !h->quiet)
+    gm_log (GM_LOG_GRAPH_BREAKS, "the saved-tensor hooks %s are called when the function runs, and are no part of its graphs: %s", h->text,
+            x.rec->stop->message);
+  *pack = ok && !x.called ? g_steal_pointer (&first) : NULL;
+  *unpack = ok && !x.called ? g_steal_pointer (&second) : NULL;
   recorded_clear (&x);
   Py_XDECREF (arg);
   return ok;
@@ -530,7 +482,7 @@ gm_py_hooks_show (GmPyHooks *h, GmGraph *g)
   GmGraph *pack, *unpack;
 
   h->quiet = true;
-  if (gm_py_hooks_trace (h, &like, g->arena, &pack, &unpack, &error)) {
+  if (gm_py_hooks_trace (h, &like, g->arena, &pack, &unpack, &error) && pack) {
     GmGraph *both[] = { pack, unpack };
     g->hooks = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
     for (int i = 0; i < 2; i++) {

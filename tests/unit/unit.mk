@@ -310,6 +310,7 @@ TEST_FILES = \
   tests/python/test_hook_order.py \
   tests/python/test_nodes.py \
   tests/python/test_inlined_hooks.py \
+  tests/python/test_hooks_that_read_elements.py \
   tests/python/test_scaling.py \
   tests/python/test_saved_tensors_hooks.py \
   tests/python/test_scatter.py \
