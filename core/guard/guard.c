@@ -144,11 +144,45 @@ cached_dict (PyObject *cache)
   return *(PyObject **) ((char *) cache + gm_host.cached.dict);
 }
 
-static inline PyObject *
-cached_get (PyObject *cache, PyObject *key, Py_hash_t hash, int64_t in_value)
+/* Looks up a key with parts: *value is NULL if it is absent.  False: only code of a key's class could
+ * tell.  The objects are in the key for no longer than that, borrowed. */
+static G_GNUC_NO_INLINE bool
+cached_find (const GmCheck *c, PyObject *dict, PyObject *const *slots, PyObject **value)
 {
-  PyObject *value = gm_dict_get (cached_dict (cache), key, hash);
-  return value && in_value ? *(PyObject **) ((char *) value + in_value) : value;
+  const GmKeyParts *p = c->ptr;
+  *value = NULL;
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!slots[p->parts[i].slot] || !gm_is_key_part (slots[p->parts[i].slot]))
+      return false;
+  for (uint32_t i = 0; i < p->n; i++) {
+    PyObject *o = slots[p->parts[i].slot];
+    PyTuple_SET_ITEM (c->key, p->parts[i].at, p->parts[i].is_type ? (PyObject *) Py_TYPE (o) : o);
+  }
+  Py_hash_t hash = PyTuple_Type.tp_hash (c->key);
+  bool known = gm_dict_has_only_strings (dict) || gm_host.dict_find (dict, c->key, hash, value);
+  for (uint32_t i = 0; i < p->n; i++)
+    PyTuple_SET_ITEM (c->key, p->parts[i].at, Py_None); /* whose reference the key has kept */
+  return known;
+}
+
+static inline PyObject *
+cached_get (const GmCheck *c, PyObject *cache, PyObject *const *slots)
+{
+  PyObject *value;
+  if (G_LIKELY (!c->ptr))
+    value = gm_dict_get (cached_dict (cache), c->key, c->hash);
+  else if (!cached_find (c, cached_dict (cache), slots, &value))
+    return NULL;
+  return value && c->index ? *(PyObject **) ((char *) value + c->index) : value;
+}
+
+static inline bool
+cached_lacks (const GmCheck *c, PyObject *cache, PyObject *const *slots)
+{
+  PyObject *value;
+  if (G_LIKELY (!c->ptr))
+    return gm_dict_lacks (cached_dict (cache), c->key, c->hash);
+  return cached_find (c, cached_dict (cache), slots, &value) && value == NULL;
 }
 
 /* Returns the version of the instance dict. */

@@ -17,7 +17,8 @@ typedef struct {
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
   const void *ptr;     /* GLOBAL, ATTR, DICT_ITEM: the value last found, borrowed; TENSOR: GmMeta;
-                          CLASS_LOOKUP, CLASS_DICT: as obj, or NULL; BACKEND_MATCH: the key; TREE:
+                          CLASS_LOOKUP, CLASS_DICT: as obj, or NULL; BACKEND_MATCH: the key; CACHED,
+                          CACHED_ABSENT: GmKeyParts, owned, or NULL; TREE:
                           GmGuardMemo; RUN: GmGuardRun; APART, GROUP: GmApart */
   const char *ptr2;    /* a name for texts */
 } GmCheck;
@@ -102,6 +103,15 @@ gm_long_equals (PyObject *a, PyObject *b)
   bool equal = same == Py_True;
   Py_XDECREF (same);
   return equal;
+}
+
+/* True for an object that equals itself alone, by code in C: an object of a class without __eq__ and __hash__, a tensor. */
+static inline bool
+gm_is_key_part (PyObject *o)
+{
+  const PyTypeObject *type = Py_TYPE (o), *tensor = gm_host.tensor_type;
+  return (type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+         || (type->tp_hash == tensor->tp_hash && type->tp_richcompare == tensor->tp_richcompare);
 }
 
 /* -- Looking into a dict ----------------------------------------------------------------------- */

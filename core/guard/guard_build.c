@@ -315,15 +315,28 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
   g_array_append_val (k->wheres, where);
 }
 
+static uint32_t load (Compiler *k, const GmSource *s);
+
+/* Returns the parts with the slots that they are loaded to; NULL for NULL.  Freed with the record. */
+static GmKeyParts *
+load_parts (Compiler *k, const GmKeyParts *parts)
+{
+  GmKeyParts *p = parts ? g_memdup2 (parts, sizeof *parts + parts->n * sizeof parts->parts[0]) : NULL;
+  for (uint32_t i = 0; p && i < p->n; i++)
+    p->parts[i].slot = load (k, p->parts[i].source);
+  return p;
+}
+
 static uint32_t
 load (Compiler *k, const GmSource *s)
 {
   if (k->slot_of[s->number] != UINT32_MAX)
     return k->slot_of[s->number];
   uint32_t in = s->base ? load (k, s->base) : 0;
+  const GmKeyParts *parts = load_parts (k, s->parts);
   uint32_t out = k->g->n_slots++;
   k->slot_of[s->number] = out;
-  add (k, (GmCheck){ .kind = s->kind, .in = in, .out = out, .index = s->index, .obj = s->obj, .key = s->key }, s->name, (GmWhere){ 0 });
+  add (k, (GmCheck){ .kind = s->kind, .in = in, .out = out, .index = s->index, .obj = s->obj, .key = s->key, .ptr = parts }, s->name, (GmWhere){ 0 });
   return out;
 }
 
@@ -367,6 +380,8 @@ add_guard (Compiler *k, const GmGuard *gd)
   }
   if (gd->kind == GM_GUARD_BACKEND_MATCH)
     c.ptr2 = g_string_chunk_insert (g->text, k->r->request->backend_text ? k->r->request->backend_text : "");
+  else if (gd->kind == GM_GUARD_CACHED_ABSENT)
+    c.ptr = load_parts (k, gd->ptr);
   else if (gd->kind == GM_GUARD_TENSOR)
     c.ptr = g_memdup2 (gd->ptr, sizeof (GmMeta));
   GmWhere where = { 0 };
@@ -476,6 +491,27 @@ looks_at_two (const GmCheck *c)
   return c->kind == GM_GUARD_SAME || c->kind == GM_GUARD_DISTINCT;
 }
 
+static GmKeyParts *
+parts_of (const GmCheck *c)
+{
+  return c->kind == GM_SOURCE_CACHED || c->kind == GM_GUARD_CACHED_ABSENT ? (GmKeyParts *) c->ptr : NULL;
+}
+
+static uint32_t
+n_read (const GmCheck *c)
+{
+  const GmKeyParts *p = parts_of (c);
+  return p ? 1 + p->n : looks_at_two (c) ? 2 : 1;
+}
+
+/* Returns the i-th of the slots that the record reads. */
+static uint32_t
+slot_read (const GmCheck *c, uint32_t i)
+{
+  const GmKeyParts *p = parts_of (c);
+  return i == 0 ? c->in : p ? p->parts[i - 1].slot : (uint32_t) c->index;
+}
+
 #define FEW_ITEMS 4 /* so few items cost no more than a run */
 
 /* Returns for each slot the one record that reads it; 0, a record that reads no slot, if none or
@@ -489,8 +525,8 @@ only_users (const Compiler *k, const GmSource *const *extra, uint32_t n_extra)
     used[k->slot_of[extra[i]->number]] = true;
   for (uint32_t i = 0; i < k->checks->len; i++) {
     const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
-    for (int second = 0; second <= looks_at_two (c); second++) {
-      uint32_t slot = second ? (uint32_t) c->index : c->in;
+    for (uint32_t n = 0; n < n_read (c); n++) {
+      uint32_t slot = slot_read (c, n);
       user[slot] = used[slot] ? 0 : i;
       used[slot] = true;
     }
@@ -651,9 +687,8 @@ renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32
     const GmCheck *c = &g->checks[i];
     if (c->kind == GM_SOURCE_TREE || c->kind == GM_SOURCE_TREE_SAVE)
       continue;
-    use (&k, c->in, i);
-    if (looks_at_two (c))
-      use (&k, (uint32_t) c->index, i);
+    for (uint32_t s = 0; s < n_read (c); s++)
+      use (&k, slot_read (c, s), i);
   }
   for (uint32_t i = 0; i < n_extra; i++)
     k.shared[slot_of[extra[i]->number]] = true;
@@ -678,6 +713,9 @@ renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32
       c->out = k.now[c->out];
     if (looks_at_two (c))
       c->index = k.now[c->index];
+    GmKeyParts *parts = parts_of (c);
+    for (uint32_t s = 0; parts && s < parts->n; s++)
+      parts->parts[s].slot = k.now[parts->parts[s].slot];
   }
   for (uint32_t i = 0; i < r->sources->len; i++)
     if (slot_of[i] != UINT32_MAX)
@@ -928,7 +966,7 @@ gm_guards_unref (GmGuards *g)
       gm_size_check_free ((GmSizeCheck *) c->ptr);
     bool of_group = c->kind == GM_GUARD_APART && c->index != 0; /* the first has the table */
     if (c->kind == GM_GUARD_TENSOR || c->kind == GM_GUARD_MEMORY || c->kind == GM_SOURCE_RUN
-        || of_group)
+        || of_group || parts_of (c))
       g_free ((void *) c->ptr);
   }
   for (uint32_t i = 0; i < g->held->len; i++)

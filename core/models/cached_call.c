@@ -9,14 +9,17 @@
  * effects, by calls of the cache itself.
  * Each key has one small object of the recorder's (an anchor) per recording, which has in the heap
  * what the region has stored under the key, so that a rollback undoes it.
- * Left to Python, as a break: keys that hold anything but constants, because guards keep no objects
- * alive; a full cache that would have to drop a result; and a miss that makes a history of
+ * A key is made of constants and of objects that equal themselves alone.  A guard looks up the objects
+ * of its own call, so that another object is another key and no reason to record again; that two
+ * keys of the region differ is guarded.
+ * Left to Python, as a break: keys that hold anything else; a full cache that would have to drop a result; and a miss that makes a history of
  * autograd: a region's history is shared by all of its tensors, and its first backward would free
  * it for the remembered ones.
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"
 #include "core/guard/guard.h"
+#include "core/trace/keys.h"
 #include "core/trace/number.h"
 #include "core/trace/traced_size.h"
 
@@ -30,6 +33,7 @@ typedef struct {
   Py_ssize_t maxsize; /* -1: without end */
   bool typed;
   PyObject *dict;
+  GmKeyParts *parts; /* the key's, or NULL */
 } Cached;
 
 bool
@@ -61,40 +65,135 @@ constant_argument (GmRecorder *r, const GmTracker *t)
   if (r->stop || (t->kind != &gm_kind_constant && t->kind != &gm_kind_tuple))
     return NULL;
   if (t->kind == &gm_kind_tuple) {
-    for (uint32_t i = 0; i < t->n; i++)
-      if (constant_argument (r, t->items[i]) == NULL)
+    bool plain = !t->number && (!t->data || t->data == gm_host.size_type);
+    PyObject *tuple = plain ? gm_record_take (r, PyTuple_New (t->n)) : NULL;
+    for (uint32_t i = 0; tuple && i < t->n; i++) {
+      PyObject *item = constant_argument (r, t->items[i]);
+      if (item == NULL)
         return NULL;
-    return t->number || t->data ? NULL : gm_constant (r, t);
+      PyTuple_SET_ITEM (tuple, i, Py_NewRef (item));
+    }
+    return tuple; /* a Size is equal to it */
   }
   bool nan = PyFloat_CheckExact (t->real) ? isnan (PyFloat_AS_DOUBLE (t->real)) : PyComplex_CheckExact (t->real);
   return gm_is_constant_type (Py_TYPE (t->real)) && !nan ? t->real : NULL;
 }
 
-/* Returns the key as functools makes it: a lone str or int is its own key. NULL: an argument is no
- * constant. */
+/* Returns the argument as an object that equals itself alone and is there at each call, borrowed; NULL: it is none. */
 static PyObject *
-key_of (const Cached *c)
+object_argument (GmRecorder *r, const GmTracker *t)
+{
+  t = gm_realize (r, t);
+  if (r->stop || !t->real || !t->source || !gm_is_key_part (t->real) || !gm_key_is_identity (r, t))
+    return NULL;
+  return t->real;
+}
+
+static void
+add_part (const Cached *c, uint32_t at, uint32_t argument, bool is_type)
+{
+  const GmTracker *t = gm_realize (c->r, c->args->args[argument]);
+  c->parts->parts[c->parts->n].source = t->source;
+  c->parts->parts[c->parts->n].at = at;
+  c->parts->parts[c->parts->n++].is_type = is_type;
+}
+
+/* Returns the key as functools makes it: a lone str or int is its own key. NULL: an argument is
+ * neither a constant nor such an object.  Sets c->parts. */
+static PyObject *
+key_of (Cached *c)
 {
   GmRecorder *r = c->r;
   uint32_t n = c->args->n, n_named = gm_args_n_named (c->args), all = n + n_named, at = 0;
   g_autofree PyObject **values = g_new0 (PyObject *, all + 1);
-  for (uint32_t i = 0; i < all; i++)
-    if ((values[i] = constant_argument (r, c->args->args[i])) == NULL)
+  g_autofree bool *is_part = g_new0 (bool, all + 1);
+  for (uint32_t i = 0; i < all; i++) {
+    if ((values[i] = constant_argument (r, c->args->args[i])) != NULL)
+      continue;
+    if (r->stop || (values[i] = object_argument (r, c->args->args[i])) == NULL)
       return NULL;
+    is_part[i] = true;
+    if (!c->parts)
+      c->parts = gm_arena_alloc (r->arena, sizeof *c->parts + 2 * all * sizeof c->parts->parts[0]);
+  }
   if (all == 1 && n == 1 && !c->typed && (PyUnicode_CheckExact (values[0]) || PyLong_CheckExact (values[0])))
     return values[0];
   PyObject *key = gm_record_take (r, PyTuple_New (n + (n_named ? 1 + 2 * n_named : 0) + (c->typed ? all : 0)));
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n; i++) {
+    if (is_part[i])
+      add_part (c, at, i, false);
     PyTuple_SET_ITEM (key, at++, Py_NewRef (values[i]));
+  }
   if (n_named)
     PyTuple_SET_ITEM (key, at++, Py_NewRef (gm_host.cached.mark (c->t->real)));
   for (uint32_t i = 0; i < n_named; i++) {
     PyTuple_SET_ITEM (key, at++, Py_NewRef (PyTuple_GET_ITEM (c->args->names, i)));
+    if (is_part[n + i])
+      add_part (c, at, n + i, false);
     PyTuple_SET_ITEM (key, at++, Py_NewRef (values[n + i]));
   }
-  for (uint32_t i = 0; c->typed && i < all; i++)
-    PyTuple_SET_ITEM (key, at++, Py_NewRef ((PyObject *) Py_TYPE (values[i])));
+  for (uint32_t i = 0; c->typed && i < all; i++) {
+    if (is_part[i])
+      add_part (c, at, i, true);
+    PyTypeObject *type = is_part[i] ? NULL : gm_type_of (r, gm_realize (r, c->args->args[i]));
+    PyTuple_SET_ITEM (key, at++, Py_NewRef ((PyObject *) (type ? type : Py_TYPE (values[i]))));
+  }
   return key;
+}
+
+/* Returns the key for guards: one without the objects, always the same one for `entry`, the anchor of the key. */
+static PyObject *
+key_for_guards (const Cached *c, PyObject *entry)
+{
+  GmRecorder *r = c->r;
+  PyObject *key = PyTuple_GET_ITEM (entry, 1), *of = c->parts ? gm_record_take (r, PyTuple_Pack (2, entry, Py_None)) : NULL;
+  PyObject *found = of ? PyDict_GetItem (r->cached_keys, of) : NULL;
+  if (!c->parts || found)
+    return c->parts ? found : key;
+  PyObject *all = gm_record_take (r, PyTuple_New (PyTuple_GET_SIZE (key)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (key); i++)
+    PyTuple_SET_ITEM (all, i, Py_NewRef (PyTuple_GET_ITEM (key, i)));
+  for (uint32_t i = 0; i < c->parts->n; i++)
+    Py_SETREF (PyTuple_GET_ITEM (all, c->parts->parts[i].at), Py_NewRef (Py_None));
+  PyDict_SetItem (r->cached_keys, of, all);
+  return all;
+}
+
+/* Guards that two different keys of the region stay so: if they differ in objects alone, two of these are distinct. */
+static void
+guard_apart (const Cached *c, PyObject *key, PyObject *other)
+{
+  GmRecorder *r = c->r;
+  const GmTracker *a = NULL, *b = NULL;
+  if (key == other || !PyTuple_CheckExact (key) || !PyTuple_CheckExact (other) || PyTuple_GET_SIZE (key) != PyTuple_GET_SIZE (other))
+    return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (key); i++) {
+    PyObject *x = PyTuple_GET_ITEM (key, i), *y = PyTuple_GET_ITEM (other, i);
+    if (x == y)
+      continue;
+    if (!gm_is_key_part (x) || !gm_is_key_part (y)) {
+      if (gm_is_key_part (x) || gm_is_key_part (y) || PyObject_RichCompareBool (x, y, Py_EQ) == 0)
+        return;
+    } else if (!a) {
+      a = g_hash_table_lookup (r->by_real, x);
+      b = g_hash_table_lookup (r->by_real, y);
+      if (!a || !b || !a->source || !b->source)
+        a = b = NULL; /* the other key is of a step that was undone */
+    }
+  }
+  if (a && a->source != b->source)
+    gm_guard (r, DISTINCT, a->source, .other = b->source);
+}
+
+static void
+guard_all_apart (const Cached *c, PyObject *entry)
+{
+  Py_ssize_t at = 0;
+  PyObject *other, *same;
+  while (PyDict_Next (c->r->cached_keys, &at, &other, &same))
+    if (other == same && other != entry && PyTuple_GET_SIZE (other) == 2
+        && PyObject_RichCompareBool (PyTuple_GET_ITEM (other, 0), PyTuple_GET_ITEM (entry, 0), Py_EQ) == 1)
+      guard_apart (c, PyTuple_GET_ITEM (entry, 1), PyTuple_GET_ITEM (other, 1));
 }
 
 /* -- Results that the region has put into a cache ---------------------------------------------- */
@@ -216,16 +315,18 @@ gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!made && !found && (!gm_dict_lacks (c.dict, key, hash) || (c.maxsize > 0 && PyDict_GET_SIZE (c.dict) > room)))
     return leave (&c); /* another entry has to go first */
   gm_guard (r, IS, t->source, .obj = t->real);
+  if (c.parts)
+    guard_all_apart (&c, entry);
   if (found) {
     size_t in_link = c.maxsize > 0 ? gm_host.cached.result : 0;
     PyObject *result = in_link ? *(PyObject **) ((char *) found + in_link) : found;
-    made = gm_wrap_present (r, result, gm_source_part (r, t->source, GM_SOURCE_CACHED, (int64_t) in_link, key));
+    made = gm_wrap_present (r, result, gm_source_cached (r, t->source, (int64_t) in_link, key_for_guards (&c, entry), c.parts));
   }
   if (made) {
     replay (&c, gm_host.cached.again, NULL);
     return r->stop ? &gm_tracker_poison : made;
   }
-  gm_guard (r, CACHED_ABSENT, t->source, .key = key);
+  gm_guard (r, CACHED_ABSENT, t->source, .key = key_for_guards (&c, entry), .ptr = c.parts);
   if (c.maxsize > 0)
     gm_guard (r, CACHED_ROOM, t->source, .index = room);
   return miss (&c, entry);

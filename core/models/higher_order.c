@@ -186,6 +186,8 @@ touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
     }
     g.source = gm_source_again (r, g.source);
     g.other = gm_source_again (r, g.other);
+    if (g.kind == GM_GUARD_CACHED_ABSENT)
+      g.ptr = gm_source_parts_again (r, g.ptr);
     gm_guard_add (r, &g);
   }
   for (uint32_t i = 0; i < inputs->len && !r->stop; i++) {

@@ -4,8 +4,8 @@
  * CPython's own look-up calls __eq__ of each key of the same hash, and a key's class may implement
  * that in Python.  A guard must not run such code: the program would see a comparison that it never
  * made. So the table is walked here, in CPython's order, only constants are compared, and where
- * CPython would call a key's code there is no answer.  A tuple of constants counts as a constant,
- * too.
+ * CPython would call a key's code there is no answer.  A tuple of constants, or a Size, counts as a
+ * constant, too.
  */
 #include "core/objects/dict_find.h"
 
@@ -40,17 +40,24 @@ is_compared_in_c (PyTypeObject *type)
   return gm_is_constant_type (type) || gm_key_is_by_value (type);
 }
 
+/* True for a tuple and a Size, which is compared as one. */
+static bool
+is_tuple (PyObject *o)
+{
+  return PyTuple_CheckExact (o) || Py_TYPE (o) == gm_host.size_type;
+}
+
 /* Compares a key of a dict with another key of the same hash. */
 static Same
 same (PyObject *stored, PyObject *key)
 {
   if (stored == key)
     return EQUAL;
-  if (!gm_key_is_plain (Py_TYPE (stored)))
+  if (!is_tuple (stored) && !gm_key_is_plain (Py_TYPE (stored)))
     return UNKNOWN;
   if (is_compared_in_c (Py_TYPE (stored)) && is_compared_in_c (Py_TYPE (key)))
     return PyObject_RichCompareBool (stored, key, Py_EQ) == 1 ? EQUAL : DIFFERENT;
-  if (!PyTuple_CheckExact (stored) || !PyTuple_CheckExact (key) || PyTuple_GET_SIZE (stored) != PyTuple_GET_SIZE (key))
+  if (!is_tuple (stored) || !is_tuple (key) || PyTuple_GET_SIZE (stored) != PyTuple_GET_SIZE (key))
     return DIFFERENT;
   Same all = EQUAL;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (key) && all == EQUAL; i++)

@@ -232,7 +232,7 @@ static bool
 binds_like_function (PyObject *o)
 {
   PyTypeObject *kind = Py_TYPE (o);
-  return PyFunction_Check (o)
+  return PyFunction_Check (o) || gm_is_cached_function (kind)
          || (gm_host.compiled_type && (PyObject *) kind == gm_host.compiled_type)
          || (gm_host.marked_type && kind == gm_host.marked_type);
 }

@@ -273,6 +273,8 @@ const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *
 /* Returns the interned source equal to s, which a rollback may have removed from the table; NULL
  * for NULL. */
 const GmSource *gm_source_again (GmRecorder *r, const GmSource *s);
+/* The same for the sources of parts; NULL for NULL. */
+const GmKeyParts *gm_source_parts_again (GmRecorder *r, const GmKeyParts *parts);
 guint gm_source_hash (gconstpointer s);
 gboolean gm_source_equal (gconstpointer a, gconstpointer b);
 /* The sources L['a'], G['a'], base.a ...; NULL for a NULL base. */
@@ -298,6 +300,8 @@ bool gm_source_is_member (const GmSource *s);
 const GmSource *gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key);
 const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind,
                                 int64_t index, PyObject *key);
+/* Returns the source of what a cached function remembers under the key; in_link: where in the value of its dict. */
+const GmSource *gm_source_cached (GmRecorder *r, const GmSource *base, int64_t in_link, PyObject *key, const GmKeyParts *parts);
 
 /* -- wrap.c ---------------------------------------------------------------- */
 const GmTracker *gm_known (GmRecorder *r, PyObject *real,

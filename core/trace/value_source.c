@@ -46,6 +46,17 @@ gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)
   return s;
 }
 
+const GmKeyParts *
+gm_source_parts_again (GmRecorder *r, const GmKeyParts *parts)
+{
+  if (!parts)
+    return NULL;
+  GmKeyParts *now = gm_arena_copy (r->arena, parts, sizeof *parts + parts->n * sizeof parts->parts[0]);
+  for (uint32_t i = 0; i < now->n; i++)
+    now->parts[i].source = gm_source_again (r, now->parts[i].source);
+  return now;
+}
+
 const GmSource *
 gm_source_again (GmRecorder *r, const GmSource *s)
 {
@@ -53,6 +64,7 @@ gm_source_again (GmRecorder *r, const GmSource *s)
     return s;
   GmSource init = *s;
   init.base = gm_source_again (r, s->base);
+  init.parts = gm_source_parts_again (r, s->parts);
   return gm_source_add (r, &init, "%s", s->name);
 }
 
@@ -205,6 +217,14 @@ gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
 }
 
 const GmSource *
+gm_source_cached (GmRecorder *r, const GmSource *base, int64_t in_link, PyObject *key, const GmKeyParts *parts)
+{
+  GmSource s = { .kind = GM_SOURCE_CACHED, .base = base, .index = in_link, .key = key, .parts = parts };
+  g_autofree char *text = key_text (key);
+  return gm_source_add (r, &s, "the result of %s (%s)", base->name, text);
+}
+
+const GmSource *
 gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t index,
                 PyObject *key)
 {
@@ -228,10 +248,6 @@ gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
     return gm_source_add (r, &s, "%s.__dict__", base->name);
   case GM_SOURCE_KWDEFAULT:
     return gm_source_add (r, &s, "%s.__kwdefaults__['%s']", base->name, PyUnicode_AsUTF8 (key));
-  case GM_SOURCE_CACHED: {
-    g_autofree char *text = key_text (key);
-    return gm_source_add (r, &s, "the result of %s (%s)", base->name, text);
-  }
   case GM_SOURCE_METHOD_FUNC:
     return gm_source_add (r, &s, "%s.__func__", base->name);
   case GM_SOURCE_METHOD_SELF:

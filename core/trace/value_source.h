@@ -19,12 +19,24 @@ typedef enum {
   GM_N_RECORD_KINDS,
 } GmRecordKind; /* loads first, then checks: one numbering for both */
 
+/* The items of a key, a tuple, that are objects which equal themselves alone, or the types of such.  The
+ * key has None in their places; a look-up puts the objects of its call there. */
+typedef struct {
+  uint32_t n;
+  struct {
+    const struct GmSource *source; /* while recording */
+    uint32_t at, slot;             /* slot: in a guard program */
+    bool is_type;
+  } parts[];
+} GmKeyParts;
+
 typedef struct GmSource {
   uint8_t kind;                /* GM_SOURCE_* */
   const struct GmSource *base; /* NULL for LOCAL, FREE, FREE_CELL, GLOBAL, CONST, CLASS_ATTR */
   PyObject *obj;               /* GLOBAL: the dict; CONST: the value; CLASS_ATTR: the class */
   PyObject *key;               /* a str, or a constant key of a dict */
   int64_t index;
+  const GmKeyParts *parts; /* CACHED: of the key, or NULL */
   const char *name;
   uint32_t number; /* order of creation */
 } GmSource;

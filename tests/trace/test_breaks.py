@@ -301,7 +301,7 @@ PROGRAMS = {
     "MAKES_SUBCLASS": lambda x: x + x.as_subclass(Sub).shape[0],
     "DISABLED": lambda x: disabled(x),
     "CALL_ARGUMENTS": lambda x: (lambda a: a)(x, x),
-    "CACHED_CALL": lambda x: remembers(x),
+    "CACHED_CALL": lambda x: remembers(x + 1),
     "CALL_OBJECT": (lambda x, f: f() and x, X, weakref.ref(OWNER)),
     "WITH_BLOCK": with_no_manager,
     "TRY_BLOCK": (index_in_a_try, X, G.tensor([0])),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """functools.cache and lru_cache: a call in a compiled function is the call of plain Python, with its hits, misses and evictions, and
-the object that it gives is the one that was remembered.  With constants as arguments it needs no break: a hit is guarded, a miss is inlined.
-Else it breaks by a reason of its own, and the rest goes on.
+the object that it gives is the one that was remembered.  With arguments that are constants or exist before the call it needs no break: a hit is guarded, a
+miss is inlined.  Else it breaks by a reason of its own, and the rest goes on.
 
 TK-3 is the capability's number: a cached function is modelled, or guarded, never guessed."""
 
@@ -102,7 +102,7 @@ def cached(n):
 @undisturbed
 def test_the_reason_names_the_function():
     with pytest.raises(Exception, match=r"call of cached, which remembers its results") as raised:
-        G.compile(lambda x, o: x * (cached(o) is o), fullgraph=True)(X, Model())
+        G.compile(lambda x: x * (cached(x + 1) is x), fullgraph=True)(X)
     assert "[CACHED_CALL]" in str(raised.value)
 
 
