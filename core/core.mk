@@ -410,6 +410,7 @@ EXTENSION_SOURCES = \
   core/models/tracker_hook.c \
   core/trace/tracker_iterator.c \
   core/models/tracker_getter.c \
+  core/trace/tracker_given.c \
   core/trace/contents.c \
   core/models/iterated.c \
   core/trace/list_items.c \

@@ -86,6 +86,9 @@ bool gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash);
 bool gm_is_scalar (PyTypeObject *type);
 const GmTracker *gm_wrap_scalar (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_scalar_number (const GmTracker *t);
+/* tracker_given.c: iterators that exist before the region. */
+bool gm_is_given_iterator (PyTypeObject *type);
+const GmTracker *gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source);
 /* tracker_getter.c: operator.itemgetter, attrgetter, methodcaller; functools.cmp_to_key. */
 bool gm_is_getter (PyTypeObject *type);
 const GmTracker *gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);

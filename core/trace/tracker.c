@@ -340,6 +340,7 @@ compares_fully (const GmTracker *t)
   return t->kind == &gm_kind_constant || t->kind == &gm_kind_list || t->kind == &gm_kind_tuple
          || t->kind == &gm_kind_dict || t->kind == &gm_kind_object || t->kind == &gm_kind_function
          || t->kind == &gm_kind_module || t->kind == &gm_kind_generator || t->kind == &gm_kind_iterator
+         || t->kind == &gm_kind_given_iterator
          || t->kind == &gm_kind_set || t->kind == &gm_kind_deque || t->kind == &gm_kind_bytearray
          || (t->kind == &gm_kind_class && Py_TYPE (t->real) == &PyType_Type);
 }

@@ -131,6 +131,8 @@ gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source)
     return gm_wrap_slice (r, real, source);
   if (type == &PyCell_Type)
     return gm_wrap_cell (r, real, source);
+  if (gm_is_given_iterator (type))
+    return gm_wrap_given_iterator (r, real, source);
   if (gm_is_getter (type))
     return gm_wrap_getter (r, real, source);
   if (gm_is_scalar (type))
