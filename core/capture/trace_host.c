@@ -34,8 +34,12 @@ api_get (PyObject *o, bool *inplace)
 static GmDtype
 dtype_get (PyObject *o)
 {
-  GmDtype d = ((GmPyDtype *) o)->dtype;
-  return d < GM_N_DTYPES ? d : GM_N_DTYPES; /* GM_N_DTYPES: a name that no tensor has */
+  GmDtype d = GM_N_DTYPES;
+  if (Py_TYPE (o) == &gm_py_dtype_type)
+    return MIN (((GmPyDtype *) o)->dtype, GM_N_DTYPES); /* GM_N_DTYPES: a name that no tensor has */
+  if (PyType_Check (o) && !gm_py_dtype_get (o, &d))
+    PyErr_Clear ();
+  return d;
 }
 
 static PyObject *

@@ -602,12 +602,8 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     out->kind = GM_ARG_SLICE;
     return true;
   }
-  if (t->real == (PyObject *) &PyFloat_Type || t->real == (PyObject *) &PyLong_Type
-      || t->real == (PyObject *) &PyBool_Type) {
-    *out = (GmArg){ .kind = GM_ARG_DTYPE,
-                    .dtype = t->real == (PyObject *) &PyFloat_Type  ? GM_F64
-                             : t->real == (PyObject *) &PyLong_Type ? GM_I64
-                                                                    : GM_BOOL };
+  if (t->kind == &gm_kind_class && gm_host.dtype_get (t->real) != GM_N_DTYPES) { /* float, int, bool */
+    *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = gm_host.dtype_get (t->real) };
     return true;
   }
   if (t->kind == &gm_kind_object) { /* a Generator: the state tensor that it stands for */

@@ -269,6 +269,8 @@ gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
       return gm_record_break (r, GM_BREAK_CALL_C, "type()");
     return gm_wrap (r, (PyObject *) of, gm_source_const (r, (PyObject *) of, of->tp_name));
   }
+  if (gm_host.device_type && type == gm_host.device_type)
+    return gm_builtin_fold (r, (PyObject *) type, args);
   if (type == &PyBaseObject_Type && args->n == 0 && args->names == NULL)
     return gm_object_new (r, type);
   return NULL;

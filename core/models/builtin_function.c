@@ -83,6 +83,17 @@ call_getattr (GmRecorder *r, const GmCallArgs *args)
   return v ? v : args->args[2];
 }
 
+/* True if reading the attribute binds a method of C, which cannot fail. */
+static bool
+has_c_method (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  PyTypeObject *type = t->kind == &gm_kind_object ? (PyTypeObject *) t->data : t->kind == &gm_kind_tensor ? gm_type_of (r, t) : NULL;
+  if (type == NULL || (type->tp_getattro != PyObject_GenericGetAttr && type != gm_host.tensor_type))
+    return false;
+  PyObject *found = gm_class_lookup (r, type, name);
+  return found && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
+}
+
 static const GmTracker *
 call_hasattr (GmRecorder *r, const GmCallArgs *args)
 {
@@ -90,7 +101,10 @@ call_hasattr (GmRecorder *r, const GmCallArgs *args)
   PyObject *name = name_of (r, args->args[1]);
   if (name == NULL)
     return &gm_tracker_poison;
-  const GmTracker *v = gm_getattr_opt (r, args->args[0], name);
+  const GmTracker *t = gm_realize (r, args->args[0]);
+  if (!r->stop && has_c_method (r, t, name))
+    return gm_from_bool (r, true);
+  const GmTracker *v = gm_getattr_opt (r, t, name);
   if (gm_exception_caught (r, PyExc_AttributeError))
     v = NULL;
   return gm_from_bool (r, v != NULL);

@@ -5,6 +5,7 @@
  * slot.  set_grad_enabled acts when it is made.
  */
 #include "core/models/builtin.h"
+#include "core/trace/instance.h"
 
 static const GmTracker *
 context_new (GmRecorder *r, bool on, bool acts)
@@ -21,6 +22,26 @@ context_new (GmRecorder *r, bool on, bool acts)
   return t;
 }
 
+/* The class of a context. */
+static PyTypeObject *
+type (GmRecorder *r, const GmTracker *t)
+{
+  (void) r;
+  return (PyTypeObject *) (t->data ? gm_host.set_grad_enabled : t->number ? gm_host.enable_grad : gm_host.no_grad);
+}
+
+/* Runs the context as a decorator: the package's own __call__, which asks for the class alone. */
+static const GmTracker *
+decorate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  PyTypeObject *cls = type (r, t);
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__call__")), *found = gm_class_lookup (r, cls, name);
+  const GmTracker *all[] = { t, args->n == 1 ? args->args[0] : NULL };
+  if (t->data || args->n != 1 || args->names || !found || !PyFunction_Check (found))
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "set_grad_enabled() as a decorator inside the compiled function");
+  return gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, cls, name)), all, 2);
+}
+
 const GmTracker *
 gm_grad_mode_class_call (GmRecorder *r, PyObject *cls, const GmCallArgs *args)
 {
@@ -31,10 +52,10 @@ gm_grad_mode_class_call (GmRecorder *r, PyObject *cls, const GmCallArgs *args)
                               "set_grad_enabled() with something other than True or False");
     return context_new (r, on == Py_True, true);
   }
-  if (args->n || args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
-                            "a grad mode as a decorator inside the compiled function");
-  return context_new (r, cls == gm_host.enable_grad, false);
+  if (args->n > 1 || args->names)
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a grad mode with other arguments than one function");
+  const GmTracker *mode = context_new (r, cls == gm_host.enable_grad, false);
+  return args->n ? decorate (r, mode, args) : mode;
 }
 
 static const GmTracker *
@@ -65,9 +86,7 @@ static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
   GmRecorder *r = gm_residual_recorder (b);
-  PyObject *cls = t->data     ? gm_host.set_grad_enabled
-                  : t->number ? gm_host.enable_grad
-                              : gm_host.no_grad;
+  PyObject *cls = (PyObject *) type (r, t);
   if (gm_residual_cached (b, t))
     return true;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
@@ -85,4 +104,4 @@ build (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-const GmTrackerKind gm_kind_grad_mode = { .name = "grad mode", .build = build };
+const GmTrackerKind gm_kind_grad_mode = { .name = "grad mode", .type = type, .call = decorate, .build = build };

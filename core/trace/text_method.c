@@ -8,6 +8,8 @@
 #include "core/objects/import.h"
 #include "core/trace/instance.h"
 
+#include <string.h>
+
 /* Returns the text that a Python method returns; `asked` is the function's name for messages: str
  * () may end in __repr__. */
 static const GmTracker *
@@ -50,6 +52,28 @@ container_text (GmRecorder *r, const GmTracker *t)
   g_string_append (s, dict ? "}" : size ? "])" : tuple ? (t->n == 1 ? ",)" : ")") : "]");
   return r->stop ? &gm_tracker_poison
                  : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
+}
+
+static bool
+is_plain_class (const GmTracker *t)
+{
+  return t->kind == &gm_kind_class && Py_IS_TYPE (t->real, &PyType_Type);
+}
+
+/* Returns the text of a class, as type.__repr__ makes it. */
+static const GmTracker *
+class_text (GmRecorder *r, const GmTracker *t)
+{
+  static const char *const names[] = { "__module__", "__qualname__" };
+  const char *parts[2];
+  for (int i = 0; i < 2; i++) {
+    const GmTracker *part = gm_realize (r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i]))));
+    if (r->stop || part->kind != &gm_kind_constant || !PyUnicode_CheckExact (part->real))
+      return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
+    parts[i] = PyUnicode_AsUTF8 (part->real);
+  }
+  bool builtin = strcmp (parts[0], "builtins") == 0;
+  return gm_from_constant_take (r, PyUnicode_FromFormat ("<class '%s%s%s'>", builtin ? "" : parts[0], builtin ? "" : ".", parts[1]));
 }
 
 /* True if a C method reads the value inside of an instance of a subclass: the value's class has
@@ -99,6 +123,8 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
     if (inherited && gm_exception_storage (t) && found == PyDict_GetItemString (base, "__repr__"))
       return gm_exception_repr (r, t);
   }
+  if (is_plain_class (t))
+    return class_text (r, t);
   return gm_record_break (r, GM_BREAK_CALL_METHOD, repr ? "__repr__" : "__str__",
                           gm_type_text (r, t));
 }
@@ -164,8 +190,8 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
     return gm_from_constant_take (r, PyObject_Format (o, spec));
   if (r->stop)
     return &gm_tracker_poison;
-  bool container = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict;
-  if (container && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
+  bool by_text = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict || is_plain_class (t);
+  if (by_text && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
     return gm_text_of (r, t, false);
   return t->kind == &gm_kind_object
              ? object_format (r, t, spec)

@@ -68,6 +68,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_from_constant (r, value);
   }
   if (!says && strcmp (text, "__module__") == 0) {
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) /* part of its name, which stays */
+      return gm_from_constant_take (r, PyObject_GetAttr (t->real, name));
     PyObject *module = gm_class_lookup (r, type, name);
     if (module && PyUnicode_CheckExact (module))
       return gm_from_constant (r, module);

@@ -182,7 +182,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return NULL;
   }
   gm_record_take (r, v);
-  if (gm_is_constant_type (Py_TYPE (v)))
+  if (gm_is_constant_type (Py_TYPE (v)) || (PyCode_Check (t->real) && PyTuple_CheckExact (v)))
     return gm_from_constant (r, v);
   if (PyCFunction_Check (v) || Py_IS_TYPE (v, gm_host.method_wrapper_type))
     return gm_builtin_method (r, PyUnicode_AsUTF8 (name), t);

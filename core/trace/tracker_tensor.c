@@ -316,7 +316,7 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       format = a;
     else if (a->kind == &gm_kind_tensor && i < args->n && meta_of (r, a)->device == meta_of (r, t)->device)
       to = meta_of (r, a)->dtype;
-    else if (a->kind == &gm_kind_constant && Py_TYPE (a->real) == gm_host.dtype_type
+    else if ((a->kind == &gm_kind_constant || a->kind == &gm_kind_class)
              && gm_host.dtype_get (a->real) != GM_N_DTYPES
              && gm_dtypes[gm_host.dtype_get (a->real)].live)
       to = gm_host.dtype_get (a->real);

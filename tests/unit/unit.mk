@@ -454,6 +454,7 @@ TEST_FILES = \
   tests/trace/test_resume_in_try.py \
   tests/trace/test_cached_functions.py \
   tests/trace/test_cached_functions_of_objects.py \
+  tests/trace/test_everyday_lines.py \
   tests/trace/test_given_iterators.py \
   tests/trace/test_programs.py \
   tests/trace/programs_hooks.py \
