@@ -38,7 +38,8 @@ deque_add (GmRecorder *r, PyObject *real, const GmSource *source, PyTypeObject *
                                                         .id = id,
                                                         .number = maxlen,
                                                         .data = type });
-  gm_contents_set (r, t, gm_contents (r, NULL, 0));
+  if (!real) /* the first contents of one that exists are its items */
+    gm_contents_set (r, t, gm_contents (r, NULL, 0));
   return t;
 }
 

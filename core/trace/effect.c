@@ -12,6 +12,65 @@
 #include "core/trace/instance.h"
 #include "core/trace/recorder.h"
 
+#include <structmember.h>
+
+/* -- Places ---------------------------------------------------------------- */
+
+/* True for an effect on one place, whose stores can be merged. */
+static bool
+has_place (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR ||
+         e->kind == GM_EFFECT_GLOBAL || e->kind == GM_EFFECT_CELL;
+}
+
+static bool
+deletes (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_DELATTR ||
+         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null) ||
+         (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
+}
+
+/* Returns the slot of __slots__ that the effect stores to, or NULL. */
+static const PyMemberDef *
+slot_of (const GmEffect *e)
+{
+  bool attribute = (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR) && e->args[0]->kind == &gm_kind_object && e->args[0]->real;
+  PyObject *found = attribute ? _PyType_Lookup (Py_TYPE (e->args[0]->real), e->name) : NULL;
+  const PyMemberDef *m = found && Py_IS_TYPE (found, &PyMemberDescr_Type) ? ((PyMemberDescrObject *) found)->d_member : NULL;
+  return m && m->type == T_OBJECT_EX ? m : NULL;
+}
+
+/* True if the place of the effect, a global or an attribute, held nothing before the region. */
+static bool
+held_nothing (const GmEffect *e)
+{
+  const GmTracker *t = e->args[0];
+  const PyMemberDef *slot = slot_of (e);
+  if (e->kind == GM_EFFECT_GLOBAL)
+    return !PyDict_Contains (e->fn, e->name);
+  if (slot)
+    return *(PyObject **) ((char *) t->real + slot->offset) == NULL;
+  if (e->kind == GM_EFFECT_CELL || t->kind != &gm_kind_object || !t->real)
+    return false;
+  PyObject **dict = _PyObject_GetDictPtr (t->real);
+  return dict && *dict && !PyDict_Contains (*dict, e->name) && _PyType_Lookup (Py_TYPE (t->real), e->name) == NULL;
+}
+
+/* Guards that the place holds nothing when the region begins: its store and its deletion are not replayed then. */
+static void
+guard_nothing (GmRecorder *r, const GmEffect *e)
+{
+  const PyMemberDef *slot = slot_of (e);
+  if (e->kind == GM_EFFECT_GLOBAL)
+    gm_guard (r, GLOBAL_ABSENT, NULL, .obj = e->fn, .key = e->name);
+  else if (slot)
+    gm_guard (r, MEMBER_ABSENT, e->args[0]->source, .index = slot->offset, .key = e->name);
+  else
+    gm_guard (r, ATTR_ABSENT, e->args[0]->source, .key = e->name);
+}
+
 /* -- Noting ---------------------------------------------------------------- */
 
 void
@@ -33,6 +92,8 @@ gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
     gm_record_keep (r, fn);
   if (name)
     gm_record_keep (r, name);
+  if (has_place (&e) && deletes (&e) && held_nothing (&e))
+    guard_nothing (r, &e);
   g_array_append_val (r->effects, e);
 }
 
@@ -66,21 +127,6 @@ typedef struct {
   uint32_t first, last;
   bool any_delete;
 } Place;
-
-static bool
-has_place (const GmEffect *e)
-{
-  return e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR ||
-         e->kind == GM_EFFECT_GLOBAL || e->kind == GM_EFFECT_CELL;
-}
-
-static bool
-deletes (const GmEffect *e)
-{
-  return e->kind == GM_EFFECT_DELATTR ||
-         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null) ||
-         (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
-}
 
 static gconstpointer
 holder (const GmEffect *e)
@@ -126,16 +172,11 @@ places (GmRecorder *r)
   return table;
 }
 
-/* True for an attribute that existed neither before nor after. */
+/* True for a place that held nothing before the region and holds nothing afterwards; gm_effect has guarded the first. */
 static bool
 leaves_nothing (const GmEffect *last)
 {
-  const GmTracker *t = last->args[0];
-  if (last->kind != GM_EFFECT_DELATTR || t->kind != &gm_kind_object)
-    return false;
-  PyObject **dict = _PyObject_GetDictPtr (t->real);
-  return dict && *dict && !PyDict_Contains (*dict, last->name) &&
-         _PyType_Lookup (Py_TYPE (t->real), last->name) == NULL;
+  return deletes (last) && held_nothing (last);
 }
 
 /* Returns the effect to replay at the time of effect i, or NULL. If a place has deletes among its
@@ -193,6 +234,11 @@ held_at (GmRecorder *r, const GmEffect *e, const GmSource **source)
     *source = old ? gm_source_part (r, t->source, GM_SOURCE_CONTENTS, 0, NULL) : NULL;
   } else {
     bool plain = t->kind == &gm_kind_object && t->real && t->source;
+    const PyMemberDef *slot = plain ? slot_of (e) : NULL;
+    if (slot && (old = *(PyObject **) ((char *) t->real + slot->offset)) != NULL) {
+      *source = gm_source_member (r, t->source, slot->offset, e->name);
+      return old;
+    }
     dict = plain ? _PyObject_GetDictPtr (t->real) : NULL;
     old = dict && *dict ? PyDict_GetItemWithError (*dict, e->name) : NULL;
     *source = old ? gm_source_attr (r, t->source, e->name) : NULL;
@@ -227,10 +273,30 @@ gm_effect_restores (GmRecorder *r, const GmEffect *e)
   if (!has_place (e) || deletes (e))
     return false;
   PyObject *old = held_at (r, e, &source);
-  if (!old || !is_same_constant (stored (e), old))
+  if (!old)
+    return false;
+  if (stored (e)->real == old && stored (e)->source == source)
+    return true; /* the object itself, whatever it is */
+  const GmTracker *now = gm_realize (r, stored (e));
+  if (r->stop || !is_same_constant (now, old))
     return false;
   const GmTracker *t = gm_realize (r, gm_wrap (r, old, source)); /* adds a guard */
   return !r->stop && t->kind == &gm_kind_constant;
+}
+
+/* True if the place has no order among others: to delete what it holds and store it again changes nothing. */
+static bool
+is_unordered (const GmEffect *e)
+{
+  return e->kind == GM_EFFECT_CELL || slot_of (e);
+}
+
+/* True if the place of the effect holds in the end what it held before the region. */
+static bool
+is_put_back (GmRecorder *r, GHashTable *table, const GmEffect *e)
+{
+  const Place *p = has_place (e) ? g_hash_table_lookup (table, e) : NULL;
+  return p && (!p->any_delete || is_unordered (e)) && gm_effect_restores (r, effect_at (r, p->last));
 }
 
 /* -- Questions ------------------------------------------------------------- */
@@ -412,9 +478,10 @@ gm_effects_state (GmRecorder *r, const GmMark *m)
   s->deeds = g_array_new (FALSE, TRUE, sizeof (Deed));
   g_array_set_clear_func (s->deeds, deed_clear);
   g_autoptr (GPtrArray) list = merged_since (r, m->effects);
+  g_autoptr (GHashTable) table = places (r);
   for (uint32_t i = 0; i < list->len; i++) {
     const GmEffect *e = list->pdata[i];
-    if (gm_effect_restores (r, e) || is_taken_back (r, m, e))
+    if (is_put_back (r, table, e) || is_taken_back (r, m, e))
       continue;
     Deed d = { object_text (r, e), action_text (r, e), was_text (r, e), gm_record_effect_hash (r, e) };
     g_array_append_val (s->deeds, d);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that change a container outside of themselves and change it back: what counts is what the container holds in the end."""
+"""Bodies that change a container, an attribute or a global outside of themselves and change it back: what counts is what is there in the end."""
 
 import collections
 
@@ -13,16 +13,23 @@ class Thing:
     pass
 
 
+class Slots:
+    __slots__ = ("a", "b")
+
+
 def fresh():
-    global L, D, S, Q, O, OD, NESTED, BYTES
+    global L, D, S, Q, O, OD, NESTED, BYTES, BOUND, SLOTS, FLAG
     L, D, S, Q = [5], {"k": 1}, {1}, collections.deque([1])
     OD, NESTED, BYTES = collections.OrderedDict(a=1, b=2), [[1], [2]], bytearray(b"ab")
+    BOUND, SLOTS, FLAG = collections.deque([1, 2], maxlen=2), Slots(), [False]
+    SLOTS.a = 1
     O = Thing()
-    O.l, O.d = [1], {"k": 2}
+    O.l, O.d, O.n = [1], {"k": 2}, 3
+    globals().pop("NEW", None)
 
 
 def state():
-    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES))
+    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, [(n, getattr(SLOTS, n, None)) for n in "ab"], FLAG, "NEW" in globals()))
 
 
 # each: the change, what is read meanwhile, the change back
@@ -46,6 +53,20 @@ PUT_BACK = [
     "NESTED[0].append(1); y = x + len(NESTED[0]); NESTED[0].pop()",
     "a, b = NESTED; NESTED[:] = [b, a]; y = x + NESTED[0][0]; NESTED[:] = [a, b]",
     "BYTES.append(1); y = x + len(BYTES); BYTES.pop()",
+    "Q.append(2); y = x + len(Q); Q.pop()",
+    "Q.appendleft(2); y = x + Q[0]; Q.popleft()",
+    "Q.extend([2, 3]); Q.rotate(1); y = x + Q[0]; Q.rotate(-1); Q.pop(); Q.pop()",
+    "Q[0] = 7; y = x + Q[0]; Q[0] = 1",
+    "BOUND.append(9); y = x + BOUND[1]; BOUND.appendleft(1)",
+    "O.t = 5; y = x + O.t; del O.t",
+    "setattr(O, 't', 5); y = x + vars(O)['t']; delattr(O, 't')",
+    "old = O.n; O.n = 9; y = x + O.n; O.n = old",
+    "old, O.l = O.l, [1, 2]; y = x + len(O.l); O.l = old",
+    "SLOTS.b = 5; y = x + SLOTS.b; del SLOTS.b",
+    "old = SLOTS.a; del SLOTS.a; y = x + hasattr(SLOTS, 'a'); SLOTS.a = old",
+    "old = SLOTS.a; SLOTS.a = 7; y = x + SLOTS.a; SLOTS.a = old",
+    "global FLAG; old = FLAG; FLAG = [True]; y = x + FLAG[0]; FLAG = old",
+    "global NEW; NEW = 3; y = x + NEW; del NEW",
 ]
 CHANGED = [
     "L.append(1); y = x + len(L)",
@@ -56,7 +77,13 @@ CHANGED = [
     "NESTED[0] = [1]; y = x + 1",
     "BYTES[0] = 98; y = x + 1",
     "S.add(2); y = x + 1; S.discard(2)",
-    "Q.append(2); y = x + 1; Q.pop()",
+    "Q.append(2); y = x + 1; Q.popleft()",
+    "Q.rotate(1); Q.append(3); y = x + 1",
+    "O.t = 5; y = x + O.t",
+    "del O.n; y = x + 1",
+    "O.l = [1]; y = x + 1",
+    "SLOTS.b = 5; y = x + SLOTS.b",
+    "global NEW; NEW = 3; y = x + NEW",
 ]
 
 
@@ -127,3 +154,30 @@ def test_the_value_that_was_there_is_guarded():
 
 
 made_once = made("D['k'] = 5; y = x + D['k']; D['k'] = 1")
+
+
+@pytest.mark.parametrize("kind", [Thing, Slots])
+def test_an_attribute_that_was_there_is_gone_after_it_was_stored_and_deleted(kind):
+    def f(x, o):
+        o.a = 5
+        y = x + o.a
+        del o.a
+        return y
+
+    compiled = G.compile(f, backend="eager", fullgraph=True)
+    for has in (False, True, False, True):
+        o = kind()
+        if has:
+            o.a = 7
+        assert compiled(G.ones(1), o).item() == 6.0 and not hasattr(o, "a")
+
+
+def test_a_global_that_was_there_is_gone_after_it_was_stored_and_deleted():
+    global NEW
+    f = made("global NEW; NEW = 3; y = x + NEW; del NEW")
+    compiled = G.compile(f, backend="eager", fullgraph=True)
+    for has in (False, True, False):
+        globals().pop("NEW", None)
+        if has:
+            NEW = 1
+        assert compiled(G.ones(1)).item() == 4.0 and "NEW" not in globals()
