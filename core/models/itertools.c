@@ -2,9 +2,10 @@
  * itertools.c -- the iterators of the module itertools.
  *
  * The state of such an iterator between two values (the total of accumulate, the current iterable
- * of chain ...) is in the second slot of its heap object. product, combinations and permutations
- * read all of their arguments when they are made, as CPython's do; so their tuples are made at
- * once, and if such an iterator leaves the region, its class makes it anew of the arguments.
+ * of chain, the current group of groupby ...) is in the second slot of its heap object. product,
+ * combinations and permutations read all of their arguments when they are made, as CPython's do; so
+ * their tuples are made at once, and if such an iterator leaves the region, its class makes it anew
+ * of the arguments.
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"
@@ -49,6 +50,75 @@ cycle_next (GmRecorder *r, const GmTracker *t, int64_t at)
   int64_t i = at == 0 ? 0 : at - 1;
   gm_iterator_move (r, t, 1 + (i + 1) % saved->n);
   return saved->items[i];
+}
+
+/* The state of a groupby. */
+enum { KEY, VALUE, GROUP_KEY, GROUP, N_GROUPBY };
+
+static void
+groupby_state (GmRecorder *r, const GmTracker *t, const GmTracker **s)
+{
+  const GmTracker *state = kept (r, t);
+  for (uint32_t i = 0; i < N_GROUPBY; i++)
+    s[i] = state ? state->items[i] : &gm_tracker_null;
+}
+
+static void
+groupby_keep (GmRecorder *r, const GmTracker *t, const GmTracker *const *s)
+{
+  const GmTracker **items = gm_tracker_array (r, N_GROUPBY);
+  gm_tracker_copy (items, s, N_GROUPBY);
+  keep (r, t, gm_contents (r, items, N_GROUPBY));
+}
+
+/* Takes the next value and its key; false at the end, or after a break or an exception. */
+static bool
+groupby_step (GmRecorder *r, const GmTracker *t, const GmTracker **s)
+{
+  const GmTracker *value = gm_next (r, t->items[0]);
+  if (value == NULL || r->stop)
+    return false;
+  bool itself = gm_realize (r, t->items[1])->real == Py_None;
+  const GmTracker *key = itself ? value : gm_call_n (r, t->items[1], &value, 1);
+  if (key == NULL || r->stop || r->pending)
+    return false;
+  s[VALUE] = value;
+  s[KEY] = key;
+  groupby_keep (r, t, s);
+  return true;
+}
+
+static const GmTracker *
+groupby_next (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *s[N_GROUPBY];
+  groupby_state (r, t, s);
+  s[GROUP] = &gm_tracker_null; /* the group so far gives no more */
+  groupby_keep (r, t, s);
+  while (s[KEY] == &gm_tracker_null || (s[GROUP_KEY] != &gm_tracker_null && gm_same_or_equal (r, s[GROUP_KEY], s[KEY])))
+    if (r->stop || r->pending || !groupby_step (r, t, s))
+      return NULL;
+  if (r->stop || r->pending)
+    return NULL;
+  const GmTracker *of[] = { t, s[KEY] }, *group = gm_iterator_new (r, GM_ITER_GROUP, of, 2, 0), *pair[] = { s[KEY], group };
+  s[GROUP_KEY] = s[KEY];
+  s[GROUP] = group;
+  groupby_keep (r, t, s);
+  return gm_tuple_new (r, pair, 2);
+}
+
+static const GmTracker *
+group_next (GmRecorder *r, const GmTracker *t)
+{
+  const GmTracker *s[N_GROUPBY], *by = t->items[0];
+  groupby_state (r, by, s);
+  if (s[GROUP] != t || (s[VALUE] == &gm_tracker_null && !groupby_step (r, by, s)) || !gm_same_or_equal (r, t->items[1], s[KEY])
+      || r->stop || r->pending)
+    return NULL;
+  const GmTracker *value = s[VALUE];
+  s[VALUE] = s[KEY] = &gm_tracker_null;
+  groupby_keep (r, by, s);
+  return value;
 }
 
 static const GmTracker *
@@ -201,6 +271,10 @@ gm_itertools_next (GmRecorder *r, const GmTracker *t, int64_t at)
     keep (r, t, pair[1]);
     return gm_tuple_new (r, pair, 2);
   }
+  case GM_ITER_GROUPBY:
+    return groupby_next (r, t);
+  case GM_ITER_GROUP:
+    return group_next (r, t);
   case GM_ITER_TUPLES:
     if (at >= t->items[0]->n)
       return NULL;
@@ -352,6 +426,17 @@ make_named (GmRecorder *r, const char *name, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_ACCUMULATE, items, 3, 0);
 }
 
+static const GmTracker *
+make_groupby (GmRecorder *r, const GmCallArgs *args)
+{
+  bool named = gm_args_n_named (args) == 1 && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "key") == 0;
+  uint32_t n = args->n + gm_args_n_named (args);
+  if (args->n < 1 || n > 2 || (args->names && !named))
+    return NULL;
+  const GmTracker *items[] = { gm_iter (r, args->args[0]), n == 2 ? args->args[1] : gm_none (r) };
+  return r->stop || items[0] == NULL ? NULL : gm_iterator_new (r, GM_ITER_GROUPBY, items, 2, 0);
+}
+
 const GmTracker *
 gm_itertools_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
@@ -369,6 +454,8 @@ gm_itertools_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return make_named (r, name, args);
   if (strcmp (name, "zip_longest") == 0)
     return make_longest (r, args);
+  if (strcmp (name, "groupby") == 0)
+    return make_groupby (r, args);
   if (args->names)
     return NULL;
   if (strcmp (name, "chain") == 0)

@@ -32,6 +32,8 @@ typedef enum {
   GM_ITER_FILTERFALSE,
   GM_ITER_COMPRESS, /* items: two iterators */
   GM_ITER_PAIRWISE, /* items[0]: an iterator */
+  GM_ITER_GROUPBY,  /* items: an iterator, a function or None */
+  GM_ITER_GROUP,    /* items: a groupby, the key of the group */
   GM_ITER_TUPLES,   /* items: a tuple of all that product, combinations ... give, their class, its arguments */
 } GmIterKind;
 

@@ -7,6 +7,7 @@
  * Left to Python, as a break: a list that the region knows otherwise, too, and may have changed.
  */
 #include "core/models/builtin.h"
+#include "core/trace/exception.h"
 #include "core/guard/guard.h"
 
 bool
@@ -98,10 +99,32 @@ next (GmRecorder *r, const GmTracker *t)
   return r->stop ? NULL : item;
 }
 
+static const GmTracker *
+method_next (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  const GmTracker *item = gm_args_plain (r, "__next__", args, 0, 0) ? gm_next (r, t) : NULL;
+  return item || r->stop ? item : gm_raise_value (r, PyExc_StopIteration, NULL);
+}
+
+static const GmTracker *
+method_iter (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
+{
+  return gm_args_plain (r, "__iter__", args, 0, 0) ? t : &gm_tracker_poison;
+}
+
+static const GmTracker *
+getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  static const GmMethodRow rows[] = { { "__next__", method_next }, { "__iter__", method_iter }, { NULL, NULL } };
+  const GmTracker *bound = gm_method_row (r, rows, t, name);
+  return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+}
+
 const GmTrackerKind gm_kind_given_iterator = {
   .name = "iterator",
   .type = type,
   .iter = iter,
   .next = next,
   .truth = truth,
+  .getattr = getattr,
 };

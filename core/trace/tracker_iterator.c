@@ -289,6 +289,8 @@ asks_again (GmIterKind kind)
   case GM_ITER_DROPWHILE:
   case GM_ITER_FILTERFALSE:
   case GM_ITER_COMPRESS:
+  case GM_ITER_GROUPBY:
+  case GM_ITER_GROUP:
   case GM_ITER_CYCLE: /* stores its own end */
     return true;
   default:

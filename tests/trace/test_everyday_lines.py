@@ -2,6 +2,7 @@
 """Lines of everyday code that need no graph break: each is recorded whole, with plain Python's result."""
 
 import functools
+import itertools
 import re
 import typing
 
@@ -84,6 +85,74 @@ LINES = {
     "enable_grad () as a decorator": enabled,
     "a decorated function that raises": raises_inside,
 }
+
+
+class Key:
+    def __init__(self, v):
+        self.v = v
+
+    def __eq__(self, other):
+        return self.v == other.v
+
+    __hash__ = None
+
+
+def two_groups(x, l):
+    groups = itertools.groupby(l)
+    a, b = next(groups, (None, ())), next(groups, (None, ()))
+    return a[0], list(a[1]), b[0], list(b[1])  # the first group is over when the second begins
+
+
+def first_of_each(x, l):
+    return [next(v) for k, v in itertools.groupby(l, lambda a: a % 2)], x + 1
+
+
+def key_that_raises(x, l):
+    try:
+        return [list(v) for k, v in itertools.groupby(l, key=lambda a: 1 // (a - 2))]
+    except ZeroDivisionError as error:
+        return str(error)
+
+
+def left_over(x, l):
+    groups = itertools.groupby(l)
+    for k, v in groups:
+        break
+    return [len(list(v)) for k, v in groups], next(groups, 5)
+
+
+GROUPS = {
+    "values": lambda x, l: [(k, list(v)) for k, v in itertools.groupby(l)],
+    "a key": lambda x, l: [(k, list(v)) for k, v in itertools.groupby(l, key=lambda a: a // 2)],
+    "keys of the user's": lambda x, l: [(k.v, len(list(v))) for k, v in itertools.groupby([Key(i // 2) for i in l])],
+    "a text": lambda x, l: sum(len(list(v)) for k, v in itertools.groupby("aabccc")) + x,
+    "tensors": lambda x, l: [(k, sum(v)) for k, v in itertools.groupby([x, x + 1, x[0]], key=lambda t: t.dim())],
+    "groups that are read late": lambda x, l: [list(v) for k, v in list(itertools.groupby(l))],
+    "two groups": two_groups,
+    "the first of each": first_of_each,
+    "a key that raises": key_that_raises,
+    "what is left over": left_over,
+}
+
+
+@undisturbed
+@pytest.mark.parametrize("form", GROUPS)
+def test_groupby_is_recorded(form):
+    f = GROUPS[form]
+    for l in ([1, 1, 2], [], [1, 2, 3, 4, 5, 5], [0, 0, 0], [3, 1, 2]):
+        assert repr(G.compile(f, backend="eager", fullgraph=True)(X, l)) == repr(f(X, l)), l
+
+
+def test_a_groupby_that_leaves_is_a_break():
+    f = lambda x, l: (x + 1, itertools.groupby(l))
+    assert [(k, list(v)) for k, v in G.compile(f, backend="eager")(X, [1, 1, 2])[1]] == [(1, [1, 1]), (2, [2])]
+
+
+def test_a_graph_module_has_the_methods_of_a_module_without_state():
+    found = []
+    G.compile(lambda x: x + 1, backend=lambda module, examples: found.append(module) or module)(X)
+    (module,) = found
+    assert module.state_dict() == {} and module.training and module.eval() is module and not module.training and module.train().training
 
 
 def text(value):

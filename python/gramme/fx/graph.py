@@ -248,6 +248,21 @@ class GraphModule:
 
     buffers = parameters
 
+    def state_dict(self, *, destination=None, prefix="", keep_vars=False):
+        """An empty dict, or `destination` as it is, for the same reason."""
+        return {} if destination is None else destination
+
+    def train(self, mode=True):
+        """Sets `training`, which no recorded operation reads, of all functions below, too.  Returns the module."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    training = True
+
     def print_readable(self, print_output=True):
         """Returns the graph as text, and prints it unless told not to."""
         text = str(self.graph)
