@@ -3,7 +3,8 @@
  *
  * Files are in a folder of mode 0700 that the job makes and removes.  Jobs that are alive when the
  * process ends are stopped, and their folders removed; a process that forked does not touch its
- * parent's jobs.
+ * parent's jobs.  Where the process is killed, the kernel stops their compilers (tie_to_host), and
+ * the next process removes the folders (cc_folder_reap).
  *
  * Rejected: a pool of threads.  Starting a thread costs a hundredth of the compile that it waits
  * for.
@@ -17,8 +18,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,6 +37,7 @@ struct CcJob {
   CcState state;
   bool let_go, ended; /* let_go: the owner has released it; ended: its thread has ended */
   pid_t owner, child; /* child: 0 if none runs */
+  int lifeline;       /* the writing end of the child's pipe (tie_to_host); -1 if none runs */
   char *command, *text;
   size_t len;
   CcFolder folder;
@@ -80,42 +82,93 @@ child_environment (CcJob *job, char *tmpdir, size_t room)
   return env;
 }
 
+/* Arguments of the child, valid until it runs the compiler. */
+typedef struct {
+  char *const *args;
+  char **env;
+  const char *log;
+  pid_t host;   /* the process that starts it */
+  int lifeline; /* the reading end of a pipe of which the host has the other one */
+  volatile int error; /* set by the child, which shares the memory until it runs the compiler */
+} Child;
+
+/* Makes the kernel end the child and its children when the host ends, however it ends.  The
+ * compiler itself gets the signal of a parent's death.  Its children do not; they are in its group,
+ * and inherit the reading end of a pipe that tells its group with SIGKILL when the other end is
+ * closed.  False if the host has ended already. */
 static bool
-spawn (CcJob *job, char *const *args, pid_t *child)
+tie_to_host (const Child *c)
+{
+  struct pollfd end = { c->lifeline, 0, 0 };
+  prctl (PR_SET_PDEATHSIG, SIGKILL);
+  fcntl (c->lifeline, F_SETFD, 0);
+  fcntl (c->lifeline, F_SETOWN, -getpid ());
+  fcntl (c->lifeline, F_SETSIG, SIGKILL);
+  fcntl (c->lifeline, F_SETFL, O_ASYNC);
+  poll (&end, 1, 0);
+  return !(end.revents & POLLHUP) && getppid () == c->host;
+}
+
+/* Runs in the child of vfork, in which only what a signal handler may do is safe.  All signals are
+ * blocked, as in every thread that runs a job. */
+static _Noreturn void
+run_compiler (Child *c)
+{
+  struct sigaction fresh = { .sa_handler = SIG_DFL };
+  sigset_t none;
+  setpgid (0, 0); /* a group of its own, so that it can be stopped with its children */
+  if (!tie_to_host (c))
+    _exit (127);
+  int in = open ("/dev/null", O_RDONLY);
+  int out = open (c->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (in < 0 || out < 0 || dup2 (in, 0) < 0 || dup2 (out, 1) < 0 || dup2 (out, 2) < 0)
+    c->error = errno;
+  for (int signal = 1; signal < NSIG; signal++)
+    sigaction (signal, &fresh, NULL);
+  sigemptyset (&none);
+  sigprocmask (SIG_SETMASK, &none, NULL);
+  if (!c->error) {
+    execvpe (c->args[0], c->args, c->env);
+    c->error = errno;
+  }
+  _exit (127);
+}
+
+/* Returns the id of the child, or -1.  This thread waits until the child runs the compiler, in the
+ * child's memory, so nothing here may be kept in a register across the call. */
+static __attribute__ ((noinline)) pid_t
+start_child (Child *c)
+{
+  pid_t child = vfork ();
+  if (child == 0)
+    run_compiler (c);
+  return child;
+}
+
+/* Starts the compiler.  Rejected: posix_spawn, which cannot tie a child to its parent's life. */
+static bool
+spawn (CcJob *job, char *const *args, int lifeline, pid_t *child)
 {
   char log[CC_FOLDER_BYTES + 16], tmpdir[CC_FOLDER_BYTES + 16];
   char **env = child_environment (job, tmpdir, sizeof tmpdir);
-  snprintf (log, sizeof log, "%s/log", job->folder.path);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attr;
-  sigset_t none, all;
   if (!env) {
     say (job, "no memory");
     return false;
   }
-  sigemptyset (&none);
-  sigfillset (&all);
-  posix_spawn_file_actions_init (&actions);
-  posix_spawn_file_actions_addopen (&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen (&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2 (&actions, 1, 2);
-  posix_spawnattr_init (&attr);
-  posix_spawnattr_setsigmask (&attr, &none);
-  posix_spawnattr_setsigdefault (&attr, &all);
-  /* A group of its own, so that it can be stopped with its children. */
-  posix_spawnattr_setpgroup (&attr, 0);
-  posix_spawnattr_setflags (&attr,
-                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  errno = posix_spawnp (child, args[0], &actions, &attr, args, env);
-  bool ok = errno == 0;
-  if (!ok)
+  snprintf (log, sizeof log, "%s/log", job->folder.path);
+  Child c = { .args = args, .env = env, .log = log, .host = getpid (), .lifeline = lifeline };
+  *child = start_child (&c);
+  if (*child < 0)
+    c.error = errno;
+  else if (c.error)
+    while (waitpid (*child, NULL, 0) < 0 && errno == EINTR)
+      ;
+  if (c.error)
     snprintf (job->message, sizeof job->message,
               "the C compiler `%s` cannot be run: %s; install one, or name one in GRAMME_CC",
-              args[0], strerror (errno));
-  posix_spawn_file_actions_destroy (&actions);
-  posix_spawnattr_destroy (&attr);
+              args[0], strerror (c.error));
   free (env);
-  return ok;
+  return c.error == 0;
 }
 
 static int64_t
@@ -145,12 +198,42 @@ wait_for_end (pid_t child, int limit_s)
   return ended;
 }
 
+/* Closes the host's end of the pipe: what still runs in the compiler's group ends. */
+static void
+cut_lifeline (CcJob *job)
+{
+  pthread_mutex_lock (&lock);
+  if (job->lifeline >= 0)
+    close (job->lifeline);
+  job->lifeline = -1;
+  pthread_mutex_unlock (&lock);
+}
+
+/* Ends what is left of the compiler's group, and waits for it.  Children of the compiler become
+ * this process's own if it is a subreaper, as it is while a plugin is tried. */
+static void
+end_group (CcJob *job, pid_t child, int *status)
+{
+  siginfo_t info;
+  kill (-child, SIGKILL); /* safe also if the compiler has ended: it is a zombie yet */
+  while (waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+    ;
+  pthread_mutex_lock (&lock);
+  job->child = 0; /* from here on the number may belong to another process */
+  pthread_mutex_unlock (&lock);
+  cut_lifeline (job);
+  while (waitpid (child, status, 0) < 0 && errno == EINTR)
+    ;
+  while (waitpid (-child, NULL, 0) > 0 || errno == EINTR)
+    ;
+}
+
 /* Runs the compiler until it ends. */
 static bool
 compile (CcJob *job)
 {
   char *args[MAX_ARGS], *save = NULL, source[CC_FOLDER_BYTES + 16], product[CC_FOLDER_BYTES + 16];
-  int n = 0, status = 0;
+  int n = 0, status = 0, life[2] = { -1, -1 };
   pid_t child;
   snprintf (source, sizeof source, "%s/unit.c", job->folder.path);
   snprintf (product, sizeof product, "%s/unit.so", job->folder.path);
@@ -162,23 +245,21 @@ compile (CcJob *job)
   args[n++] = source;
   args[n] = NULL;
   pthread_mutex_lock (&lock);
-  bool ok = !job->let_go && spawn (job, args, &child);
+  if (pipe2 (life, O_CLOEXEC) != 0) /* without it the compiler is tied, but not its children */
+    life[0] = life[1] = -1;
+  job->lifeline = life[1];
+  bool ok = !job->let_go && spawn (job, args, life[0], &child);
   if (ok)
     job->child = child;
+  if (life[0] >= 0)
+    close (life[0]);
   pthread_mutex_unlock (&lock);
-  if (!ok)
+  if (!ok) {
+    cut_lifeline (job);
     return false;
+  }
   bool in_time = wait_for_end (child, job->limit_s);
-  if (!in_time)
-    kill (-child, SIGKILL);
-  siginfo_t info;
-  while (!in_time && waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
-    ;
-  pthread_mutex_lock (&lock);
-  job->child = 0; /* from here on the number may belong to another process */
-  pthread_mutex_unlock (&lock);
-  while (waitpid (child, &status, 0) < 0 && errno == EINTR)
-    ;
+  end_group (job, child, &status);
   if (!in_time) {
     snprintf (job->message, sizeof job->message,
               "the C compiler `%s` was stopped after %d seconds; the option limit of the back end cc, or GRAMME_CC_LIMIT, gives it more",
@@ -304,7 +385,9 @@ in_child (void)
   for (CcJob *job = jobs; job; job = job->next) {
     if (job->folder.fd >= 0)
       close (job->folder.fd); /* the parent's descriptor keeps the lock */
-    job->folder.fd = -1;
+    if (job->lifeline >= 0)
+      close (job->lifeline); /* the compiler ends when the parent does */
+    job->folder.fd = job->lifeline = -1;
   }
   pthread_cond_init (&changed, NULL);
   pthread_mutex_unlock (&lock);
@@ -350,7 +433,10 @@ cc_job_start (const char *compiler, const char *flags, char *text, size_t len, i
     return NULL;
   }
   snprintf (command, room, "%s %s", compiler, flags);
-  *job = (CcJob){ .owner = getpid (), .command = command, .text = text, .len = len, .folder = CC_FOLDER_NONE, .limit_s = limit_s };
+  *job = (CcJob){
+    .owner = getpid (), .command = command, .text = text, .len = len,
+    .folder = CC_FOLDER_NONE, .lifeline = -1, .limit_s = limit_s
+  };
   pthread_mutex_lock (&lock);
   job->next = jobs;
   job->self = &jobs;
