@@ -238,7 +238,7 @@ CORE_SOURCES += \
   core/plugin/elf.c \
   core/run/exec.c \
   core/run/forked.c \
-  core/run/fpu.c \
+  core/plugin/fpu.c \
   core/run/ext_kernels.c \
   core/run/gpu.c \
   core/run/ext_threads.c \
@@ -274,7 +274,7 @@ CORE_SOURCES += \
   core/plugin/elf.h \
   core/run/exec.h \
   core/run/forked.h \
-  core/run/fpu.h \
+  core/plugin/fpu.h \
   core/run/plugin_host.h \
   core/plugin/hygiene.h \
   core/plugin/loader.h \
@@ -343,7 +343,9 @@ EXTENSION_SOURCES = \
   core/models/comptime.c \
   core/models/fence_trace.c \
   core/trace/frame.c \
-  core/guard/guard.c \
+  core/guard/guard.c core/guard/guards.h core/trace/guard_record.c \
+  core/objects/call_state.c core/objects/call_state.h \
+  core/objects/key_type.c core/objects/key_type.h core/objects/python_host.c core/objects/python_host.h \
   core/guard/guard_build.c \
   core/guard/guard_memo.c \
   core/guard/guard_run.c \
@@ -448,14 +450,14 @@ EXTENSION_SOURCES = \
   core/models/autograd_function.h \
   core/guard/guard.h \
   core/trace/heap.h \
-  core/bytecode/insns.h \
+  core/bytecode/code.h core/trace/insn_handlers.h \
   core/trace/iterator.h \
   core/trace/lifetime.h \
   core/bytecode/liveness.h \
   core/trace/python_span.h \
   core/trace/instance.h \
   core/trace/recorder.h \
-  core/trace/value_source.h \
+  core/guard/value_source.h \
   core/trace/trace.h \
   core/trace/tracker.h \
   core/guard/guards.def \

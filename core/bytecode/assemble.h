@@ -4,7 +4,7 @@
 #ifndef GM_BYTECODE_ASSEMBLE_H
 #define GM_BYTECODE_ASSEMBLE_H
 
-#include "core/trace/trace.h"
+#include "core/bytecode/code.h"
 
 /* Sets the constants of a code object that was made without any, and returns it.  The constructor
  * would intern the strings in tuples and frozensets, and replace such a frozenset by another one,

@@ -4,7 +4,7 @@
 #ifndef GM_BYTECODE_BIND_H
 #define GM_BYTECODE_BIND_H
 
-#include "core/trace/trace.h"
+#include "core/bytecode/code.h"
 
 #define GM_BIND_MAX_ARGS 128
 

@@ -4,7 +4,7 @@
 #ifndef GM_BYTECODE_DECODE_H
 #define GM_BYTECODE_DECODE_H
 
-#include "core/trace/trace.h"
+#include "core/bytecode/code.h"
 
 /* Returns a new decoded code, to be freed with gm_code_free; the code object must outlive it.
  * Anything that is not understood becomes an UNKNOWN instruction, which is a break only when the

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insns.c -- the table of instructions, its text, and the handlers of instructions that are not
- * traced.
+ * insns.c -- the table of instructions, and the text of decoded code.
  */
-#include "core/bytecode/insns.h"
+#include "core/bytecode/code.h"
 
 const GmInsnInfo gm_insns[GM_N_INSNS] = {
 #define INSN(NAME, handler, operands, effect, jump_effect, first, last)                            \
@@ -68,23 +67,4 @@ gm_code_text (const GmCode *code)
     g_string_append_c (s, '\n');
   }
   return g_string_free (s, FALSE);
-}
-
-/* -- Instructions that are not traced -------------------------------------- */
-
-void
-gm_insn_unsupported (GmRecorder *r, const GmInsn *i)
-{
-  switch (i->op) {
-  case GM_INSN_GET_AWAITABLE:
-    gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
-    return;
-  case GM_INSN_UNKNOWN:
-    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN,
-                     gm_arena_printf (r->arena, "number %u of CPython %d.%d", i->arg,
-                                      PY_MAJOR_VERSION, PY_MINOR_VERSION));
-    return;
-  default:
-    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, gm_insns[i->op].name);
-  }
 }

@@ -5,7 +5,7 @@
 #ifndef GM_BYTECODE_LIVENESS_H
 #define GM_BYTECODE_LIVENESS_H
 
-#include "core/trace/trace.h"
+#include "core/bytecode/code.h"
 
 typedef struct GmLiveness GmLiveness;
 

@@ -4,7 +4,7 @@
 #ifndef GM_BYTECODE_OPCODES_H
 #define GM_BYTECODE_OPCODES_H
 
-#include "core/trace/trace.h"
+#include "core/bytecode/code.h"
 
 typedef enum {
   GM_HOW_NONE,     /* no row */

@@ -44,8 +44,6 @@
 #include "core/capture/frontend.h"
 #include "core/objects/tensor_object.h"
 
-GM_THREAD uint32_t gm_failed_program_calls, gm_failed_operations;
-
 static char *
 exception_text (void)
 {

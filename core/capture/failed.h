@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "core/base/thread.h"
+#include "core/objects/call_state.h"
 #include "core/tensor/tensor.h"
 
 #include <glib.h>
@@ -46,12 +47,6 @@ void gm_call_notes_end (GmCallNotes *notes);
  * which is kept.  args: the n arguments, in their order, positional ones first: a tensor to which a
  * history of the result may lead, or NULL; names: of the last arguments, a tuple or NULL. */
 void gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names, PyObject *result);
-
-/* Incremented by each call of a function of the program that a graph, or the code after it, makes.
- * Such a function must not be called twice for one call of the program. */
-extern GM_THREAD uint32_t gm_failed_program_calls;
-/* Incremented by each error of an operation that becomes an exception. */
-extern GM_THREAD uint32_t gm_failed_operations;
 
 /* The values of both counters when a graph begins. */
 typedef struct {

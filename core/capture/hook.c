@@ -179,7 +179,6 @@ static GM_THREAD struct {
   bool all; /* capture every function */
 } thread;
 
-GM_THREAD int gm_hook_suspended;
 static uint32_t n_scopes, n_captured; /* under the GIL */
 static char *library;                 /* the folder of the standard library */
 static PyTypeObject *module_type;     /* gramme.nn.Module, borrowed; NULL until the package is there */

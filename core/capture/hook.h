@@ -10,6 +10,7 @@
 
 #include "core/base/thread.h"
 #include "core/capture/callable.h"
+#include "core/objects/call_state.h"
 
 /* The settings that were in force before; on the caller's C stack. */
 typedef struct {
@@ -32,21 +33,6 @@ void gm_hook_end (GmHookScope scope);
  * references of its own, so that its objects die when the frame drops them.  Call it after
  * gm_hook_begin. */
 void gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n);
-
-/* Between these two calls nothing is captured on this thread: the compiler's own Python code. */
-extern GM_THREAD int gm_hook_suspended;
-
-static inline void
-gm_hook_suspend (void)
-{
-  gm_hook_suspended++;
-}
-
-static inline void
-gm_hook_unsuspend (void)
-{
-  gm_hook_suspended--;
-}
 
 /* True if this thread captures every function, although the program named none. */
 bool gm_hook_all (void);

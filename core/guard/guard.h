@@ -5,7 +5,7 @@
 #define GM_GUARD_GUARD_H
 
 #include "core/guard/size_guard.h"
-#include "core/trace/value_source.h"
+#include "core/guard/value_source.h"
 
 #include <math.h>
 

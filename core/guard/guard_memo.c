@@ -27,7 +27,7 @@
  */
 #include "core/guard/guard.h"
 
-#include "core/trace/recorder.h"
+#include "core/guard/guards.h"
 
 typedef struct {
   PyObject *object;

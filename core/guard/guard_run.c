@@ -12,7 +12,7 @@
  */
 #include "core/guard/guard.h"
 
-#include "core/trace/recorder.h"
+#include "core/objects/key_type.h"
 
 typedef struct {
   PyObject *object;

@@ -8,7 +8,7 @@
 #include "core/guard/guard.h"
 
 #include "core/tensor/device.h"
-#include "core/trace/recorder.h"
+#include "core/objects/key_type.h"
 
 /* -- Values ---------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  */
 #include "core/guard/size_guard.h"
 
-#include "core/trace/trace.h"
+#include "core/guard/guards.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "core/autograd/anomaly.h"
 #include "core/objects/errors.h"
-#include "core/capture/hook.h"
+#include "core/objects/call_state.h"
 #include "core/objects/tensor_object.h"
 
 #include "core/objects/import.h"

@@ -6,8 +6,7 @@
  */
 #include "core/objects/autograd_py.h"
 #include "core/capture/compiled_autograd.h"
-#include "core/capture/failed.h"
-#include "core/capture/hook.h"
+#include "core/objects/call_state.h"
 #include "core/capture/hook_program.h"
 #include "core/objects/node_py.h"
 

@@ -4,7 +4,7 @@
 #ifndef GM_OBJECTS_CACHED_FUNCTION_H
 #define GM_OBJECTS_CACHED_FUNCTION_H
 
-#include "core/trace/trace.h"
+#include "core/objects/python_host.h"
 
 /* Returns the functions for the recorder's host.  They find nothing if this CPython's object
  * differs from the layout that we know. */

@@ -11,7 +11,7 @@
 
 #include <internal/pycore_dict.h>
 
-#include "core/trace/keys.h"
+#include "core/objects/key_type.h"
 
 size_t
 gm_dict_kind_offset (void)

@@ -21,7 +21,7 @@
 
 #include <glib.h>
 
-#include "core/trace/trace.h"
+#include "core/objects/python_host.h"
 
 /* -- Setters that count ------------------------------------------------------------------------ */
 

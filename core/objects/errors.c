@@ -19,7 +19,7 @@
 
 #include "core/base/yield.h"
 #include "core/run/plugin_host.h"
-#include "core/capture/failed.h"
+#include "core/objects/call_state.h"
 
 PyObject *gm_py_backend_error, *gm_py_dimension_error;
 

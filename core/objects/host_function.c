@@ -14,7 +14,7 @@
 #include "core/objects/autograd_py.h"
 #include "core/objects/errors.h"
 #include "core/capture/failed.h"
-#include "core/capture/hook.h"
+#include "core/objects/call_state.h"
 #include "core/objects/tensor_object.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef GM_OBJECTS_HOST_FUNCTION_H
 #define GM_OBJECTS_HOST_FUNCTION_H
 
-#include "core/trace/trace.h"
+#include "core/objects/python_host.h"
 
 /* Make a host function; see GmTraceHost. */
 GmHostFunction *gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names);

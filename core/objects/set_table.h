@@ -4,7 +4,7 @@
 #ifndef GM_OBJECTS_SET_TABLE_H
 #define GM_OBJECTS_SET_TABLE_H
 
-#include "core/trace/trace.h"
+#include "core/objects/python_host.h"
 
 /* Returns the elements in the order of the table, ignoring overrides of iteration; a new tuple. */
 PyObject *gm_set_elements (PyObject *set);

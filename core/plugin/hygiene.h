@@ -9,7 +9,7 @@
 #define GM_PLUGIN_HYGIENE_H
 
 #include "core/plugin/elf.h"
-#include "core/run/fpu.h"
+#include "core/plugin/fpu.h"
 
 typedef struct GmSnapshot GmSnapshot;
 

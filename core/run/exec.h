@@ -8,7 +8,7 @@
 #include "core/base/yield.h"
 #include "core/run/backend.h"
 #include "core/run/artefacts.h"
-#include "core/run/fpu.h"
+#include "core/plugin/fpu.h"
 #include "core/plugin/loader.h"
 
 struct GmBackend {

@@ -7,7 +7,7 @@
  */
 #include "core/trace/exception.h"
 
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 #include <stdarg.h>
 

@@ -4,7 +4,7 @@
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * frame, and the loop goes on inside it; everything else is computed at once.
  */
 #include "core/models/builtin.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 static void
 prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)

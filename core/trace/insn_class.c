@@ -7,7 +7,7 @@
 #include "core/trace/attrs.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 static const GmTracker *
 namespace (GmRecorder *r)

@@ -6,7 +6,7 @@
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 #include "core/trace/instance.h"
 
 /* Returns an instance to raise, from an instance or a class. */

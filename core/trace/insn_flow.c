@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_flow.c -- jumps and loops: a branch is decided here and now, a loop is unrolled.
  */
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 void
 gm_insn_jump (GmRecorder *r, const GmInsn *i)
@@ -83,4 +83,23 @@ void
 gm_insn_get_len (GmRecorder *r, const GmInsn *i)
 {
   gm_push (r, gm_from_int (r, gm_len (r, gm_peek (r, 1))));
+}
+
+/* -- Instructions that are not traced ----------------------------------------------------------- */
+
+void
+gm_insn_unsupported (GmRecorder *r, const GmInsn *i)
+{
+  switch (i->op) {
+  case GM_INSN_GET_AWAITABLE:
+    gm_record_break (r, GM_BREAK_GENERATOR, PyUnicode_AsUTF8 (r->frame->code->code->co_name));
+    return;
+  case GM_INSN_UNKNOWN:
+    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN,
+                     gm_arena_printf (r->arena, "number %u of CPython %d.%d", i->arg,
+                                      PY_MAJOR_VERSION, PY_MINOR_VERSION));
+    return;
+  default:
+    gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, gm_insns[i->op].name);
+  }
 }

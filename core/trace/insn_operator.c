@@ -2,7 +2,7 @@
  * insn_operator.c -- operators, subscripts and attributes.
  */
 #include "core/models/builtin.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 void
 gm_insn_unary_positive (GmRecorder *r, const GmInsn *i)

@@ -4,6 +4,7 @@
 #ifndef GM_TRACE_KEYS_H
 #define GM_TRACE_KEYS_H
 
+#include "core/objects/key_type.h"
 #include "core/trace/recorder.h"
 
 /* True if the value may be a key here. False with a break, with an exception, or with neither: then
@@ -43,23 +44,9 @@ bool gm_key_hash_called (GmRecorder *r, const GmTracker *key, Py_hash_t *hash);
  * makes as well may need attributes that are filled in last. */
 bool gm_key_can_be_built (GmRecorder *r, const GmTracker *key);
 
-/* gm_key_is_plain: true if keys of the type are compared with a constant without code of the
- * user's, and equal one only if they are compared as constants are. */
 /* Returns the value that a key is looked up by, borrowed; NULL: the key is no constant, and no
  * object that is hashed and compared as one. */
 PyObject *gm_key_value (GmRecorder *r, const GmTracker *k);
-bool gm_key_is_plain (const PyTypeObject *type);
-/* True for a subclass of int or str that inherits their C hash and comparison: IntEnum, StrEnum,
- * class S (str, Enum). */
-bool gm_key_is_by_value (const PyTypeObject *type);
-/* The ways in which a guard can look up an object as a key of a dict that exists, without code of
- * the user's. */
-typedef enum {
-  GM_KEY_OTHER,
-  GM_KEY_FIXED,    /* a constant, or a tuple of such: compared by value */
-  GM_KEY_IDENTITY, /* a function, a plain class, a dtype, a member of an Enum: it is itself */
-} GmKeyKind;
-GmKeyKind gm_key_kind (PyObject *key);
 /* True if a lookup in an existing dict runs no code of the user's, and finds a constant only among
  * keys that are compared as constants: as gm_dict_get does. */
 bool gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict);

@@ -15,20 +15,12 @@
 #include "core/base/log.h"
 #include "core/base/yield.h"
 #include "core/trace/exception.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 #include "core/trace/lifetime.h"
 #include "core/trace/traced_size.h"
 
 #include <stdarg.h>
 #include <string.h>
-
-GmTraceHost gm_host;
-
-void
-gm_trace_set_host (const GmTraceHost *host)
-{
-  gm_host = *host;
-}
 
 /* -- Marks ----------------------------------------------------------------- */
 

@@ -10,8 +10,6 @@
 
 #include "core/trace/tracker.h"
 
-#define GM_MAX_NESTING                                                                             \
-  100 /* nested containers, where all of a value is read; a container may hold itself */
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
 
 /* The use of the value that an inlined frame returns. */

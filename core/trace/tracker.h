@@ -12,7 +12,9 @@
 #define GM_TRACE_TRACKER_H
 
 #include "core/trace/heap.h"
-#include "core/trace/value_source.h"
+#include "core/guard/value_source.h"
+#include "core/objects/key_type.h"
+#include "core/trace/trace.h"
 
 typedef struct GmRecorder GmRecorder;
 typedef struct GmTrackerKind GmTrackerKind;
@@ -223,7 +225,6 @@ const GmTracker *gm_wrap_cell (GmRecorder *r, PyObject *real, const GmSource *so
 const GmTracker *gm_wrap_hook_handle (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_slice (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source);
-bool gm_is_constant_type (PyTypeObject *type);
 /* Returns the container inside of an instance of a subclass, whose type is guarded already. */
 const GmTracker *gm_list_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source);

@@ -13,15 +13,6 @@
 
 #include <string.h>
 
-bool
-gm_is_constant_type (PyTypeObject *type)
-{
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type
-         || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type
-         || type == Py_TYPE (Py_None) || type == &PyEllipsis_Type || type == &PyRange_Type
-         || type == &PyCode_Type || type == Py_TYPE (Py_NotImplemented);
-}
-
 const GmTracker *
 gm_wrap_constant (GmRecorder *r, PyObject *real, const GmSource *source)
 {

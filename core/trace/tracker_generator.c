@@ -9,7 +9,7 @@
  */
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
-#include "core/bytecode/insns.h"
+#include "core/trace/insn_handlers.h"
 
 typedef enum { NEW, SUSPENDED, RUNNING, DONE } Phase;
 

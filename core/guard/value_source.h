@@ -7,10 +7,10 @@
  * addresses ("L['x']", "G['scale']", "L['self'].weight"): it is what users read in guard lists, and
  * the key for profiles.
  */
-#ifndef GM_TRACE_VALUE_SOURCE_H
-#define GM_TRACE_VALUE_SOURCE_H
+#ifndef GM_GUARD_VALUE_SOURCE_H
+#define GM_GUARD_VALUE_SOURCE_H
 
-#include "core/trace/trace.h"
+#include "core/guard/guards.h"
 
 typedef enum {
 #define LOAD(NAME, ...) GM_SOURCE_##NAME,

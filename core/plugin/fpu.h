@@ -6,8 +6,8 @@
  * included.  So the mode is compared around every call that computes or compiles; around a run this
  * costs two or three nanoseconds.
  */
-#ifndef GM_RUN_FPU_H
-#define GM_RUN_FPU_H
+#ifndef GM_PLUGIN_FPU_H
+#define GM_PLUGIN_FPU_H
 
 #include <float.h>
 #include <stdbool.h>

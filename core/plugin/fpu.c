@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fpu.c -- see fpu.h.
  */
-#include "core/run/fpu.h"
+#include "core/plugin/fpu.h"
 
 #include <unistd.h>
 

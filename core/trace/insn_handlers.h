@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insns.h -- the handlers of insns.def.  A handler runs with r->pc at the following instruction; a
+ * insn_handlers.h -- the handlers of insns.def.  A handler runs with r->pc at the following instruction; a
  * jump overwrites it.
  */
-#ifndef GM_BYTECODE_INSNS_H
-#define GM_BYTECODE_INSNS_H
+#ifndef GM_TRACE_INSN_HANDLERS_H
+#define GM_TRACE_INSN_HANDLERS_H
 
 #include "core/trace/recorder.h"
 
