@@ -5,6 +5,7 @@
  * compiled again with each kernel, where every line takes time.  Library functions become pointers,
  * which are filled in when the code is loaded.
  */
+/* clang-format off */
 #ifndef GM_TILES_FREESTANDING_H
 #define GM_TILES_FREESTANDING_H
 

@@ -11,6 +11,7 @@
  * 448 is NaN; e5m2: as IEEE would have it). f16 is the processor's (F16C, AVX-512F); the others are
  * bit arithmetic, the same on every instruction set.
  */
+/* clang-format off */
 #ifndef GM_TILES_PRELUDE_SMALL_H
 #define GM_TILES_PRELUDE_SMALL_H
 

@@ -30,6 +30,7 @@
  *   POW           integers by squaring, wrapping; a negative exponent gives 0, but 1 or -1 for the
  *                 bases 1 and -1.
  */
+/* clang-format off */
 #ifndef GM_TILES_PRELUDE_H
 #define GM_TILES_PRELUDE_H
 

@@ -9,6 +9,7 @@
  *      cast16_<from>_<to> (out, in)   casts 16 elements in memory, for every pair of tiles-casts.h
  *      rounded_<T> (v)                f16 and bf16: rounds a vector of f32 as a store and a load do
  */
+/* clang-format off */
 #define GM_TILES_SOURCE 1
 #include "core/tiles/prelude.h"
 

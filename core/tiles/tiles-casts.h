@@ -7,6 +7,7 @@
  * have rows to and from i32, the floats below 32 bits to and from f32; all their other pairs go
  * through that type, so f64 and i64 are rounded to f32 before they are rounded again, as in torch.
  */
+/* clang-format off */
 
 #include "core/tiles/tiles-steps.h"
 

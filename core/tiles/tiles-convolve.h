@@ -6,6 +6,7 @@
  * runs along the depth. With AVX-512 the block takes 8 x 3 of 32 registers, with AVX2 4 x 3 of 16,
  * which leaves room for the factors.
  */
+/* clang-format off */
 
 #define VEC GM_N (A)
 #define ELEM GM_N (E)

@@ -5,6 +5,7 @@
  * named by GM_TILES_TABLE.  The arithmetic rows come from gramme-ops.def (tiles-rows.h, once per
  * element type); casts, random numbers and strided copies follow.
  */
+/* clang-format off */
 #include "core/tiles/op_codes.h"
 #include "core/tiles/prelude.h"
 #include "core/tiles/tiles.h"

@@ -6,6 +6,7 @@
  * (a, b)); rows with one operand do not read b, or c.  The rows are those of the op table, so a
  * pair has the bits of the two tiles.
  */
+/* clang-format off */
 
 /* (row, operands) */
 #define FIRSTS(ROW, g, n_g) ROW (add, 2, g, n_g) ROW (sub, 2, g, n_g) ROW (mul, 2, g, n_g) ROW (neg, 1, g, n_g) ROW (relu, 1, g, n_g) ROW (square, 1, g, n_g) \

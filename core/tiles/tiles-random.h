@@ -9,6 +9,7 @@
  * the second.
  * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
  */
+/* clang-format off */
 
 /* Draws at once, one in each lane; a lane holds a 32-bit word in its low half. */
 #define DRAWS L_i64

@@ -6,6 +6,7 @@
  * pointwise_T, fold_T, fold_columns_T, arg_fold_T, indexed by op code, and the inline functions
  * value_<row>_T, which are the rows themselves.
  */
+/* clang-format off */
 
 #include "core/tiles/tiles-values.h"
 

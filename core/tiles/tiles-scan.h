@@ -6,6 +6,7 @@
  * the element's own type for integers, whose arithmetic wraps.  Each lane is a line of its own, so
  * the order of a line's elements is the only one there is.
  */
+/* clang-format off */
 
 /* Computes steps of `n` neighbouring lines. */
 #define SCAN_TILE(T, A, name, OP)                                                                  \

@@ -3,6 +3,7 @@
  *
  * Part of tiles-casts.h, and of the source that code generators inline (source.h).
  */
+/* clang-format off */
 
 /* (from, to, lanes, statement over `in` and `out`, both unsigned char *) */
 #define CV(x, type) __builtin_convertvector (x, type)

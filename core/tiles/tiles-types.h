@@ -4,6 +4,7 @@
  * For each, GM_T is the type, and GM_ARITH, GM_FLOAT, GM_COMPARE, GM_LOGICAL, GM_BITWISE and
  * GM_SELECT say which classes of rows of the op table it has.
  */
+/* clang-format off */
 
 #define GM_ARITH 1
 #define GM_COMPARE 1

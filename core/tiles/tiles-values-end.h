@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles-values-end.h -- undefines the names that tiles-values.h defines.
  */
+/* clang-format off */
 #undef N_PARTIALS
 #undef VALUE_SAME
 #undef VALUE_MASK

@@ -6,6 +6,7 @@
  * value_<row>_T for each POINTWISE row, value_combine_<row>_T, init_<row>_T and close_<row>_T for
  * each REDUCE row, and the names below, which tiles-values-end.h undefines.
  */
+/* clang-format off */
 
 #define ELEM GM_N (E)
 #define VALS GM_V (A)

@@ -360,7 +360,7 @@ TEST_FILES = \
   tests/style/listed.py \
   tests/style/statements.py \
   tests/style/reference.py \
-  tests/style/english.txt tests/style/floors.txt tests/style/statements.txt \
+  tests/style/english.txt tests/style/floors.txt tests/style/format.py tests/style/format.txt tests/style/statements.txt \
   tests/tally.py \
   tests/torch/differences.tsv \
   tests/torch/run.py \
