@@ -30,6 +30,23 @@ is_identity_object (GmRecorder *r, const GmTracker *k)
          && (hash == gm_object_default ("__hash__") || gm_is_enum_hash (hash));
 }
 
+/* True of a slot of a type that is bound to an object, as x.__str__ is.  CPython 3.13 hides the type,
+ * so it is taken from such an object; it is static, and the same for the whole process. */
+static bool
+is_method_wrapper (PyObject *o)
+{
+  static PyTypeObject *type;
+  if (!type) {
+    PyObject *bound = PyObject_GetAttrString (Py_None, "__str__");
+    if (bound)
+      type = Py_TYPE (bound);
+    else
+      PyErr_Clear (); /* no memory */
+    Py_XDECREF (bound);
+  }
+  return type && Py_IS_TYPE (o, type);
+}
+
 /* True of a function of C that is bound to an object: each look makes another one, which is equal to the others. */
 static bool
 is_bound (const GmTracker *k)
@@ -37,7 +54,7 @@ is_bound (const GmTracker *k)
   if (k->real == NULL)
     return true;
   PyObject *self = PyCFunction_Check (k->real) ? PyCFunction_GET_SELF (k->real) : NULL;
-  return Py_IS_TYPE (k->real, &_PyMethodWrapper_Type) || (self && !PyModule_Check (self));
+  return is_method_wrapper (k->real) || (self && !PyModule_Check (self));
 }
 
 bool
