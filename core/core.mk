@@ -76,6 +76,7 @@ CORE_SOURCES += \
   core/api/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \
+  core/ops/packs.h \
   core/ops/convolve.c \
   core/ops/pool.c \
   core/ops/windows.c \
@@ -302,6 +303,7 @@ CORE_SOURCES += \
   core/tiles/matmul.c \
   core/tiles/convolve.h \
   core/tiles/tiles-convolve.h \
+  core/tiles/tiles-product.h \
   core/tiles/tiles.c \
   core/tiles/prelude.h \
   core/tiles/prelude-small.h \

@@ -6,14 +6,120 @@
  * nor column contiguous, is copied first.  The result is written directly if its matrices are row-major.
  * f16 and bf16 are cast to f32, multiplied there and rounded once.
  * What is chosen follows from the metas alone, so equal metas give equal bits.
+ *
+ * A product of few rows spends much of its time on packing the right-hand side.  Where one value of
+ * a graph is the right-hand side of several products (the weight of a recurrence), its packed form
+ * is kept from the second product to the end of the run.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"
+#include "core/ops/packs.h"
+#include "core/tensor/alloc.h"
 
 #include <string.h>
 
 #define WORTH_PARTS ((double) (1 << 21)) /* multiply-adds */
 #define MOST_PARTS 64
+
+/* -- Packed right-hand sides ------------------------------------------------------------------- */
+
+#define MOST_PACKS 8
+#define MOST_PACKED_BYTES ((size_t) 32 << 20) /* of all packs of a run */
+#define LEAST_PACKED_BYTES 4096
+
+typedef struct {
+  uint32_t value;    /* of the graph */
+  GmProduct product; /* the first that multiplied by it */
+  void *packed;      /* NULL: not packed yet */
+  size_t bytes;
+} Pack;
+
+struct GmPacks {
+  uint32_t n, next; /* next: the entry that the next new value may take */
+  size_t bytes;
+  Pack packs[MOST_PACKS];
+};
+
+GM_THREAD GmPacks *gm_packs;
+GM_THREAD bool gm_packs_in_run;
+GM_THREAD uint32_t gm_packs_value;
+static uint64_t packs_made; /* atomic */
+
+uint64_t
+gm_packs_made (void)
+{
+  return __atomic_load_n (&packs_made, __ATOMIC_RELAXED);
+}
+
+void
+gm_packs_drop (void)
+{
+  for (uint32_t i = 0; i < gm_packs->n; i++)
+    if (gm_packs->packs[i].packed)
+      gm_free (gm_packs->packs[i].packed, gm_packs->packs[i].bytes);
+  gm_block_give (gm_packs, sizeof *gm_packs);
+  gm_packs = NULL;
+}
+
+static bool
+same_right (const GmProduct *a, const GmProduct *b)
+{
+  return a->b == b->b && a->n == b->n && a->k == b->k && a->dtype == b->dtype
+         && a->b_row_stride == b->b_row_stride && a->b_col_stride == b->b_col_stride;
+}
+
+/* Returns the entry of the product's right-hand side, or NULL at its first product. */
+static Pack *
+find_pack (uint32_t value, const GmProduct *p)
+{
+  if (!gm_packs) {
+    gm_packs = gm_block_take (sizeof *gm_packs);
+    gm_packs->n = gm_packs->next = 0;
+    gm_packs->bytes = 0;
+  }
+  for (uint32_t i = 0; i < gm_packs->n; i++)
+    if (gm_packs->packs[i].value == value && same_right (&gm_packs->packs[i].product, p))
+      return &gm_packs->packs[i];
+  uint32_t i = gm_packs->next++ % MOST_PACKS;
+  if (i == gm_packs->n || !gm_packs->packs[i].packed) /* what is packed stays */
+    gm_packs->packs[i] = (Pack){ value, *p, NULL, 0 };
+  gm_packs->n = MAX (gm_packs->n, i + 1);
+  return NULL;
+}
+
+typedef struct {
+  const GmProduct *product;
+  void *packed;
+} PackJob;
+
+static void
+pack_part (void *arg, uint32_t part)
+{
+  const PackJob *j = arg;
+  gm_product_pack (j->product, part, j->packed);
+}
+
+/* Returns the packed right-hand side of the product, from the second product by it on, or NULL.
+ * No memory for it is no error. */
+static const void *
+pack_of (uint32_t value, const GmProduct *p, uint32_t blocks)
+{
+  size_t bytes = gm_product_packed_bytes (p);
+  if (bytes < LEAST_PACKED_BYTES || bytes > MOST_PACKED_BYTES)
+    return NULL;
+  Pack *pack = find_pack (value, p);
+  if (!pack || pack->packed || bytes > MOST_PACKED_BYTES - gm_packs->bytes)
+    return pack ? pack->packed : NULL;
+  if (!(pack->packed = gm_alloc (bytes)))
+    return NULL;
+  pack->bytes = bytes;
+  gm_packs->bytes += bytes;
+  gm_threads_run (blocks, pack_part, &(PackJob){ p, pack->packed });
+  __atomic_fetch_add (&packs_made, 1, __ATOMIC_RELAXED);
+  return pack->packed;
+}
+
+/* -- Products ---------------------------------------------------------------------------------- */
 
 typedef struct {
   int64_t rows, cols, row_stride, col_stride;
@@ -128,12 +234,15 @@ products_part (void *arg, uint32_t part)
   }
 }
 
-/* Computes all items, in several threads if there is enough work. */
+/* Computes all items, in several threads if there is enough work.  value: the number of b's value
+ * in the graph that runs, or 0. */
 static void
-run_products (Products *j)
+run_products (Products *j, uint32_t value)
 {
-  const GmProduct *p = &j->product;
+  GmProduct *p = &j->product;
   j->blocks = gm_product_blocks (p);
+  if (value && j->items == 1)
+    p->packed = pack_of (value, p, j->blocks);
   j->items *= j->blocks;
   double work = (double) p->m * (double) p->n * (double) p->k * ((double) j->items / j->blocks);
   j->parts = work < WORTH_PARTS ? 1 : (uint32_t) MIN (j->items, MOST_PARTS);
@@ -148,17 +257,17 @@ product_of (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix
 }
 
 static void
-run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out)
+run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out, uint32_t value)
 {
   const GmMeta *m = &out->meta;
   Products j = { .product = product_of (a, b, ma, mb, out, ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1)) };
   init_batches (&j.batch, &a->meta, &b->meta, m);
   j.items = j.batch.numel;
-  run_products (&j);
+  run_products (&j, value);
 }
 
 static bool
-run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
+run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, uint32_t value, GError **error)
 {
   Matrix ma, mb;
   int64_t ldc;
@@ -166,10 +275,12 @@ run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
   g_autoptr (GmTensor) fb = fa ? fitting (b, &mb, error) : NULL;
   if (!fb)
     return false;
+  if (fb != b) /* another copy may have had its address */
+    value = 0;
   if (fold_batch (&fa->meta, &fb->meta, &out->meta, &ma, &ldc))
-    run_products (&(Products){ .product = product_of (fa, fb, &ma, &mb, out, ldc), .items = 1 });
+    run_products (&(Products){ .product = product_of (fa, fb, &ma, &mb, out, ldc), .items = 1 }, value);
   else
-    run_batches (fa, fb, &ma, &mb, out);
+    run_batches (fa, fb, &ma, &mb, out, value);
   return true;
 }
 
@@ -203,6 +314,8 @@ bool
 gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
 {
   const GmMeta *m = &out->meta;
+  const uint32_t value = gm_packs_value;
+  gm_packs_value = 0;
   if (gm_meta_numel (m) == 0)
     return true;
   if (gm_dtype_compute (m->dtype) != (GmDtype) m->dtype)
@@ -210,11 +323,11 @@ gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
   int64_t rows = m->sizes[m->ndim - 2], cols = m->sizes[m->ndim - 1];
   bool row_major = (cols == 1 || m->strides[m->ndim - 1] == 1) && (rows == 1 || m->strides[m->ndim - 2] >= cols);
   if (row_major)
-    return run_row_major (a, b, out, error);
+    return run_row_major (a, b, out, value, error);
   GmMeta meta = *m;
   gm_meta_set_contiguous (&meta);
   g_autoptr (GmTensor) temporary = gm_tensor_new (&meta, error);
-  if (!temporary || !run_row_major (a, b, temporary, error))
+  if (!temporary || !run_row_major (a, b, temporary, value, error))
     return false;
   gm_copy_strided (out, temporary);
   return true;

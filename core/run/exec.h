@@ -6,6 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/yield.h"
+#include "core/ops/packs.h"
 #include "core/run/backend.h"
 #include "core/run/artefacts.h"
 #include "core/plugin/fpu.h"
@@ -193,7 +194,9 @@ gm_exec_call_unlocked (const GmExec *e, GrammeExecutable *code, const GrammeRunA
              GrammeStatus *status)
 {
   GmFpuControl before = gm_fpu_look ();
+  bool outer = gm_packs_begin ();
   int32_t result = e->backend->plugin->api.run (code, args, status);
+  gm_packs_end (outer);
   if (G_UNLIKELY (!gm_fpu_equal (before, gm_fpu_look ())))
     gm_fpu_restore (e->backend->plugin, before, "in a run");
   return result;

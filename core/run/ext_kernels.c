@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/packs.h"
 #include "core/run/plugin_host.h"
 #include "core/plugin/status.h"
 #include "core/graph/graph.h"
@@ -25,6 +26,7 @@
 struct GrammeKernel {
   GmOp op;
   uint32_t n_in;
+  uint32_t right; /* matmul: the value whose memory the second operand is, plus 1; else 0 */
   bool has_attrs, symbolic, symbolic_attrs;
   /* atomic: for a symbolic kernel, its copy with the numbers of the run before; NULL while a run
    * uses it */
@@ -137,6 +139,19 @@ decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
   return false;
 }
 
+/* Returns the value that a value is a view of, or itself. */
+static uint32_t
+root_of (const GrammeImage *image, uint32_t value)
+{
+  for (;;) {
+    uint32_t producer = gramme_image_value (image, value)->producer;
+    const GrammeNode *n = producer == GRAMME_NONE ? NULL : gramme_image_node (image, producer);
+    if (!n || n->op >= GM_N_OPS || gm_ops[n->op].family != GM_FAMILY_MOVEMENT || n->n_in != 1)
+      return value;
+    value = gramme_node_in (image, n, 0);
+  }
+}
+
 static int32_t
 decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatus *status)
 {
@@ -159,6 +174,8 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
       return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                             "%s: operand %u has a dtype, device or size that eager does not run",
                             gm_ops[k->op].name, i);
+  if (k->op == GM_OP_matmul && n->n_in == 2)
+    k->right = 1 + root_of (image, gramme_node_in (image, n, 1));
   *out = g_steal_pointer (&k);
   return GRAMME_OK;
 }
@@ -296,8 +313,11 @@ run_on (const GrammeKernel *k, Header *headers, GmTensor **tensors, void *const 
     tensors[i] = &headers[i].tensor;
   }
   GError *error = NULL;
-  if (gm_op_run_into (k->op, tensors, (int) k->n_in, k->has_attrs ? &k->attrs : NULL,
-                      tensors[k->n_in], &error))
+  gm_packs_value = gm_packs_in_run ? k->right : 0;
+  bool good = gm_op_run_into (k->op, tensors, (int) k->n_in, k->has_attrs ? &k->attrs : NULL,
+                              tensors[k->n_in], &error);
+  gm_packs_value = 0;
+  if (good)
     return GRAMME_OK;
   return gm_status_take_error (status, error);
 }

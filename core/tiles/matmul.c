@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * matmul.c -- products of two matrices: BLAS for floats, plain loops for integers.
+ * matmul.c -- products of two matrices: tiles for floats with few rows, BLAS for floats with more,
+ * plain loops for integers.
  *
- * Sizes and strides alone decide the calls of BLAS: a row-major operand is passed unchanged, a
- * column-major one as transposed, and a large product is cut into blocks.  So two callers with
- * equal arguments get equal bits.  BLAS runs with one thread, since its results may depend on the
+ * Sizes and strides alone decide which, and the calls of BLAS: a row-major operand is passed
+ * unchanged, a column-major one as transposed, and a large product is cut into blocks.  So two
+ * callers with equal arguments get equal bits.  BLAS runs with one thread, since its results may depend on the
  * number of threads; threads of the host compute the blocks.  Integer products wrap.
  */
 #include <cblas.h>
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/tiles/tiles.h"
@@ -109,6 +111,50 @@ PLAIN (f32, float, float)
 PLAIN (f64, double, double)
 #undef PLAIN
 
+/* -- Few rows ---------------------------------------------------------------------------------- */
+
+/* B of at most so many elements is copied in rows; of a larger one whose rows lie in memory,
+ * blocks that BLAS chooses are read faster. */
+#define MOST_COPIED ((int64_t) 1 << 21)
+
+/* Returns the tiles for a product of few rows, or NULL. */
+static const GmFewTiles *
+few_rows_of (const GmProduct *p)
+{
+  const bool by_rows = p->b_col_stride == 1 && p->n <= MOST_COPIED / p->k;
+  const bool by_columns = p->b_col_stride != 1 && p->b_row_stride == 1;
+  const char *why;
+  const GmTiles *tiles = by_rows || by_columns ? gm_tiles_get (&why) : NULL;
+  return tiles ? tiles->few_rows (p->dtype) : NULL;
+}
+
+static inline const GmFewTiles *
+few_rows (const GmProduct *p)
+{
+  return p->m > 1 && p->m <= GM_FEW_ROWS && p->n > 1 && p->k > 0 ? few_rows_of (p) : NULL;
+}
+
+__attribute__ ((noinline)) static void
+multiply_in_little_room (const GmFewTiles *t, const GmProduct *p, int64_t j, int64_t j_end)
+{
+  char scratch[GM_FEW_ROOM] __attribute__ ((aligned (64)));
+  t->multiply (p, j, j_end, scratch, sizeof scratch);
+}
+
+/* Computes columns j to j_end. */
+static void
+multiply_few (const GmFewTiles *t, const GmProduct *p, int64_t j, int64_t j_end)
+{
+  const bool little = p->packed || (j_end - j) * p->k <= GM_FEW_ROOM / 8;
+  void *scratch = little ? NULL : aligned_alloc (64, GM_FEW_SCRATCH);
+  if (!scratch) {
+    multiply_in_little_room (t, p, j, j_end);
+    return;
+  }
+  t->multiply (p, j, j_end, scratch, GM_FEW_SCRATCH);
+  free (scratch);
+}
+
 /* -- Blocks ------------------------------------------------------------------------------------ */
 
 /* The number of pieces that C's rows and columns are cut into.  BLAS packs each block anew, which
@@ -147,9 +193,24 @@ most_blocks (const GmProduct *p)
   return most;
 }
 
+/* Columns of a product of few rows: a block packs no more for being narrow. */
+#define FEW_BLOCK_WORK ((double) (1 << 19))
+
+static Grid
+grid_of_few (const GmProduct *p)
+{
+  double most = (double) p->m * (double) p->n * (double) p->k / FEW_BLOCK_WORK;
+  int64_t cols = most < MOST_BLOCKS ? (int64_t) most : MOST_BLOCKS;
+  if (cols > p->n / GM_FEW_UNIT)
+    cols = p->n / GM_FEW_UNIT;
+  return (Grid){ 1, cols > 1 ? cols : 1 };
+}
+
 static Grid
 grid_of (const GmProduct *p)
 {
+  if (few_rows (p))
+    return grid_of_few (p);
   Grid best = { 1, 1 };
   int64_t most = most_blocks (p), most_rows = p->m / SHORTEST, most_cols = p->n / SHORTEST;
   for (int64_t rows = 1; rows <= most && (rows == 1 || rows <= most_rows); rows++) {
@@ -166,9 +227,9 @@ grid_of (const GmProduct *p)
 
 /* Returns the begin of piece i of `pieces`. */
 static int64_t
-cut (int64_t size, int64_t pieces, int64_t i)
+cut (int64_t size, int64_t unit, int64_t pieces, int64_t i)
 {
-  return i == pieces ? size : (size + UNIT - 1) / UNIT * i / pieces * UNIT;
+  return i == pieces ? size : (size + unit - 1) / unit * i / pieces * unit;
 }
 
 /* -- The interface ----------------------------------------------------------------------------- */
@@ -254,6 +315,32 @@ elem_of (int dtype)
   }
 }
 
+/* The columns of block i of a product of few rows. */
+typedef struct {
+  int64_t from, to;
+} Columns;
+
+static Columns
+columns_of (const GmProduct *p, uint32_t i)
+{
+  Grid g = grid_of_few (p);
+  return (Columns){ cut (p->n, GM_FEW_UNIT, g.cols, i), cut (p->n, GM_FEW_UNIT, g.cols, i + 1) };
+}
+
+size_t
+gm_product_packed_bytes (const GmProduct *p)
+{
+  const GmFewTiles *few = few_rows (p);
+  return few ? (size_t) (few->packed_width (p->n) * p->k) * elem_of (p->dtype) : 0;
+}
+
+void
+gm_product_pack (const GmProduct *p, uint32_t i, void *packed)
+{
+  Columns c = columns_of (p, i);
+  few_rows (p)->pack (p, c.from, c.to, packed);
+}
+
 uint32_t
 gm_product_blocks (const GmProduct *p)
 {
@@ -266,16 +353,22 @@ gm_product_block (const GmProduct *p, uint32_t i)
 {
   if (p->m <= 0 || p->n <= 0)
     return;
+  const GmFewTiles *few = few_rows (p);
+  if (few) {
+    Columns c = columns_of (p, i);
+    multiply_few (few, p, c.from, c.to);
+    return;
+  }
   Grid g = grid_of (p);
   if (g.rows * g.cols == 1) { /* for small products the divisions below would take longer */
     product (p);
     return;
   }
-  int64_t row = cut (p->m, g.rows, i / g.cols), col = cut (p->n, g.cols, i % g.cols);
+  int64_t row = cut (p->m, UNIT, g.rows, i / g.cols), col = cut (p->n, UNIT, g.cols, i % g.cols);
   ptrdiff_t elem = (ptrdiff_t) elem_of (p->dtype);
   GmProduct block = *p;
-  block.m = cut (p->m, g.rows, i / g.cols + 1) - row;
-  block.n = cut (p->n, g.cols, i % g.cols + 1) - col;
+  block.m = cut (p->m, UNIT, g.rows, i / g.cols + 1) - row;
+  block.n = cut (p->n, UNIT, g.cols, i % g.cols + 1) - col;
   block.a = (const char *) p->a + row * p->a_row_stride * elem;
   block.b = (const char *) p->b + col * p->b_col_stride * elem;
   block.c = (char *) p->c + (row * p->ldc + col) * elem;
@@ -286,7 +379,7 @@ void
 gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride, int64_t a_col_stride,
                 const void *b, int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc)
 {
-  GmProduct p = { dtype, m, n, k, a, b, a_row_stride, a_col_stride, b_row_stride, b_col_stride, c, ldc };
+  GmProduct p = { dtype, m, n, k, a, b, a_row_stride, a_col_stride, b_row_stride, b_col_stride, c, ldc, NULL };
   for (uint32_t i = 0, blocks = gm_product_blocks (&p); i < blocks; i++)
     gm_product_block (&p, i);
 }

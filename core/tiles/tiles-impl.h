@@ -83,15 +83,23 @@ turn_square_f64 (const gm_v2df *a, gm_v2df *b)
 
 #define GM_T f32
 #include "core/tiles/tiles-convolve.h"
+#include "core/tiles/tiles-product.h"
 #undef GM_T
 #define GM_T f64
 #include "core/tiles/tiles-convolve.h"
+#include "core/tiles/tiles-product.h"
 #undef GM_T
 
 static const GmConvolveTiles *
 look_up_convolve (int dtype)
 {
   return dtype == GM_TILE_f32 ? &convolve_f32 : dtype == GM_TILE_f64 ? &convolve_f64 : NULL;
+}
+
+static const GmFewTiles *
+look_up_few_rows (int dtype)
+{
+  return dtype == GM_TILE_f32 ? &few_f32 : dtype == GM_TILE_f64 ? &few_f64 : NULL;
 }
 
 /* -- Strided copies ---------------------------------------------------------------------------- */
@@ -323,6 +331,7 @@ const GmTiles GM_TILES_TABLE = {
   .normal = normal,
   .philox = philox,
   .convolve = look_up_convolve,
+  .few_rows = look_up_few_rows,
   .vector_bytes = GM_VECTOR_BYTES,
   .flags = GM_TILES_FLAGS,
   .source = source,

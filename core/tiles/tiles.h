@@ -55,6 +55,40 @@ typedef void (*GmTileScan) (void *acc, void *out, const void *x, size_t n);
 /* Computes the running result of one line; strides in elements. */
 typedef void (*GmTileScanLine) (void *out, ptrdiff_t out_stride, const void *x, ptrdiff_t x_stride, size_t n);
 
+/* C = A B for one matrix pair: A has m rows and k columns, B has n columns.  Sizes in elements;
+ * strides in elements; one of the two strides of each operand must be 1 (else the caller copies).
+ * C is row-major with row stride ldc. */
+typedef struct {
+  /* f32 and f64: few rows use GmFewTiles, others CBLAS; integers plain loops; f16 and bf16 are
+   * products of f32 */
+  int dtype;
+  int64_t m, n, k;
+  const void *a, *b;
+  int64_t a_row_stride, a_col_stride, b_row_stride, b_col_stride;
+  void *c;
+  int64_t ldc;
+  const void *packed; /* all of B as GmFewTiles.pack made it, or NULL; changes no bits */
+} GmProduct;
+
+enum {
+  GM_FEW_ROWS = 32,           /* rows of A, at most */
+  GM_FEW_DEPTH = 128,         /* length of a chain of fused multiply-adds */
+  GM_FEW_UNIT = 48,           /* columns are divided at multiples of this */
+  GM_FEW_ROOM = 24 * 1024,    /* bytes of scratch memory, at least, */
+  GM_FEW_SCRATCH = 64 * 1024, /* and as many as are of use */
+};
+
+/* Products of few rows (tiles-product.h). */
+typedef struct {
+  /* Returns the elements of a packed row of B with n columns. */
+  int64_t (*packed_width) (int64_t n);
+  /* Packs columns j to j_end of B into its place in `packed`, which has k rows of packed_width (n)
+   * elements.  j is a multiple of GM_FEW_UNIT, and so is j_end, unless it is n. */
+  void (*pack) (const GmProduct *p, int64_t j, int64_t j_end, void *packed);
+  /* Computes columns j to j_end of C.  scratch: `room` bytes. */
+  void (*multiply) (const GmProduct *p, int64_t j, int64_t j_end, void *scratch, size_t room);
+} GmFewTiles;
+
 typedef struct {
   const char *isa;   /* "avx2", "avx512" */
   /* Indexed by op code (gramme-ops.def) and dtype code of the *operands* (SELECT: of b and c); NULL
@@ -88,6 +122,7 @@ typedef struct {
   void (*philox) (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws);
   /* Returns the table for f32 and f64; NULL for other types. */
   const GmConvolveTiles *(*convolve) (int dtype);
+  const GmFewTiles *(*few_rows) (int dtype);
   /* The same arithmetic as C text for gcc (source.h), to be compiled with `flags`.  Names that it
    * declares as pointers must be filled in with external (name). */
   size_t vector_bytes;
@@ -101,23 +136,15 @@ const GmTiles *gm_tiles_get (const char **why);
 /* Returns a named table ("avx2", "avx512"), or NULL if this CPU or build lacks it: for tests. */
 const GmTiles *gm_tiles_for (const char *isa);
 
-/* C = A B for one matrix pair: A has m rows and k columns, B has n columns.  Sizes in elements;
- * strides in elements; one of the two strides of each operand must be 1 (else the caller copies).
- * C is row-major with row stride ldc. */
-typedef struct {
-  int dtype; /* f32 and f64 use CBLAS; integers plain loops; f16 and bf16 are products of f32 */
-  int64_t m, n, k;
-  const void *a, *b;
-  int64_t a_row_stride, a_col_stride, b_row_stride, b_col_stride;
-  void *c;
-  int64_t ldc;
-} GmProduct;
-
 /* A large product is computed in blocks of C, which share no element: several threads may each
  * compute some.  The sizes and strides alone decide the blocks and the transposition flags, so
  * equal arguments give equal bits, whichever thread computes a block.  k == 0 writes zeros. */
 uint32_t gm_product_blocks (const GmProduct *p); /* number of blocks; never 0 */
 void gm_product_block (const GmProduct *p, uint32_t i);
+/* Returns the bytes that all of B takes, packed; 0 if the product does not read a packed B. */
+size_t gm_product_packed_bytes (const GmProduct *p);
+/* Packs the columns of B that block i reads into their place in `packed`. */
+void gm_product_pack (const GmProduct *p, uint32_t i, void *packed);
 
 /* Computes all blocks, one after the other. */
 void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride,

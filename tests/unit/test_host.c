@@ -9,6 +9,7 @@
 
 #include "core/graph/image.h"
 #include "core/base/threads.h"
+#include "core/ops/packs.h"
 #include "core/run/plugin_host.h"
 #include "core/plugin/status.h"
 #include "core/tiles/tiles.h"
@@ -295,6 +296,48 @@ START_TEST (a_prepared_kernel_outlives_the_image)
 }
 END_TEST
 
+/* One right-hand side, and two views of one value that lie at different places; twice, with other
+ * numbers in the memory of the first. */
+START_TEST (a_right_hand_side_is_packed_once_in_a_run_and_never_for_the_next_run)
+{
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (
+      "g (%x: f32[16, 64], %w: f32[96, 128]) -> (%5, %6, %7, %8) {\n"
+      " %0 = slice %w dim=1 start=0 stop=64 step=1\n %1 = slice %w dim=1 start=64 stop=128 step=1\n"
+      " %2 = permute %0 dims=[1, 0]\n %3 = permute %1 dims=[1, 0]\n %4 = permute %0 dims=[1, 0]\n"
+      " %5 = matmul %x %2\n %6 = matmul %x %3\n %7 = matmul %x %4\n %8 = matmul %x %2\n}",
+      NULL);
+  g_autoptr (GmImage) image = gm_image_new (graphs->pdata[0], NULL);
+  const GrammeKernels *k = gm_host_kernels ();
+  static float x[16 * 64], w[96 * 128], out[16 * 96], want[16 * 96];
+  GrammeKernel *kernels[4];
+  for (uint32_t i = 0; i < 4; i++)
+    ck_assert_int_eq (k->prepare (k->ctx, image->bytes, 5 + i, &kernels[i], NULL), GRAMME_OK);
+  static const bool second[4] = { false, true, false, false };
+  size_t before = gm_alloc_live_bytes ();
+  for (int run = 0; run < 3; run++) {
+    for (size_t i = 0; i < G_N_ELEMENTS (x); i++)
+      x[i] = (float) (i * 7 % 13) - 6.5f;
+    for (size_t i = 0; i < G_N_ELEMENTS (w); i++)
+      w[i] = (float) (i * 31 % (17 + (size_t) run)) / 8;
+    uint64_t made = gm_packs_made ();
+    bool outer = run < 2 ? gm_packs_begin () : false; /* the third is no run: nothing is kept */
+    for (int i = 0; i < 4; i++) {
+      const float *from = second[i] ? w + 64 : w;
+      gm_tile_matmul (GM_F32, 16, 96, 64, x, 64, 1, from, 1, 128, want, 96);
+      memset (out, 0xff, sizeof out);
+      ck_assert_int_eq (k->run (kernels[i], (void *[]){ x, (void *) from, out }, NULL), GRAMME_OK);
+      ck_assert_mem_eq (out, want, sizeof out);
+    }
+    if (run < 2)
+      gm_packs_end (outer);
+    ck_assert_uint_eq (gm_packs_made () - made, run < 2 ? 1 : 0);
+    ck_assert_uint_eq (gm_alloc_live_bytes (), before);
+  }
+  for (int i = 0; i < 4; i++)
+    k->release (kernels[i]);
+}
+END_TEST
+
 START_TEST (view_offsets_are_in_bytes)
 {
   g_autoptr (GPtrArray) graphs = gm_graph_parse (
@@ -348,6 +391,7 @@ main (void)
   tcase_add_test (t, tiles_with_a_dtype_of_their_own_compute);
   tcase_add_test (t, a_node_runs_unprepared_on_other_strides_than_the_images);
   tcase_add_test (t, a_prepared_kernel_outlives_the_image);
+  tcase_add_test (t, a_right_hand_side_is_packed_once_in_a_run_and_never_for_the_next_run);
   tcase_add_test (t, view_offsets_are_in_bytes);
   tcase_add_test (t, a_short_status_is_not_written_past_its_end);
   suite_add_tcase (s, t);

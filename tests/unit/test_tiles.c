@@ -940,6 +940,81 @@ check_large (int dtype, int64_t m, int64_t n, int64_t k, int layout)
     }
 }
 
+/* An element of a product of few rows, as tiles-product.h defines it. */
+static double
+chained (int dtype, const char *a, int64_t a_step, const char *b, int64_t b_step, int64_t k)
+{
+  double sum = 0, chain = 0;
+  for (int64_t i = 0; i < k; i++) {
+    if (i % GM_FEW_DEPTH == 0)
+      chain = 0;
+    if (dtype == GM_F32)
+      chain = fmaf (((const float *) a)[i * a_step], ((const float *) b)[i * b_step], (float) chain);
+    else
+      chain = fma (((const double *) a)[i * a_step], ((const double *) b)[i * b_step], chain);
+    if (i == k - 1 || i % GM_FEW_DEPTH == GM_FEW_DEPTH - 1)
+      sum = i < GM_FEW_DEPTH ? chain : dtype == GM_F32 ? (float) sum + (float) chain : sum + chain;
+  }
+  return sum;
+}
+
+static void
+check_few (const GmTiles *tiles, GmProduct p, const char *name)
+{
+  const GmFewTiles *few = tiles->few_rows (p.dtype);
+  size_t s = gm_dtype_size (p.dtype), bytes = (size_t) (p.m * p.ldc) * s;
+  size_t packed_bytes = (size_t) (few->packed_width (p.n) * p.k) * s;
+  static char scratch[GM_FEW_SCRATCH] __attribute__ ((aligned (64)));
+  g_autofree char *want = g_malloc (bytes), *got = g_malloc (bytes), *packed = g_malloc (packed_bytes);
+  memset (want, 0xff, bytes);
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      double x = chained (p.dtype, (const char *) p.a + (size_t) (i * p.a_row_stride) * s, p.a_col_stride,
+                          (const char *) p.b + (size_t) (j * p.b_col_stride) * s, p.b_row_stride, p.k);
+      gm_scalar_store (gm_scalar_float (x), p.dtype, want + (size_t) (i * p.ldc + j) * s);
+    }
+  p.c = got;
+  for (int how = 0; how < 4; how++) { /* in little room, in two pieces, packed, packed in pieces */
+    int64_t middle = how & 1 && p.n > GM_FEW_UNIT ? GM_FEW_UNIT : p.n;
+    memset (got, 0xff, bytes);
+    p.packed = how & 2 ? packed : NULL;
+    if (how & 2)
+      few->pack (&p, 0, middle, packed);
+    if (how & 2 && middle < p.n)
+      few->pack (&p, middle, p.n, packed);
+    few->multiply (&p, 0, middle, scratch, how == 0 ? GM_FEW_ROOM : sizeof scratch);
+    if (middle < p.n)
+      few->multiply (&p, middle, p.n, scratch, sizeof scratch);
+    ck_assert_msg (memcmp (got, want, bytes) == 0, "%s: %ld x %ld x %ld, %s, %d", tiles->isa, (long) p.m, (long) p.n,
+                   (long) p.k, name, how);
+  }
+}
+
+START_TEST (products_of_few_rows_are_chains_of_fused_multiply_adds)
+{
+  static const int64_t ms[] = { 2, 3, 4, 5, 7, 9, 16, 31, 32 }, ns[] = { 2, 7, 24, 47, 48, 61, 150 },
+                       ks[] = { 1, 5, 127, 128, 300, 1100 };
+  int dtype = _i ? GM_F64 : GM_F32;
+  static double a[32 * 1100], b[1100 * 151];
+  fill (a, dtype, G_N_ELEMENTS (a), true);
+  fill (b, dtype, G_N_ELEMENTS (b), true);
+  for (size_t i = 0; i < G_N_ELEMENTS (ms); i++)
+    for (size_t j = 0; j < G_N_ELEMENTS (ns); j++)
+      for (size_t l = 0; l < G_N_ELEMENTS (ks); l++) {
+        int64_t m = ms[i], n = ns[j], k = ks[l];
+        bool turned = (i + j + l) & 1;
+        GmProduct p = { dtype, m, n, k, a, b, turned ? 1 : k, turned ? m : 1, n + 1, 1, NULL, n + 3, NULL };
+        for (int t = 0; t < 2; t++)
+          if (tables[t])
+            check_few (tables[t], p, "rows of B");
+        p.b_row_stride = 1, p.b_col_stride = k;
+        for (int t = 0; t < 2; t++)
+          if (tables[t])
+            check_few (tables[t], p, "columns of B");
+      }
+}
+END_TEST
+
 START_TEST (large_products_are_the_same_in_blocks_of_any_order)
 {
   static const int64_t shapes[][3] = { { 300, 517, 64 }, { 16, 1025, 259 }, { 1025, 17, 257 }, { 1, 2053, 300 }, { 2053, 1, 300 }, { 1, 260, 4099 } };
@@ -979,6 +1054,7 @@ main (void)
   tcase_add_test (c, streams_do_not_depend_on_where_they_are_cut);
   tcase_add_test (c, distributions_have_their_moments);
   tcase_add_test (c, products_agree_with_a_plain_loop_for_all_layouts);
+  tcase_add_loop_test (c, products_of_few_rows_are_chains_of_fused_multiply_adds, 0, 2);
   tcase_add_loop_test (c, large_products_are_the_same_in_blocks_of_any_order, 0, 2);
   suite_add_tcase (suite, c);
   SRunner *sr = srunner_create (suite);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * packs.h -- right-hand sides of products that stay packed while a graph runs (contract.c).
+ *
+ * A value of a graph has the same elements all through a run.  So a kernel that says which value
+ * its right-hand side is finds what an earlier product of the same run has packed.  The packs are
+ * the thread's, and end with the run.  They change no bits.
+ */
+#ifndef GM_OPS_PACKS_H
+#define GM_OPS_PACKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/thread.h"
+
+typedef struct GmPacks GmPacks;
+
+/* The packs of the run that this thread is in; NULL: none. */
+extern GM_THREAD GmPacks *gm_packs;
+/* True while this thread runs a graph. */
+extern GM_THREAD bool gm_packs_in_run;
+/* The right-hand side of the thread's next product: the number of the value in the graph that runs,
+ * plus 1; 0: not the value of a graph. */
+extern GM_THREAD uint32_t gm_packs_value;
+
+void gm_packs_drop (void);
+
+/* Begins a run: frees the packs of the run around it.  Returns the argument for the end. */
+static inline bool
+gm_packs_begin (void)
+{
+  bool outer = gm_packs_in_run;
+  if (__builtin_expect (gm_packs != NULL, 0))
+    gm_packs_drop ();
+  gm_packs_in_run = true;
+  return outer;
+}
+
+/* Ends a run, and frees its packs. */
+static inline void
+gm_packs_end (bool outer)
+{
+  if (__builtin_expect (gm_packs != NULL, 0))
+    gm_packs_drop ();
+  gm_packs_in_run = outer;
+}
+
+/* Returns the number of right-hand sides that were packed to be kept, in this process. */
+uint64_t gm_packs_made (void);
+
+#endif
