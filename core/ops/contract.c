@@ -197,18 +197,6 @@ typedef struct {
   uint32_t parts;
 } Products;
 
-/* Moves the pointers to entry i of the batch. */
-static void
-go_to_entry (const GmLoop *l, int64_t i, char **at, int64_t *index)
-{
-  for (int d = l->ndim - 1; d >= 0; d--) {
-    index[d] = i % l->sizes[d];
-    i /= l->sizes[d];
-    for (int x = 0; x < 3; x++)
-      at[x] += index[d] * l->strides[x][d] * (ptrdiff_t) l->elem[x];
-  }
-}
-
 static void
 products_part (void *arg, uint32_t part)
 {
@@ -221,7 +209,7 @@ products_part (void *arg, uint32_t part)
     from = j->items * part / j->parts;
     to = j->items * (part + 1) / j->parts;
     block = (uint32_t) (from % j->blocks);
-    go_to_entry (&j->batch, from / j->blocks, at, index);
+    gm_loop_go (&j->batch, j->batch.ndim, from / j->blocks, 3, at, index);
   }
   for (int64_t i = from; i < to; i++) {
     GmProduct p = j->product;

@@ -2,8 +2,10 @@
  * index.c -- elements and slices picked, added and joined by position.
  *
  * Positions are checked before anything is written, so a bad index leaves the result untouched.  Sums run over the index in its
- * order along DIM; positions that differ elsewhere never meet, so the order of lines is free.
+ * order along DIM; positions that differ elsewhere never meet, so the order of lines is free.  Threads share lines, or slices of
+ * the result: each goes through the whole index and takes the positions that are its own.
  */
+#include "core/base/threads.h"
 #include "core/ops/kernels.h"
 
 #include <string.h>
@@ -55,29 +57,34 @@ typedef struct {
   GmTilePointwise add; /* NULL: store */
 } Elements;
 
+typedef struct {
+  const Elements *e;
+  GmLoop l; /* over lines, or over a slice */
+  int64_t along[4], n;
+  uint32_t parts;
+} ElementsJob;
+
 static void
-run_elements (const Elements *e, int64_t dim)
+elements_part (void *arg, uint32_t part)
 {
+  const ElementsJob *job = arg;
+  const Elements *e = job->e;
+  const GmLoop *l = &job->l;
   GmTensor *operands[4] = { e->walked, e->to, e->from, e->list ? e->walked : e->index };
-  int64_t along[4];
-  GmLoop l;
-  gm_lines_init (&l, 4, operands, dim, along);
-  int64_t n = e->walked->meta.ndim ? e->walked->meta.sizes[dim] : 1;
-  if (l.numel == 0 || n == 0)
-    return;
   char *at[4];
   const ptrdiff_t *strides[4];
-  int64_t position[GM_MAX_DIMS] = { 0 };
+  int64_t position[GM_MAX_DIMS], line = l->numel * part / job->parts, stop = l->numel * (part + 1) / job->parts;
   for (int i = 0; i < 4; i++) {
     at[i] = gm_tensor_data (operands[i]);
-    strides[i] = l.strides[i];
+    strides[i] = l->strides[i];
   }
-  size_t elem = l.elem[1];
-  ptrdiff_t to_bytes = along[1] * (ptrdiff_t) elem, from_bytes = along[2] * (ptrdiff_t) elem;
-  int64_t index_step = e->list ? (e->index->meta.ndim ? e->index->meta.strides[0] : 1) : along[3];
-  do {
+  size_t elem = l->elem[1];
+  ptrdiff_t to_bytes = job->along[1] * (ptrdiff_t) elem, from_bytes = job->along[2] * (ptrdiff_t) elem;
+  int64_t index_step = e->list ? (e->index->meta.ndim ? e->index->meta.strides[0] : 1) : job->along[3];
+  gm_loop_go (l, l->ndim, line, 4, at, position);
+  for (; line < stop; line++, gm_odometer_next (position, l->ndim, l->sizes, 4, at, strides, l->elem)) {
     const int64_t *index = e->list ? gm_tensor_data (e->index) : (const void *) at[3];
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < job->n; j++) {
       int64_t k = index[j * index_step];
       char *to = at[1] + (e->index_to ? k : j) * to_bytes;
       const char *from = at[2] + (e->index_to ? j : k) * from_bytes;
@@ -86,10 +93,41 @@ run_elements (const Elements *e, int64_t dim)
       else
         put (to, from, elem);
     }
-  } while (gm_odometer_next (position, l.ndim, l.sizes, 4, at, strides, l.elem));
+  }
+}
+
+static void
+run_elements (const Elements *e, int64_t dim)
+{
+  GmTensor *operands[4] = { e->walked, e->to, e->from, e->list ? e->walked : e->index };
+  ElementsJob j = { .e = e, .n = e->walked->meta.ndim ? e->walked->meta.sizes[dim] : 1 };
+  gm_lines_init (&j.l, 4, operands, dim, j.along);
+  if (j.l.numel == 0 || j.n == 0)
+    return;
+  j.parts = gm_loop_parts (j.l.numel, j.l.numel * j.n);
+  gm_threads_run (j.parts, elements_part, &j);
 }
 
 /* -- Slices ------------------------------------------------------------------------------------------------ */
+
+static void
+slices_part (void *arg, uint32_t part)
+{
+  const ElementsJob *job = arg;
+  const Elements *e = job->e;
+  const int64_t *index = gm_tensor_data (e->index);
+  int64_t step = e->index->meta.strides[0], first = job->n * part / job->parts, stop = job->n * (part + 1) / job->parts;
+  int64_t indices = e->index->meta.sizes[0];
+  ptrdiff_t elem = (ptrdiff_t) job->l.elem[0];
+  for (int64_t j = e->index_to ? 0 : first; j < (e->index_to ? indices : stop); j++) {
+    int64_t k = index[j * step];
+    if (e->index_to && (k < first || k >= stop))
+      continue;
+    char *to = (char *) gm_tensor_data (e->to) + (e->index_to ? k : j) * job->along[0] * elem;
+    char *from = (char *) gm_tensor_data (e->from) + (e->index_to ? j : k) * job->along[2] * elem;
+    gm_loop_run (&job->l, (GmLoopBody){ .pointwise = e->add }, e->add ? (char *const[]){ to, to, from } : (char *const[]){ to, from });
+  }
+}
 
 /* Runs index_select and index_add: whole rows if they are long, else elements. walked: the tensor
  * with one slice per index. */
@@ -97,27 +135,19 @@ static void
 run_slices (const Elements *e, int64_t dim)
 {
   GmTensor *operands[3] = { e->to, e->to, e->from };
-  int64_t along[3];
-  GmLoop l;
-  gm_lines_init (&l, 3, operands, dim, along);
-  int last = l.ndim - 1;
-  if (l.sizes[last] < ROW_MIN || l.strides[0][last] != 1 || l.strides[2][last] != 1) {
+  ElementsJob j = { .e = e, .n = e->to->meta.ndim ? e->to->meta.sizes[dim] : 1 };
+  gm_lines_init (&j.l, 3, operands, dim, j.along);
+  int last = j.l.ndim - 1;
+  if (j.l.sizes[last] < ROW_MIN || j.l.strides[0][last] != 1 || j.l.strides[2][last] != 1) {
     run_elements (e, dim);
     return;
   }
-  const int64_t *index = gm_tensor_data (e->index);
-  int64_t n = e->index->meta.sizes[0], step = e->index->meta.strides[0];
-  ptrdiff_t elem = (ptrdiff_t) l.elem[0];
   if (!e->add) { /* a copy has one input: operand 1 drops out */
-    l.n = 2;
-    memcpy (l.strides[1], l.strides[2], sizeof l.strides[1]);
+    j.l.n = 2;
+    memcpy (j.l.strides[1], j.l.strides[2], sizeof j.l.strides[1]);
   }
-  for (int64_t j = 0; j < n; j++) {
-    int64_t k = index[j * step];
-    char *to = (char *) gm_tensor_data (e->to) + (e->index_to ? k : j) * along[0] * elem;
-    char *from = (char *) gm_tensor_data (e->from) + (e->index_to ? j : k) * along[2] * elem;
-    gm_loop_run (&l, (GmLoopBody){ .pointwise = e->add }, e->add ? (char *const[]){ to, to, from } : (char *const[]){ to, from });
-  }
+  j.parts = gm_loop_parts (j.n, j.l.numel * e->index->meta.sizes[0]);
+  gm_threads_run (j.parts, slices_part, &j);
 }
 
 /* Copies src into out[..., start : start + n * step : step, ...] along dim. */

@@ -87,6 +87,14 @@ gm_odometer_next (int64_t *index, int ndim, const int64_t *sizes, int n, char **
   return false;
 }
 
+/* Goes to position i of the loop's dimensions before `ndim`, in their order: sets index, and moves
+ * the pointers to the first n operands. */
+void gm_loop_go (const GmLoop *l, int ndim, int64_t i, int n, char **at, int64_t *index);
+
+/* Returns the number of parts in which several threads do `items` pieces of work that touch so many
+ * elements in all: 1 if no thread is worth waking.  No bit of a result may depend on it. */
+uint32_t gm_loop_parts (int64_t items, int64_t elements);
+
 /* The loop over all dimensions but `dim` of operands[0], in which operands of the same rank walk together; along[i] is operand i's
  * stride in `dim` (elements).  A 0-d tensor counts as one dimension of size 1. */
 void gm_lines_init (GmLoop *l, int n, GmTensor *const *operands, int64_t dim, int64_t *along);

@@ -4,8 +4,9 @@
  * A loop's dimensions are sorted by the result's strides, so the result is written in memory order, and neighbours are
  * merged where every operand allows it.  Then there are three ways, all with the same bits, as elementwise work does not
  * depend on position: one call for everything, one call per inner stretch, or chunks of a tile into which strided
- * operands are gathered.
+ * operands are gathered.  A copy that turns rows into columns moves squares.  A large loop is divided along its first dimension, and threads share the parts.
  */
+#include "core/base/threads.h"
 #include "core/ops/kernels.h"
 
 #include <string.h>
@@ -269,15 +270,120 @@ run_chunks (const GmLoop *l, GmLoopBody body, char *const *data)
   }
 }
 
+#define STRIP 16 /* columns that are turned at once: a line of the cache of 4 bytes each */
+
+/* Returns the dimension in which the source of a copy is contiguous, where the result is so in the
+ * last one: their squares are turned in registers.  -1: the loop is something else. */
+static int
+turned_dimension (const GmLoop *l, GmLoopBody body)
+{
+  const int last = l->ndim - 1;
+  if (body.pointwise || body.cast || l->n != 2 || l->strides[0][last] != 1 || l->strides[1][last] == 1 || l->sizes[last] < 4
+      || (l->elem[0] != 4 && l->elem[0] != 8) || l->elem[0] != l->elem[1])
+    return -1;
+  for (int d = 0; d < last; d++)
+    if (l->strides[1][d] == 1 && l->sizes[d] >= 4)
+      return d;
+  return -1;
+}
+
+static void
+run_turned (const GmLoop *l, int turned, char *const *data)
+{
+  const int last = l->ndim - 1;
+  const GmConvolveTiles *tiles = gm_run_tiles->convolve (l->elem[0] == 4 ? GM_F32 : GM_F64);
+  GmLoop others = *l;
+  char *at[2] = { data[0], data[1] };
+  const ptrdiff_t *strides[2] = { others.strides[0], others.strides[1] };
+  int64_t index[GM_MAX_DIMS] = { 0 };
+  others.sizes[turned] = 1;
+  do
+    for (int64_t c = 0; c < l->sizes[turned]; c += STRIP)
+      tiles->transpose (at[0] + c * l->strides[0][turned] * (ptrdiff_t) l->elem[0], l->strides[0][turned],
+                        at[1] + c * (ptrdiff_t) l->elem[1], l->strides[1][last], l->sizes[last], MIN (STRIP, l->sizes[turned] - c));
+  while (gm_odometer_next (index, last, others.sizes, 2, at, strides, l->elem));
+}
+
+static void
+run_whole (const GmLoop *l, GmLoopBody body, char *const *data)
+{
+  int turned = turned_dimension (l, body);
+  if (turned >= 0) {
+    run_turned (l, turned, data);
+    return;
+  }
+  if (l->ndim == 1 || l->sizes[l->ndim - 1] >= LONG_RUN)
+    run_stretches (l, body, data);
+  else
+    run_chunks (l, body, data);
+}
+
+typedef struct {
+  const GmLoop *l;
+  GmLoopBody body;
+  char *const *data;
+  uint32_t n;
+} LoopJob;
+
+/* A loop of one dimension is cut at whole tiles. */
+static int64_t
+first_of (const GmLoop *l, uint32_t part, uint32_t n)
+{
+  int64_t unit = l->ndim == 1 ? GM_TILE : 1, units = (l->sizes[0] + unit - 1) / unit;
+  return MIN (units * part / n * unit, l->sizes[0]);
+}
+
+static void
+loop_part (void *arg, uint32_t part)
+{
+  const LoopJob *j = arg;
+  GmLoop l = *j->l;
+  char *data[GM_LOOP_OPERANDS];
+  int64_t from = first_of (j->l, part, j->n), to = first_of (j->l, part + 1, j->n);
+  if (from == to)
+    return;
+  for (int i = 0; i < l.n; i++)
+    data[i] = j->data[i] + from * l.strides[i][0] * (ptrdiff_t) l.elem[i];
+  l.numel = l.numel / l.sizes[0] * (to - from);
+  l.sizes[0] = to - from;
+  run_whole (&l, j->body, data);
+}
+
 void
 gm_loop_run (const GmLoop *l, GmLoopBody body, char *const *data)
 {
   if (l->numel == 0)
     return;
-  if (l->ndim == 1 || l->sizes[l->ndim - 1] >= LONG_RUN)
-    run_stretches (l, body, data);
+  LoopJob j = { l, body, data, gm_loop_parts (l->ndim == 1 ? l->numel / GM_TILE : l->sizes[0], l->numel) };
+  if (j.n < 2)
+    run_whole (l, body, data);
   else
-    run_chunks (l, body, data);
+    gm_threads_run (j.n, loop_part, &j);
+}
+
+/* -- In parts ---------------------------------------------------------------------------------------------- */
+
+#define WORTH_PARTS (INT64_C (1) << 17) /* elements for which one more thread is worth waking */
+#define PART_ELEMENTS (INT64_C (1) << 15)
+#define MOST_PARTS 32
+
+uint32_t
+gm_loop_parts (int64_t items, int64_t elements)
+{
+  if (items < 2 || elements < WORTH_PARTS || gm_threads_count () == 1)
+    return 1;
+  return (uint32_t) MIN (MIN (items, elements / PART_ELEMENTS), MOST_PARTS);
+}
+
+void
+gm_loop_go (const GmLoop *l, int ndim, int64_t i, int n, char **at, int64_t *index)
+{
+  for (int d = ndim - 1; d >= 0; d--) {
+    index[d] = i % l->sizes[d];
+    i /= l->sizes[d];
+    for (int x = 0; x < n; x++)
+      at[x] += index[d] * l->strides[x][d] * (ptrdiff_t) l->elem[x];
+  }
 }
 
 /* -- Copies and lines -------------------------------------------------------------------------------------- */

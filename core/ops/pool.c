@@ -3,8 +3,9 @@
  *
  * The tiles find the largest element of each window and its place, channel by channel (windows.h
  * lays the channel out, with -inf around it), and plain loops read or write there. A place outside
- * of x is never the result of a window that has a place inside.
+ * of x is never the result of a window that has a place inside.  Threads share the channels.
  */
+#include "core/base/threads.h"
 #include "core/ops/infer.h"
 #include "core/ops/windows.h"
 
@@ -96,29 +97,54 @@ run_channel (GmOp op, const Pool *p, GmDtype dtype, const void *where, const voi
     spread_double (p, where, other, out);
 }
 
+typedef struct {
+  GmOp op;
+  const Pool *pool;
+  const GmAxis *axes;
+  GmTensor *x, *other, *out;
+  const int64_t *windows; /* strides of the windows */
+  uint32_t n;
+  bool failed; /* atomic */
+} PoolJob;
+
+/* Computes channels of all images, from `from` to `to`. */
 static bool
-run_channels (GmOp op, const Pool *p, GmImageSource *s, GmTensor *x, GmTensor *other, GmTensor *out)
+run_channels (const PoolJob *j, int64_t from, int64_t to)
 {
-  size_t elem = s->elem, image = (size_t) gm_image_volume (&p->x) * elem, result = (size_t) p->windows * elem;
-  bool itself = op == GM_OP_window_pick && gm_tensor_data (x) == gm_tensor_data (other);
-  char *scratch = itself ? NULL : gm_alloc (2 * result), *to = gm_tensor_data (out), *from = gm_tensor_data (other);
-  if (!itself && !scratch)
-    return false;
-  for (int64_t n = 0; n < p->x.sizes[0]; n++)
-    for (int64_t c = 0; c < p->x.sizes[1]; c++) {
-      gm_source_read (s, n, c);
-      if (itself)
-        s->tiles->best (&s->windows, to, NULL);
-      else {
-        s->tiles->best (&s->windows, scratch, scratch + result);
-        run_channel (op, p, (GmDtype) out->meta.dtype, scratch + result, from, to);
-      }
-      to += op == GM_OP_window_pick ? result : image;
-      from += op == GM_OP_window_pick ? image : result;
+  const Pool *p = j->pool;
+  GmDtype dtype = (GmDtype) j->x->meta.dtype;
+  GmImageSource s;
+  bool ok = gm_source_init (&s, &p->x, j->axes, 1, dtype, -INFINITY);
+  bool picks = j->op == GM_OP_window_pick, itself = picks && gm_tensor_data (j->x) == gm_tensor_data (j->other);
+  size_t image = (size_t) gm_image_volume (&p->x) * s.elem, result = (size_t) p->windows * s.elem;
+  char *scratch = ok && !itself ? gm_alloc (2 * result) : NULL;
+  ok = ok && (itself || scratch);
+  if (ok)
+    gm_windows_merge (&s.windows, j->windows);
+  for (int64_t i = from; ok && i < to; i++) {
+    char *out = (char *) gm_tensor_data (j->out) + (size_t) i * (picks ? result : image);
+    const char *other = (const char *) gm_tensor_data (j->other) + (size_t) i * (picks ? image : result);
+    gm_source_read (&s, i / p->x.sizes[1], i % p->x.sizes[1]);
+    if (itself)
+      s.tiles->best (&s.windows, out, NULL);
+    else {
+      s.tiles->best (&s.windows, scratch, scratch + result);
+      run_channel (j->op, p, dtype, scratch + result, other, out);
     }
+  }
   if (scratch)
     gm_free (scratch, 2 * result);
-  return true;
+  gm_source_clear (&s);
+  return ok;
+}
+
+static void
+channels_part (void *arg, uint32_t part)
+{
+  PoolJob *j = arg;
+  int64_t items = j->pool->x.sizes[0] * j->pool->x.sizes[1];
+  if (!run_channels (j, items * part / j->n, items * (part + 1) / j->n))
+    __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
 }
 
 static bool
@@ -127,7 +153,6 @@ run_pool (GmOp op, const GmAttrs *attrs, GmTensor *x, GmTensor *other, GmTensor 
   Pool p = { .x = gm_image_of (x) };
   GmImage y = gm_image_of (op == GM_OP_window_pick ? out : other);
   GmAxis axes[SPACE];
-  GmImageSource s;
   gm_window_read (attrs, &p.w);
   for (int d = 0; d < SPACE; d++) {
     axes[d] = gm_axis_forward (&p.w, d, p.x.sizes[2 + d], y.sizes[2 + d]);
@@ -137,19 +162,18 @@ run_pool (GmOp op, const GmAttrs *attrs, GmTensor *x, GmTensor *other, GmTensor 
   p.windows = gm_image_volume (&y);
   p.n_places = p.w.kernel[0] * p.w.kernel[1] * p.w.kernel[2];
   size_t bytes = (size_t) p.n_places * sizeof *p.offsets;
-  p.offsets = gm_alloc (bytes);
-  bool ok = gm_source_init (&s, &p.x, axes, 1, (GmDtype) x->meta.dtype, -INFINITY) && p.offsets;
-  for (int64_t k = 0; ok && k < p.n_places; k++) {
+  if (!(p.offsets = gm_alloc (bytes)))
+    return false;
+  for (int64_t k = 0; k < p.n_places; k++) {
     int64_t l = k % p.w.kernel[2], j = k / p.w.kernel[2] % p.w.kernel[1], i = k / p.w.kernel[2] / p.w.kernel[1];
     p.offsets[k] = (i * p.w.dilation[0] * p.x.sizes[3] + j * p.w.dilation[1]) * p.x.sizes[4] + l * p.w.dilation[2];
   }
-  if (ok)
-    gm_windows_merge (&s.windows, y.strides + 2);
-  ok = ok && run_channels (op, &p, &s, x, other, out);
-  if (p.offsets)
-    gm_free (p.offsets, bytes);
-  gm_source_clear (&s);
-  return ok;
+  int64_t channels = p.x.sizes[0] * p.x.sizes[1];
+  PoolJob j = { .op = op, .pool = &p, .axes = axes, .x = x, .other = other, .out = out, .windows = y.strides + 2,
+                .n = gm_loop_parts (channels, channels * (gm_image_volume (&p.x) + p.windows * p.n_places)) };
+  gm_threads_run (j.n, channels_part, &j);
+  gm_free (p.offsets, bytes);
+  return !j.failed;
 }
 
 bool

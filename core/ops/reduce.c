@@ -7,8 +7,10 @@
  * innermost kept dimension is the contiguous one: neighbouring results advance together so every
  * way gives the same bits.  f16 and bf16 are accumulated in f32, the blocks of long sums of f32 in
  * f64, and rounded when all is folded.
- * Reduced dimensions may be merged but never reordered; kept ones may be both.
+ * Reduced dimensions may be merged but never reordered; kept ones may be both.  Threads share the
+ * results; each result is folded by one of them.
  */
+#include "core/base/threads.h"
 #include "core/ops/kernels.h"
 
 #include <string.h>
@@ -102,17 +104,18 @@ fold_row (GmTileFold fold, const GmLoop *reduced, const char *x, void *acc)
   }
 }
 
-/* Results whose accumulators have another type are cast together, as many as lie beside each other. */
+/* Results whose accumulators have another type are cast together, as many as lie beside each other.  Results from `from` to `to`. */
 static void
-run_rows (const Fold *f, const Split *s, const char *x, char *out)
+run_rows (const Fold *f, const Split *s, const char *x, char *out, int64_t from, int64_t to)
 {
   char accums[ROWS_AT_ONCE * 8] __attribute__ ((aligned (64)));
   const GmLoop *kept = &s->kept;
-  char *at[2] = { (char *) x, out }, *first = out;
+  char *at[2] = { (char *) x, out }, *first = NULL;
   const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
-  int64_t index[GM_MAX_DIMS] = { 0 };
+  int64_t index[GM_MAX_DIMS];
   size_t n = 0;
-  do {
+  gm_loop_go (kept, kept->ndim, from, 2, at, index);
+  for (; from < to; from++, gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem)) {
     if (n > 0 && (n == ROWS_AT_ONCE || at[OUT] != first + n * kept->elem[OUT])) {
       f->finish (first, accums, n);
       n = 0;
@@ -122,7 +125,7 @@ run_rows (const Fold *f, const Split *s, const char *x, char *out)
     char *acc = f->finish ? accums + n++ * f->accum_bytes : at[OUT];
     memcpy (acc, f->init, f->accum_bytes);
     fold_row (f->row, &s->reduced, at[X], acc);
-  } while (gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem));
+  }
   if (n > 0)
     f->finish (first, accums, n);
 }
@@ -158,21 +161,53 @@ fold_columns_and_finish (const Fold *f, const Split *s, const char *x, char *out
   }
 }
 
+/* Columns of a piece: each thread folds some pieces. */
+#define PIECE 64
+
+static int64_t
+pieces_of (const GmLoop *kept)
+{
+  return (kept->sizes[kept->ndim - 1] + PIECE - 1) / PIECE;
+}
+
 static void
-run_columns (const Fold *f, const Split *s, const char *x, char *out)
+run_columns (const Fold *f, const Split *s, const char *x, char *out, int64_t from, int64_t to)
 {
   const GmLoop *kept = &s->kept;
   int last = kept->ndim - 1;
-  size_t width = (size_t) kept->sizes[last];
-  char *at[2] = { (char *) x, out };
-  const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
-  int64_t index[GM_MAX_DIMS] = { 0 };
-  do {
+  int64_t pieces = pieces_of (kept), width = kept->sizes[last];
+  while (from < to) { /* along a line, as far as the part goes */
+    int64_t piece = from % pieces, take = MIN (pieces - piece, to - from), index[GM_MAX_DIMS];
+    size_t columns = (size_t) (MIN ((piece + take) * PIECE, width) - piece * PIECE);
+    char *at[2] = { (char *) x, out };
+    gm_loop_go (kept, last, from / pieces, 2, at, index);
+    at[X] += (size_t) (piece * PIECE) * kept->elem[X];
+    at[OUT] += (size_t) (piece * PIECE) * kept->elem[OUT];
     if (f->finish)
-      fold_columns_and_finish (f, s, at[X], at[OUT], width);
+      fold_columns_and_finish (f, s, at[X], at[OUT], columns);
     else
-      fold_columns (f, s, at[X], at[OUT], width);
-  } while (gm_odometer_next (index, last, kept->sizes, 2, at, strides, kept->elem));
+      fold_columns (f, s, at[X], at[OUT], columns);
+    from += take;
+  }
+}
+
+/* -- In parts ---------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  void (*run) (const Fold *f, const Split *s, const char *x, char *out, int64_t from, int64_t to);
+  const Fold *fold;
+  const Split *split;
+  const char *x;
+  char *out;
+  int64_t items;
+  uint32_t n;
+} ReduceJob;
+
+static void
+reduce_part (void *arg, uint32_t part)
+{
+  const ReduceJob *j = arg;
+  j->run (j->fold, j->split, j->x, j->out, j->items * part / j->n, j->items * (part + 1) / j->n);
 }
 
 void
@@ -183,10 +218,13 @@ gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   if (s.kept.numel == 0)
     return;
   Fold f = fold_of (op, (GmDtype) x->meta.dtype, s.reduced.numel);
-  if (f.columns && columns_fit (&s))
-    run_columns (&f, &s, gm_tensor_data (x), gm_tensor_data (out));
-  else
-    run_rows (&f, &s, gm_tensor_data (x), gm_tensor_data (out));
+  ReduceJob j = { .run = run_rows, .fold = &f, .split = &s, .x = gm_tensor_data (x), .out = gm_tensor_data (out), .items = s.kept.numel };
+  if (f.columns && columns_fit (&s)) {
+    j.run = run_columns;
+    j.items = s.kept.numel / s.kept.sizes[s.kept.ndim - 1] * pieces_of (&s.kept);
+  }
+  j.n = gm_loop_parts (j.items, gm_meta_numel (&x->meta));
+  gm_threads_run (j.n, reduce_part, &j);
 }
 
 /* -- Positions of extrema ---------------------------------------------------------------------------------- */
@@ -206,6 +244,26 @@ find_best (GmTileArgFold fold, const GmLoop *reduced, const char *x)
   return index;
 }
 
+typedef struct {
+  const Split *split;
+  GmTileArgFold fold;
+  char *x, *out;
+  uint32_t n;
+} ExtremaJob;
+
+static void
+extrema_part (void *arg, uint32_t part)
+{
+  const ExtremaJob *j = arg;
+  const GmLoop *kept = &j->split->kept;
+  char *at[2] = { j->x, j->out };
+  const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
+  int64_t index[GM_MAX_DIMS], from = kept->numel * part / j->n, to = kept->numel * (part + 1) / j->n;
+  gm_loop_go (kept, kept->ndim, from, 2, at, index);
+  for (; from < to; from++, gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem))
+    *(int64_t *) at[OUT] = find_best (j->fold, &j->split->reduced, at[X]);
+}
+
 void
 gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
 {
@@ -215,12 +273,7 @@ gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *ou
   split (&x->meta, mask, attrs->keepdim, &out->meta, &s);
   if (s.kept.numel == 0)
     return;
-  GmTileArgFold fold = gm_run_tiles->arg_fold (op, x->meta.dtype);
-  const GmLoop *kept = &s.kept;
-  char *at[2] = { gm_tensor_data (x), gm_tensor_data (out) };
-  const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
-  int64_t index[GM_MAX_DIMS] = { 0 };
-  do
-    *(int64_t *) at[OUT] = find_best (fold, &s.reduced, at[X]);
-  while (gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem));
+  ExtremaJob j = { &s, gm_run_tiles->arg_fold (op, x->meta.dtype), gm_tensor_data (x), gm_tensor_data (out),
+                   gm_loop_parts (s.kept.numel, gm_meta_numel (&x->meta)) };
+  gm_threads_run (j.n, extrema_part, &j);
 }

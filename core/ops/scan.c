@@ -5,9 +5,10 @@
  * cumsum and cumprod are sequential: result i = result i - 1 + x i, or times, starting from 0 or 1,
  * along DIM (from the end if REVERSE), in f64 for f32, in f32 for f16 and bf16: each result is rounded,
  * and what goes on is not.  Up to a tile of neighbouring lines advance together, which changes no
- * bits. argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN
+ * bits.  Threads share the lines.  argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN
  * equal and larger than all numbers.
  */
+#include "core/base/threads.h"
 #include "core/ops/kernels.h"
 
 #include <string.h>
@@ -50,6 +51,40 @@ run_lines (const Run *s, const GmCursor *x, const GmCursor *out, size_t width)
   }
 }
 
+typedef struct {
+  const Run *run;
+  const GmLoop *l;
+  GmTileScanLine line; /* NULL: several lines advance together */
+  const char *x;
+  char *out;
+  int64_t x_along, out_along, most; /* most: lines of an item */
+  uint32_t n;
+} RunJob;
+
+static void
+run_part (void *arg, uint32_t part)
+{
+  const RunJob *j = arg;
+  const Run *s = j->run;
+  int64_t items = (j->l->numel + j->most - 1) / j->most;
+  int64_t pos = items * part / j->n * j->most, stop = MIN (items * (part + 1) / j->n * j->most, j->l->numel);
+  GmCursor to, from;
+  gm_cursor_init (&to, j->l, 0, j->out);
+  gm_cursor_init (&from, j->l, 1, j->x);
+  gm_cursor_skip (&from, (size_t) pos);
+  gm_cursor_skip (&to, (size_t) pos);
+  for (; pos < stop; pos += j->most) {
+    size_t width = (size_t) MIN (j->most, stop - pos);
+    if (j->line)
+      j->line ((char *) to.at + s->start * s->out_bytes, s->step * j->out_along,
+               from.at + s->start * s->x_bytes, s->step * j->x_along, (size_t) s->n);
+    else
+      run_lines (s, &from, &to, width);
+    gm_cursor_skip (&from, width);
+    gm_cursor_skip (&to, width);
+  }
+}
+
 void
 gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
 {
@@ -69,22 +104,13 @@ gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
             .x_bytes = along[1] * (ptrdiff_t) l.elem[1] };
   gm_scalar_store (gm_scalar_int (op == GM_OP_cumprod), accum, s.first);
   GmTileScanLine line = gm_run_tiles->scan_line (op, dtype);
-  GmCursor to, from;
-  gm_cursor_init (&to, &l, 0, gm_tensor_data (out));
-  gm_cursor_init (&from, &l, 1, gm_tensor_data (x));
   /* Elements of a long line that lie beside each other are not worth being gathered one by one. */
   const bool by_line = line && (l.numel == 1 || (n >= LONG_LINE && along[1] == 1));
-  const int64_t most = by_line ? 1 : GM_TILE;
-  for (int64_t pos = 0; pos < l.numel; pos += most) {
-    size_t width = (size_t) MIN (most, l.numel - pos);
-    if (by_line)
-      line ((char *) to.at + s.start * s.out_bytes, s.step * along[0],
-            from.at + s.start * s.x_bytes, s.step * along[1], (size_t) n);
-    else
-      run_lines (&s, &from, &to, width);
-    gm_cursor_skip (&from, width);
-    gm_cursor_skip (&to, width);
-  }
+  RunJob j = { .run = &s, .l = &l, .line = by_line ? line : NULL, .x = gm_tensor_data (x), .out = gm_tensor_data (out),
+               .x_along = along[1], .out_along = along[0], .most = by_line ? 1 : GM_TILE };
+  int64_t items = (l.numel + j.most - 1) / j.most;
+  j.n = gm_loop_parts (items, l.numel * n);
+  gm_threads_run (j.n, run_part, &j);
 }
 
 /* -- Sorting ----------------------------------------------------------------------------------------------- */
@@ -131,34 +157,54 @@ sort (Pair *a, Pair *b, int64_t n)
   return a;
 }
 
-bool
-gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error)
+typedef struct {
+  const GmLoop *l;
+  GmDtype dtype;
+  uint64_t flip; /* flips the keys, so that equal ones keep their order */
+  int64_t n, along[2];
+  char *out, *x;
+  uint32_t parts;
+  bool failed; /* atomic */
+} SortJob;
+
+static void
+sort_part (void *arg, uint32_t part)
 {
-  int64_t along[2];
-  GmLoop l;
-  gm_lines_init (&l, 2, (GmTensor *const[]){ out, (GmTensor *) x }, attrs->dim, along);
-  int64_t n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1;
-  if (l.numel == 0 || n == 0)
-    return true;
+  SortJob *j = arg;
+  const GmLoop *l = j->l;
+  const int64_t n = j->n;
   size_t bytes;
   Pair *pairs = __builtin_mul_overflow ((size_t) n, 2 * sizeof (Pair), &bytes) ? NULL : gm_alloc (bytes);
   if (!pairs) {
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "argsort: no memory for sorting lines of %" G_GINT64_FORMAT " elements", n);
-    return false;
+    __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
+    return;
   }
-  GmDtype dtype = (GmDtype) x->meta.dtype;
-  uint64_t flip = attrs->descending ? UINT64_MAX : 0; /* flips the keys, so that equal ones keep
-                                                         their order */
-  char *at[2] = { gm_tensor_data (out), gm_tensor_data (x) };
-  const ptrdiff_t *strides[2] = { l.strides[0], l.strides[1] };
-  int64_t index[GM_MAX_DIMS] = { 0 };
-  do {
+  char *at[2] = { j->out, j->x };
+  const ptrdiff_t *strides[2] = { l->strides[0], l->strides[1] };
+  int64_t index[GM_MAX_DIMS], line = l->numel * part / j->parts, stop = l->numel * (part + 1) / j->parts;
+  gm_loop_go (l, l->ndim, line, 2, at, index);
+  for (; line < stop; line++, gm_odometer_next (index, l->ndim, l->sizes, 2, at, strides, l->elem)) {
     for (int64_t i = 0; i < n; i++)
-      pairs[i] = (Pair){ key_of (gm_scalar_load (dtype, at[1] + i * along[1] * (ptrdiff_t) l.elem[1])) ^ flip, i };
+      pairs[i] = (Pair){ key_of (gm_scalar_load (j->dtype, at[1] + i * j->along[1] * (ptrdiff_t) l->elem[1])) ^ j->flip, i };
     const Pair *sorted = sort (pairs, pairs + n, n);
     for (int64_t i = 0; i < n; i++)
-      ((int64_t *) at[0])[i * along[0]] = sorted[i].position;
-  } while (gm_odometer_next (index, l.ndim, l.sizes, 2, at, strides, l.elem));
+      ((int64_t *) at[0])[i * j->along[0]] = sorted[i].position;
+  }
   gm_free (pairs, bytes);
-  return true;
+}
+
+bool
+gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error)
+{
+  GmLoop l;
+  SortJob j = { .l = &l, .dtype = (GmDtype) x->meta.dtype, .flip = attrs->descending ? UINT64_MAX : 0,
+                .n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1, .out = gm_tensor_data (out), .x = gm_tensor_data (x) };
+  gm_lines_init (&l, 2, (GmTensor *const[]){ out, (GmTensor *) x }, attrs->dim, j.along);
+  if (l.numel == 0 || j.n == 0)
+    return true;
+  j.parts = gm_loop_parts (l.numel, l.numel * j.n * 8); /* a comparison takes longer than a copy */
+  gm_threads_run (j.parts, sort_part, &j);
+  if (j.failed)
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "argsort: no memory for sorting lines of %" G_GINT64_FORMAT " elements", j.n);
+  return !j.failed;
 }

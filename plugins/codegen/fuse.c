@@ -436,6 +436,16 @@ column_geometry (const CgProgram *p, const CgValue *v, uint32_t mask, CgStep *s)
          && (kept_stride == 1 || !codegen_size_may_exceed (s->width, 1));
 }
 
+/* Elements of a sum of columns that is worth being divided among threads, which the host's kernel
+ * does. */
+#define LARGE_COLUMNS (INT64_C (1) << 17)
+
+static bool
+is_small_reduction (const CgValue *v)
+{
+  return codegen_is_symbolic (v->numel) || v->numel < LARGE_COLUMNS;
+}
+
 static int32_t
 place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
 {
@@ -459,7 +469,7 @@ place_reduce (CgProgram *p, uint32_t node, GrammeStatus *status)
     p->n_steps--;
   }
   CgStep columns = { 0 };
-  if (v->numel != 0 && column_geometry (p, v, mask, &columns)
+  if (v->numel != 0 && is_small_reduction (v) && column_geometry (p, v, mask, &columns)
       && p->values[n->out].numel == columns.width
       && p->tiles->find (p->tiles->ctx, GRAMME_TILE_FOLD_COLUMNS, n->op, v->dtype, 0, NULL)) {
     int32_t code = need_memory (p, value, status);

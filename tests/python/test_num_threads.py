@@ -35,6 +35,24 @@ CASES = {
     "a vector and a matrix": (lambda x: x[:, 0] @ x, (1501, 1003)),
     "a row and a turned matrix": (lambda x: x[:1] @ x.t(), (1501, 1003)),
     "a product of half precision": (lambda x: (x.bfloat16() @ x.t().bfloat16()).float(), (301, 517)),
+    "maxima of windows": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 40, 63, 65)),
+    "means of windows": (lambda x: F.avg_pool2d(x, 2), (2, 40, 63, 65)),
+    "a batch norm": (lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[1, :, 0, 0], True), (4, 40, 33, 35)),
+    "a layer norm": (lambda x: F.layer_norm(x, (513,), x[0], x[1]), (700, 513)),
+    "cross entropy": (lambda x: F.cross_entropy(x, G.arange(700) % 513), (700, 513)),
+    "rows of an embedding": (lambda x: F.embedding(G.arange(3000) * 7 % 611, x), (611, 96)),
+    "columns picked": (lambda x: x[:, G.arange(900) * 5 % 301], (611, 301)),
+    "elements picked": (lambda x: x.gather(1, G.arange(511 * 400).reshape(511, 400) * 7 % 301), (511, 301)),
+    "sorted lines": (lambda x: x.sort(-1).values, (130, 311)),
+    "running sums of lines": (lambda x: x.cumsum(-1), (600, 301)),
+    "running products of columns": (lambda x: (x * 0.01 + 1).cumprod(0), (301, 1600)),
+    "maxima of rows": (lambda x: x.amax(-1) * x.argmax(-1), (700, 513)),
+    "maxima of columns": (lambda x: x.amax(0) + x.argmin(0), (700, 513)),
+    "sums of the middle": (lambda x: x.sum(1) + x.to(G.float64).sum(1), (40, 65, 130)),
+    "turned and copied": (lambda x: x.transpose(0, 2).contiguous() + x.flip(0).transpose(0, 2), (65, 70, 65)),
+    "parts joined": (lambda x: G.cat([x[:, :100], x.roll(3, 0)], 1), (611, 301)),
+    "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 3, 130, 40)),
+    "a factor": (lambda x: G.linalg.cholesky(x @ x.t() + 200 * G.eye(70)), (70, 70)),
     "depthwise": (lambda x: F.conv2d(x.reshape(2, 32, 60, 61), x[: 32 * 9].reshape(32, 1, 3, 3), padding=1, groups=32), (2 * 32 * 60 * 61,)),
 }
 
@@ -53,7 +71,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, backend):
     x = G.randn(*shape).requires_grad_()
     compiled = G.compile(f, backend=backend)
     results = []
-    for n in (1, 3):
+    for n in (1, 2, 3, 5):
         G.set_num_threads(n)
         for call in (f, compiled):
             x.grad = None

@@ -291,6 +291,7 @@ TEST_FILES = \
   tests/python/test_rnn.py \
   tests/python/test_transformer.py \
   tests/python/test_num_threads.py \
+  tests/python/test_turned_copies.py \
   tests/python/test_products_of_few_rows.py \
   tests/python/test_process.py \
   tests/python/test_interrupts.py \
