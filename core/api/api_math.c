@@ -121,7 +121,8 @@ times (const GmApi *api, GmBuilder *b, GmArg *a, double factor)
 RUN (deg2rad) { return times (api, b, a, M_PI / 180); }
 RUN (rad2deg) { return times (api, b, a, 180 / M_PI); }
 
-/* sqrt (x^2 + y^2) as m sqrt ((x / m)^2 + (y / m)^2) with m the larger one: no overflow.  At (0, 0) it has no slope: NaN, as torch has it. */
+/* sqrt (x^2 + y^2) as m sqrt ((x / m)^2 + (y / m)^2) with m the larger one: no overflow.  At (0, 0)
+ * it has no slope: NaN, as torch has it. */
 RUN (hypot)
 {
   GmDtype own = common_dtype (api, b, a, false);
