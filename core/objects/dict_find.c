@@ -12,6 +12,7 @@
 #include <internal/pycore_dict.h>
 
 #include "core/objects/key_type.h"
+#include "core/objects/python_host.h"
 
 size_t
 gm_dict_kind_offset (void)
