@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * matmul.c -- products of two matrices: tiles for floats with few rows, BLAS for floats with more,
- * plain loops for integers.
+ * matmul.c -- products of two matrices: tiles for floats with few rows or a small right-hand side,
+ * BLAS for others, plain loops for integers.
  *
  * Sizes and strides alone decide which, and the calls of BLAS: a row-major operand is passed
  * unchanged, a column-major one as transposed, and a large product is cut into blocks.  So two
@@ -117,7 +117,13 @@ PLAIN (f64, double, double)
  * blocks that BLAS chooses are read faster. */
 #define MOST_COPIED ((int64_t) 1 << 21)
 
-/* Returns the tiles for a product of few rows, or NULL. */
+#define FEW_ROWS 64
+/* A B that fits into the first caches, with columns for a vector at least, is for tiles whatever the
+ * number of rows: BLAS would pack A, too, and clear C first. */
+#define SMALL_RIGHT ((int64_t) 1 << 14)
+#define LEAST_COLUMNS 8
+
+/* Returns the tiles for a product, or NULL. */
 static const GmFewTiles *
 few_rows_of (const GmProduct *p)
 {
@@ -131,7 +137,10 @@ few_rows_of (const GmProduct *p)
 static inline const GmFewTiles *
 few_rows (const GmProduct *p)
 {
-  return p->m > 1 && p->m <= GM_FEW_ROWS && p->n > 1 && p->k > 0 ? few_rows_of (p) : NULL;
+  if (p->m <= 1 || p->n <= 1 || p->k <= 0)
+    return NULL;
+  bool small = p->n >= LEAST_COLUMNS && p->n <= SMALL_RIGHT / p->k;
+  return p->m <= FEW_ROWS || small ? few_rows_of (p) : NULL;
 }
 
 __attribute__ ((noinline)) static void
@@ -193,7 +202,8 @@ most_blocks (const GmProduct *p)
   return most;
 }
 
-/* Columns of a product of few rows: a block packs no more for being narrow. */
+/* For tiles.  A block packs no more for having few columns; those with the same columns pack them
+ * each. */
 #define FEW_BLOCK_WORK ((double) (1 << 19))
 
 static Grid
@@ -201,9 +211,15 @@ grid_of_few (const GmProduct *p)
 {
   double most = (double) p->m * (double) p->n * (double) p->k / FEW_BLOCK_WORK;
   int64_t cols = most < MOST_BLOCKS ? (int64_t) most : MOST_BLOCKS;
+  int64_t blocks = cols > 1 ? cols : 1;
   if (cols > p->n / GM_FEW_UNIT)
     cols = p->n / GM_FEW_UNIT;
-  return (Grid){ 1, cols > 1 ? cols : 1 };
+  if (cols < 1)
+    cols = 1;
+  int64_t rows = blocks / cols, most_rows = p->m / FEW_ROWS;
+  if (rows > most_rows)
+    rows = most_rows;
+  return (Grid){ rows > 1 ? rows : 1, cols };
 }
 
 static Grid
@@ -261,8 +277,8 @@ BY_BLAS (double, dgemm, dgemv)
 static void
 product (const GmProduct *p)
 {
-  CBLAS_TRANSPOSE ta, tb;
-  int lda, ldb;
+  CBLAS_TRANSPOSE ta = CblasNoTrans, tb = CblasNoTrans;
+  int lda = 1, ldb = 1;
   bool blas = p->k > 0 && p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX && p->ldc <= INT_MAX && (p->ldc >= p->n || p->m == 1) &&
               as_blas (p->m, p->k, p->a_row_stride, p->a_col_stride, &ta, &lda) &&
               as_blas (p->k, p->n, p->b_row_stride, p->b_col_stride, &tb, &ldb);
@@ -315,16 +331,29 @@ elem_of (int dtype)
   }
 }
 
-/* The columns of block i of a product of few rows. */
+/* The columns of block i of a product by tiles. */
 typedef struct {
   int64_t from, to;
 } Columns;
 
 static Columns
-columns_of (const GmProduct *p, uint32_t i)
+columns_of (const GmProduct *p, const Grid *g, uint32_t i)
 {
-  Grid g = grid_of_few (p);
-  return (Columns){ cut (p->n, GM_FEW_UNIT, g.cols, i), cut (p->n, GM_FEW_UNIT, g.cols, i + 1) };
+  const int64_t col = i % g->cols;
+  return (Columns){ cut (p->n, GM_FEW_UNIT, g->cols, col), cut (p->n, GM_FEW_UNIT, g->cols, col + 1) };
+}
+
+/* Returns piece i of the product's rows. */
+static GmProduct
+rows_of (const GmProduct *p, int64_t pieces, int64_t i)
+{
+  const int64_t row = cut (p->m, UNIT, pieces, i);
+  const ptrdiff_t elem = (ptrdiff_t) elem_of (p->dtype);
+  GmProduct rows = *p;
+  rows.m = cut (p->m, UNIT, pieces, i + 1) - row;
+  rows.a = (const char *) p->a + row * p->a_row_stride * elem;
+  rows.c = (char *) p->c + row * p->ldc * elem;
+  return rows;
 }
 
 size_t
@@ -337,8 +366,10 @@ gm_product_packed_bytes (const GmProduct *p)
 void
 gm_product_pack (const GmProduct *p, uint32_t i, void *packed)
 {
-  Columns c = columns_of (p, i);
-  few_rows (p)->pack (p, c.from, c.to, packed);
+  Grid g = grid_of_few (p);
+  Columns c = columns_of (p, &g, i);
+  if (i < g.cols) /* the first row of blocks packs for all */
+    few_rows (p)->pack (p, c.from, c.to, packed);
 }
 
 uint32_t
@@ -355,8 +386,14 @@ gm_product_block (const GmProduct *p, uint32_t i)
     return;
   const GmFewTiles *few = few_rows (p);
   if (few) {
-    Columns c = columns_of (p, i);
-    multiply_few (few, p, c.from, c.to);
+    Grid g = grid_of_few (p);
+    Columns c = columns_of (p, &g, i);
+    if (g.rows == 1)
+      multiply_few (few, p, c.from, c.to);
+    else {
+      GmProduct rows = rows_of (p, g.rows, i / g.cols);
+      multiply_few (few, &rows, c.from, c.to);
+    }
     return;
   }
   Grid g = grid_of (p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles-product.h -- products of a few rows with a matrix, for one floating type.
+ * tiles-product.h -- products of a few rows with a matrix, or of any rows with a small one, for one
+ * floating type.
  *
  * Included by tiles-impl.h for GM_T f32 and f64.  B is cut into panels of three vectors of columns
  * and GM_FEW_DEPTH rows.  A packed panel is in one piece, row after row, and stays in the first

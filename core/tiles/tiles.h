@@ -59,8 +59,8 @@ typedef void (*GmTileScanLine) (void *out, ptrdiff_t out_stride, const void *x, 
  * strides in elements; one of the two strides of each operand must be 1 (else the caller copies).
  * C is row-major with row stride ldc. */
 typedef struct {
-  /* f32 and f64: few rows use GmFewTiles, others CBLAS; integers plain loops; f16 and bf16 are
-   * products of f32 */
+  /* f32 and f64: few rows, or a small B, use GmFewTiles, others CBLAS; integers plain loops; f16
+   * and bf16 are products of f32 */
   int dtype;
   int64_t m, n, k;
   const void *a, *b;
@@ -71,14 +71,13 @@ typedef struct {
 } GmProduct;
 
 enum {
-  GM_FEW_ROWS = 32,           /* rows of A, at most */
   GM_FEW_DEPTH = 128,         /* length of a chain of fused multiply-adds */
   GM_FEW_UNIT = 48,           /* columns are divided at multiples of this */
   GM_FEW_ROOM = 24 * 1024,    /* bytes of scratch memory, at least, */
   GM_FEW_SCRATCH = 64 * 1024, /* and as many as are of use */
 };
 
-/* Products of few rows (tiles-product.h). */
+/* Products of few rows, or by a small B (tiles-product.h). */
 typedef struct {
   /* Returns the elements of a packed row of B with n columns. */
   int64_t (*packed_width) (int64_t n);

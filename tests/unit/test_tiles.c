@@ -1017,7 +1017,7 @@ END_TEST
 
 START_TEST (large_products_are_the_same_in_blocks_of_any_order)
 {
-  static const int64_t shapes[][3] = { { 300, 517, 64 }, { 16, 1025, 259 }, { 1025, 17, 257 }, { 1, 2053, 300 }, { 2053, 1, 300 }, { 1, 260, 4099 } };
+  static const int64_t shapes[][3] = { { 300, 517, 64 }, { 16, 1025, 259 }, { 1025, 17, 257 }, { 1, 2053, 300 }, { 2053, 1, 300 }, { 2049, 31, 129 }, { 2100, 100, 70 }, { 1, 260, 4099 } };
   for (size_t i = 0; i < G_N_ELEMENTS (shapes); i++)
     for (int layout = 0; layout < 4; layout++)
       check_large (_i ? GM_F64 : GM_F32, shapes[i][0], shapes[i][1], shapes[i][2], layout);
