@@ -80,9 +80,12 @@ narrow_f16 (float f)
 #define GM_SLEEF2(name)                                                                            \
   float Sleef_finz_##name##f1_u10purecfma (float, float);                                          \
   double Sleef_finz_##name##d1_u10purecfma (double, double);
-GM_SLEEF1 (exp2) GM_SLEEF1 (expm1) GM_SLEEF1 (log) GM_SLEEF1 (log2) GM_SLEEF1 (log10) GM_SLEEF1 (log1p)
-GM_SLEEF1 (sin) GM_SLEEF1 (cos) GM_SLEEF1 (tan) GM_SLEEF1 (atan) GM_SLEEF1 (sinh) GM_SLEEF1 (cosh)
+/* clang-format off */
+GM_SLEEF1 (exp2) GM_SLEEF1 (expm1) GM_SLEEF1 (log) GM_SLEEF1 (log2) GM_SLEEF1 (log10)
+GM_SLEEF1 (log1p) GM_SLEEF1 (sin) GM_SLEEF1 (cos) GM_SLEEF1 (tan) GM_SLEEF1 (atan)
+GM_SLEEF1 (sinh) GM_SLEEF1 (cosh)
 GM_SLEEF1 (erf) GM_SLEEF1 (exp) GM_SLEEF1 (tanh) GM_SLEEF2 (pow) GM_SLEEF2 (atan2)
+/* clang-format on */
 float fmodf (float, float);
 double fmod (double, double);
 GM_FN float

@@ -333,8 +333,11 @@ m_floor_divide (long double a, long double b)
   return m != 0 && (m < 0) != (b < 0) ? roundl ((a - m) / b) - 1 : roundl ((a - m) / b);
 }
 #define LIBM1(f) static long double m_##f (long double a, long double b) { (void) b; return f##l (a); }
-LIBM1 (exp) LIBM1 (exp2) LIBM1 (expm1) LIBM1 (log) LIBM1 (log2) LIBM1 (log10) LIBM1 (log1p) LIBM1 (sin) LIBM1 (cos)
-LIBM1 (tan) LIBM1 (atan) LIBM1 (sinh) LIBM1 (cosh) LIBM1 (tanh) LIBM1 (erf) LIBM1 (sqrt) LIBM1 (floor) LIBM1 (ceil) LIBM1 (trunc)
+/* clang-format off */
+LIBM1 (exp) LIBM1 (exp2) LIBM1 (expm1) LIBM1 (log) LIBM1 (log2) LIBM1 (log10) LIBM1 (log1p)
+LIBM1 (sin) LIBM1 (cos) LIBM1 (tan) LIBM1 (atan) LIBM1 (sinh) LIBM1 (cosh) LIBM1 (tanh)
+LIBM1 (erf) LIBM1 (sqrt) LIBM1 (floor) LIBM1 (ceil) LIBM1 (trunc)
+/* clang-format on */
 static long double m_abs (long double a, long double b) { (void) b; return fabsl (a); }
 static long double m_round (long double a, long double b) { (void) b; return nearbyintl (a); }
 static long double m_atan2 (long double a, long double b) { return atan2l (a, b); }
