@@ -302,7 +302,7 @@ build (CcJob *job)
   pthread_mutex_lock (&lock);
   job->folder = folder;
   pthread_mutex_unlock (&lock);
-  if (!cc_folder_write (&folder, "cc_unit.c", job->text, job->len))
+  if (!cc_folder_write (&folder, "unit.c", job->text, job->len))
     say (job, "generated text cannot be written to the folder for temporary files");
   else if (compile (job)) {
     job->artefact = cc_folder_read (&folder, "unit.so", SIZE_MAX, &job->bytes);
