@@ -277,14 +277,14 @@ typedef struct {
 #define PARTS (FORWARD | BACKWARD | SAVED)
 static const GmStage stages[] = {
   /*    name             run            reads                          writes          log                     where */
-  { 'd', "decode",        decode,        CODE,                         INSNS,          -1 },                /* python/ */
-  { 'r', "record",        record,        INSNS,                        RECORDED,       GM_LOG_GRAPH_CODE }, /* trace/  */
-  { 's', "simplify",      simplify,      GRAPH,                        GRAPH,          -1 },                /* graph/  */
-  { 'f', "functionalize", functionalize, GRAPH,                        GRAPH | LAYERS, -1 },                /* aot/    */
-  { 'j', "join",          join,          GRAPH,                        JOINT,          GM_LOG_AOT_GRAPHS }, /* aot/    */
-  { 'p', "partition",     partition,     JOINT | LAYERS,               PARTS,          GM_LOG_AOT_GRAPHS }, /* aot/    */
-  { 'l', "lower",         lower,         PARTS | LAYERS,               EXECS | PLAN,   -1 },                /* plugin/ */
-  { 'a', "assemble",      assemble,      GUARDS|JOURNAL|RESIDUE|PLAN,  GUARDED,        -1 },                /* python/ */
+  { 'd', "decode",        decode,        CODE,                         INSNS,          -1 },                /* bytecode/ */
+  { 'r', "record",        record,        INSNS,                        RECORDED,       GM_LOG_GRAPH_CODE }, /* trace/    */
+  { 's', "simplify",      simplify,      GRAPH,                        GRAPH,          -1 },                /* graph/    */
+  { 'f', "functionalize", functionalize, GRAPH,                        GRAPH | LAYERS, -1 },                /* aot/      */
+  { 'j', "join",          join,          GRAPH,                        JOINT,          GM_LOG_AOT_GRAPHS }, /* aot/      */
+  { 'p', "partition",     partition,     JOINT | LAYERS,               PARTS,          GM_LOG_AOT_GRAPHS }, /* aot/      */
+  { 'l', "lower",         lower,         PARTS | LAYERS,               EXECS | PLAN,   -1 },                /* run/      */
+  { 'a', "assemble",      assemble,      GUARDS|JOURNAL|RESIDUE|PLAN,  GUARDED,        -1 },                /* capture/  */
 };
 /* clang-format on */
 G_STATIC_ASSERT (G_N_ELEMENTS (stages) == G_N_ELEMENTS (((GmCompile *) 0)->stage_ms));

@@ -9,7 +9,7 @@
  * memory; contents ignore places beyond their own length.
  */
 #include "core/trace/contents.h"
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/keys.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * insn_build.c -- instructions that make and take apart tuples, lists, sets, dicts, slices and
  * strings.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/exception.h"
 #include "core/trace/insn_handlers.h"
 

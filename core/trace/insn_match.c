@@ -2,7 +2,7 @@
  * insn_match.c -- the match statement: tests for sequences, mappings, and instances with
  * attributes.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/exception.h"
 #include "core/trace/insn_handlers.h"
 #include "core/trace/keys.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_operator.c -- operators, subscripts and attributes.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/insn_handlers.h"
 
 void

@@ -5,7 +5,7 @@
  * prologue has run.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
 #include "core/trace/insn_handlers.h"

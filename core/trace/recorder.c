@@ -7,7 +7,7 @@
  */
 #include "core/models/random_draw.h"
 #include "core/trace/number.h"
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/class_made.h"
 #include "core/trace/recorder.h"
 #include "core/objects/set_table.h"

@@ -22,7 +22,7 @@
  */
 #include "core/base/log.h"
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/cell.h"
 #include "core/trace/lifetime.h"
 #include "core/bytecode/liveness.h"

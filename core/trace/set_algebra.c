@@ -7,7 +7,7 @@
  */
 #include "core/trace/set.h"
 
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/keys.h"

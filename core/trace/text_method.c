@@ -3,7 +3,7 @@
  * whose class has a Python method for it. An address in a text would differ from call to call: that
  * breaks.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/exception.h"
 #include "core/objects/import.h"
 #include "core/trace/instance.h"

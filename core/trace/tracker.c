@@ -5,7 +5,7 @@
  * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry
  * breaks with the operation's row.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/instance.h"
 #include "core/trace/list_items.h"
 #include "core/trace/key_table.h"

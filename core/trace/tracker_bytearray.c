@@ -5,7 +5,7 @@
  * existing bytearray is replayed with the same arguments. An existing bytearray is guarded by all
  * of its bytes, and by having no memoryview, which would forbid changes of its size.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/instance.h"

@@ -5,7 +5,7 @@
  * An operation on constants runs CPython's own on the values: they are of exact builtin types, so
  * no user code runs.  If it raises, plain Python will raise the same: a break.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/guard/guard.h"
 #include "core/trace/number.h"
 #include "core/trace/instance.h"

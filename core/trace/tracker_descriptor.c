@@ -5,7 +5,7 @@
  * class.  In a class they are seen through a real descriptor of stand-ins, see class_made.c, so
  * lookups need not know them.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/class_made.h"
 
 static const GmTracker *

@@ -6,7 +6,7 @@
  * than BaseException's (OSError, SyntaxError, the groups ...) have no model. An exception that was
  * raised has a traceback, which the recorder cannot make: it does not leave the region.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/exception.h"
 
 #include <string.h>

@@ -13,7 +13,7 @@
  * items: the element, NULL while only the source determines it; then the leaves. number: the bits
  * of the value, if there are leaves. data, with a source: the float object.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/guard/guard.h"
 #include "core/trace/number.h"
 #include "core/trace/traced_size.h"

@@ -8,7 +8,7 @@
  */
 #include "core/trace/iterator.h"
 
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/exception.h"
 #include "core/trace/instance.h"
 #include "core/trace/list_items.h"

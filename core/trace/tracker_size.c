@@ -8,7 +8,7 @@
  * function) gets the example's, and the size is fixed to that number. When it leaves the region it
  * is an element that the graph computes.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/number.h"
 #include "core/trace/traced_size.h"
 

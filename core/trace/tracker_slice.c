@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_slice.c -- slice objects: three items, which never change.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 
 const GmTracker *
 gm_slice_new (GmRecorder *r, const GmTracker *start, const GmTracker *stop, const GmTracker *step)

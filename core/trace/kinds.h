@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kinds.h -- functions of the kinds of Python's own types, which other kinds and the models call.
+ */
+#ifndef GM_TRACE_KINDS_H
+#define GM_TRACE_KINDS_H
+
+#include "core/trace/recorder.h"
+
+#include <string.h>
+
+/* Returns the result of a C function that is run on constants, or breaks. NULL, without a break, if
+ * an argument is no constant. */
+const GmTracker *gm_builtin_fold (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
+/* Returns the exact value that C reads of an instance of a subclass of int, float, str or bytes,
+ * unless the class overrides the conversion. */
+const GmTracker *gm_builtin_plain_value (GmRecorder *r, const GmTracker *t);
+/* Returns the result of a function that calls a method of the object's class (abs, round ...), if
+ * it is a Python method. NULL, without a break: it is not. */
+const GmTracker *gm_builtin_protocol (GmRecorder *r, const char *name, const GmCallArgs *args);
+/* Returns the result of the __index__ of an object's class, an exact int. NULL, without a break, if
+ * that is no Python method. */
+const GmTracker *gm_index_called (GmRecorder *r, const GmTracker *t);
+/* Calls a function that takes an index on an object with a Python __index__. NULL, without a break:
+ * no argument is one. */
+const GmTracker *gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
+/* Returns the name of a C method that is bound to its value; borrowed. NULL: it is a function. */
+PyObject *gm_builtin_method_name (GmRecorder *r, const GmTracker *t);
+/* Returns t.__call__, a Python method, or breaks. */
+const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
+/* tracker_function.c: functions of the library in Python that have a model; NULL: it is inlined. */
+typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
+GmFunctionModel gm_function_model (const GmTracker *f);
+/* tracker_tuple.c: true for a class of collections.namedtuple that does not override tuple's
+ * methods (guarded); gm_tuple_hash: hash (t), false if it is not known here. */
+bool gm_is_named_tuple (GmRecorder *r, PyTypeObject *type);
+bool gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash);
+const GmTracker *gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec);
+const GmTracker *gm_ascii (GmRecorder *r, const GmCallArgs *args);
+/* Returns a class method of C, bound; NULL: it has no model. */
+const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name);
+/* tracker_bytearray.c: a new bytearray with these contents; the call of bytearray (NULL, without a
+ * break, if an argument is no constant); a call of its method; its item, or NULL. */
+const GmTracker *gm_bytearray_new (GmRecorder *r, PyObject *value);
+const GmTracker *gm_bytearray_made (GmRecorder *r, const GmCallArgs *args);
+const GmTracker *gm_bytearray_call (GmRecorder *r, const GmTracker *t, PyObject *name, const GmCallArgs *args);
+const GmTracker *gm_bytearray_item (GmRecorder *r, const GmTracker *t, int64_t i);
+/* `str (t)` and `repr (t)`. */
+const GmTracker *gm_text_of (GmRecorder *r, const GmTracker *t, bool repr);
+/* Returns format % values, and format.format (*args). NULL, without a break: no model. */
+const GmTracker *gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values);
+const GmTracker *gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args);
+/* tracker_class.c */
+const GmTracker *gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self);
+/* Returns the class where super (cls, self) starts for a class `self`: the class itself, or its
+ * metaclass `type`. */
+static inline PyTypeObject *
+gm_super_start (PyTypeObject *cls, const GmTracker *self, PyTypeObject *type)
+{
+  PyTypeObject *own = (PyTypeObject *) self->real;
+  return PyType_IsSubtype (own, cls) ? own : type;
+}
+bool gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook);
+/* Returns a new instance: object.__new__ (type), list.__new__ (type) ... */
+const GmTracker *gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
+/* True of a subclass of Tensor, not of Tensor itself. */
+bool gm_is_tensor_subclass (PyTypeObject *type);
+const GmTracker *gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name);
+static inline bool
+gm_is_defaultdict (PyTypeObject *type)
+{
+  return strcmp (type->tp_name, "collections.defaultdict") == 0;
+}
+bool gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls);
+/* tracker_object.c, tracker_function.c */
+const GmTracker *gm_object_new (GmRecorder *r, PyTypeObject *type);
+const GmTracker *gm_object_new_with (GmRecorder *r, PyTypeObject *type, const GmTracker *storage);
+const GmTracker *gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found,
+                                 const GmTracker *self);
+const GmTracker *gm_function_new (GmRecorder *r, PyObject *code, const GmTracker *closure,
+                                  const GmTracker *defaults, const GmTracker *kwdefaults,
+                                  const GmTracker *annotations);
+const GmTracker *gm_function_cell (GmRecorder *r, const GmTracker *func, uint32_t i);
+/* tracker_class.c: returns the new object; *init is the __init__ to run, or NULL. */
+const GmTracker *gm_class_allocate (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args,
+                                    const GmTracker **init);
+
+#endif
