@@ -84,16 +84,17 @@ RUN (tanhshrink)
   return finish (api, b, a, gm_b (b, sub, x, gm_b (b, tanh, x)), own, -1);
 }
 
-/* `above` * x where x > 0, else `below` * (exp (x / alpha) - 1). */
+/* `below` * (exp (x / alpha) - 1) where x <= 0, else `above` * x, also for a NaN. */
 static GmVal
 exponential_unit (GmBuilder *b, GmVal x, double above, double below, double alpha)
 {
-  GmVal positive = gm_apply_num (b, gt, x, 0), low = gm_pick (b, positive, gm_float_arg (0), gm_tensor_arg (x));
+  GmVal least = gm_apply_num (b, le, x, 0);
+  GmVal low = gm_pick (b, least, gm_tensor_arg (x), gm_float_arg (0));
   if (alpha != 1)
     low = gm_apply_num (b, div, low, alpha);
   low = gm_apply_num (b, mul, gm_b (b, expm1, low), below);
   GmVal high = above == 1 ? x : gm_apply_num (b, mul, x, above);
-  return gm_b (b, where, positive, high, low);
+  return gm_b (b, where, least, low, high);
 }
 
 RUN (celu)
@@ -140,12 +141,12 @@ RUN (prelu)
   return gm_give (gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)));
 }
 
-/* min (max (x / 6 + 1 / 2, 0), 1), with no slope at the ends. */
+/* min (max (x / 6 + 1 / 2, 0), 1), with no slope at the ends, nor at a NaN: clamp_max has none. */
 static GmVal
 hard_gate (GmBuilder *b, GmVal x)
 {
   GmVal line = gm_apply_num (b, div, gm_apply_num (b, add, x, 3), 6);
-  GmVal y = gm_pick (b, gm_apply_num (b, le, x, -3), gm_float_arg (0), gm_tensor_arg (line));
+  GmVal y = gm_apply_num (b, clamp_max, gm_b (b, relu, line), 1);
   return gm_pick (b, gm_apply_num (b, ge, x, 3), gm_float_arg (1), gm_tensor_arg (y));
 }
 
@@ -162,11 +163,14 @@ RUN (hardswish)
   GmDtype own = GM_F32;
   GmVal x = wide_spared (api, b, a, 1, &own);
   CHECK ();
-  GmVal above = gm_apply_num (b, ge, x, 3), below = gm_apply_num (b, le, x, -3);
-  GmVal in = gm_pick (b, gm_b (b, logical_or, above, below), gm_float_arg (0), gm_tensor_arg (x)); /* an infinity times a slope of 0 is none */
+  /* A NaN is neither under 3 nor under -3: it has the slope of x. */
+  GmVal under = gm_apply_num (b, lt, x, 3), below = gm_apply_num (b, le, x, -3);
+  GmVal between = gm_b (b, logical_xor, under, below);
+  /* An infinity times a slope of 0 would be no number. */
+  GmVal in = gm_pick (b, between, gm_tensor_arg (x), gm_float_arg (0));
   GmVal line = gm_apply_num (b, div, gm_b (b, mul, in, gm_apply_num (b, add, in, 3)), 6);
-  GmVal y = gm_pick (b, below, gm_float_arg (0), gm_tensor_arg (line));
-  return finish (api, b, a, gm_pick (b, above, gm_tensor_arg (x), gm_tensor_arg (y)), own, 1);
+  GmVal y = gm_pick (b, below, gm_float_arg (-0.0), gm_tensor_arg (line));
+  return finish (api, b, a, gm_pick (b, under, gm_tensor_arg (y), gm_tensor_arg (x)), own, 1);
 }
 
 RUN (hardshrink)
@@ -189,9 +193,11 @@ RUN (softshrink)
   CHECK ();
   if (!(limit >= 0) || isinf (limit))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "softshrink(): lambd must be greater or equal to 0, but is %g", limit));
-  GmVal y = gm_pick (b, gm_apply_num (b, gt, x, limit), gm_tensor_arg (gm_apply_num (b, sub, x, limit)),
-                  gm_tensor_arg (gm_apply_num (b, mul, x, 0)));
-  y = gm_pick (b, gm_apply_num (b, lt, x, -limit), gm_tensor_arg (gm_apply_num (b, add, x, limit)), gm_tensor_arg (y));
+  /* A NaN is not at or below the limit: it has the slope of what is outside. */
+  GmVal y = gm_pick (b, gm_apply_num (b, le, x, limit), gm_float_arg (0),
+                     gm_tensor_arg (gm_apply_num (b, sub, x, limit)));
+  y = gm_pick (b, gm_apply_num (b, lt, x, -limit), gm_tensor_arg (gm_apply_num (b, add, x, limit)),
+               gm_tensor_arg (y));
   return finish (api, b, a, y, own, -1);
 }
 

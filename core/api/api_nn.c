@@ -112,12 +112,12 @@ RUN (elu)
   double alpha = FLOAT (1);
   gm_factor_fits (b, &a[1], own);
   CHECK ();
-  GmVal positive = gm_apply_num (b, gt, x, 0);
-  GmVal low = gm_b (b, expm1, gm_pick (b, positive, gm_float_arg (0), gm_tensor_arg (x)));
+  GmVal below = gm_apply_num (b, le, x, 0); /* a NaN is not: it has the slope of x */
+  GmVal low = gm_b (b, expm1, gm_pick (b, below, gm_tensor_arg (x), gm_float_arg (0)));
   if (alpha != 1)
     low = gm_apply_num (b, mul, low, alpha);
   return activation (
-      api, b, a, gm_narrow (b, gm_pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (low)), own), 2);
+      api, b, a, gm_narrow (b, gm_pick (b, below, gm_tensor_arg (low), gm_tensor_arg (x)), own), 2);
 }
 
 static GmVal

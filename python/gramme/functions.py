@@ -177,7 +177,7 @@ def frexp(input, *, out=None):
 def angle(input):
     """pi where input is negative, 0 elsewhere, NaN for NaN; of integers in the default dtype."""
     x = input if input.is_floating_point() else input.to(get_default_dtype())
-    return gramme.where(x.isnan(), x, (x < 0).to(x.dtype) * math.pi)
+    return gramme.where(x.isnan(), x.floor(), (x < 0).to(x.dtype) * math.pi)  # no slope anywhere
 
 
 # -- The gamma function

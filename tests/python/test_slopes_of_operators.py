@@ -109,7 +109,7 @@ ENDS = {
     "i1": (S.i1, [0, 900, -900, INF, -INF], [0, INF, -INF, INF, -INF], [0.5, INF, INF, INF, INF]),
     "i0e": (S.i0e, [0, INF, -INF], [1, 0, 0], [0, 0, 0]),
     "logit": (gramme.logit, [0, 1, 2], [-INF, INF, NAN], [INF, INF, NAN]),
-    "elu": (F.elu, [0, INF, -INF, NAN], [0, INF, -1, NAN], [1, 1, 0, NAN]),
+    "elu": (F.elu, [0, INF, -INF, NAN], [0, INF, -1, NAN], [1, 1, 0, 1]),
     "softplus": (F.softplus, [INF, -INF, 100], [INF, 0, 100], [1, 0, 1]),
     "gelu": (F.gelu, [40, -40, 0], [40, 0, 0], [1, 0, 0.5]),
     "smooth_l1_loss": (lambda x: F.smooth_l1_loss(x, ONE(x), reduction="none"), [INF, -INF, 1e300, NAN, 1], [INF, INF, 1e300, NAN, 0], [1, -1, 1, NAN, 0]),
