@@ -170,15 +170,46 @@ RUN (pow)
   return binary (api, b, a, GM_OP_pow, a[0], a[1]);
 }
 
+/* Returns, in *base and *factor, x or y and a number or tensor with x + weight (y - x) = base +
+ * factor (y - x).  From half of the way on the base is y, so that a weight of 1 gives y itself, as
+ * in torch.  A number is rounded as it would be in the run, where it may be an element. */
+static void
+lerp_parts (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype d, GmArg *base, GmArg *factor)
+{
+  if (a[2].kind != GM_ARG_TENSOR && a[2].kind != GM_ARG_ELEMENT) {
+    double w = FLOAT (2);
+    bool near = fabs (w) < 0.5;
+    *base = a[near ? 0 : 1];
+    *factor = gm_float_arg (near ? w : d == GM_F64 ? w - 1 : (float) w - 1.0f);
+    return;
+  }
+  GmVal w = a[2].kind == GM_ARG_TENSOR ? a[2].v : gm_as_dtype (b, &a[2], d);
+  GmVal near = gm_apply_num (b, lt, gm_b (b, abs, w), 0.5);
+  *base = gm_tensor_arg (gm_pick (b, near, a[0], a[1]));
+  *factor = gm_tensor_arg (gm_b (b, where, near, w, gm_apply_num (b, sub, w, 1)));
+}
+
+/* 16-bit floats are rounded once. */
 RUN (lerp)
 {
   if (gm_arg_is_number (&a[2]) && a[0].kind == GM_ARG_TENSOR && !gm_factor_fits (b, &a[2], (GmDtype) META (a[0].v)->dtype))
     return gm_give (NULL);
-  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){a[1], a[0]}, 2);
+  GmArg x[3] = {a[0], a[1], a[2]}, base, factor;
+  GmDtype own = gm_result_type (b, a, 2);
+  bool half = own == GM_F16 || own == GM_BF16;
+  for (int i = 0; i < 3 && half; i++)
+    if (i < 2 || x[i].kind == GM_ARG_TENSOR)
+      x[i] = gm_tensor_arg (gm_widen (b, gm_as_dtype (b, &x[i], own)));
+  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){x[1], x[0]}, 2);
   CHECK ();
-  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (d), a[2]}, 2);
+  lerp_parts (api, b, x, (GmDtype) META (d)->dtype, &base, &factor);
+  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (d), factor}, 2);
   CHECK ();
-  return binary (api, b, a, GM_OP_add, a[0], gm_tensor_arg (step));
+  if (half) {
+    GmVal y = gm_apply (b, GM_OP_add, (const GmArg[]){base, gm_tensor_arg (step)}, 2);
+    return gm_give (gm_narrow (b, y, own));
+  }
+  return binary (api, b, a, GM_OP_add, base, gm_tensor_arg (step));
 }
 
 static GmArg

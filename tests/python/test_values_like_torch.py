@@ -64,3 +64,32 @@ def test_values_of_activations_that_are_zeros_have_torchs_signs():
         assert same(got, [-0.0, -0.0, -0.0, 0.0, 3.0, 7.0])
     for f in forms(F.softshrink):
         assert same(f(gramme.tensor([-0.5, -0.25, -0.0, 0.5, 1.0])).tolist(), [0, 0, 0, 0, 0.5])
+
+
+def test_lerp_ends_at_its_end():
+    # From a weight of 0.5 on it is end - (1 - weight) (end - start): the other form gave 0.
+    start, end = gramme.tensor([1e8, -INF, INF]), gramme.tensor([1.0, 3.0, 3.0])
+    for f in forms(lambda x, y, w: x.lerp(y, w)):
+        assert same(f(start, end, 0.75)[1:].tolist(), [-INF, INF])
+        assert same(f(start, end, 1)[:1].tolist(), [1.0])
+        assert same(f(start, end, gramme.tensor(1.0))[:1].tolist(), [1.0])
+        got = f(start[:1], end[:1], gramme.tensor([0.0, 0.25, 0.5, 1.0, -2.0])).tolist()
+        assert same(got, [1e8, 75000000.0, 50000000.0, 1.0, 3e8])
+
+
+@pytest.mark.parametrize("dtype", [gramme.float32, gramme.float64, gramme.float16, gramme.bfloat16])
+def test_lerp_by_a_number_is_lerp_by_a_tensor_of_it(dtype):
+    x = gramme.tensor([1.0, -2.0, 3.5], dtype=dtype)
+    y = gramme.tensor([0.3, 9.0, -1.25], dtype=dtype)
+    for f in forms(lambda x, y, w: x.lerp(y, w)):
+        for w in (0.0, 0.3125, 0.5, 0.75, 1.0, -0.25, 2.0):
+            assert f(x, y, w).tolist() == x.lerp(y, gramme.tensor(w, dtype=dtype)).tolist()
+
+
+def test_slopes_of_lerp():
+    for weight, start, end in ((0.25, 0.75, 0.25), (0.75, 0.25, 0.75)):
+        for f in forms(lambda x, y, w: x.lerp(y, w)):
+            x, y = (gramme.tensor([v], requires_grad=True) for v in (1.0, 5.0))
+            w = gramme.tensor([weight], requires_grad=True)
+            f(x, y, w).backward()
+            assert [x.grad.item(), y.grad.item(), w.grad.item()] == [start, end, 4.0]
