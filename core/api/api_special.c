@@ -16,6 +16,7 @@
 #define N_STEPS 7 /* from the interval around 1 to 8 */
 #define FROM_STIRLING 8
 #define EULER 0.57721566490153286061
+#define LOG_PI 1.14472988584940017414
 
 /* -- erfc -------------------------------------------------------------------------------------- */
 
@@ -194,7 +195,7 @@ reflected (GmBuilder *b, GmVal x, GmVal y, Kind kind)
 {
   GmVal turn = NUM (mul, TWO (sub, x, ONE (round, x)), G_PI), s = ONE (sin, turn);
   if (kind == LOG_GAMMA)
-    return TWO (sub, ONE (log, gm_num_apply (b, div, G_PI, ONE (abs, s))), y);
+    return TWO (sub, gm_num_apply (b, sub, LOG_PI, ONE (log, ONE (abs, s))), y);
   if (kind == DIGAMMA) {
     GmVal pole = TWO (logical_and, NUM (eq, turn, 0), NUM (ne, x, 0)); /* from one side it goes up, from the other one down */
     turn = gm_b (b, where, NUM (eq, x, 0), x, turn);                   /* at 0 its sign says the side */
@@ -250,9 +251,9 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   y = gm_b (b, where, none, no_number (b, x, none, kind), y);
   double end = kind == TRIGAMMA ? 0 : INFINITY;
   GmVal ends = gm_b_full_like (b, gm_scalar_float (end), GM_F64, META (x));
-  if (kind == DIGAMMA)
+  if (kind != LOG_GAMMA)
     ends = choose_other (b, least, ends, NAN);
-  else if (kind == LOG_GAMMA) { /* with the infinite slope that digamma has */
+  else { /* with the infinite slope that digamma has */
     GmVal other = TWO (logical_or, least, ONE (logical_not, infinite));
     ends = choose_other (b, least, ONE (exp, choose_other (b, other, x, 0)), INFINITY);
   }

@@ -432,8 +432,9 @@ GM_ELEMENTARY (ELEMENTARY1, ELEMENTARY2, ELEMENTARY1_f64)
 #undef ELEMENTARY2
 
 /* Three of SLEEF's functions are wrong for some operands.  log1p gives infinity for the last powers
- * of two: there it is log.  pow gives infinity for results near the type's largest number: there it
- * is the square of the root, or the base itself.  fmod is wrong for subnormals and for quotients
+ * of two, where it is log, and loses the last digit and the sign of subnormals, where it is the
+ * operand.  pow gives infinity for results near the type's largest number: there it is the square
+ * of the root, or the base itself.  fmod is wrong for subnormals and for quotients
  * near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
 #ifdef GM_TILES_SOURCE
 extern float GM_EXTERNAL (fmodf) (float, float) __attribute__ ((const));
@@ -444,7 +445,8 @@ extern double GM_EXTERNAL (fmod) (double, double) __attribute__ ((const));
   extern A_##T GM_EXTERNAL (GM_FMOD_##T) (A_##T, A_##T) __attribute__ ((const)); \
   GM_INLINE A_##T log1p_##T (A_##T a) \
   { \
-    A_##T r = GM_SLEEF_##T (log1p) (a); \
+    A_##T r = GM_SLEEF_##T (log1p) (a), least = splat_##T (SMALL); \
+    r = sel_##T ((a < least) & (a > -least), a, r); \
     M_##T large = a > splat_##T (LARGE); \
     return __builtin_expect (gm_any_set ((vi64) large), 0) ? sel_##T (large, log_##T (a), r) : r; \
   } \

@@ -107,14 +107,22 @@ def ndtri(input):
 
 
 def spherical_bessel_j0(input):
-    """sin (x) / x, and 1 at 0."""
-    return sinc(input / math.pi)
+    """sin (x) / x, and 1 at 0; 0 at an infinity."""
+    return gramme.where(gramme.isinf(input), 0.0, sinc(input / math.pi))
 
 
 def xlog1py(input, other):
     """input * log1p (other), and 0 where input is 0 and other is not NaN."""
-    none = (input == 0) & ((other <= -1) | (other == math.inf))  # elsewhere the slope is that of the logarithm
-    return gramme.where(none, input * 0.0, input * log1p(gramme.where(none, 0.0, other)) + 0.0)
+    dtype = gramme.result_type(input, other)
+    dtype = dtype if dtype.is_floating_point else gramme.get_default_dtype()
+    wide = gramme.float32 if dtype.itemsize == 2 else dtype  # 16-bit floats are rounded once
+    x, y = (
+        v.to(wide) if isinstance(v, gramme.Tensor) else gramme.scalar_tensor(v, dtype=wide)
+        for v in (input, other)
+    )
+    # Elsewhere the slope is that of the logarithm.
+    none = (x == 0) & ((y <= -1) | (y == math.inf))
+    return gramme.where(none, 0.0, x * log1p(gramme.where(none, 0.0, y)) + 0.0).to(dtype)
 
 
 def _zeta(s, q, also=None, sign=0):

@@ -93,3 +93,30 @@ def test_slopes_of_lerp():
             w = gramme.tensor([weight], requires_grad=True)
             f(x, y, w).backward()
             assert [x.grad.item(), y.grad.item(), w.grad.item()] == [start, end, 4.0]
+
+
+@pytest.mark.parametrize("dtype, tiny", [(gramme.float32, 2.0**-149), (gramme.float64, 5e-324)])
+def test_functions_that_are_the_operand_near_0_are_so_for_subnormals(dtype, tiny):
+    at = [tiny, -tiny, 3 * tiny, -7 * tiny, 0.0, -0.0]
+    for name in ("log1p", "asinh", "atanh", "expm1", "asin", "atan", "sinh", "tanh"):
+        for f in forms(getattr(gramme, name)):
+            assert same(f(gramme.tensor(at, dtype=dtype)).tolist(), at), name
+
+
+def test_lgamma_of_a_negative_subnormal():
+    x = gramme.tensor([-5e-324, -1e-310], dtype=gramme.float64, requires_grad=True)
+    for f in forms(gramme.lgamma):
+        x.grad = None
+        y = f(x)
+        y.sum().backward()
+        assert y.tolist() == pytest.approx([744.44, 713.80], abs=0.1)
+        assert x.grad.tolist() == [INF, INF]
+
+
+def test_special_functions():
+    half = gramme.tensor([0.5, 2.0], dtype=gramme.float16)
+    for f in forms(lambda x: gramme.special.xlog1py(x, 1.0)):
+        assert f(half).dtype == gramme.float16 and f(half).tolist() == [0.3466796875, 1.38671875]
+    assert gramme.special.spherical_bessel_j0(gramme.tensor([-INF, INF, 0.0])).tolist() == [0, 0, 1]
+    assert math.isnan(gramme.polygamma(1, gramme.tensor(-INF)).item())
+    assert gramme.polygamma(1, gramme.tensor(INF)).item() == 0
