@@ -26,6 +26,22 @@ full_of (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *size
   return all ? gm_b_op (b, GM_OP_copy, &all, 1, NULL) : NULL;
 }
 
+/* True, else fails, if dtype d takes the number for all of these elements.  A 16-bit dtype takes
+ * any number for a single element, and rounds it, also to infinity: torch checks only where it
+ * fills more than one. */
+static bool
+fill_fits (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
+{
+  int64_t numel = 1;
+  if (gm_dtypes[d].bits == 16 && gm_dtype_is_float (d)) {
+    for (int i = 0; i < n; i++)
+      numel = gm_size_mul (numel, sizes[i]);
+    if (gm_size_eq (numel, 1))
+      return !gm_b_failed (b);
+  }
+  return gm_arg_fits (b, value, d);
+}
+
 static GmVal
 filled (const GmApi *api, GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
 {
@@ -34,7 +50,7 @@ filled (const GmApi *api, GmBuilder *b, const GmArg *value, GmDtype d, int n, co
       return gm_b_fail (b, GM_ERROR_RUNTIME,
                         "%s(): cannot create a tensor with negative dimension " FMT, api->name,
                         gm_size_number (sizes[i]));
-  return gm_arg_fits (b, value, d) ? full_of (b, value, d, n, sizes) : NULL;
+  return fill_fits (b, value, d, n, sizes) ? full_of (b, value, d, n, sizes) : NULL;
 }
 
 static GmArg
@@ -89,7 +105,8 @@ run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmArg value, int dtype_at)
   const GmMeta *m = META (v);
   GmDtype d = gm_arg_dtype (api, b, a, dtype_at, (GmDtype) m->dtype);
   CHECK ();
-  return gm_give (gm_arg_fits (b, &value, d) ? full_of (b, &value, d, m->ndim, m->sizes) : NULL);
+  bool fits = fill_fits (b, &value, d, m->ndim, m->sizes);
+  return gm_give (fits ? full_of (b, &value, d, m->ndim, m->sizes) : NULL);
 }
 
 RUN (zeros_like) { return run_like (api, b, a, int_arg (0), 1); }
@@ -363,5 +380,8 @@ RUN (fill_)
                                META (a[1].v)->ndim));
   if (a[1].kind != GM_ARG_TENSOR && !gm_arg_is_number (&a[1]))
     return gm_give (gm_arg_fail (api, b, a, 1, "Number"));
-  return write_into (b, dst, gm_value_as (b, &a[1], (GmDtype) META (dst)->dtype));
+  const GmMeta *m = META (dst);
+  if (gm_arg_is_number (&a[1]) && !fill_fits (b, &a[1], (GmDtype) m->dtype, m->ndim, m->sizes))
+    return gm_give (NULL);
+  return write_into (b, dst, gm_as_dtype (b, &a[1], (GmDtype) m->dtype));
 }

@@ -113,6 +113,31 @@ def test_lgamma_of_a_negative_subnormal():
         assert x.grad.tolist() == [INF, INF]
 
 
+HALVES = {
+    gramme.float16: {65519.0: 65504.0, 65520.0: INF, -1e6: -INF},
+    gramme.bfloat16: {3.39e38: 3.3895313892515355e38, 1e39: INF},
+}
+FILLS = {
+    "full": lambda n, v, d: gramme.full((n,), v, dtype=d),
+    "full_like": lambda n, v, d: gramme.full_like(gramme.ones(n, dtype=d), v),
+    "new_full": lambda n, v, d: gramme.ones(3, dtype=d).new_full((1, n), v)[0],
+    "fill_": lambda n, v, d: gramme.ones(n, dtype=d).fill_(v),
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_one_element_of_a_16_bit_dtype_takes_any_number_and_two_do_not(name):
+    for f in forms(FILLS[name]):
+        for dtype, numbers in HALVES.items():
+            for number, want in numbers.items():
+                assert f(1, number, dtype).tolist() == [want]
+                with pytest.raises(RuntimeError, match="without overflow"):
+                    f(2, number, dtype)
+    assert gramme.scalar_tensor(1e6, dtype=gramme.float16).item() == INF
+    with pytest.raises(RuntimeError, match="without overflow"):
+        gramme.full((1,), 1e39)
+
+
 def test_special_functions():
     half = gramme.tensor([0.5, 2.0], dtype=gramme.float16)
     for f in forms(lambda x: gramme.special.xlog1py(x, 1.0)):
