@@ -617,5 +617,10 @@ RUN (dist)
   double p = FLOAT (2);
   CHECK ();
   GmVal d = gm_apply2 (b, sub, x, y);
+  CHECK ();
+  if (!gm_dtype_is_float (META (d)->dtype))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "dist(): takes floating dtypes, not %s; cast the inputs first",
+                               gm_dtypes[META (d)->dtype].torch_name));
   return gm_give (gm_norm (b, d, p, NULL, 0, false));
 }

@@ -39,6 +39,10 @@ reduce (GmBuilder *b, GmVal v, Reduction how)
 {
   if (gm_b_failed (b) || how == NO_REDUCTION)
     return gm_b_failed (b) ? NULL : v;
+  if (how == MEAN && !gm_dtype_is_float (META (v)->dtype))
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "mean(): the input must have a floating point dtype, not %s; cast it first",
+                      gm_dtypes[META (v)->dtype].torch_name);
   if (how == MEAN)
     return gm_mean (b, v, NULL, 0, false);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, v, NULL, 0, false);

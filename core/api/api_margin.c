@@ -116,6 +116,10 @@ RUN (gaussian_nll_loss)
   bool full = FLAG (3);
   double eps = FLOAT (4);
   CHECK ();
+  if (!gm_dtype_is_float (META (var)->dtype))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "gaussian_nll_loss(): var has a floating dtype, not %s; cast it",
+                               gm_dtypes[META (var)->dtype].torch_name));
   if (META (var)->ndim == META (x)->ndim - 1)
     var = gm_unsqueeze (b, var, META (var)->ndim);
   CHECK ();

@@ -698,6 +698,7 @@ covariance (GmBuilder *b, const GmApi *api, GmVal v, double correction, GmVal co
     w = w ? gm_b (b, mul, w, gm_b_cast (b, given, d)) : gm_b_cast (b, given, d);
   if (w) {
     GmVal total = gm_b_reduce (b, GM_OP_sum, w, NULL, 0, false), less = NULL;
+    total = gm_require (b, total, gm_apply_num (b, ne, total, 0), GM_CONDITION_COV_SUM);
     GmVal mean = gm_b (b, div, gm_b_reduce (b, GM_OP_sum, gm_b (b, mul, v, w), &last, 1, true), total);
     if (given)
       less = gm_b (b, div, gm_b_reduce (b, GM_OP_sum, gm_b (b, mul, w, gm_b_cast (b, given, d)), NULL, 0, false), total);
@@ -727,6 +728,11 @@ RUN (cov)
     if (!right || (w && META (v)->ndim && !gm_size_eq (gm_meta_numel (META (w)), META (v)->sizes[META (v)->ndim - 1])))
       return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "cov(): expected %s to be %s, one for each observation", api->arg_names[i], i == 2 ? "integers" : "floating"));
   }
+  if (counts)
+    counts = gm_require_between (b, counts, counts, 0, INFINITY, GM_CONDITION_COV_COUNTS);
+  if (given)
+    given = gm_require_between (b, given, given, 0, INFINITY, GM_CONDITION_COV_WEIGHTS);
+  CHECK ();
   return gm_give (covariance (b, api, v, correction, counts, given));
 }
 

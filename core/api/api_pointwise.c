@@ -228,7 +228,17 @@ add_term (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 }
 
 RUN (addcmul) { return add_term (api, b, a, GM_OP_mul); }
-RUN (addcdiv) { return add_term (api, b, a, GM_OP_div); }
+
+RUN (addcdiv)
+{
+  GmVal x = TENSOR (1), y = TENSOR (2);
+  CHECK ();
+  if (!gm_dtype_is_float (META (x)->dtype) && !gm_dtype_is_float (META (y)->dtype))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "addcdiv(): integers are not divided; cast tensor1 or tensor2 to a "
+                               "floating dtype for true division, or use floor_divide"));
+  return add_term (api, b, a, GM_OP_div);
+}
 
 RUN (bitwise_not)
 {

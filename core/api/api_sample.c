@@ -278,10 +278,21 @@ places (GmBuilder *b, const Columns *c)
   return gm_b_reshape (b, gm_b (b, add, row, col), 1, &n);
 }
 
+/* True, else fails, if the elements are floats or bools: torch's columns are of these. */
+static bool
+has_no_integers (GmBuilder *b, GmVal x, const char *name)
+{
+  if (!gm_b_failed (b) && gm_dtypes[META (x)->dtype].category == GM_CATEGORY_INT)
+    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the input first",
+               name, gm_dtypes[META (x)->dtype].torch_name);
+  return !gm_b_failed (b);
+}
+
 RUN (im2col)
 {
   GmVal x = TENSOR (0);
-  CHECK ();
+  if (!has_no_integers (b, x, "unfold"))
+    return gm_give (NULL);
   bool batched = META (x)->ndim == 4;
   if (!batched && META (x)->ndim != 3)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "unfold(): expected an input [n, c, h, w] or [c, h, w], but it has %d dimensions", META (x)->ndim));
@@ -302,7 +313,8 @@ RUN (im2col)
 RUN (col2im)
 {
   GmVal x = TENSOR (0);
-  CHECK ();
+  if (!has_no_integers (b, x, "fold"))
+    return gm_give (NULL);
   bool batched = META (x)->ndim == 3;
   if (!batched && META (x)->ndim != 2)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "fold(): expected an input [n, c * kernel, windows] or [c * kernel, windows], but it has %d dimensions", META (x)->ndim));

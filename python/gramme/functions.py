@@ -91,6 +91,14 @@ def broadcast_shapes(*shapes):
 # -- Tensors that are made
 
 
+def need_floats(name, tensor):
+    """Raises NotImplementedError, with the function's name, for a tensor of integers or bools."""
+    if not tensor.is_floating_point():
+        dtype = str(tensor.dtype).removeprefix("gramme.")
+        message = f"{name}(): takes floating dtypes, not {dtype}; cast the input first"
+        raise NotImplementedError(message)
+
+
 def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False):
     """A tensor without dimensions; of the default dtype unless one is named."""
     return gramme.full((), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -5,6 +5,7 @@ import collections
 import math
 
 import gramme
+from gramme.functions import need_floats
 
 Histogram = collections.namedtuple("histogram", "hist bin_edges")
 
@@ -76,6 +77,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
 
     weight has input's shape and dtype, and so have edges the dtype.  Errors: RuntimeError for others, for a range that is not finite or goes down, and
     where elements decide it and are not finite; TypeError for a range beside edges."""
+    need_floats("histogram", input)
     x = input.reshape(-1)
     if weight is not None and (weight.shape != input.shape or weight.dtype != input.dtype):
         raise RuntimeError(f"histogram(): weight has the input's shape and dtype, not {tuple(weight.shape)} and {weight.dtype}")

@@ -7,6 +7,7 @@ import gramme
 
 F = gramme.nn.functional
 INTEGERS = [gramme.int64, gramme.int32, gramme.uint8, gramme.bool]
+PLACES = gramme.zeros(1, 1, 1, 2)
 FLOATS_ONLY = {
     **{n: getattr(F, n) for n in ("elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "hardswish", "hardsigmoid", "logsigmoid", "leaky_relu",
                                   "hardshrink", "softshrink", "glu")},
@@ -15,6 +16,13 @@ FLOATS_ONLY = {
     "prelu": lambda x: F.prelu(x, x[0, :1]), "lerp": lambda x: gramme.lerp(x, x, 0.5), "cdist": lambda x: gramme.cdist(x, x), "pdist": F.pdist,
     "logaddexp": lambda x: gramme.logaddexp(x, x), "logaddexp2": lambda x: gramme.logaddexp2(x, x),
     **{n: lambda x, n=n: getattr(F, n)(x, x) for n in ("mse_loss", "smooth_l1_loss", "huber_loss", "kl_div")},
+    "max_pool1d": lambda x: F.max_pool1d(x, 2),
+    "max_pool1d with indices": lambda x: F.max_pool1d(x, 2, return_indices=True),
+    **{f"adaptive_{k}_pool{d}d": lambda x, n=f"adaptive_{k}_pool{d}d", d=d:
+       getattr(F, n)(x.reshape(1, 2, *(1,) * (d - 1), 2), 1) for k in ("avg", "max") for d in (1, 2, 3)},
+    "grid_sample": lambda x: F.grid_sample(x[None, None], PLACES, align_corners=False),
+    "max_unpool1d": lambda x: F.max_unpool1d(x, gramme.zeros(2, 2, dtype=gramme.int64), 2),
+    "ctc_loss": lambda x: F.ctc_loss(x[:, None], gramme.ones(1, 1, dtype=gramme.int64), [2], [1]),
 }  # fmt: skip
 
 
@@ -26,6 +34,37 @@ def test_integers_are_refused(name):
             with pytest.raises(NotImplementedError, match="takes floating dtypes, not"):
                 f(gramme.ones(2, 2, dtype=dtype))
         f(gramme.ones(2, 2))
+
+
+REFUSED = {
+    "unfold": lambda x: F.unfold(x.reshape(1, 1, 2, 2), 2),
+    "fold": lambda x: F.fold(x.reshape(1, 4, 1), 2, 2),
+    "l1_loss": lambda x: F.l1_loss(x, x),
+    "gaussian_nll_loss": lambda x: F.gaussian_nll_loss(x.float(), x.float(), x),
+    "dist": lambda x: gramme.dist(x, x),
+    "addcdiv": lambda x: gramme.addcdiv(x.float(), x, x),
+    "addcdiv of integers": lambda x: gramme.addcdiv(x, x, x),
+    "histogram": lambda x: gramme.histogram(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_integers_are_refused_where_their_mean_their_root_or_their_quotient_is_needed(name):
+    for f in (REFUSED[name], gramme.compile(REFUSED[name], backend="eager")):
+        with pytest.raises(RuntimeError):
+            f(gramme.ones(2, 2, dtype=gramme.int64))
+        f(gramme.ones(2, 2))
+
+
+def test_integers_and_bools_that_torch_takes():
+    x = gramme.tensor([4, 9])
+    assert gramme.addcdiv(x, x.float(), x).tolist() == [5, 10]
+    assert F.l1_loss(x, x + 1, reduction="sum").item() == 2
+    assert F.unfold(gramme.ones(1, 1, 2, 2, dtype=gramme.bool), 2).tolist() == [[[True]] * 4]
+    with pytest.raises(RuntimeError, match="have one dtype"):
+        F.grid_sample(gramme.ones(1, 1, 2, 2), PLACES.double(), align_corners=False)
+    with pytest.raises(ValueError, match="floating dtype"):
+        F.affine_grid(gramme.ones(1, 2, 3, dtype=gramme.int64), [1, 1, 2, 2])
 
 
 @pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss", "huber_loss"])

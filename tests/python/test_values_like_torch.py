@@ -145,3 +145,19 @@ def test_special_functions():
     assert gramme.special.spherical_bessel_j0(gramme.tensor([-INF, INF, 0.0])).tolist() == [0, 0, 1]
     assert math.isnan(gramme.polygamma(1, gramme.tensor(-INF)).item())
     assert gramme.polygamma(1, gramme.tensor(INF)).item() == 0
+
+
+def test_weights_of_cov_are_checked():
+    x = gramme.arange(6.0).reshape(2, 3)
+    for wrong, message in (
+        ({"fweights": [1, -1, 1]}, "fweights cannot be negative"),
+        ({"aweights": [1.0, -1.0, 1.0]}, "aweights cannot be negative"),
+        ({"fweights": [0, 0, 0]}, "weights sum to zero"),
+        ({"aweights": [0.0, 0.0, 0.0]}, "weights sum to zero"),
+    ):
+        (name, values), = wrong.items()
+        for f in forms(lambda x, w: gramme.cov(x, **{name: w})):
+            with pytest.raises(RuntimeError, match=message):
+                f(x, gramme.tensor(values))
+    right = gramme.cov(x, fweights=gramme.tensor([1, 0, 2])).reshape(4).tolist()
+    assert right == pytest.approx([4 / 3] * 4)

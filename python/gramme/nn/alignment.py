@@ -8,6 +8,7 @@ with blanks between them, in logarithms.  One step of the sequence is a few oper
 import math
 
 import gramme
+from gramme.functions import need_floats
 
 
 def _as_list(lengths):
@@ -40,6 +41,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     divided by its number of labels first.  zero_infinity: labels that are too long for their sequence give 0, not infinity.  Labels in one
     vector are cut by their lengths, so those are read: a list keeps a compiled function whole.
     """
+    need_floats("ctc_loss", log_probs)
     single = log_probs.dim() == 2
     if single:
         log_probs = log_probs.unsqueeze(1)

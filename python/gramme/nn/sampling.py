@@ -8,6 +8,7 @@ outer elements with align_corners, else their outer edges.
 import itertools
 
 import gramme
+from gramme.functions import need_floats
 
 
 def _centres(n, align_corners, dtype, device):
@@ -22,6 +23,8 @@ def affine_grid(theta, size, align_corners=None):
     space = len(size) - 2
     if space not in (2, 3) or theta.dim() != 3 or tuple(theta.shape[1:]) != (space, space + 1):
         raise ValueError(f"affine_grid(): theta {list(theta.shape)} does not fit the size {list(size)}: (N, 2, 3) and (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W)")
+    if not theta.is_floating_point():
+        raise ValueError(f"affine_grid(): theta has a floating dtype, not {theta.dtype}")
     axes = [_centres(n, align_corners, theta.dtype, theta.device) for n in size[2:]]
     grids = gramme.meshgrid(*axes, indexing="ij")
     base = gramme.stack([*reversed(grids), gramme.ones_like(grids[0])], space)
@@ -85,6 +88,10 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         raise ValueError(f"grid_sample(): mode is 'bilinear', 'nearest' or, for 4 dimensions, 'bicubic', not {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"grid_sample(): padding_mode is 'zeros', 'border' or 'reflection', not {padding_mode!r}")
+    need_floats("grid_sample", input)
+    if grid.dtype != input.dtype:
+        dtypes = f"{input.dtype} and {grid.dtype}"
+        raise RuntimeError(f"grid_sample(): input and grid have one dtype, not {dtypes}")
     sizes = list(input.shape[2:])
     flat = input.reshape(input.shape[0], input.shape[1], -1)
     places = []

@@ -2,6 +2,7 @@
 """Pools that are compositions: their inverses, power averages, and pools of windows that are drawn."""
 
 import gramme
+from gramme.functions import need_floats
 from gramme.nn import functional as F
 from gramme.nn.conv import _each
 
@@ -9,6 +10,7 @@ from gramme.nn.conv import _each
 def _unpool(name, space, input, indices, kernel_size, stride, padding, output_size):
     if indices.dtype != gramme.int64 or indices.shape != input.shape or input.dim() not in (space + 1, space + 2):
         raise RuntimeError(f"{name}(): takes an input with {space + 1} or {space + 2} dimensions, and indices (int64) of its shape")
+    need_floats(name, input)
     kernel, padding = _each(kernel_size, space), _each(padding, space)
     stride = kernel if stride is None else _each(stride, space)
     places = input.shape[-space:]
