@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sees that the files which README and docs/ name exist: targets of links, and paths such as core/graph/fold.c.
+"""Sees that the files which README, CHANGELOG and docs/ name exist: targets of links, and paths
+such as core/graph/fold.c.
 
 Prints each that does not, then "N passed, N failed" with one count per page.
 """
@@ -39,7 +40,8 @@ def missing(page):
 
 def main():
     passed = failed = 0
-    for page in [os.path.join(ROOT, "README.md"), os.path.join(ROOT, "tests", "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]:
+    single = [os.path.join(ROOT, name) for name in ("README.md", "CHANGELOG.md", "tests/README.md")]
+    for page in [*single, *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]:
         found = sorted(missing(page))
         for what in found:
             print(f"{os.path.relpath(page, ROOT)}: {what} does not exist")
