@@ -40,6 +40,11 @@ def environment(home):
     build = os.environ.get("top_builddir") or (program.parent.name == ".libs" and str(program.parent.parent))
     if build:
         env["PKG_CONFIG_PATH"] = os.path.join(build, "plugin-api")
+    # The guide lists what is needed: numpy is not among it.
+    (home / "without").mkdir(exist_ok=True)
+    (home / "without" / "numpy.py").write_text("raise ImportError('not needed')\n")
+    places = [str(home / "without"), env.get("PYTHONPATH")]
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     # The home folder lies where others can write beside it: trusted by name, as a user's own need not be.
     env.update(HOME=str(home), GM_STATE=str(home / "state"), GRAMME_PLUGIN_TRUST=":".join(filter(None, [str(home), os.environ.get("GRAMME_PLUGIN_TRUST")])))
     return env
