@@ -210,6 +210,8 @@ record (GmCompile *c, GError **error)
                               .keep_objects = job->keep_objects,
                               .numbers = job->numbers,
                               .counted = job->counted,
+                              .dynamic_parameters =
+                                  !gm_switch_is_true ("force_parameter_static_shapes"),
                               .dynamic = dynamic_mode (job, c->ask.dynamic),
                               .profile = job->cache->profile };
   bool seen = request.dynamic == GM_DYNAMIC_SEEN && !gm_hook_all ();

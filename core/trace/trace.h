@@ -151,6 +151,7 @@ typedef struct {
                                resumable */
   uint8_t dynamic;          /* GmDynamic */
   GmProfile *profile; /* of the code: read and updated; NULL: no size and no number is a symbol */
+  bool dynamic_parameters;  /* sizes of a module's tensors become symbols as others do */
   bool counted;             /* sizes that depend on data stay in the graph */
   bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
   uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */

@@ -299,10 +299,12 @@ mark_of (PyObject *real, uint32_t d)
 /* -- Tensors ----------------------------------------------------------------------------------- */
 
 /* True for parameters and buffers: each module has its own, so different sizes of them do not show
- * that a size changes. */
+ * that a size changes.  Never where the request says that they may change. */
 static bool
-is_of_module (PyObject *real, const GmSource *source)
+is_of_module (const GmRecorder *r, PyObject *real, const GmSource *source)
 {
+  if (r->request->dynamic_parameters)
+    return false;
   return Py_TYPE (real) == gm_host.parameter_type || gm_source_is_member (source);
 }
 
@@ -315,7 +317,7 @@ is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfil
     return false;
   if (mark->kind == MARK_DYNAMIC)
     return true;
-  if (mark->kind == MARK_NONE && is_of_module (real, source))
+  if (mark->kind == MARK_NONE && is_of_module (r, real, source))
     return false;
   if (mark->kind == MARK_NONE && r->request->dynamic == GM_DYNAMIC_MARKED)
     return false;
@@ -369,7 +371,8 @@ GmMeta
 gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *source)
 {
   GmMeta m = *is;
-  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER || (is_of_module (real, source) && !has_marks (real)))
+  if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER
+      || (is_of_module (r, real, source) && !has_marks (real)))
     return m;
   const GmProfileRow *row = gm_profile_see (r->request->profile, source->name, is->ndim, is->sizes, is->strides);
   bool any = false;
@@ -381,7 +384,7 @@ gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *
     any = true;
   }
   for (int d = 0; d < is->ndim && r->request->dynamic >= GM_DYNAMIC_SEEN; d++)
-    any |= row->stride_varies[d] && !is_of_module (real, source);
+    any |= row->stride_varies[d] && !is_of_module (r, real, source);
   if (any && !r->stop) {
     sizes_for (r);
     set_strides (r, source, row, is, &m);

@@ -52,6 +52,23 @@ def test_sizes_become_symbols_as_the_switches_say():
 
 
 @undisturbed
+def test_sizes_of_parameters_become_symbols_where_a_switch_says_so():
+    def graphs_of(make):
+        G._dynamo.reset()
+        graphs = G.testing.CompileCounter()
+        f = G.compile(lambda p: p * 2, backend=graphs)
+        for n in (3, 4, 5, 6):
+            p = make(n)
+            assert f(p).tolist() == (p * 2).tolist()
+        return graphs.frame_count
+
+    assert graphs_of(lambda n: G.nn.Parameter(G.ones(n))) == 4
+    with config.patch(force_parameter_static_shapes=False):
+        assert graphs_of(lambda n: G.nn.Parameter(G.ones(n))) == 2
+        assert graphs_of(G.ones) == 2
+
+
+@undisturbed
 def test_a_marked_size_is_a_symbol_without_automatic_ones():
     graphs = G.testing.CompileCounter()
     f = G.compile(lambda x: x * 2, backend=graphs)

@@ -28,6 +28,10 @@ entry of its own, but for those of mark_dynamic().
 
 assume_static_by_default: False: all sizes are symbols from the start, as with dynamic=True, where gramme.compile is not told `dynamic`.
 
+force_parameter_static_shapes: True: sizes of a module's parameters and buffers stay numbers, but
+for those of mark_dynamic(), because each module has its own.  False: they become symbols as others
+do.
+
 automatic_dynamic_local_pgo: whether the sizes that a function was called with are kept on disk, so that another process knows which of them change.
 
 disable: read by gramme.compile.  True: it gives functions and modules back as they are.  At the start what GRAMME_COMPILE_DISABLE says, 1 or 0,
@@ -74,6 +78,7 @@ fail_on_recompile_limit_hit = False
 error_on_recompile = False
 automatic_dynamic_shapes = True
 assume_static_by_default = True
+force_parameter_static_shapes = True
 automatic_dynamic_local_pgo = True
 suppress_errors = False
 verbose = False
@@ -89,7 +94,6 @@ make_switches(
     },
     instead={
         "dynamic_shapes": "dynamic= of gramme.compile says whether sizes become symbols",
-        "force_parameter_static_shapes": "sizes of parameters are numbers, but for those of gramme._dynamo.mark_dynamic",
         "guard_nn_modules": "modules are guarded, always",
         "inline_inbuilt_nn_modules": "modules are recorded like any other object, always",
         "log_level": "the variable GRAMME_LOGS opens logs",
