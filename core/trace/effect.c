@@ -36,9 +36,12 @@ deletes (const GmEffect *e)
 static const PyMemberDef *
 slot_of (const GmEffect *e)
 {
-  bool attribute = (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR) && e->args[0]->kind == &gm_kind_object && e->args[0]->real;
+  bool attribute = (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR)
+                   && e->args[0]->kind == &gm_kind_object && e->args[0]->real;
   PyObject *found = attribute ? _PyType_Lookup (Py_TYPE (e->args[0]->real), e->name) : NULL;
-  const PyMemberDef *m = found && Py_IS_TYPE (found, &PyMemberDescr_Type) ? ((PyMemberDescrObject *) found)->d_member : NULL;
+  const PyMemberDef *m = found && Py_IS_TYPE (found, &PyMemberDescr_Type)
+                             ? ((PyMemberDescrObject *) found)->d_member
+                             : NULL;
   return m && m->type == T_OBJECT_EX ? m : NULL;
 }
 
@@ -50,15 +53,19 @@ held_nothing (const GmEffect *e)
   const PyMemberDef *slot = slot_of (e);
   if (e->kind == GM_EFFECT_GLOBAL)
     return !PyDict_Contains (e->fn, e->name);
+  if (!t->source)
+    return false;
   if (slot)
     return *(PyObject **) ((char *) t->real + slot->offset) == NULL;
   if (e->kind == GM_EFFECT_CELL || t->kind != &gm_kind_object || !t->real)
     return false;
   PyObject **dict = _PyObject_GetDictPtr (t->real);
-  return dict && *dict && !PyDict_Contains (*dict, e->name) && _PyType_Lookup (Py_TYPE (t->real), e->name) == NULL;
+  return dict && *dict && !PyDict_Contains (*dict, e->name)
+         && _PyType_Lookup (Py_TYPE (t->real), e->name) == NULL;
 }
 
-/* Guards that the place holds nothing when the region begins: its store and its deletion are not replayed then. */
+/* Guards that the place holds nothing when the region begins: its store and its deletion are not
+ * replayed then. */
 static void
 guard_nothing (GmRecorder *r, const GmEffect *e)
 {
@@ -172,7 +179,8 @@ places (GmRecorder *r)
   return table;
 }
 
-/* True for a place that held nothing before the region and holds nothing afterwards; gm_effect has guarded the first. */
+/* True for a place that held nothing before the region and holds nothing afterwards; gm_effect has
+ * guarded the first. */
 static bool
 leaves_nothing (const GmEffect *last)
 {
@@ -275,7 +283,8 @@ gm_effect_restores (GmRecorder *r, const GmEffect *e)
   PyObject *old = held_at (r, e, &source);
   if (!old)
     return false;
-  if (stored (e)->real == old && stored (e)->source == source)
+  if (stored (e)->real == old && stored (e)->source == source
+      && source->kind != GM_SOURCE_CLASS_ATTR)
     return true; /* the object itself, whatever it is */
   const GmTracker *now = gm_realize (r, stored (e));
   if (r->stop || !is_same_constant (now, old))
@@ -284,7 +293,8 @@ gm_effect_restores (GmRecorder *r, const GmEffect *e)
   return !r->stop && t->kind == &gm_kind_constant;
 }
 
-/* True if the place has no order among others: to delete what it holds and store it again changes nothing. */
+/* True if the place has no order among others: to delete what it holds and store it again changes
+ * nothing. */
 static bool
 is_unordered (const GmEffect *e)
 {
@@ -296,7 +306,8 @@ static bool
 is_put_back (GmRecorder *r, GHashTable *table, const GmEffect *e)
 {
   const Place *p = has_place (e) ? g_hash_table_lookup (table, e) : NULL;
-  return p && (!p->any_delete || is_unordered (e)) && gm_effect_restores (r, effect_at (r, p->last));
+  return p && (!p->any_delete || is_unordered (e))
+         && gm_effect_restores (r, effect_at (r, p->last));
 }
 
 /* -- Questions ------------------------------------------------------------- */

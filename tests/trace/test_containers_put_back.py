@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that change a container, an attribute or a global outside of themselves and change it back: what counts is what is there in the end."""
+"""Bodies that change a container, an attribute or a global outside of themselves and change it
+back: what counts is what is there in the end."""
 
 import collections
 
@@ -29,7 +30,8 @@ def fresh():
 
 
 def state():
-    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, [(n, getattr(SLOTS, n, None)) for n in "ab"], FLAG, "NEW" in globals()))
+    slots = [getattr(SLOTS, name, None) for name in "ab"]
+    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, slots, FLAG, "NEW" in globals()))
 
 
 # each: the change, what is read meanwhile, the change back
@@ -181,3 +183,20 @@ def test_a_global_that_was_there_is_gone_after_it_was_stored_and_deleted():
         if has:
             NEW = 1
         assert compiled(G.ones(1)).item() == 4.0 and "NEW" not in globals()
+
+
+def test_a_variable_of_an_enclosing_function_is_put_back():
+    values = [1.0]
+
+    def flips(x):
+        nonlocal values
+        old, values = values, [2.0]
+        y = x + values[0]
+        values = old
+        return y
+
+    branch = lambda p, x: G.cond(p, flips, other, (x,))
+    compiled = G.compile(branch, backend="eager", fullgraph=True)
+    kept = values
+    assert compiled(G.tensor(True), G.ones(1)).item() == 3.0 and values is kept
+    assert compiled(G.tensor(False), G.ones(1)).item() == 0.0 and values is kept
