@@ -108,12 +108,13 @@ bool gm_copy_values (GmGraph *to, const GmGraph *from, GError **error);
 bool gm_copy_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error);
 /* The sizes of a graph in terms of those of the inputs that it gets in another one. */
 typedef struct GmCopySizes GmCopySizes;
-/* Makes them in `arena`.  inputs: the metas by input of `from`, NULL for an input whose sizes are not to be
- * read; their sizes are of the thread's current sizes, which learn the facts that `from` relies on.
- * NULL: such a fact does not hold, or is about a size that no meta has. */
-const GmCopySizes *gm_copy_sizes_new (const GmGraph *from, const GmMeta *const *inputs, GmArena *arena);
-/* Sets *out to these attributes of `from`, in terms of the inputs.  GM_ERROR_UNSUPPORTED: no meta has a
- * size that they read. */
+/* Makes them in `arena`.  inputs: the metas by input of `from`, NULL for an input whose sizes are
+ * not to be read; their sizes are of the thread's current sizes, which learn the facts that `from`
+ * relies on.  NULL: such a fact does not hold, or is about a size that no meta has. */
+const GmCopySizes *gm_copy_sizes_new (const GmGraph *from, const GmMeta *const *inputs,
+                                      GmArena *arena);
+/* Sets *out to these attributes of `from`, in terms of the inputs.  GM_ERROR_UNSUPPORTED: no meta
+ * has a size that they read. */
 bool gm_copy_attrs (const GmCopySizes *s, const GmAttrs *attrs, GmAttrs *out, GError **error);
 /* Returns a name for an input that no input of g has: "tangent0".  In g's arena. */
 const char *gm_copy_fresh_name (const GmGraph *g, const char *stem, uint32_t number);

@@ -87,7 +87,8 @@ set_row (GmCopySizes *s, uint32_t i, int64_t size)
 }
 
 static void
-read_row (GmCopySizes *s, uint32_t i, const GmSymRow *r, const GmSymbolSource *sources, const GmMeta *const *inputs)
+read_row (GmCopySizes *s, uint32_t i, const GmSymRow *r, const GmSymbolSource *sources,
+          const GmMeta *const *inputs)
 {
   if (r->kind == GM_SYM_CONST) {
     set_row (s, i, r->value);
@@ -117,7 +118,8 @@ gm_copy_sizes_new (const GmGraph *from, const GmMeta *const *inputs, GmArena *ar
     read_row (s, i, gm_sym_row (from->sym, i), sources, inputs);
   for (uint32_t i = 0; n && i < gm_size_facts_n (from->sizes->facts); i++) {
     GmSizeFact f = gm_size_facts_nth (from->sizes->facts, i);
-    if (!is_known (s, f.a) || !is_known (s, f.b) || !gm_size_decide (f.rel, size_of (s, f.a), size_of (s, f.b)))
+    if (!is_known (s, f.a) || !is_known (s, f.b)
+        || !gm_size_decide (f.rel, size_of (s, f.a), size_of (s, f.b)))
       return NULL;
   }
   return s;
@@ -143,7 +145,8 @@ gm_copy_attrs (const GmCopySizes *s, const GmAttrs *attrs, GmAttrs *out, GError 
   out->start = known ? size_of (s, attrs->start) : 0;
   out->stop = known ? size_of (s, attrs->stop) : 0;
   if (!known)
-    g_set_error_literal (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "it reads a size of something else than the tensor");
+    g_set_error_literal (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                         "it reads a size of something else than the tensor");
   return known;
 }
 

@@ -139,7 +139,8 @@ trace (Inline *in, Hooked *h, GmMeta saved, GError **error)
   bool ok = in->hooks->trace (in->hooks->data, &saved, in->arena, &h->pack, &h->unpack, error);
   in->called = ok && !h->pack;
   ok = ok && !in->called && make_functional (&h->pack, in->arena, error)
-       && make_functional (&h->unpack, in->arena, error) && fits (&saved, h->pack, h->unpack, error);
+       && make_functional (&h->unpack, in->arena, error)
+       && fits (&saved, h->pack, h->unpack, error);
   gm_sizes_enter (was);
   if (!ok)
     return false;
@@ -393,7 +394,7 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
 
 /* -- Bodies that are graphs -------------------------------------------------------------------- */
 
-/* Returns g over inputs of these metas, each node inferred again, with the thread's current sizes. */
+/* Returns g over inputs of these metas, each node inferred again, with the current sizes. */
 static GmGraph *
 retrace (const GmGraph *g, const GmMeta *inputs, GmArena *arena, GError **error)
 {

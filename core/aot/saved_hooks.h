@@ -19,7 +19,7 @@ typedef enum {
  * pack: one input, the tensor; its outputs are unpack's inputs, and unpack has one output.  The
  * caller frees both.  Where the meta's sizes are expressions, they are of the thread's current
  * sizes, and so are the bodies'; assumptions about these become facts there.
- * True with *pack and *unpack NULL: the hooks cannot be bodies, and are called when the plan runs. */
+ * True with *pack and *unpack NULL: the hooks cannot be bodies, and are called at each run. */
 typedef bool (*GmTraceHooks) (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                               GmGraph **unpack, GError **error);
 
@@ -39,8 +39,9 @@ bool gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts 
                             GError **error);
 
 /* A GmTraceHooks for bodies that are graphs over a stand-in (data: GmHookGraphs): each node is
- * inferred again for the tensor that is really saved, whose sizes may be expressions.  A symbolic size
- * of the stand-in is the size that the real tensor has there; facts about it must hold for that. */
+ * inferred again for the tensor that is really saved, whose sizes may be expressions.  A symbolic
+ * size of the stand-in is the size that the real tensor has there; facts about it must hold for
+ * that. */
 typedef struct { const GmGraph *pack, *unpack; } GmHookGraphs;
 bool gm_saved_hooks_retrace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                              GmGraph **unpack, GError **error);

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inline_hooks.c -- saved-tensor hooks written in Python, recorded as bodies of graphs.
  *
- * Both bodies are recorded at once, as the function unpack (pack (t)), with gradients off, for a stand-in: a tensor that has
- * the meta of what is saved and no memory.  A node between the two says where the recording is cut: what stands before it is pack,
- * what stands behind it is unpack, and the values of the one that the other reads are carried.  All else that pack returns, numbers,
- * dtypes, sizes, objects, goes from one to the other inside of the recording, and is part of what unpack does.
- * The globals and closures that the bodies read are in the guards of the recording.  They are kept, with the stand-in, and checked
- * again at each call under these hooks, as part of the entry's own guards.
- * Where a saved tensor's sizes are expressions, the stand-in has those of the example and all of its sizes are symbols of the recording.  The
- * body's sizes are then written in terms of the tensor's, and what the recording found out of them is a fact of the graph's.
- * Hooks that read the elements of a tensor, which only the run knows, are called when the compiled function runs, as hooks without a mark are.
- * Rejected: bodies that are run on real tensors of the right shape.  They would need memory, and a branch
- * on a value would be taken by chance.  And to record unpack for an object that is built as pack returns it: a size in
- * it is a number there, of which no one can say any more which size it is.
+ * Both bodies are recorded at once, as the function unpack (pack (t)), with gradients off, for a
+ * stand-in: a tensor that has the meta of what is saved and no memory.  A node between the two says
+ * where the recording is cut: what stands before it is pack, what stands behind it is unpack, and
+ * the values of the one that the other reads are carried.  All else that pack returns, numbers,
+ * dtypes, sizes, objects, goes from one to the other inside of the recording, and is part of what
+ * unpack does.
+ * The globals and closures that the bodies read are in the guards of the recording.  They are kept,
+ * with the stand-in, and checked again at each call under these hooks, as part of the entry's own
+ * guards.
+ * Where a saved tensor's sizes are expressions, the stand-in has those of the example and all of
+ * its sizes are symbols of the recording.  The body's sizes are then written in terms of the
+ * tensor's, and what the recording found out of them is a fact of the graph's.
+ * Hooks that read the elements of a tensor, which only the run knows, are called when the compiled
+ * function runs, as hooks without a mark are.
+ * Rejected: bodies that are run on real tensors of the right shape.  They would need memory, and a
+ * branch on a value would be taken by chance.  And to record unpack for an object that is built as
+ * pack returns it: a size in it is a number there, of which no one can say any more which size it
+ * is.
  */
 #include "core/capture/inline_hooks.h"
 
@@ -189,7 +195,8 @@ writer (const Recorded *x)
   return i < x->cut ? 1 : 2;
 }
 
-/* Sets x->called, or x->rec and all that depends on it.  dynamic: all of the stand-in's sizes are symbols. */
+/* Sets x->called, or x->rec and all that depends on it.  dynamic: all of the stand-in's sizes are
+ * symbols. */
 static bool
 record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 {
@@ -227,11 +234,12 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
   return true;
 }
 
-/* -- Nodes of a recording, with sizes of the surrounding graph ---------------------------------- */
+/* -- Nodes of a recording, with sizes of the surrounding graph --------------------------------- */
 
 /* Nodes `first` to `last` of the recording, without the last, over values that `map` knows, in a graph that outlives it. */
 static bool
-copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last, const GmCopySizes *sizes, GmValueId *map, GError **error)
+copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last,
+            const GmCopySizes *sizes, GmValueId *map, GError **error)
 {
   for (uint32_t i = first; i < last; i++) {
     GmNode n = *gm_graph_node (from, i);
@@ -363,7 +371,8 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
     result = unread (x);
   if (result == GM_NO_ID)
     return refuse (x, 2, "unpack has to return one tensor", error);
-  if (!find_carried (x, result, carried, error) || !copy_nodes (pack, from, 0, x->cut, sizes, map, error))
+  if (!find_carried (x, result, carried, error)
+      || !copy_nodes (pack, from, 0, x->cut, sizes, map, error))
     return false;
   for (uint32_t i = 0; i < carried->len; i++) {
     GmValueId *v = &map[g_array_index (carried, GmValueId, i)];
@@ -423,7 +432,8 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
 
   if (arg) {
     GmMeta example = gm_py_tensor_get (arg)->meta;
-    ok = record (&x, h->modes, gm_meta_is_symbolic (saved), error) && (x.called || cut (&x, saved, first, second, arena, error));
+    ok = record (&x, h->modes, gm_meta_is_symbolic (saved), error)
+         && (x.called || cut (&x, saved, first, second, arena, error));
     if (ok && !x.called && !h->quiet && !is_known (h, &example)) {
       Body b = { gm_guards_ref (x.rec->guards), Py_NewRef (arg) };
       g_array_append_val (h->bodies, b);
@@ -434,8 +444,10 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
   else
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
   if (x.called && !h->quiet)
-    gm_log (GM_LOG_GRAPH_BREAKS, "the saved-tensor hooks %s are called when the function runs, and are no part of its graphs: %s", h->text,
-            x.rec->stop->message);
+    gm_log (GM_LOG_GRAPH_BREAKS,
+            "the saved-tensor hooks %s are called when the function runs, and are no part of its "
+            "graphs: %s",
+            h->text, x.rec->stop->message);
   *pack = ok && !x.called ? g_steal_pointer (&first) : NULL;
   *unpack = ok && !x.called ? g_steal_pointer (&second) : NULL;
   recorded_clear (&x);

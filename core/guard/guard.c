@@ -100,8 +100,8 @@ cached_dict (PyObject *cache)
   return *(PyObject **) ((char *) cache + gm_host.cached.dict);
 }
 
-/* Looks up a key with parts: *value is NULL if it is absent.  False: only code of a key's class could
- * tell.  The objects are in the key for no longer than that, borrowed. */
+/* Looks up a key with parts: *value is NULL if it is absent.  False: only code of a key's class
+ * could tell.  The objects are in the key for no longer than that, borrowed. */
 static G_GNUC_NO_INLINE bool
 cached_find (const GmCheck *c, PyObject *dict, PyObject *const *slots, PyObject **value)
 {

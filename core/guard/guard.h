@@ -105,12 +105,14 @@ gm_long_equals (PyObject *a, PyObject *b)
   return equal;
 }
 
-/* True for an object that equals itself alone, by code in C: an object of a class without __eq__ and __hash__, a tensor. */
+/* True for an object that equals itself alone, by code in C: an object of a class without __eq__
+ * and __hash__, a tensor. */
 static inline bool
 gm_is_key_part (PyObject *o)
 {
   const PyTypeObject *type = Py_TYPE (o), *tensor = gm_host.tensor_type;
-  return (type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+  return (type->tp_hash == PyBaseObject_Type.tp_hash
+          && type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
          || (type->tp_hash == tensor->tp_hash && type->tp_richcompare == tensor->tp_richcompare);
 }
 
@@ -129,7 +131,7 @@ gm_given_sequence (PyObject *iterator)
   return ((GmGivenIterator *) iterator)->sequence;
 }
 
-/* Returns the item that the iterator gives after `skipped` others, borrowed; NULL: it ends before. */
+/* Returns the item that the iterator gives after `skipped` others, borrowed; NULL for none. */
 static inline PyObject *
 gm_given_item (PyObject *iterator, int64_t skipped)
 {

@@ -317,11 +317,12 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
 
 static uint32_t load (Compiler *k, const GmSource *s);
 
-/* Returns the parts with the slots that they are loaded to; NULL for NULL.  Freed with the record. */
+/* Returns the parts with the slots that they are loaded to; NULL for NULL.  g_free. */
 static GmKeyParts *
 load_parts (Compiler *k, const GmKeyParts *parts)
 {
-  GmKeyParts *p = parts ? g_memdup2 (parts, sizeof *parts + parts->n * sizeof parts->parts[0]) : NULL;
+  GmKeyParts *p =
+      parts ? g_memdup2 (parts, sizeof *parts + parts->n * sizeof parts->parts[0]) : NULL;
   for (uint32_t i = 0; p && i < p->n; i++)
     p->parts[i].slot = load (k, p->parts[i].source);
   return p;
@@ -336,7 +337,15 @@ load (Compiler *k, const GmSource *s)
   const GmKeyParts *parts = load_parts (k, s->parts);
   uint32_t out = k->g->n_slots++;
   k->slot_of[s->number] = out;
-  add (k, (GmCheck){ .kind = s->kind, .in = in, .out = out, .index = s->index, .obj = s->obj, .key = s->key, .ptr = parts }, s->name, (GmWhere){ 0 });
+  add (k,
+       (GmCheck){ .kind = s->kind,
+                  .in = in,
+                  .out = out,
+                  .index = s->index,
+                  .obj = s->obj,
+                  .key = s->key,
+                  .ptr = parts },
+       s->name, (GmWhere){ 0 });
   return out;
 }
 
@@ -494,7 +503,8 @@ looks_at_two (const GmCheck *c)
 static GmKeyParts *
 parts_of (const GmCheck *c)
 {
-  return c->kind == GM_SOURCE_CACHED || c->kind == GM_GUARD_CACHED_ABSENT ? (GmKeyParts *) c->ptr : NULL;
+  return c->kind == GM_SOURCE_CACHED || c->kind == GM_GUARD_CACHED_ABSENT ? (GmKeyParts *) c->ptr
+                                                                          : NULL;
 }
 
 static uint32_t

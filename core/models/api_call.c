@@ -602,7 +602,8 @@ to_arg (Conversion *c, const GmTracker *t, GmArg *out)
     out->kind = GM_ARG_SLICE;
     return true;
   }
-  if (t->kind == &gm_kind_class && gm_host.dtype_get (t->real) != GM_N_DTYPES) { /* float, int, bool */
+  if (t->kind == &gm_kind_class
+      && gm_host.dtype_get (t->real) != GM_N_DTYPES) { /* float, int, bool */
     *out = (GmArg){ .kind = GM_ARG_DTYPE, .dtype = gm_host.dtype_get (t->real) };
     return true;
   }

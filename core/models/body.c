@@ -104,7 +104,8 @@ real_value (PyObject *owner, PyObject *name)
   if (PyDict_Check (owner))
     return PyDict_GetItemWithError (owner, name);
   PyObject **dict = _PyObject_GetDictPtr (owner), *found = _PyType_Lookup (Py_TYPE (owner), name);
-  if (found && Py_IS_TYPE (found, &PyMemberDescr_Type) && ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX)
+  if (found && Py_IS_TYPE (found, &PyMemberDescr_Type)
+      && ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX)
     return *(PyObject **) ((char *) owner + ((PyMemberDescrObject *) found)->d_member->offset);
   return dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
 }
@@ -276,7 +277,8 @@ first_replaced (const GmRecorder *r, GmHeapMark m, uint32_t object)
 bool
 gm_body_leaves (GmRecorder *r, GmHeapMark m, const GmTracker *t)
 {
-  bool alone = t->kind == &gm_kind_list || t->kind == &gm_kind_deque || t->kind == &gm_kind_bytearray || (t->kind == &gm_kind_dict && t->n == 0);
+  bool alone = t->kind == &gm_kind_list || t->kind == &gm_kind_deque
+               || t->kind == &gm_kind_bytearray || (t->kind == &gm_kind_dict && t->n == 0);
   const GmTracker *before = alone ? first_replaced (r, m, t->id) : NULL;
 
   return before && gm_body_same_contents (r, before, gm_contents_of (r, t));

@@ -56,14 +56,14 @@ const GmTracker *gm_dispatch (GmRecorder *r, const GmTracker *f, const GmCallArg
 bool gm_is_scalar (PyTypeObject *type);
 const GmTracker *gm_wrap_scalar (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_scalar_number (const GmTracker *t);
-/* tracker_given.c: iterators that exist before the region. */
-bool gm_is_given_iterator (PyTypeObject *type);
-const GmTracker *gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source);
 /* tracker_getter.c: operator.itemgetter, attrgetter, methodcaller; functools.cmp_to_key. */
 bool gm_is_getter (PyTypeObject *type);
 const GmTracker *gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 const GmTracker *gm_wrap_getter (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_cmp_to_key (GmRecorder *r, const GmCallArgs *args);
+/* tracker_given.c: iterators over lists and tuples that exist before the region. */
+bool gm_is_given_iterator (PyTypeObject *type);
+const GmTracker *gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source);
 /* Calls a function of the module operator. NULL, without a break: it has no model. */
 const GmTracker *gm_operator_function (GmRecorder *r, const char *name, const GmCallArgs *args);
 /* Returns sorted (items), a new list, with the named arguments key and reverse of `args`. */

@@ -87,11 +87,14 @@ call_getattr (GmRecorder *r, const GmCallArgs *args)
 static bool
 has_c_method (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  PyTypeObject *type = t->kind == &gm_kind_object ? (PyTypeObject *) t->data : t->kind == &gm_kind_tensor ? gm_type_of (r, t) : NULL;
+  PyTypeObject *type = t->kind == &gm_kind_object   ? (PyTypeObject *) t->data
+                       : t->kind == &gm_kind_tensor ? gm_type_of (r, t)
+                                                    : NULL;
   if (type == NULL || (type->tp_getattro != PyObject_GenericGetAttr && type != gm_host.tensor_type))
     return false;
   PyObject *found = gm_class_lookup (r, type, name);
-  return found && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
+  return found
+         && (Py_IS_TYPE (found, &PyWrapperDescr_Type) || Py_IS_TYPE (found, &PyMethodDescr_Type));
 }
 
 static const GmTracker *

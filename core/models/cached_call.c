@@ -9,12 +9,12 @@
  * effects, by calls of the cache itself.
  * Each key has one small object of the recorder's (an anchor) per recording, which has in the heap
  * what the region has stored under the key, so that a rollback undoes it.
- * A key is made of constants and of objects that equal themselves alone.  A guard looks up the objects
- * of its own call, so that another object is another key and no reason to record again; that two
- * keys of the region differ is guarded.
- * Left to Python, as a break: keys that hold anything else; a full cache that would have to drop a result; and a miss that makes a history of
- * autograd: a region's history is shared by all of its tensors, and its first backward would free
- * it for the remembered ones.
+ * A key is made of constants and of objects that equal themselves alone.  A guard looks up the
+ * objects of its own call, so that another object is another key and no reason to record again;
+ * that two keys of the region differ is guarded.
+ * Left to Python, as a break: keys that hold anything else; a full cache that would have to drop a
+ * result; and a miss that makes a history of autograd: a region's history is shared by all of its
+ * tensors, and its first backward would free it for the remembered ones.
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"
@@ -79,7 +79,8 @@ constant_argument (GmRecorder *r, const GmTracker *t)
   return gm_is_constant_type (Py_TYPE (t->real)) && !nan ? t->real : NULL;
 }
 
-/* Returns the argument as an object that equals itself alone and is there at each call, borrowed; NULL: it is none. */
+/* Returns the argument as an object that equals itself alone and is there at each call, borrowed;
+ * NULL: it is none. */
 static PyObject *
 object_argument (GmRecorder *r, const GmTracker *t)
 {
@@ -141,12 +142,14 @@ key_of (Cached *c)
   return key;
 }
 
-/* Returns the key for guards: one without the objects, always the same one for `entry`, the anchor of the key. */
+/* Returns the key for guards: one without the objects, always the same one for `entry`, the anchor
+ * of the key. */
 static PyObject *
 key_for_guards (const Cached *c, PyObject *entry)
 {
   GmRecorder *r = c->r;
-  PyObject *key = PyTuple_GET_ITEM (entry, 1), *of = c->parts ? gm_record_take (r, PyTuple_Pack (2, entry, Py_None)) : NULL;
+  PyObject *key = PyTuple_GET_ITEM (entry, 1),
+           *of = c->parts ? gm_record_take (r, PyTuple_Pack (2, entry, Py_None)) : NULL;
   PyObject *found = of ? PyDict_GetItem (r->cached_keys, of) : NULL;
   if (!c->parts || found)
     return c->parts ? found : key;
@@ -159,13 +162,15 @@ key_for_guards (const Cached *c, PyObject *entry)
   return all;
 }
 
-/* Guards that two different keys of the region stay so: if they differ in objects alone, two of these are distinct. */
+/* Guards that two different keys of the region stay so: if they differ in objects alone, two of
+ * these are distinct. */
 static void
 guard_apart (const Cached *c, PyObject *key, PyObject *other)
 {
   GmRecorder *r = c->r;
   const GmTracker *a = NULL, *b = NULL;
-  if (key == other || !PyTuple_CheckExact (key) || !PyTuple_CheckExact (other) || PyTuple_GET_SIZE (key) != PyTuple_GET_SIZE (other))
+  if (key == other || !PyTuple_CheckExact (key) || !PyTuple_CheckExact (other)
+      || PyTuple_GET_SIZE (key) != PyTuple_GET_SIZE (other))
     return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (key); i++) {
     PyObject *x = PyTuple_GET_ITEM (key, i), *y = PyTuple_GET_ITEM (other, i);
@@ -192,7 +197,9 @@ guard_all_apart (const Cached *c, PyObject *entry)
   PyObject *other, *same;
   while (PyDict_Next (c->r->cached_keys, &at, &other, &same))
     if (other == same && other != entry && PyTuple_GET_SIZE (other) == 2
-        && PyObject_RichCompareBool (PyTuple_GET_ITEM (other, 0), PyTuple_GET_ITEM (entry, 0), Py_EQ) == 1)
+        && PyObject_RichCompareBool (PyTuple_GET_ITEM (other, 0), PyTuple_GET_ITEM (entry, 0),
+                                     Py_EQ)
+               == 1)
       guard_apart (c, PyTuple_GET_ITEM (entry, 1), PyTuple_GET_ITEM (other, 1));
 }
 
@@ -320,7 +327,9 @@ gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (found) {
     size_t in_link = c.maxsize > 0 ? gm_host.cached.result : 0;
     PyObject *result = in_link ? *(PyObject **) ((char *) found + in_link) : found;
-    made = gm_wrap_present (r, result, gm_source_cached (r, t->source, (int64_t) in_link, key_for_guards (&c, entry), c.parts));
+    made = gm_wrap_present (
+        r, result,
+        gm_source_cached (r, t->source, (int64_t) in_link, key_for_guards (&c, entry), c.parts));
   }
   if (made) {
     replay (&c, gm_host.cached.again, NULL);

@@ -95,12 +95,14 @@ groupby_next (GmRecorder *r, const GmTracker *t)
   groupby_state (r, t, s);
   s[GROUP] = &gm_tracker_null; /* the group so far gives no more */
   groupby_keep (r, t, s);
-  while (s[KEY] == &gm_tracker_null || (s[GROUP_KEY] != &gm_tracker_null && gm_same_or_equal (r, s[GROUP_KEY], s[KEY])))
+  while (s[KEY] == &gm_tracker_null
+         || (s[GROUP_KEY] != &gm_tracker_null && gm_same_or_equal (r, s[GROUP_KEY], s[KEY])))
     if (r->stop || r->pending || !groupby_step (r, t, s))
       return NULL;
   if (r->stop || r->pending)
     return NULL;
-  const GmTracker *of[] = { t, s[KEY] }, *group = gm_iterator_new (r, GM_ITER_GROUP, of, 2, 0), *pair[] = { s[KEY], group };
+  const GmTracker *of[] = { t, s[KEY] }, *group = gm_iterator_new (r, GM_ITER_GROUP, of, 2, 0),
+                  *pair[] = { s[KEY], group };
   s[GROUP_KEY] = s[KEY];
   s[GROUP] = group;
   groupby_keep (r, t, s);
@@ -112,8 +114,8 @@ group_next (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *s[N_GROUPBY], *by = t->items[0];
   groupby_state (r, by, s);
-  if (s[GROUP] != t || (s[VALUE] == &gm_tracker_null && !groupby_step (r, by, s)) || !gm_same_or_equal (r, t->items[1], s[KEY])
-      || r->stop || r->pending)
+  if (s[GROUP] != t || (s[VALUE] == &gm_tracker_null && !groupby_step (r, by, s))
+      || !gm_same_or_equal (r, t->items[1], s[KEY]) || r->stop || r->pending)
     return NULL;
   const GmTracker *value = s[VALUE];
   s[VALUE] = s[KEY] = &gm_tracker_null;
@@ -429,7 +431,8 @@ make_named (GmRecorder *r, const char *name, const GmCallArgs *args)
 static const GmTracker *
 make_groupby (GmRecorder *r, const GmCallArgs *args)
 {
-  bool named = gm_args_n_named (args) == 1 && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "key") == 0;
+  bool named = gm_args_n_named (args) == 1
+               && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "key") == 0;
   uint32_t n = args->n + gm_args_n_named (args);
   if (args->n < 1 || n > 2 || (args->names && !named))
     return NULL;

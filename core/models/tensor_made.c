@@ -58,9 +58,12 @@ copied (GmRecorder *r, const GmTracker *t)
 {
   static PyObject *named, *format;
   if (!named)
-    named = Py_BuildValue ("(s)", "memory_format"), format = PyUnicode_InternFromString ("contiguous_format");
-  const GmTracker *all[] = { gm_call_api_name (r, "detach", &t, 1, false), gm_from_constant (r, format) };
-  return r->stop ? &gm_tracker_poison : gm_call_api (r, gm_api_find ("clone"), false, &(GmCallArgs){ all, 1, named });
+    named = Py_BuildValue ("(s)", "memory_format"),
+    format = PyUnicode_InternFromString ("contiguous_format");
+  const GmTracker *all[] = { gm_call_api_name (r, "detach", &t, 1, false),
+                             gm_from_constant (r, format) };
+  return r->stop ? &gm_tracker_poison
+                 : gm_call_api (r, gm_api_find ("clone"), false, &(GmCallArgs){ all, 1, named });
 }
 
 const GmTracker *
@@ -72,7 +75,8 @@ gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs 
   }
   if (strcmp (name, "tensor") != 0 && strcmp (name, "as_tensor") != 0 && strcmp (name, "asarray") != 0)
     return NULL;
-  if (strcmp (name, "tensor") == 0 && args->n == 1 && !args->names && gm_realize (r, args->args[0])->kind == &gm_kind_tensor)
+  if (strcmp (name, "tensor") == 0 && args->n == 1 && !args->names
+      && gm_realize (r, args->args[0])->kind == &gm_kind_tensor)
     return copied (r, gm_realize (r, args->args[0]));
   PyObject *o = call_now (r, fn, args);
   if (o == NULL) {

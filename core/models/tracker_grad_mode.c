@@ -27,7 +27,9 @@ static PyTypeObject *
 type (GmRecorder *r, const GmTracker *t)
 {
   (void) r;
-  return (PyTypeObject *) (t->data ? gm_host.set_grad_enabled : t->number ? gm_host.enable_grad : gm_host.no_grad);
+  return (PyTypeObject *) (t->data     ? gm_host.set_grad_enabled
+                           : t->number ? gm_host.enable_grad
+                                       : gm_host.no_grad);
 }
 
 /* Runs the context as a decorator: the package's own __call__, which asks for the class alone. */
@@ -35,10 +37,12 @@ static const GmTracker *
 decorate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   PyTypeObject *cls = type (r, t);
-  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__call__")), *found = gm_class_lookup (r, cls, name);
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__call__")),
+           *found = gm_class_lookup (r, cls, name);
   const GmTracker *all[] = { t, args->n == 1 ? args->args[0] : NULL };
   if (t->data || args->n != 1 || args->names || !found || !PyFunction_Check (found))
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "set_grad_enabled() as a decorator inside the compiled function");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "set_grad_enabled() as a decorator inside the compiled function");
   return gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, cls, name)), all, 2);
 }
 
@@ -53,7 +57,8 @@ gm_grad_mode_class_call (GmRecorder *r, PyObject *cls, const GmCallArgs *args)
     return context_new (r, on == Py_True, true);
   }
   if (args->n > 1 || args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a grad mode with other arguments than one function");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "a grad mode with other arguments than one function");
   const GmTracker *mode = context_new (r, cls == gm_host.enable_grad, false);
   return args->n ? decorate (r, mode, args) : mode;
 }
@@ -104,4 +109,6 @@ build (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-const GmTrackerKind gm_kind_grad_mode = { .name = "grad mode", .type = type, .call = decorate, .build = build };
+const GmTrackerKind gm_kind_grad_mode = {
+  .name = "grad mode", .type = type, .call = decorate, .build = build
+};

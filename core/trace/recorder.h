@@ -298,8 +298,10 @@ bool gm_source_is_member (const GmSource *s);
 const GmSource *gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key);
 const GmSource *gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind,
                                 int64_t index, PyObject *key);
-/* Returns the source of what a cached function remembers under the key; in_link: where in the value of its dict. */
-const GmSource *gm_source_cached (GmRecorder *r, const GmSource *base, int64_t in_link, PyObject *key, const GmKeyParts *parts);
+/* Returns the source of what a cached function remembers under the key; in_link: where in the value
+ * of its dict. */
+const GmSource *gm_source_cached (GmRecorder *r, const GmSource *base, int64_t in_link,
+                                  PyObject *key, const GmKeyParts *parts);
 
 /* -- wrap.c ---------------------------------------------------------------- */
 const GmTracker *gm_known (GmRecorder *r, PyObject *real,

@@ -67,13 +67,16 @@ class_text (GmRecorder *r, const GmTracker *t)
   static const char *const names[] = { "__module__", "__qualname__" };
   const char *parts[2];
   for (int i = 0; i < 2; i++) {
-    const GmTracker *part = gm_realize (r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i]))));
+    const GmTracker *part = gm_realize (
+        r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i]))));
     if (r->stop || part->kind != &gm_kind_constant || !PyUnicode_CheckExact (part->real))
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
     parts[i] = PyUnicode_AsUTF8 (part->real);
   }
   bool builtin = strcmp (parts[0], "builtins") == 0;
-  return gm_from_constant_take (r, PyUnicode_FromFormat ("<class '%s%s%s'>", builtin ? "" : parts[0], builtin ? "" : ".", parts[1]));
+  return gm_from_constant_take (r,
+                                PyUnicode_FromFormat ("<class '%s%s%s'>", builtin ? "" : parts[0],
+                                                      builtin ? "" : ".", parts[1]));
 }
 
 /* True if a C method reads the value inside of an instance of a subclass: the value's class has
@@ -190,7 +193,8 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
     return gm_from_constant_take (r, PyObject_Format (o, spec));
   if (r->stop)
     return &gm_tracker_poison;
-  bool by_text = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict || is_plain_class (t);
+  bool by_text = t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict
+                 || is_plain_class (t);
   if (by_text && (spec == NULL || PyUnicode_GET_LENGTH (spec) == 0))
     return gm_text_of (r, t, false);
   return t->kind == &gm_kind_object

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_given.c -- iterators over lists and tuples that exist before the region.
  *
- * The region takes items from where the iterator stands at the call: each is a value with a source of
- * its own, "the k-th item from now", so that another position is no reason to record again.  That the iterator
- * has advanced is replayed by advancing it, as often.
+ * The region takes items from where the iterator stands at the call: each is a value with a source
+ * of its own, "the k-th item from now", so that another position is no reason to record again.
+ * That the iterator has advanced is replayed by advancing it, as often.
  * Left to Python, as a break: a list that the region knows otherwise, too, and may have changed.
  */
 #include "core/models/builtin.h"
@@ -20,8 +20,10 @@ const GmTracker *
 gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
-  const GmTracker *t = gm_tracker_add (
-    r, &(GmTracker){ .kind = &gm_kind_given_iterator, .real = real, .source = source, .id = gm_heap_add (&r->heap, 1) });
+  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_given_iterator,
+                                                        .real = real,
+                                                        .source = source,
+                                                        .id = gm_heap_add (&r->heap, 1) });
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   gm_know (r, t);
   return t;
@@ -64,7 +66,8 @@ step (PyObject *module, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 step_function (void)
 {
-  static PyMethodDef method = { "iterator_step", (PyCFunction) (void (*) (void)) step, METH_FASTCALL, NULL };
+  static PyMethodDef method = { "iterator_step", (PyCFunction) (void (*) (void)) step,
+                                METH_FASTCALL, NULL };
   static PyObject *function;
   if (!function)
     function = PyCFunction_New (&method, NULL);
@@ -95,7 +98,8 @@ next (GmRecorder *r, const GmTracker *t)
   else
     gm_guard (r, GIVEN_LEFT, t->source, .index = taken);
   gm_effect (r, GM_EFFECT_CALL, step_function (), NULL, &t, 1);
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = real ? taken + 1 : -1));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .number = real ? taken + 1 : -1));
   return r->stop ? NULL : item;
 }
 
@@ -115,9 +119,13 @@ method_iter (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  static const GmMethodRow rows[] = { { "__next__", method_next }, { "__iter__", method_iter }, { NULL, NULL } };
+  static const GmMethodRow rows[] = { { "__next__", method_next },
+                                      { "__iter__", method_iter },
+                                      { NULL, NULL } };
   const GmTracker *bound = gm_method_row (r, rows, t, name);
-  return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+  return bound ? bound
+               : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name),
+                                  gm_type_text (r, t));
 }
 
 const GmTrackerKind gm_kind_given_iterator = {

@@ -51,7 +51,8 @@ gm_source_parts_again (GmRecorder *r, const GmKeyParts *parts)
 {
   if (!parts)
     return NULL;
-  GmKeyParts *now = gm_arena_copy (r->arena, parts, sizeof *parts + parts->n * sizeof parts->parts[0]);
+  GmKeyParts *now =
+      gm_arena_copy (r->arena, parts, sizeof *parts + parts->n * sizeof parts->parts[0]);
   for (uint32_t i = 0; i < now->n; i++)
     now->parts[i].source = gm_source_again (r, now->parts[i].source);
   return now;
@@ -217,9 +218,12 @@ gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
 }
 
 const GmSource *
-gm_source_cached (GmRecorder *r, const GmSource *base, int64_t in_link, PyObject *key, const GmKeyParts *parts)
+gm_source_cached (GmRecorder *r, const GmSource *base, int64_t in_link, PyObject *key,
+                  const GmKeyParts *parts)
 {
-  GmSource s = { .kind = GM_SOURCE_CACHED, .base = base, .index = in_link, .key = key, .parts = parts };
+  GmSource s = {
+    .kind = GM_SOURCE_CACHED, .base = base, .index = in_link, .key = key, .parts = parts
+  };
   g_autofree char *text = key_text (key);
   return gm_source_add (r, &s, "the result of %s (%s)", base->name, text);
 }

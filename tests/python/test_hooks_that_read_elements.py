@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marked saved-tensor hooks that ask for the elements of a tensor are called; those that are graphs take tensors of any size."""
+"""Marked saved-tensor hooks that ask for the elements of a tensor are called; those that are graphs
+take tensors of any size."""
 
 import pytest
 
@@ -58,7 +59,12 @@ def by_branch(t):
     return t + t
 
 
-PAIRS = [(keep_what_is_not_zero, fill_with_zeros), (keep_the_positive, give_third), (keep_by_item, halve), (by_branch, halve)]
+PAIRS = [
+    (keep_what_is_not_zero, fill_with_zeros),
+    (keep_the_positive, give_third),
+    (keep_by_item, halve),
+    (by_branch, halve),
+]
 
 
 def f(x):
@@ -80,12 +86,18 @@ def gradient(function, hooks=None, values=(0.0, 1.0, 2.0)):
 @pytest.mark.parametrize("fullgraph", [False, True])
 @pytest.mark.parametrize("filtering", ["donated", "no_static", "all"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_hook_18_a_body_with_a_size_that_depends_on_elements_compiles(backend, filtering, fullgraph):
+def test_hook_18_a_body_with_a_size_that_depends_on_elements_compiles(
+    backend, filtering, fullgraph
+):
     options = {"saved-tensors-hooks-filtering-mode": filtering}
     for hooks in PAIRS:
         compiled = G.compile(f, backend=backend, fullgraph=fullgraph, options=options)
         for values in ((0.0, 1.0, 2.0), (0.0, 0.0, 3.0), (1.0, 2.0)):
-            assert gradient(compiled, hooks, values) == gradient(f, hooks, values) == gradient(f, None, values)
+            assert (
+                gradient(compiled, hooks, values)
+                == gradient(f, hooks, values)
+                == gradient(f, None, values)
+            )
 
 
 @undisturbed
@@ -109,7 +121,9 @@ def test_a_hook_that_cannot_be_recorded_for_another_reason_is_refused():
         return t
 
     compiled = G.compile(f, backend="eager", fullgraph=True)
-    with pytest.raises(G.compiler.Unsupported, match="a saved-tensor hook cannot be part of a graph"):
+    with pytest.raises(
+        G.compiler.Unsupported, match="a saved-tensor hook cannot be part of a graph"
+    ):
         gradient(compiled, (prints, fill_with_zeros))
 
 
@@ -125,7 +139,13 @@ def module_of(function, example, dynamic):
 
 
 def sized(backend, hooks, sizes):
-    compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=True, options={"saved-tensors-hooks-filtering-mode": "all"})
+    compiled = G.compile(
+        f,
+        backend=backend,
+        fullgraph=True,
+        dynamic=True,
+        options={"saved-tensors-hooks-filtering-mode": "all"},
+    )
     for n in sizes:
         values = [float(i) for i in range(n)]
         assert gradient(compiled, hooks, values) == gradient(f, None, values)
@@ -148,7 +168,13 @@ def test_hook_02_one_compilation_serves_all_sizes_where_the_hooks_are_graphs(bac
 def test_a_size_in_a_hook_that_is_a_graph_is_the_saved_tensor_s():
     pack = module_of(lambda t: t.reshape(1, t.shape[0]) * t.shape[0], G.ones(5), True)
     unpack = module_of(lambda t: t.reshape(t.shape[1]) / t.shape[1], G.ones(1, 5), True)
-    compiled = G.compile(f, backend="eager", fullgraph=True, dynamic=True, options={"saved-tensors-hooks-filtering-mode": "all"})
+    compiled = G.compile(
+        f,
+        backend="eager",
+        fullgraph=True,
+        dynamic=True,
+        options={"saved-tensors-hooks-filtering-mode": "all"},
+    )
     for n in (2, 4, 8):  # powers of two: no bit is lost
         values = [float(i) for i in range(n)]
         assert gradient(compiled, (pack, unpack), values) == gradient(f, None, values)

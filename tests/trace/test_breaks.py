@@ -390,7 +390,8 @@ def test_carets_stand_below_characters_and_reach_to_the_end_of_a_long_line():
 def message_of(reason):
     """The message of a row, as a pattern."""
     with open(os.path.join(HERE, "..", "..", "core", "breaks.def")) as file:
-        parts = re.search(rf'^BREAK \({reason}, +"(.*?)", +"(.*?)"(?:, (?:true|\.reads_values = true))?\)', file.read(), re.M)
+        columns = r'"(.*?)", +"(.*?)"(?:, (?:true|\.reads_values = true))?\)'
+        parts = re.search(rf"^BREAK \({reason}, +" + columns, file.read(), re.M)
     return ".*".join(map(re.escape, parts[1].split("%s"))), parts[2]
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """functools.cache and lru_cache: a call in a compiled function is the call of plain Python, with its hits, misses and evictions, and
-the object that it gives is the one that was remembered.  With arguments that are constants or exist before the call it needs no break: a hit is guarded, a
-miss is inlined.  Else it breaks by a reason of its own, and the rest goes on.
+the object that it gives is the one that was remembered.  With arguments that are constants, or
+that exist before the call, it needs no break: a hit is guarded, a miss is inlined.  Else it breaks
+by a reason of its own, and the rest goes on.
 
 TK-3 is the capability's number: a cached function is modelled, or guarded, never guessed."""
 

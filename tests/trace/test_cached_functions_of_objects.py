@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""functools.cache and lru_cache over objects, tensors and methods: a key that is an object is that object of each call."""
+"""functools.cache and lru_cache over objects, tensors and methods: a key that is an object is that
+object of each call."""
 
 import functools
 import gc
@@ -54,7 +55,9 @@ def two(x, cached, a, b):
 
 
 def mixed(x, cached, a, b):
-    return x + cached(a, 1)[0] + cached(a, 1.0)[0] * 10 + cached(a, key=b)[0] * 100, cached(1, a) is cached(1, a)
+    return x + cached(a, 1)[0] + cached(a, 1.0)[0] * 10 + cached(a, key=b)[0] * 100, cached(
+        1, a
+    ) is cached(1, a)
 
 
 def again(x, cached, a, b):
@@ -136,7 +139,11 @@ class Model:
 def test_cached_methods_are_recorded():
     Model.table.cache_clear(), Model.of.cache_clear()
     first, second = Model(2), Model(5)
-    compiled = G.compile(lambda m, x: (x + m.table(3) + m.of(x), m.table(3), m.of(x)), backend="eager", fullgraph=True)
+    compiled = G.compile(
+        lambda m, x: (x + m.table(3) + m.of(x), m.table(3), m.of(x)),
+        backend="eager",
+        fullgraph=True,
+    )
     for model in (first, second, first, second):
         y, table, of = compiled(model, X)
         assert table is model.table(3) and of is model.of(X)
@@ -155,13 +162,17 @@ def test_a_size_beside_an_object_is_a_key():
     def plan(recipe, shape):
         return tuple(reversed(shape))
 
-    compiled = G.compile(lambda x: x.reshape(plan(recipe, x.shape)) * 2, backend="eager", fullgraph=True)
+    compiled = G.compile(
+        lambda x: x.reshape(plan(recipe, x.shape)) * 2, backend="eager", fullgraph=True
+    )
     for shape in ((2, 3), (2, 3), (4, 5)):
         assert compiled(G.ones(shape)).shape == shape[::-1]
     assert plan.cache_info()[:2] == (1, 2)
     plan(recipe, (4, 5)), plan(recipe, (6, 7))  # a tuple is the same key
     assert plan.cache_info()[:2] == (2, 3)
-    compiled(G.ones(6, 7)), G.compile(lambda x: x.reshape(plan(recipe, (4, 5))), backend="eager", fullgraph=True)(G.ones(4, 5))
+    compiled(G.ones(6, 7)), G.compile(
+        lambda x: x.reshape(plan(recipe, (4, 5))), backend="eager", fullgraph=True
+    )(G.ones(4, 5))
     assert plan.cache_info()[:2] == (4, 3)
 
 
@@ -189,7 +200,11 @@ def test_a_class_that_gets_its_own_equality_is_asked():
     a, b = Changing(), Changing()
     assert compiled(X, cached, a, None)[1] == [1] and compiled(X, cached, b, None)[1] == [2]
     Changing.__eq__, Changing.__hash__ = lambda self, other: True, lambda self: 3
-    assert compiled(X, cached, a, None)[1] == [3] and compiled(X, cached, b, None)[1] == [3] and len(log) == 3
+    assert (
+        compiled(X, cached, a, None)[1] == [3]
+        and compiled(X, cached, b, None)[1] == [3]
+        and len(log) == 3
+    )
 
 
 @undisturbed
@@ -203,7 +218,10 @@ def test_the_branches_of_cond_may_ask_the_same_cache():
     scale(thing), scale(other)
     both = lambda p, x: G.cond(p, lambda x: x * scale(thing), lambda x: x + scale(thing), (x,))
     compiled = G.compile(both, backend="eager")
-    assert compiled(G.tensor(True), X).tolist() == [3.0] * 3 and compiled(G.tensor(False), X).tolist() == [4.0] * 3
+    assert (
+        compiled(G.tensor(True), X).tolist() == [3.0] * 3
+        and compiled(G.tensor(False), X).tolist() == [4.0] * 3
+    )
     assert scale.cache_info().hits == 2
     differs = lambda p, x: G.cond(p, lambda x: x * scale(thing), lambda x: x + scale(other), (x,))
     with pytest.raises(G.compiler.Unsupported, match="do not change the same"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of everyday code that need no graph break: each is recorded whole, with plain Python's result."""
+"""Lines of everyday code that need no graph break: each is recorded whole, with plain Python's
+result."""
 
 import functools
 import itertools
@@ -68,16 +69,48 @@ LINES = {
     "device": lambda x: x.to(G.device("cpu")) + 1,
     "device with an index": lambda x: (G.device("cpu", 0).type, G.zeros(2, device=G.device("cpu"))),
     "device as a text": lambda x: (str(G.device("cpu")), G.device("cpu") == x.device),
-    "tensor of a tensor": lambda x: (G.tensor(x) + 1, G.tensor(x.t()).stride(), G.tensor(x) is x, G.tensor(x).requires_grad),
+    "tensor of a tensor": lambda x: (
+        G.tensor(x) + 1,
+        G.tensor(x.t()).stride(),
+        G.tensor(x) is x,
+        G.tensor(x).requires_grad,
+    ),
     "tensor of a tensor is a copy": lambda x: (lambda y: (y.mul_(2), x + 0))(G.tensor(x)),
     "to (int)": lambda x: (x.to(int) + 1, x.to(float), x.to(bool), x.to(dtype=int)),
-    "dtype=int": lambda x: (G.zeros(2, dtype=int), G.ones(2, dtype=float), G.full((2,), 1, dtype=bool)),
-    "hasattr of a partial": lambda x: x + hasattr(PART, "__call__") + hasattr(PART, "nothing") + hasattr(PART, "func"),
-    "hasattr of a tensor": lambda x: (hasattr(x, "shape"), hasattr(x, "no_such"), hasattr(x, "__len__")),
-    "hasattr of an object": lambda x: (hasattr(Thing(), "__init__"), hasattr(Thing(), "__reduce__"), hasattr(Thing(), "x")),
-    "co_varnames": lambda x: (decorated.__code__.co_varnames, decorated.__code__.co_argcount, decorated.__code__.co_name, decorated.__code__.co_freevars),
+    "dtype=int": lambda x: (
+        G.zeros(2, dtype=int),
+        G.ones(2, dtype=float),
+        G.full((2,), 1, dtype=bool),
+    ),
+    "hasattr of a partial": lambda x: x
+    + hasattr(PART, "__call__")
+    + hasattr(PART, "nothing")
+    + hasattr(PART, "func"),
+    "hasattr of a tensor": lambda x: (
+        hasattr(x, "shape"),
+        hasattr(x, "no_such"),
+        hasattr(x, "__len__"),
+    ),
+    "hasattr of an object": lambda x: (
+        hasattr(Thing(), "__init__"),
+        hasattr(Thing(), "__reduce__"),
+        hasattr(Thing(), "x"),
+    ),
+    "co_varnames": lambda x: (
+        decorated.__code__.co_varnames,
+        decorated.__code__.co_argcount,
+        decorated.__code__.co_name,
+        decorated.__code__.co_freevars,
+    ),
     "co_names": lambda x: len(raises_inside.__code__.co_names),
-    "str of a class": lambda x: (str(type(x)), repr(Named), f"{Named.Inner}", str(int), "%s" % list, str(type(None))),
+    "str of a class": lambda x: (
+        str(type(x)),
+        repr(Named),
+        f"{Named.Inner}",
+        str(int),
+        "%s" % list,
+        str(type(None)),
+    ),
     "module of a class": lambda x: (type(x).__module__, int.__module__, Named.__module__),
     "annotations": inner_annotations,
     "no_grad () as a decorator": decorated,
@@ -124,9 +157,13 @@ def left_over(x, l):
 GROUPS = {
     "values": lambda x, l: [(k, list(v)) for k, v in itertools.groupby(l)],
     "a key": lambda x, l: [(k, list(v)) for k, v in itertools.groupby(l, key=lambda a: a // 2)],
-    "keys of the user's": lambda x, l: [(k.v, len(list(v))) for k, v in itertools.groupby([Key(i // 2) for i in l])],
+    "keys of the user's": lambda x, l: [
+        (k.v, len(list(v))) for k, v in itertools.groupby([Key(i // 2) for i in l])
+    ],
     "a text": lambda x, l: sum(len(list(v)) for k, v in itertools.groupby("aabccc")) + x,
-    "tensors": lambda x, l: [(k, sum(v)) for k, v in itertools.groupby([x, x + 1, x[0]], key=lambda t: t.dim())],
+    "tensors": lambda x, l: [
+        (k, sum(v)) for k, v in itertools.groupby([x, x + 1, x[0]], key=lambda t: t.dim())
+    ],
     "groups that are read late": lambda x, l: [list(v) for k, v in list(itertools.groupby(l))],
     "two groups": two_groups,
     "the first of each": first_of_each,
@@ -145,14 +182,23 @@ def test_groupby_is_recorded(form):
 
 def test_a_groupby_that_leaves_is_a_break():
     f = lambda x, l: (x + 1, itertools.groupby(l))
-    assert [(k, list(v)) for k, v in G.compile(f, backend="eager")(X, [1, 1, 2])[1]] == [(1, [1, 1]), (2, [2])]
+    assert [(k, list(v)) for k, v in G.compile(f, backend="eager")(X, [1, 1, 2])[1]] == [
+        (1, [1, 1]),
+        (2, [2]),
+    ]
 
 
 def test_a_graph_module_has_the_methods_of_a_module_without_state():
     found = []
     G.compile(lambda x: x + 1, backend=lambda module, examples: found.append(module) or module)(X)
     (module,) = found
-    assert module.state_dict() == {} and module.training and module.eval() is module and not module.training and module.train().training
+    assert (
+        module.state_dict() == {}
+        and module.training
+        and module.eval() is module
+        and not module.training
+        and module.train().training
+    )
 
 
 def text(value):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators that come from outside of a compiled function: the items that it takes, and where it leaves the iterator."""
+"""Iterators that come from outside of a compiled function: the items that it takes, and where it
+leaves the iterator."""
 
 import sys
 import types
@@ -82,7 +83,21 @@ def in_both(x, it, l):
     return x + inner() * 10 + inner()
 
 
-PROGRAMS = [take, take_or, take_two, loop, drain, zipped, caught, unpacked, kept, broken, list_too, cleared, in_both]
+PROGRAMS = [
+    take,
+    take_or,
+    take_two,
+    loop,
+    drain,
+    zipped,
+    caught,
+    unpacked,
+    kept,
+    broken,
+    list_too,
+    cleared,
+    in_both,
+]
 
 
 def rest(it):
@@ -104,11 +119,17 @@ def test_what_is_taken_and_what_is_left(program, kind):
     if kind is tuple and program in (list_too, cleared):
         pytest.skip("a tuple has no such methods")
     for items in ([1, 2, 3, 4, 5], [2.0], [], [1, 2], [1.5, 2.5, 3.5]):
-        compiled = G.compile(types.FunctionType(program.__code__.replace(), globals(), closure=program.__closure__), backend="eager")
+        compiled = G.compile(
+            types.FunctionType(program.__code__.replace(), globals(), closure=program.__closure__),
+            backend="eager",
+        )
         plain_of, used_of = kind(items), kind(items)
         plain, used = iter(plain_of), iter(used_of)
         for _ in range(4):
-            assert outcome(program, X, plain, plain_of) == outcome(compiled, X, used, used_of), (items, program.__name__)
+            assert outcome(program, X, plain, plain_of) == outcome(compiled, X, used, used_of), (
+                items,
+                program.__name__,
+            )
             assert plain.__length_hint__() == used.__length_hint__() and plain_of == used_of
         assert rest(plain) == rest(used)
 
@@ -118,10 +139,14 @@ def test_another_position_is_no_reason_to_record_again():
     compiled = G.compile(take, backend="eager", fullgraph=True)
     it = iter([float(i) for i in range(40)])
     assert [compiled(X, it, None)[0].item() for _ in range(40)] == [float(i) for i in range(40)]
-    assert compiled.status()["graphs"] == 2 and compiled.status()["breaks"] == []  # a number, then any number
+    assert (
+        compiled.status()["graphs"] == 2 and compiled.status()["breaks"] == []
+    )  # a number, then any number
     tensors = [G.full((2,), float(i)) for i in range(40)]
     it = iter(tensors)
-    compiled = G.compile(types.FunctionType(take.__code__.replace(), globals()), backend="eager", fullgraph=True)
+    compiled = G.compile(
+        types.FunctionType(take.__code__.replace(), globals()), backend="eager", fullgraph=True
+    )
     assert [compiled(X, it, None)[0].item() for _ in range(40)] == [float(i) for i in range(40)]
     assert compiled.status()["graphs"] == 1
 
@@ -161,7 +186,11 @@ def test_a_failing_graph_leaves_the_iterator_where_plain_python_does():
 
 def test_a_body_that_advances_an_iterator_is_refused():
     it = iter([1.0, 2.0])
-    compiled = G.compile(lambda p, x: G.cond(p, lambda x: x * next(it), lambda x: x + 1, (x,)), backend="eager", fullgraph=True)
+    compiled = G.compile(
+        lambda p, x: G.cond(p, lambda x: x * next(it), lambda x: x + 1, (x,)),
+        backend="eager",
+        fullgraph=True,
+    )
     with pytest.raises(G.compiler.Unsupported):
         compiled(G.tensor(True), X)
     assert rest(it) == "[1.0, 2.0]"

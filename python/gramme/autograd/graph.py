@@ -36,8 +36,9 @@ def inlineable_saved_tensors_hook(hook):
     the caller cannot see (the option saved-tensors-hooks-filtering-mode says otherwise: no_static or all).  It is recorded once per
     such tensor, with that tensor's shape and dtype, so its branches may ask for them.  It is called with one argument and changes
     nothing; pack may return any object, of which the tensors that unpack reads are carried, and unpack returns a tensor.  What they read
-    of globals and closures is guarded.  Plain execution calls them like any other hooks, and so do compiled functions where a hook asks for
-    the elements of a tensor, as nonzero() does: then it sees all that the compiled forward saves, and reads and changes what it likes.
+    of globals and closures is guarded.  Plain execution calls them like any other hooks, and so do
+    compiled functions where a hook asks for the elements of a tensor, as nonzero() does: it then
+    sees all that the compiled forward saves, and reads and changes what it likes.
     """
     hook._inlineable_saved_tensors_hooks = True
     return hook

@@ -253,7 +253,7 @@ class GraphModule:
         return {} if destination is None else destination
 
     def train(self, mode=True):
-        """Sets `training`, which no recorded operation reads, of all functions below, too.  Returns the module."""
+        """Sets `training`, which no operation reads, of all functions below, too; returns it."""
         for module in self.modules():
             module.training = mode
         return self
