@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * contract.c -- batched matrix products, in blocks (GmProduct), which threads share.
  *
- * Each batch entry is one product, but for one case: when b has no batch and a's batch and rows are evenly spaced,
- * they are one long matrix (a linear layer on [batch, time, features]).  An operand whose matrices BLAS cannot read, neither row
- * nor column contiguous, is copied first.  The result is written directly if its matrices are row-major.
- * f16 and bf16 are cast to f32, multiplied there and rounded once.
- * What is chosen follows from the metas alone, so equal metas give equal bits.
+ * Each batch entry is one product, but for one case: when b has no batch and a's batch and rows are
+ * evenly spaced, they are one long matrix (a linear layer on [batch, time, features]).  An operand
+ * whose matrices BLAS cannot read, neither row nor column contiguous, is copied first.  The result
+ * is written directly if its matrices are row-major. f16 and bf16 are cast to f32, multiplied there
+ * and rounded once. What is chosen follows from the metas alone, so equal metas give equal bits.
  *
  * A product of few rows spends much of its time on packing the right-hand side.  Where one value of
  * a graph is the right-hand side of several products (the weight of a recurrence), its packed form
@@ -245,7 +245,8 @@ product_of (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix
 }
 
 static void
-run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out, uint32_t value)
+run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb,
+             GmTensor *out, uint32_t value)
 {
   const GmMeta *m = &out->meta;
   Products j = { .product = product_of (a, b, ma, mb, out, ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1)) };
@@ -266,7 +267,8 @@ run_row_major (GmTensor *a, GmTensor *b, GmTensor *out, uint32_t value, GError *
   if (fb != b) /* another copy may have had its address */
     value = 0;
   if (fold_batch (&fa->meta, &fb->meta, &out->meta, &ma, &ldc))
-    run_products (&(Products){ .product = product_of (fa, fb, &ma, &mb, out, ldc), .items = 1 }, value);
+    run_products (&(Products){ .product = product_of (fa, fb, &ma, &mb, out, ldc), .items = 1 },
+                  value);
   else
     run_batches (fa, fb, &ma, &mb, out, value);
   return true;

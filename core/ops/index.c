@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * index.c -- elements and slices picked, added and joined by position.
  *
- * Positions are checked before anything is written, so a bad index leaves the result untouched.  Sums run over the index in its
- * order along DIM; positions that differ elsewhere never meet, so the order of lines is free.  Threads share lines, or slices of
- * the result: each goes through the whole index and takes the positions that are its own.
+ * Positions are checked before anything is written, so a bad index leaves the result untouched.
+ * Sums run over the index in its order along DIM; positions that differ elsewhere never meet, so
+ * the order of lines is free.  Threads share lines, or slices of the result: each goes through the
+ * whole index and takes the positions that are its own.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"
@@ -73,16 +74,20 @@ elements_part (void *arg, uint32_t part)
   GmTensor *operands[4] = { e->walked, e->to, e->from, e->list ? e->walked : e->index };
   char *at[4];
   const ptrdiff_t *strides[4];
-  int64_t position[GM_MAX_DIMS], line = l->numel * part / job->parts, stop = l->numel * (part + 1) / job->parts;
+  int64_t position[GM_MAX_DIMS], line = l->numel * part / job->parts,
+                                 stop = l->numel * (part + 1) / job->parts;
   for (int i = 0; i < 4; i++) {
     at[i] = gm_tensor_data (operands[i]);
     strides[i] = l->strides[i];
   }
   size_t elem = l->elem[1];
-  ptrdiff_t to_bytes = job->along[1] * (ptrdiff_t) elem, from_bytes = job->along[2] * (ptrdiff_t) elem;
-  int64_t index_step = e->list ? (e->index->meta.ndim ? e->index->meta.strides[0] : 1) : job->along[3];
+  ptrdiff_t to_bytes = job->along[1] * (ptrdiff_t) elem,
+            from_bytes = job->along[2] * (ptrdiff_t) elem;
+  int64_t index_step =
+      e->list ? (e->index->meta.ndim ? e->index->meta.strides[0] : 1) : job->along[3];
   gm_loop_go (l, l->ndim, line, 4, at, position);
-  for (; line < stop; line++, gm_odometer_next (position, l->ndim, l->sizes, 4, at, strides, l->elem)) {
+  for (; line < stop;
+       line++, gm_odometer_next (position, l->ndim, l->sizes, 4, at, strides, l->elem)) {
     const int64_t *index = e->list ? gm_tensor_data (e->index) : (const void *) at[3];
     for (int64_t j = 0; j < job->n; j++) {
       int64_t k = index[j * index_step];
@@ -116,7 +121,8 @@ slices_part (void *arg, uint32_t part)
   const ElementsJob *job = arg;
   const Elements *e = job->e;
   const int64_t *index = gm_tensor_data (e->index);
-  int64_t step = e->index->meta.strides[0], first = job->n * part / job->parts, stop = job->n * (part + 1) / job->parts;
+  int64_t step = e->index->meta.strides[0], first = job->n * part / job->parts,
+          stop = job->n * (part + 1) / job->parts;
   int64_t indices = e->index->meta.sizes[0];
   ptrdiff_t elem = (ptrdiff_t) job->l.elem[0];
   for (int64_t j = e->index_to ? 0 : first; j < (e->index_to ? indices : stop); j++) {
@@ -125,7 +131,8 @@ slices_part (void *arg, uint32_t part)
       continue;
     char *to = (char *) gm_tensor_data (e->to) + (e->index_to ? k : j) * job->along[0] * elem;
     char *from = (char *) gm_tensor_data (e->from) + (e->index_to ? j : k) * job->along[2] * elem;
-    gm_loop_run (&job->l, (GmLoopBody){ .pointwise = e->add }, e->add ? (char *const[]){ to, to, from } : (char *const[]){ to, from });
+    gm_loop_run (&job->l, (GmLoopBody){ .pointwise = e->add },
+                 e->add ? (char *const[]){ to, to, from } : (char *const[]){ to, from });
   }
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loop.c -- walks over strided operands: merge dimensions, then feed the tiles contiguous stretches.
+ * loop.c -- walks over strided operands: merge dimensions, then feed the tiles contiguous
+ * stretches.
  *
- * A loop's dimensions are sorted by the result's strides, so the result is written in memory order, and neighbours are
- * merged where every operand allows it.  Then there are three ways, all with the same bits, as elementwise work does not
- * depend on position: one call for everything, one call per inner stretch, or chunks of a tile into which strided
- * operands are gathered.  A copy that turns rows into columns moves squares.  A large loop is divided along its first dimension, and threads share the parts.
+ * A loop's dimensions are sorted by the result's strides, so the result is written in memory order,
+ * and neighbours are merged where every operand allows it.  Then there are three ways, all with the
+ * same bits, as elementwise work does not depend on position: one call for everything, one call per
+ * inner stretch, or chunks of a tile into which strided operands are gathered.  A copy that turns
+ * rows into columns moves squares.  A large loop is divided along its first dimension, and threads
+ * share the parts.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"
@@ -278,8 +281,9 @@ static int
 turned_dimension (const GmLoop *l, GmLoopBody body)
 {
   const int last = l->ndim - 1;
-  if (body.pointwise || body.cast || l->n != 2 || l->strides[0][last] != 1 || l->strides[1][last] == 1 || l->sizes[last] < 4
-      || (l->elem[0] != 4 && l->elem[0] != 8) || l->elem[0] != l->elem[1])
+  if (body.pointwise || body.cast || l->n != 2 || l->strides[0][last] != 1
+      || l->strides[1][last] == 1 || l->sizes[last] < 4 || (l->elem[0] != 4 && l->elem[0] != 8)
+      || l->elem[0] != l->elem[1])
     return -1;
   for (int d = 0; d < last; d++)
     if (l->strides[1][d] == 1 && l->sizes[d] >= 4)
@@ -299,8 +303,9 @@ run_turned (const GmLoop *l, int turned, char *const *data)
   others.sizes[turned] = 1;
   do
     for (int64_t c = 0; c < l->sizes[turned]; c += STRIP)
-      tiles->transpose (at[0] + c * l->strides[0][turned] * (ptrdiff_t) l->elem[0], l->strides[0][turned],
-                        at[1] + c * (ptrdiff_t) l->elem[1], l->strides[1][last], l->sizes[last], MIN (STRIP, l->sizes[turned] - c));
+      tiles->transpose (at[0] + c * l->strides[0][turned] * (ptrdiff_t) l->elem[0],
+                        l->strides[0][turned], at[1] + c * (ptrdiff_t) l->elem[1],
+                        l->strides[1][last], l->sizes[last], MIN (STRIP, l->sizes[turned] - c));
   while (gm_odometer_next (index, last, others.sizes, 2, at, strides, l->elem));
 }
 
@@ -354,14 +359,16 @@ gm_loop_run (const GmLoop *l, GmLoopBody body, char *const *data)
 {
   if (l->numel == 0)
     return;
-  LoopJob j = { l, body, data, gm_loop_parts (l->ndim == 1 ? l->numel / GM_TILE : l->sizes[0], l->numel) };
+  LoopJob j = { l, body, data,
+                gm_loop_parts (l->ndim == 1 ? l->numel / GM_TILE : l->sizes[0], l->numel) };
   if (j.n < 2)
     run_whole (l, body, data);
   else
     gm_threads_run (j.n, loop_part, &j);
 }
 
-/* -- In parts ---------------------------------------------------------------------------------------------- */
+/* -- In parts
+ * ---------------------------------------------------------------------------------------------- */
 
 #define WORTH_PARTS (INT64_C (1) << 17) /* elements for which one more thread is worth waking */
 #define PART_ELEMENTS (INT64_C (1) << 15)

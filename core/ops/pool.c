@@ -115,7 +115,8 @@ run_channels (const PoolJob *j, int64_t from, int64_t to)
   GmDtype dtype = (GmDtype) j->x->meta.dtype;
   GmImageSource s;
   bool ok = gm_source_init (&s, &p->x, j->axes, 1, dtype, -INFINITY);
-  bool picks = j->op == GM_OP_window_pick, itself = picks && gm_tensor_data (j->x) == gm_tensor_data (j->other);
+  bool picks = j->op == GM_OP_window_pick,
+       itself = picks && gm_tensor_data (j->x) == gm_tensor_data (j->other);
   size_t image = (size_t) gm_image_volume (&p->x) * s.elem, result = (size_t) p->windows * s.elem;
   char *scratch = ok && !itself ? gm_alloc (2 * result) : NULL;
   ok = ok && (itself || scratch);
@@ -123,7 +124,8 @@ run_channels (const PoolJob *j, int64_t from, int64_t to)
     gm_windows_merge (&s.windows, j->windows);
   for (int64_t i = from; ok && i < to; i++) {
     char *out = (char *) gm_tensor_data (j->out) + (size_t) i * (picks ? result : image);
-    const char *other = (const char *) gm_tensor_data (j->other) + (size_t) i * (picks ? image : result);
+    const char *other =
+        (const char *) gm_tensor_data (j->other) + (size_t) i * (picks ? image : result);
     gm_source_read (&s, i / p->x.sizes[1], i % p->x.sizes[1]);
     if (itself)
       s.tiles->best (&s.windows, out, NULL);
@@ -169,8 +171,15 @@ run_pool (GmOp op, const GmAttrs *attrs, GmTensor *x, GmTensor *other, GmTensor 
     p.offsets[k] = (i * p.w.dilation[0] * p.x.sizes[3] + j * p.w.dilation[1]) * p.x.sizes[4] + l * p.w.dilation[2];
   }
   int64_t channels = p.x.sizes[0] * p.x.sizes[1];
-  PoolJob j = { .op = op, .pool = &p, .axes = axes, .x = x, .other = other, .out = out, .windows = y.strides + 2,
-                .n = gm_loop_parts (channels, channels * (gm_image_volume (&p.x) + p.windows * p.n_places)) };
+  PoolJob j = { .op = op,
+                .pool = &p,
+                .axes = axes,
+                .x = x,
+                .other = other,
+                .out = out,
+                .windows = y.strides + 2,
+                .n = gm_loop_parts (channels,
+                                    channels * (gm_image_volume (&p.x) + p.windows * p.n_places)) };
   gm_threads_run (j.n, channels_part, &j);
   gm_free (p.offsets, bytes);
   return !j.failed;

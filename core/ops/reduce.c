@@ -104,7 +104,8 @@ fold_row (GmTileFold fold, const GmLoop *reduced, const char *x, void *acc)
   }
 }
 
-/* Results whose accumulators have another type are cast together, as many as lie beside each other.  Results from `from` to `to`. */
+/* Results whose accumulators have another type are cast together, as many as lie beside each other.
+ * Results from `from` to `to`. */
 static void
 run_rows (const Fold *f, const Split *s, const char *x, char *out, int64_t from, int64_t to)
 {
@@ -115,7 +116,8 @@ run_rows (const Fold *f, const Split *s, const char *x, char *out, int64_t from,
   int64_t index[GM_MAX_DIMS];
   size_t n = 0;
   gm_loop_go (kept, kept->ndim, from, 2, at, index);
-  for (; from < to; from++, gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem)) {
+  for (; from < to;
+       from++, gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem)) {
     if (n > 0 && (n == ROWS_AT_ONCE || at[OUT] != first + n * kept->elem[OUT])) {
       f->finish (first, accums, n);
       n = 0;
@@ -191,7 +193,8 @@ run_columns (const Fold *f, const Split *s, const char *x, char *out, int64_t fr
   }
 }
 
-/* -- In parts ---------------------------------------------------------------------------------------------- */
+/* -- In parts
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct {
   void (*run) (const Fold *f, const Split *s, const char *x, char *out, int64_t from, int64_t to);
@@ -218,7 +221,12 @@ gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   if (s.kept.numel == 0)
     return;
   Fold f = fold_of (op, (GmDtype) x->meta.dtype, s.reduced.numel);
-  ReduceJob j = { .run = run_rows, .fold = &f, .split = &s, .x = gm_tensor_data (x), .out = gm_tensor_data (out), .items = s.kept.numel };
+  ReduceJob j = { .run = run_rows,
+                  .fold = &f,
+                  .split = &s,
+                  .x = gm_tensor_data (x),
+                  .out = gm_tensor_data (out),
+                  .items = s.kept.numel };
   if (f.columns && columns_fit (&s)) {
     j.run = run_columns;
     j.items = s.kept.numel / s.kept.sizes[s.kept.ndim - 1] * pieces_of (&s.kept);
@@ -258,9 +266,11 @@ extrema_part (void *arg, uint32_t part)
   const GmLoop *kept = &j->split->kept;
   char *at[2] = { j->x, j->out };
   const ptrdiff_t *strides[2] = { kept->strides[X], kept->strides[OUT] };
-  int64_t index[GM_MAX_DIMS], from = kept->numel * part / j->n, to = kept->numel * (part + 1) / j->n;
+  int64_t index[GM_MAX_DIMS], from = kept->numel * part / j->n,
+                              to = kept->numel * (part + 1) / j->n;
   gm_loop_go (kept, kept->ndim, from, 2, at, index);
-  for (; from < to; from++, gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem))
+  for (; from < to;
+       from++, gm_odometer_next (index, kept->ndim, kept->sizes, 2, at, strides, kept->elem))
     *(int64_t *) at[OUT] = find_best (j->fold, &j->split->reduced, at[X]);
 }
 
@@ -273,7 +283,7 @@ gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *ou
   split (&x->meta, mask, attrs->keepdim, &out->meta, &s);
   if (s.kept.numel == 0)
     return;
-  ExtremaJob j = { &s, gm_run_tiles->arg_fold (op, x->meta.dtype), gm_tensor_data (x), gm_tensor_data (out),
-                   gm_loop_parts (s.kept.numel, gm_meta_numel (&x->meta)) };
+  ExtremaJob j = { &s, gm_run_tiles->arg_fold (op, x->meta.dtype), gm_tensor_data (x),
+                   gm_tensor_data (out), gm_loop_parts (s.kept.numel, gm_meta_numel (&x->meta)) };
   gm_threads_run (j.n, extrema_part, &j);
 }

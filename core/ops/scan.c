@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.c -- work along lines whose elements depend on their predecessors: running sums and products,
- * sorting.
+ * scan.c -- work along lines whose elements depend on their predecessors: running sums and
+ * products, sorting.
  *
  * cumsum and cumprod are sequential: result i = result i - 1 + x i, or times, starting from 0 or 1,
- * along DIM (from the end if REVERSE), in f64 for f32, in f32 for f16 and bf16: each result is rounded,
- * and what goes on is not.  Up to a tile of neighbouring lines advance together, which changes no
- * bits.  Threads share the lines.  argsort is a merge sort of (key, position) pairs: stable in both directions, every NaN
- * equal and larger than all numbers.
+ * along DIM (from the end if REVERSE), in f64 for f32, in f32 for f16 and bf16: each result is
+ * rounded, and what goes on is not.  Up to a tile of neighbouring lines advance together, which
+ * changes no bits.  Threads share the lines.  argsort is a merge sort of (key, position) pairs:
+ * stable in both directions, every NaN equal and larger than all numbers.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"
@@ -67,7 +67,8 @@ run_part (void *arg, uint32_t part)
   const RunJob *j = arg;
   const Run *s = j->run;
   int64_t items = (j->l->numel + j->most - 1) / j->most;
-  int64_t pos = items * part / j->n * j->most, stop = MIN (items * (part + 1) / j->n * j->most, j->l->numel);
+  int64_t pos = items * part / j->n * j->most,
+          stop = MIN (items * (part + 1) / j->n * j->most, j->l->numel);
   GmCursor to, from;
   gm_cursor_init (&to, j->l, 0, j->out);
   gm_cursor_init (&from, j->l, 1, j->x);
@@ -106,8 +107,14 @@ gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   GmTileScanLine line = gm_run_tiles->scan_line (op, dtype);
   /* Elements of a long line that lie beside each other are not worth being gathered one by one. */
   const bool by_line = line && (l.numel == 1 || (n >= LONG_LINE && along[1] == 1));
-  RunJob j = { .run = &s, .l = &l, .line = by_line ? line : NULL, .x = gm_tensor_data (x), .out = gm_tensor_data (out),
-               .x_along = along[1], .out_along = along[0], .most = by_line ? 1 : GM_TILE };
+  RunJob j = { .run = &s,
+               .l = &l,
+               .line = by_line ? line : NULL,
+               .x = gm_tensor_data (x),
+               .out = gm_tensor_data (out),
+               .x_along = along[1],
+               .out_along = along[0],
+               .most = by_line ? 1 : GM_TILE };
   int64_t items = (l.numel + j.most - 1) / j.most;
   j.n = gm_loop_parts (items, l.numel * n);
   gm_threads_run (j.n, run_part, &j);
@@ -181,11 +188,16 @@ sort_part (void *arg, uint32_t part)
   }
   char *at[2] = { j->out, j->x };
   const ptrdiff_t *strides[2] = { l->strides[0], l->strides[1] };
-  int64_t index[GM_MAX_DIMS], line = l->numel * part / j->parts, stop = l->numel * (part + 1) / j->parts;
+  int64_t index[GM_MAX_DIMS], line = l->numel * part / j->parts,
+                              stop = l->numel * (part + 1) / j->parts;
   gm_loop_go (l, l->ndim, line, 2, at, index);
-  for (; line < stop; line++, gm_odometer_next (index, l->ndim, l->sizes, 2, at, strides, l->elem)) {
+  for (; line < stop;
+       line++, gm_odometer_next (index, l->ndim, l->sizes, 2, at, strides, l->elem)) {
     for (int64_t i = 0; i < n; i++)
-      pairs[i] = (Pair){ key_of (gm_scalar_load (j->dtype, at[1] + i * j->along[1] * (ptrdiff_t) l->elem[1])) ^ j->flip, i };
+      pairs[i] = (Pair){ key_of (gm_scalar_load (j->dtype,
+                                                 at[1] + i * j->along[1] * (ptrdiff_t) l->elem[1]))
+                             ^ j->flip,
+                         i };
     const Pair *sorted = sort (pairs, pairs + n, n);
     for (int64_t i = 0; i < n; i++)
       ((int64_t *) at[0])[i * j->along[0]] = sorted[i].position;
@@ -197,14 +209,19 @@ bool
 gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error)
 {
   GmLoop l;
-  SortJob j = { .l = &l, .dtype = (GmDtype) x->meta.dtype, .flip = attrs->descending ? UINT64_MAX : 0,
-                .n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1, .out = gm_tensor_data (out), .x = gm_tensor_data (x) };
+  SortJob j = { .l = &l,
+                .dtype = (GmDtype) x->meta.dtype,
+                .flip = attrs->descending ? UINT64_MAX : 0,
+                .n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1,
+                .out = gm_tensor_data (out),
+                .x = gm_tensor_data (x) };
   gm_lines_init (&l, 2, (GmTensor *const[]){ out, (GmTensor *) x }, attrs->dim, j.along);
   if (l.numel == 0 || j.n == 0)
     return true;
   j.parts = gm_loop_parts (l.numel, l.numel * j.n * 8); /* a comparison takes longer than a copy */
   gm_threads_run (j.parts, sort_part, &j);
   if (j.failed)
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "argsort: no memory for sorting lines of %" G_GINT64_FORMAT " elements", j.n);
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                 "argsort: no memory for sorting lines of %" G_GINT64_FORMAT " elements", j.n);
   return !j.failed;
 }

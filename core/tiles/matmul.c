@@ -4,8 +4,8 @@
  *
  * Sizes and strides alone decide which, and the calls of BLAS: a row-major operand is passed
  * unchanged, a column-major one as transposed, and a large product is cut into blocks.  So two
- * callers with equal arguments get equal bits.  BLAS runs with one thread, since its results may depend on the
- * number of threads; threads of the host compute the blocks.  Integer products wrap.
+ * callers with equal arguments get equal bits.  BLAS runs with one thread, since its results may
+ * depend on the number of threads; threads of the host compute the blocks.  Integer products wrap.
  */
 #include <cblas.h>
 #include <dlfcn.h>
@@ -118,8 +118,8 @@ PLAIN (f64, double, double)
 #define MOST_COPIED ((int64_t) 1 << 21)
 
 #define FEW_ROWS 64
-/* A B that fits into the first caches, with columns for a vector at least, is for tiles whatever the
- * number of rows: BLAS would pack A, too, and clear C first. */
+/* A B that fits into the first caches, with columns for a vector at least, is for tiles whatever
+ * the number of rows: BLAS would pack A, too, and clear C first. */
 #define SMALL_RIGHT ((int64_t) 1 << 14)
 #define LEAST_COLUMNS 8
 
@@ -340,7 +340,8 @@ static Columns
 columns_of (const GmProduct *p, const Grid *g, uint32_t i)
 {
   const int64_t col = i % g->cols;
-  return (Columns){ cut (p->n, GM_FEW_UNIT, g->cols, col), cut (p->n, GM_FEW_UNIT, g->cols, col + 1) };
+  return (Columns){ cut (p->n, GM_FEW_UNIT, g->cols, col),
+                    cut (p->n, GM_FEW_UNIT, g->cols, col + 1) };
 }
 
 /* Returns piece i of the product's rows. */
@@ -416,7 +417,8 @@ void
 gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride, int64_t a_col_stride,
                 const void *b, int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc)
 {
-  GmProduct p = { dtype, m, n, k, a, b, a_row_stride, a_col_stride, b_row_stride, b_col_stride, c, ldc, NULL };
+  GmProduct p = { dtype,        m, n,   k,   a, b, a_row_stride, a_col_stride, b_row_stride,
+                  b_col_stride, c, ldc, NULL };
   for (uint32_t i = 0, blocks = gm_product_blocks (&p); i < blocks; i++)
     gm_product_block (&p, i);
 }

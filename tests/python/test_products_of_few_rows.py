@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of few rows by one right-hand side: what is kept packed for all of a run changes no bit."""
+"""Products of few rows: what is kept packed for all of a run changes no bit."""
 
 import pytest
 
@@ -67,9 +67,12 @@ def more_than_are_kept(x, w):
     return x
 
 
-PROGRAMS = [many_steps, rows_and_columns, two_halves, made_on_the_way, written_between, fewer_and_fewer_rows,
-            more_than_are_kept]  # fmt: skip
-# Products are the host's kernels for all back ends: cc, which takes longest to compile, is tried with one program.
+PROGRAMS = [
+    many_steps, rows_and_columns, two_halves, made_on_the_way, written_between,
+    fewer_and_fewer_rows, more_than_are_kept,
+]  # fmt: skip
+# Products are the host's kernels for all back ends: cc, which takes longest to compile, is tried
+# with one program.
 BACK_ENDS = [b for b in ("eager", "tcc") if b in G.compiler.list_backends()]
 WITH_CC = [*BACK_ENDS, *(["cc"] if "cc" in G.compiler.list_backends() else [])]
 CASES = [(b, f, d) for b in BACK_ENDS for f in PROGRAMS for d in ("float32", "float64", "bfloat16")]
@@ -88,7 +91,9 @@ def assert_equal(got, want):
         assert a.dtype == b.dtype and bool((a == b).all())
 
 
-@pytest.mark.parametrize(("backend", "program", "dtype"), CASES, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize(
+    ("backend", "program", "dtype"), CASES, ids=lambda x: getattr(x, "__name__", x)
+)
 def test_compiled_has_the_bits_of_plain_for_any_number_of_threads(backend, program, dtype):
     G.manual_seed(3)
     x, w = (G.randn(*shape).to(getattr(G, dtype)) * 0.1 for shape in ((16, 192), (192, 192)))

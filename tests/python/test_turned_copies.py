@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies whose result is contiguous in another dimension than the source: every bit is moved, for any sizes, steps and number of threads."""
+"""Copies whose result is contiguous in another dimension than the source.
+
+Every bit is moved, for any sizes, steps and number of threads.
+"""
 
 import itertools
 
@@ -17,7 +20,8 @@ def restore():
 
 
 def random_bits(dtype, *shape):
-    return np.random.default_rng(5).integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+    size = (*shape, np.dtype(dtype).itemsize)
+    return np.random.default_rng(5).integers(0, 256, size, np.uint8).view(dtype)[..., 0]
 
 
 def bits(array):
@@ -25,14 +29,17 @@ def bits(array):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int16", "uint8"])
-@pytest.mark.parametrize("shape", [(4, 4), (5, 7), (33, 64), (3, 40, 18), (2, 3, 17, 5), (1, 300, 1), (7, 2, 90)])
+@pytest.mark.parametrize(
+    "shape", [(4, 4), (5, 7), (33, 64), (3, 40, 18), (2, 3, 17, 5), (1, 300, 1), (7, 2, 90)]
+)
 def test_every_order_of_dimensions_moves_all_bits(dtype, shape):
     a = random_bits(dtype, *shape)
     x = G.from_numpy(a.copy())
     for order in itertools.permutations(range(len(shape))):
         assert (bits(x.permute(order).contiguous().numpy()) == bits(a.transpose(order))).all()
         stepped = (slice(None, None, 2), *[slice(1, None)] * (len(shape) - 1))
-        assert (bits(x[stepped].permute(order).contiguous().numpy()) == bits(a[stepped].transpose(order))).all()
+        part = x[stepped].permute(order).contiguous()
+        assert (bits(part.numpy()) == bits(a[stepped].transpose(order))).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])

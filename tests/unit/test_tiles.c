@@ -952,7 +952,8 @@ chained (int dtype, const char *a, int64_t a_step, const char *b, int64_t b_step
     if (i % GM_FEW_DEPTH == 0)
       chain = 0;
     if (dtype == GM_F32)
-      chain = fmaf (((const float *) a)[i * a_step], ((const float *) b)[i * b_step], (float) chain);
+      chain =
+          fmaf (((const float *) a)[i * a_step], ((const float *) b)[i * b_step], (float) chain);
     else
       chain = fma (((const double *) a)[i * a_step], ((const double *) b)[i * b_step], chain);
     if (i == k - 1 || i % GM_FEW_DEPTH == GM_FEW_DEPTH - 1)
@@ -968,12 +969,14 @@ check_few (const GmTiles *tiles, GmProduct p, const char *name)
   size_t s = gm_dtype_size (p.dtype), bytes = (size_t) (p.m * p.ldc) * s;
   size_t packed_bytes = (size_t) (few->packed_width (p.n) * p.k) * s;
   static char scratch[GM_FEW_SCRATCH] __attribute__ ((aligned (64)));
-  g_autofree char *want = g_malloc (bytes), *got = g_malloc (bytes), *packed = g_malloc (packed_bytes);
+  g_autofree char *want = g_malloc (bytes), *got = g_malloc (bytes),
+                  *packed = g_malloc (packed_bytes);
   memset (want, 0xff, bytes);
   for (int64_t i = 0; i < p.m; i++)
     for (int64_t j = 0; j < p.n; j++) {
-      double x = chained (p.dtype, (const char *) p.a + (size_t) (i * p.a_row_stride) * s, p.a_col_stride,
-                          (const char *) p.b + (size_t) (j * p.b_col_stride) * s, p.b_row_stride, p.k);
+      double x =
+          chained (p.dtype, (const char *) p.a + (size_t) (i * p.a_row_stride) * s, p.a_col_stride,
+                   (const char *) p.b + (size_t) (j * p.b_col_stride) * s, p.b_row_stride, p.k);
       gm_scalar_store (gm_scalar_float (x), p.dtype, want + (size_t) (i * p.ldc + j) * s);
     }
   p.c = got;
@@ -988,15 +991,15 @@ check_few (const GmTiles *tiles, GmProduct p, const char *name)
     few->multiply (&p, 0, middle, scratch, how == 0 ? GM_FEW_ROOM : sizeof scratch);
     if (middle < p.n)
       few->multiply (&p, middle, p.n, scratch, sizeof scratch);
-    ck_assert_msg (memcmp (got, want, bytes) == 0, "%s: %ld x %ld x %ld, %s, %d", tiles->isa, (long) p.m, (long) p.n,
-                   (long) p.k, name, how);
+    ck_assert_msg (memcmp (got, want, bytes) == 0, "%s: %ld x %ld x %ld, %s, %d", tiles->isa,
+                   (long) p.m, (long) p.n, (long) p.k, name, how);
   }
 }
 
 START_TEST (products_of_few_rows_are_chains_of_fused_multiply_adds)
 {
-  static const int64_t ms[] = { 2, 3, 4, 5, 7, 9, 16, 31, 32 }, ns[] = { 2, 7, 24, 47, 48, 61, 150 },
-                       ks[] = { 1, 5, 127, 128, 300, 1100 };
+  static const int64_t ms[] = { 2, 3, 4, 5, 7, 9, 16, 31, 32 },
+                       ns[] = { 2, 7, 24, 47, 48, 61, 150 }, ks[] = { 1, 5, 127, 128, 300, 1100 };
   int dtype = _i ? GM_F64 : GM_F32;
   static double a[32 * 1100], b[1100 * 151];
   fill (a, dtype, G_N_ELEMENTS (a), true);
@@ -1006,7 +1009,8 @@ START_TEST (products_of_few_rows_are_chains_of_fused_multiply_adds)
       for (size_t l = 0; l < G_N_ELEMENTS (ks); l++) {
         int64_t m = ms[i], n = ns[j], k = ks[l];
         bool turned = (i + j + l) & 1;
-        GmProduct p = { dtype, m, n, k, a, b, turned ? 1 : k, turned ? m : 1, n + 1, 1, NULL, n + 3, NULL };
+        GmProduct p = { dtype,          m,     n, k,    a,     b,   turned ? 1 : k,
+                        turned ? m : 1, n + 1, 1, NULL, n + 3, NULL };
         for (int t = 0; t < 2; t++)
           if (tables[t])
             check_few (tables[t], p, "rows of B");
@@ -1020,7 +1024,9 @@ END_TEST
 
 START_TEST (large_products_are_the_same_in_blocks_of_any_order)
 {
-  static const int64_t shapes[][3] = { { 300, 517, 64 }, { 16, 1025, 259 }, { 1025, 17, 257 }, { 1, 2053, 300 }, { 2053, 1, 300 }, { 2049, 31, 129 }, { 2100, 100, 70 }, { 1, 260, 4099 } };
+  static const int64_t shapes[][3] = { { 300, 517, 64 },  { 16, 1025, 259 }, { 1025, 17, 257 },
+                                       { 1, 2053, 300 },  { 2053, 1, 300 },  { 2049, 31, 129 },
+                                       { 2100, 100, 70 }, { 1, 260, 4099 } };
   for (size_t i = 0; i < G_N_ELEMENTS (shapes); i++)
     for (int layout = 0; layout < 4; layout++)
       check_large (_i ? GM_F64 : GM_F32, shapes[i][0], shapes[i][1], shapes[i][2], layout);
