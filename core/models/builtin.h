@@ -20,11 +20,8 @@ const GmTracker *gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject
 /* Calls an object of a C class that has a model (functools.partial). NULL, without a break: it has
  * none. */
 const GmTracker *gm_special_object_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
-bool gm_is_partial (PyTypeObject *type);
 bool gm_is_partial_member (PyObject *name); /* else an attribute in its dict */
-/* cached_call.c: true for the type that functools.lru_cache returns instances of, and the call of
- * an instance. */
-bool gm_is_cached_function (PyTypeObject *type);
+/* cached_call.c: the call of an object that functools.lru_cache returned. */
 const GmTracker *gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
 const GmTracker *gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);

@@ -36,12 +36,6 @@ typedef struct {
   GmKeyParts *parts; /* the key's, or NULL */
 } Cached;
 
-bool
-gm_is_cached_function (PyTypeObject *type)
-{
-  return strcmp (type->tp_name, "functools._lru_cache_wrapper") == 0;
-}
-
 static const GmTracker *
 leave (const Cached *c)
 {

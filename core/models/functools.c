@@ -20,13 +20,6 @@ member (GmRecorder *r, const GmTracker *t, int i)
 }
 
 bool
-gm_is_partial (PyTypeObject *type)
-{
-  return strcmp (type->tp_name, "functools.partial") == 0
-         && !(type->tp_flags & Py_TPFLAGS_BASETYPE && type->tp_base != &PyBaseObject_Type);
-}
-
-bool
 gm_is_partial_member (PyObject *name)
 {
   for (uint32_t i = 0; i < G_N_ELEMENTS (members); i++)

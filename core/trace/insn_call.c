@@ -4,7 +4,7 @@
  * A call of a Python function, a method, an object's __call__ or a class of the user's enters the
  * frame, and the loop goes on inside it; everything else is computed at once.
  */
-#include "core/models/builtin.h"
+#include "core/trace/kinds.h"
 #include "core/trace/insn_handlers.h"
 
 static void

@@ -65,6 +65,21 @@ const GmTracker *gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const
 /* True of a subclass of Tensor, not of Tensor itself. */
 bool gm_is_tensor_subclass (PyTypeObject *type);
 const GmTracker *gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name);
+/* True for functools.partial itself. */
+static inline bool
+gm_is_partial (PyTypeObject *type)
+{
+  return strcmp (type->tp_name, "functools.partial") == 0
+         && !(type->tp_flags & Py_TPFLAGS_BASETYPE && type->tp_base != &PyBaseObject_Type);
+}
+
+/* True for the type that functools.lru_cache returns instances of. */
+static inline bool
+gm_is_cached_function (PyTypeObject *type)
+{
+  return strcmp (type->tp_name, "functools._lru_cache_wrapper") == 0;
+}
+
 static inline bool
 gm_is_defaultdict (PyTypeObject *type)
 {
