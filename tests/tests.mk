@@ -126,5 +126,6 @@ format-check:
 tally:
 	@$(PYTHON) $(srcdir)/tests/tally.py $(TEST_LOGS)
 
-.PHONY: format format-check check-dist check-planted check-fuzz check-install check-pip check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
-.PHONY: check-dist check-hacking check-planted check-fuzz check-install check-threads check-cpython check-torch check-nightly check-pythons check-leaks check-sanitizers tally
+.PHONY: format format-check check-dist check-planted check-fuzz check-install check-pip \
+  check-threads check-cpython check-torch check-nightly check-pythons check-leaks \
+  check-sanitizers tally check-hacking
