@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * by_hand.c -- what one would write by hand with AVX-512 for the functions of by_hand.py, in the arithmetic of core/tiles.
+ * by_hand.c -- what one would write by hand with AVX-512 for the functions of by_hand.py, in the
+ * arithmetic of core/tiles.
  *
- * The same polynomials, the same order of sums, no contraction: results have gramme's bits, so times can be compared.  Each function
- * does its work `times` times.  Any length: the last step of a row is masked.
+ * The same polynomials, the same order of sums, no contraction: results have gramme's bits, so
+ * times can be compared.  Each function does its work `times` times.  Any length: the last step of
+ * a row is masked.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -13,12 +15,36 @@
 
 typedef __m512 V;
 
-static inline V splat (float x) { return _mm512_set1_ps (x); }
-static inline V mul_add (V a, V b, V c) { return _mm512_fmadd_ps (a, b, c); }
-static inline V bits_of (V a, int mask) { return (V) _mm512_and_epi32 ((__m512i) a, _mm512_set1_epi32 (mask)); }
-static inline __mmask16 first (long n) { return (__mmask16) (n >= WIDE ? 0xffff : (1u << n) - 1); }
-static inline V load (const float *p, long n) { return _mm512_maskz_loadu_ps (first (n), p); }
-static inline void store (float *p, long n, V v) { _mm512_mask_storeu_ps (p, first (n), v); }
+static inline V
+splat (float x)
+{
+  return _mm512_set1_ps (x);
+}
+static inline V
+mul_add (V a, V b, V c)
+{
+  return _mm512_fmadd_ps (a, b, c);
+}
+static inline V
+bits_of (V a, int mask)
+{
+  return (V) _mm512_and_epi32 ((__m512i) a, _mm512_set1_epi32 (mask));
+}
+static inline __mmask16
+first (long n)
+{
+  return (__mmask16) (n >= WIDE ? 0xffff : (1u << n) - 1);
+}
+static inline V
+load (const float *p, long n)
+{
+  return _mm512_maskz_loadu_ps (first (n), p);
+}
+static inline void
+store (float *p, long n, V v)
+{
+  _mm512_mask_storeu_ps (p, first (n), v);
+}
 
 /* -- exp and tanh ---------------------------------------------------------------------------- */
 
@@ -41,14 +67,16 @@ exp_series (V r)
 static inline V
 exp_of (V a)
 {
-  V n, r = exp_rest (_mm512_max_ps (splat (-104), _mm512_min_ps (splat (89), a)), &n), q = exp_series (r);
+  V n, r = exp_rest (_mm512_max_ps (splat (-104), _mm512_min_ps (splat (89), a)), &n),
+       q = exp_series (r);
   return _mm512_scalef_ps (mul_add (mul_add (q, r, splat (1)), r, splat (1)), n);
 }
 
 static inline V
 tanh_of (V a)
 {
-  V sign = bits_of (a, (int) 0x80000000), size = _mm512_min_ps (splat (10), bits_of (a, 0x7fffffff)), n;
+  V sign = bits_of (a, (int) 0x80000000),
+    size = _mm512_min_ps (splat (10), bits_of (a, 0x7fffffff)), n;
   V r = exp_rest (size + size, &n), scale = _mm512_scalef_ps (splat (1), n);
   V m = mul_add (mul_add (r * r, exp_series (r), r), scale, scale - splat (1));
   V near = _mm512_maskz_mov_ps (_mm512_cmp_ps_mask (size, splat (0.55f), _CMP_LT_OQ), size);
@@ -65,30 +93,46 @@ swish_tanh_of (V x)
   return x * (splat (1) / (splat (1) + exp_of (negative))) + splat (2) * tanh_of (x);
 }
 
-static inline V relu_of (V x) { return _mm512_max_ps (splat (0), x); }
-static inline V cheap_of (V a, V b) { return relu_of (a * b + a) * b - a; }
-static inline V ten_of (V x) { return (relu_of (x * splat (2) + x) - x) * (bits_of (x, 0x7fffffff) + splat (0.5f)) * x - x * x; }
-static inline V triad_of (V a, V b) { return a + splat (3) * b; }
+static inline V
+relu_of (V x)
+{
+  return _mm512_max_ps (splat (0), x);
+}
+static inline V
+cheap_of (V a, V b)
+{
+  return relu_of (a * b + a) * b - a;
+}
+static inline V
+ten_of (V x)
+{
+  return (relu_of (x * splat (2) + x) - x) * (bits_of (x, 0x7fffffff) + splat (0.5f)) * x - x * x;
+}
+static inline V
+triad_of (V a, V b)
+{
+  return a + splat (3) * b;
+}
 
-#define CHAIN(name, value, n_in) \
-  void name (long times, long n, const float *a, const float *b, float *out) \
-  { \
-    while (times--) { \
-      long i = 0; \
-      for (; i + WIDE <= n; i += WIDE) { \
-        __builtin_prefetch (a + i + AHEAD); \
-        if (n_in == 2) \
-          __builtin_prefetch (b + i + AHEAD); \
-        V va = _mm512_loadu_ps (a + i), vb = n_in == 2 ? _mm512_loadu_ps (b + i) : va; \
-        (void) vb; \
-        _mm512_storeu_ps (out + i, value); \
-      } \
-      if (i < n) { \
-        V va = load (a + i, n - i), vb = n_in == 2 ? load (b + i, n - i) : va; \
-        (void) vb; \
-        store (out + i, n - i, value); \
-      } \
-    } \
+#define CHAIN(name, value, n_in)                                                                   \
+  void name (long times, long n, const float *a, const float *b, float *out)                       \
+  {                                                                                                \
+    while (times--) {                                                                              \
+      long i = 0;                                                                                  \
+      for (; i + WIDE <= n; i += WIDE) {                                                           \
+        __builtin_prefetch (a + i + AHEAD);                                                        \
+        if (n_in == 2)                                                                             \
+          __builtin_prefetch (b + i + AHEAD);                                                      \
+        V va = _mm512_loadu_ps (a + i), vb = n_in == 2 ? _mm512_loadu_ps (b + i) : va;             \
+        (void) vb;                                                                                 \
+        _mm512_storeu_ps (out + i, value);                                                         \
+      }                                                                                            \
+      if (i < n) {                                                                                 \
+        V va = load (a + i, n - i), vb = n_in == 2 ? load (b + i, n - i) : va;                     \
+        (void) vb;                                                                                 \
+        store (out + i, n - i, value);                                                             \
+      }                                                                                            \
+    }                                                                                              \
   }
 CHAIN (swish_tanh, swish_tanh_of (va), 1)
 CHAIN (exponentials, exp_of (va), 1)
@@ -117,38 +161,45 @@ tree (V v)
   return _mm512_cvtss_f32 (v);
 }
 
-/* Row r of what comes, `width` long: sum gets the sum of `value` over it, which may store.  Two blocks at a time. */
-#define SUM(sum, width, value) \
-  do { \
-    long j = 0; \
-    sum = 0; \
-    for (; j + 2 * BLOCK <= width; j += 2 * BLOCK) { \
-      V p = splat (0), q = splat (0); \
-      for (long k = j; k < j + BLOCK; k += WIDE) { \
-        { long i = k, left = WIDE; p += value; } \
-        { long i = k + BLOCK, left = WIDE; q += value; } \
-      } \
-      sum += tree (p); \
-      sum += tree (q); \
-    } \
-    for (; j < width; j += BLOCK) { \
-      long to = j + BLOCK < width ? j + BLOCK : width, i = j, left = WIDE; \
-      V p = splat (0); \
-      for (; i + WIDE <= to; i += WIDE) \
-        p += value; \
-      if ((left = to - i) > 0) \
-        p = _mm512_mask_add_ps (p, first (left), p, value); \
-      sum += tree (p); \
-    } \
+/* Row r of what comes, `width` long: sum gets the sum of `value` over it, which may store.  Two
+ * blocks at a time. */
+#define SUM(sum, width, value)                                                                     \
+  do {                                                                                             \
+    long j = 0;                                                                                    \
+    sum = 0;                                                                                       \
+    for (; j + 2 * BLOCK <= width; j += 2 * BLOCK) {                                               \
+      V p = splat (0), q = splat (0);                                                              \
+      for (long k = j; k < j + BLOCK; k += WIDE) {                                                 \
+        {                                                                                          \
+          long i = k, left = WIDE;                                                                 \
+          p += value;                                                                              \
+        }                                                                                          \
+        {                                                                                          \
+          long i = k + BLOCK, left = WIDE;                                                         \
+          q += value;                                                                              \
+        }                                                                                          \
+      }                                                                                            \
+      sum += tree (p);                                                                             \
+      sum += tree (q);                                                                             \
+    }                                                                                              \
+    for (; j < width; j += BLOCK) {                                                                \
+      long to = j + BLOCK < width ? j + BLOCK : width, i = j, left = WIDE;                         \
+      V p = splat (0);                                                                             \
+      for (; i + WIDE <= to; i += WIDE)                                                            \
+        p += value;                                                                                \
+      if ((left = to - i) > 0)                                                                     \
+        p = _mm512_mask_add_ps (p, first (left), p, value);                                        \
+      sum += tree (p);                                                                             \
+    }                                                                                              \
   } while (0)
 
-#define EACH(width, statement) \
-  do { \
-    long i = 0, left = WIDE; \
-    for (; i + WIDE <= width; i += WIDE) \
-      statement; \
-    if ((left = width - i) > 0) \
-      statement; \
+#define EACH(width, statement)                                                                     \
+  do {                                                                                             \
+    long i = 0, left = WIDE;                                                                       \
+    for (; i + WIDE <= width; i += WIDE)                                                           \
+      statement;                                                                                   \
+    if ((left = width - i) > 0)                                                                    \
+      statement;                                                                                   \
   } while (0)
 
 static inline float
@@ -162,7 +213,8 @@ largest (const float *x, long width)
       m[k] = _mm512_max_ps (m[k], _mm512_loadu_ps (x + i + k * WIDE));
   for (; i < width; i += WIDE)
     m[0] = _mm512_mask_max_ps (m[0], first (width - i), m[0], load (x + i, width - i));
-  return _mm512_reduce_max_ps (_mm512_max_ps (_mm512_max_ps (m[0], m[1]), _mm512_max_ps (m[2], m[3])));
+  return _mm512_reduce_max_ps (
+      _mm512_max_ps (_mm512_max_ps (m[0], m[1]), _mm512_max_ps (m[2], m[3])));
 }
 
 static inline V
@@ -182,11 +234,16 @@ softmax (long times, long rows, long width, const float *x, float *out)
       V top = splat (largest (a, width));
       SUM (sum, width, kept (o + i, left, exp_of (load (a + i, left) - top)));
       V by = splat (1 / sum);
-      EACH (width, (__builtin_prefetch (a + width + i), store (o + i, left, load (o + i, left) * by)));
+      EACH (width,
+            (__builtin_prefetch (a + width + i), store (o + i, left, load (o + i, left) * by)));
     }
 }
 
-static inline V square (V v) { return v * v; }
+static inline V
+square (V v)
+{
+  return v * v;
+}
 
 void
 layer_norm (long times, long rows, long width, const float *x, float *out)
@@ -199,6 +256,7 @@ layer_norm (long times, long rows, long width, const float *x, float *out)
       V mean = splat (sum / (float) width);
       SUM (squares, width, square (load (a + i, left) - mean));
       V by = splat (1 / __builtin_sqrtf (squares / (float) width + 1e-5f));
-      EACH (width, (__builtin_prefetch (a + width + i), store (o + i, left, (load (a + i, left) - mean) * by)));
+      EACH (width, (__builtin_prefetch (a + width + i),
+                    store (o + i, left, (load (a + i, left) - mean) * by)));
     }
 }

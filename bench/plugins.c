@@ -99,7 +99,8 @@ int
 main (int argc, char **argv)
 {
   unsigned n = argc > 1 ? (unsigned) atoi (argv[1]) : 50;
-  char *folder = g_dir_make_tmp ("gramme-bench-XXXXXX", NULL), *state = g_build_filename (folder, "state", NULL);
+  char *folder = g_dir_make_tmp ("gramme-bench-XXXXXX", NULL),
+       *state = g_build_filename (folder, "state", NULL);
   char **known = gm_registry_folders (), *bytes = NULL, **files = g_new0 (char *, n + 1);
   gsize length = 0;
   for (char **f = known; *f && !bytes; f++) {
@@ -131,7 +132,8 @@ main (int argc, char **argv)
     try_us = i == 0 || took < try_us ? took : try_us;
   }
   printf ("listing %u plugins that were tried: %.2f ms\n", n, list_us (n) / 1000);
-  for (unsigned i = 0; i < n; i++) { /* the library is there already: what is left is the host's part */
+  for (unsigned i = 0; i < n;
+       i++) { /* the library is there already: what is left is the host's part */
     GmRefused why = { 0 };
     double start = now_us ();
     GmPlugin *p = gm_loader_load (files[i], &why);

@@ -2,10 +2,12 @@
  * sized.c -- what it costs that a kernel serves all sizes.
  *
  *   ./in-tree bench/sized [ROUNDS]      300; of each form the best, the two in turns
- *   ./in-tree bench/sized queries       what is asked of sizes while a program is recorded, in a millisecond
+ *   ./in-tree bench/sized queries       what is asked of sizes while a program is recorded, in a
+ * millisecond
  *
- * For each graph, size and back end: a run of the code compiled for symbols, a run of the code compiled
- * for these numbers, and their ratio; then what a run costs whose sizes are not those of the one before.
+ * For each graph, size and back end: a run of the code compiled for symbols, a run of the code
+ * compiled for these numbers, and their ratio; then what a run costs whose sizes are not those of
+ * the one before.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +19,17 @@
 static const struct {
   const char *name, *text;
 } graphs[] = {
-  { "pointwise", "f (%x: f32[n, 64], %y: f32[n, 64]) -> (%4) {\n %0 = mul %x %y\n %1 = add %0 %y\n %2 = sub %1 %x\n"
+  { "pointwise", "f (%x: f32[n, 64], %y: f32[n, 64]) -> (%4) {\n %0 = mul %x %y\n %1 = add %0 %y\n "
+                 "%2 = sub %1 %x\n"
                  " %3 = mul %2 %0\n %4 = maximum %3 %x\n}" },
-  { "softmax", "f (%x: f32[64, n]) -> (%4) where 1 <= n {\n %0 = amax %x dims=[1] keepdim=true\n %1 = sub %x %0\n %2 = exp %1\n"
+  { "softmax", "f (%x: f32[64, n]) -> (%4) where 1 <= n {\n %0 = amax %x dims=[1] keepdim=true\n "
+               "%1 = sub %x %0\n %2 = exp %1\n"
                " %3 = sum %2 dims=[1] keepdim=true\n %4 = div %2 %3\n}" },
-  { "rows", "f (%x: f32[n, 96]) -> (%1) {\n %0 = square %x\n %1 = sum %0 dims=[1] keepdim=false\n}" },
+  { "rows",
+    "f (%x: f32[n, 96]) -> (%1) {\n %0 = square %x\n %1 = sum %0 dims=[1] keepdim=false\n}" },
   { "columns", "f (%x: f32[n, 96]) -> (%0) {\n %0 = sum %x dims=[0] keepdim=false\n}" },
-  { "linear", "f (%x: f32[n, 64], %w: f32[64, 64]) -> (%2) {\n %0 = matmul %x %w\n %1 = tanh %0\n %2 = mul %1 %1\n}" },
+  { "linear", "f (%x: f32[n, 64], %w: f32[64, 64]) -> (%2) {\n %0 = matmul %x %w\n %1 = tanh %0\n "
+              "%2 = mul %1 %1\n}" },
 };
 static const int64_t sizes[] = { 1, 7, 64, 100, 1000, 4096 };
 
@@ -101,8 +107,8 @@ compare (GmBackend *b, const char *const *options, const char *name, const GmGra
         best[2] = MIN (best[2], run_us (all, t, n_in, n_out, 1));
       }
     }
-    printf ("%-6s %-10s %6d %12.3f %12.3f %8.2f", gm_backend_name (b), name, (int) sizes[s], best[0], best[1],
-            best[0] / best[1]);
+    printf ("%-6s %-10s %6d %12.3f %12.3f %8.2f", gm_backend_name (b), name, (int) sizes[s],
+            best[0], best[1], best[0] / best[1]);
     printf (s > 0 ? " %12.2f\n" : "\n", best[2]);
     if (s == 0)
       memcpy (other, t, sizeof other);
@@ -117,17 +123,18 @@ compare (GmBackend *b, const char *const *options, const char *name, const GmGra
 
 /* -- Questions --------------------------------------------------------------------------------- */
 
-/* Those of a block of a transformer whose batch and length are symbols: shapes that meet, views, strides,
- * parts: comparisons, broadcasting, divisibility.  Returns how many. */
+/* Those of a block of a transformer whose batch and length are symbols: shapes that meet, views,
+ * strides, parts: comparisons, broadcasting, divisibility.  Returns how many. */
 static int
 ask_all (GmSizes *s, int64_t batch, int64_t length)
 {
   GmTruth truth = GM_UNKNOWN;
   int n = 0;
-  int64_t width = 64, heads = 4,
-          rows = gm_sizes_op (s, GM_SYM_MUL, batch, length), all = gm_sizes_op (s, GM_SYM_MUL, rows, width),
+  int64_t width = 64, heads = 4, rows = gm_sizes_op (s, GM_SYM_MUL, batch, length),
+          all = gm_sizes_op (s, GM_SYM_MUL, rows, width),
           scores = gm_sizes_op (s, GM_SYM_MUL, gm_sizes_op (s, GM_SYM_MUL, rows, length), heads),
-          half = gm_sizes_op (s, GM_SYM_FLOORDIV, all, 2), last = gm_sizes_op (s, GM_SYM_ADD, length, -1);
+          half = gm_sizes_op (s, GM_SYM_FLOORDIV, all, 2),
+          last = gm_sizes_op (s, GM_SYM_ADD, length, -1);
   const int64_t sizes[] = { batch, length, width, rows, all, scores, half, last, 1, 0 };
   for (size_t i = 0; i < G_N_ELEMENTS (sizes); i++) {
     for (size_t k = 0; k < i; k++) {
@@ -161,7 +168,8 @@ time_queries (void)
     }
     best[1] = MAX (best[1], n / (now_us () - start) * 1000);
   }
-  printf ("%.0f questions a millisecond in the first of twelve equal layers, %.0f in all of them\n", best[0], best[1]);
+  printf ("%.0f questions a millisecond in the first of twelve equal layers, %.0f in all of them\n",
+          best[0], best[1]);
 }
 
 int
@@ -173,8 +181,8 @@ main (int argc, char **argv)
   }
   static const char *const wait[] = { "wait=true", NULL };
   int rounds = argc > 1 ? atoi (argv[1]) : 300;
-  printf ("%-6s %-10s %6s %12s %12s %8s %12s\n", "", "graph", "n", "symbols us", "numbers us", "ratio",
-          "new n us");
+  printf ("%-6s %-10s %6s %12s %12s %8s %12s\n", "", "graph", "n", "symbols us", "numbers us",
+          "ratio", "new n us");
   for (int cc = 0; cc < 2; cc++)
     for (size_t k = 0; k < G_N_ELEMENTS (graphs); k++) {
       GError *error = NULL;

@@ -111,8 +111,8 @@ read_options (GmCompile *c, GError **error)
   for (const char *const *o = c->ask.options; o && *o; o++) {
     const char *value = strchr (*o, '=');
     size_t i = 0, n = value ? (size_t) (value - *o) : 0;
-    while (i < G_N_ELEMENTS (host_options) &&
-           !(strncmp (host_options[i].key, *o, n) == 0 && host_options[i].key[n] == 0))
+    while (i < G_N_ELEMENTS (host_options)
+           && !(strncmp (host_options[i].key, *o, n) == 0 && host_options[i].key[n] == 0))
       i++;
     if (i == G_N_ELEMENTS (host_options)) {
       g_ptr_array_add (others, g_strdup (*o));
@@ -221,7 +221,8 @@ lower (GmCompile *c, GError **error)
     if (!gm_data_dependent_exec (c, &exec, error))
       return false;
   } else if ((forward->outputs->len > 0 || backward) && c->ask.make_exec) {
-    if (!c->ask.make_exec (c->ask.make_exec_data, forward->outputs->len ? forward : NULL, backward, c->ask.at_once, &exec, error))
+    if (!c->ask.make_exec (c->ask.make_exec_data, forward->outputs->len ? forward : NULL, backward,
+                           c->ask.at_once, &exec, error))
       return false;
   } else if (forward->outputs->len > 0 || backward) {
     c->lower.pair =
@@ -230,7 +231,7 @@ lower (GmCompile *c, GError **error)
       return false;
     exec = gm_compiled_pair_plan_exec (c->lower.pair);
   }
-  c->lower.plan = gm_plan_new (&(GmPlanSpec){.layers = &c->functionalize.layers,
+  c->lower.plan = gm_plan_new (&(GmPlanSpec){ .layers = &c->functionalize.layers,
                                               .joint = &c->join,
                                               .parts = &c->partition,
                                               .random = c->record.random,
@@ -248,14 +249,14 @@ assemble (GmCompile *c, GError **error)
 /* -- The table --------------------------------------------------------------------------------- */
 
 enum {
-  CODE = 1 << 0,     /* a code object, with the frame's arguments */
-  INSNS = 1 << 1,    /* its instructions, the same form on every CPython version */
-  GRAPH = 1 << 2,    /* the program's computation, with views and in-place writes */
-  GUARDS = 1 << 3,   /* assumptions about the arguments */
-  JOURNAL = 1 << 4,  /* side effects, in their order */
-  RESIDUE = 1 << 5,  /* the rest of the work in Python */
-  LAYERS = 1 << 6,   /* the plan's work around the back end's code */
-  JOINT = 1 << 7,    /* the function and its gradient, one graph */
+  CODE = 1 << 0,    /* a code object, with the frame's arguments */
+  INSNS = 1 << 1,   /* its instructions, the same form on every CPython version */
+  GRAPH = 1 << 2,   /* the program's computation, with views and in-place writes */
+  GUARDS = 1 << 3,  /* assumptions about the arguments */
+  JOURNAL = 1 << 4, /* side effects, in their order */
+  RESIDUE = 1 << 5, /* the rest of the work in Python */
+  LAYERS = 1 << 6,  /* the plan's work around the back end's code */
+  JOINT = 1 << 7,   /* the function and its gradient, one graph */
   FORWARD = 1 << 8,
   BACKWARD = 1 << 9,
   SAVED = 1 << 10,   /* values that the forward hands to the backward */
@@ -332,7 +333,8 @@ gm_compile_text (const GmCompile *c, char letter)
     const GmExec *e = gm_compiled_pair_exec (c->lower.pair, GM_EXEC_FORWARD, &role);
     const char *fallback = gm_compiled_pair_fallback_reason (c->lower.pair);
     if (e)
-      g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n", gm_backend_name (c->ask.backend), gm_exec_compile_ms (e),
+      g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n",
+                              gm_backend_name (c->ask.backend), gm_exec_compile_ms (e),
                               fallback ? "; in eager: " : "", fallback ? fallback : "");
   } else if (n == 0 && frontend.text) {
     g_autofree char *own = frontend.text (c, letter);

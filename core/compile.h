@@ -18,7 +18,11 @@ typedef struct GmCompiledPair GmCompiledPair; /* compiled_pair.h */
 
 /* The sizes of a function's arguments that become symbols: those that were seen to change, all,
  * none. */
-typedef enum { GM_DYNAMIC_OPTION_AUTO, GM_DYNAMIC_OPTION_TRUE, GM_DYNAMIC_OPTION_FALSE } GmDynamicOption;
+typedef enum {
+  GM_DYNAMIC_OPTION_AUTO,
+  GM_DYNAMIC_OPTION_TRUE,
+  GM_DYNAMIC_OPTION_FALSE
+} GmDynamicOption;
 
 /* A stage's function.  False and *error: the world failed.  "This cannot be traced" is no failure:
  * set c->stopped and return true. */
@@ -32,8 +36,8 @@ struct GmCompile {
     GmBackend *backend;
     /* Instead of `backend`: makes the plan's executable from both graphs, either of which may be
      * NULL; at_once: makes the backward's code now, not when it is first run. */
-    bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once,
-                       GmPlanExec *out, GError **error);
+    bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward,
+                       bool at_once, GmPlanExec *out, GError **error);
     const void *make_exec_data;
     const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
     uint8_t dynamic;            /* private: the host option, as GmDynamicOption */
@@ -46,7 +50,7 @@ struct GmCompile {
     const bool *of_module; /* per input of the recorded graph: true for a parameter or buffer, which
                             * no_static leaves as it is; NULL: unknown */
     char *no_cache, *cache_salt; /* owned; see GmCompileHow */
-    char **for_backend;           /* private: those of `options` that the back end gets */
+    char **for_backend;          /* private: those of `options` that the back end gets */
   } ask;
   struct { /* r, or the caller */
     GmGraph *graph;
@@ -59,10 +63,10 @@ struct GmCompile {
     GmLayers layers;
     GmGraph *graph;
   } functionalize;
-  GmJoint join;      /* j */
-  GmParts partition; /* p */
-  struct {           /* l */
-    GmCompiledPair *pair;    /* owned by the plan; NULL: there is no code, or it is make_exec's */
+  GmJoint join;           /* j */
+  GmParts partition;      /* p */
+  struct {                /* l */
+    GmCompiledPair *pair; /* owned by the plan; NULL: there is no code, or it is make_exec's */
     GmPlan *plan;
   } lower;
 

@@ -52,7 +52,8 @@ gm_compiled_pair_new (const GmCompile *c, const GmGraph *forward, const GmGraph 
   p->cache_salt = g_strdup (c->ask.cache_salt);
   if (forward) {
     const GmCompileHow as = how (p);
-    p->forward = gm_backend_compile_how (p->backend, forward, both ? backward : NULL, (const char *const *) p->options, &as, error);
+    p->forward = gm_backend_compile_how (p->backend, forward, both ? backward : NULL,
+                                         (const char *const *) p->options, &as, error);
     if (!p->forward) {
       gm_compiled_pair_unref (p);
       return NULL;
@@ -81,16 +82,20 @@ gm_compiled_pair_prepare (GmCompiledPair *p, GError **error)
   if (!p->graph)
     return true;
   GmSizes *sizes = p->graph->sizes, *was = gm_sizes_enter (sizes);
-  GmExec *made = gm_backend_compile_how (p->backend, p->graph, NULL, (const char *const *) p->options, &as, error);
+  GmExec *made = gm_backend_compile_how (p->backend, p->graph, NULL,
+                                         (const char *const *) p->options, &as, error);
   if (sizes && !gm_sizes_check (sizes, made ? error : NULL))
     g_clear_pointer (&made, gm_exec_unref);
   gm_sizes_enter (was);
   if (!made) {
-    g_prefix_error (error, "the backward of a compiled function, which is compiled when it is first called for: ");
+    g_prefix_error (
+        error,
+        "the backward of a compiled function, which is compiled when it is first called for: ");
     return false;
   }
   if (gm_log_on (GM_LOG_TIMINGS))
-    gm_log (GM_LOG_TIMINGS, "lower of the backward %.3f ms", (double) (g_get_monotonic_time () - start_us) / 1000);
+    gm_log (GM_LOG_TIMINGS, "lower of the backward %.3f ms",
+            (double) (g_get_monotonic_time () - start_us) / 1000);
   __atomic_store_n (&p->backward, made, __ATOMIC_RELEASE);
   g_clear_pointer (&p->graph, gm_graph_free);
   return true;
@@ -127,21 +132,24 @@ gm_compiled_pair_exec (const GmCompiledPair *p, int role, int *its_role)
 }
 
 static bool
-run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+     GError **error)
 {
   GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
 
 static bool
-run_known (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+run_known (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+           GmTensor *const *out, int n_out, GError **error)
 {
   GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_run_known (e, role, symbols, in, n_in, out, n_out, error);
 }
 
 static bool
-run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+           GmTensor *const *out, int n_out, GError **error)
 {
   GmExec *e = gm_compiled_pair_exec (data, role, &role);
   return gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error);
@@ -169,7 +177,12 @@ unref (void *data)
 GmPlanExec
 gm_compiled_pair_plan_exec (GmCompiledPair *p)
 {
-  return (GmPlanExec){ .data = p, .run = run, .unref = unref, .run_known = run_known, .run_sized = run_sized, .may_share = may_share,
+  return (GmPlanExec){ .data = p,
+                       .run = run,
+                       .unref = unref,
+                       .run_known = run_known,
+                       .run_sized = run_sized,
+                       .may_share = may_share,
                        .prepare = p->graph ? prepare : NULL };
 }
 
@@ -191,8 +204,11 @@ gm_compiled_pair_places_text (const GmCompiledPair *p, bool every)
   int role;
   const GmExec *backward = gm_compiled_pair_exec (p, GM_EXEC_BACKWARD, &role);
   g_autofree char *first = p->forward ? gm_exec_places_text (p->forward, every) : NULL,
-                  *second = backward && backward != p->forward ? gm_exec_places_text (backward, every)
-                            : !backward && p->n_nodes ? g_strdup_printf ("backward: %u nodes, compiled when it is first called for\n", p->n_nodes)
+                  *second = backward && backward != p->forward
+                                ? gm_exec_places_text (backward, every)
+                            : !backward && p->n_nodes ? g_strdup_printf (
+                                  "backward: %u nodes, compiled when it is first called for\n",
+                                  p->n_nodes)
                                                       : NULL;
 
   return first || second ? g_strconcat (first ? first : "", second ? second : "", NULL) : NULL;

@@ -16,7 +16,8 @@
 
 /* Makes a pair for c's back end, by c's options.  forward: NULL if there is none, or another owner
  * has its code.  backward: copied; NULL: there is none.  Returns a new reference. */
-GmCompiledPair *gm_compiled_pair_new (const GmCompile *c, const GmGraph *forward, const GmGraph *backward, GError **error);
+GmCompiledPair *gm_compiled_pair_new (const GmCompile *c, const GmGraph *forward,
+                                      const GmGraph *backward, GError **error);
 GmCompiledPair *gm_compiled_pair_ref (GmCompiledPair *p);
 void gm_compiled_pair_unref (GmCompiledPair *p); /* NULL is fine */
 

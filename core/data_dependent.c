@@ -28,7 +28,7 @@ typedef struct {
 } Count;
 
 typedef struct {
-  GPtrArray *stages; /* Stage */
+  GPtrArray *stages;    /* Stage */
   GmCompiledPair *pair; /* the last stage that makes results, and the backward */
   uint32_t n_in, n_made;
   uint32_t *made; /* per output of the forward: its slot, counted from n_in, or GM_NO_ID */
@@ -74,8 +74,10 @@ size_is_known (const Cut *x, int64_t size)
   if (!gm_size_is_symbolic (size))
     return true;
   const GmSymRow *r = gm_sym_row (x->g->sym, gm_size_row (size));
-  return r->kind == GM_SYM_CONST || (r->kind == GM_SYM_SYMBOL ? x->known[r->a]
-         : size_is_known (x, gm_size_from_row (r->a)) && size_is_known (x, gm_size_from_row (r->b)));
+  return r->kind == GM_SYM_CONST
+         || (r->kind == GM_SYM_SYMBOL ? x->known[r->a]
+                                      : size_is_known (x, gm_size_from_row (r->a))
+                                            && size_is_known (x, gm_size_from_row (r->b)));
 }
 
 static bool
@@ -140,11 +142,13 @@ static GmValueId
 copy_node (const Cut *x, GmGraph *to, const GmNode *n, const GmValueId *map)
 {
   if (n->op == GM_OP_constant)
-    return gm_graph_add_constant (to, gm_tensor_ref (g_ptr_array_index (x->g->constants, n->attrs->offset)), n->where);
+    return gm_graph_add_constant (
+        to, gm_tensor_ref (g_ptr_array_index (x->g->constants, n->attrs->offset)), n->where);
   g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1);
   for (uint32_t k = 0; k < n->n_in; k++)
     in[k] = map[n->in[k]];
-  GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, n->where, gm_graph_meta (x->g, n->out));
+  GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, n->where,
+                                    gm_graph_meta (x->g, n->out));
   gm_graph_mark_like (to, v, n);
   return v;
 }
@@ -169,7 +173,9 @@ stage_new (const Cut *x, const bool *needed, GmValueId *map)
   for (uint32_t v = 0; v < g->values->len; v++) {
     if (!read[v] || x->slot[v] == GM_NO_ID)
       continue;
-    map[v] = gm_graph_add_input (s->graph, gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "made", gm_graph_meta (g, v));
+    map[v] = gm_graph_add_input (s->graph,
+                                 gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "made",
+                                 gm_graph_meta (g, v));
     g_array_append_val (s->in, x->slot[v]);
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
@@ -187,7 +193,8 @@ static bool
 add_counts (Cut *x, bool *more, GError **error)
 {
   const GmGraph *g = x->g;
-  g_autofree bool *needed = g_new0 (bool, g->values->len + 1), *out = g_new0 (bool, g->values->len + 1);
+  g_autofree bool *needed = g_new0 (bool, g->values->len + 1),
+                  *out = g_new0 (bool, g->values->len + 1);
   g_autofree GmValueId *map = g_new (GmValueId, g->values->len + 1);
   bool open = false;
   *more = false;
@@ -200,7 +207,8 @@ add_counts (Cut *x, bool *more, GError **error)
     *more |= needed[v] = out[v] = x->computable[v];
   }
   if (open && !*more) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a size that depends on data is known only after what has it");
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "a size that depends on data is known only after what has it");
     return false;
   }
   if (!open)
@@ -249,7 +257,8 @@ add_rest (Cut *x)
   Stage *s = stage_new (x, needed, map);
   for (uint32_t i = 0; i < g->outputs->len; i++)
     if (x->chain->made[i] == GM_NO_ID)
-      gm_graph_add_output (s->graph, map[g_array_index (g->outputs, GmGraphOutput, i).value], GM_OUTPUT_USER);
+      gm_graph_add_output (s->graph, map[g_array_index (g->outputs, GmGraphOutput, i).value],
+                           GM_OUTPUT_USER);
 }
 
 /* Returns the output of the forward with the element that is output `k` of the recorded graph. */
@@ -258,14 +267,17 @@ forward_output (const GmCompile *c, uint32_t k)
 {
   const GmAliasLayer *l = &c->functionalize.layers.alias;
   uint32_t slot = k < l->n_outer ? l->slots[k] : GM_NO_ID;
-  return slot != GM_NO_ID && slot >= l->n_inputs && slot < l->n_inputs + l->n_inner ? slot - l->n_inputs : GM_NO_ID;
+  return slot != GM_NO_ID && slot >= l->n_inputs && slot < l->n_inputs + l->n_inner
+             ? slot - l->n_inputs
+             : GM_NO_ID;
 }
 
 static bool
 find_outputs (Cut *x, GError **error)
 {
   const GmSizes *sizes = x->g->sizes;
-  bool good = !x->c->functionalize.layers.has_bases && !x->c->partition.restore && !x->c->ask.make_exec;
+  bool good =
+      !x->c->functionalize.layers.has_bases && !x->c->partition.restore && !x->c->ask.make_exec;
   for (uint32_t s = 0; s < gm_sym_n_symbols (sizes->sym); s++) {
     x->output[s] = GM_NO_ID;
     x->known[s] = true;
@@ -274,7 +286,8 @@ find_outputs (Cut *x, GError **error)
     const GmSizeCount *count = &g_array_index (sizes->counts, GmSizeCount, i);
     uint32_t k = forward_output (x->c, count->output);
     good = k != GM_NO_ID && k < x->g->outputs->len;
-    const GmMeta *m = good ? gm_graph_meta (x->g, g_array_index (x->g->outputs, GmGraphOutput, k).value) : NULL;
+    const GmMeta *m =
+        good ? gm_graph_meta (x->g, g_array_index (x->g->outputs, GmGraphOutput, k).value) : NULL;
     good = good && m->ndim == 0 && m->dtype == GM_I64 && m->device == GM_DEVICE_CPU;
     x->known[count->symbol] = false;
     x->output[count->symbol] = k;
@@ -282,7 +295,8 @@ find_outputs (Cut *x, GError **error)
   for (uint32_t i = 0; i < x->g->nodes->len && good; i++)
     good = !gm_op_has_effects (gm_graph_node (x->g, i)->op);
   if (!good)
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "sizes that depend on data beside functions of the host's, hooks in the graph or "
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "sizes that depend on data beside functions of the host's, hooks in the graph or "
                  "memory that inputs share");
   return good;
 }
@@ -294,7 +308,10 @@ allocate (const Stage *s, const int64_t *symbols, GmTensor **out, GError **error
 {
   for (uint32_t i = 0; i < s->graph->outputs->len; i++) {
     GmMeta m;
-    if (!gm_graph_meta_now (s->graph, gm_graph_meta (s->graph, g_array_index (s->graph->outputs, GmGraphOutput, i).value), symbols, &m, error))
+    if (!gm_graph_meta_now (
+            s->graph,
+            gm_graph_meta (s->graph, g_array_index (s->graph->outputs, GmGraphOutput, i).value),
+            symbols, &m, error))
       return false;
     m.requires_grad = 0;
     if (!(out[i] = gm_tensor_new (&m, error)))
@@ -304,13 +321,15 @@ allocate (const Stage *s, const int64_t *symbols, GmTensor **out, GError **error
 }
 
 static bool
-run_stage (const Stage *s, const int64_t *symbols, GmTensor *const *slots, GmTensor *const *out, GError **error)
+run_stage (const Stage *s, const int64_t *symbols, GmTensor *const *slots, GmTensor *const *out,
+           GError **error)
 {
   GmTensor *in[s->in->len + 1];
   for (uint32_t i = 0; i < s->in->len; i++)
     in[i] = slots[g_array_index (s->in, uint32_t, i)];
   return !s->exec
-         || gm_exec_run_sized (s->exec, GM_EXEC_FORWARD, symbols, in, (int) s->in->len, out, (int) s->graph->outputs->len, error);
+         || gm_exec_run_sized (s->exec, GM_EXEC_FORWARD, symbols, in, (int) s->in->len, out,
+                               (int) s->graph->outputs->len, error);
 }
 
 /* Runs all stages but the last. */
@@ -324,7 +343,8 @@ begin (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GErro
   memset (slots + c->n_in, 0, c->n_made * sizeof *slots);
   for (uint32_t i = 0; i + 1 < c->stages->len && good; i++) {
     const Stage *s = c->stages->pdata[i];
-    good = allocate (s, symbols, slots + s->first, error) && run_stage (s, symbols, slots, slots + s->first, error);
+    good = allocate (s, symbols, slots + s->first, error)
+           && run_stage (s, symbols, slots, slots + s->first, error);
     for (uint32_t k = 0; k < s->counts->len && good; k++) {
       const Count *count = &g_array_index (s->counts, Count, k);
       symbols[count->symbol] = *(const int64_t *) gm_tensor_data (slots[s->first + count->result]);
@@ -339,7 +359,8 @@ begin (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GErro
 /* Runs the last stage, or the backward.  in: the forward's inputs, then the tensors that `begin`
  * made; out: the outputs that it did not make. */
 static bool
-run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+           GmTensor *const *out, int n_out, GError **error)
 {
   const Chain *c = data;
   if (role == GM_EXEC_BACKWARD) {
@@ -370,7 +391,8 @@ compile_stages (const GmCompile *c, Chain *chain, const GmGraph *backward, GErro
     Stage *s = chain->stages->pdata[i];
     if (s == paired || s->graph->outputs->len == 0)
       continue;
-    s->exec = gm_backend_compile_how (c->ask.backend, s->graph, NULL, (const char *const *) c->ask.for_backend, &how, error);
+    s->exec = gm_backend_compile_how (c->ask.backend, s->graph, NULL,
+                                      (const char *const *) c->ask.for_backend, &how, error);
     if (!s->exec)
       return false;
   }
@@ -386,7 +408,8 @@ gm_data_dependent_exec (GmCompile *c, GmPlanExec *out, GError **error)
 {
   const GmGraph *g = c->partition.forward, *backward = c->partition.backward;
   uint32_t n = gm_sym_n_symbols (g->sym);
-  g_autofree uint32_t *slot = g_new (uint32_t, g->values->len + 1), *output = g_new (uint32_t, n + 1);
+  g_autofree uint32_t *slot = g_new (uint32_t, g->values->len + 1),
+                      *output = g_new (uint32_t, n + 1);
   g_autofree bool *known = g_new (bool, n + 1), *computable = g_new (bool, g->values->len + 1);
   Chain *chain = g_new0 (Chain, 1);
   Cut x = { c, g, chain, slot, known, computable, output };
@@ -400,13 +423,19 @@ gm_data_dependent_exec (GmCompile *c, GmPlanExec *out, GError **error)
     good = add_counts (&x, &more, error);
   if (good)
     add_rest (&x);
-  good = good && compile_stages (c, chain, backward && backward->outputs->len ? backward : NULL, error);
+  good = good
+         && compile_stages (c, chain, backward && backward->outputs->len ? backward : NULL, error);
   if (!good) {
     chain_free (chain);
     return false;
   }
   c->lower.pair = chain->pair;
-  *out = (GmPlanExec){ .data = chain, .run_sized = run_sized, .unref = chain_free, .begin = begin, .n_made = chain->n_made, .made = chain->made,
+  *out = (GmPlanExec){ .data = chain,
+                       .run_sized = run_sized,
+                       .unref = chain_free,
+                       .begin = begin,
+                       .n_made = chain->n_made,
+                       .made = chain->made,
                        .prepare = prepare };
   return true;
 }

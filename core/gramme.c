@@ -38,8 +38,7 @@ gramme_error_quark (void)
   return GM_ERROR;
 }
 
-#define SAME(code)                                                                                 \
-  G_STATIC_ASSERT ((int) GRAMME_ERROR_##code == (int) GM_ERROR_##code)
+#define SAME(code) G_STATIC_ASSERT ((int) GRAMME_ERROR_##code == (int) GM_ERROR_##code)
 SAME (TYPE);
 SAME (VALUE);
 SAME (INDEX);
@@ -122,8 +121,8 @@ make_meta (const char *dtype, int ndim, const int64_t *sizes, GmMeta *out, GErro
 {
   GmDtype d;
 
-  if (!gm_dtype_parse (dtype, strlen (dtype), &d) || !gm_dtypes[d].live ||
-      strcmp (gm_dtypes[d].text, dtype) != 0) {
+  if (!gm_dtype_parse (dtype, strlen (dtype), &d) || !gm_dtypes[d].live
+      || strcmp (gm_dtypes[d].text, dtype) != 0) {
     g_autoptr (GString) all = g_string_new (NULL);
     for (int i = 0; i < GM_N_DTYPES; i++)
       if (gm_dtypes[i].live)
@@ -263,8 +262,8 @@ gramme_tensor_new (const char *dtype, int ndim, const int64_t *sizes, GError **e
   GmMeta m;
 
   return make_meta (dtype, ndim, sizes, &m, error)
-           ? (GrammeTensorObject *) gm_tensor_new_zeros (&m, error)
-           : NULL;
+             ? (GrammeTensorObject *) gm_tensor_new_zeros (&m, error)
+             : NULL;
 }
 
 GrammeTensorObject *
@@ -434,9 +433,9 @@ gramme_function_run (GrammeFunction *f, GrammeTensorObject *const *inputs, int n
                  gm_plan_n_outputs (f->plan), n_outputs);
     return FALSE;
   }
-  return check_tensors (inputs, n_inputs, "input", error) &&
-         gm_plan_check (f->plan, in, n_inputs, error) &&
-         gm_plan_run (f->plan, in, n_inputs, (GmTensor **) outputs, error);
+  return check_tensors (inputs, n_inputs, "input", error)
+         && gm_plan_check (f->plan, in, n_inputs, error)
+         && gm_plan_run (f->plan, in, n_inputs, (GmTensor **) outputs, error);
 }
 
 /* Copies *g into the strides of `like`, where these leave no gaps: so a C loop can walk over
@@ -446,8 +445,8 @@ lay_out (GmTensor **g, const GmMeta *like, GError **error)
 {
   GmTensor *copy, *old = *g;
 
-  if (!gm_meta_is_dense (like) ||
-      memcmp (old->meta.strides, like->strides, sizeof like->strides) == 0)
+  if (!gm_meta_is_dense (like)
+      || memcmp (old->meta.strides, like->strides, sizeof like->strides) == 0)
     return true;
   copy = gm_tensor_new (like, error);
   if (!copy)
@@ -471,8 +470,8 @@ gramme_function_backward (GrammeTensorObject *const *outputs, GrammeTensorObject
   bool ok;
 
   memset (gradients, 0, sizeof *gradients * (size_t) n_inputs);
-  if (!check_tensors (outputs, n_outputs, "output", error) ||
-      !check_tensors (inputs, n_inputs, "input", error))
+  if (!check_tensors (outputs, n_outputs, "output", error)
+      || !check_tensors (inputs, n_inputs, "input", error))
     return FALSE;
   ok = gm_autograd_grad ((GmTensor *const *) outputs, (GmTensor *const *) tangents, n_outputs,
                          (GmTensor *const *) inputs, n_inputs, false, false, true, result, error);

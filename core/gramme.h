@@ -51,11 +51,12 @@ GQuark gramme_error_quark (void);
 
 /* The codes of errors.  A code keeps its number; a later gramme may have more. */
 typedef enum {
-  GRAMME_ERROR_TYPE = 0,        /* an argument of the wrong kind, such as an unknown dtype */
-  GRAMME_ERROR_VALUE = 1,       /* the right kind, an impossible value: operators, names, options, sizes */
-  GRAMME_ERROR_INDEX = 2,       /* an index of the data is out of range */
-  GRAMME_ERROR_RUNTIME = 3,     /* shapes and dtypes that do not fit, gradients that cannot be had */
-  GRAMME_ERROR_MEMORY = 4,      /* no memory */
+  GRAMME_ERROR_TYPE = 0, /* an argument of the wrong kind, such as an unknown dtype */
+  GRAMME_ERROR_VALUE =
+      1, /* the right kind, an impossible value: operators, names, options, sizes */
+  GRAMME_ERROR_INDEX = 2,   /* an index of the data is out of range */
+  GRAMME_ERROR_RUNTIME = 3, /* shapes and dtypes that do not fit, gradients that cannot be had */
+  GRAMME_ERROR_MEMORY = 4,  /* no memory */
   GRAMME_ERROR_UNSUPPORTED = 5, /* gramme cannot do this */
   GRAMME_ERROR_BACKEND = 6,     /* the back end failed: while it was opened, compiled or ran */
   GRAMME_ERROR_IO = 7,          /* a file */
@@ -80,15 +81,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeGraph, gramme_graph_free)
  * passed to the compiled function in the order of these calls.
  * Errors: the name is none, or there already; no such dtype; sizes. */
 GrammeValueId gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
-                                    const int64_t *sizes, gboolean requires_grad, GError **error);
+                                      const int64_t *sizes, gboolean requires_grad, GError **error);
 /* Adds an operator: `op` is a name of gramme-ops.def, `in` n_in earlier values (NULL if n_in is
  * 0), attributes the op's attributes as graph text writes them ("dims=[1] keepdim=true"), or
  * NULL if it has none.  Operands need one dtype: there is no promotion here, add a `cast`.
  * Shapes broadcast.
  * Errors: no such op or attribute; an attribute is missing; shapes or dtypes do not fit, both
  * named. */
-GrammeValueId gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValueId *in, int n_in,
-                                 const char *attributes, GError **error);
+GrammeValueId gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValueId *in,
+                                   int n_in, const char *attributes, GError **error);
 /* Makes v the next output.  An output may be an input, a view of one, or given out twice. */
 gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **error);
 
@@ -96,8 +97,8 @@ gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **erro
  * of the graph, of its shapes: the same tensor twice, or memory that overlaps.  Without this call,
  * no input shares memory with an input that the graph writes to, and gramme_function_run refuses
  * inputs that do.  Errors: another number of tensors. */
-gboolean gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs, int n_inputs,
-                                       GError **error);
+gboolean gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs,
+                                       int n_inputs, GError **error);
 
 /* Makes a graph from text, as gramme_graph_print writes it; the text holds exactly one.  Errors
  * name line and column. */

@@ -19,15 +19,16 @@ typedef struct {
 } Kept;
 
 struct GmPlanCache {
-  GmGraph *graph; /* owned; as recorded */
+  GmGraph *graph;                /* owned; as recorded */
   const GmSymbolSource *sources; /* by symbol */
   int64_t *fixed;                /* by symbol: its value if no input has it */
   uint32_t n_symbols;
-  bool counts; /* data says what some symbols are */
+  bool counts;  /* data says what some symbols are */
   GArray *open; /* uint32_t: facts that each call checks, because they are about sizes that data
                  * says */
   GmBackend *backend;
-  bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error);
+  bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward,
+                     bool at_once, GmPlanExec *out, GError **error);
   const void *make_exec_data;
   char **options;
   bool differentiate;
@@ -57,7 +58,9 @@ shares_memory (const GmGraph *g)
 {
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     const GmGraphAlias *a = gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->alias;
-    if (a && (a->same != GM_NO_ID || a->shares != GM_NO_ID || a->base != GM_NO_ID || a->has_base_meta))
+    if (a
+        && (a->same != GM_NO_ID || a->shares != GM_NO_ID || a->base != GM_NO_ID
+            || a->has_base_meta))
       return true;
   }
   return false;
@@ -151,7 +154,8 @@ plan_of_forms (GmPlanCache *p, const int64_t *symbols)
 static void
 note_form (GmPlanCache *p, const GmSizes *s)
 {
-  for (uint32_t i = gm_size_facts_n (p->graph->sizes->facts), first = i; i < gm_size_facts_n (s->facts); i++) {
+  for (uint32_t i = gm_size_facts_n (p->graph->sizes->facts), first = i;
+       i < gm_size_facts_n (s->facts); i++) {
     GmSizeFact fact = gm_size_facts_nth (s->facts, i);
     g_autofree char *text = gm_size_fact_text (s->sym, &fact);
     g_string_append_printf (p->made, "%s%s", i == first ? "" : ", ", text);
@@ -170,7 +174,8 @@ plan_new (GmPlanCache *p, const int64_t *symbols, GmCompile **out, GError **erro
   if (plan) {
     if (gm_log_on (GM_LOG_DYNAMIC)) {
       g_autofree char *facts = gm_sizes_text (c->record.graph->sizes);
-      gm_log (GM_LOG_DYNAMIC, "%s: form %u of its plan, where %s", p->graph->name, p->forms->len + 1, facts ? facts : "sizes are any");
+      gm_log (GM_LOG_DYNAMIC, "%s: form %u of its plan, where %s", p->graph->name,
+              p->forms->len + 1, facts ? facts : "sizes are any");
     }
     note_form (p, c->record.graph->sizes);
     put_first (p->forms, gm_plan_ref (c->lower.plan), GM_PLANS_FORMS);
@@ -179,12 +184,15 @@ plan_new (GmPlanCache *p, const int64_t *symbols, GmCompile **out, GError **erro
             why ? why->message : "its own example does not fit it");
     gm_compile_free (c);
     if (p->counts) { /* they are not known before it runs */
-      g_propagate_error (error, why ? g_steal_pointer (&why) : g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED, "its own example does not fit it"));
+      g_propagate_error (error, why ? g_steal_pointer (&why)
+                                    : g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED,
+                                                   "its own example does not fit it"));
       return NULL;
     }
     c = compile_numbers (p, symbols, error);
     plan = c ? gm_plan_ref (c->lower.plan) : NULL;
-    g_string_append_printf (p->made, "the numbers of a call: %s\n", why ? why->message : "its own example does not fit it");
+    g_string_append_printf (p->made, "the numbers of a call: %s\n",
+                            why ? why->message : "its own example does not fit it");
   }
   if (out)
     *out = g_steal_pointer (&c);
@@ -208,10 +216,12 @@ static bool
 takes_no_more (const GmPlanCache *p, const GmPlan *plan)
 {
   uint32_t n, m;
-  const GmOverlap *a = gm_plan_overlaps (plan, &n), *b = p->first ? gm_plan_cache_overlaps (p, &m) : (m = n, a);
+  const GmOverlap *a = gm_plan_overlaps (plan, &n),
+                  *b = p->first ? gm_plan_cache_overlaps (p, &m) : (m = n, a);
   bool same = n == m;
   for (uint32_t i = 0; i < n && same; i++)
-    same = a[i].kind == b[i].kind && a[i].a.i == b[i].a.i && a[i].b.i == b[i].b.i && a[i].offset == b[i].offset;
+    same = a[i].kind == b[i].kind && a[i].a.i == b[i].a.i && a[i].b.i == b[i].b.i
+           && a[i].offset == b[i].offset;
   return same;
 }
 
@@ -220,23 +230,29 @@ takes_no_more (const GmPlanCache *p, const GmPlan *plan)
 static bool
 is_counted (const GmPlanCache *p, uint32_t symbol)
 {
-  return p->sources[symbol].input == GM_NO_ID && g_array_index (p->graph->sizes->hints, int64_t, symbol) == GM_SIZE_NO_HINT;
+  return p->sources[symbol].input == GM_NO_ID
+         && g_array_index (p->graph->sizes->hints, int64_t, symbol) == GM_SIZE_NO_HINT;
 }
 
 static bool
 fact_holds (const GmSizes *s, const GmSizeFact *f, const int64_t *symbols)
 {
   int64_t a, b;
-  if (!gm_sym_eval (s->sym, f->a, symbols, &a, NULL) || !gm_sym_eval (s->sym, f->b, symbols, &b, NULL))
+  if (!gm_sym_eval (s->sym, f->a, symbols, &a, NULL)
+      || !gm_sym_eval (s->sym, f->b, symbols, &b, NULL))
     return false;
-  return f->rel == GM_REL_EQ ? a == b : f->rel == GM_REL_NE ? a != b : f->rel == GM_REL_LT ? a < b : a <= b;
+  return f->rel == GM_REL_EQ   ? a == b
+         : f->rel == GM_REL_NE ? a != b
+         : f->rel == GM_REL_LT ? a < b
+                               : a <= b;
 }
 
 static bool
 all_hold (const GmPlanCache *p, const int64_t *symbols, uint32_t *first)
 {
   for (uint32_t i = 0; i < p->open->len; i++) {
-    GmSizeFact fact = gm_size_facts_nth (p->graph->sizes->facts, g_array_index (p->open, uint32_t, i));
+    GmSizeFact fact =
+        gm_size_facts_nth (p->graph->sizes->facts, g_array_index (p->open, uint32_t, i));
     *first = g_array_index (p->open, uint32_t, i);
     if (!fact_holds (p->graph->sizes, &fact, symbols))
       return false;
@@ -253,7 +269,8 @@ check_facts (const GmPlanCache *p, const int64_t *symbols, GError **error)
   if (all_hold (p, symbols, &i))
     return true;
   const char *said = g_hash_table_lookup (p->graph->sizes->said, GUINT_TO_POINTER (i + 1));
-  g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME, said ? said : "gramme._check: the condition does not hold");
+  g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME,
+                       said ? said : "gramme._check: the condition does not hold");
   return false;
 }
 
@@ -267,7 +284,8 @@ guess (const GmPlanCache *p, int64_t *symbols)
     if (!is_counted (p, s))
       continue;
     int64_t min, max;
-    gm_size_facts_bounds (p->graph->sizes->facts, gm_sizes_nth_symbol (p->graph->sizes, s), &min, &max);
+    gm_size_facts_bounds (p->graph->sizes->facts, gm_sizes_nth_symbol (p->graph->sizes, s), &min,
+                          &max);
     for (size_t k = 0; k < G_N_ELEMENTS (usual) + p->n_symbols; k++) {
       symbols[s] = k < G_N_ELEMENTS (usual) ? usual[k] : symbols[k - G_N_ELEMENTS (usual)];
       symbols[s] = CLAMP (symbols[s], min, max);
@@ -300,7 +318,8 @@ symbol_now (const GmPlanCache *p, GmTensor *const *inputs, uint32_t symbol)
   const GmSymbolSource *from = &p->sources[symbol];
   if (from->input == GM_NO_ID)
     return p->fixed[symbol];
-  const GmMeta *m = &inputs[from->input - (p->random.used && from->input > p->random.input.i)]->meta;
+  const GmMeta *m =
+      &inputs[from->input - (p->random.used && from->input > p->random.input.i)]->meta;
   return from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
 }
 
@@ -343,8 +362,11 @@ static GmPlan *
 keep_checked (GmPlanCache *p, const int64_t *now, GmPlan *plan, GError **error)
 {
   if (plan && !takes_no_more (p, plan)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: for these sizes it depends on how the inputs' memory lies in another way than "
-                 "when it was compiled; pass clones of tensors that it writes to", p->graph->name);
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+        "%s: for these sizes it depends on how the inputs' memory lies in another way than "
+        "when it was compiled; pass clones of tensors that it writes to",
+        p->graph->name);
     g_clear_pointer (&plan, gm_plan_unref);
   }
   return plan ? keep (p, now, plan) : NULL;
@@ -387,7 +409,8 @@ begin (GmPlanCache *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GE
     }
     GmPlan *form = p->forms->pdata[i];
     gm_plan_begun_clear (b, true);
-    if (!gm_plan_is_counted (form) || !gm_plan_begin (form, inputs, now, b, error) || !check_facts (p, now, error))
+    if (!gm_plan_is_counted (form) || !gm_plan_begin (form, inputs, now, b, error)
+        || !check_facts (p, now, error))
       return NULL;
     GError *failed = NULL;
     GmPlan *plan = get_begun (p, form, now, &failed);
@@ -445,8 +468,9 @@ gm_plan_cache_run (GmPlanCache *p, GmTensor *const *inputs, int n, GmTensor **ou
                    GError **error)
 {
   p->running++; /* this run, or a run inside of it, may replace the running plan in `kept` */
-  bool ran = G_LIKELY (is_latest (p, inputs)) ? gm_plan_run (p->latest->plan, inputs, n, outputs, error)
-                                              : run_others (p, inputs, n, outputs, error);
+  bool ran = G_LIKELY (is_latest (p, inputs))
+                 ? gm_plan_run (p->latest->plan, inputs, n, outputs, error)
+                 : run_others (p, inputs, n, outputs, error);
   if (--p->running == 0 && G_UNLIKELY (p->gone->len > 0))
     g_ptr_array_set_size (p->gone, 0);
   return ran;

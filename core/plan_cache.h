@@ -20,7 +20,7 @@ typedef struct GmPlanCache GmPlanCache;
 /* Makes the plans of c's recorded graph, which is copied, with c's options.  The stages s to l run,
  * and c gets their times and the resulting code.  NULL on an error. */
 GmPlanCache *gm_plan_cache_new (GmCompile *c, GError **error);
-void gm_plan_cache_free (GmPlanCache *p); /* NULL is fine */
+void gm_plan_cache_free (GmPlanCache *p);                /* NULL is fine */
 uint32_t gm_plan_cache_n_outputs (const GmPlanCache *p); /* outputs of a call: without those that
                                                           * only say how large a tensor is */
 /* Does what gm_plan_run does, with the plan for inputs like these. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gramme-ext-draft.h -- extensions that nobody has used in earnest yet.  They may change or go with any
- * release; then the number in the id changes.
+ * gramme-ext-draft.h -- extensions that nobody has used in earnest yet.  They may change or go with
+ * any release; then the number in the id changes.
  *
- * All are a plugin's: api.get_extension (b, ID).  Memory and streams are for devices with memory of their own.
+ * All are a plugin's: api.get_extension (b, ID).  Memory and streams are for devices with memory of
+ * their own.
  */
 #ifndef GRAMME_EXT_DRAFT_H
 #define GRAMME_EXT_DRAFT_H
@@ -60,13 +61,16 @@ typedef struct {
   /* [any] *done: 1 if it has fired. */
   int32_t (*query) (GrammeBackend *b, void *event, int32_t *done, GrammeStatus *status);
   void (*destroy_event) (GrammeBackend *b, void *event); /* [any] */
-  /* [any] What follows may be NULL or beyond struct_size.  The calling thread's current stream: whatever it asks for without naming a stream goes there, runs and memory included.
-   * NULL: the device's own. */
+  /* [any] What follows may be NULL or beyond struct_size.  The calling thread's current stream:
+   * whatever it asks for without naming a stream goes there, runs and memory included. NULL: the
+   * device's own. */
   int32_t (*use) (GrammeBackend *b, int32_t device_id, void *stream, GrammeStatus *status);
   /* [any] That stream, or, with own, the device's. */
   void *(*current) (GrammeBackend *b, int32_t device_id, int32_t own);
-  /* [any] `stream` uses this memory, which another one has taken: freed, it waits for what the stream was given by then. */
-  int32_t (*keep) (GrammeBackend *b, int32_t device_id, void *memory, void *stream, GrammeStatus *status);
+  /* [any] `stream` uses this memory, which another one has taken: freed, it waits for what the
+   * stream was given by then. */
+  int32_t (*keep) (GrammeBackend *b, int32_t device_id, void *memory, void *stream,
+                   GrammeStatus *status);
   /* [any] Returns when the event has fired. */
   int32_t (*finish) (GrammeBackend *b, void *event, GrammeStatus *status);
   /* [any] Between two events that have fired. */
@@ -79,13 +83,14 @@ typedef struct {
 
 #define GRAMME_TEXT_ID "gramme.text/draft1"
 
-/* What a plugin can show: of an executable the text it generated ("cuda", "ptx", "c"), and, with e NULL, "about": a few lines on
- * what it found on this machine, or "memory": the bytes of its device's memory that are in use, those that it keeps for later, and
- * the most that were in use, as three numbers. */
+/* What a plugin can show: of an executable the text it generated ("cuda", "ptx", "c"), and, with e
+ * NULL, "about": a few lines on what it found on this machine, or "memory": the bytes of its
+ * device's memory that are in use, those that it keeps for later, and the most that were in use, as
+ * three numbers. */
 typedef struct {
   uint32_t struct_size, reserved;
-  /* [compile] *bytes: the length without the NUL.  Writes no more than `room` bytes, NUL included; room may be 0.  NOT_FOUND:
-   * there is no such text. */
+  /* [compile] *bytes: the length without the NUL.  Writes no more than `room` bytes, NUL included;
+   * room may be 0.  NOT_FOUND: there is no such text. */
   int32_t (*get) (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, uint64_t room,
                   uint64_t *bytes, GrammeStatus *status);
 } GrammeText;
@@ -94,11 +99,13 @@ typedef struct {
 
 #define GRAMME_DONATION_ID "gramme.donation/draft1"
 
-/* Inputs that nobody reads any more after a run may lend their memory to outputs of the same dtype, sizes and strides. */
+/* Inputs that nobody reads any more after a run may lend their memory to outputs of the same dtype,
+ * sizes and strides. */
 typedef struct {
   uint32_t struct_size, reserved;
-  /* [any] 1: a run may get the address of input `input` as that of output `output`, too.  0: it may not.  All pairs of which that is
-   * said may be used in one run, as far as no input and no output is in two of them.  For graphs without symbolic sizes. */
+  /* [any] 1: a run may get the address of input `input` as that of output `output`, too.  0: it may
+   * not.  All pairs of which that is said may be used in one run, as far as no input and no output
+   * is in two of them.  For graphs without symbolic sizes. */
   int32_t (*may_share) (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t output);
 } GrammeDonation;
 
@@ -106,12 +113,13 @@ typedef struct {
 
 #define GRAMME_WAIT_ID "gramme.wait/draft1"
 
-/* Of a plugin whose compile returns before there is code.  A host that asks before the first run lets its other threads work and looks for
- * signals meanwhile; then it stores the code, if there is gramme.serialize/1.  An option `wait` is not passed on by such a host. */
+/* Of a plugin whose compile returns before there is code.  A host that asks before the first run
+ * lets its other threads work and looks for signals meanwhile; then it stores the code, if there is
+ * gramme.serialize/1.  An option `wait` is not passed on by such a host. */
 typedef struct {
   uint32_t struct_size, reserved;
-  /* [any] Returns when there is code, or after timeout_ms at the latest.  *done: 1: there is, and no run waits; 0: not yet.  Another code
-   * than OK: there will be none, for that reason. */
+  /* [any] Returns when there is code, or after timeout_ms at the latest.  *done: 1: there is, and
+   * no run waits; 0: not yet.  Another code than OK: there will be none, for that reason. */
   int32_t (*wait) (GrammeExecutable *e, uint32_t timeout_ms, int32_t *done, GrammeStatus *status);
 } GrammeWait;
 

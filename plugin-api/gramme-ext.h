@@ -2,10 +2,10 @@
  * gramme-ext.h -- what host and plugin offer each other beyond their tables, by name.
  *
  * The host's: host->get_extension (host->ctx, ID).  A plugin's: its get_extension (b, ID).  Every
- * extension is a constant table with struct_size first, or NULL: there is no such thing here.  Ids are
- * matched exactly; the number after the slash is the extension's own version, and an incompatible
- * change is a new id.  Version 0 still moves; gramme-ext-draft.h has what nobody uses yet.  Give your
- * own a name of your domain: com.acme.trace/2.
+ * extension is a constant table with struct_size first, or NULL: there is no such thing here.  Ids
+ * are matched exactly; the number after the slash is the extension's own version, and an
+ * incompatible change is a new id.  Version 0 still moves; gramme-ext-draft.h has what nobody uses
+ * yet.  Give your own a name of your domain: com.acme.trace/2.
  *
  * | id | whose | what for |
  * |---|---|---|
@@ -61,8 +61,8 @@ typedef struct {
    * stand in the image. */
   int32_t (*view_offset) (void *ctx, const GrammeImage *image, uint32_t node, int64_t *bytes,
                           GrammeStatus *status);
-  /* Since minor 1.  As run, of a kernel whose node may have symbolic sizes or strides; sizes: the values
-   * of the image's `sizes` rows (GrammeRunArgs).  `run` refuses such a kernel. */
+  /* Since minor 1.  As run, of a kernel whose node may have symbolic sizes or strides; sizes: the
+   * values of the image's `sizes` rows (GrammeRunArgs).  `run` refuses such a kernel. */
   int32_t (*run_sized) (GrammeKernel *kernel, void *const *data, const int64_t *sizes,
                         GrammeStatus *status);
 } GrammeKernels;
@@ -121,21 +121,22 @@ enum {
       1,                /* op, dtype of the operands (SELECT: of b and c)  GrammeTilePointwise */
   GRAMME_TILE_CAST = 2, /* dtype = to, from = the input's                  GrammeTileCast */
   GRAMME_TILE_FOLD = 3, /* op, dtype                                       GrammeTileFold */
-  GRAMME_TILE_FOLD_COLUMNS =
-      4, /* op, dtype                                       GrammeTileFoldColumns */
+  GRAMME_TILE_FOLD_COLUMNS = 4, /* op, dtype GrammeTileFoldColumns */
   GRAMME_TILE_ARG_FOLD = 5, /* op, dtype                                       GrammeTileArgFold */
   GRAMME_TILE_GATHER = 6,   /*                                                 GrammeTileGather */
   GRAMME_TILE_SCATTER = 7,  /*                                                 GrammeTileScatter */
   GRAMME_TILE_UNIFORM = 8,  /* dtype                                           GrammeTileRandom */
   GRAMME_TILE_NORMAL = 9,   /* dtype                                           GrammeTileRandom */
   GRAMME_TILE_MATMUL = 10,  /* dtype                                           GrammeTileMatmul */
-  /* op, dtype, from = a second op: out[i] = second (op (a[i], b[i]), c[i]).  GRAMME_TILE_BEHIND in `from`:
-   * second (c[i], op (a[i], b[i])).  Some pairs of cheap ops have one.       GrammeTilePointwise */
+  /* op, dtype, from = a second op: out[i] = second (op (a[i], b[i]), c[i]).  GRAMME_TILE_BEHIND in
+   * `from`: second (c[i], op (a[i], b[i])).  Some pairs of cheap ops have one. GrammeTilePointwise
+   */
   GRAMME_TILE_PAIR = 11
 };
 #define GRAMME_TILE_BEHIND 0x100u
-/* FOLD and FOLD_COLUMNS, `from`: accumulators of float64, which begin as 0 and are cast when all is folded.  Sums of
- * float32 alone have it, and more than one block of them is folded so: of one block the bits are the same either way. */
+/* FOLD and FOLD_COLUMNS, `from`: accumulators of float64, which begin as 0 and are cast when all is
+ * folded.  Sums of float32 alone have it, and more than one block of them is folded so: of one
+ * block the bits are the same either way. */
 #define GRAMME_TILE_WIDE 0x200u
 
 #define GRAMME_TILE_NAME_BYTES 64
@@ -150,8 +151,8 @@ typedef struct {
    * GRAMME_TILE_NAME_BYTES at most: a C identifier, one per primitive ("gm_tile_tanh_f32"). */
   GrammeTileFn (*find) (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
                         char *name);
-  /* [any] Writes the neutral element of a reduction of dtype, one element of the accumulator's dtype.
-   * OK or NOT_FOUND. */
+  /* [any] Writes the neutral element of a reduction of dtype, one element of the accumulator's
+   * dtype. OK or NOT_FOUND. */
   int32_t (*reduce_init) (void *ctx, uint32_t op, uint32_t dtype, void *out);
 } GrammeTiles;
 
@@ -159,9 +160,9 @@ typedef struct {
 
 #define GRAMME_SOURCE_ID "gramme.source/0"
 
-/* C for gcc, without includes, to be compiled with `flags`: what core/tiles/source.h lists.  Functions
- * that are inlined from it have the bits of the tiles.  `find` gives what the text declares as an
- * extern pointer, by the pointer's name; NULL: unknown. */
+/* C for gcc, without includes, to be compiled with `flags`: what core/tiles/source.h lists.
+ * Functions that are inlined from it have the bits of the tiles.  `find` gives what the text
+ * declares as an extern pointer, by the pointer's name; NULL: unknown. */
 typedef struct {
   uint32_t struct_size, vector_bytes;
   void *ctx;
@@ -193,14 +194,15 @@ typedef struct {
 #define GRAMME_SERIALIZE_ID "gramme.serialize/1"
 
 /* For a cache on disk.  The host's key is a digest of the images, the constants' digests, the
- * options, the plugin's id and build, and the api's `fingerprint`, which a plugin with this extension
- * must have; so the bytes need not repeat any of these.  The manifest has the flag `serialize`. */
+ * options, the plugin's id and build, and the api's `fingerprint`, which a plugin with this
+ * extension must have; so the bytes need not repeat any of these.  The manifest has the flag
+ * `serialize`. */
 typedef struct {
   uint32_t struct_size, flags; /* flags: none yet */
   /* [any] How many bytes `write` writes.  UNSUPPORTED: this executable cannot be stored. */
   int32_t (*size) (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status);
-  /* [any] Writes exactly so many.  No addresses, no time, no names of files: equal requests give equal
-   * bytes in every process. */
+  /* [any] Writes exactly so many.  No addresses, no time, no names of files: equal requests give
+   * equal bytes in every process. */
   int32_t (*write) (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status);
   /* [compile] Instead of compile, for the very request that the bytes were made from, in a process
    * with the same fingerprint.  The bytes are 64-byte aligned and borrowed for the call.  They are

@@ -111,43 +111,43 @@ gramme_op_facts (uint32_t op)
 {
   GrammeOpFacts f = { "?", GRAMME_FAMILY_NONE, 0 };
   switch (op) {
-#define GRAMME_FACTS(name_, family_, version_) \
-  f.name = name_; \
-  f.family = family_; \
-  f.version = version_; \
+#define GRAMME_FACTS(name_, family_, version_)                                                     \
+  f.name = name_;                                                                                  \
+  f.family = family_;                                                                              \
+  f.version = version_;                                                                            \
   break;
-#define POINTWISE(code, version, name, ...) \
-  case code: \
+#define POINTWISE(code, version, name, ...)                                                        \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_POINTWISE, version)
-#define CAST(code, version, name) \
-  case code: \
+#define CAST(code, version, name)                                                                  \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_CAST, version)
-#define REDUCE(code, version, name, ...) \
-  case code: \
+#define REDUCE(code, version, name, ...)                                                           \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_REDUCE, version)
-#define ARGREDUCE(code, version, name, ...) \
-  case code: \
+#define ARGREDUCE(code, version, name, ...)                                                        \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_ARGREDUCE, version)
-#define MOVEMENT(code, version, name, ...) \
-  case code: \
+#define MOVEMENT(code, version, name, ...)                                                         \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_MOVEMENT, version)
-#define CONTRACT(code, version, name, ...) \
-  case code: \
+#define CONTRACT(code, version, name, ...)                                                         \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_CONTRACT, version)
-#define CONVOLVE(code, version, name, ...) \
-  case code: \
+#define CONVOLVE(code, version, name, ...)                                                         \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_CONVOLVE, version)
-#define INDEX(code, version, name, ...) \
-  case code: \
+#define INDEX(code, version, name, ...)                                                            \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_INDEX, version)
-#define SCAN(code, version, name, ...) \
-  case code: \
+#define SCAN(code, version, name, ...)                                                             \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_SCAN, version)
-#define RANDOM(code, version, name) \
-  case code: \
+#define RANDOM(code, version, name)                                                                \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_RANDOM, version)
-#define CREATE(code, version, name) \
-  case code: \
+#define CREATE(code, version, name)                                                                \
+  case code:                                                                                       \
     GRAMME_FACTS (#name, GRAMME_FAMILY_CREATE, version)
 #include "gramme-ops.def"
 #undef GRAMME_FACTS
@@ -157,7 +157,8 @@ gramme_op_facts (uint32_t op)
   return f;
 }
 
-/* Has the node a flag or an attribute that this header does not know?  Then it may mean anything: NO. */
+/* Has the node a flag or an attribute that this header does not know?  Then it may mean anything:
+ * NO. */
 static inline int32_t
 gramme_node_is_newer (const GrammeImage *image, const GrammeNode *n)
 {
@@ -302,8 +303,8 @@ gramme_kernels_verdict (GrammeVerdict *v, uint32_t reason)
   v->cost = 1;
 }
 
-/* All of get_support for them: YES, or NO with the reason.  NO to what has symbolic sizes: the host then
- * compiles for each set of numbers that it meets. */
+/* All of get_support for them: YES, or NO with the reason.  NO to what has symbolic sizes: the host
+ * then compiles for each set of numbers that it meets. */
 static inline void
 gramme_kernels_support (const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride)
 {

@@ -9,10 +9,10 @@
  * The smallest plugin: fill a GrammeBackendApi, then say GRAMME_PLUGIN_DEFINE (api,
  * "id=...\nname=...\n") once.
  *
- * Two versions, never one: GRAMME_ABI_MINOR is what a plugin was built against, GRAMME_MIN_HOST_MINOR
- * the oldest host that it works with.  A host of minor H loads it if and only if the latter is at
- * most H.  Within a major nothing is removed, moved or renumbered: records grow at the end.  What is
- * optional and may change is an extension, asked for by name (gramme-ext.h).
+ * Two versions, never one: GRAMME_ABI_MINOR is what a plugin was built against,
+ * GRAMME_MIN_HOST_MINOR the oldest host that it works with.  A host of minor H loads it if and only
+ * if the latter is at most H.  Within a major nothing is removed, moved or renumbered: records grow
+ * at the end.  What is optional and may change is an extension, asked for by name (gramme-ext.h).
  *
  * MAJOR 0 IS NO PROMISE BEYOND ITSELF: it becomes 1 when back ends from outside have used it, and
  * then plugins are compiled again, once.
@@ -74,7 +74,8 @@ enum {
   GRAMME_NOT_FOUND = 11,   /* the end of a list */
   GRAMME_INDEX = 12,       /* run: an index in the data is out of range: IndexError */
   GRAMME_DEADLINE = 13,    /* since minor 1.  compile: it took too long; as UNSUPPORTED */
-  GRAMME_CONDITION = 14    /* since minor 1.  run: what a node requires of the data does not hold: RuntimeError */
+  GRAMME_CONDITION =
+      14 /* since minor 1.  run: what a node requires of the data does not hold: RuntimeError */
 };
 
 /* The caller's memory, the callee fills it, nothing to free; a pointer to it may be NULL. */
@@ -102,7 +103,7 @@ typedef struct {
 
 /* A dtype in one number: GrammeValue's and GrammeTensor's triple. */
 #define GRAMME_DTYPE(code, bits) ((uint32_t) (code) | (uint32_t) (bits) << 8 | 1u << 16)
-#define GRAMME_DTYPE_OF(p) \
+#define GRAMME_DTYPE_OF(p)                                                                         \
   ((uint32_t) (p)->dtype_code | (uint32_t) (p)->dtype_bits << 8 | (uint32_t) (p)->dtype_lanes << 16)
 #define GRAMME_DTYPE_BYTES(dtype) (((dtype) >> 8 & 0xff) / 8) /* of one element */
 #define GRAMME_DTYPE_BOOL GRAMME_DTYPE (6, 8)
@@ -162,9 +163,9 @@ enum {
   GRAMME_REASON_OWN = 0x10000
 };
 /* cluster: a number of your choice; nodes that you want compiled together have the same one.  The
- * host cuts clusters so that each request is a convex piece of the graph: no path leaves it and comes
- * back.  Any convex piece of what you said YES to must compile.  cost: 0, unknown; else relative to
- * an addition of the same size, times 16. */
+ * host cuts clusters so that each request is a convex piece of the graph: no path leaves it and
+ * comes back.  Any convex piece of what you said YES to must compile.  cost: 0, unknown; else
+ * relative to an addition of the same size, times 16. */
 typedef struct {
   uint32_t support, cluster, cost, reason;
 } GrammeVerdict;
@@ -179,16 +180,17 @@ typedef struct {
   const char *const *node_where;  /* "train.py:12" or NULL */
 } GrammeDebug;
 
-#define GRAMME_REQUEST_DETERMINISTIC \
+#define GRAMME_REQUEST_DETERMINISTIC                                                               \
   1u /* the same bits in every run and for any number of threads */
-#define GRAMME_REQUEST_FAST_MATH \
+#define GRAMME_REQUEST_FAST_MATH                                                                   \
   2u /* permitted, not required; without it no contraction and no fast-math */
 #define GRAMME_REQUEST_DEBUG 4u
 
 typedef struct {
   uint32_t struct_size, flags;
-  /* A function's backward comes as `backward` of the same request, or, as is usual, when it is first called for: as `forward` of a
-   * request of its own, a graph like any other.  backward NULL: no more is known of one. */
+  /* A function's backward comes as `backward` of the same request, or, as is usual, when it is
+   * first called for: as `forward` of a request of its own, a graph like any other.  backward NULL:
+   * no more is known of one. */
   const GrammeImage *forward, *backward;
   const GrammeDebug *forward_debug, *backward_debug; /* may be NULL */
   /* By slot of the images' constants tables: the forward's n_forward_constants first, then the
@@ -245,9 +247,9 @@ typedef struct {
   uint32_t struct_size, flags;
   int32_t (*open) (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
                    GrammeBackend **out,
-                   GrammeStatus *status); /* [load]; may be called again after close.  options: none,
-                                             n_options is 0: a function is compiled with options of its
-                                             own, which come with each request */
+                   GrammeStatus *status); /* [load]; may be called again after close.  options:
+                                             none, n_options is 0: a function is compiled with
+                                             options of its own, which come with each request */
   void (*close) (GrammeBackend *b);       /* [load]; after the last executable is destroyed */
   /* [any] Device number `index`; NOT_FOUND ends the list.  NULL: one CPU. */
   int32_t (*device_info) (GrammeBackend *b, uint32_t index, GrammeDeviceInfo *out,
@@ -278,12 +280,12 @@ typedef struct {
 typedef struct {
   uint32_t struct_size, abi_minor;
   uint32_t min_host_minor, sanitizers; /* sanitizers: bit 0 ASan, bit 1 TSan */
-  const char *manifest; /* equal to the note's text */
+  const char *manifest;                /* equal to the note's text */
   const GrammeBackendApi *api;
 } GrammePlugin;
 
-/* The one export.  [any] Pure: constant data, no allocation, no I/O, any number of times.  NULL: this
- * host is not for you, and the status says why. */
+/* The one export.  [any] Pure: constant data, no allocation, no I/O, any number of times.  NULL:
+ * this host is not for you, and the status says why. */
 GRAMME_EXPORT const GrammePlugin *gramme_plugin_query_v0 (const GrammeHost *host,
                                                           GrammeStatus *status);
 
@@ -310,8 +312,8 @@ GRAMME_STATIC_ASSERT (sizeof (GrammePlugin) == 32, "no padding");
 
 #define GRAMME_TEXT_(x) #x
 #define GRAMME_TEXT(x) GRAMME_TEXT_ (x)
-#define GRAMME_MANIFEST_HEAD \
-  "[gramme-plugin]\nabi=" GRAMME_TEXT (GRAMME_ABI_MAJOR) "." GRAMME_TEXT ( \
+#define GRAMME_MANIFEST_HEAD                                                                       \
+  "[gramme-plugin]\nabi=" GRAMME_TEXT (GRAMME_ABI_MAJOR) "." GRAMME_TEXT (                         \
       GRAMME_ABI_MINOR) "\nmin-host-minor=" GRAMME_TEXT (GRAMME_MIN_HOST_MINOR) "\n"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -338,31 +340,30 @@ GRAMME_STATIC_ASSERT (sizeof (GrammePlugin) == 32, "no padding");
 #if defined(GRAMME_NO_NOTE)
 #define GRAMME_NOTE_SECTION_
 #else
-#define GRAMME_NOTE_SECTION_ \
-  __attribute__ ((section (".note.gramme.plugin"), used, aligned (4)))
+#define GRAMME_NOTE_SECTION_ __attribute__ ((section (".note.gramme.plugin"), used, aligned (4)))
 #endif
-#define GRAMME_PLUGIN_DEFINE(api_table, keys) \
-  static const struct { \
-    uint32_t name_bytes, text_bytes, type; \
-    char name[8]; \
-    char text[(sizeof (GRAMME_MANIFEST_HEAD keys) + 3) / 4 * 4]; \
-  } gramme_plugin_note GRAMME_NOTE_SECTION_ = { \
-    sizeof (GRAMME_NOTE_NAME), sizeof (GRAMME_MANIFEST_HEAD keys), GRAMME_NOTE_TYPE, \
-    GRAMME_NOTE_NAME, GRAMME_MANIFEST_HEAD keys \
-  }; \
-  GRAMME_STATIC_ASSERT (sizeof (GRAMME_MANIFEST_HEAD keys) <= GRAMME_MANIFEST_MAX_BYTES, \
-                        "the manifest is too long"); \
-  static const GrammePlugin gramme_plugin_descriptor = { \
-    sizeof (GrammePlugin), GRAMME_ABI_MINOR,        GRAMME_MIN_HOST_MINOR, \
-    GRAMME_SANITIZERS,     gramme_plugin_note.text, &api_table \
-  }; \
-  const GrammePlugin *gramme_plugin_query_v0 (const GrammeHost *host, GrammeStatus *status) \
-  { \
-    (void) host; \
-    (void) status; \
-    return &gramme_plugin_descriptor; \
-  } \
-  GRAMME_STATIC_ASSERT (sizeof (api_table) == sizeof (GrammeBackendApi), \
+#define GRAMME_PLUGIN_DEFINE(api_table, keys)                                                      \
+  static const struct {                                                                            \
+    uint32_t name_bytes, text_bytes, type;                                                         \
+    char name[8];                                                                                  \
+    char text[(sizeof (GRAMME_MANIFEST_HEAD keys) + 3) / 4 * 4];                                   \
+  } gramme_plugin_note GRAMME_NOTE_SECTION_ = { sizeof (GRAMME_NOTE_NAME),                         \
+                                                sizeof (GRAMME_MANIFEST_HEAD keys),                \
+                                                GRAMME_NOTE_TYPE, GRAMME_NOTE_NAME,                \
+                                                GRAMME_MANIFEST_HEAD keys };                       \
+  GRAMME_STATIC_ASSERT (sizeof (GRAMME_MANIFEST_HEAD keys) <= GRAMME_MANIFEST_MAX_BYTES,           \
+                        "the manifest is too long");                                               \
+  static const GrammePlugin gramme_plugin_descriptor = {                                           \
+    sizeof (GrammePlugin), GRAMME_ABI_MINOR,        GRAMME_MIN_HOST_MINOR,                         \
+    GRAMME_SANITIZERS,     gramme_plugin_note.text, &api_table                                     \
+  };                                                                                               \
+  const GrammePlugin *gramme_plugin_query_v0 (const GrammeHost *host, GrammeStatus *status)        \
+  {                                                                                                \
+    (void) host;                                                                                   \
+    (void) status;                                                                                 \
+    return &gramme_plugin_descriptor;                                                              \
+  }                                                                                                \
+  GRAMME_STATIC_ASSERT (sizeof (api_table) == sizeof (GrammeBackendApi),                           \
                         "api_table is a GrammeBackendApi")
 
 #ifdef __cplusplus

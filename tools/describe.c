@@ -97,8 +97,7 @@ gm_describe_man (FILE *to)
     for (unsigned k = 0; k < G_N_ELEMENTS (options); k++)
       if (strcmp (options[k].tool, tools[i].name) == 0) {
         const char *value = strchr (options[k].option, ' ');
-        g_autofree char *name =
-            g_strndup (options[k].option, strcspn (options[k].option, " "));
+        g_autofree char *name = g_strndup (options[k].option, strcspn (options[k].option, " "));
         fprintf (to, "%s", any ? "" : ".RS\n");
         item (to, name, value ? value + 1 : "", options[k].what);
         any = true;

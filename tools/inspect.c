@@ -219,12 +219,14 @@ show_example (GmBackend *b, const GmGraph *forward, const GmGraph *backward, GEr
       g_string_free (numbers, TRUE);
       return true;
     }
-    g_string_append_printf (numbers, "%s%s = %" G_GINT64_FORMAT, i ? ", " : "", gm_sizes_symbol_name (forward->sizes, i), n);
+    g_string_append_printf (numbers, "%s%s = %" G_GINT64_FORMAT, i ? ", " : "",
+                            gm_sizes_symbol_name (forward->sizes, i), n);
   }
   printf ("for example, where %s:\n", numbers->str);
   g_string_free (numbers, TRUE);
   g_autoptr (GmArena) arena = gm_arena_new ();
-  g_autoptr (GmGraph) now = gm_graph_specialise (forward, (const int64_t *) (void *) hints->data, arena, error);
+  g_autoptr (GmGraph) now =
+      gm_graph_specialise (forward, (const int64_t *) (void *) hints->data, arena, error);
   g_autoptr (GmExec) e = now ? gm_backend_compile (b, now, NULL, NULL, error) : NULL;
   g_autofree char *places = e ? gm_exec_places_text (e, true) : NULL;
   printf ("%s", places ? places : "");
@@ -260,8 +262,8 @@ show_graph (const char *file, const char *name, GError **error)
 static bool
 is_called (const GmPluginInfo *info, const char *name)
 {
-  return strcmp (info->name, name) == 0 ||
-         (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
+  return strcmp (info->name, name) == 0
+         || (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
 }
 
 int

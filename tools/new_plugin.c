@@ -60,7 +60,8 @@ choose (const char *text, const char *template)
 static char *
 fill (const char *text, const char *name, const char *template)
 {
-  g_autofree char *c_name = g_strdelimit (g_strdup (name), "-", '_'), *short_name = g_strndup (name, 7);
+  g_autofree char *c_name = g_strdelimit (g_strdup (name), "-", '_'),
+                  *short_name = g_strndup (name, 7);
   GString *s = choose (text, template);
   g_string_replace (s, "@NAME8@", short_name, 0);
   g_string_replace (s, "@NAME@", name, 0);
@@ -72,9 +73,8 @@ static bool
 write_files (const char *folder, const char *name, const char *template)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS (files); i++) {
-    g_autofree char *base = strcmp (files[i].name, "plugin.c") == 0
-                                ? g_strdup_printf ("%s.c", name)
-                                : g_strdup (files[i].name);
+    g_autofree char *base = strcmp (files[i].name, "plugin.c") == 0 ? g_strdup_printf ("%s.c", name)
+                                                                    : g_strdup (files[i].name);
     g_autofree char *path = g_build_filename (folder, base, NULL);
     g_autofree char *text = fill (files[i].text, name, template);
     g_autoptr (GError) error = NULL;

@@ -104,7 +104,8 @@ read_options (Options *o, int argc, char **argv)
       o->backend = value;
     } else if ((value = value_of ("--option", argc, argv, &i))) {
       if (!strchr (value, '=') || o->n_list + 2 == G_N_ELEMENTS (o->list))
-        return gm_tool_misused ("opt", "--option takes KEY=VALUE, eight times at most, not '%s'", value);
+        return gm_tool_misused ("opt", "--option takes KEY=VALUE, eight times at most, not '%s'",
+                                value);
       o->list[o->n_list++] = value;
     } else if (!strcmp (argv[i], "--verify"))
       o->verify = true;
@@ -115,7 +116,10 @@ read_options (Options *o, int argc, char **argv)
     else
       o->file = argv[i];
   if (o->emit && !o->backend)
-    return gm_tool_misused ("opt", "cannot emit '%s': there are text and image; what a back end generates needs --backend NAME", o->emit);
+    return gm_tool_misused ("opt",
+                            "cannot emit '%s': there are text and image; what a back end generates "
+                            "needs --backend NAME",
+                            o->emit);
   if (o->stages[0] == 'j' && o->stages[1] == 'p')
     return gm_tool_misused ("opt", "stage p needs what f notes about writes: run f, j and p");
   if (o->stages[0] == 'p')
@@ -232,12 +236,15 @@ run_stages (Options *o, GmGraph *g, GError **error)
   if (!gm_compile_run (c, first, last, error))
     return false;
   switch (last) {
-  case 's': return print_graph (o, c->simplify.graph, false, error);
-  case 'f': return print_graph (o, c->functionalize.graph, true, error);
-  case 'j': return print_graph (o, c->join.graph, true, error);
+  case 's':
+    return print_graph (o, c->simplify.graph, false, error);
+  case 'f':
+    return print_graph (o, c->functionalize.graph, true, error);
+  case 'j':
+    return print_graph (o, c->join.graph, true, error);
   default:
     return print_graph (o, c->partition.forward, true, error)
-        && (!c->partition.backward || print_graph (o, c->partition.backward, true, error));
+           && (!c->partition.backward || print_graph (o, c->partition.backward, true, error));
   }
 }
 

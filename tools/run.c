@@ -35,7 +35,8 @@ gm_tool_exec_python (const char *script, char **args)
   const char *said = g_getenv ("GM_PYTHON"); /* where pip installed gramme: the one that asks */
   const char *python = said && said[0] ? said : GRAMME_PYTHON;
   if (strcmp (python, ":") == 0) {
-    fprintf (stderr, "gramme: this gramme was configured --without-python, so it has no Python package\n");
+    fprintf (stderr,
+             "gramme: this gramme was configured --without-python, so it has no Python package\n");
     return 1;
   }
   g_autoptr (GPtrArray) argv = g_ptr_array_new ();

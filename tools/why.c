@@ -21,8 +21,8 @@ find_all (const char *name, GPtrArray **all)
     const GmPluginInfo *info = (*all)->pdata[i];
     g_autofree char *base = g_path_get_basename (info->file);
     const char *id = info->manifest ? info->manifest->id : NULL;
-    if (!name || strcmp (info->name, name) == 0 || g_strcmp0 (id, name) == 0 ||
-        strcmp (base, name) == 0 || strcmp (info->file, name) == 0)
+    if (!name || strcmp (info->name, name) == 0 || g_strcmp0 (id, name) == 0
+        || strcmp (base, name) == 0 || strcmp (info->file, name) == 0)
       g_ptr_array_add (found, (gpointer) info);
   }
   if (found->len == 0 && name && strchr (name, '/')) {
@@ -64,13 +64,15 @@ print_one (const GmPluginInfo *info)
   else if (info->refused.code == GM_REFUSAL_NONE)
     printf ("  used; %s%s%s\n", info->tried == GM_TRIED_GOOD ? "tried on " : "",
             info->tried == GM_TRIED_GOOD ? when : "not tried yet",
-            info->tried == GM_TRIED_GOOD ? " without trouble" : ": that happens when it is asked for");
+            info->tried == GM_TRIED_GOOD ? " without trouble"
+                                         : ": that happens when it is asked for");
   else
     printf ("  refused (%s): it %s\n  what to do: %s\n", gm_refusal_names[info->refused.code],
             info->refused.text, gm_refusal_remedies[info->refused.code]);
   if (info->tried == GM_TRIED_BAD) {
-    printf ("  tried on %s; it is tried again when the file or a library that it needs changes, or by: gramme rescan %s\n", when,
-            info->name);
+    printf ("  tried on %s; it is tried again when the file or a library that it needs changes, or "
+            "by: gramme rescan %s\n",
+            when, info->name);
     if (output) {
       printf ("  it printed:\n");
       print_output (output);
@@ -149,7 +151,8 @@ int
 gm_tool_probe (int argc, char **argv)
 {
   if (argc != 3) {
-    fprintf (stderr, "gramme probe is what the library starts; for people there is gramme rescan\n");
+    fprintf (stderr,
+             "gramme probe is what the library starts; for people there is gramme rescan\n");
     return 2;
   }
   gm_probe_main (argv[1], argv[2]);

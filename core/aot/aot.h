@@ -31,25 +31,33 @@
 
 /* Positions, as the layer at hand sees them: outer is towards the caller, inner towards the back
  * end.  They are different types, so that a shim which mixes them does not compile. */
-typedef struct { uint32_t i; } GmOuterInput;
-typedef struct { uint32_t i; } GmInnerInput;
-typedef struct { uint32_t i; } GmOuterOutput;
-typedef struct { uint32_t i; } GmInnerOutput;
+typedef struct {
+  uint32_t i;
+} GmOuterInput;
+typedef struct {
+  uint32_t i;
+} GmInnerInput;
+typedef struct {
+  uint32_t i;
+} GmOuterOutput;
+typedef struct {
+  uint32_t i;
+} GmInnerOutput;
 
 /* -- Assumptions about memory (overlap.c) ------------------------------------------------------ */
 
 /* A fact about two of the caller's inputs, a and b. */
 typedef enum {
-  GM_OVERLAP_SAME,      /* they are one tensor */
-  GM_OVERLAP_DISTINCT,  /* they are two tensors, wherever their memory is */
-  GM_OVERLAP_APART,     /* they have no byte in common */
-  GM_OVERLAP_AT,        /* one storage; b's first element is `offset` elements after a's */
-  GM_OVERLAP_VIEW,      /* b is a view of a, as autograd sees it, at `offset` */
-  GM_OVERLAP_BASE,      /* a == b: it is a view of a tensor like `base`, at `offset` */
-  GM_OVERLAP_NO_VIEW,   /* a == b: it is no view, as autograd sees it */
-  GM_OVERLAP_ONE_BASE,  /* they are views of one tensor */
-  GM_OVERLAP_MADE,      /* the history of b was made after that of a: gradients are added in the
-                         * opposite order */
+  GM_OVERLAP_SAME,     /* they are one tensor */
+  GM_OVERLAP_DISTINCT, /* they are two tensors, wherever their memory is */
+  GM_OVERLAP_APART,    /* they have no byte in common */
+  GM_OVERLAP_AT,       /* one storage; b's first element is `offset` elements after a's */
+  GM_OVERLAP_VIEW,     /* b is a view of a, as autograd sees it, at `offset` */
+  GM_OVERLAP_BASE,     /* a == b: it is a view of a tensor like `base`, at `offset` */
+  GM_OVERLAP_NO_VIEW,  /* a == b: it is no view, as autograd sees it */
+  GM_OVERLAP_ONE_BASE, /* they are views of one tensor */
+  GM_OVERLAP_MADE,     /* the history of b was made after that of a: gradients are added in the
+                        * opposite order */
 } GmOverlapKind;
 
 typedef struct {
@@ -124,10 +132,10 @@ const char *gm_copy_fresh_name (const GmGraph *g, const char *stem, uint32_t num
 /* An object that has become another tensor by the end of the function. */
 typedef struct {
   bool is_input;
-  GmOuterInput input;     /* the object is that input, or */
-  GmInnerOutput object;   /* that output */
+  GmOuterInput input;   /* the object is that input, or */
+  GmInnerOutput object; /* that output */
   GmInnerOutput becomes;
-  uint32_t node;          /* of the recorded graph: the set_ */
+  uint32_t node; /* of the recorded graph: the set_ */
 } GmRenamed;
 
 /* Memory whose version was advanced by a change of shape of which nothing else is left. */
@@ -173,15 +181,15 @@ void gm_dedupe_enter (const GmDedupeLayer *layer, GmTensor *const *outer, GmTens
  * gradient of such a tensor goes to an extra output of the function's node, if there is one. */
 typedef struct GmAgNode GmAgNode;
 typedef struct {
-  GmAgNode *node;  /* stands for the function; NULL: a call without gradients */
-  const int *of;   /* per history of the layers: its output of the node, or -1: none */
+  GmAgNode *node;      /* stands for the function; NULL: a call without gradients */
+  const int *of;       /* per history of the layers: its output of the node, or -1: none */
   const uint8_t *late; /* GmLate, per history without an output */
   uint32_t n;
-  const uint32_t *looks; /* all histories, in the order in which the program read them last */
-  GmTensor **looked;   /* per history: the tensor that is to be refreshed now, owned */
-  uint64_t first, every;   /* the sequence number of the function's first operation on the tape, and
-                            * its distance from the next operation's */
-  const uint32_t *places;  /* per history: the operation that takes the view; NULL: unknown */
+  const uint32_t *looks;  /* all histories, in the order in which the program read them last */
+  GmTensor **looked;      /* per history: the tensor that is to be refreshed now, owned */
+  uint64_t first, every;  /* the sequence number of the function's first operation on the tape, and
+                           * its distance from the next operation's */
+  const uint32_t *places; /* per history: the operation that takes the view; NULL: unknown */
 } GmHistories;
 
 /* Refreshes views that the function read after their base was written to, in the order of these
@@ -197,9 +205,9 @@ typedef enum { GM_LATE_NEVER, GM_LATE_LATER, GM_LATE_NOW } GmLate;
  * inner outputs, then one per step. */
 typedef struct {
   GmOp op;
-  bool no_grad;  /* true: the view was taken while gradients were off */
-  uint32_t history; /* its number among the histories, or GM_NO_ID */
-  uint32_t slot; /* the tensor that it is a view of */
+  bool no_grad;      /* true: the view was taken while gradients were off */
+  uint32_t history;  /* its number among the histories, or GM_NO_ID */
+  uint32_t slot;     /* the tensor that it is a view of */
   uint32_t n_writes; /* of x.data: number of writes by the function */
   GmAttrs attrs;
 } GmReplay;
@@ -239,7 +247,10 @@ typedef struct {
 } GmBaseSource;
 
 /* An outer input whose contents are copied back on their own, not with all of the base. */
-typedef struct { GmOuterInput target; GmInnerOutput contents; } GmPiece;
+typedef struct {
+  GmOuterInput target;
+  GmInnerOutput contents;
+} GmPiece;
 
 /* A base of which pieces are written, or an outer input that is a view of it, and that gets a
  * history. */
@@ -249,11 +260,11 @@ typedef struct {
 } GmBaseHistory;
 
 typedef struct {
-  uint32_t n_outer, n_inner, n_bases; /* inputs: bases, then the others, in order of appearance */
-  uint32_t n_outputs, n_pieces;       /* inner outputs are the outer ones, then one per piece */
+  uint32_t n_outer, n_inner, n_bases;  /* inputs: bases, then the others, in order of appearance */
+  uint32_t n_outputs, n_pieces;        /* inner outputs are the outer ones, then one per piece */
   uint32_t n_histories, first_history; /* histories: the outer ones, then these */
   const GmBaseHistory *histories;
-  const GmBaseSource *sources;        /* n_inner */
+  const GmBaseSource *sources; /* n_inner */
   const GmPiece *pieces;
   const uint32_t *first;     /* inner input i is made of outer[first[i]] .. outer[first[i + 1]] */
   const GmOuterInput *outer; /* each outer input once */
@@ -291,7 +302,7 @@ typedef struct {
 } GmMutation;
 
 typedef struct {
-  uint32_t n_outer, n_mutations; /* inner outputs are the outer ones, then those of mutations */
+  uint32_t n_outer, n_mutations;  /* inner outputs are the outer ones, then those of mutations */
   uint32_t n_histories;           /* of the outer graph */
   const GmInnerOutput *histories; /* their outputs; GM_NO_ID: eager makes that history later ... */
   const uint8_t *late;            /* ... per outer history: GmLate */
@@ -301,9 +312,9 @@ typedef struct {
                                    * or GM_NO_ID */
   const uint32_t *taken;          /* of views: the node that took it first, before any write, or
                                    * GM_NO_ID */
-  const GmMutation *mutations;   /* in the order of the inputs */
-  const uint32_t *n_writes;      /* per outer output: number of writes by the plain program; NULL:
-                                  * none */
+  const GmMutation *mutations;    /* in the order of the inputs */
+  const uint32_t *n_writes;       /* per outer output: number of writes by the plain program; NULL:
+                                   * none */
 } GmFunctionalLayer;
 
 /* custom_gradient.c: functions that bring their gradient.  True if node i, a `custom` node, is the
@@ -313,7 +324,8 @@ bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 bool gm_custom_reads_strides (const GmGraph *g);
 /* Sets result[k] to the gradient of argument k of the function whose first node is i; grad: per
  * value of g. */
-void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result);
+void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad,
+                              GmVal *result);
 
 /* higher_stages.c: cond and its kin.  Makes the bodies of g's calls functional; g gets a table of
  * its own.  Errors: GM_ERROR_UNSUPPORTED for a write to a tensor that was made outside of a
@@ -343,22 +355,27 @@ GmValueId gm_host_call_ticket (const GmGraph *g, const GmNode *n);
 bool gm_host_call_is_ticket (const GmGraph *g, GmValueId v);
 /* Differentiates a call.  tangents: per result but the ticket, in `to`, or GM_NO_ID; result[k]:
  * gradient of operand k. */
-bool gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to, const GmValueId *tangents, GmVal *const grad,
-                                 GmValueId *result, GError **error);
+bool gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to,
+                                 const GmValueId *tangents, GmVal *const grad, GmValueId *result,
+                                 GError **error);
 /* True if result[k] is then the whole sum, which includes grad[n->in[k]]. */
-bool gm_host_call_goes_on (const struct GmHigher *h, const GmNode *n, uint32_t k, GmVal *const grad);
+bool gm_host_call_goes_on (const struct GmHigher *h, const GmNode *n, uint32_t k,
+                           GmVal *const grad);
 /* Attaches a call to the tape; out: per result but the ticket, NULL where gradients do not
  * arrive. */
-void gm_host_call_attach (struct GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint64_t seq);
+void gm_host_call_attach (struct GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in,
+                          GmTensor **out, uint64_t seq);
 /* Ties a call that was made over `leaves`, which stand for `in`, into the tape: the history of its
  * results goes on in that of `in`, as one node.  out: new tensors for the results. */
-void gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in, GmTensor *const *results, uint32_t n_results, GmTensor **out);
+void gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in,
+                       GmTensor *const *results, uint32_t n_results, GmTensor **out);
 /* Returns the hook that node i puts on the gradient of v; NULL if i is no such node or the hook was
  * removed (by another node on it without a function). */
 const struct GmHigher *gm_gradient_hook_on (const GmGraph *g, uint32_t i, GmValueId v);
 bool gm_gradient_hooks_any (const GmGraph *g);
 /* Adds a call of the hook to a backward and returns the gradient after it. */
-GmValueId gm_gradient_hook_add (GmGraph *to, const struct GmHigher *hook, GmValueId grad, const char *where, GError **error);
+GmValueId gm_gradient_hook_add (GmGraph *to, const struct GmHigher *hook, GmValueId grad,
+                                const char *where, GError **error);
 void gm_gradient_hook_register (const struct GmHigher *hook, GmTensor *t);
 /* True if this row of a backward calls a hook. */
 bool gm_gradient_hook_is (const struct GmHigher *h);
@@ -367,10 +384,12 @@ GmTensor *gm_gradient_hook_call (void *data, GmTensor *grad, GError **error);
 
 /* higher_tape.c: runs the call that node n of a recorded graph belongs to, with history if
  * gradients are on; out: a new reference for each result. */
-bool gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error);
+bool gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out,
+                     GError **error);
 /* Adds a node for a call to the tape (seq 0: the newest).  in: operands with their history; out:
  * fresh results, NULL where a result requires no grad or is not wanted. */
-void gm_higher_attach (struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, uint64_t seq);
+void gm_higher_attach (struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                       uint32_t n_out, uint64_t seq);
 
 /* The arguments for attaching a custom function, whose first node is n, to the tape at sequence
  * number `seq` (0: the newest). */
@@ -452,7 +471,8 @@ typedef struct {
 bool gm_join (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
 /* Does the same for gradients of these metas, one per output that requires grad; dtype GM_N_DTYPES:
  * none arrives.  Tells which metas the gradients get. */
-bool gm_join_arrived (const GmGraph *functional, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error);
+bool gm_join_arrived (const GmGraph *functional, const GmMeta *arrived, GmArena *arena,
+                      GmJoint *joint, GError **error);
 /* Does the same for a body of cond or its kin, whose gradients arrive together: zeros where there
  * is none. */
 bool gm_join_body (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
@@ -461,16 +481,22 @@ bool gm_join_body (const GmGraph *functional, GmArena *arena, GmJoint *joint, GE
 
 /* A value that the backward gets from the forward: input `index` as it is, or output `index` of the
  * forward graph. */
-typedef struct { bool is_input; uint32_t index; } GmSavedValue;
+typedef struct {
+  bool is_input;
+  uint32_t index;
+} GmSavedValue;
 /* A gradient: input `index` of the backward as it is (a tangent that passes through), or output
  * `index` of the backward. */
-typedef struct { bool is_input; uint32_t index; } GmGradSource;
+typedef struct {
+  bool is_input;
+  uint32_t index;
+} GmGradSource;
 
 typedef struct {
   GmGraph *forward;  /* outputs: the function's but histories, then saved values (kind SAVED) */
   GmGraph *backward; /* inputs: saved values, then tangents; NULL: there are no gradients */
   uint32_t n_outputs, n_saved, n_tangents, n_grads;
-  const GmSavedValue *saved;        /* the backward's inputs 0 .. n_saved */
+  const GmSavedValue *saved;   /* the backward's inputs 0 .. n_saved */
   const uint32_t *tangents;    /* then these tangents of the joint graph, which the backward
                                 * reads */
   const GmGradSource *sources; /* per gradient of the joint graph */
@@ -485,7 +511,10 @@ typedef struct {
  * 1 drops the values, among those to save, that are cheapest to recompute, down to nothing but
  * inputs at 0.  BY_DEVICE: MIN_CUT on a GPU, where kernels wait for memory, else DEFAULT. */
 typedef enum { GM_PARTITION_BY_DEVICE, GM_PARTITION_DEFAULT, GM_PARTITION_MIN_CUT } GmPartitionMode;
-typedef struct { GmPartitionMode mode; double memory_budget; /* 0 to 1 */ } GmPartitionOptions;
+typedef struct {
+  GmPartitionMode mode;
+  double memory_budget; /* 0 to 1 */
+} GmPartitionOptions;
 
 /* Cuts the joint graph in two.  `writes`: tells which inputs are overwritten after the forward, so
  * that they cannot be saved as they are; NULL for none.  `options`: NULL for { DEFAULT, 1 },

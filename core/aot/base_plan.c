@@ -76,7 +76,7 @@ overlap (const GmBasePlan *p, uint32_t i, uint32_t j)
 {
   return p->members[i].group == p->members[j].group
          && gm_stride_overlap (gm_base_meta (p->g, i), gm_base_meta (p->g, j),
-                                  p->members[j].position - p->members[i].position);
+                               p->members[j].position - p->members[i].position);
 }
 
 /* Notes which inputs are apart, or at which distance they lie, as far as a write makes that
@@ -117,7 +117,8 @@ note_owners (const GmBasePlan *p, GArray *overlaps)
   for (uint32_t i = 0; i < p->n; i++) {
     const GmGraphAlias *a = gm_graph_value (p->g, gm_base_value (p->g, i))->alias;
     if (p->members[i].rewrites && (!a || (!a->has_base_meta && a->base == GM_NO_ID)))
-      gm_overlap_add (overlaps, GM_OVERLAP_NO_VIEW, (GmOuterInput){ i }, (GmOuterInput){ i }, 0, NULL);
+      gm_overlap_add (overlaps, GM_OVERLAP_NO_VIEW, (GmOuterInput){ i }, (GmOuterInput){ i }, 0,
+                      NULL);
   }
 }
 
@@ -129,8 +130,14 @@ own_base (const GmBasePlan *p, uint32_t i)
   uint32_t input = a && a->base != GM_NO_ID ? gm_base_index (p->g, a->base) : i;
 
   if (a && a->has_base_meta)
-    return (GmBaseChoice){ .kind = GM_BASE_OF, .input = i, .meta = a->base_meta, .position = p->members[i].position - a->base_offset };
-  return (GmBaseChoice){ .kind = GM_BASE_CALLER, .input = input, .meta = *gm_base_meta (p->g, input), .position = p->members[input].position };
+    return (GmBaseChoice){ .kind = GM_BASE_OF,
+                           .input = i,
+                           .meta = a->base_meta,
+                           .position = p->members[i].position - a->base_offset };
+  return (GmBaseChoice){ .kind = GM_BASE_CALLER,
+                         .input = input,
+                         .meta = *gm_base_meta (p->g, input),
+                         .position = p->members[input].position };
 }
 
 static bool
@@ -193,7 +200,8 @@ is_view_of_unknown (const GmBasePlan *p, uint32_t i)
 {
   const GmGraphAlias *a = gm_graph_value (p->g, gm_base_value (p->g, i))->alias;
 
-  if (!gm_base_meta (p->g, i)->requires_grad || (a && (a->leaf || a->has_base_meta || a->base != GM_NO_ID)))
+  if (!gm_base_meta (p->g, i)->requires_grad
+      || (a && (a->leaf || a->has_base_meta || a->base != GM_NO_ID)))
     return false;
   for (uint32_t k = 0; k < p->n; k++) {
     const GmGraphAlias *b = gm_graph_value (p->g, gm_base_value (p->g, k))->alias;
@@ -213,7 +221,8 @@ check_awaited (const GmBasePlan *p, GError **error)
       if (i != j && p->members[i].group == p->members[j].group && p->members[i].written
           && follows_base (p, i) && is_view_of_unknown (p, j)) {
         g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                     "the gradient of input %s is awaited by a hook, kept, or summed with others, and input %s, in the same "
+                     "the gradient of input %s is awaited by a hook, kept, or summed with others, "
+                     "and input %s, in the same "
                      "memory, is written to: keep the write out of the compiled function",
                      gm_base_name (p->g, j), gm_base_name (p->g, i));
         return false;
@@ -290,7 +299,8 @@ static bool
 is_whole (const GmBasePlan *p, uint32_t c)
 {
   for (uint32_t i = 0; i < p->n; i++)
-    if (p->members[i].base == c && p->members[i].written && gm_meta_overlaps_itself (gm_base_meta (p->g, i)))
+    if (p->members[i].base == c && p->members[i].written
+        && gm_meta_overlaps_itself (gm_base_meta (p->g, i)))
       return true;
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t j = 0; j < i; j++)
@@ -395,7 +405,8 @@ static bool
 needs_grad (const GmBasePlan *p, uint32_t c)
 {
   for (uint32_t i = 0; i < p->n; i++)
-    if (p->members[i].base == c && (gm_base_meta (p->g, i)->requires_grad || p->members[i].gets_grad))
+    if (p->members[i].base == c
+        && (gm_base_meta (p->g, i)->requires_grad || p->members[i].gets_grad))
       return true;
   return false;
 }
@@ -433,10 +444,12 @@ adds_up_before (const GmBasePlan *p, uint32_t i, uint32_t c)
     for (uint32_t m = 0; m < n->n_in; m++) {
       uint32_t from = gm_base_index (g, gm_views_root (g, n->in[m]));
       reads |= from == i;
-      if (m == 0 && gm_ops[n->op].family == GM_FAMILY_MUTATE && from != GM_NO_ID && p->members[from].base == c)
+      if (m == 0 && gm_ops[n->op].family == GM_FAMILY_MUTATE && from != GM_NO_ID
+          && p->members[from].base == c)
         return reads;
     }
-    if (reads && gm_graph_meta (g, n->out)->requires_grad && gm_ops[n->op].family != GM_FAMILY_MOVEMENT)
+    if (reads && gm_graph_meta (g, n->out)->requires_grad
+        && gm_ops[n->op].family != GM_FAMILY_MOVEMENT)
       return true;
   }
   return false;
@@ -464,7 +477,8 @@ note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
   for (uint32_t i = 0; i < p->n; i++) {
     uint32_t next = GM_NO_ID;
     for (uint32_t j = 0; j < p->n; j++)
-      if (p->members[i].base == c && p->members[j].base == c && gm_base_made (p, i) && gm_base_made (p, j) > gm_base_made (p, i)
+      if (p->members[i].base == c && p->members[j].base == c && gm_base_made (p, i)
+          && gm_base_made (p, j) > gm_base_made (p, i)
           && (next == GM_NO_ID || gm_base_made (p, j) < gm_base_made (p, next)))
         next = j;
     if (next != GM_NO_ID)
@@ -512,7 +526,8 @@ choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **err
   if (!gm_meta_is_dense (&base.meta))
     return refuse (p, c, "what they are views of has gaps in its memory", error);
   if (gains_unseen (p, c))
-    return refuse (p, c, "that makes others of them part of the gradient, which were not before", error);
+    return refuse (p, c, "that makes others of them part of the gradient, which were not before",
+                   error);
   base.whole = p->bases[c].whole;
   if (base.kind == GM_BASE_CALLER)
     p->members[base.input].base = c;
@@ -551,8 +566,9 @@ try_views (const GmBasePlan *p, uint32_t c, GError **error)
       gm_base_member_view (&b.base, p, i, base);
   bool ok = !gm_b_failed (&b.base);
   if (!ok)
-    g_propagate_prefixed_error (error, g_steal_pointer (&b.base.error),
-                                "an input shares memory with one that is written to (pass a clone () of one of them): ");
+    g_propagate_prefixed_error (
+        error, g_steal_pointer (&b.base.error),
+        "an input shares memory with one that is written to (pass a clone () of one of them): ");
   gm_graph_builder_clear (&b);
   return ok;
 }
@@ -569,7 +585,8 @@ choose_raw (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
     uint32_t first = first_member (p, c);
     span (p, c, with_bases, &low, &high);
     high -= low;
-    *base = (GmBaseChoice){ base->whole, GM_BASE_RAW, first, low, gm_meta_make (gm_base_meta (p->g, first)->dtype, 1, &high) };
+    *base = (GmBaseChoice){ base->whole, GM_BASE_RAW, first, low,
+                            gm_meta_make (gm_base_meta (p->g, first)->dtype, 1, &high) };
     base->meta.device = gm_base_meta (p->g, first)->device;
     if (try_views (p, c, with_bases ? error : NULL)) {
       for (uint32_t i = 0; i < p->n && with_bases; i++) {

@@ -11,15 +11,14 @@ typedef struct {
   uint32_t group;   /* the same for inputs of one storage; GM_NO_ID: unknown */
   int64_t position; /* of the first element, in elements after that of the group's first input */
   bool written, gets_grad; /* gets_grad: a value that requires grad is written to it */
-  bool rewrites; /* writes to it go into the history of its base */
+  bool rewrites;           /* writes to it go into the history of its base */
   uint32_t base;           /* number of its component among the merged ones, or GM_NO_ID */
 } GmBaseMember;
 
 typedef struct {
   bool whole; /* several members that overlap are written: all of it is copied back */
   GmBaseKind kind;
-  uint32_t
-      input; /* CALLER: the base is that input; OF: that input's base; RAW: the first member */
+  uint32_t input; /* CALLER: the base is that input; OF: that input's base; RAW: the first member */
   int64_t position; /* of the base's first element, in the group */
   GmMeta meta;
 } GmBaseChoice;
@@ -28,7 +27,7 @@ struct GmBasePlan {
   const GmGraph *g;
   uint32_t n, n_bases;
   GmBaseMember *members; /* per input */
-  GmBaseChoice *bases;     /* in the order of their first members */
+  GmBaseChoice *bases;   /* in the order of their first members */
 };
 
 /* Returns input number `input` of the graph; GM_NO_ID for a number that is none. */

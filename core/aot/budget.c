@@ -42,7 +42,8 @@ op_cost (const GmGraph *g, const GmNode *n)
     return elements * (uint64_t) MAX (inner, 1);
   }
   case GM_FAMILY_CONVOLVE: /* about as many as it reads for each element */
-    return elements * (gm_cut_bytes (g, n->in[1]) / gm_dtype_size (gm_graph_meta (g, n->out)->dtype));
+    return elements
+           * (gm_cut_bytes (g, n->in[1]) / gm_dtype_size (gm_graph_meta (g, n->out)->dtype));
   case GM_FAMILY_REDUCE:
   case GM_FAMILY_ARGREDUCE:
     return gm_cut_bytes (g, n->in[0]) / gm_dtype_size (gm_graph_meta (g, n->in[0])->dtype);

@@ -65,9 +65,8 @@ is_dear (const GmGraph *g, const GmNode *n)
 /* Data of choose_saved.c on each value, beside its flags. */
 typedef struct {
   uint32_t *distance; /* steps to the nearest reader in the backward */
-  uint32_t
-      *heavy; /* number of dear nodes up to the node that makes it: a clock that ticks where fusion
-               * ends */
+  uint32_t *heavy;    /* number of dear nodes up to the node that makes it: a clock that ticks where
+                       * fusion    ends */
 } Facts;
 
 /* Finds the distances, backwards, from readers to operands. */
@@ -143,8 +142,8 @@ find_given (const GmCut *c, const Facts *f, bool *given)
     chain[n->out] = longest + !gm_cut_is_free (n);
     if (gm_cut_is_free (n) || (n->tag == GM_TAG_RECOMPUTE && !gm_op_has_effects (n->op)))
       continue;
-    given[n->out] = gm_op_has_effects (n->op) || n->tag == GM_TAG_SAVE || is_dear (g, n) || lies_far_apart (c, f, n)
-                    || chain[n->out] > MAX_CHAIN;
+    given[n->out] = gm_op_has_effects (n->op) || n->tag == GM_TAG_SAVE || is_dear (g, n)
+                    || lies_far_apart (c, f, n) || chain[n->out] > MAX_CHAIN;
     if (given[n->out])
       chain[n->out] = 0;
   }
@@ -219,8 +218,8 @@ choose_default (GmCut *c)
   for (uint32_t i = 0; i < c->g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (c->g, i);
     if ((c->flags[n->out] & (GM_CUT_FORWARD | GM_CUT_PLAIN) || n->tag == GM_TAG_SAVE)
-        && !gm_cut_is_free (n)
-        && !(c->flags[n->out] & GM_CUT_TANGENT) && n->tag != GM_TAG_RECOMPUTE)
+        && !gm_cut_is_free (n) && !(c->flags[n->out] & GM_CUT_TANGENT)
+        && n->tag != GM_TAG_RECOMPUTE)
       c->flags[n->out] |= GM_CUT_SAVED;
   }
 }
@@ -237,7 +236,8 @@ is_on_device (const GmGraph *g)
 bool
 gm_cut_is_default (const GmCut *c)
 {
-  return c->options->mode == GM_PARTITION_DEFAULT || (c->options->mode == GM_PARTITION_BY_DEVICE && !is_on_device (c->g));
+  return c->options->mode == GM_PARTITION_DEFAULT
+         || (c->options->mode == GM_PARTITION_BY_DEVICE && !is_on_device (c->g));
 }
 
 void

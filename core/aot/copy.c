@@ -49,8 +49,8 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
   for (uint32_t id = 0; id < from->values->len; id++) {
     const GmGraphValue *v = gm_graph_value (from, id);
     GmValueId copy = v->node == GM_NO_ID
-                       ? gm_graph_add_input (to, v->name, &v->meta)
-                       : gm_copy_node (to, from, gm_graph_node (from, v->node), NULL, error);
+                         ? gm_graph_add_input (to, v->name, &v->meta)
+                         : gm_copy_node (to, from, gm_graph_node (from, v->node), NULL, error);
     if (copy == GM_NO_ID)
       return false;
     g_assert (copy == id);

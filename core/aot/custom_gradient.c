@@ -65,7 +65,8 @@ evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
 /* Makes the gradients depend on the check of v, a value of `backward` that may fail to be computed
  * and that is not read. */
 static void
-tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *map, GmVal *result, uint32_t n)
+tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *map, GmVal *result,
+              uint32_t n)
 {
   const GmNode *m = gm_graph_node (backward, gm_graph_value (backward, v)->node);
   GmVal in[m->n_in];
@@ -90,7 +91,8 @@ reads_strides (const GmGraph *backward, uint32_t n_results)
   for (uint32_t k = 0; k < backward->nodes->len && !found; k++) {
     const GmNode *m = gm_graph_node (backward, k);
     uint8_t family = gm_ops[m->op].family;
-    bool keeps = family == GM_FAMILY_POINTWISE || family == GM_FAMILY_MOVEMENT || m->op == GM_OP_copy;
+    bool keeps =
+        family == GM_FAMILY_POINTWISE || family == GM_FAMILY_MOVEMENT || m->op == GM_OP_copy;
     for (uint32_t a = 0; a < m->n_in && keeps; a++)
       laid_out_like[m->out] |= laid_out_like[m->in[a]];
     found = m->op == GM_OP_view && !(m->marks & GM_MARK_RESHAPE) && laid_out_like[m->out];
@@ -103,14 +105,16 @@ gm_custom_reads_strides (const GmGraph *g)
 {
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_custom && reads_strides (gm_graph_custom (g, n), gm_graph_custom_n_results (g, n)))
+    if (n->op == GM_OP_custom
+        && reads_strides (gm_graph_custom (g, n), gm_graph_custom_n_results (g, n)))
       return true;
   }
   return false;
 }
 
 void
-gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad, GmVal *result)
+gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *const grad,
+                         GmVal *result)
 {
   const GmNode *n = gm_graph_node (g, i);
   const GmGraph *backward = gm_graph_custom (g, n);
@@ -127,7 +131,8 @@ gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal *cons
   for (uint32_t k = 0; k < n_args; k++)
     result[k] = map[g_array_index (backward->outputs, GmGraphOutput, k).value];
   for (uint32_t k = n_args; k < backward->outputs->len && !gm_b_failed (b); k++)
-    tie_to_check (b, backward, g_array_index (backward->outputs, GmGraphOutput, k).value, map, result, n_args);
+    tie_to_check (b, backward, g_array_index (backward->outputs, GmGraphOutput, k).value, map,
+                  result, n_args);
 }
 
 /* -- On the tape ------------------------------------------------------------------------------- */
@@ -157,10 +162,12 @@ call_free (void *state)
 }
 
 static bool
-refuse_twice (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+refuse_twice (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+              bool create_graph, GError **error)
 {
-  g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME,
-                       "a backward that is marked @once_differentiable cannot be differentiated again");
+  g_set_error_literal (
+      error, GM_ERROR, GM_ERROR_RUNTIME,
+      "a backward that is marked @once_differentiable cannot be differentiated again");
   return false;
 }
 
@@ -169,7 +176,9 @@ nothing_to_release (void *state)
 {
 }
 
-static const GmAgFunction once = { .name = "OnceDifferentiable", .backward = refuse_twice, .release = nothing_to_release };
+static const GmAgFunction once = { .name = "OnceDifferentiable",
+                                   .backward = refuse_twice,
+                                   .release = nothing_to_release };
 
 /* Returns t tied to a leaf of its own through a node that cannot be walked.  Steals t. */
 static GmTensor *
@@ -197,8 +206,9 @@ run_call (GmAgNode *node, const Call *c, GmTensor *const *grads, GmTensor **resu
   for (uint32_t k = 0; k < c->n_results; k++)
     map[k] = grads[k] ? gm_val_from_tensor (grads[k]) : NULL;
   for (uint32_t k = 0; k < c->n_captured; k++) {
-    GmTensor *t = c->result_of[k] < 0 ? gm_tensor_ref (c->captured[k])
-                                      : gm_autograd_as_output (c->captured[k], node, c->result_of[k]);
+    GmTensor *t = c->result_of[k] < 0
+                      ? gm_tensor_ref (c->captured[k])
+                      : gm_autograd_as_output (c->captured[k], node, c->result_of[k]);
     g_ptr_array_add (tied, t);
     map[c->n_results + k] = gm_val_from_tensor (t);
   }
@@ -207,50 +217,65 @@ run_call (GmAgNode *node, const Call *c, GmTensor *const *grads, GmTensor **resu
   if (!ok)
     g_propagate_error (error, g_steal_pointer (&b.base.error));
   for (uint32_t k = 0; ok && k < gm_graph_custom_n_args (g); k++)
-    result[k] = gm_tensor_ref (gm_tensor_from_val (map[g_array_index (g->outputs, GmGraphOutput, k).value]));
+    result[k] = gm_tensor_ref (
+        gm_tensor_from_val (map[g_array_index (g->outputs, GmGraphOutput, k).value]));
   gm_eager_builder_clear (&b);
   return ok;
 }
 
 static bool
-call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result,
+               bool create_graph, GError **error)
 {
   const Call *c = state;
   const GmGraph *g = c->backward;
 
   if (create_graph && (c->lost || g->twice == GM_TWICE_UNKNOWN)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "double backward (create_graph=True) through an autograd.Function in this compiled function is not "
+                 "double backward (create_graph=True) through an autograd.Function in this "
+                 "compiled function is not "
                  "supported: its backward %s; call the function without compile",
                  c->lost ? "reads a tensor that is none of its arguments and requires grad"
                          : "asks for the grad mode or sets it");
     return false;
   }
-  if (!gm_unchanged (c->captured, c->versions, c->n_captured, "the backward of an autograd.Function", error))
+  if (!gm_unchanged (c->captured, c->versions, c->n_captured,
+                     "the backward of an autograd.Function", error))
     return false;
   bool was = gm_grad_set_enabled (create_graph && g->twice == GM_TWICE);
   bool ok = run_call (node, c, grads, result, error);
   gm_grad_set_enabled (was);
-  for (uint32_t k = 0; ok && create_graph && g->twice == GM_ONCE && k < gm_graph_custom_n_args (g); k++)
+  for (uint32_t k = 0; ok && create_graph && g->twice == GM_ONCE && k < gm_graph_custom_n_args (g);
+       k++)
     result[k] = mark_once (result[k]);
   return ok;
 }
 
-static const GmAgFunction function = { .name = "FunctionBackward", .backward = call_backward, .release = call_free };
+static const GmAgFunction function = { .name = "FunctionBackward",
+                                       .backward = call_backward,
+                                       .release = call_free };
 
 void
 gm_custom_attach (const GmCustomCall *call, uint64_t seq)
 {
   const GmGraph *backward = gm_graph_custom (call->g, call->n);
-  uint32_t n_results = gm_graph_custom_n_results (call->g, call->n), n_args = gm_graph_custom_n_args (backward),
+  uint32_t n_results = gm_graph_custom_n_results (call->g, call->n),
+           n_args = gm_graph_custom_n_args (backward),
            n_captured = backward->inputs->len - n_results;
   Call *c = g_new (Call, 1);
 
-  *c = (Call){ g_ptr_array_ref (call->g->customs), backward, n_results, n_captured, g_new (GmTensor *, n_captured + 1), gm_versions (call->captured, n_captured),
-               g_memdup2 (call->result_of, (n_captured + 1) * sizeof (int)), call->lost };
+  *c = (Call){ g_ptr_array_ref (call->g->customs),
+               backward,
+               n_results,
+               n_captured,
+               g_new (GmTensor *, n_captured + 1),
+               gm_versions (call->captured, n_captured),
+               g_memdup2 (call->result_of, (n_captured + 1) * sizeof (int)),
+               call->lost };
   for (uint32_t k = 0; k < n_captured; k++)
     c->captured[k] = gm_tensor_ref (call->captured[k]);
-  GmAgNode *node = gm_autograd_attach (&function, c, call->args, (int) n_args, call->outs, (int) n_results);
+  GmAgNode *node =
+      gm_autograd_attach (&function, c, call->args, (int) n_args, call->outs, (int) n_results);
   if (seq)
     gm_autograd_place (node, seq);
 }
@@ -309,8 +334,8 @@ take_place (GmTensor *place, GmTensor *computed)
 GmTensor *
 gm_custom_run (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **given)
 {
-  uint32_t n_args = gm_graph_custom_n_args (gm_graph_custom (g, n)), n_captured = n->n_in - 1 - n_args,
-           n_results = gm_graph_custom_n_results (g, n);
+  uint32_t n_args = gm_graph_custom_n_args (gm_graph_custom (g, n)),
+           n_captured = n->n_in - 1 - n_args, n_results = gm_graph_custom_n_results (g, n);
   g_autofree int *result_of = g_new (int, n_captured + 1);
   g_autofree GmTensor **outs = g_new0 (GmTensor *, n_results + 1);
   bool any = false;

@@ -18,7 +18,8 @@ enum { LEAST_BYTES = 4096 };
 /* Returns, per output, the input that lends to it, or GM_NO_ID; NULL: none does.  barred: per
  * input, true if it is needed afterwards. */
 static const uint32_t *
-choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, const GmMeta *out, int n_out)
+choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, const GmMeta *out,
+        int n_out)
 {
   uint32_t *lenders = gm_arena_newn (p->arena, uint32_t, n_out + 1);
   g_autofree bool *lent = g_new0 (bool, n_in + 1);
@@ -46,8 +47,8 @@ cannot_fail (const GmGraph *g)
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
     GmFamily f = gm_ops[n->op].family;
-    if (f != GM_FAMILY_POINTWISE && f != GM_FAMILY_MOVEMENT && f != GM_FAMILY_REDUCE && f != GM_FAMILY_CREATE && f != GM_FAMILY_SCAN
-        && n->op != GM_OP_slice_scatter)
+    if (f != GM_FAMILY_POINTWISE && f != GM_FAMILY_MOVEMENT && f != GM_FAMILY_REDUCE
+        && f != GM_FAMILY_CREATE && f != GM_FAMILY_SCAN && n->op != GM_OP_slice_scatter)
       return false;
   }
   return true;
@@ -78,7 +79,9 @@ find_written_in_place (GmPlan *p, const GmGraph *forward)
   for (uint32_t m = 0; m < l->n_mutations; m++) {
     uint32_t i = l->mutations[m].input.i, o = l->mutations[m].output.i;
     if (o == GM_NO_ID || is_saved (p, true, i) || is_saved (p, false, o)
-        || !gm_plan_same_layout (gm_graph_meta (forward, g_array_index (forward->inputs, GmValueId, i)), &p->forward_metas[o])
+        || !gm_plan_same_layout (
+            gm_graph_meta (forward, g_array_index (forward->inputs, GmValueId, i)),
+            &p->forward_metas[o])
         || !p->exec.may_share (p->exec.data, 0, i, o))
       continue;
     places[o] = i;
@@ -118,8 +121,9 @@ gm_donate_take (GmTensor *t, int refs)
 {
   const GmStorage *s = t->storage;
 
-  if (g_atomic_int_get (&t->refs) != refs || g_atomic_int_get (&s->refs) != 1 || t->base || t->autograd || t->wrapper || t->watched
-      || t->offset || s->release || s->readonly || s->companion
+  if (g_atomic_int_get (&t->refs) != refs || g_atomic_int_get (&s->refs) != 1 || t->base
+      || t->autograd || t->wrapper || t->watched || t->offset || s->release || s->readonly
+      || s->companion
       || s->bytes != (size_t) gm_meta_numel (&t->meta) * gm_dtype_size (t->meta.dtype))
     return NULL;
   GmTensor *out = gm_tensor_new_alias (t);

@@ -92,7 +92,8 @@ final_history (Rewrite *r, const bool *reached, GmValueId v)
   /* elements that were picked are no view here: test what they were picked from, too */
   return !is_stale (r, v)
                  && (is_read_inside (r->b.graph, reached, gm_id_from_val (now))
-                     || (!quiet && r->now[root] && is_read_inside (r->b.graph, reached, gm_id_from_val (r->now[root]))))
+                     || (!quiet && r->now[root]
+                         && is_read_inside (r->b.graph, reached, gm_id_from_val (r->now[root]))))
              ? now
              : NULL;
 }
@@ -150,7 +151,8 @@ gm_functional_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
   GmVal *ends = gm_arena_newn (arena, GmVal, n + 1);
   GmValueId *of = gm_arena_newn (arena, GmValueId, n + 1);
   uint8_t *late = gm_arena_newn (arena, uint8_t, n + 1);
-  uint32_t *places = gm_arena_newn (arena, uint32_t, n + 1), *taken = gm_arena_newn (arena, uint32_t, n + 1);
+  uint32_t *places = gm_arena_newn (arena, uint32_t, n + 1),
+           *taken = gm_arena_newn (arena, uint32_t, n + 1);
 
   if (gm_b_failed (&r->b.base))
     return;
@@ -164,7 +166,8 @@ gm_functional_histories (Rewrite *r, GmArena *arena, GmFunctionalLayer *layer)
     taken[i] = node_of (r, r->first[gm_views_object (g, v)]);
     if (!ends[i] && has_hook (g, v)) {
       gm_b_fail (&r->b.base, GM_ERROR_UNSUPPORTED,
-                 "a hook waits on a view that is given out, whose history is made after the call: register it outside of the compiled function");
+                 "a hook waits on a view that is given out, whose history is made after the call: "
+                 "register it outside of the compiled function");
       return;
     }
   }

@@ -57,7 +57,10 @@ with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
   GmVal rows = gm_b_contiguous (&r->b.base, gm_b_permute (&r->b.base, v, order));
   GmMeta exact = rows ? *gm_b_meta (&r->b.base, rows) : like;
   gm_meta_set_contiguous (&exact);
-  if (rows && memcmp (gm_b_meta (&r->b.base, rows)->strides, exact.strides, exact.ndim * sizeof *exact.strides) != 0) {
+  if (rows
+      && memcmp (gm_b_meta (&r->b.base, rows)->strides, exact.strides,
+                 exact.ndim * sizeof *exact.strides)
+             != 0) {
     int64_t all = gm_meta_numel (&exact); /* a dimension of one element may have any stride; as a
                                            * row it gets its own */
     rows = gm_b_view (&r->b.base, gm_b_view (&r->b.base, rows, 1, &all), exact.ndim, exact.sizes);
@@ -81,8 +84,11 @@ as_bytes (Rewrite *r, const GmNode *n, GmVal base)
   GmMeta is;
 
   base = with_strides_of (r, base, gm_graph_meta (r->g, n->in[0]));
-  return !base || gm_op_infer (n->op, (const GmMeta *[]){ gm_b_meta (&r->b.base, base) }, 1, n->attrs, &is, NULL)
-           ? base : gm_b_contiguous (&r->b.base, base);
+  return !base
+                 || gm_op_infer (n->op, (const GmMeta *[]){ gm_b_meta (&r->b.base, base) }, 1,
+                                 n->attrs, &is, NULL)
+             ? base
+             : gm_b_contiguous (&r->b.base, base);
 }
 
 /* Returns the view `n` of `base`.  A value may be laid out otherwise than the tensor that was
@@ -99,7 +105,8 @@ take_view (Rewrite *r, const GmNode *n, GmVal base)
     /* arriving gradients are summed there, too */
     return v == base ? add (r, GM_OP_view, &base, 1, n->attrs) : v;
   }
-  return as_recorded (r, n, add (r, n->op == GM_OP_data ? GM_OP_detach : n->op, &base, 1, n->attrs));
+  return as_recorded (r, n,
+                      add (r, n->op == GM_OP_data ? GM_OP_detach : n->op, &base, 1, n->attrs));
 }
 
 /* Takes all views from the root, whose value is `base`, to `object`. */
@@ -132,7 +139,7 @@ places_in_root (const GmGraph *g, GmValueId object, GError **error)
   g_autoptr (GmTensor) of = places_in_root (g, parent, error), rows = NULL;
   if (!of || n->op != GM_OP_view)
     return of ? gm_op_run (n->op, &of, 1, n->attrs, error) : NULL;
-  GmAttrs first = {.mask = 1u << GM_ATTR_DIM};
+  GmAttrs first = { .mask = 1u << GM_ATTR_DIM };
   if (!gm_meta_is_contiguous (&of->meta)) /* the numbers may lie otherwise than the tensor; a join
                                            * is row-major, while `copy` keeps strides */
     rows = gm_op_run (GM_OP_cat, &of, 1, &first, error);
@@ -287,7 +294,8 @@ scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements, bool *one
   case GM_OP_expand:
     if (gm_meta_same_shape (m, gm_b_meta (b, elements)))
       return elements;
-    if (same && !gm_meta_is_symbolic (m) && !gm_size_same (gm_meta_numel (gm_b_meta (b, elements)), 0))
+    if (same && !gm_meta_is_symbolic (m)
+        && !gm_size_same (gm_meta_numel (gm_b_meta (b, elements)), 0))
       return first_of (r, elements, m);
     return refuse (r, n, "to an expanded tensor, where several elements are one place in memory");
   case GM_OP_detach:
@@ -343,7 +351,8 @@ static GmVal
 scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
   for (GmValueId parent; (parent = gm_views_parent (r->g, object)) != GM_NO_ID; object = parent)
-    elements = scatter_back (r, producer (r->g, object), take_views (r, parent, base), elements, &one);
+    elements =
+        scatter_back (r, producer (r->g, object), take_views (r, parent, base), elements, &one);
   return elements;
 }
 
@@ -354,8 +363,12 @@ replace_all (Rewrite *r, GmVal old, GmVal elements)
 {
   GmBuilder *b = &r->b.base;
   const GmMeta m = *gm_b_meta (b, old);
-  GmAttrs all = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP | 1u << GM_ATTR_STEP,
-                  .dim = 0, .start = 0, .stop = 1, .step = 1 };
+  GmAttrs all = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP
+                          | 1u << GM_ATTR_STEP,
+                  .dim = 0,
+                  .start = 0,
+                  .stop = 1,
+                  .step = 1 };
   int64_t one = 1;
 
   if (m.ndim > 0) {
@@ -426,7 +439,8 @@ store (Rewrite *r, GmValueId v, GmVal elements, bool one)
     r->when[o] = r->writes[root] + 1;
     parent = gm_views_parent (r->g, o);
     if (parent != root || !recorded)
-      part = scatter_back (r, producer (r->g, o), parent == root ? old : elements_of (r, parent), part, &still);
+      part = scatter_back (r, producer (r->g, o), parent == root ? old : elements_of (r, parent),
+                           part, &still);
   }
   if (recorded)
     part = scatter_recorded (r, object, old, elements, one);
@@ -608,9 +622,8 @@ add_outputs (Rewrite *r, const bool *elsewhere, GmArena *arena, GmFunctionalLaye
           (GmMutation){ { i }, { GM_NO_ID }, r->counted[input], false };
       continue;
     }
-    mutations[layer->n_mutations++] = (GmMutation){
-      { i }, { r->b.graph->outputs->len }, r->counted[input], r->quiet[input]
-    };
+    mutations[layer->n_mutations++] =
+        (GmMutation){ { i }, { r->b.graph->outputs->len }, r->counted[input], r->quiet[input] };
     gm_graph_add_output (r->b.graph, gm_id_from_val (r->now[input]), GM_OUTPUT_MUTATION);
   }
 }

@@ -98,7 +98,8 @@ prepare_body (const GmGraph *body, bool differentiate, GError **error)
   keep_places (g);
   if (layer.n_mutations) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "%s writes to %s, which was made outside of it: return the new value instead", body->name,
+                 "%s writes to %s, which was made outside of it: return the new value instead",
+                 body->name,
                  gm_graph_value (body, input_of (body, layer.mutations[0].input.i))->name);
   } else if (own_outputs (g, error) && gm_higher_prepare (g, differentiate, error)) {
     return g;
@@ -180,7 +181,8 @@ gm_higher_drop_customs (GmGraph *g)
       continue;
     GmHigher *h = gm_higher_new_like (from);
     for (uint32_t b = 0; b < h->n_bodies; b++) {
-      GmGraph *body = h->bodies[b] = gm_graph_simplify (from->bodies[b], GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, NULL);
+      GmGraph *body = h->bodies[b] = gm_graph_simplify (
+          from->bodies[b], GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, NULL);
       for (uint32_t k = 0; k < body->nodes->len; k++)
         gm_graph_meta (body, gm_graph_node (body, k)->out)->requires_grad = 0;
       g_clear_pointer (&body->customs, g_ptr_array_unref);
@@ -220,7 +222,8 @@ inline_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
 static GmValueId
 add_zeros (GmGraph *g, const GmMeta *like)
 {
-  GmAttrs a = gm_attrs_full (like, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0));
+  GmAttrs a = gm_attrs_full (like, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0)
+                                                                             : gm_scalar_int (0));
 
   return gm_graph_add_node (g, GM_OP_full, NULL, 0, &a, NULL, NULL);
 }
@@ -232,12 +235,14 @@ expect_grad (GmGraph *g, const GmGraph *body)
 {
   for (uint32_t i = 0; i < g->inputs->len; i++) {
     GmMeta *m = gm_graph_meta (g, input_of (g, i));
-    m->requires_grad = i < body->inputs->len ? needs_grad (body, input_of (body, i)) : gm_dtype_is_float ((GmDtype) m->dtype);
+    m->requires_grad = i < body->inputs->len ? needs_grad (body, input_of (body, i))
+                                             : gm_dtype_is_float ((GmDtype) m->dtype);
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
     GmMeta *m = gm_graph_meta (g, n->out);
-    m->requires_grad = n->op != GM_OP_constant && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
+    m->requires_grad =
+        n->op != GM_OP_constant && gm_graph_expects_grad (g, n->op, n->in, (int) n->n_in, m);
   }
 }
 
@@ -259,8 +264,9 @@ gradient_of (const GmGraph *body, GError **error)
     GmGraphOutput o = { .kind = GM_OUTPUT_GRAD };
     if (!needs_grad (body, in))
       continue;
-    o.value = k < joint.n_grads && joint.grads[k].i == i ? output_of (all, joint.n_outputs + k++)
-                                                         : add_zeros (all, gm_graph_meta (body, in));
+    o.value = k < joint.n_grads && joint.grads[k].i == i
+                  ? output_of (all, joint.n_outputs + k++)
+                  : add_zeros (all, gm_graph_meta (body, in));
     g_array_append_val (outputs, o);
   }
   g_array_unref (g_steal_pointer (&all->outputs));
@@ -268,7 +274,8 @@ gradient_of (const GmGraph *body, GError **error)
   all->name = gm_arena_printf (scratch, "%s_backward", body->name);
   /* A gradient that the program brings is contained in it; there is no second derivative
    * (higher_tape.c), so the table of customs stays behind. */
-  GmGraph *own = gm_graph_simplify (all, GM_SIMPLIFY_DEAD | (has_customs (all) ? GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE : 0), NULL);
+  GmGraph *own = gm_graph_simplify (
+      all, GM_SIMPLIFY_DEAD | (has_customs (all) ? GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE : 0), NULL);
   expect_grad (own, body);
   if (own_outputs (own, error))
     return own;
@@ -324,7 +331,8 @@ add_result (const Call *c, uint32_t row, GmOp op, uint32_t dim, const GArray *in
 {
   GmAttrs a = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = dim, .offset = row };
 
-  return gm_graph_add_node (c->to, op, (const GmValueId *) (void *) in->data, (int) in->len, &a, c->n->where, c->error);
+  return gm_graph_add_node (c->to, op, (const GmValueId *) (void *) in->data, (int) in->len, &a,
+                            c->n->where, c->error);
 }
 
 static void
@@ -337,13 +345,15 @@ append_tangents (const Call *c, GArray *in, uint32_t from, uint32_t to)
 
 /* Fills result[k] of each operand that requires grad, from the results of `row`, in their order. */
 static bool
-take_gradients (const Call *c, uint32_t row, GmOp op, const GArray *in, uint32_t first_operand, GmValueId *result)
+take_gradients (const Call *c, uint32_t row, GmOp op, const GArray *in, uint32_t first_operand,
+                GmValueId *result)
 {
   for (uint32_t i = first_operand, dim = 0; i < c->n->n_in; i++) {
     const GmGraph *body = giver (c->h);
     if (!needs_grad (body, input_of (body, i - first_operand)))
       continue;
-    if (needs_grad (c->g, c->n->in[i]) && (result[i] = add_result (c, row, op, dim, in)) == GM_NO_ID)
+    if (needs_grad (c->g, c->n->in[i])
+        && (result[i] = add_result (c, row, op, dim, in)) == GM_NO_ID)
       return false;
     dim++;
   }
@@ -382,7 +392,8 @@ step_back (const GmGraph *body, uint32_t n_values, GError **error)
   if (!of)
     return NULL;
   GmGraph *to = gm_graph_new_like (of, of->name, NULL);
-  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *gradient = g_new (GmValueId, n_results + 1);
+  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1),
+                       *gradient = g_new (GmValueId, n_results + 1);
   uint32_t n = body->inputs->len, k = n;
 
   for (uint32_t i = 0; i < n; i++)
@@ -435,7 +446,9 @@ differentiate_while (const Call *c, GmValueId *result)
     return false;
   g_array_append_vals (in, c->in, c->n->n_in);
   for (uint32_t i = 0; i < h->n_carried; i++) {
-    GmValueId t = c->tangents[i] != GM_NO_ID ? c->tangents[i] : add_zeros (c->to, gm_graph_meta (body, output_of (body, i)));
+    GmValueId t = c->tangents[i] != GM_NO_ID
+                      ? c->tangents[i]
+                      : add_zeros (c->to, gm_graph_meta (body, output_of (body, i)));
     g_array_append_val (in, t);
   }
   uint32_t row = gm_graph_add_higher (c->to, gm_higher_ref (h)), dim = 0;
@@ -476,12 +489,14 @@ static GmGraph *
 scan_back (const GmHigher *h, GError **error)
 {
   const GmGraph *body = h->bodies[0];
-  uint32_t n = h->n_carried, m = h->n_mapped, n_in = body->inputs->len, n_out = body->outputs->len, k = n_in;
+  uint32_t n = h->n_carried, m = h->n_mapped, n_in = body->inputs->len, n_out = body->outputs->len,
+           k = n_in;
   g_autoptr (GmGraph) of = gradient_of (body, error);
   if (!of)
     return NULL;
   GmGraph *to = gm_graph_new_like (of, of->name, NULL);
-  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1), *sums = g_new (GmValueId, n_in + 1),
+  g_autofree GmValueId *map = g_new (GmValueId, of->values->len + 1),
+                       *sums = g_new (GmValueId, n_in + 1),
                        *gradient = g_new (GmValueId, n_out + 1);
   const char *name;
 
@@ -502,7 +517,8 @@ scan_back (const GmHigher *h, GError **error)
   }
 #define ADD_INPUT(i)                                                                               \
   (name = gm_graph_value (body, input_of (body, i))->name,                                         \
-   map[input_of (of, i)] = gm_graph_add_input (to, name, gm_graph_meta (body, input_of (body, i))))
+   map[input_of (of, i)] =                                                                         \
+       gm_graph_add_input (to, name, gm_graph_meta (body, input_of (body, i))))
   for (uint32_t i = n; i < n + m; i++)
     ADD_INPUT (i);
   for (uint32_t i = 0; i < n; i++)
@@ -531,7 +547,8 @@ scan_back (const GmHigher *h, GError **error)
       gm_graph_add_output (to, gives[i], GM_OUTPUT_GRAD);
   for (uint32_t i = n + m; good && i < n_in; i++)
     if (needs_grad (body, input_of (body, i))) {
-      GmValueId two[2] = { sums[i], gives[i] }, sum = gm_graph_add_node (to, GM_OP_add, two, 2, NULL, NULL, error);
+      GmValueId two[2] = { sums[i], gives[i] },
+                sum = gm_graph_add_node (to, GM_OP_add, two, 2, NULL, NULL, error);
       good = sum != GM_NO_ID;
       if (good)
         gm_graph_add_output (to, sum, GM_OUTPUT_GRAD);
@@ -559,7 +576,8 @@ differentiate_scan (const Call *c, GmValueId *result)
   noting->n_mapped = m;
   noting->reverse = from->reverse;
   h->reverse = !from->reverse;
-  if (!(noting->bodies[0] = noting_body (from, c->error)) || !(h->bodies[0] = scan_back (from, c->error)))
+  if (!(noting->bodies[0] = noting_body (from, c->error))
+      || !(h->bodies[0] = scan_back (from, c->error)))
     return false;
   g_array_append_vals (in, c->in, c->n->n_in);
   append_tangents (c, back, 0, n);
@@ -586,7 +604,8 @@ differentiate_scan (const Call *c, GmValueId *result)
     if (!needs_grad (body, input_of (body, i)))
       continue;
     uint32_t dim = i >= n && i < n + m ? stack++ : carried++;
-    if (needs_grad (c->g, c->n->in[i]) && (result[i] = add_result (c, row, GM_OP_scan, dim, back)) == GM_NO_ID)
+    if (needs_grad (c->g, c->n->in[i])
+        && (result[i] = add_result (c, row, GM_OP_scan, dim, back)) == GM_NO_ID)
       return false;
   }
   return true;
@@ -628,7 +647,8 @@ differentiate_prefixes (const Call *c, GmValueId *result)
 /* -- The entry --------------------------------------------------------------------------------- */
 
 bool
-gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const grad, GmValueId *result, GError **error)
+gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const grad,
+                         GmValueId *result, GError **error)
 {
   const GmNode *n = gm_graph_node (g, i);
   const GmHigher *h = gm_graph_higher (g, n);
@@ -638,8 +658,10 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
 
   if (!body && !host) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 prefixes ? "the second derivative of an associative_scan whose length changes is not supported: use scan, or mark_static the length"
-                          : "the second derivative of a while_loop is not supported: use scan, or a loop in Python");
+                 prefixes ? "the second derivative of an associative_scan whose length changes is "
+                            "not supported: use scan, or mark_static the length"
+                          : "the second derivative of a while_loop is not supported: use scan, or "
+                            "a loop in Python");
     return false;
   }
   uint32_t n_results = gm_higher_n_results (h);
@@ -666,8 +688,8 @@ gm_higher_differentiate (const GmGraph *g, uint32_t i, GmGraph *to, GmVal *const
     else if (tangents[k] == GM_NO_ID)
       tangents[k] = add_zeros (to, &m);
   }
-  return h->op == GM_OP_while_loop ? differentiate_while (&c, result)
-         : h->op == GM_OP_scan     ? differentiate_scan (&c, result)
+  return h->op == GM_OP_while_loop         ? differentiate_while (&c, result)
+         : h->op == GM_OP_scan             ? differentiate_scan (&c, result)
          : h->op == GM_OP_associative_scan ? differentiate_prefixes (&c, result)
-                                   : differentiate_branches (&c, result);
+                                           : differentiate_branches (&c, result);
 }

@@ -71,7 +71,8 @@ gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error
     GmMeta m = *gm_graph_meta (g, v);
     m.requires_grad = 0;
     if (grads[k])
-      grad[v] = gm_val_from_id (gm_graph_add_input (to, gm_arena_printf (to->arena, "grad%u", k), &m));
+      grad[v] =
+          gm_val_from_id (gm_graph_add_input (to, gm_arena_printf (to->arena, "grad%u", k), &m));
   }
   if (!gm_higher_differentiate (g, 0, to, grad, result, error))
     return NULL;
@@ -86,7 +87,8 @@ gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error
 /* Runs one node of such a graph, with history if gradients are on.  made: gets the results of a
  * call, so that its other nodes need not run it again. */
 static GmTensor *
-run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor **made, GError **error)
+run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor **made,
+          GError **error)
 {
   g_autofree GmTensor **in = g_new (GmTensor *, n->n_in + 1);
 
@@ -138,9 +140,11 @@ functional (const GmHigher *h, GError **error)
 
 /* Calls a function of the host's as it is. */
 static bool
-call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error)
+call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const *in,
+           GmTensor **out, GError **error)
 {
-  bool off = h->op == GM_OP_host_call && !h->run && !h->ticket, was = off && gm_grad_set_enabled (false);
+  bool off = h->op == GM_OP_host_call && !h->run && !h->ticket,
+       was = off && gm_grad_set_enabled (false);
   bool good = gm_higher_run (h, NULL, in, n->n_in, out, NULL, error);
 
   if (off)
@@ -152,7 +156,8 @@ call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const
 }
 
 bool
-gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out, GError **error)
+gm_higher_call (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **out,
+                GError **error)
 {
   if (gm_higher_n_bodies (n->op) == 0)
     return call_host (g, gm_graph_higher (g, n), n, in, out, error);
@@ -197,8 +202,8 @@ evaluate (const GmGraph *g, GmTensor **values, GError **error)
 }
 
 static bool
-call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph,
-               GError **error)
+call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result,
+               bool create_graph, GError **error)
 {
   const Call *c = state;
   g_autofree uint32_t *which = g_new (uint32_t, c->n_in + 1);
@@ -206,8 +211,10 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
   (void) node;
   if (create_graph && gm_higher_is_once (c->h)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "double backward (create_graph=True) through an autograd.Function inside of %s, or a function that is called as a whole there, "
-                 "is not supported", gm_ops[c->h->op].name);
+                 "double backward (create_graph=True) through an autograd.Function inside of %s, "
+                 "or a function that is called as a whole there, "
+                 "is not supported",
+                 gm_ops[c->h->op].name);
     return false;
   }
   g_autofree char *who = g_strdup_printf ("the gradient of %s", gm_ops[c->h->op].name);
@@ -234,17 +241,21 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
   return good;
 }
 
-static const GmAgFunction function = { .name = "HigherOrderBackward", .backward = call_backward, .release = call_free };
+static const GmAgFunction function = { .name = "HigherOrderBackward",
+                                       .backward = call_backward,
+                                       .release = call_free };
 
 void
-gm_higher_attach (GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, uint64_t seq)
+gm_higher_attach (GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+                  uint64_t seq)
 {
   Call *c = g_new (Call, 1);
 
   *c = (Call){ gm_higher_ref (h), g_new (GmTensor *, n_in + 1), n_in, gm_versions (in, n_in) };
   for (uint32_t i = 0; i < n_in; i++)
     c->in[i] = gm_tensor_ref (in[i]);
-  GmAgNode *node = gm_autograd_attach (&function, c, (GmTensor **) in, (int) n_in, out, (int) n_out);
+  GmAgNode *node =
+      gm_autograd_attach (&function, c, (GmTensor **) in, (int) n_in, out, (int) n_out);
   if (seq)
     gm_autograd_place (node, seq);
 }

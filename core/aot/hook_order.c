@@ -15,7 +15,8 @@ by_turn (const void *a, const void *b)
 {
   const Turn *x = a, *y = b;
 
-  return x->when != y->when ? (x->when < y->when) - (x->when > y->when) : (x->i > y->i) - (x->i < y->i);
+  return x->when != y->when ? (x->when < y->when) - (x->when > y->when)
+                            : (x->i > y->i) - (x->i < y->i);
 }
 
 static const uint32_t *
@@ -53,7 +54,8 @@ gm_hook_order_find (const GmGraph *g, const GmJoint *joint, GmArena *arena,
   for (uint32_t k = g->nodes->len; k-- > 0;) {
     const GmNode *m = gm_graph_node (g, k);
     for (uint32_t i = 0; reached[m->out] && i < m->n_in; i++)
-      if (gm_graph_meta (g, m->out)->requires_grad && (m->op == GM_OP_custom || gm_op_is_differentiable (m->op, (int) i))) {
+      if (gm_graph_meta (g, m->out)->requires_grad
+          && (m->op == GM_OP_custom || gm_op_is_differentiable (m->op, (int) i))) {
         first[m->in[i]] = (int64_t) k * 1024 + 1023 - MIN (i, 1023);
         reached[m->in[i]] = true;
       }

@@ -11,7 +11,7 @@
  * ascending.  Allocated in the arena.  A result's gradient is complete when its node is the next
  * one; an argument's, when the first operation of g that reads it has been passed, and its last
  * operand there. */
-void gm_hook_order_find (const GmGraph *g, const GmJoint *joint, GmArena *arena, const uint32_t **of_results,
-                    const uint32_t **of_arguments);
+void gm_hook_order_find (const GmGraph *g, const GmJoint *joint, GmArena *arena,
+                         const uint32_t **of_results, const uint32_t **of_arguments);
 
 #endif

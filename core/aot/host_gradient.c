@@ -115,9 +115,11 @@ check_history (const GmHigher *h, GmTensor *const *out, GError **error)
   for (uint32_t i = 0; i + 1 < h->n_results; i++)
     if (gm_tensor_requires_grad (out[i]) != h->results[i].requires_grad) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "%s: result %u %s, but when the call was recorded it %s; a function that is a node of a graph does the same in each "
+                   "%s: result %u %s, but when the call was recorded it %s; a function that is a "
+                   "node of a graph does the same in each "
                    "call",
-                   h->host->name, i, gm_tensor_requires_grad (out[i]) ? "requires grad" : "requires no grad",
+                   h->host->name, i,
+                   gm_tensor_requires_grad (out[i]) ? "requires grad" : "requires no grad",
                    h->results[i].requires_grad ? "did" : "did not");
       return false;
     }
@@ -126,7 +128,8 @@ check_history (const GmHigher *h, GmTensor *const *out, GError **error)
 
 /* Refuses a history that reaches other leaves than the operands': their gradients would be lost. */
 static bool
-check_leaves (const GmHigher *h, GmTensor *const *leaves, uint32_t n_in, GmTensor *const *out, GError **error)
+check_leaves (const GmHigher *h, GmTensor *const *leaves, uint32_t n_in, GmTensor *const *out,
+              GError **error)
 {
   g_autoptr (GPtrArray) found = g_ptr_array_new ();
 
@@ -137,7 +140,8 @@ check_leaves (const GmHigher *h, GmTensor *const *leaves, uint32_t n_in, GmTenso
       known |= flows_to (h, i) && leaves[i] == found->pdata[k];
     if (!known) {
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "%s reads a tensor that requires grad and is none of its arguments, which it did not when the call was recorded; pass "
+                   "%s reads a tensor that requires grad and is none of its arguments, which it "
+                   "did not when the call was recorded; pass "
                    "the tensor as an argument",
                    h->host->name);
       return false;
@@ -159,14 +163,19 @@ run_noting (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **ou
   bool was = gm_grad_set_enabled (true);
   bool good = h->host->call (h->host->data, leaves, n_in, out, n, error);
   gm_grad_set_enabled (was);
-  good = good && check_history (h, out, error) && check_leaves (h, leaves, n_in, out, error) && (out[n] = new_ticket (h, error)) != NULL;
+  good = good && check_history (h, out, error) && check_leaves (h, leaves, n_in, out, error)
+         && (out[n] = new_ticket (h, error)) != NULL;
   if (!good) {
     unref_all (leaves, n_in);
     g_free (leaves);
     g_free (note);
     return false;
   }
-  *note = (Note){ .companion.destroy = note_free, .n_in = n_in, .n_out = n, .leaves = leaves, .results = g_new (GmTensor *, n + 1) };
+  *note = (Note){ .companion.destroy = note_free,
+                  .n_in = n_in,
+                  .n_out = n,
+                  .leaves = leaves,
+                  .results = g_new (GmTensor *, n + 1) };
   for (uint32_t i = 0; i < n; i++)
     note->results[i] = gm_tensor_ref (out[i]);
   for (uint32_t i = 0; i < n_in; i++)
@@ -185,17 +194,21 @@ note_of (const GmHigher *h, const GmTensor *ticket, GError **error)
   if (c && c->destroy == note_free)
     return (const Note *) c;
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "the backward of %s: what its call left behind is gone; a back end has to give the ticket on as the tensor that it is",
+               "the backward of %s: what its call left behind is gone; a back end has to give the "
+               "ticket on as the tensor that it is",
                h->host->name);
   return NULL;
 }
 
 static bool
-walk_history (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph, GmTensor **gradients, GError **error)
+walk_history (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph,
+              GmTensor **gradients, GError **error)
 {
   uint32_t most = note->n_out + note->n_in;
-  g_autofree GmTensor **roots = g_new (GmTensor *, most + 1), **given = g_new (GmTensor *, most + 1),
-                      **leaves = g_new (GmTensor *, note->n_in + 1), **result = g_new0 (GmTensor *, note->n_in + 1);
+  g_autofree GmTensor **roots = g_new (GmTensor *, most + 1),
+                      **given = g_new (GmTensor *, most + 1),
+                      **leaves = g_new (GmTensor *, note->n_in + 1),
+                      **result = g_new0 (GmTensor *, note->n_in + 1);
   int n_roots = 0, n_leaves = 0;
 
   for (uint32_t i = 0; i < note->n_in; i++)
@@ -211,7 +224,9 @@ walk_history (const Note *note, GmTensor *const *grads, GmTensor *const *begun, 
   for (uint32_t i = 0; i < note->n_in; i++)
     if (note->leaves[i])
       leaves[n_leaves++] = note->leaves[i];
-  if (n_roots > 0 && n_leaves > 0 && !gm_autograd_grad (roots, given, n_roots, leaves, n_leaves, true, create_graph, true, result, error))
+  if (n_roots > 0 && n_leaves > 0
+      && !gm_autograd_grad (roots, given, n_roots, leaves, n_leaves, true, create_graph, true,
+                            result, error))
     return false;
   for (uint32_t i = 0, k = 0; i < note->n_in; i++)
     gradients[i] = note->leaves[i] ? result[k++] : NULL;
@@ -222,7 +237,8 @@ walk_history (const Note *note, GmTensor *const *grads, GmTensor *const *begun, 
  * begun: per operand, the begin of its sum, NULL for nothing.  gradients: per operand, new
  * references, NULL for none. */
 static bool
-walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph, GmTensor **gradients, GError **error)
+walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph,
+           GmTensor **gradients, GError **error)
 {
   GError *failed = NULL;
   bool good;
@@ -299,7 +315,8 @@ gm_host_call_ticket (const GmGraph *g, const GmNode *n)
 
   for (uint32_t k = 0; h->ticket && k < g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (g, k);
-    if (m->op == n->op && m->attrs->offset == n->attrs->offset && m->attrs->dim == (int64_t) h->n_results - 1)
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset
+        && m->attrs->dim == (int64_t) h->n_results - 1)
       return m->out;
   }
   return GM_NO_ID;
@@ -326,11 +343,13 @@ plain_meta (const GmMeta *like)
 }
 
 static GmValueId
-add_call (GmGraph *to, GmHigher *h, const GArray *in, uint32_t dim, uint32_t row, const char *where, GError **error)
+add_call (GmGraph *to, GmHigher *h, const GArray *in, uint32_t dim, uint32_t row, const char *where,
+          GError **error)
 {
   GmAttrs a = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = dim, .offset = row };
 
-  return gm_graph_add_node (to, GM_OP_host_call, (const GmValueId *) (const void *) in->data, (int) in->len, &a, where, error);
+  return gm_graph_add_node (to, GM_OP_host_call, (const GmValueId *) (const void *) in->data,
+                            (int) in->len, &a, where, error);
 }
 
 /* True if the gradient of operand k goes on with the sum that exists already: eager adds term by
@@ -342,8 +361,9 @@ gm_host_call_goes_on (const GmHigher *h, const GmNode *n, uint32_t k, GmVal *con
 }
 
 bool
-gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to, const GmValueId *tangents, GmVal *const grad,
-                            GmValueId *result, GError **error)
+gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to,
+                            const GmValueId *tangents, GmVal *const grad, GmValueId *result,
+                            GError **error)
 {
   const GmHigher *h = gm_graph_higher (g, n);
   GmValueId ticket = gm_host_call_ticket (g, n);
@@ -432,13 +452,15 @@ bool
 gm_gradient_hooks_any (const GmGraph *g)
 {
   for (uint32_t i = 0; i < g->nodes->len; i++)
-    if (gm_graph_node (g, i)->op == GM_OP_gradient_hook && gm_gradient_hook_on (g, i, gm_graph_node (g, i)->in[0]))
+    if (gm_graph_node (g, i)->op == GM_OP_gradient_hook
+        && gm_gradient_hook_on (g, i, gm_graph_node (g, i)->in[0]))
       return true;
   return false;
 }
 
 GmValueId
-gm_gradient_hook_add (GmGraph *to, const GmHigher *hook, GmValueId grad, const char *where, GError **error)
+gm_gradient_hook_add (GmGraph *to, const GmHigher *hook, GmValueId grad, const char *where,
+                      GError **error)
 {
   g_autoptr (GArray) in = g_array_new (FALSE, FALSE, sizeof (GmValueId));
   GmMeta m = plain_meta (gm_graph_meta (to, grad));
@@ -487,9 +509,9 @@ gm_gradient_hook_register (const GmHigher *hook, GmTensor *t)
 }
 
 typedef struct {
-  GmHigher *h;      /* of the function's call, with its ticket (both owned); or NULL */
+  GmHigher *h; /* of the function's call, with its ticket (both owned); or NULL */
   GmTensor *ticket;
-  Note *note;   /* else: of the gradients of a call; owned */
+  Note *note;    /* else: of the gradients of a call; owned */
   GmTensor **in; /* owned: the tensors that the note's leaves stand for, NULL where no gradient
                   * flows */
   uint32_t n_in;
@@ -529,15 +551,19 @@ stand_for (Call *c, GmTensor *t, uint32_t k)
 
 /* Does what walk_note does, and gives the gradients a history that goes on in the tape's. */
 static bool
-walk_again (const Call *before, const Note *note, GmTensor *const *grads, GmTensor *const *begun, GmTensor **gradients, GError **error)
+walk_again (const Call *before, const Note *note, GmTensor *const *grads, GmTensor *const *begun,
+            GmTensor **gradients, GError **error)
 {
   uint32_t n_all = 2 * note->n_in + note->n_out, n = 0;
   Call *c = g_new (Call, 1);
-  g_autofree GmTensor **own = g_new0 (GmTensor *, n_all + 1), **out = g_new (GmTensor *, note->n_in + 1);
+  g_autofree GmTensor **own = g_new0 (GmTensor *, n_all + 1),
+                      **out = g_new (GmTensor *, note->n_in + 1);
   GmTensor **own_begun = own + note->n_out;
 
   *c = (Call){ .note = g_new (Note, 1), .in = g_new0 (GmTensor *, n_all + 1), .n_in = n_all };
-  *c->note = (Note){ .companion.destroy = note_free, .n_in = n_all, .leaves = g_new0 (GmTensor *, n_all + 1),
+  *c->note = (Note){ .companion.destroy = note_free,
+                     .n_in = n_all,
+                     .leaves = g_new0 (GmTensor *, n_all + 1),
                      .results = g_new0 (GmTensor *, note->n_in + 1) };
   for (uint32_t i = 0; i < note->n_in; i++)
     if (note->leaves[i] && before->in[i]) {
@@ -566,7 +592,8 @@ walk_again (const Call *before, const Note *note, GmTensor *const *grads, GmTens
 }
 
 static bool
-call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **result,
+               bool create_graph, GError **error)
 {
   const Call *c = state;
   const Note *note = c->note ? c->note : note_of (c->h, c->ticket, error);
@@ -577,12 +604,15 @@ call_backward (GmAgNode *node, void *state, GmTensor *const *grads, GmTensor **r
   for (uint32_t i = 0; i < note->n_in; i++)
     if (c->h ? i < 64 && c->h->many >> i & 1 : c->in[i] != NULL) /* eager adds term by term */
       begun[i] = gm_autograd_take_arrived (node, i);
-  bool good = create_graph ? walk_again (c, note, grads, begun, result, error) : walk_note (note, grads, begun, false, result, error);
+  bool good = create_graph ? walk_again (c, note, grads, begun, result, error)
+                           : walk_note (note, grads, begun, false, result, error);
   unref_all (begun, note->n_in);
   return good;
 }
 
-static const GmAgFunction function = { .name = "HostCallBackward", .backward = call_backward, .release = call_free };
+static const GmAgFunction function = { .name = "HostCallBackward",
+                                       .backward = call_backward,
+                                       .release = call_free };
 
 /* Attaches a node that owns the call; seq: its sequence number on the tape, 0 for the next. */
 static void
@@ -595,12 +625,16 @@ attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq)
 }
 
 void
-gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in, GmTensor *const *results, uint32_t n_results, GmTensor **out)
+gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in,
+                  GmTensor *const *results, uint32_t n_results, GmTensor **out)
 {
   Call *c = g_new (Call, 1);
 
   *c = (Call){ .note = g_new (Note, 1), .in = g_new (GmTensor *, n_in + 1), .n_in = n_in };
-  *c->note = (Note){ .companion.destroy = note_free, .n_in = n_in, .n_out = n_results, .leaves = g_new (GmTensor *, n_in + 1),
+  *c->note = (Note){ .companion.destroy = note_free,
+                     .n_in = n_in,
+                     .n_out = n_results,
+                     .leaves = g_new (GmTensor *, n_in + 1),
                      .results = g_new (GmTensor *, n_results + 1) };
   for (uint32_t i = 0; i < n_in; i++) {
     c->note->leaves[i] = gm_tensor_ref (leaves[i]);
@@ -615,11 +649,13 @@ gm_host_call_tie (GmTensor *const *leaves, GmTensor *const *in, uint32_t n_in, G
 }
 
 void
-gm_host_call_attach (GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint64_t seq)
+gm_host_call_attach (GmHigher *h, GmTensor *ticket, GmTensor *const *in, uint32_t n_in,
+                     GmTensor **out, uint64_t seq)
 {
   Call *c = g_new (Call, 1);
 
-  *c = (Call){ gm_higher_ref (h), ticket ? gm_tensor_ref (ticket) : NULL, NULL, g_new0 (GmTensor *, n_in + 1), n_in };
+  *c = (Call){ gm_higher_ref (h), ticket ? gm_tensor_ref (ticket) : NULL, NULL,
+               g_new0 (GmTensor *, n_in + 1), n_in };
   for (uint32_t i = 0; i < n_in; i++)
     c->in[i] = flows_to (h, i) ? gm_tensor_ref (in[i]) : NULL;
   attach_call (c, out, h->n_results - 1, seq);

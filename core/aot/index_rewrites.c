@@ -45,14 +45,17 @@ typedef struct {
 static bool
 is_pointwise (const GmNode *n)
 {
-  return n && (gm_ops[n->op].family == GM_FAMILY_POINTWISE || gm_ops[n->op].family == GM_FAMILY_CAST);
+  return n
+         && (gm_ops[n->op].family == GM_FAMILY_POINTWISE || gm_ops[n->op].family == GM_FAMILY_CAST);
 }
 
 /* True if the sizes are known to be equal: a rewrite adds no guard. */
 static bool
 same_size (const GmGraph *g, int64_t a, int64_t b)
 {
-  return a == b || (g->sizes && !gm_sizes_are_numbers (a, b) && gm_sizes_ask (g->sizes, GM_REL_EQ, a, b) == GM_YES);
+  return a == b
+         || (g->sizes && !gm_sizes_are_numbers (a, b)
+             && gm_sizes_ask (g->sizes, GM_REL_EQ, a, b) == GM_YES);
 }
 
 static bool
@@ -108,15 +111,17 @@ static bool
 sinks (const Pick *p, const GmNode *n)
 {
   uint32_t left = MOST_NODES;
-  return n->op == GM_OP_gather && is_pointwise (gm_cut_producer (p->g, n->in[0])) && !p->output[n->in[0]]
-         && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0])) && !(p->late[n->in[0]] && reads_what_is_not_ours (p, n->in[0], &left));
+  return n->op == GM_OP_gather && is_pointwise (gm_cut_producer (p->g, n->in[0]))
+         && !p->output[n->in[0]] && takes_one (p->g, n, gm_graph_meta (p->g, n->in[0]))
+         && !(p->late[n->in[0]] && reads_what_is_not_ours (p, n->in[0], &left));
 }
 
 /* Returns the positions behind reshapes. */
 static GmValueId
 positions (const GmGraph *g, GmValueId v)
 {
-  for (const GmNode *n = gm_cut_producer (g, v); n && (n->op == GM_OP_view || n->op == GM_OP_detach); n = gm_cut_producer (g, v))
+  for (const GmNode *n = gm_cut_producer (g, v);
+       n && (n->op == GM_OP_view || n->op == GM_OP_detach); n = gm_cut_producer (g, v))
     v = n->in[0];
   return v;
 }
@@ -128,7 +133,8 @@ is_checked (const GmGraph *g, GmValueId index, int64_t length, uint32_t end)
 {
   for (uint32_t i = 0; i < end; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_gather && same_size (g, gm_graph_meta (g, n->in[0])->sizes[n->attrs->dim], length)
+    if (n->op == GM_OP_gather
+        && same_size (g, gm_graph_meta (g, n->in[0])->sizes[n->attrs->dim], length)
         && positions (g, n->in[1]) == positions (g, index))
       return true;
   }
@@ -140,7 +146,8 @@ is_zeros (const GmGraph *g, GmValueId v)
 {
   const GmNode *n = gm_cut_producer (g, v);
 
-  return n && n->op == GM_OP_full && gm_scalar_as_double (n->attrs->value) == 0 && !signbit (gm_scalar_as_double (n->attrs->value));
+  return n && n->op == GM_OP_full && gm_scalar_as_double (n->attrs->value) == 0
+         && !signbit (gm_scalar_as_double (n->attrs->value));
 }
 
 static bool
@@ -148,9 +155,12 @@ is_one_hot (const Pick *p, const GmNode *n)
 {
   const GmMeta *whole = gm_graph_meta (p->g, n->out);
 
-  return n->op == GM_OP_scatter_add && gm_dtype_is_float (whole->dtype) && gm_dtype_computes (whole->dtype) && is_zeros (p->g, n->in[0]) && takes_one (p->g, n, whole)
+  return n->op == GM_OP_scatter_add && gm_dtype_is_float (whole->dtype)
+         && gm_dtype_computes (whole->dtype) && is_zeros (p->g, n->in[0])
+         && takes_one (p->g, n, whole)
          && same_shape (p->g, gm_graph_meta (p->g, n->in[1]), gm_graph_meta (p->g, n->in[2]))
-         && is_checked (p->g, n->in[1], whole->sizes[n->attrs->dim], gm_graph_value (p->g, n->out)->node);
+         && is_checked (p->g, n->in[1], whole->sizes[n->attrs->dim],
+                        gm_graph_value (p->g, n->out)->node);
 }
 
 /* The terms of a sum: slices among zeros, by where they begin. */
@@ -162,8 +172,8 @@ typedef struct {
 static bool
 is_slice (const GmGraph *g, const GmNode *n)
 {
-  return n && n->op == GM_OP_slice_scatter && n->attrs->step == 1 && is_zeros (g, n->in[0]) && !gm_size_is_symbolic (n->attrs->start)
-         && !gm_size_is_symbolic (n->attrs->stop);
+  return n && n->op == GM_OP_slice_scatter && n->attrs->step == 1 && is_zeros (g, n->in[0])
+         && !gm_size_is_symbolic (n->attrs->start) && !gm_size_is_symbolic (n->attrs->stop);
 }
 
 /* Collects the slices of a sum.  depth: number of additions that may still follow; more are no sum
@@ -198,7 +208,8 @@ is_sum_of_slices (const Pick *p, const GmNode *n, Slices *s)
   const int64_t dim = s->of[0]->attrs->dim;
   for (uint32_t i = 0; i < s->n; i++) {
     const GmAttrs *a = s->of[i]->attrs;
-    if (a->dim != dim || a->start != end || a->stop <= end || !same_shape (p->g, gm_graph_meta (p->g, s->of[i]->out), whole))
+    if (a->dim != dim || a->start != end || a->stop <= end
+        || !same_shape (p->g, gm_graph_meta (p->g, s->of[i]->out), whole))
       return false;
     end = a->stop;
   }
@@ -240,8 +251,11 @@ pick (Pick *p, GmValueId v, const GmNode *gather)
       in[i] = pick (p, n->in[i], gather);
     return gm_b_op (b, n->op, in, (int) n->n_in, n->attrs);
   }
-  GmVal from = same_shape (p->g, m, whole) ? mapped (p, v) : gm_b_expand (b, mapped (p, v), whole->ndim, whole->sizes);
-  return gm_b_op (b, GM_OP_gather, (const GmVal[]){ from, mapped (p, gather->in[1]) }, 2, gather->attrs);
+  GmVal from = same_shape (p->g, m, whole)
+                   ? mapped (p, v)
+                   : gm_b_expand (b, mapped (p, v), whole->ndim, whole->sizes);
+  return gm_b_op (b, GM_OP_gather, (const GmVal[]){ from, mapped (p, gather->in[1]) }, 2,
+                  gather->attrs);
 }
 
 static GmVal
@@ -260,8 +274,13 @@ one_hot (Pick *p, const GmNode *n)
   int64_t length = whole->sizes[dim], along[GM_MAX_DIMS];
   /* Half as wide where that is enough: the loop spends its time on the comparison. */
   GmDtype d = !gm_size_is_symbolic (length) && length <= INT32_MAX ? GM_I32 : GM_I64;
-  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
-                       .n_list = 1, .list = { length }, .dtype = d, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
+  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE
+                               | 1u << GM_ATTR_VALUE2,
+                       .n_list = 1,
+                       .list = { length },
+                       .dtype = d,
+                       .value = gm_scalar_int (0),
+                       .value2 = gm_scalar_int (1) };
   GmAttrs count = at;
 
   for (int k = 0; k < whole->ndim; k++)
@@ -316,11 +335,13 @@ rewrite (Pick *p, const GmNode *n)
     v = joined (p, n, &slices);
   if (gm_b_failed (&p->b.base))
     return false;
-  p->map[n->out] = v && is_like (p, gm_id_from_val (v), n) ? gm_id_from_val (v)
-                                                           : gm_copy_node (p->b.graph, p->g, n, p->map, &p->b.base.error);
+  p->map[n->out] = v && is_like (p, gm_id_from_val (v), n)
+                       ? gm_id_from_val (v)
+                       : gm_copy_node (p->b.graph, p->g, n, p->map, &p->b.base.error);
   if (p->map[n->out] == GM_NO_ID)
     return false;
-  gm_graph_meta (p->b.graph, p->map[n->out])->requires_grad = gm_graph_meta (p->g, n->out)->requires_grad;
+  gm_graph_meta (p->b.graph, p->map[n->out])->requires_grad =
+      gm_graph_meta (p->g, n->out)->requires_grad;
   return true;
 }
 
@@ -383,9 +404,11 @@ find_late (Pick *p, uint32_t first_tangent)
 }
 
 GmGraph *
-gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error)
+gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map,
+                   uint32_t n_map, GmArena *arena, GError **error)
 {
-  g_autofree bool *output = g_new0 (bool, g->values->len + 1), *late = g_new0 (bool, g->values->len + 1),
+  g_autofree bool *output = g_new0 (bool, g->values->len + 1),
+                  *late = g_new0 (bool, g->values->len + 1),
                   *read = g_new0 (bool, g->values->len + 1);
   g_autofree GmValueId *own = g_new (GmValueId, g->values->len + 1);
   Pick p = { .g = g, .map = own, .output = output, .late = late, .read = read };
@@ -405,7 +428,8 @@ gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValu
   for (uint32_t v = 0; v < n_map; v++)
     if (apart[v] && map[v] != GM_NO_ID)
       still[own[map[v]]] = true;
-  GmGraph *to = gm_graph_simplify_mapped (picked, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, still, again);
+  GmGraph *to = gm_graph_simplify_mapped (
+      picked, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, still, again);
   for (uint32_t v = 0; v < n_map; v++)
     if (map[v] != GM_NO_ID)
       map[v] = again[own[map[v]]];

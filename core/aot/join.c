@@ -17,7 +17,7 @@
 
 typedef struct {
   GmGraphBuilder b;
-  GmVal *grad; /* per value of the function: the sum so far, NULL for none */
+  GmVal *grad;       /* per value of the function: the sum so far, NULL for none */
   uint32_t *n_terms; /* per value of the function: number of terms in the sum */
 } Join;
 
@@ -46,10 +46,17 @@ differentiate_node (Join *j, const GmGraph *g, const GmNode *n)
   if (!any)
     return;
   j->b.where = n->where;
-  gm_op_gradient (&(GmGradient){ .b = &j->b.base, .op = n->op, .n_in = (int) n->n_in, .in = in,
-                                 .out = gm_val_from_id (n->out), .in_meta = in_meta,
-                                 .out_meta = gm_graph_meta (g, n->out), .attrs = n->attrs,
-                                 .grad = j->grad[n->out], .need = need, .result = result });
+  gm_op_gradient (&(GmGradient){ .b = &j->b.base,
+                                 .op = n->op,
+                                 .n_in = (int) n->n_in,
+                                 .in = in,
+                                 .out = gm_val_from_id (n->out),
+                                 .in_meta = in_meta,
+                                 .out_meta = gm_graph_meta (g, n->out),
+                                 .attrs = n->attrs,
+                                 .grad = j->grad[n->out],
+                                 .need = need,
+                                 .result = result });
   for (uint32_t i = 0; i < n->n_in; i++)
     if (need[i] && result[i])
       accumulate (j, n->in[i], result[i]);
@@ -99,7 +106,8 @@ run_hooks (Join *j, const GmGraph *g, GmValueId v)
     const GmHigher *hook = gm_gradient_hook_on (g, k, v);
     if (!hook)
       continue;
-    GmValueId to = gm_gradient_hook_add (j->b.graph, hook, gm_id_from_val (j->grad[v]), gm_graph_node (g, k)->where, &j->b.base.error);
+    GmValueId to = gm_gradient_hook_add (j->b.graph, hook, gm_id_from_val (j->grad[v]),
+                                         gm_graph_node (g, k)->where, &j->b.base.error);
     if (to != GM_NO_ID)
       j->grad[v] = gm_val_from_id (to);
   }
@@ -204,10 +212,11 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   }
   for (uint32_t i = 0; i < n_rows; i++)
     if (n_reach[i] > 0 && n_reach[i] < joint->n_tangents) {
-      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                   "a function with a gradient of its own lies behind some of the results and not "
-                   "behind others, which may get gradients alone: keep it, or those results, out of "
-                   "the compiled function");
+      g_set_error (
+          error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+          "a function with a gradient of its own lies behind some of the results and not "
+          "behind others, which may get gradients alone: keep it, or those results, out of "
+          "the compiled function");
       return false;
     }
   return true;
@@ -216,14 +225,17 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
 /* Makes the joint graph.  alone: some gradients may arrive and others not.  arrived:
  * add_tangents'. */
 static bool
-join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error)
+join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoint *joint,
+      GError **error)
 {
   g_autoptr (GmGraph) out = gm_graph_new_like (g, "joint", arena);
   Join j = { .grad = gm_arena_newn (arena, GmVal, g->values->len),
              .n_terms = gm_arena_newn (arena, uint32_t, g->values->len) };
 
-  *joint = (GmJoint){ .graph = out, .n_inputs = g->inputs->len, .n_outputs = g->outputs->len,
-                       .n_elements = gm_graph_n_elements (g) };
+  *joint = (GmJoint){ .graph = out,
+                      .n_inputs = g->inputs->len,
+                      .n_outputs = g->outputs->len,
+                      .n_elements = gm_graph_n_elements (g) };
   if (!gm_copy_values (out, g, error)) {
     joint->graph = NULL;
     return false;
@@ -245,15 +257,15 @@ join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoi
   bool hooks = gm_gradient_hooks_any (g);
   for (uint32_t i = g->nodes->len; i-- > 0 && !gm_b_failed (&j.b.base);) {
     const GmNode *n = gm_graph_node (g, i);
-    bool next = n->op == GM_OP_custom ? gm_custom_is_next (g, i, j.grad)
+    bool next = n->op == GM_OP_custom     ? gm_custom_is_next (g, i, j.grad)
                 : gm_op_is_higher (n->op) ? gm_higher_is_next (g, i, j.grad)
                                           : j.grad[n->out] != NULL;
     if (next && hooks)
       run_hooks_on (&j, g, i);
     if (next && !gm_b_failed (&j.b.base))
-      n->op == GM_OP_custom ? differentiate_custom (&j, g, i)
-      : gm_op_is_higher (n->op)       ? differentiate_higher (&j, g, i)
-                            : differentiate_node (&j, g, n);
+      n->op == GM_OP_custom     ? differentiate_custom (&j, g, i)
+      : gm_op_is_higher (n->op) ? differentiate_higher (&j, g, i)
+                                : differentiate_node (&j, g, n);
   }
   if (gm_b_failed (&j.b.base)) {
     g_propagate_error (error, g_steal_pointer (&j.b.base.error));
@@ -280,7 +292,8 @@ gm_join_body (const GmGraph *g, GmArena *arena, GmJoint *joint, GError **error)
 }
 
 bool
-gm_join_arrived (const GmGraph *g, const GmMeta *arrived, GmArena *arena, GmJoint *joint, GError **error)
+gm_join_arrived (const GmGraph *g, const GmMeta *arrived, GmArena *arena, GmJoint *joint,
+                 GError **error)
 {
   return join (g, false, arrived, arena, joint, error);
 }

@@ -120,8 +120,8 @@ gm_layer_facts_difference (const GmFacts *want, const GmGraph *g, GmArena *arena
   for (uint32_t i = 0; i < want->n_outputs; i++) {
     const GmOutputFact *a = &want->outputs[i], *b = &has->outputs[i];
     if (want->outputs_are_new
-          ? a->meta.dtype != b->meta.dtype || !gm_meta_same_shape (&a->meta, &b->meta)
-          : !same_type (g, &a->meta, &b->meta))
+            ? a->meta.dtype != b->meta.dtype || !gm_meta_same_shape (&a->meta, &b->meta)
+            : !same_type (g, &a->meta, &b->meta))
       return g_strdup_printf ("output %u has another type", i);
     if (a->kind != b->kind)
       return g_strdup_printf ("output %u is of another kind", i);

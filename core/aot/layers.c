@@ -97,9 +97,10 @@ run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
   if (!(w->layers->has_bases = plan != NULL))
     return true;
   if (has_symbols (w->at)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "inputs that share memory are merged, and where they lie in it depends on sizes that "
-                 "are not numbers yet");
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+        "inputs that share memory are merged, and where they lie in it depends on sizes that "
+        "are not numbers yet");
     return false;
   }
   GmGraph *next = gm_synthetic_base (w->at, plan, w->arena, l, error);
@@ -122,10 +123,11 @@ check_quiet_views (const Way *w, GError **error)
     for (uint32_t b = 0; l->alias.replays[k].no_grad && b < l->bases.n_bases; b++)
       for (uint32_t i = l->bases.first[b]; i < l->bases.first[b + 1]; i++)
         if (l->bases.outer[i].i == slot && l->bases.sources[b].meta.requires_grad) {
-          g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                       "a view that is taken with gradients off is given out, and its memory, which "
-                       "takes part in the gradient, is written to under another name: keep the "
-                       "write out of the compiled function");
+          g_set_error (
+              error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+              "a view that is taken with gradients off is given out, and its memory, which "
+              "takes part in the gradient, is written to under another name: keep the "
+              "write out of the compiled function");
           return false;
         }
   }
@@ -193,7 +195,8 @@ check_host_calls (const GmGraph *g, GError **error)
     const GmNode *n = gm_graph_node (g, i);
     if (n->op == GM_OP_host_call || n->op == GM_OP_gradient_hook) {
       g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                   "what functions of the host's give, and hooks on the way are given, has sizes that are numbers");
+                   "what functions of the host's give, and hooks on the way are given, has sizes "
+                   "that are numbers");
       return false;
     }
   }
@@ -209,8 +212,9 @@ gm_layers_apply (const GmGraph *g, bool differentiate, GmArena *arena, GmLayers 
   *l = (GmLayers){ .differentiate = differentiate };
   note_inputs (g, arena, l);
   note_looks (g, arena, l);
-  if (check_host_calls (g, error) && run_metadata (&w, overlaps, error) && run_dedupe (&w, overlaps, error)
-      && run_alias (&w, error) && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
+  if (check_host_calls (g, error) && run_metadata (&w, overlaps, error)
+      && run_dedupe (&w, overlaps, error) && run_alias (&w, error)
+      && run_bases (&w, differentiate, overlaps, error) && check_quiet_views (&w, error)
       && run_functionalize (&w, differentiate, error)
       && gm_higher_prepare (w.owned, differentiate, error)) {
     l->n_overlaps = overlaps->len;

@@ -19,7 +19,7 @@ enum { MAX_KNOWN = 8, NOT_PASSED = -1, UNKNOWN = -2 };
 typedef struct {
   GmMeta *arrived; /* per tangent of the joint graph; dtype GM_N_DTYPES: none */
   GmMeta *given;   /* per gradient */
-  int *passed; /* per gradient: the tangent that it is, NOT_PASSED, or UNKNOWN */
+  int *passed;     /* per gradient: the tangent that it is, NOT_PASSED, or UNKNOWN */
 } Layouts;
 
 static void

@@ -151,7 +151,8 @@ find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
       break;
     if (family == GM_FAMILY_MUTATE)
       continue;
-    int64_t step = gm_movement_offset (n->op, gm_graph_meta (g, n->in[0]), n->attrs, gm_graph_meta (g, n->out));
+    int64_t step = gm_movement_offset (n->op, gm_graph_meta (g, n->in[0]), n->attrs,
+                                       gm_graph_meta (g, n->out));
     if (gm_size_is_symbolic (step))
       return false;
     at += step;
@@ -266,11 +267,13 @@ alias_of (const GmGraph *g, uint32_t input)
 static bool
 may_be_view (const GmGraph *g, uint32_t i, uint32_t input)
 {
-  GmValueId v = g_array_index (g->inputs, GmValueId, i), of = g_array_index (g->inputs, GmValueId, input);
+  GmValueId v = g_array_index (g->inputs, GmValueId, i),
+            of = g_array_index (g->inputs, GmValueId, input);
   const GmGraphAlias *a = alias_of (g, i), *b = alias_of (g, input);
 
   return i != input && gm_graph_meta (g, v)->requires_grad && a->same == GM_NO_ID
-         && (a->shares == of || b->shares == v || (a->shares != GM_NO_ID && a->shares == b->shares));
+         && (a->shares == of || b->shares == v
+             || (a->shares != GM_NO_ID && a->shares == b->shares));
 }
 
 /* True if the object of n is no view, so that its views get another history with it. */
@@ -281,7 +284,9 @@ is_base (const Rewrite *r, const GmNode *n)
   uint32_t input = input_index (r->out, object);
 
   return gm_views_parent (r->out, object) == GM_NO_ID
-         && (input == GM_NO_ID || (alias_of (r->g, input)->base == GM_NO_ID && !alias_of (r->g, input)->has_base_meta));
+         && (input == GM_NO_ID
+             || (alias_of (r->g, input)->base == GM_NO_ID
+                 && !alias_of (r->g, input)->has_base_meta));
 }
 
 /* True if the object, a base, has views other than the view that it becomes. */
@@ -296,7 +301,8 @@ has_views (const Rewrite *r, const GmNode *n)
       return true;
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *view = gm_graph_node (g, i);
-    if (gm_ops[view->op].family == GM_FAMILY_MOVEMENT && view->out != n->in[1] && object_of (g, view->in[0]) == object_of (g, n->in[0]))
+    if (gm_ops[view->op].family == GM_FAMILY_MOVEMENT && view->out != n->in[1]
+        && object_of (g, view->in[0]) == object_of (g, n->in[0]))
       return true;
   }
   return false;
@@ -309,10 +315,12 @@ has_views (const Rewrite *r, const GmNode *n)
 static bool
 is_two_with_histories (const Rewrite *r, const GmNode *n)
 {
-  bool base = is_base (r, n), becomes_view = gm_views_root (r->out, r->map[n->in[1]]) == gm_views_root (r->out, r->map[n->in[0]]);
+  bool base = is_base (r, n), becomes_view = gm_views_root (r->out, r->map[n->in[1]])
+                                             == gm_views_root (r->out, r->map[n->in[0]]);
 
   return gm_graph_meta (r->g, n->in[1])->requires_grad
-         && (((has_writes (r->g) || (base && becomes_view)) && is_seen_apart (r, n)) || (base && has_views (r, n)));
+         && (((has_writes (r->g) || (base && becomes_view)) && is_seen_apart (r, n))
+             || (base && has_views (r, n)));
 }
 
 /* Marks a view that was taken to become the tensor itself, with all of its elements: a write to it
@@ -352,8 +360,10 @@ rewrite_set (Rewrite *r, uint32_t node, GArray *overlaps, GError **error)
   }
   if (is_two_with_histories (r, n)) {
     g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                 "cannot compile a tensor that becomes another one in place (%s), where that one is used too and memory is written to or it is a view of the "
-                 "tensor, or that has other views, and both take part in the gradient: keep this statement out of the compiled function",
+                 "cannot compile a tensor that becomes another one in place (%s), where that one "
+                 "is used too and memory is written to or it is a view of the "
+                 "tensor, or that has other views, and both take part in the gradient: keep this "
+                 "statement out of the compiled function",
                  n->where ? n->where : "line unknown");
     return false;
   }
@@ -403,7 +413,8 @@ rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
         return false;
       continue;
     }
-    r->behind[v] = n && gm_ops[n->op].family == GM_FAMILY_MOVEMENT && left_behind_by (r, n->in[0]) != GM_NO_ID;
+    r->behind[v] =
+        n && gm_ops[n->op].family == GM_FAMILY_MOVEMENT && left_behind_by (r, n->in[0]) != GM_NO_ID;
     r->map[v] = n ? gm_copy_node (r->out, g, n, r->map, error)
                   : gm_graph_add_input (r->out, value->name, &value->meta);
     if (r->map[v] == GM_NO_ID)
@@ -428,7 +439,9 @@ base_of (const Rewrite *r, GmValueId v)
     v = parent;
   }
   uint32_t input = input_index (g, v);
-  return input == GM_NO_ID ? v : r->map[object_of (r->g, g_array_index (r->g->inputs, GmValueId, input))];
+  return input == GM_NO_ID
+             ? v
+             : r->map[object_of (r->g, g_array_index (r->g->inputs, GmValueId, input))];
 }
 
 /* Refuses views of an object that has taken other memory, or has become a view of another tensor:
@@ -578,7 +591,8 @@ is_set (const GmGraph *g, GmValueId object)
 {
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_set_ && object_of (g, n->in[0]) == object && object_of (g, n->in[1]) != object)
+    if (n->op == GM_OP_set_ && object_of (g, n->in[0]) == object
+        && object_of (g, n->in[1]) != object)
       return true;
   }
   return false;

@@ -24,9 +24,9 @@ typedef struct {
   const GmGraph *g;
   GmGraph *out;
   GmArena *arena;
-  uint32_t *slot; /* per value of g: its slot, or GM_NO_ID */
-  GArray *roots;  /* GmValueId: the inner outputs */
-  GArray *replays; /* GmReplay; slots of other replays are their index + REPLAY */
+  uint32_t *slot;    /* per value of g: its slot, or GM_NO_ID */
+  GArray *roots;     /* GmValueId: the inner outputs */
+  GArray *replays;   /* GmReplay; slots of other replays are their index + REPLAY */
   GArray *histories; /* GmValueId: views whose history is made inside */
   bool *needed;      /* per value: a view that is taken again */
 } Rewrite;
@@ -75,7 +75,8 @@ count_writes (const GmGraph *g, GmValueId object)
 
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *write = gm_graph_node (g, i);
-    n += gm_ops[write->op].family == GM_FAMILY_MUTATE && gm_views_counter (g, write->in[0]) == object;
+    n += gm_ops[write->op].family == GM_FAMILY_MUTATE
+         && gm_views_counter (g, write->in[0]) == object;
   }
   return n;
 }
@@ -296,8 +297,7 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
 
   find_recorded (l, histories, recorded);
 
-#define SLOT(s) \
-  ((s) < n_in ? inputs[s] : (s) < n_owned ? inner[(s) - n_in] : made[(s) - n_owned])
+#define SLOT(s) ((s) < n_in ? inputs[s] : (s) < n_owned ? inner[(s) -n_in] : made[(s) -n_owned])
   for (; n_made < l->n_replays; n_made++) {
     const GmReplay *r = &l->replays[n_made];
     GmTensor *in = SLOT (r->slot);
@@ -315,7 +315,8 @@ gm_output_alias_replay (const GmAliasLayer *l, GmTensor *const *inputs, GmTensor
     }
     if (r->op == GM_OP_data)
       *gm_tensor_writes (made[n_made]) = r->n_writes;
-    bool has = histories->node && r->history != GM_NO_ID, placed = histories->places && r->history != GM_NO_ID;
+    bool has = histories->node && r->history != GM_NO_ID,
+         placed = histories->places && r->history != GM_NO_ID;
     if (has && histories->late[r->history] && histories->of[r->history] < 0) {
       gm_autograd_make_late (made[n_made]);
       if (histories->late[r->history] == GM_LATE_NOW)

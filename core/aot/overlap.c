@@ -44,7 +44,8 @@ gm_overlap_holds (const GmOverlap *o, GmTensor *const *inputs)
            && !gm_tensor_is_awaited (a) && !gm_tensor_is_awaited (b);
   case GM_OVERLAP_MADE:
     return gm_tensor_history_number (b) > gm_tensor_history_number (a)
-           || (o->offset && a != b && /* looked at in that order */ gm_autograd_is_late (a) && gm_autograd_is_late (b));
+           || (o->offset && a != b && /* looked at in that order */ gm_autograd_is_late (a)
+               && gm_autograd_is_late (b));
   case GM_OVERLAP_BASE: {
     const GmTensor *base = gm_tensor_view_base (b);
     return base && b->offset - base->offset == o->offset
@@ -79,7 +80,8 @@ gm_overlap_text (const GmOverlap *o)
   case GM_OVERLAP_ONE_BASE:
     return g_strconcat (two, " are views of one tensor", NULL);
   case GM_OVERLAP_MADE:
-    return g_strdup_printf ("the history of input %u was made after that of input %u", o->b.i, o->a.i);
+    return g_strdup_printf ("the history of input %u was made after that of input %u", o->b.i,
+                            o->a.i);
   case GM_OVERLAP_BASE:
     base = gm_meta_text (&o->base);
     return g_strdup_printf ("%s is a view of a tensor %s%s, %" G_GINT64_FORMAT " elements into it",

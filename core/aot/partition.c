@@ -29,13 +29,13 @@
 
 typedef struct {
   GmCut cut;
-  GmValueId *fmap; /* per value: in the forward graph */
-  GmValueId *bmap; /* per value: in the backward graph, or GM_NO_ID */
+  GmValueId *fmap;    /* per value: in the forward graph */
+  GmValueId *bmap;    /* per value: in the backward graph, or GM_NO_ID */
   uint32_t *saved_as; /* per SAVED value: its number among them */
-  GArray *stack;   /* GmValueId: values still to be computed */
-  GArray *again;   /* GmValueId: computed again for the node at hand, in order */
+  GArray *stack;      /* GmValueId: values still to be computed */
+  GArray *again;      /* GmValueId: computed again for the node at hand, in order */
   GmParts *parts;
-  GmGradSource *sources; /* parts->sources, while they are written */
+  GmGradSource *sources;           /* parts->sources, while they are written */
   const GmFunctionalLayer *writes; /* NULL: none */
 } Build;
 
@@ -213,7 +213,7 @@ build_forward (Build *b, GError **error)
   }
   for (uint32_t i = 0; i < c->joint->n_elements; i++)
     if (!gm_cut_add_output (f, b->fmap[output_of (c, i)],
-                           g_array_index (c->g->outputs, GmGraphOutput, i).kind, error))
+                            g_array_index (c->g->outputs, GmGraphOutput, i).kind, error))
       return false;
   return true;
 }
@@ -489,7 +489,8 @@ mark_plain (GmCut *c, const GmValueId *map)
 static bool *
 unfolded_reads (const GmJoint *joint, const uint32_t *places)
 {
-  GmUnfold u = { joint->graph, places, joint->tangents, joint->grads, joint->n_tangents, joint->n_grads };
+  GmUnfold u = { joint->graph,      places,        joint->tangents, joint->grads,
+                 joint->n_tangents, joint->n_grads };
 
   return gm_unfold_reads (&u);
 }
@@ -544,7 +545,8 @@ static void
 keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const GmValueId *map)
 {
   const GmGraph *g = c->g;
-  g_autofree bool *read = g_new0 (bool, g->values->len + 1), *frail = g_new0 (bool, g->values->len + 1);
+  g_autofree bool *read = g_new0 (bool, g->values->len + 1),
+                  *frail = g_new0 (bool, g->values->len + 1);
 
   for (uint32_t v = 0; v < c->joint->graph->values->len; v++)
     if (apart[v] && map[v] != GM_NO_ID)
@@ -563,7 +565,8 @@ keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const 
       continue;
     for (uint32_t k = 0; k < n->n_in; k++)
       frail[v] |= frail[gm_cut_value (g, n->in[k])];
-    if (!read[v] || !frail[v] || !(c->flags[v] & GM_CUT_FORWARD) || gm_cut_is_free (n) || n->tag == GM_TAG_RECOMPUTE)
+    if (!read[v] || !frail[v] || !(c->flags[v] & GM_CUT_FORWARD) || gm_cut_is_free (n)
+        || n->tag == GM_TAG_RECOMPUTE)
       continue;
     c->flags[v] |= GM_CUT_SAVED;
     frail[v] = false;
@@ -579,8 +582,9 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
   GmValueId *map = gm_arena_newn (arena, GmValueId, joint->graph->values->len);
   g_autofree bool *apart = find_apart (joint);
   g_autoptr (GmGraph) g = gm_index_rewrites (
-      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, arena, apart, map), joint->n_inputs, apart, map,
-      joint->graph->values->len, arena, error);
+      gm_graph_simplify_mapped (joint->graph, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE,
+                                arena, apart, map),
+      joint->n_inputs, apart, map, joint->graph->values->len, arena, error);
   if (!g)
     return false;
   g_autoptr (GArray) stack = g_array_new (FALSE, FALSE, sizeof (GmValueId));
@@ -657,7 +661,8 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
   *parts = (GmParts){ .n_outputs = joint->n_elements };
   if (!check_options (options, error) || !cut (joint, writes, options, NULL, arena, parts, error))
     return false;
-  if (!writes || !writes->n_mutations || !parts->backward || !find_lost (joint, writes, parts, lost))
+  if (!writes || !writes->n_mutations || !parts->backward
+      || !find_lost (joint, writes, parts, lost))
     return true;
   gm_graph_free (parts->forward);
   gm_graph_free (parts->backward);

@@ -80,7 +80,8 @@ void gm_cut_demand (GmCut *c);
 /* Returns the graph to cut for a simplified joint graph, which it consumes and whose inputs from
  * first_tangent on are gradients; NULL on error.  map: n_map of its values, or GM_NO_ID, which are
  * replaced by those of the result; apart: n_map, as in gm_graph_simplify_mapped. */
-GmGraph *gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map, uint32_t n_map, GmArena *arena, GError **error);
+GmGraph *gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map,
+                            uint32_t n_map, GmArena *arena, GError **error);
 
 /* Makes v an output; through a copy where v is an input, a view, a constant or an output
  * already. */

@@ -36,8 +36,7 @@ is_direct (const GmPlan *p)
 {
   const GmLayers *l = &p->layers;
   const GmAliasLayer *alias = &l->alias;
-  bool same = alias->n_replays == 0 && l->functional.n_mutations == 0
-              && !l->functional.n_writes
+  bool same = alias->n_replays == 0 && l->functional.n_mutations == 0 && !l->functional.n_writes
               && alias->n_outer == alias->n_inner && l->n_outputs == alias->n_outer
               && !l->has_metadata && !l->has_dedupe && !l->has_bases;
 
@@ -221,7 +220,8 @@ keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
       if (gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i))
         flow |= 1u << MIN (i, 30);
     bool other = n->op == GM_OP_custom || n->op == GM_OP_slice_scatter || gm_op_is_higher (n->op);
-    if (flow && (arrives[n->out] || read[n->out]) && (other || gm_op_saves (n->op, (int) n->n_in, flow)))
+    if (flow && (arrives[n->out] || read[n->out])
+        && (other || gm_op_saves (n->op, (int) n->n_in, flow)))
       return false;
   }
   return true;
@@ -256,7 +256,8 @@ static void
 hold_what_is_there (GmPlan *p, uint32_t *places)
 {
   const GmGraph *g = p->graph;
-  GmSavedValue *saved = gm_arena_newn (p->arena, GmSavedValue, (size_t) p->n_saved + g->outputs->len + g->inputs->len + 1);
+  GmSavedValue *saved = gm_arena_newn (p->arena, GmSavedValue,
+                                       (size_t) p->n_saved + g->outputs->len + g->inputs->len + 1);
   g_autofree uint32_t *all = g_new0 (uint32_t, g->values->len + 1);
   GmUnfold kept = p->unfold;
   kept.places = all;
@@ -267,8 +268,8 @@ hold_what_is_there (GmPlan *p, uint32_t *places)
   for (uint32_t o = 0; o < g->outputs->len; o++) {
     const GmGraphOutput *output = &g_array_index (g->outputs, GmGraphOutput, o);
     uint32_t made = gm_graph_value (g, output->value)->node;
-    if (output->kind == GM_OUTPUT_USER && reads[output->value] && places[output->value] == GM_NO_ID && made != GM_NO_ID
-        && gm_graph_node (g, made)->tag != GM_TAG_RECOMPUTE)
+    if (output->kind == GM_OUTPUT_USER && reads[output->value] && places[output->value] == GM_NO_ID
+        && made != GM_NO_ID && gm_graph_node (g, made)->tag != GM_TAG_RECOMPUTE)
       hold (p, saved, places, output->value, (GmSavedValue){ false, o });
   }
   for (uint32_t m = 0; m < p->layers.functional.n_mutations; m++)
@@ -293,11 +294,13 @@ find_early (GmPlan *p)
 {
   const GmBaseLayer *l = &p->layers.bases;
   const GmGraph *g = p->graph;
-  uint32_t n = p->layers.has_bases ? l->n_histories : 0, *inputs = gm_arena_newn (p->arena, uint32_t, n + 1),
+  uint32_t n = p->layers.has_bases ? l->n_histories : 0,
+           *inputs = gm_arena_newn (p->arena, uint32_t, n + 1),
            *early = gm_arena_newn (p->arena, uint32_t, g->nodes->len + 1);
 
   for (uint32_t k = 0; k < n; k++) {
-    uint32_t at = l->histories[k].is_base ? GM_NO_ID : p->layers.functional.taken[l->first_history + k];
+    uint32_t at =
+        l->histories[k].is_base ? GM_NO_ID : p->layers.functional.taken[l->first_history + k];
     if (at == GM_NO_ID || !gm_graph_meta (g, gm_graph_node (g, at)->out)->requires_grad)
       continue;
     inputs[p->n_early++] = l->histories[k].index;
@@ -322,7 +325,8 @@ is_sized (const GmPlanSpec *s)
   for (uint32_t i = 0; i < s->layers->n_inputs; i++)
     if (gm_meta_is_symbolic (&s->layers->inputs[i]))
       return true;
-  return s->exec.begin || gm_graph_is_symbolic (s->parts->forward) || gm_graph_is_symbolic (s->parts->backward);
+  return s->exec.begin || gm_graph_is_symbolic (s->parts->forward)
+         || gm_graph_is_symbolic (s->parts->backward);
 }
 
 static void
@@ -332,10 +336,11 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
     return;
   /* A copy, under the same numbers.  Where facts have made all sizes numbers, the sizes of its
    * bodies are numbers, too. */
-  p->graph = s->graph->sizes && !is_sized (s) ? gm_graph_settle (s->graph, p->arena) : gm_graph_simplify (s->graph, 0, p->arena);
+  p->graph = s->graph->sizes && !is_sized (s) ? gm_graph_settle (s->graph, p->arena)
+                                              : gm_graph_simplify (s->graph, 0, p->arena);
   g_assert (p->graph->values->len == s->graph->values->len);
   uint32_t *places = KEEP (s->parts->places, s->graph->values->len);
-  p->unfold = (GmUnfold){ p->graph, places, p->tangent_of, p->grad_of, s->joint->n_tangents,
+  p->unfold = (GmUnfold){ p->graph,         places, p->tangent_of, p->grad_of, s->joint->n_tangents,
                           s->joint->n_grads };
   p->unfold.is_packed = s->parts->restore != NULL;
   p->has_hooks = gm_gradient_hooks_any (p->graph);
@@ -353,7 +358,8 @@ keep_graph (GmPlan *p, const GmPlanSpec *s)
   g_autofree bool *read = find_read (p->graph, s->joint);
   p->keeps_nothing = !p->has_hooks && keeps_nothing (p->graph, s->joint, read);
   for (uint32_t t = 0; t < s->joint->n_tangents; t++) {
-    const GmGraphOutput *o = &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
+    const GmGraphOutput *o =
+        &g_array_index (p->graph->outputs, GmGraphOutput, s->joint->tangents[t].i);
     if (gm_graph_value (p->graph, o->value)->node != GM_NO_ID && read[o->value])
       p->read_inside |= 1ull << MIN (t, 63);
     if (p->has_hooks && is_hooked (p->graph, o->value))
@@ -522,4 +528,3 @@ gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error)
   }
   return gm_plan_check_overlaps (p, inputs, GM_ERROR_RUNTIME, error);
 }
-

@@ -33,7 +33,8 @@ typedef struct {
    * Sets the symbols that it finds, and made[i], new references, n_made of them.  run_sized then
    * gets these after the inputs of role 0, and only the outputs that are none of them.  made
    * (below): by output of the forward, the number of the tensor that it is, or GM_NO_ID. */
-  bool (*begin) (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GError **error);
+  bool (*begin) (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made,
+                 GError **error);
   uint32_t n_made;
   const uint32_t *made;
   /* True if a run may get input `in` as output `out`, which have the same layout, provided that the
@@ -45,8 +46,8 @@ typedef struct {
   bool (*prepare) (void *data, GError **error);
   /* Does what run_sized does (symbols NULL: run), for tensors that are known to fit; NULL: use
    * those. */
-  bool (*run_known) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-                     GError **error);
+  bool (*run_known) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                     GmTensor *const *out, int n_out, GError **error);
 } GmPlanExec;
 
 /* The generator's state is an input of the graph that no caller passes: the plan takes `draws`
@@ -54,9 +55,9 @@ typedef struct {
 typedef struct {
   bool used;
   GmOuterInput input; /* of the recorded graph */
-  int64_t draws; /* a size */
-  bool given_out; /* the graph says how much was drawn: this output of the recorded graph is the
-                   * state after it, and draws is 0 */
+  int64_t draws;      /* a size */
+  bool given_out;     /* the graph says how much was drawn: this output of the recorded graph is the
+                       * state after it, and draws is 0 */
   uint32_t output;
 } GmPlanRandom;
 
@@ -65,7 +66,7 @@ typedef struct {
   const GmJoint *joint;
   const GmParts *parts;
   GmPlanRandom random;
-  GmPlanExec exec; /* the plan owns exec.data from gm_plan_new on */
+  GmPlanExec exec;      /* the plan owns exec.data from gm_plan_new on */
   const GmGraph *graph; /* the functional graph that was joined: used for a backward that the
                          * compiled code cannot do (unfold_history.h); NULL: such a backward is
                          * refused */
@@ -97,9 +98,11 @@ bool gm_plan_is_of (const GmPlan *p, const GmPlan *form); /* true if p was made 
 bool gm_plan_is_counted (const GmPlan *p); /* true if calls have to begin with gm_plan_begin */
 /* Runs the plan until data has said what all symbols are, which are set.  b: cleared by the caller;
  * a state that is there is used again. */
-bool gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun *b, GError **error);
+bool gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun *b,
+                    GError **error);
 /* Does what gm_plan_run does, for a call that was begun with a plan that p is of. */
-bool gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **outputs, GError **error);
+bool gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b,
+                        GmTensor **outputs, GError **error);
 void gm_plan_begun_clear (GmPlanBegun *b, bool keep_state);
 
 int gm_plan_n_inputs (const GmPlan *p); /* as callers pass them: without the generator's state */

@@ -47,23 +47,34 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHist
 {
   const GmLayers *l = &p->layers;
   GmTensor *results[l->alias.n_outer + 1], **given = l->has_metadata ? results : outputs;
-  bool ok = gm_functionalize_write_back (&l->functional, in->inner, out, error)
-            && (!l->has_bases || gm_synthetic_base_leave (&l->bases, in->single, in->inner, out, histories, error))
-            && gm_output_alias_replay (&l->alias, in->single, out, histories, given, error);
+  bool ok =
+      gm_functionalize_write_back (&l->functional, in->inner, out, error)
+      && (!l->has_bases
+          || gm_synthetic_base_leave (&l->bases, in->single, in->inner, out, histories, error))
+      && gm_output_alias_replay (&l->alias, in->single, out, histories, given, error);
   gm_histories_look (histories);
-  return ok && (!l->has_metadata || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error));
+  return ok
+         && (!l->has_metadata
+             || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error));
 }
 
 /* Does, after the forward: writes, views, shapes.  The mode of the call may differ from that of the
  * statements, which the layers know where it matters. */
 static bool
-leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h,
-              uint64_t first, GmTensor **outputs, GError **error)
+leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h, uint64_t first,
+              GmTensor **outputs, GError **error)
 {
   const GmFunctionalLayer *l = &p->layers.functional;
   GmTensor *looked[l->n_histories + 1];
-  GmHistories histories = { h ? gm_history_node (h) : NULL, p->histories, l->late, l->n_histories, l->looks, looked,
-                            first, 1 + (uint64_t) p->unfold.n_looks, first ? l->places : NULL };
+  GmHistories histories = { h ? gm_history_node (h) : NULL,
+                            p->histories,
+                            l->late,
+                            l->n_histories,
+                            l->looks,
+                            looked,
+                            first,
+                            1 + (uint64_t) p->unfold.n_looks,
+                            first ? l->places : NULL };
 
   memset (looked, 0, sizeof looked);
   bool was = gm_grad_set_enabled (p->layers.differentiate || gm_grad_enabled ());
@@ -104,11 +115,17 @@ run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out
 
 /* Does, after the forward: histories, and the layers' part. */
 static bool
-end (GmPlan *p, const Inputs *in, bool boxed, GmTensor *const *out, GmTensor **outputs, GError **error)
+end (GmPlan *p, const Inputs *in, bool boxed, GmTensor *const *out, GmTensor **outputs,
+     GError **error)
 {
-  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, boxed ? NULL : in->recorded, in->single, in->inner, out) : NULL;
-  uint64_t first = boxed && !h ? 0 : h ? gm_history_first (h) : gm_plan_settle_looks (p, in->recorded);
-  bool ok = (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, first, outputs, error);
+  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, boxed ? NULL : in->recorded, in->single,
+                                                     in->inner, out)
+                                : NULL;
+  uint64_t first = boxed && !h ? 0
+                   : h         ? gm_history_first (h)
+                               : gm_plan_settle_looks (p, in->recorded);
+  bool ok =
+      (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, first, outputs, error);
 
   if (h)
     gm_history_end (h, ok);
@@ -167,7 +184,8 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
 
   if (!gm_plan_allocate (p->forward_metas, p->n_forward, out, error))
     return false;
-  bool ok = p->n_forward == 0 || gm_plan_execute_known (p, 0, in, p->n_inner, out, p->n_forward, error);
+  bool ok =
+      p->n_forward == 0 || gm_plan_execute_known (p, 0, in, p->n_inner, out, p->n_forward, error);
   if (ok && p->n_grads > 0) {
     GmHistory *h = gm_history_attach (p, in, in, in, out);
     ok = gm_history_pack (h, error);
@@ -182,7 +200,8 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
 /* Inserts the generator's state, from which `draws` draws are taken, into the inputs; 0: taken
  * later, when the number is known. */
 static GmTensor *
-enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor **in, GError **error)
+enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor **in,
+              GError **error)
 {
   int64_t *state;
   GmTensor *t = gm_tensor_new (&p->layers.inputs[p->random.input.i], error);
@@ -209,7 +228,8 @@ static void
 leave_random (const GmPlan *p, int64_t first, GmTensor *const *outputs)
 {
   if (p->random.given_out)
-    gm_random_take ((uint64_t) (((const int64_t *) gm_tensor_data (outputs[p->random.output]))[1] - first));
+    gm_random_take (
+        (uint64_t) (((const int64_t *) gm_tensor_data (outputs[p->random.output]))[1] - first));
 }
 
 static bool
@@ -305,7 +325,8 @@ gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun
 
 /* Runs the rest of the forward; out: all its outputs, new references. */
 static bool
-run_rest (const GmPlan *p, GmTensor *const *inner, const GmPlanBegun *b, GmTensor **out, GError **error)
+run_rest (const GmPlan *p, GmTensor *const *inner, const GmPlanBegun *b, GmTensor **out,
+          GError **error)
 {
   GmTensor *in[p->n_inner + (int) b->n_made + 1], *rest[p->n_forward + 1];
   int n = 0, done = 0;
@@ -313,23 +334,27 @@ run_rest (const GmPlan *p, GmTensor *const *inner, const GmPlanBegun *b, GmTenso
   memcpy (in + p->n_inner, b->made, sizeof *in * b->n_made);
   for (; done < p->n_forward; done++) {
     uint32_t made = p->exec.made[done];
-    out[done] = made != GM_NO_ID ? gm_tensor_ref (b->made[made]) : gm_tensor_new (&p->forward_metas[done], error);
+    out[done] = made != GM_NO_ID ? gm_tensor_ref (b->made[made])
+                                 : gm_tensor_new (&p->forward_metas[done], error);
     if (!out[done])
       break;
     if (made == GM_NO_ID)
       rest[n++] = out[done];
   }
   if (done == p->n_forward
-      && p->exec.run_sized (p->exec.data, 0, p->symbols, in, p->n_inner + (int) b->n_made, rest, n, error))
+      && p->exec.run_sized (p->exec.data, 0, p->symbols, in, p->n_inner + (int) b->n_made, rest, n,
+                            error))
     return true;
   gm_plan_unref_all (out, done);
   return false;
 }
 
 bool
-gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **outputs, GError **error)
+gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **outputs,
+                   GError **error)
 {
-  GmTensor *recorded[p->n_inputs + 1], *out[p->n_forward + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
+  GmTensor *recorded[p->n_inputs + 1], *out[p->n_forward + 1], *single[p->n_inputs + 1],
+      *inner[p->n_inner + 1];
   Inputs in = { recorded, single, inner, 0 };
   bool ok = gm_plan_check_overlaps (p, inputs, GM_ERROR_UNSUPPORTED, error);
 

@@ -17,12 +17,12 @@
 struct GmHistory {
   GmPlan *plan;
   GmAgNode *node; /* owns this history */
-  bool spent;   /* memory of saved tensors was lent */
-  bool used;    /* a backward that keeps no graph has come through */
-  bool *walked; /* per node of the graph: the last backward came there; NULL: to all nodes that it
-                 * reaches */
-  uint64_t seq; /* the first of the sequence numbers that the operations, and the looks at inputs,
-                 * would have, were they recorded one by one */
+  bool spent;     /* memory of saved tensors was lent */
+  bool used;      /* a backward that keeps no graph has come through */
+  bool *walked;   /* per node of the graph: the last backward came there; NULL: to all nodes that it
+                   * reaches */
+  uint64_t seq;   /* the first of the sequence numbers that the operations, and the looks at inputs,
+                   * would have, were they recorded one by one */
   GmSaved saved[];
 };
 
@@ -32,7 +32,8 @@ enum { MAX_BLOCK = 4096 };
 static size_t
 history_bytes (const GmPlan *p)
 {
-  return sizeof (GmHistory) + sizeof ((GmHistory *) 0)->saved[0] * (size_t) p->n_held + sizeof (uint64_t) * (size_t) p->n_early;
+  return sizeof (GmHistory) + sizeof ((GmHistory *) 0)->saved[0] * (size_t) p->n_held
+         + sizeof (uint64_t) * (size_t) p->n_early;
 }
 
 /* Returns, per early view, its sequence number. */
@@ -67,7 +68,8 @@ is_as_saved (const GmHistory *h)
 {
   for (int i = 0; i < h->plan->n_saved; i++) {
     const GmSaved *s = &h->saved[i];
-    if (s->is_packed ? !gm_meta_is_dense (&h->plan->saved_metas[i]) : gm_tensor_version (s->t) != s->version)
+    if (s->is_packed ? !gm_meta_is_dense (&h->plan->saved_metas[i])
+                     : gm_tensor_version (s->t) != s->version)
       return false;
   }
   for (int i = h->plan->n_saved; i < h->plan->n_watched; i++)
@@ -80,10 +82,12 @@ is_as_saved (const GmHistory *h)
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
-  return create_graph || gm_autograd_is_awaited (n) || (h->plan->calls_program && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
+  return create_graph || gm_autograd_is_awaited (n)
+         || (h->plan->calls_program && (gm_autograd_leaf_waits (n) || !gm_autograd_wants_all (n)))
          || gm_autograd_order_matters (n, h->plan->n_terms)
          || (h->plan->reads_strides && !gm_layouts_are_planned (h->plan, grads))
-         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_as_saved (h) || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
+         || !gm_unfold_can_fill (&h->plan->unfold, grads) || !is_as_saved (h)
+         || gm_unfold_any_moved (&h->plan->unfold, n, h->saved);
 }
 
 static bool
@@ -94,7 +98,8 @@ check_versions (const GmHistory *h, GError **error)
       continue;
     if (gm_tensor_version (h->saved[i].t) == h->saved[i].version)
       continue;
-    gm_fail_changed ("the backward of the compiled function", NULL, h->saved[i].t, h->saved[i].version, error);
+    gm_fail_changed ("the backward of the compiled function", NULL, h->saved[i].t,
+                     h->saved[i].version, error);
     return false;
   }
   return true;
@@ -133,7 +138,8 @@ tangent (const GmMeta *want, GmTensor *g, GError **error)
 /* Allocates the backward's outputs: in the memory of inputs that are read for the last time, or
  * fresh. */
 static bool
-allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads, GmTensor **out, GError **error)
+allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads,
+                   GmTensor **out, GError **error)
 {
   const GmPlan *p = h->plan;
 
@@ -161,7 +167,8 @@ is_lent (const GmHistory *h, GmTensor *const *out, int i)
 {
   uint32_t from = h->plan->lenders ? h->plan->lenders[i] : GM_NO_ID;
 
-  return from < (uint32_t) h->plan->n_saved && !h->saved[from].is_packed && h->saved[from].t->storage == out[i]->storage;
+  return from < (uint32_t) h->plan->n_saved && !h->saved[from].is_packed
+         && h->saved[from].t->storage == out[i]->storage;
 }
 
 static bool
@@ -202,7 +209,8 @@ gm_plan_first_backward (GmPlan *p, GError **error)
 }
 
 static bool
-run_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads, GmTensor **result, GError **error)
+run_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads,
+              GmTensor **result, GError **error)
 {
   GmPlan *p = h->plan;
   GmTensor *out[p->n_backward + 1];
@@ -247,10 +255,11 @@ unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
     fit = tangent (want, t, error);
   } else {
     g_autofree char *have = gm_meta_text (&t->meta), *expected = gm_meta_text (want);
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
-                 "the dtype that pack was called with",
-                 have, expected);
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_RUNTIME,
+        "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
+        "the dtype that pack was called with",
+        have, expected);
   }
   gm_tensor_unref (t);
   return fit;
@@ -276,10 +285,11 @@ take_saved (const GmHistory *h, GmTensor **in, GError **error)
 /* Runs the unfolded backward, on what hooks in the graphs unpack; without gradients, returns the
  * nodes that it would walk. */
 static bool
-unfold_from (const GmHistory *h, const GmUnfold *u, GmAgNode *n, const GmSaved *kept, GmTensor *const *grads, GmTensor **result, bool create,
-             GError **error)
+unfold_from (const GmHistory *h, const GmUnfold *u, GmAgNode *n, const GmSaved *kept,
+             GmTensor *const *grads, GmTensor **result, bool create, GError **error)
 {
-  return grads ? gm_unfold_backward (u, n, kept, h->seq, grads, create, result, error) : gm_unfold_parts (u, n, kept, h->seq, result, error);
+  return grads ? gm_unfold_backward (u, n, kept, h->seq, grads, create, result, error)
+               : gm_unfold_parts (u, n, kept, h->seq, result, error);
 }
 
 static bool
@@ -322,9 +332,11 @@ unfold_noting (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **res
 /* Unfolds the backward and walks it operation by operation.  Where that fails, the operations that
  * had run have used up what they saved, and another backward does not come through them. */
 static bool
-unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create, GError **error)
+unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create,
+        GError **error)
 {
-  bool *used_up = NULL, ok = unfold_noting (h, n, grads, result, create, grads ? &used_up : NULL, error);
+  bool *used_up = NULL,
+       ok = unfold_noting (h, n, grads, result, create, grads ? &used_up : NULL, error);
 
   if (used_up) {
     g_free (h->walked);
@@ -375,7 +387,8 @@ may_run_plainly (const GmHistory *h, const GmRerun *calls, const GError *error)
 {
   const GmPlan *p = h->plan;
 
-  return p->graph && !h->spent && !p->restore && (error->domain == GM_ERROR || gm_rerun_has_failed (calls));
+  return p->graph && !h->spent && !p->restore
+         && (error->domain == GM_ERROR || gm_rerun_has_failed (calls));
 }
 
 static bool
@@ -388,7 +401,8 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
 
   if (h->spent) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "backward went through a compiled function a second time, and the first one, which failed in it, has used up what it "
+                 "backward went through a compiled function a second time, and the first one, "
+                 "which failed in it, has used up what it "
                  "had saved: call the function again");
     return false;
   }
@@ -402,7 +416,8 @@ compiled_backward (GmAgNode *n, void *data, GmTensor *const *grads, GmTensor **r
                  "differentiated twice");
     return false;
   }
-  if (!check_versions (h, error) || !gm_plan_prepare (p, error) || !take_inputs (h, grads, in, error))
+  if (!check_versions (h, error) || !gm_plan_prepare (p, error)
+      || !take_inputs (h, grads, in, error))
     return false;
   GError *failed = NULL;
   GmRerun calls = { NULL };
@@ -439,7 +454,8 @@ compiled_parts (GmAgNode *n, void *data, GmTensor **roots, GError **error)
 }
 
 static GmAgProgram *
-compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *structure, GError **error)
+compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *structure,
+                  GError **error)
 {
   GmHistory *h = data;
   GmPlan *p = h->plan;
@@ -448,7 +464,8 @@ compiled_program (GmAgNode *n, void *data, GmTensor *const *grads, GByteArray *s
 
   for (int i = 0; i < p->n_joint_tangents; i++)
     any |= grads[i] != NULL;
-  if (h->spent || !p->backward || !any || needs_unfolding (h, n, grads, false) || !take_inputs (h, grads, in, error))
+  if (h->spent || !p->backward || !any || needs_unfolding (h, n, grads, false)
+      || !take_inputs (h, grads, in, error))
     return NULL;
   note_walk (h, n, grads);
   for (int i = 0; i < p->n_saved; i++)
@@ -525,7 +542,8 @@ settle_looks (const GmPlan *p, GmTensor *const *recorded, GmAgNode *n, uint64_t 
 {
   for (uint32_t i = 0; recorded && i < p->unfold.n_looks; i++)
     if (G_UNLIKELY (recorded[p->looks[i].input]->base))
-      gm_autograd_settle (recorded[p->looks[i].input], n, gm_unfold_look_number (&p->unfold, seq, i, p->looks[i].at));
+      gm_autograd_settle (recorded[p->looks[i].input], n,
+                          gm_unfold_look_number (&p->unfold, seq, i, p->looks[i].at));
 }
 
 uint64_t
@@ -534,7 +552,8 @@ gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded)
   bool any = false;
 
   for (uint32_t i = 0; i < p->unfold.n_looks; i++)
-    any |= recorded[p->looks[i].input]->base && gm_autograd_is_unsettled (recorded[p->looks[i].input]);
+    any |=
+        recorded[p->looks[i].input]->base && gm_autograd_is_unsettled (recorded[p->looks[i].input]);
   if (G_LIKELY (!any))
     return 0;
   uint64_t seq = gm_autograd_reserve (gm_unfold_n_numbers (&p->unfold));
@@ -543,7 +562,8 @@ gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded)
 }
 
 GmHistory *
-gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out)
+gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single,
+                   GmTensor *const *in, GmTensor *const *out)
 {
   size_t bytes = history_bytes (p);
   GmHistory *h = bytes <= MAX_BLOCK ? gm_block_take (bytes) : g_malloc (bytes);
@@ -554,13 +574,15 @@ gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single
   h->walked = NULL;
   h->seq = gm_autograd_reserve (p->graph ? gm_unfold_n_numbers (&p->unfold) : 0);
   for (int i = 0; i < p->n_held; i++)
-    h->saved[i] = (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
-                                                                           : out[p->saved[i].index]) };
+    h->saved[i] =
+        (GmSaved){ .t = gm_tensor_new_alias (p->saved[i].is_input ? in[p->saved[i].index]
+                                                                  : out[p->saved[i].index]) };
   for (int i = 0; i < p->n_grads; i++)
     edges[i] = in[p->grad_of[i].i];
   for (int i = 0; i < p->n_joint_tangents; i++)
     outs[i] = (int) p->tangent_of[i].i < p->n_function ? out[p->tangent_of[i].i] : NULL;
-  h->node = gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
+  h->node =
+      gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
   settle_looks (p, recorded, h->node, h->seq);
   for (int i = 0; i < p->n_early; i++)
     early_numbers (h)[i] = gm_autograd_view_number (single[p->early[i]]);
@@ -583,7 +605,9 @@ gm_history_node (GmHistory *h)
 uint64_t
 gm_history_first (const GmHistory *h)
 {
-  return h->plan->graph ? gm_unfold_look_number (&h->plan->unfold, h->seq, h->plan->unfold.n_looks, 0) : 0;
+  return h->plan->graph
+             ? gm_unfold_look_number (&h->plan->unfold, h->seq, h->plan->unfold.n_looks, 0)
+             : 0;
 }
 
 void

@@ -32,20 +32,20 @@ struct GmPlan {
   GmPlanExec exec;
   GmPlanFirst *first; /* the work of the first backward; NULL: none.  Shared with the plans that are
                        * made of this plan */
-  bool direct;    /* the caller's outputs are the forward's first outputs, one to one */
-  int n_inputs;   /* of the recorded graph: includes the generator's state */
-  int n_inner;    /* of the forward */
-  int n_function; /* outputs of the function (user outputs and mutations) */
-  int n_forward;  /* outputs of the forward: the function's, then saved values */
+  bool direct;        /* the caller's outputs are the forward's first outputs, one to one */
+  int n_inputs;       /* of the recorded graph: includes the generator's state */
+  int n_inner;        /* of the forward */
+  int n_function;     /* outputs of the function (user outputs and mutations) */
+  int n_forward;      /* outputs of the forward: the function's, then saved values */
   int n_saved, n_tangents, n_grads, n_backward;
   int n_watched; /* of a history: n_saved, then results and inputs that plain gradients read and
                   * this backward does not */
   int n_held;    /* n_watched, then inputs from which values that plain gradients read are computed
                   * again */
   const GmPlanLook *looks; /* unfold.n_looks, of the recorded graph's inputs */
-  int n_early; /* of a history: number of sequence numbers of views among the inputs */
-  const uint32_t *early; /* n_early: numbers of these inputs, as the bases are made of them */
-  uint64_t reaches_back;  /* gradients, by bit, to which such views contribute */
+  int n_early;             /* of a history: number of sequence numbers of views among the inputs */
+  const uint32_t *early;   /* n_early: numbers of these inputs, as the bases are made of them */
+  uint64_t reaches_back;   /* gradients, by bit, to which such views contribute */
   int n_joint_tangents;
   GmGraph *restore;  /* owned: that of GmParts.  Set if hooks are in the graphs, and none is called;
                       * NULL: they are not */
@@ -56,34 +56,34 @@ struct GmPlan {
   const uint32_t *written_in; /* donate.c: per output of the forward, the inner input whose new
                                * contents it is and whose memory it may get at once, or GM_NO_ID;
                                * NULL: none */
-  const uint32_t *lenders; /* donate.c: per output of the backward, the input whose memory it may
-                            * get, or GM_NO_ID; NULL: none */
-  const GmSavedValue *saved; /* n_held */
+  const uint32_t *lenders;    /* donate.c: per output of the backward, the input whose memory it may
+                               * get, or GM_NO_ID; NULL: none */
+  const GmSavedValue *saved;  /* n_held */
   const uint32_t *tangents;
   const int *histories; /* per history of the layers: its tangent, or -1 */
   const GmGradSource *sources;
   const GmInnerOutput *tangent_of;
   const GmInnerInput *grad_of;
-  const uint32_t *n_terms; /* per gradient */
+  const uint32_t *n_terms;                 /* per gradient */
   const uint32_t *hook_order, *grad_order; /* numbers of tangents and of gradients in the order of
                                             * eager's nodes; NULL: ascending */
-  bool keeps_nothing;      /* no operation on the way of gradients reads anything but gradients: a
-                            * plain backward uses nothing up */
-  bool has_hooks;          /* hooks on gradients inside run in the backward */
-  bool calls_program;      /* hooks of this kind, or histories of functions that are nodes, which
-                            * may have such hooks */
-  uint64_t read_inside;    /* tangents, by bit, of values that the function reads itself */
-  uint64_t hooked;         /* tangents, by bit, that arrive at a hook before they arrive at the base
-                            * of their tensor */
-  bool reads_strides;      /* the program's own gradients fail for some strides of arriving
-                            * gradients: gm_custom_reads_strides */
-  bool lays_out;           /* the backward's code returns gradients with other strides than the
-                            * plain backward: layouts.c */
-  GPtrArray *layouts;      /* layouts.c's; NULL: none yet */
-  GmGraph *graph;          /* owned; NULL: the compiled backward is the only one */
-  GmGraph *backward;       /* owned: the graph that the compiled backward was made of, where it has
-                            * hooks; else NULL */
-  uint64_t id;             /* unique, but shared by plans made of one plan for other sizes */
+  bool keeps_nothing;   /* no operation on the way of gradients reads anything but gradients: a
+                         * plain backward uses nothing up */
+  bool has_hooks;       /* hooks on gradients inside run in the backward */
+  bool calls_program;   /* hooks of this kind, or histories of functions that are nodes, which
+                         * may have such hooks */
+  uint64_t read_inside; /* tangents, by bit, of values that the function reads itself */
+  uint64_t hooked;      /* tangents, by bit, that arrive at a hook before they arrive at the base
+                         * of their tensor */
+  bool reads_strides;   /* the program's own gradients fail for some strides of arriving
+                         * gradients: gm_custom_reads_strides */
+  bool lays_out;        /* the backward's code returns gradients with other strides than the
+                         * plain backward: layouts.c */
+  GPtrArray *layouts;   /* layouts.c's; NULL: none yet */
+  GmGraph *graph;       /* owned; NULL: the compiled backward is the only one */
+  GmGraph *backward;    /* owned: the graph that the compiled backward was made of, where it has
+                         * hooks; else NULL */
+  uint64_t id;          /* unique, but shared by plans made of one plan for other sizes */
   GmUnfold unfold;
   /* plan_sized.c.  sizes: metas and attributes are expressions of these; NULL: all are numbers.
    * of: the plan that this plan is made of, for these values of its symbols; it owns what the two
@@ -107,8 +107,8 @@ gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTen
 
 /* Does the same for tensors that fit: they were guarded, allocated or laid out for this plan. */
 static inline bool
-gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
-                       int n_out, GError **error)
+gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
+                       GmTensor *const *out, int n_out, GError **error)
 {
   if (p->exec.run_known)
     return p->exec.run_known (p->exec.data, role, p->symbols, in, n_in, out, n_out, error);
@@ -132,12 +132,14 @@ bool gm_plan_first_backward (GmPlan *p, GError **error);
 static inline bool
 gm_plan_prepare (GmPlan *p, GError **error)
 {
-  return !p->first || G_LIKELY (__atomic_load_n (&p->first->done, __ATOMIC_ACQUIRE)) || gm_plan_first_backward (p, error);
+  return !p->first || G_LIKELY (__atomic_load_n (&p->first->done, __ATOMIC_ACQUIRE))
+         || gm_plan_first_backward (p, error);
 }
 
 /* plan_program.c: returns the compiled backward over these inputs (steals the references), of a
  * plan that has p->backward, as a program.  NULL: none, *error may be set. */
-GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure, GError **error);
+GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure,
+                              GError **error);
 
 /* donate.c.  plan: finds which inputs lend memory to which outputs in the forward, as the last
  * step; plan_backward: in the backward, once there is code that can be asked.  take: returns a new
@@ -157,7 +159,8 @@ typedef struct GmHistory GmHistory;
 /* Gives the outputs that have a tangent their history.  recorded: the recorded graph's inputs, if
  * they are alive (else NULL), single: the inputs that bases are made of, in: with these bases.  The
  * caller notes versions, after the writes. */
-GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single, GmTensor *const *in, GmTensor *const *out);
+GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single,
+                              GmTensor *const *in, GmTensor *const *out);
 /* Packs what the forward saved with the hooks, in order. */
 bool gm_history_pack (GmHistory *h, GError **error);
 /* Places the histories made by the looks before a call without such a node.  Returns the sequence

@@ -16,12 +16,12 @@
 
 typedef struct {
   GmAgProgram base;
-  GmPlan *plan;       /* owned */
+  GmPlan *plan; /* owned */
   const GmGraph *g;
-  GmGraph *numbers;   /* owned: g for numbers, where g is made for symbols */
-  GPtrArray *inputs;  /* owned GmTensor: base.in */
-  GPtrArray *hooks;   /* GmHookProgram, per host call in the order of nodes */
-  GArray *first;      /* uint32_t: the first input that the hook reads */
+  GmGraph *numbers;  /* owned: g for numbers, where g is made for symbols */
+  GPtrArray *inputs; /* owned GmTensor: base.in */
+  GPtrArray *hooks;  /* GmHookProgram, per host call in the order of nodes */
+  GArray *first;     /* uint32_t: the first input that the hook reads */
   GmMeta *results;
 } Program;
 
@@ -49,7 +49,8 @@ program_free (GmAgProgram *base)
 
 /* Emits hook k with memory of its own, and checks that it returns the stated meta. */
 static GmVal
-emit_hook (const Program *p, uint32_t k, GmBuilder *b, GmVal grad, const GmMeta *want, const GmVal *in)
+emit_hook (const Program *p, uint32_t k, GmBuilder *b, GmVal grad, const GmMeta *want,
+           const GmVal *in)
 {
   const GmHookProgram *h = g_ptr_array_index (p->hooks, k);
 
@@ -61,7 +62,9 @@ emit_hook (const Program *p, uint32_t k, GmBuilder *b, GmVal grad, const GmMeta 
   GmVal replaced = fits ? h->emit (h, b, grad, in + g_array_index (p->first, uint32_t, k)) : NULL;
   grad = replaced ? replaced : grad;
   if (!gm_b_failed (b) && (!fits || !gm_meta_same_layout (gm_b_meta (b, grad), want)))
-    return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a hook inside of a compiled function is known for gradients of another layout, or gives one");
+    return gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                      "a hook inside of a compiled function is known for gradients of another "
+                      "layout, or gives one");
   return grad;
 }
 
@@ -89,7 +92,8 @@ emit (const GmAgProgram *base, GmBuilder *b, const GmVal *in, GmVal *result)
   }
   for (int i = 0; i < p->plan->n_grads && !gm_b_failed (b); i++) {
     GmGradSource s = p->plan->sources[i];
-    result[i] = s.is_input ? in[s.index] : map[g_array_index (g->outputs, GmGraphOutput, s.index).value];
+    result[i] =
+        s.is_input ? in[s.index] : map[g_array_index (g->outputs, GmGraphOutput, s.index).value];
   }
 }
 
@@ -101,9 +105,10 @@ take_hook (Program *p, const GmNode *n, GByteArray *structure)
   const GmHigher *h = gm_graph_higher (p->g, n);
   g_autoptr (GPtrArray) captured = g_ptr_array_new ();
   uint32_t first = p->inputs->len, n_captured;
-  GmHookProgram *hook = gm_gradient_hook_is (h) ? gm_stretch_runner_now->find_hook (gm_gradient_hook_call, h->host,
-                                                                                    gm_graph_meta (p->g, n->in[0]), captured)
-                                                : NULL;
+  GmHookProgram *hook =
+      gm_gradient_hook_is (h) ? gm_stretch_runner_now->find_hook (
+          gm_gradient_hook_call, h->host, gm_graph_meta (p->g, n->in[0]), captured)
+                              : NULL;
 
   n_captured = captured->len;
   for (uint32_t i = 0; i < n_captured; i++)
@@ -125,7 +130,8 @@ take_nodes (Program *p, GByteArray *structure)
     const GmNode *n = gm_graph_node (p->g, k);
     uint8_t family = gm_ops[n->op].family;
     bool ok = n->op == GM_OP_host_call ? take_hook (p, n, structure)
-                                       : !gm_op_is_higher (n->op) && family != GM_FAMILY_CUSTOM && family != GM_FAMILY_MUTATE;
+                                       : !gm_op_is_higher (n->op) && family != GM_FAMILY_CUSTOM
+                                             && family != GM_FAMILY_MUTATE;
     if (!ok)
       return false;
   }
@@ -137,7 +143,8 @@ describe (const GmPlan *p, GByteArray *structure)
 {
   g_byte_array_append (structure, (const uint8_t *) &p->id, sizeof p->id);
   if (p->symbols)
-    g_byte_array_append (structure, (const uint8_t *) p->symbols, (guint) (sizeof *p->symbols * gm_sym_n_symbols (p->of->sizes->sym)));
+    g_byte_array_append (structure, (const uint8_t *) p->symbols,
+                         (guint) (sizeof *p->symbols * gm_sym_n_symbols (p->of->sizes->sym)));
 }
 
 static void
@@ -170,8 +177,9 @@ gm_plan_program (GmPlan *plan, GmTensor *const *in, GByteArray *structure, GErro
   p->results = g_new (GmMeta, plan->n_grads + 1);
   for (int i = 0; i < plan->n_grads; i++) {
     GmGradSource s = plan->sources[i];
-    p->results[i] = *gm_graph_meta (p->g, s.is_input ? g_array_index (p->g->inputs, GmValueId, s.index)
-                                                     : g_array_index (p->g->outputs, GmGraphOutput, s.index).value);
+    p->results[i] = *gm_graph_meta (
+        p->g, s.is_input ? g_array_index (p->g->inputs, GmValueId, s.index)
+                         : g_array_index (p->g->outputs, GmGraphOutput, s.index).value);
   }
   p->base.in = (GmTensor **) p->inputs->pdata;
   p->base.n_in = p->inputs->len;

@@ -110,8 +110,10 @@ gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error)
   now->of = gm_plan_ref (p);
   now->layouts = NULL;
   now->sizes = NULL;
-  now->symbols = gm_arena_copy (now->arena, symbols, sizeof *symbols * (gm_sym_n_symbols (p->sizes->sym) + 1));
-  g_auto (Filler) f = { .sizes = p->sizes, .symbols = symbols, .arena = now->arena, .error = error };
+  now->symbols =
+      gm_arena_copy (now->arena, symbols, sizeof *symbols * (gm_sym_n_symbols (p->sizes->sym) + 1));
+  g_auto (Filler)
+      f = { .sizes = p->sizes, .symbols = symbols, .arena = now->arena, .error = error };
   evaluate (&f);
   uint32_t n_saved = (uint32_t) p->n_saved, n_tangents = (uint32_t) p->n_tangents;
   if (!fill_size (&f, &now->random.draws)

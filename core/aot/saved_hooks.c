@@ -75,8 +75,8 @@ refuse (GError **error, const GmMeta *saved, const char *what)
 {
   g_autofree char *text = gm_meta_text (saved);
 
-  g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
-               "cannot compile saved-tensor hooks for %s: %s", text, what);
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "cannot compile saved-tensor hooks for %s: %s",
+               text, what);
   return false;
 }
 
@@ -100,7 +100,8 @@ fits (const GmMeta *saved, const GmGraph *pack, const GmGraph *unpack, GError **
     return true;
   g_autofree char *text = gm_meta_text (back),
                   *what = g_strdup_printf ("unpack gives back %s; give back the shape and the "
-                                           "dtype that pack was called with", text);
+                                           "dtype that pack was called with",
+                                           text);
   return refuse (error, saved, what);
 }
 
@@ -115,9 +116,10 @@ make_functional (GmGraph **g, GmArena *arena, GError **error)
   if (!*g || layer.n_mutations == 0)
     return *g != NULL;
   g_clear_pointer (g, gm_graph_free);
-  g_set_error_literal (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
-                       "Saved tensors hooks with inputs mutations are not allowed: the program still "
-                       "uses the tensor; change a clone () instead");
+  g_set_error_literal (
+      error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+      "Saved tensors hooks with inputs mutations are not allowed: the program still "
+      "uses the tensor; change a clone () instead");
   return false;
 }
 
@@ -186,9 +188,8 @@ static void
 carry (Inline *in, GmSavedValue s, GmValueId old)
 {
   uint32_t n = in->saved->len;
-  const GmMeta *m =
-      gm_graph_meta (in->forward, s.is_input ? input_value (in->forward, s.index)
-                                             : output_value (in->forward, s.index));
+  const GmMeta *m = gm_graph_meta (in->forward, s.is_input ? input_value (in->forward, s.index)
+                                                           : output_value (in->forward, s.index));
   const char *name = old == GM_NO_ID ? gm_copy_fresh_name (in->old->backward, "packed", n)
                                      : gm_graph_value (in->old->backward, old)->name;
 
@@ -279,8 +280,8 @@ unpack_one (Inline *in, GmGraph *to, uint32_t i, GError **error)
   if (!add_nodes (to, h->pack, made, find_readers (h->pack, in->arena), error))
     return GM_NO_ID;
   for (uint32_t k = 0; k < h->unpack->inputs->len; k++)
-    map[input_value (h->unpack, k)] = h->baked[k] ? made[output_value (h->pack, k)]
-                                                  : input_value (to, next++);
+    map[input_value (h->unpack, k)] =
+        h->baked[k] ? made[output_value (h->pack, k)] : input_value (to, next++);
   return add_nodes (to, h->unpack, map, NULL, error) ? map[output_value (h->unpack, 0)] : GM_NO_ID;
 }
 

@@ -42,7 +42,9 @@ bool gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts 
  * inferred again for the tensor that is really saved, whose sizes may be expressions.  A symbolic
  * size of the stand-in is the size that the real tensor has there; facts about it must hold for
  * that. */
-typedef struct { const GmGraph *pack, *unpack; } GmHookGraphs;
+typedef struct {
+  const GmGraph *pack, *unpack;
+} GmHookGraphs;
 bool gm_saved_hooks_retrace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                              GmGraph **unpack, GError **error);
 

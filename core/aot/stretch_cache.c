@@ -72,7 +72,8 @@ entry_equal (gconstpointer a, gconstpointer b)
 {
   const Entry *x = a, *y = b;
 
-  return x->hash == y->hash && g_bytes_equal (x->structure, y->structure) && g_bytes_equal (x->shape, y->shape);
+  return x->hash == y->hash && g_bytes_equal (x->structure, y->structure)
+         && g_bytes_equal (x->shape, y->shape);
 }
 
 static Entry *
@@ -193,7 +194,9 @@ why_again (GmStretchCache *t, Entry *e, const GmStretch *s)
     g_autofree char *was = gm_meta_text (&old->inputs[i]), *now = gm_meta_text (&e->inputs[i]),
                     *name = gm_stretch_input_name (s, i);
     bool layout = strcmp (was, now) == 0;
-    text = layout ? g_strdup_printf ("%s is %s with other strides, or requires grad and did not, or the other way round", name, now)
+    text = layout ? g_strdup_printf (
+               "%s is %s with other strides, or requires grad and did not, or the other way round",
+               name, now)
                   : g_strdup_printf ("%s was %s and is %s", name, was, now);
   }
   if (old && !text)
@@ -335,12 +338,16 @@ run (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error)
   bool full;
 
   if (gm_stretch_creates_graph (s) && gm_saved_hooks_top ())
-    return run_eagerly ("create_graph=True under saved-tensor hooks: they see what each operation saves", s, out, ran, error);
+    return run_eagerly (
+        "create_graph=True under saved-tensor hooks: they see what each operation saves", s, out,
+        ran, error);
   if (gm_stretch_n_operations (s) < WORTH_IT)
     return run_eagerly ("a single operation", s, out, ran, error);
   Entry *e = find (data, s, &full, error);
   if (full)
-    return run_eagerly ("the recompile limit: the same operations have plans for other shapes already", s, out, ran, error);
+    return run_eagerly (
+        "the recompile limit: the same operations have plans for other shapes already", s, out, ran,
+        error);
   if (!e)
     return false;
   bool ok = e->plan ? run_plan (e, s, out, ran, error) : run_eagerly (e->why, s, out, ran, error);

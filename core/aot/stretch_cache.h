@@ -35,7 +35,8 @@ typedef GmPlan *(*GmStretchCompile) (void *data, GmGraph *g, const char *recompi
 
 /* Makes a tape.  find_hook: as in core/autograd/backward_stretch.h; NULL: all hooks have to be
  * called. */
-GmStretchCache *gm_stretch_cache_new (GmStretchCompile compile, GmHookFind find_hook, void *data, void (*destroy) (void *data));
+GmStretchCache *gm_stretch_cache_new (GmStretchCompile compile, GmHookFind find_hook, void *data,
+                                      void (*destroy) (void *data));
 GmStretchCache *gm_stretch_cache_ref (GmStretchCache *t);
 void gm_stretch_cache_unref (GmStretchCache *t); /* NULL is fine */
 /* Drops all plans. */

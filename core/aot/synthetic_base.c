@@ -85,7 +85,8 @@ add_inputs (Rewrite *r)
     sources[k] = (GmBaseSource){ GM_BASE_CALLER, { i }, 0, *gm_base_meta (p->g, i) };
     first[k] = n_outer;
     outer[n_outer++] = (GmOuterInput){ i };
-    r->map[gm_base_value (p->g, i)] = gm_graph_add_input (r->out, gm_base_name (p->g, i), gm_base_meta (p->g, i));
+    r->map[gm_base_value (p->g, i)] =
+        gm_graph_add_input (r->out, gm_base_name (p->g, i), gm_base_meta (p->g, i));
   }
   first[r->out->inputs->len] = n_outer;
   g_assert (n_outer == p->n);
@@ -222,25 +223,22 @@ gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena
 {
   const GmFacts *before = gm_layer_facts_derive (g, arena);
   uint32_t n_real = l->n_outputs + l->n_pieces;
-  GmFacts *f =
-      gm_layer_facts_new (arena, l->n_inner, n_real + l->first_history + l->n_histories);
+  GmFacts *f = gm_layer_facts_new (arena, l->n_inner, n_real + l->first_history + l->n_histories);
 
-  g_assert (before->n_inputs == l->n_outer
-            && before->n_outputs == l->n_outputs + l->first_history);
+  g_assert (before->n_inputs == l->n_outer && before->n_outputs == l->n_outputs + l->first_history);
   for (uint32_t k = 0; k < l->first_history; k++)
     f->outputs[n_real + k] = before->outputs[l->n_outputs + k];
   for (uint32_t k = 0; k < l->n_histories; k++) {
     const GmBaseHistory *h = &l->histories[k];
-    f->outputs[n_real + l->first_history + k] = (GmOutputFact){
-      .meta = h->is_base ? l->sources[h->index].meta : before->inputs[h->index].meta,
-      .kind = GM_OUTPUT_HISTORY
-    };
+    f->outputs[n_real + l->first_history + k] =
+        (GmOutputFact){ .meta =
+                            h->is_base ? l->sources[h->index].meta : before->inputs[h->index].meta,
+                        .kind = GM_OUTPUT_HISTORY };
   }
   for (uint32_t i = 0; i < l->n_inner; i++) {
     f->inputs[i] = i < l->n_bases ? (GmInputFact){ l->sources[i].meta, true, false }
                                   : before->inputs[l->sources[i].input.i];
-    g_assert (i < l->n_bases ? l->first[i + 1] > l->first[i]
-                             : l->first[i + 1] - l->first[i] == 1);
+    g_assert (i < l->n_bases ? l->first[i + 1] > l->first[i] : l->first[i + 1] - l->first[i] == 1);
   }
   for (uint32_t i = 0; i < l->n_outputs; i++) {
     f->outputs[i] = before->outputs[i];
@@ -257,8 +255,9 @@ gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena
     o->kind = GM_OUTPUT_MUTATION;
     o->of_input = true;
     const GmBaseSource *base = &l->sources[o->input];
-    o->is_view = base->kind == GM_BASE_RAW ? !gm_meta_same_layout (&base->meta, &o->meta)
-                                           : base->kind == GM_BASE_OF || base->input.i != piece->target.i;
+    o->is_view = base->kind == GM_BASE_RAW
+                     ? !gm_meta_same_layout (&base->meta, &o->meta)
+                     : base->kind == GM_BASE_OF || base->input.i != piece->target.i;
   }
   return f;
 }
@@ -306,7 +305,8 @@ gm_synthetic_base_leave (const GmBaseLayer *l, GmTensor *const *outer, GmTensor 
     const GmBaseHistory *h = &l->histories[k];
     int nr = histories->of[l->first_history + k];
     if (nr >= 0)
-      gm_autograd_give_history (h->is_base ? inner[h->index] : outer[h->index], histories->node, nr);
+      gm_autograd_give_history (h->is_base ? inner[h->index] : outer[h->index], histories->node,
+                                nr);
     else if (!h->is_base && histories->late[l->first_history + k] == GM_LATE_NOW)
       histories->looked[l->first_history + k] = gm_tensor_ref (outer[h->index]);
   }

@@ -154,16 +154,17 @@ is_kept (const Unfold *w, GmValueId v)
 static bool
 reads (const GmGraph *g, const GmNode *n, uint32_t i)
 {
-  bool replaces = n->op == GM_OP_overwrite
-                  || (n->op == GM_OP_slice_scatter
-                      && gm_meta_same_shape (gm_graph_meta (g, n->in[0]), gm_graph_meta (g, n->in[1])));
+  bool replaces =
+      n->op == GM_OP_overwrite
+      || (n->op == GM_OP_slice_scatter
+          && gm_meta_same_shape (gm_graph_meta (g, n->in[0]), gm_graph_meta (g, n->in[1])));
   return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
 /* The values that node k's gradient reads, if it runs. */
 typedef struct {
-  uint32_t saves; /* operands, by bit, and GM_SAVES_OUT: as gm_op_saves says */
-  uint32_t from;  /* and all operands from this one on */
+  uint32_t saves;   /* operands, by bit, and GM_SAVES_OUT: as gm_op_saves says */
+  uint32_t from;    /* and all operands from this one on */
   GmValueId ticket; /* where it was noted, or GM_NO_ID */
 } GradientReads;
 
@@ -243,7 +244,8 @@ gm_unfold_reads (const GmUnfold *u)
   for (uint32_t k = 0; k < u->n_tangents; k++)
     reached[output_value (u, k)] = true;
   spread (u->g, reached);
-  mark_needed (&(Unfold){ .u = u, .g = u->g, .reached = reached, .needed = needed, .source = source });
+  mark_needed (
+      &(Unfold){ .u = u, .g = u->g, .reached = reached, .needed = needed, .source = source });
   return needed;
 }
 
@@ -261,13 +263,15 @@ kept_leaf (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept, uint32_t i
 {
   uint32_t place = u->places[value_of_grad (u, i)];
 
-  return place == GM_NO_ID || u->is_packed || kept[place].is_packed ? NULL : gm_autograd_leaf (n, (int) i);
+  return place == GM_NO_ID || u->is_packed || kept[place].is_packed ? NULL
+                                                                    : gm_autograd_leaf (n, (int) i);
 }
 
 static bool
 has_moved (const GmTensor *now, const GmTensor *was)
 {
-  return now->storage != was->storage || now->offset != was->offset || !gm_meta_same_layout (&now->meta, &was->meta);
+  return now->storage != was->storage || now->offset != was->offset
+         || !gm_meta_same_layout (&now->meta, &was->meta);
 }
 
 bool
@@ -303,10 +307,11 @@ take_kept (Unfold *w, GmValueId v, GError **error)
   g_autofree char *have = gm_meta_text (&t->meta);
   if (t->meta.dtype != want->dtype || !gm_meta_same_shape (&t->meta, want)) {
     g_autofree char *expected = gm_meta_text (want);
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
-                 "the dtype that pack was called with",
-                 have, expected);
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_RUNTIME,
+        "an unpack hook gave %s for a tensor that was saved as %s; give back the shape and "
+        "the dtype that pack was called with",
+        have, expected);
     return false;
   }
   if (k->is_packed || now == k->version)
@@ -332,7 +337,8 @@ compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
   if (gm_op_has_effects (n->op)) {
     lose (w, n->out,
           g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED,
-                       "this backward needs a result of %s, which was not kept, and that is not run again: call the function without compile",
+                       "this backward needs a result of %s, which was not kept, and that is not "
+                       "run again: call the function without compile",
                        h->host->name));
     return true;
   }
@@ -340,7 +346,8 @@ compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
     return false;
   for (uint32_t k = 0; k < w->g->nodes->len; k++) {
     const GmNode *m = gm_graph_node (w->g, k);
-    if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->needed[m->out] && !is_kept (w, m->out))
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->needed[m->out]
+        && !is_kept (w, m->out))
       w->values[m->out] = gm_tensor_ref (out[m->attrs->dim]);
   }
   for (uint32_t k = 0; k < n_out; k++)
@@ -389,12 +396,12 @@ compute_needed (Unfold *w, GError **error)
     if (node == GM_NO_ID && !is_kept (w, v)) {
       lose (w, v,
             g_error_new (GM_ERROR, GM_ERROR_UNSUPPORTED,
-                         "double backward through a compiled function needs its input %s, which was not kept: call the function without compile",
+                         "double backward through a compiled function needs its input %s, which "
+                         "was not kept: call the function without compile",
                          gm_graph_value (g, v)->name));
       continue;
     }
-    if (is_kept (w, v) ? !take_kept (w, v, error)
-                       : !compute (w, gm_graph_node (g, node), error))
+    if (is_kept (w, v) ? !take_kept (w, v, error) : !compute (w, gm_graph_node (g, node), error))
       return false;
   }
   return true;
@@ -472,7 +479,8 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
     if (m->op == GM_OP_custom && m->attrs->offset == n->attrs->offset)
       outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
   }
-  gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost }, number_of (w, seq, k));
+  gm_custom_attach (&(GmCustomCall){ g, n, args, captured, results, outs, lost },
+                    number_of (w, seq, k));
 }
 
 /* Records a call of graphs, whose first node is k, as one node of the tape. */
@@ -495,11 +503,13 @@ record_higher (Unfold *w, uint32_t k, uint64_t seq)
   memset (outs, 0, sizeof outs);
   for (uint32_t i = k; i < g->nodes->len; i++) {
     const GmNode *m = gm_graph_node (g, i);
-    if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->reached[m->out] && !w->tape[m->out])
+    if (m->op == n->op && m->attrs->offset == n->attrs->offset && w->reached[m->out]
+        && !w->tape[m->out])
       outs[m->attrs->dim] = w->tape[m->out] = tensor_of (w, m->out);
   }
   if (n->op == GM_OP_host_call)
-    gm_host_call_attach ((GmHigher *) h, w->values[gm_host_call_ticket (g, n)], in, n->n_in, outs, number_of (w, seq, k));
+    gm_host_call_attach ((GmHigher *) h, w->values[gm_host_call_ticket (g, n)], in, n->n_in, outs,
+                         number_of (w, seq, k));
   else
     gm_higher_attach ((GmHigher *) h, in, n->n_in, outs, n_out, number_of (w, seq, k));
 }
@@ -510,7 +520,9 @@ find_leaves (Unfold *w, GmAgNode *node)
   for (uint32_t i = 0; i < w->u->n_grads; i++) {
     GmTensor *leaf = kept_leaf (w->u, node, w->kept, i);
     if (leaf)
-      w->leaves[value_of_grad (w->u, i)] = leaf->meta.requires_grad ? gm_tensor_ref (leaf) : gm_autograd_before (node, (int) i, leaf);
+      w->leaves[value_of_grad (w->u, i)] = leaf->meta.requires_grad
+                                               ? gm_tensor_ref (leaf)
+                                               : gm_autograd_before (node, (int) i, leaf);
   }
 }
 
@@ -533,7 +545,8 @@ record_op (Unfold *w, uint32_t k, uint64_t seq)
   gm_autograd_record (w->tape[n->out], n->op, in, (int) n->n_in, n->attrs, number_of (w, seq, k));
   for (uint32_t i = 0; i < n->n_in; i++)
     if (w->leaves[n->in[i]])
-      gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]], w->kept[w->u->places[n->in[i]]].version);
+      gm_autograd_record_leaf (w->tape[n->out], i, w->leaves[n->in[i]],
+                               w->kept[w->u->places[n->in[i]]].version);
 }
 
 /* Records node k, and the other results of the same function or call, as lost: their gradient is
@@ -549,7 +562,8 @@ record_lost (Unfold *w, uint32_t k, uint64_t seq, const char *why)
   bool any = false;
 
   for (uint32_t i = 0; i < n->n_in; i++) {
-    in[i] = flows (g, n, i) && on_tape (w, n->in[i])->meta.requires_grad ? on_tape (w, n->in[i]) : NULL;
+    in[i] =
+        flows (g, n, i) && on_tape (w, n->in[i])->meta.requires_grad ? on_tape (w, n->in[i]) : NULL;
     any |= in[i] != NULL;
   }
   if (!any)
@@ -561,7 +575,8 @@ record_lost (Unfold *w, uint32_t k, uint64_t seq, const char *why)
     w->tape[m->out] = tensor_of (w, m->out);
     g_ptr_array_add (outs, w->tape[m->out]);
   }
-  gm_autograd_lose ((GmTensor **) outs->pdata, (int) outs->len, in, (int) n->n_in, number_of (w, seq, k), why);
+  gm_autograd_lose ((GmTensor **) outs->pdata, (int) outs->len, in, (int) n->n_in,
+                    number_of (w, seq, k), why);
 }
 
 static void
@@ -652,12 +667,15 @@ give_roots (const Unfold *w, GmTensor **roots)
  * to walk the new nodes with (create: recorded; stay: they can be walked again) into result; NULL:
  * nothing is walked, and roots are returned.  *made: the values were computed. */
 static bool
-unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, const bool *of, bool create, bool stay,
-        GmTensor **result, GmTensor **roots, bool *made, GError **error)
+unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq,
+        GmTensor *const *grads, const bool *of, bool create, bool stay, GmTensor **result,
+        GmTensor **roots, bool *made, GError **error)
 {
   uint32_t n = u->g->values->len;
-  g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1), *source = g_new0 (bool, n + 1);
-  g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1), **leaves = g_new0 (GmTensor *, n + 1);
+  g_autofree bool *reached = g_new0 (bool, n + 1), *needed = g_new0 (bool, n + 1),
+                  *source = g_new0 (bool, n + 1);
+  g_autofree GmTensor **values = g_new0 (GmTensor *, n + 1), **tape = g_new0 (GmTensor *, n + 1),
+                      **leaves = g_new0 (GmTensor *, n + 1);
   g_autofree const char **lost = g_new0 (const char *, n + 1);
   g_autoptr (GStringChunk) why = g_string_chunk_new (64);
   Unfold w = { u, u->g, kept, reached, needed, source, values, tape, leaves, lost, why };
@@ -684,8 +702,8 @@ unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq, Gm
 }
 
 bool
-gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor *const *grads, bool create,
-                    GmTensor **result, GError **error)
+gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
+                    GmTensor *const *grads, bool create, GmTensor **result, GError **error)
 {
   g_autofree bool *of = g_new (bool, u->n_tangents + 1);
   bool made, some = !gm_autograd_wants_all (n);
@@ -704,7 +722,8 @@ gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_
 }
 
 bool
-gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error)
+gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
+                 GmTensor **roots, GError **error)
 {
   g_autofree bool *of = g_new (bool, u->n_tangents + 1);
   bool made;

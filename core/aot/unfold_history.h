@@ -20,9 +20,9 @@ typedef struct {
   const uint32_t *early;   /* per node of g: 1 + the number of the view, taken before the call, that
                             * the node helps to take, or 0; NULL: there are none */
   const uint64_t *numbers; /* per such view: its sequence number */
-  const bool *walked; /* per node of g: a backward has used it up; NULL: none was */
-  bool **used_up;     /* NULL, or: *used_up is, per node of g, what a failed walk has used up, freed
-                       * by the caller; NULL if nothing */
+  const bool *walked;      /* per node of g: a backward has used it up; NULL: none was */
+  bool **used_up; /* NULL, or: *used_up is, per node of g, what a failed walk has used up, freed
+                   * by the caller; NULL if nothing */
   bool is_packed; /* hooks in the graphs have packed all that was saved: no leaf is kept as
                    * itself */
 } GmUnfold;
@@ -51,7 +51,8 @@ bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, ui
 /* Makes the same nodes for whatever gradients arrive, without walking them.  roots: per tangent, a
  * new reference to a tensor whose history is the tangent's node, or NULL.  Errors: a packed value
  * can't be unpacked. */
-bool gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq, GmTensor **roots, GError **error);
+bool gm_unfold_parts (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
+                      GmTensor **roots, GError **error);
 
 /* Returns how many sequence numbers the nodes take, with those of the looks that come before each
  * of them. */

@@ -50,8 +50,8 @@ gm_views_no_grad (const GmGraph *g, const GmNode *n)
   if (m->requires_grad || !gm_dtype_is_float (m->dtype))
     return false;
   for (uint32_t i = 0; i < n->n_in; i++)
-    if (gm_graph_meta (g, n->in[i])->requires_grad &&
-        (gm_ops[n->op].family == GM_FAMILY_MUTATE || gm_op_is_differentiable (n->op, (int) i)))
+    if (gm_graph_meta (g, n->in[i])->requires_grad
+        && (gm_ops[n->op].family == GM_FAMILY_MUTATE || gm_op_is_differentiable (n->op, (int) i)))
       return true;
   return false;
 }

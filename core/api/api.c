@@ -34,11 +34,11 @@ run_pointwise (const GmApi *api, GmBuilder *b, GmArg *a)
 #define X GM_API_FLOATING
 static const GmApi named_rows[] = {
 #define API(row_name, row_run, row_where, row_signature, row_doc)                                  \
-  {.name = #row_name,                                                                              \
-   .signature = row_signature,                                                                     \
-   .doc = row_doc,                                                                                 \
-   .where = row_where,                                                                             \
-   .run = gm_run_##row_run},
+  { .name = #row_name,                                                                             \
+    .signature = row_signature,                                                                    \
+    .doc = row_doc,                                                                                \
+    .where = row_where,                                                                            \
+    .run = gm_run_##row_run },
 #include "core/api/api.def"
 };
 #undef F
@@ -63,20 +63,20 @@ static GmArg
 parse_default (const char *text)
 {
   if (!strcmp (text, "None"))
-    return (GmArg){.kind = GM_ARG_NONE};
+    return (GmArg){ .kind = GM_ARG_NONE };
   if (!strcmp (text, "True") || !strcmp (text, "False"))
-    return (GmArg){.kind = GM_ARG_BOOL, .i = text[0] == 'T'};
+    return (GmArg){ .kind = GM_ARG_BOOL, .i = text[0] == 'T' };
   if (!strcmp (text, "()"))
-    return (GmArg){.kind = GM_ARG_LIST, .is_tuple = true};
+    return (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true };
   if (text[0] == '\'') {
     char *s = g_strndup (text + 1, strlen (text) - 2);
-    GmArg a = {.kind = GM_ARG_STR, .s = g_intern_string (s)};
+    GmArg a = { .kind = GM_ARG_STR, .s = g_intern_string (s) };
     g_free (s);
     return a;
   }
   if (strpbrk (text, ".e") || !strcmp (text, "inf"))
-    return (GmArg){.kind = GM_ARG_FLOAT, .d = g_ascii_strtod (text, NULL)};
-  return (GmArg){.kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10)};
+    return (GmArg){ .kind = GM_ARG_FLOAT, .d = g_ascii_strtod (text, NULL) };
+  return (GmArg){ .kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10) };
 }
 
 /* Arguments of torch's that change nothing here: the values that each may have, besides None and
@@ -140,7 +140,7 @@ parse_signature (GmApi *row)
       continue;
     }
     int i = row->n_args++;
-    GmArg none = {.kind = GM_ARG_ABSENT};
+    GmArg none = { .kind = GM_ARG_ABSENT };
     if (part[0] == '*') {
       row->star = i;
       row->n_positional = i;
@@ -177,14 +177,14 @@ static const char *
 pointwise_doc (GmOp op)
 {
   static const char *const types[] = {
-      [GM_TYPES_ANY] = "any dtype",
-      [GM_TYPES_ARITH] = "numeric dtypes; the result has the promoted dtype of the operands",
-      [GM_TYPES_FLOAT] = "floating dtypes; integers and bools are taken as the default dtype",
-      [GM_TYPES_COMPARE] = "any dtype, operands are promoted to one; the result is bool",
-      [GM_TYPES_LOGICAL] = "any dtype, taken as bool (nonzero is True); the result is bool",
-      [GM_TYPES_BITWISE] = "integers and bool; floating dtypes are an error",
-      [GM_TYPES_SELECT] =
-          "a bool condition; the other two are promoted to one dtype, which is the result's",
+    [GM_TYPES_ANY] = "any dtype",
+    [GM_TYPES_ARITH] = "numeric dtypes; the result has the promoted dtype of the operands",
+    [GM_TYPES_FLOAT] = "floating dtypes; integers and bools are taken as the default dtype",
+    [GM_TYPES_COMPARE] = "any dtype, operands are promoted to one; the result is bool",
+    [GM_TYPES_LOGICAL] = "any dtype, taken as bool (nonzero is True); the result is bool",
+    [GM_TYPES_BITWISE] = "integers and bool; floating dtypes are an error",
+    [GM_TYPES_SELECT] =
+        "a bool condition; the other two are promoted to one dtype, which is the result's",
   };
   const GmOpInfo *info = &gm_ops[op];
   g_autofree char *text = g_strdup_printf (
@@ -197,7 +197,7 @@ pointwise_doc (GmOp op)
 static const GmApi *
 search (const GmApi *in, size_t n, const char *name)
 {
-  GmApi key = {.name = name};
+  GmApi key = { .name = name };
   return bsearch (&key, in, n, sizeof *in, by_name);
 }
 
@@ -209,8 +209,8 @@ rows_make (size_t *n)
   memcpy (r, named_rows, sizeof named_rows);
   qsort (r, named, sizeof *r, by_name);
   for (int op = 1; op < GM_N_OPS; op++) {
-    static const char *const signatures[] = {"", "input", "input, other",
-                                             "condition, input, other"};
+    static const char *const signatures[] = { "", "input", "input, other",
+                                              "condition, input, other" };
     const GmOpInfo *info = &gm_ops[op];
     if (!info->name || info->family != GM_FAMILY_POINTWISE || search (r, named, info->name)
         || op == GM_OP_overwrite) /* only in graphs */
@@ -274,11 +274,11 @@ find_alias (const GmApi *api, const char *name)
     for (const char *at = api->aliases[i]; at && (at = strstr (at, name)); at += n)
       if (at[-1] == '|' && at[n] == '|')
         return i;
-  static const char *const alias[][2] = {{"axis", "dim"},
-                                         {"axis", "dims"},
-                                         {"keepdims", "keepdim"},
-                                         {"x", "input"},
-                                         {"self", "input"}};
+  static const char *const alias[][2] = { { "axis", "dim" },
+                                          { "axis", "dims" },
+                                          { "keepdims", "keepdim" },
+                                          { "x", "input" },
+                                          { "self", "input" } };
   for (size_t k = 0; k < G_N_ELEMENTS (alias); k++)
     if (!strcmp (name, alias[k][0])) {
       int i = find_argument (api, alias[k][1]);
@@ -308,7 +308,7 @@ rest (const GmArg *x, int n)
 {
   if (n == 1 && x[0].kind == GM_ARG_LIST)
     return x[0];
-  return (GmArg){.kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n, .items = (GmArg *) x};
+  return (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n, .items = (GmArg *) x };
 }
 
 static bool
@@ -393,9 +393,8 @@ put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
                       api->name);
   if (gm_dtypes[from->dtype].category > gm_dtypes[to->dtype].category)
     return gm_b_fail (b, GM_ERROR_RUNTIME,
-                      "%s(): result type %s can't be cast to the desired output type %s",
-                      api->name, gm_dtypes[from->dtype].torch_name,
-                      gm_dtypes[to->dtype].torch_name);
+                      "%s(): result type %s can't be cast to the desired output type %s", api->name,
+                      gm_dtypes[from->dtype].torch_name, gm_dtypes[to->dtype].torch_name);
   if (!gm_meta_same_shape (from, to) && gm_meta_numel (to) == 0)
     return gm_b_set (b, out, gm_b_contiguous (b, gm_b_cast (b, result, (GmDtype) to->dtype)));
   GmVal own = gm_b_op (b, GM_OP_copy, &result, 1, NULL); /* the result may be a view of the tensor
@@ -511,8 +510,10 @@ generator_of (const GmApi *api, GmBuilder *b, const GmArg *x)
   const GmMeta *m = x->kind == GM_ARG_TENSOR ? META (x->v) : NULL;
   if (m && m->dtype == GM_I64 && m->ndim == 1 && m->sizes[0] == 2)
     return x->v;
-  return gm_b_fail (b, GM_ERROR_TYPE, "%s(): the generator must be a gramme.Generator, or its state, an int64 tensor of 2 elements",
-                    api->name);
+  return gm_b_fail (
+      b, GM_ERROR_TYPE,
+      "%s(): the generator must be a gramme.Generator, or its state, an int64 tensor of 2 elements",
+      api->name);
 }
 
 /* -- Where new tensors lie --------------------------------------------------------------------- */
@@ -609,7 +610,8 @@ in_format (const GmApi *api, GmBuilder *b, GmVal v, Format format)
   if (META (v)->ndim != (is_3d ? 5 : 4))
     return gm_b_fail (b, GM_ERROR_RUNTIME,
                       "%s(): required rank %d tensor to use %s format, not one of %d dimensions",
-                      api->name, is_3d ? 5 : 4, is_3d ? "channels_last_3d" : "channels_last", META (v)->ndim);
+                      api->name, is_3d ? 5 : 4, is_3d ? "channels_last_3d" : "channels_last",
+                      META (v)->ndim);
   GmVal turned = gm_b_permute (b, v, is_3d ? last_3d : last), rows = gm_b_contiguous (b, turned);
   return rows == turned ? v : gm_b_permute (b, rows, is_3d ? first_3d : first);
 }
@@ -623,15 +625,15 @@ check_unread (const GmApi *api, GmBuilder *b, const GmArg *a)
     if (a[i].kind == GM_ARG_NONE || (a[i].kind == GM_ARG_BOOL && !a[i].i))
       continue;
     int k = find_unread (api->arg_names[i]);
-    bool fits = unread[k].may_be == UNREAD_ANYTHING ||
-                (unread[k].may_be == UNREAD_STRIDED && a[i].kind == GM_ARG_STR &&
-                 strcmp (a[i].s, "strided") == 0);
+    bool fits = unread[k].may_be == UNREAD_ANYTHING
+                || (unread[k].may_be == UNREAD_STRIDED && a[i].kind == GM_ARG_STR
+                    && strcmp (a[i].s, "strided") == 0);
     const char *given = a[i].kind == GM_ARG_STR    ? a[i].s
                         : a[i].kind == GM_ARG_BOOL ? "True"
                                                    : gm_arg_kind_name (&a[i]);
     if (!fits)
-      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s cannot be %s: %s", api->name,
-                 api->arg_names[i], given, unread[k].instead);
+      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): %s cannot be %s: %s", api->name, api->arg_names[i],
+                 given, unread[k].instead);
   }
 }
 
@@ -698,17 +700,18 @@ gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *position
     GmDtype d = (GmDtype) META (a[0].v)->dtype;
     if (!gm_dtype_is_float (d))
       return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-          "%s(): takes floating dtypes, not %s; cast the input first", api->name,
-                                 gm_dtypes[d].torch_name));
+                                 "%s(): takes floating dtypes, not %s; cast the input first",
+                                 api->name, gm_dtypes[d].torch_name));
   }
-  a[GM_API_MAX_ARGS] = (GmArg){.kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH};
+  a[GM_API_MAX_ARGS] =
+      (GmArg){ .kind = GM_ARG_INT, .i = inplace ? GM_CALL_INPLACE : GM_CALL_FRESH };
   if (inplace && a[0].kind != GM_ARG_TENSOR)
     return gm_give (gm_arg_fail (api, b, a, 0, "Tensor"));
   GmSizes *sizes = gm_b_sizes (b);
   if (G_UNLIKELY (b->gradient) && api->where & GM_API_OUTSIDE_RUNTIME)
     b->marks |= GM_MARK_OUTSIDE_RUNTIME;
-  GmArg result = G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes)
-                                    : run (api, inplace, b, a);
+  GmArg result =
+      G_UNLIKELY (sizes) ? run_symbolic (api, inplace, b, a, sizes) : run (api, inplace, b, a);
   if (!sizes && G_UNLIKELY ((sizes = gm_b_sizes (b)) != NULL)) /* the function made a size depend on
                                                                   data */
     check_guesses (api, b, sizes);
@@ -730,17 +733,17 @@ gm_arg_clear (GmArg *a)
       gm_arg_clear (&a->items[i]);
     g_free (a->items);
   }
-  *a = (GmArg){.kind = GM_ARG_NONE};
+  *a = (GmArg){ .kind = GM_ARG_NONE };
 }
 
 GmArg
 gm_give_list (const GmVal *v, int n, bool tuple, const char *fields)
 {
-  GmArg list = {.kind = GM_ARG_LIST,
-                .is_tuple = tuple,
-                .n = (uint16_t) n,
-                .fields = fields,
-                .items = g_new0 (GmArg, MAX (n, 1))};
+  GmArg list = { .kind = GM_ARG_LIST,
+                 .is_tuple = tuple,
+                 .n = (uint16_t) n,
+                 .fields = fields,
+                 .items = g_new0 (GmArg, MAX (n, 1)) };
   for (int i = 0; i < n; i++)
     list.items[i] = gm_give (v[i]);
   return list;

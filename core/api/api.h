@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api.h -- torch's functions and methods, as programs over a builder.
  *
- * Python's eager calls and the recorder call the same rows: arguments become GmArg values, gm_api_call binds them to the row's
- * signature and runs the row's function on a builder.  No Python here.  Each POINTWISE row of the op table is a function and
- * method by itself; api.def holds what is more than one op or has another signature.
+ * Python's eager calls and the recorder call the same rows: arguments become GmArg values,
+ * gm_api_call binds them to the row's signature and runs the row's function on a builder.  No
+ * Python here.  Each POINTWISE row of the op table is a function and method by itself; api.def
+ * holds what is more than one op or has another signature.
  */
 #ifndef GM_API_API_H
 #define GM_API_API_H
@@ -28,13 +29,13 @@ typedef enum {
 
 typedef struct GmArg {
   uint8_t kind;
-  bool is_tuple;   /* LIST: came from, or shall become, a tuple */
-  uint16_t n;      /* LIST: length; SLICE: 3 (start, stop, step; NONE where absent) */
+  bool is_tuple;      /* LIST: came from, or shall become, a tuple */
+  uint16_t n;         /* LIST: length; SLICE: 3 (start, stop, step; NONE where absent) */
   const char *fields; /* LIST as a result: NULL, or "max values indices": a named tuple */
   union {
-    int64_t i;       /* BOOL, INT */
-    double d;        /* FLOAT */
-    const char *s;   /* STR, UTF-8 */
+    int64_t i;     /* BOOL, INT */
+    double d;      /* FLOAT */
+    const char *s; /* STR, UTF-8 */
     GmDtype dtype;
     GmVal v;             /* TENSOR; ELEMENT: f64 without dimensions */
     struct GmArg *items; /* LIST, SLICE */
@@ -66,19 +67,29 @@ typedef enum {
  * ELEMENT.  FLOATING: its first argument is a tensor of a floating dtype; of others
  * NotImplementedError, a RuntimeError, says so. */
 
-typedef enum { GM_AUTOCAST_NONE, GM_AUTOCAST_LOWER, GM_AUTOCAST_F32, GM_AUTOCAST_WIDEST } GmAutocast; /* autocast.def */
+typedef enum {
+  GM_AUTOCAST_NONE,
+  GM_AUTOCAST_LOWER,
+  GM_AUTOCAST_F32,
+  GM_AUTOCAST_WIDEST
+} GmAutocast; /* autocast.def */
 
 typedef struct GmApi {
   const char *name;
-  const char *signature; /* "input, dim=None, keepdim=False, *, dtype=None"; "*dims" takes the rest, or one list */
+  const char *signature; /* "input, dim=None, keepdim=False, *, dtype=None"; "*dims" takes the rest,
+                            or one list */
   const char *doc;       /* shapes, dtypes, errors */
   uint32_t where;
   GmOp op; /* POINTWISE rows: the op; else GM_OP_NONE */
-  GmArg (*run) (const struct GmApi *api, GmBuilder *b, GmArg *args); /* args in signature order, defaults filled in */
+  GmArg (*run) (const struct GmApi *api, GmBuilder *b,
+                GmArg *args); /* args in signature order, defaults filled in */
   /* parsed signature, filled at start */
-  int n_args, n_positional, star, generator, device, format; /* star: index of "*rest" or -1; generator, device, format (memory_format): those of that name, or -1 */
+  int n_args, n_positional, star, generator, device,
+      format; /* star: index of "*rest" or -1; generator, device, format (memory_format): those of
+                 that name, or -1 */
   const char *arg_names[GM_API_MAX_ARGS];
-  const char *aliases[GM_API_MAX_ARGS]; /* other names of an argument, "|split_size|split_sizes|", or NULL */
+  const char *aliases[GM_API_MAX_ARGS]; /* other names of an argument, "|split_size|split_sizes|",
+                                           or NULL */
   uint32_t unread; /* bit i: argument i exists only for compatibility with torch; api.c checks its
                       value */
   GmArg defaults[GM_API_MAX_ARGS];
@@ -89,11 +100,12 @@ typedef struct GmApi {
 const GmApi *gm_api_rows (size_t *n);
 const GmApi *gm_api_find (const char *name);
 
-/* Calls a row: `positional` then keywords `names[i] = keyword[i]`.  inplace: the "name_" form.  On failure b->error is set and the
- * result is GM_ARG_NONE.  Lists in the result live in memory owned by the caller of gm_api_call's `scratch`
- * arena-like buffer: free with gm_arg_clear. */
-GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional, int n_positional,
-                   const char *const *names, const GmArg *keywords, int n_keywords);
+/* Calls a row: `positional` then keywords `names[i] = keyword[i]`.  inplace: the "name_" form.  On
+ * failure b->error is set and the result is GM_ARG_NONE.  Lists in the result live in memory owned
+ * by the caller of gm_api_call's `scratch` arena-like buffer: free with gm_arg_clear. */
+GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional,
+                   int n_positional, const char *const *names, const GmArg *keywords,
+                   int n_keywords);
 
 /* Returns the autocast mode of this thread: per device a dtype, or none; 0: none for any. A builder
  * that executes copies the mode when it is made. */

@@ -18,7 +18,8 @@ wide_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmD
     return NULL;
   *own = (GmDtype) META (x)->dtype;
   if (!gm_dtype_is_float (*own))
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): takes floating dtypes, not %s; cast the input first", api->name,
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): takes floating dtypes, not %s; cast the input first", api->name,
                       gm_dtypes[*own].torch_name);
   return gm_widen (b, x);
 }
@@ -55,7 +56,8 @@ finish (const GmApi *api, GmBuilder *b, GmArg *a, GmVal y, GmDtype own, int at)
 GmVal
 gm_log1p_exp (GmBuilder *b, GmVal x)
 {
-  GmVal positive = gm_apply_num (b, gt, x, 0), size = gm_pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (gm_b (b, neg, x)));
+  GmVal positive = gm_apply_num (b, gt, x, 0),
+        size = gm_pick (b, positive, gm_tensor_arg (x), gm_tensor_arg (gm_b (b, neg, x)));
   GmVal tail = gm_b (b, log1p, gm_b (b, exp, gm_b (b, neg, size)));
   return gm_b (b, add, gm_pick (b, positive, gm_tensor_arg (x), gm_float_arg (0)), tail);
 }
@@ -118,7 +120,8 @@ RUN (selu)
   GmDtype own = GM_F32;
   GmVal x = wide (api, b, a, &own);
   CHECK ();
-  return finish (api, b, a, exponential_unit (b, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1), own, 1);
+  return finish (api, b, a, exponential_unit (b, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1), own,
+                 1);
 }
 
 RUN (prelu)
@@ -126,12 +129,17 @@ RUN (prelu)
   GmVal x = TENSOR (0), weight = TENSOR (1);
   CHECK ();
   GmMeta m = *META (x), w = *META (weight);
-  int64_t n = gm_size_number (gm_meta_numel (&w)), channels = m.ndim < 2 ? 1 : gm_size_number (m.sizes[1]);
+  int64_t n = gm_size_number (gm_meta_numel (&w)),
+          channels = m.ndim < 2 ? 1 : gm_size_number (m.sizes[1]);
   if (w.ndim > 1 || (n != 1 && n != channels))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "prelu(): weight has %" G_GINT64_FORMAT " elements; it needs one, or one for each of %" G_GINT64_FORMAT " channels", n, channels));
+                               "prelu(): weight has %" G_GINT64_FORMAT
+                               " elements; it needs one, or one for each of %" G_GINT64_FORMAT
+                               " channels",
+                               n, channels));
   if (w.dtype != m.dtype)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "prelu(): input and weight must have one dtype, but have %s and %s",
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "prelu(): input and weight must have one dtype, but have %s and %s",
                                gm_dtypes[m.dtype].torch_name, gm_dtypes[w.dtype].torch_name));
   int64_t sizes[GM_MAX_DIMS];
   for (int d = 0; d < m.ndim; d++)
@@ -180,7 +188,8 @@ RUN (hardshrink)
   double limit = FLOAT (1);
   gm_number_fits (b, &a[1], own);
   CHECK ();
-  GmVal inside = gm_b (b, logical_and, gm_apply_num (b, ge, x, -limit), gm_apply_num (b, le, x, limit));
+  GmVal inside =
+      gm_b (b, logical_and, gm_apply_num (b, ge, x, -limit), gm_apply_num (b, le, x, limit));
   return finish (api, b, a, gm_pick (b, inside, gm_float_arg (0), gm_tensor_arg (x)), own, -1);
 }
 
@@ -192,7 +201,9 @@ RUN (softshrink)
   gm_number_fits (b, &a[1], own);
   CHECK ();
   if (!(limit >= 0) || isinf (limit))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "softshrink(): lambd must be greater or equal to 0, but is %g", limit));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "softshrink(): lambd must be greater or equal to 0, but is %g",
+                               limit));
   /* A NaN is not at or below the limit: it has the slope of what is outside. */
   GmVal y = gm_pick (b, gm_apply_num (b, le, x, limit), gm_float_arg (0),
                      gm_tensor_arg (gm_apply_num (b, sub, x, limit)));
@@ -225,7 +236,9 @@ RUN (glu)
   int64_t n = META (x)->ndim ? META (x)->sizes[dim] : 1, half = gm_size_floordiv (n, 2);
   if (META (x)->ndim == 0 || !gm_size_eq (gm_size_mod (n, 2), 0)) {
     g_autofree char *text = gm_size_text (n);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "glu(): halving dimension must be even, but dimension %d is size %s", dim, text));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "glu(): halving dimension must be even, but dimension %d is size %s",
+                               dim, text));
   }
   GmVal value = gm_b_slice (b, x, dim, 0, half, 1), gate = gm_b_slice (b, x, dim, half, n, 1);
   return finish (api, b, a, gm_b (b, mul, value, gm_b (b, sigmoid, gate)), own, -1);
@@ -238,15 +251,19 @@ RUN (softmin)
   GmDtype d = gm_arg_dtype (api, b, a, 2, (GmDtype) META (x)->dtype);
   CHECK ();
   if (!gm_dtype_is_float (d))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "softmin(): takes floating dtypes, not %s; pass dtype", gm_dtypes[d].torch_name));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "softmin(): takes floating dtypes, not %s; pass dtype",
+                               gm_dtypes[d].torch_name));
   int ndim = META (x)->ndim;
-  int dim = !IS_NONE (1) ? gm_arg_dim (api, b, a, 1, ndim) : ndim == 0 || ndim == 1 || ndim == 3 ? 0 : 1;
+  int dim = !IS_NONE (1)                          ? gm_arg_dim (api, b, a, 1, ndim)
+            : ndim == 0 || ndim == 1 || ndim == 3 ? 0
+                                                  : 1;
   CHECK ();
   return gm_give (gm_softmax (b, gm_b (b, neg, gm_b_cast (b, x, d)), dim, false));
 }
 
-/* E. Jang, S. Gu, B. Poole, "Categorical reparameterization with Gumbel-softmax" (2017): the noise is
- * -log (-log (u)); `hard` puts a one where the largest probability is, with the soft slope. */
+/* E. Jang, S. Gu, B. Poole, "Categorical reparameterization with Gumbel-softmax" (2017): the noise
+ * is -log (-log (u)); `hard` puts a one where the largest probability is, with the soft slope. */
 RUN (gumbel_softmax)
 {
   GmDtype own = GM_F32;
@@ -272,7 +289,8 @@ RUN (gumbel_softmax)
   for (int d = 0; d < m.ndim; d++)
     sizes[d] = d == dim ? m.sizes[d] : 1;
   CHECK ();
-  GmVal places = m.ndim ? gm_b_reshape (b, gm_arange (b, 0, 1, m.sizes[dim], GM_I64), m.ndim, sizes) : gm_b_scalar (b, gm_scalar_int (0), GM_I64);
+  GmVal places = m.ndim ? gm_b_reshape (b, gm_arange (b, 0, 1, m.sizes[dim], GM_I64), m.ndim, sizes)
+                        : gm_b_scalar (b, gm_scalar_int (0), GM_I64);
   GmVal ones = gm_b_cast (b, gm_b (b, eq, at, places), (GmDtype) m.dtype);
   GmVal y = gm_b (b, add, gm_b (b, sub, ones, gm_b (b, detach, soft)), soft);
   return finish (api, b, a, y, own, -1);
@@ -292,7 +310,8 @@ static bool
 probability (const GmApi *api, GmBuilder *b, double p)
 {
   if (!gm_b_failed (b) && !(p >= 0 && p <= 1))
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): dropout probability has to be between 0 and 1, but got %g", api->name, p);
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "%s(): dropout probability has to be between 0 and 1, but got %g", api->name, p);
   return !gm_b_failed (b);
 }
 
@@ -307,7 +326,9 @@ drop_channels (const GmApi *api, GmBuilder *b, GmArg *a, int least, int alone)
     return gm_give (NULL);
   GmMeta m = *META (x);
   if (m.ndim < least)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input of at least %d dimensions, but it has %d", api->name, least, m.ndim));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): expected an input of at least %d dimensions, but it has %d",
+                               api->name, least, m.ndim));
   if (!training || p == 0)
     return gm_give (x);
   int64_t sizes[GM_MAX_DIMS];
@@ -319,12 +340,25 @@ drop_channels (const GmApi *api, GmBuilder *b, GmArg *a, int least, int alone)
   return finish (api, b, a, gm_b (b, mul, x, mask), (GmDtype) m.dtype, 3);
 }
 
-RUN (feature_dropout) { return drop_channels (api, b, a, 2, -1); }
-RUN (dropout1d) { return drop_channels (api, b, a, 2, 2); }
-RUN (dropout2d) { return drop_channels (api, b, a, 3, 3); }
-RUN (dropout3d) { return drop_channels (api, b, a, 4, 4); }
+RUN (feature_dropout)
+{
+  return drop_channels (api, b, a, 2, -1);
+}
+RUN (dropout1d)
+{
+  return drop_channels (api, b, a, 2, 2);
+}
+RUN (dropout2d)
+{
+  return drop_channels (api, b, a, 3, 3);
+}
+RUN (dropout3d)
+{
+  return drop_channels (api, b, a, 4, 4);
+}
 
-/* Dropped elements become the value that selu has at minus infinity; the result keeps mean and variance. */
+/* Dropped elements become the value that selu has at minus infinity; the result keeps mean and
+ * variance. */
 static GmArg
 alpha_dropout (const GmApi *api, GmBuilder *b, GmArg *a, bool channels)
 {
@@ -349,11 +383,18 @@ alpha_dropout (const GmApi *api, GmBuilder *b, GmArg *a, bool channels)
   /* scale * (x where kept, low elsewhere) - scale * p * low */
   GmVal gone = gm_apply_num (b, mul, gm_num_apply (b, sub, 1, mask), low);
   GmVal y = gm_apply2 (b, add, gm_apply2 (b, mul, x, mask), gone);
-  return finish (api, b, a, gm_apply_num (b, sub, gm_apply_num (b, mul, y, scale), scale * p * low), own, 3);
+  return finish (api, b, a, gm_apply_num (b, sub, gm_apply_num (b, mul, y, scale), scale * p * low),
+                 own, 3);
 }
 
-RUN (alpha_dropout) { return alpha_dropout (api, b, a, false); }
-RUN (feature_alpha_dropout) { return alpha_dropout (api, b, a, true); }
+RUN (alpha_dropout)
+{
+  return alpha_dropout (api, b, a, false);
+}
+RUN (feature_alpha_dropout)
+{
+  return alpha_dropout (api, b, a, true);
+}
 
 /* -- Normalisation ----------------------------------------------------------------------------- */
 
@@ -364,8 +405,9 @@ per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *m, const cha
   if (gm_b_failed (b))
     return NULL;
   if (META (v)->ndim != 1 || !gm_size_eq (META (v)->sizes[0], m->sizes[1]))
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s must have one element for each of %" G_GINT64_FORMAT " channels", api->name, name,
-                      gm_size_number (m->sizes[1]));
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): %s must have one element for each of %" G_GINT64_FORMAT " channels",
+                      api->name, name, gm_size_number (m->sizes[1]));
   int64_t sizes[GM_MAX_DIMS];
   for (int d = 0; d < m->ndim; d++)
     sizes[d] = d == 1 ? m->sizes[1] : 1;
@@ -377,7 +419,8 @@ static GmVal
 standard_rows (GmBuilder *b, GmVal x, double eps)
 {
   int64_t last = META (x)->ndim - 1;
-  GmVal off = gm_b (b, sub, x, gm_mean (b, x, &last, 1, true)), var = gm_mean (b, gm_b (b, square, off), &last, 1, true);
+  GmVal off = gm_b (b, sub, x, gm_mean (b, x, &last, 1, true)),
+        var = gm_mean (b, gm_b (b, square, off), &last, 1, true);
   return gm_b (b, mul, off, gm_b (b, rsqrt, gm_apply_num (b, add, var, eps)));
 }
 
@@ -403,7 +446,9 @@ RUN (group_norm)
   if (m.ndim < 2 || groups < 1 || !gm_size_eq (gm_size_mod (m.sizes[1], groups), 0)) {
     g_autofree char *text = gm_shape_text (m.ndim, m.sizes);
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "group_norm(): expected an input [n, c, ...] whose channels are a multiple of num_groups = %" G_GINT64_FORMAT ", but got %s", groups, text));
+                               "group_norm(): expected an input [n, c, ...] whose channels are a "
+                               "multiple of num_groups = %" G_GINT64_FORMAT ", but got %s",
+                               groups, text));
   }
   int64_t rest = gm_size_floordiv (m.sizes[1], groups);
   for (int d = 2; d < m.ndim; d++)
@@ -414,13 +459,15 @@ RUN (group_norm)
   return finish (api, b, a, scaled (api, b, y, weight, bias, &m), own, -1);
 }
 
-/* The running value becomes (1 - momentum) * itself + momentum * the mean of `now` over the batch. */
+/* The running value becomes (1 - momentum) * itself + momentum * the mean of `now` over the batch.
+ */
 static void
 move_running (GmBuilder *b, GmVal running, GmVal now, double momentum)
 {
   int64_t batch = 0;
   GmVal mean = gm_mean (b, gm_b (b, detach, now), &batch, 1, false);
-  GmVal next = gm_apply2 (b, add, gm_apply_num (b, mul, running, 1 - momentum), gm_apply_num (b, mul, mean, momentum));
+  GmVal next = gm_apply2 (b, add, gm_apply_num (b, mul, running, 1 - momentum),
+                          gm_apply_num (b, mul, mean, momentum));
   if (!gm_b_failed (b)) {
     next = gm_b_cast (b, next, (GmDtype) META (running)->dtype);
     b->vt->into (b, running, GM_OP_copy, &next, 1, NULL);
@@ -431,7 +478,8 @@ move_running (GmBuilder *b, GmVal running, GmVal now, double momentum)
 RUN (instance_norm)
 {
   GmDtype own = GM_F32;
-  GmVal x = wide (api, b, a, &own), mean = OPTIONAL_TENSOR (1), var = OPTIONAL_TENSOR (2), weight = OPTIONAL_TENSOR (3), bias = OPTIONAL_TENSOR (4);
+  GmVal x = wide (api, b, a, &own), mean = OPTIONAL_TENSOR (1), var = OPTIONAL_TENSOR (2),
+        weight = OPTIONAL_TENSOR (3), bias = OPTIONAL_TENSOR (4);
   bool own_stats = FLAG (5);
   double momentum = FLOAT (6), eps = FLOAT (7);
   CHECK ();
@@ -440,14 +488,17 @@ RUN (instance_norm)
   for (int d = 2; d < m.ndim; d++)
     rest = gm_size_mul (rest, m.sizes[d]);
   if (m.ndim < 3 || (own_stats && gm_size_eq (rest, 1)))
-    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "instance_norm(): expected an input [n, c, sizes ...] with more than one element for each channel"));
+    return gm_give (gm_b_fail (b, GM_ERROR_VALUE,
+                               "instance_norm(): expected an input [n, c, sizes ...] with more "
+                               "than one element for each channel"));
   GmVal rows = gm_b_reshape (b, x, 3, (const int64_t[]){ m.sizes[0], m.sizes[1], rest }), y;
   CHECK ();
   if (own_stats) {
     if (mean && var) {
       int64_t last = 2;
       GmVal still = gm_b (b, detach, rows), middle = gm_mean (b, still, &last, 1, true);
-      GmVal square = gm_b_reduce (b, GM_OP_sum, gm_b (b, square, gm_b (b, sub, still, middle)), &last, 1, false);
+      GmVal square = gm_b_reduce (b, GM_OP_sum, gm_b (b, square, gm_b (b, sub, still, middle)),
+                                  &last, 1, false);
       double n = (double) gm_size_number (rest);
       move_running (b, mean, gm_squeeze (b, middle, 2), momentum);
       move_running (b, var, gm_apply_num (b, div, square, n - 1), momentum);
@@ -455,15 +506,22 @@ RUN (instance_norm)
     y = gm_b_reshape (b, standard_rows (b, rows, eps), m.ndim, m.sizes);
   } else {
     if (!mean || !var)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "instance_norm(): use_input_stats=False needs running_mean and running_var"));
-    GmVal scale = gm_b (b, rsqrt, gm_apply_num (b, add, gm_widen (b, per_channel (api, b, var, &m, "running_var")), eps));
-    y = gm_apply2 (b, mul, gm_apply2 (b, sub, x, gm_widen (b, per_channel (api, b, mean, &m, "running_mean"))), scale);
+      return gm_give (
+          gm_b_fail (b, GM_ERROR_RUNTIME,
+                     "instance_norm(): use_input_stats=False needs running_mean and running_var"));
+    GmVal scale = gm_b (
+        b, rsqrt,
+        gm_apply_num (b, add, gm_widen (b, per_channel (api, b, var, &m, "running_var")), eps));
+    y = gm_apply2 (
+        b, mul, gm_apply2 (b, sub, x, gm_widen (b, per_channel (api, b, mean, &m, "running_mean"))),
+        scale);
   }
   return finish (api, b, a, scaled (api, b, y, weight, bias, &m), own, -1);
 }
 
-/* A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks"
- * (2012): each element is divided by a power of the mean square of its neighbours in other channels. */
+/* A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural
+ * networks" (2012): each element is divided by a power of the mean square of its neighbours in
+ * other channels. */
 RUN (local_response_norm)
 {
   GmDtype own = GM_F32;
@@ -473,7 +531,9 @@ RUN (local_response_norm)
   CHECK ();
   GmMeta m = *META (x);
   if (m.ndim < 3 || size < 1)
-    return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "local_response_norm(): expected an input of 3 or more dimensions and a size of at least 1, but got %d and %" G_GINT64_FORMAT,
+    return gm_give (gm_b_fail (b, GM_ERROR_VALUE,
+                               "local_response_norm(): expected an input of 3 or more dimensions "
+                               "and a size of at least 1, but got %d and %" G_GINT64_FORMAT,
                                m.ndim, size));
   int64_t channels = gm_size_number (m.sizes[1]);
   GmVal padded = gm_pad_zeros (b, gm_b (b, square, x), 1, size / 2, (size - 1) / 2), sum = NULL;
@@ -482,7 +542,8 @@ RUN (local_response_norm)
     sum = sum ? gm_b (b, add, sum, part) : part;
   }
   CHECK ();
-  GmVal base = gm_apply_num (b, add, gm_apply_num (b, mul, gm_apply_num (b, div, sum, (double) size), alpha), k);
+  GmVal base = gm_apply_num (
+      b, add, gm_apply_num (b, mul, gm_apply_num (b, div, sum, (double) size), alpha), k);
   return finish (api, b, a, gm_b (b, div, x, gm_apply_num (b, pow, base, beta)), own, -1);
 }
 
@@ -494,8 +555,12 @@ RUN (channel_shuffle)
   int64_t groups = INT (1);
   CHECK ();
   GmMeta m = *META (x);
-  if (m.ndim < 3 || groups < 1 || !gm_size_eq (gm_size_mod (m.sizes[1], groups), 0) || m.ndim >= GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "channel_shuffle(): expected an input [n, c, sizes ...] whose channels are a multiple of groups = %" G_GINT64_FORMAT, groups));
+  if (m.ndim < 3 || groups < 1 || !gm_size_eq (gm_size_mod (m.sizes[1], groups), 0)
+      || m.ndim >= GM_MAX_DIMS)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "channel_shuffle(): expected an input [n, c, sizes ...] whose "
+                               "channels are a multiple of groups = %" G_GINT64_FORMAT,
+                               groups));
   int64_t split[GM_MAX_DIMS] = { m.sizes[0], groups, gm_size_floordiv (m.sizes[1], groups) };
   for (int d = 2; d < m.ndim; d++)
     split[d + 1] = m.sizes[d];
@@ -517,12 +582,17 @@ pixels (const GmApi *api, GmBuilder *b, GmArg *a, bool together)
   if (fits && together)
     fits = gm_size_eq (gm_size_mod (m.sizes[lead], r * r), 0);
   else if (fits)
-    fits = gm_size_eq (gm_size_mod (m.sizes[lead + 1], r), 0) && gm_size_eq (gm_size_mod (m.sizes[lead + 2], r), 0);
+    fits = gm_size_eq (gm_size_mod (m.sizes[lead + 1], r), 0)
+           && gm_size_eq (gm_size_mod (m.sizes[lead + 2], r), 0);
   if (!fits) {
     g_autofree char *text = gm_shape_text (m.ndim, m.sizes);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): an input of shape %s does not fit a factor of %" G_GINT64_FORMAT, api->name, text, r));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME,
+                   "%s(): an input of shape %s does not fit a factor of %" G_GINT64_FORMAT,
+                   api->name, text, r));
   }
-  int64_t split[GM_MAX_DIMS], dims[GM_MAX_DIMS], c = m.sizes[lead], h = m.sizes[lead + 1], w = m.sizes[lead + 2];
+  int64_t split[GM_MAX_DIMS], dims[GM_MAX_DIMS], c = m.sizes[lead], h = m.sizes[lead + 1],
+                                                 w = m.sizes[lead + 2];
   for (int d = 0; d < lead; d++) {
     split[d] = m.sizes[d];
     dims[d] = d;
@@ -541,5 +611,11 @@ pixels (const GmApi *api, GmBuilder *b, GmArg *a, bool together)
   return gm_give (gm_b_reshape (b, v, m.ndim, m.sizes));
 }
 
-RUN (pixel_shuffle) { return pixels (api, b, a, true); }
-RUN (pixel_unshuffle) { return pixels (api, b, a, false); }
+RUN (pixel_shuffle)
+{
+  return pixels (api, b, a, true);
+}
+RUN (pixel_unshuffle)
+{
+  return pixels (api, b, a, false);
+}

@@ -60,7 +60,8 @@ GmVal
 gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at)
 {
   GmVal x = TENSOR (0);
-  bool writes = GM_CALL_MODE (a) != GM_CALL_FRESH || (inplace_at >= 0 && FLAG (inplace_at)), recorded = false;
+  bool writes = GM_CALL_MODE (a) != GM_CALL_FRESH || (inplace_at >= 0 && FLAG (inplace_at)),
+       recorded = false;
   if (gm_b_failed (b) || !writes)
     return gm_b_failed (b) ? NULL : x;
   for (int i = 0; i < api->n_args; i++)
@@ -81,8 +82,8 @@ gm_arg_int (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
   GmScalar s;
   if (a[i].kind == GM_ARG_INT || a[i].kind == GM_ARG_BOOL)
     return a[i].i;
-  if (a[i].kind == GM_ARG_TENSOR && !gm_b_failed (b) && !gm_dtype_is_float (META (a[i].v)->dtype) &&
-      item (b, &a[i], &s))
+  if (a[i].kind == GM_ARG_TENSOR && !gm_b_failed (b) && !gm_dtype_is_float (META (a[i].v)->dtype)
+      && item (b, &a[i], &s))
     return s.i;
   gm_arg_fail (api, b, a, i, "int");
   return 0;
@@ -179,7 +180,7 @@ gm_arg_ints (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int64_t out[
   }
   for (int k = 0; k < a[i].n; k++) {
     const GmArg *x = &a[i].items[k];
-    GmScalar s = {0};
+    GmScalar s = { 0 };
     if (x->kind == GM_ARG_INT || x->kind == GM_ARG_BOOL)
       out[k] = x->i;
     else if (x->kind == GM_ARG_TENSOR && !gm_dtype_is_float (META (x->v)->dtype) && item (b, x, &s))

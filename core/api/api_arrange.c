@@ -26,17 +26,24 @@ RUN (meshgrid)
     const char *indexing = STR (1);
     columns = strcmp (indexing, "xy") == 0;
     if (!columns && strcmp (indexing, "ij") != 0)
-      gm_b_fail (b, GM_ERROR_RUNTIME, "meshgrid(): indexing must be one of \"xy\" or \"ij\", but received: %s", indexing);
+      gm_b_fail (b, GM_ERROR_RUNTIME,
+                 "meshgrid(): indexing must be one of \"xy\" or \"ij\", but received: %s",
+                 indexing);
   }
   CHECK ();
   if (n > GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "meshgrid(): takes at most %d tensors", GM_MAX_DIMS));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "meshgrid(): takes at most %d tensors", GM_MAX_DIMS));
   int64_t sizes[GM_MAX_DIMS], order[GM_MAX_DIMS];
   for (int i = 0; i < n; i++) {
     if (META (v[i])->ndim > 1)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "meshgrid(): expected scalars or vectors, but tensor %d has %d dimensions", i, META (v[i])->ndim));
+      return gm_give (
+          gm_b_fail (b, GM_ERROR_RUNTIME,
+                     "meshgrid(): expected scalars or vectors, but tensor %d has %d dimensions", i,
+                     META (v[i])->ndim));
     if (META (v[i])->dtype != META (v[0])->dtype)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "meshgrid(): expects all tensors to have the same dtype"));
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "meshgrid(): expects all tensors to have the same dtype"));
     order[i] = columns && n > 1 && i < 2 ? 1 - i : i;
     sizes[order[i]] = META (v[i])->ndim ? META (v[i])->sizes[0] : 1;
   }
@@ -59,10 +66,13 @@ RUN (cartesian_prod)
     return gm_give (v[0]);
   int64_t sizes[GM_MAX_DIMS], all = 1;
   if (n > GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "cartesian_prod(): takes at most %d tensors", GM_MAX_DIMS));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "cartesian_prod(): takes at most %d tensors", GM_MAX_DIMS));
   for (int i = 0; i < n; i++) {
     if (META (v[i])->ndim != 1)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "cartesian_prod(): expects vectors, but tensor %d has %d dimensions", i, META (v[i])->ndim));
+      return gm_give (gm_b_fail (
+          b, GM_ERROR_RUNTIME, "cartesian_prod(): expects vectors, but tensor %d has %d dimensions",
+          i, META (v[i])->ndim));
     sizes[i] = META (v[i])->sizes[0];
     all = gm_size_mul (all, sizes[i]);
   }
@@ -82,7 +92,8 @@ RUN (cartesian_prod)
 static int64_t
 extremum (GmSymKind kind, int64_t a, int64_t b)
 {
-  return gm_sizes_are_numbers (a, b) ? (kind == GM_SYM_MIN ? MIN (a, b) : MAX (a, b)) : gm_size_compute (kind, a, b);
+  return gm_sizes_are_numbers (a, b) ? (kind == GM_SYM_MIN ? MIN (a, b) : MAX (a, b))
+                                     : gm_size_compute (kind, a, b);
 }
 
 /* The sum of min (i, cols) for i from 1 to `rows`, if that is not negative, else 0. */
@@ -90,11 +101,13 @@ static int64_t
 below (int64_t rows, int64_t cols)
 {
   rows = extremum (GM_SYM_MAX, rows, 0);
-  int64_t grows = extremum (GM_SYM_MIN, rows, cols), square = gm_size_mul (grows, gm_size_add (grows, 1));
+  int64_t grows = extremum (GM_SYM_MIN, rows, cols),
+          square = gm_size_mul (grows, gm_size_add (grows, 1));
   return gm_size_add (gm_size_floordiv (square, 2), gm_size_mul (gm_size_sub (rows, grows), cols));
 }
 
-/* The same for sizes that only the run knows: all elements are numbered, and those of the triangle move to the front. */
+/* The same for sizes that only the run knows: all elements are numbered, and those of the triangle
+ * move to the front. */
 static GmVal
 triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool lower)
 {
@@ -102,17 +115,26 @@ triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool 
   int64_t n = gm_size_sub (below (gm_size_add (rows, from), cols), below (from, cols)), room;
   n = lower ? n : gm_size_sub (all, n);
   room = gm_size_add (n, 1); /* the last place is for elements that do not count */
-  GmVal i = gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1), j = gm_arange (b, 0, 1, cols, GM_I64);
-  GmVal ahead = gm_b (b, sub, j, i), edge = gm_b_scalar (b, gm_scalar_int (offset), GM_I64), none = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
-  GmVal counts = gm_b_reshape (b, lower ? gm_b (b, le, ahead, edge) : gm_b (b, ge, ahead, edge), 1, &all);
+  GmVal i = gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1),
+        j = gm_arange (b, 0, 1, cols, GM_I64);
+  GmVal ahead = gm_b (b, sub, j, i), edge = gm_b_scalar (b, gm_scalar_int (offset), GM_I64),
+        none = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
+  GmVal counts =
+      gm_b_reshape (b, lower ? gm_b (b, le, ahead, edge) : gm_b (b, ge, ahead, edge), 1, &all);
   GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE) };
   GmVal so_far = gm_b_cast (b, counts, GM_I64);
   so_far = gm_b_op (b, GM_OP_cumsum, &so_far, 1, &at);
-  GmVal place = gm_b (b, where, counts, gm_b (b, sub, so_far, gm_b_scalar (b, gm_scalar_int (1), GM_I64)), gm_b_scalar (b, gm_scalar_int (n), GM_I64));
+  GmVal place =
+      gm_b (b, where, counts, gm_b (b, sub, so_far, gm_b_scalar (b, gm_scalar_int (1), GM_I64)),
+            gm_b_scalar (b, gm_scalar_int (n), GM_I64));
   GmVal own = gm_b (b, where, counts, gm_arange (b, 0, 1, all, GM_I64), none);
-  GmVal found = gm_cut (b, gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &room), 0, place, own), 0, 0, n);
-  GmVal width = gm_b_scalar (b, gm_scalar_int (cols), GM_I64), row = gm_b (b, floor_divide, found, width);
-  GmVal both[2] = { gm_unsqueeze (b, row, 0), gm_unsqueeze (b, gm_b (b, sub, found, gm_b (b, mul, row, width)), 0) };
+  GmVal found = gm_cut (
+      b, gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &room), 0, place, own), 0,
+      0, n);
+  GmVal width = gm_b_scalar (b, gm_scalar_int (cols), GM_I64),
+        row = gm_b (b, floor_divide, found, width);
+  GmVal both[2] = { gm_unsqueeze (b, row, 0),
+                    gm_unsqueeze (b, gm_b (b, sub, found, gm_b (b, mul, row, width)), 0) };
   return gm_cat (b, both, 2, 0);
 }
 
@@ -124,13 +146,16 @@ triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
   GmDtype d = gm_arg_dtype (api, b, a, 3, GM_I64);
   CHECK ();
   if (gm_size_lt (rows, 0) || gm_size_lt (cols, 0))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): row and col must not be negative, but are " FMT " and " FMT, api->name, gm_size_number (rows), gm_size_number (cols)));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): row and col must not be negative, but are " FMT " and " FMT,
+                               api->name, gm_size_number (rows), gm_size_number (cols)));
   if (gm_size_is_symbolic (rows) || gm_size_is_symbolic (cols) || gm_size_is_symbolic (offset))
     return gm_give (gm_b_cast (b, triangle_of_any (b, rows, cols, offset, lower), d));
   g_autofree GmVal *r = g_new (GmVal, rows + 1), *c = g_new (GmVal, rows + 1);
   int n = 0;
   for (int64_t i = 0; i < rows && !gm_b_failed (b); i++) {
-    int64_t first = lower ? 0 : CLAMP (i + offset, 0, cols), last = lower ? CLAMP (i + offset + 1, 0, cols) : cols;
+    int64_t first = lower ? 0 : CLAMP (i + offset, 0, cols),
+            last = lower ? CLAMP (i + offset + 1, 0, cols) : cols;
     if (first >= last)
       continue;
     c[n] = gm_arange (b, first, 1, last - first, d);
@@ -139,13 +164,20 @@ triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
   CHECK ();
   if (n == 0)
     return gm_give (gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ 2, 0 }));
-  GmVal both[2] = { gm_unsqueeze (b, n == 1 ? r[0] : gm_cat (b, r, n, 0), 0), gm_unsqueeze (b, n == 1 ? c[0] : gm_cat (b, c, n, 0), 0) };
+  GmVal both[2] = { gm_unsqueeze (b, n == 1 ? r[0] : gm_cat (b, r, n, 0), 0),
+                    gm_unsqueeze (b, n == 1 ? c[0] : gm_cat (b, c, n, 0), 0) };
   CHECK ();
   return gm_give (gm_cat (b, both, 2, 0));
 }
 
-RUN (tril_indices) { return triangle_indices (api, b, a, true); }
-RUN (triu_indices) { return triangle_indices (api, b, a, false); }
+RUN (tril_indices)
+{
+  return triangle_indices (api, b, a, true);
+}
+RUN (triu_indices)
+{
+  return triangle_indices (api, b, a, false);
+}
 
 RUN (logspace)
 {
@@ -162,7 +194,9 @@ RUN (logspace)
     to = trunc (to);
   }
   if (gm_size_lt (n, 0))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "logspace(): number of steps must be non-negative, not " FMT, gm_size_number (n)));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "logspace(): number of steps must be non-negative, not " FMT,
+                               gm_size_number (n)));
   if (gm_size_lt (n, 2))
     return gm_give (gm_b_full (b, gm_scalar_float (pow (base, from)), d, 1, &n));
   GmVal e = gm_between (b, from, to, n);
@@ -179,10 +213,13 @@ embed (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
   if (gm_b_failed (b))
     return NULL;
   GmMeta m = *META (v);
-  int64_t n = m.sizes[m.ndim - 1], away = offset < 0 ? -offset : offset, side = gm_size_add (n, away);
-  GmVal rows = gm_unsqueeze (b, gm_arange (b, offset, 1, side, GM_I64), 1), cols = gm_arange (b, 0, 1, side, GM_I64);
+  int64_t n = m.sizes[m.ndim - 1], away = offset < 0 ? -offset : offset,
+          side = gm_size_add (n, away);
+  GmVal rows = gm_unsqueeze (b, gm_arange (b, offset, 1, side, GM_I64), 1),
+        cols = gm_arange (b, 0, 1, side, GM_I64);
   GmVal hit = gm_b (b, eq, rows, cols); /* row + offset = column */
-  /* element k stands in column k + max (offset, 0): so the row of columns is v with zeros around it */
+  /* element k stands in column k + max (offset, 0): so the row of columns is v with zeros around it
+   */
   GmVal line = v;
   if (away) {
     m.sizes[m.ndim - 1] = away;
@@ -207,7 +244,10 @@ RUN (diag_embed)
   int d1 = gm_wrap_dim (api, b, INT (2), ndim), d2 = gm_wrap_dim (api, b, INT (3), ndim);
   CHECK ();
   if (ndim < 2 || ndim > GM_MAX_DIMS || d1 == d2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "diag_embed(): dim1 and dim2 must be two dimensions of the result, but are %d and %d of %d", d1, d2, ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "diag_embed(): dim1 and dim2 must be two dimensions of the result, but are %d and %d of %d",
+        d1, d2, ndim));
   return gm_give (embed (b, v, offset, d1, d2));
 }
 
@@ -218,8 +258,11 @@ RUN (diag)
   CHECK ();
   int ndim = META (v)->ndim;
   if (ndim != 1 && ndim != 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "diag(): supports vectors and matrices, but the input has %d dimensions", ndim));
-  return gm_give (ndim == 1 ? embed (b, v, offset, 0, 1) : gm_apply1 (b, copy, gm_diagonal (b, v, offset, 0, 1)));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME,
+                   "diag(): supports vectors and matrices, but the input has %d dimensions", ndim));
+  return gm_give (ndim == 1 ? embed (b, v, offset, 0, 1)
+                            : gm_apply1 (b, copy, gm_diagonal (b, v, offset, 0, 1)));
 }
 
 RUN (diagflat)
@@ -240,14 +283,19 @@ RUN (block_diag)
   int64_t cols = 0, before = 0;
   for (int i = 0; i < n; i++) {
     if (META (v[i])->ndim > 2)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "block_diag(): takes tensors of at most 2 dimensions, but tensor %d has %d", i, META (v[i])->ndim));
+      return gm_give (
+          gm_b_fail (b, GM_ERROR_RUNTIME,
+                     "block_diag(): takes tensors of at most 2 dimensions, but tensor %d has %d", i,
+                     META (v[i])->ndim));
     v[i] = gm_at_least (b, gm_b_cast (b, v[i], d), 2);
     CHECK ();
     cols = gm_size_add (cols, META (v[i])->sizes[1]);
   }
   for (int i = 0; i < n; i++) {
-    int64_t rows = META (v[i])->sizes[0], own = META (v[i])->sizes[1], after = gm_size_sub (gm_size_sub (cols, before), own);
-    GmVal parts[3] = { gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ rows, before }), v[i],
+    int64_t rows = META (v[i])->sizes[0], own = META (v[i])->sizes[1],
+            after = gm_size_sub (gm_size_sub (cols, before), own);
+    GmVal parts[3] = { gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ rows, before }),
+                       v[i],
                        gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ rows, after }) };
     CHECK ();
     v[i] = gm_cat (b, parts, 3, 1);
@@ -302,9 +350,18 @@ at_least_nd (const GmApi *api, GmBuilder *b, GmArg *a, int ndim)
   return n == 1 ? gm_give (v[0]) : gm_give_list (v, n, true, NULL);
 }
 
-RUN (atleast_1d) { return at_least_nd (api, b, a, 1); }
-RUN (atleast_2d) { return at_least_nd (api, b, a, 2); }
-RUN (atleast_3d) { return at_least_nd (api, b, a, 3); }
+RUN (atleast_1d)
+{
+  return at_least_nd (api, b, a, 1);
+}
+RUN (atleast_2d)
+{
+  return at_least_nd (api, b, a, 2);
+}
+RUN (atleast_3d)
+{
+  return at_least_nd (api, b, a, 3);
+}
 
 RUN (broadcast_tensors)
 {
@@ -346,12 +403,14 @@ cut_at_elements (const GmApi *api, GmBuilder *b, GmVal v, int dim, GmVal places)
 {
   GmMeta m = *META (places);
   if (m.dtype != GM_I64)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected tensor_indices_or_sections to have dtype of long, but got %s",
-                               api->name, gm_dtypes[m.dtype].torch_name));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME,
+                   "%s(): expected tensor_indices_or_sections to have dtype of long, but got %s",
+                   api->name, gm_dtypes[m.dtype].torch_name));
   int n = (int) gm_size_number (m.sizes[0]);
   g_autofree int64_t *cuts = g_new (int64_t, n + 1);
   for (int i = 0; i < n; i++) {
-    GmScalar s = {0};
+    GmScalar s = { 0 };
     if (!b->vt->item (b, gm_b_slice (b, places, 0, i, i + 1, 1), &s))
       return gm_give (NULL);
     cuts[i] = s.i;
@@ -370,7 +429,8 @@ tensor_split (const GmApi *api, GmBuilder *b, GmArg *a, GmVal v, int at, int dim
     g_autofree int64_t *cuts = g_new (int64_t, n + 1);
     for (int i = 0; i < n; i++) {
       if (a[at].items[i].kind != GM_ARG_INT)
-        return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "%s(): the places to cut at must be ints", api->name));
+        return gm_give (
+            gm_b_fail (b, GM_ERROR_TYPE, "%s(): the places to cut at must be ints", api->name));
       cuts[i] = a[at].items[i].i;
     }
     return cut_at (b, v, dim, cuts, n);
@@ -378,12 +438,19 @@ tensor_split (const GmApi *api, GmBuilder *b, GmArg *a, GmVal v, int at, int dim
   int64_t n = gm_size_number (INT (at));
   CHECK ();
   if (n < 1 || n > UINT16_MAX || (even && !gm_size_eq (gm_size_mod (size, n), 0)))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, even && n >= 1 ? "%s(): dimension %d of size " FMT " is not a multiple of " FMT : "%s(): dimension %d of size " FMT " cannot be cut into " FMT " parts",
-                               api->name, dim, gm_size_number (size), n));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        even && n >= 1 ? "%s(): dimension %d of size " FMT " is not a multiple of " FMT
+                       : "%s(): dimension %d of size " FMT " cannot be cut into " FMT " parts",
+        api->name, dim, gm_size_number (size), n));
   g_autofree GmVal *parts = g_new (GmVal, n);
   int64_t from = 0;
-  for (int64_t i = 0; i < n; i++) { /* the first ones are longer by one where it does not come out even */
-    int64_t to = i == n - 1 ? size : gm_size_add (from, gm_size_floordiv (even ? size : gm_size_add (size, n - 1 - i), n));
+  for (int64_t i = 0; i < n;
+       i++) { /* the first ones are longer by one where it does not come out even */
+    int64_t to =
+        i == n - 1
+            ? size
+            : gm_size_add (from, gm_size_floordiv (even ? size : gm_size_add (size, n - 1 - i), n));
     parts[i] = gm_b_slice (b, v, dim, from, to, 1);
     from = to;
   }
@@ -396,13 +463,17 @@ RUN (tensor_split)
   GmVal v = TENSOR (0);
   CHECK ();
   if (META (v)->ndim == 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensor_split(): expected at least a 1-dimensional tensor"));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "tensor_split(): expected at least a 1-dimensional tensor"));
   int dim = gm_arg_dim (api, b, a, 2, META (v)->ndim);
   CHECK ();
   int at = a[1].kind == GM_ARG_TENSOR ? META (a[1].v)->ndim : 0;
   if (at > 1)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensor_split(): expected tensor_indices_or_sections to be a zero-dimensional or "
-                               "one-dimensional tensor, but got a tensor with %d dims", at));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "tensor_split(): expected tensor_indices_or_sections to be a zero-dimensional or "
+        "one-dimensional tensor, but got a tensor with %d dims",
+        at));
   return at ? cut_at_elements (api, b, v, dim, a[1].v) : tensor_split (api, b, a, v, 1, dim, false);
 }
 
@@ -412,13 +483,24 @@ split_dim (const GmApi *api, GmBuilder *b, GmArg *a, int least, int dim)
   GmVal v = TENSOR (0);
   CHECK ();
   if (META (v)->ndim < least)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): requires a tensor with at least %d dimension%s, but got %d", api->name, least, least > 1 ? "s" : "", META (v)->ndim));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): requires a tensor with at least %d dimension%s, but got %d",
+                               api->name, least, least > 1 ? "s" : "", META (v)->ndim));
   return tensor_split (api, b, a, v, 1, dim < 0 ? (META (v)->ndim == 1 ? 0 : 1) : dim, true);
 }
 
-RUN (hsplit) { return split_dim (api, b, a, 1, -1); }
-RUN (vsplit) { return split_dim (api, b, a, 2, 0); }
-RUN (dsplit) { return split_dim (api, b, a, 3, 2); }
+RUN (hsplit)
+{
+  return split_dim (api, b, a, 1, -1);
+}
+RUN (vsplit)
+{
+  return split_dim (api, b, a, 2, 0);
+}
+RUN (dsplit)
+{
+  return split_dim (api, b, a, 3, 2);
+}
 
 static GmArg
 flip_dim (const GmApi *api, GmBuilder *b, GmArg *a, int dim)
@@ -426,12 +508,20 @@ flip_dim (const GmApi *api, GmBuilder *b, GmArg *a, int dim)
   GmVal v = TENSOR (0);
   CHECK ();
   if (META (v)->ndim <= dim)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): input must be at least %d-d, but has %d dimensions", api->name, dim + 1, META (v)->ndim));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): input must be at least %d-d, but has %d dimensions",
+                               api->name, dim + 1, META (v)->ndim));
   return gm_give (gm_reversed (b, v, dim));
 }
 
-RUN (fliplr) { return flip_dim (api, b, a, 1); }
-RUN (flipud) { return flip_dim (api, b, a, 0); }
+RUN (fliplr)
+{
+  return flip_dim (api, b, a, 1);
+}
+RUN (flipud)
+{
+  return flip_dim (api, b, a, 0);
+}
 
 RUN (rot90)
 {
@@ -440,8 +530,10 @@ RUN (rot90)
   int n = IS_NONE (2) ? 2 : gm_arg_ints (api, b, a, 2, dims);
   CHECK ();
   if (n != 2 || META (v)->ndim < 2)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "rot90(): expects 2 dims of a tensor with at least 2 dimensions"));
-  int d0 = gm_wrap_dim (api, b, dims[0], META (v)->ndim), d1 = gm_wrap_dim (api, b, dims[1], META (v)->ndim);
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "rot90(): expects 2 dims of a tensor with at least 2 dimensions"));
+  int d0 = gm_wrap_dim (api, b, dims[0], META (v)->ndim),
+      d1 = gm_wrap_dim (api, b, dims[1], META (v)->ndim);
   CHECK ();
   if (d0 == d1)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "rot90(): the two dims must differ"));
@@ -488,8 +580,12 @@ RUN (repeat_interleave)
   if (a[1].kind == GM_ARG_TENSOR && !gm_size_eq (gm_meta_numel (META (a[1].v)), 1)) {
     /* Output element j comes from the first input whose repeats, summed, are above j. */
     GmVal repeats = a[1].v;
-    if (META (repeats)->ndim != 1 || gm_dtypes[META (repeats)->dtype].category != GM_CATEGORY_INT || !gm_size_eq (META (repeats)->sizes[0], m.sizes[dim]))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "repeat_interleave(): repeats must be integers, one or as many as dimension %d has elements", dim));
+    if (META (repeats)->ndim != 1 || gm_dtypes[META (repeats)->dtype].category != GM_CATEGORY_INT
+        || !gm_size_eq (META (repeats)->sizes[0], m.sizes[dim]))
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "repeat_interleave(): repeats must be integers, one or as many as "
+                                 "dimension %d has elements",
+                                 dim));
     int64_t total = 0;
     GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE) };
     repeats = gm_b_cast (b, repeats, GM_I64);
@@ -502,27 +598,35 @@ RUN (repeat_interleave)
         return gm_give (NULL);
     }
     CHECK ();
-    GmVal places = gm_unsqueeze (b, gm_arange (b, 0, 1, total, GM_I64), 1), row = gm_unsqueeze (b, ends, 0);
+    GmVal places = gm_unsqueeze (b, gm_arange (b, 0, 1, total, GM_I64), 1),
+          row = gm_unsqueeze (b, ends, 0);
     GmVal passed = gm_b_cast (b, gm_b (b, ge, places, row), GM_I64);
     int64_t last = 1;
-    return gm_give (gm_index_select (b, v, dim, gm_b_reduce (b, GM_OP_sum, passed, &last, 1, false)));
+    return gm_give (
+        gm_index_select (b, v, dim, gm_b_reduce (b, GM_OP_sum, passed, &last, 1, false)));
   }
   int64_t times = INT (1);
   CHECK ();
   if (times < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "repeat_interleave(): repeats can not be negative"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "repeat_interleave(): repeats can not be negative"));
   if (m.ndim == 0 || m.ndim >= GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "repeat_interleave(): takes tensors of 1 to %d dimensions", GM_MAX_DIMS - 1));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "repeat_interleave(): takes tensors of 1 to %d dimensions",
+                               GM_MAX_DIMS - 1));
   int64_t wide[GM_MAX_DIMS + 1];
   for (int d = 0; d <= m.ndim; d++)
     wide[d] = d <= dim ? m.sizes[d] : d == dim + 1 ? times : m.sizes[d - 1];
   m.sizes[dim] = gm_size_mul (m.sizes[dim], times);
-  return gm_give (gm_b_contiguous (b, gm_b_reshape (b, gm_b_expand (b, gm_unsqueeze (b, v, dim + 1), m.ndim + 1, wide), m.ndim, m.sizes)));
+  return gm_give (gm_b_contiguous (
+      b, gm_b_reshape (b, gm_b_expand (b, gm_unsqueeze (b, v, dim + 1), m.ndim + 1, wide), m.ndim,
+                       m.sizes)));
 }
 
 /* -- Windows along one dimension --------------------------------------------------------------- */
 
-/* Slices of `size` elements, each `step` behind the one before, in a new last dimension.  A copy. */
+/* Slices of `size` elements, each `step` behind the one before, in a new last dimension.  A copy.
+ */
 RUN (unfold)
 {
   GmVal v = TENSOR (0);
@@ -533,7 +637,10 @@ RUN (unfold)
   CHECK ();
   int64_t have = m.ndim ? m.sizes[dim] : 1;
   if (size < 0 || step < 1 || m.ndim == GM_MAX_DIMS || gm_size_lt (have, size))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "unfold(): windows of " FMT " at a step of " FMT " do not fit dimension %d, which has size " FMT, size, step, dim, gm_size_number (have)));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "unfold(): windows of " FMT " at a step of " FMT
+                               " do not fit dimension %d, which has size " FMT,
+                               size, step, dim, gm_size_number (have)));
   if (m.ndim == 0) /* as many windows as fit 1 element: no dimension counts them */
     return gm_give (gm_b_slice (b, gm_unsqueeze (b, v, 0), 0, 0, size, 1));
   return gm_give (gm_b_unfold (b, v, dim, size, step));

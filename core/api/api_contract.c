@@ -10,7 +10,8 @@
 
 /* A tensor with a letter for each dimension; letters are numbers below MAX_LETTERS. */
 #define MAX_LETTERS 64
-#define ELLIPSIS_LETTERS GM_MAX_DIMS /* letters 52 to 52 + this: the dimensions that "..." stands for, from the last */
+#define ELLIPSIS_LETTERS                                                                           \
+  GM_MAX_DIMS /* letters 52 to 52 + this: the dimensions that "..." stands for, from the last */
 
 typedef struct {
   GmVal v;
@@ -96,7 +97,8 @@ multiply (const GmApi *api, GmBuilder *b, Named x, Named y, uint64_t keep)
   }
   Named out = { .n = n[0] + n[1] + n[3] };
   if (out.n > GM_MAX_DIMS || n[0] + n[1] + n[2] > GM_MAX_DIMS || n[0] + n[2] + n[3] > GM_MAX_DIMS) {
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): a product on the way has more than %d dimensions", api->name, GM_MAX_DIMS);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): a product on the way has more than %d dimensions",
+               api->name, GM_MAX_DIMS);
     return out;
   }
   uint8_t letters[2][GM_MAX_DIMS * 3];
@@ -114,13 +116,16 @@ multiply (const GmApi *api, GmBuilder *b, Named x, Named y, uint64_t keep)
   for (int kind = 0; kind < 4; kind++)
     for (int i = 0; i < n[kind]; i++)
       size[kind] = gm_size_mul (size[kind], wide[order[kind][i]]);
-  GmVal in[2] = { arranged (b, &x, letters[0], n[0] + n[1] + n[2]), arranged (b, &y, letters[1], n[0] + n[2] + n[3]) };
+  GmVal in[2] = { arranged (b, &x, letters[0], n[0] + n[1] + n[2]),
+                  arranged (b, &y, letters[1], n[0] + n[2] + n[3]) };
   for (int side = 0; side < 2; side++) {
     in[side] = gm_b_expand (b, in[side], n[0] + n[2] + (side ? n[3] : n[1]), full[side]);
     if (n[2]) /* a product of matrices */
-      in[side] = gm_b_reshape (b, in[side], 3, (const int64_t[]){ size[0], size[side ? 2 : 1], size[side ? 3 : 2] });
+      in[side] = gm_b_reshape (
+          b, in[side], 3, (const int64_t[]){ size[0], size[side ? 2 : 1], size[side ? 3 : 2] });
     else /* nothing is summed: [batch, rows, 1] times [batch, 1, columns] */
-      in[side] = gm_b_reshape (b, in[side], 3, (const int64_t[]){ size[0], side ? 1 : size[1], side ? size[3] : 1 });
+      in[side] = gm_b_reshape (
+          b, in[side], 3, (const int64_t[]){ size[0], side ? 1 : size[1], side ? size[3] : 1 });
   }
   int k = 0;
   for (int kind = 0; kind < 4; kind++)
@@ -166,7 +171,11 @@ read_letters (Sum *s, const char *text, const char *end, uint8_t *letters, int *
     }
     int l = letter_of (*p);
     if (l < 0 || n == GM_MAX_DIMS)
-      gm_b_fail (s->b, GM_ERROR_RUNTIME, l < 0 ? "einsum(): invalid subscript given: '%c'; subscripts are letters and one '...'" : "einsum(): too many subscripts at '%c'", *p);
+      gm_b_fail (
+          s->b, GM_ERROR_RUNTIME,
+          l < 0 ? "einsum(): invalid subscript given: '%c'; subscripts are letters and one '...'"
+                : "einsum(): too many subscripts at '%c'",
+          *p);
     else
       letters[n++] = (uint8_t) l;
   }
@@ -195,13 +204,15 @@ name_operand (Sum *s, Named *x, int which, const uint8_t *letters, int n, int do
   const GmMeta *m = META (x->v);
   int rest = m->ndim - n;
   if (rest < 0 || (rest > 0 && dots < 0)) {
-    gm_b_fail (b, GM_ERROR_RUNTIME, "einsum(): the subscripts of operand %d are %d, but it has %d dimensions", which, n, m->ndim);
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "einsum(): the subscripts of operand %d are %d, but it has %d dimensions", which, n,
+               m->ndim);
     return;
   }
   for (int i = 0; i < m->ndim; i++)
-    x->letter[i] = dots < 0 || i < dots    ? letters[i]
-                   : i < dots + rest       ? (uint8_t) (52 + (rest - 1 - (i - dots)))
-                                           : letters[i - rest];
+    x->letter[i] = dots < 0 || i < dots ? letters[i]
+                   : i < dots + rest    ? (uint8_t) (52 + (rest - 1 - (i - dots)))
+                                        : letters[i - rest];
   x->n = m->ndim;
   if (dots >= 0)
     s->ellipsis = MAX (s->ellipsis, rest);
@@ -209,7 +220,10 @@ name_operand (Sum *s, Named *x, int which, const uint8_t *letters, int n, int do
     for (int j = x->n - 1; j > i && !gm_b_failed (b); j--)
       if (x->letter[i] == x->letter[j]) {
         if (!gm_size_eq (META (x->v)->sizes[i], META (x->v)->sizes[j]))
-          gm_b_fail (b, GM_ERROR_RUNTIME, "einsum(): a subscript is repeated in operand %d, but its dimensions have different sizes", which);
+          gm_b_fail (b, GM_ERROR_RUNTIME,
+                     "einsum(): a subscript is repeated in operand %d, but its dimensions have "
+                     "different sizes",
+                     which);
         else
           take_diagonal (b, x, i, j);
       }
@@ -219,12 +233,16 @@ name_operand (Sum *s, Named *x, int which, const uint8_t *letters, int n, int do
       *size = own;
     else if (!gm_size_eq (own, 1) && !gm_size_eq (*size, own)) {
       g_autofree char *one = gm_size_text (own), *two = gm_size_text (*size);
-      gm_b_fail (b, GM_ERROR_RUNTIME, "einsum(): dimension %d of operand %d has size %s, which does not broadcast with %s seen before", i, which, one, two);
+      gm_b_fail (b, GM_ERROR_RUNTIME,
+                 "einsum(): dimension %d of operand %d has size %s, which does not broadcast with "
+                 "%s seen before",
+                 i, which, one, two);
     }
   }
 }
 
-/* The letters of the result: given behind "->", or those that appear once, in order, after "...". */
+/* The letters of the result: given behind "->", or those that appear once, in order, after "...".
+ */
 static int
 read_result (Sum *s, const char *equation, const char *arrow, uint8_t *out)
 {
@@ -244,7 +262,8 @@ read_result (Sum *s, const char *equation, const char *arrow, uint8_t *out)
   }
   int wide = dots >= 0 ? s->ellipsis : 0;
   if (n + wide > GM_MAX_DIMS) {
-    gm_b_fail (s->b, GM_ERROR_RUNTIME, "einsum(): the result has more than %d dimensions", GM_MAX_DIMS);
+    gm_b_fail (s->b, GM_ERROR_RUNTIME, "einsum(): the result has more than %d dimensions",
+               GM_MAX_DIMS);
     return 0;
   }
   for (int i = 0; i <= n; i++) {
@@ -256,9 +275,11 @@ read_result (Sum *s, const char *equation, const char *arrow, uint8_t *out)
   for (int i = 0; i < k && !gm_b_failed (s->b); i++) {
     for (int j = 0; j < i; j++)
       if (out[i] == out[j])
-        gm_b_fail (s->b, GM_ERROR_RUNTIME, "einsum(): a subscript appears more than once in the output");
+        gm_b_fail (s->b, GM_ERROR_RUNTIME,
+                   "einsum(): a subscript appears more than once in the output");
     if (s->size[out[i]] == -1)
-      gm_b_fail (s->b, GM_ERROR_RUNTIME, "einsum(): a subscript of the output does not appear in any operand");
+      gm_b_fail (s->b, GM_ERROR_RUNTIME,
+                 "einsum(): a subscript of the output does not appear in any operand");
   }
   return k;
 }
@@ -274,12 +295,15 @@ RUN (einsum)
     s.size[l] = -1;
   GmDtype d = gm_result_type (b, a[1].items, n);
   g_autofree Named *x = g_new0 (Named, n + 1);
-  const char *arrow = strstr (equation, "->"), *p = equation, *end = arrow ? arrow : equation + strlen (equation);
+  const char *arrow = strstr (equation, "->"), *p = equation,
+             *end = arrow ? arrow : equation + strlen (equation);
   int parts = 1;
   for (const char *q = equation; q < end; q++)
     parts += *q == ',';
   if (parts != n)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "einsum(): the equation has %d operands, but %d were given", parts, n));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "einsum(): the equation has %d operands, but %d were given", parts,
+                               n));
   for (int i = 0; i < n && !gm_b_failed (b); i++) {
     const char *comma = memchr (p, ',', (size_t) (end - p)), *stop = comma ? comma : end;
     uint8_t letters[GM_MAX_DIMS];
@@ -329,7 +353,9 @@ RUN (tensordot)
     n = k = (int) INT (2);
     CHECK ();
     if (n < 0 || n > nx || n > ny)
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensordot(): dims is %d for tensors of %d and %d dimensions", n, nx, ny));
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "tensordot(): dims is %d for tensors of %d and %d dimensions", n,
+                                 nx, ny));
     for (int i = 0; i < n; i++) {
       first[i] = nx - n + i;
       second[i] = i;
@@ -337,7 +363,9 @@ RUN (tensordot)
   }
   CHECK ();
   if (n != k)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensordot(): both dimension lists should have same length, but have %d and %d", n, k));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "tensordot(): both dimension lists should have same length, but have %d and %d", n, k));
   Named l = { .v = x, .n = nx }, r = { .v = y, .n = ny };
   for (int i = 0; i < nx; i++)
     l.letter[i] = (uint8_t) i;
@@ -348,7 +376,10 @@ RUN (tensordot)
     int at = gm_wrap_dim (api, b, first[i], nx), to = gm_wrap_dim (api, b, second[i], ny);
     CHECK ();
     if (!gm_size_eq (META (x)->sizes[at], META (y)->sizes[to]))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "tensordot(): dimension %d of the first and %d of the second tensor have different sizes", at, to));
+      return gm_give (gm_b_fail (
+          b, GM_ERROR_RUNTIME,
+          "tensordot(): dimension %d of the first and %d of the second tensor have different sizes",
+          at, to));
     keep &= ~(UINT64_C (1) << l.letter[at] | UINT64_C (1) << r.letter[to]);
     r.letter[to] = l.letter[at];
   }
@@ -364,15 +395,19 @@ RUN (inner)
   if (nx == 0 || ny == 0)
     return gm_give (gm_apply2 (b, mul, x, y));
   if (!gm_size_eq (META (x)->sizes[nx - 1], META (y)->sizes[ny - 1])) {
-    g_autofree char *one = gm_shape_text (nx, META (x)->sizes), *two = gm_shape_text (ny, META (y)->sizes);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "inner(): the last dimensions of shapes %s and %s must be equal", one, two));
+    g_autofree char *one = gm_shape_text (nx, META (x)->sizes),
+                    *two = gm_shape_text (ny, META (y)->sizes);
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "inner(): the last dimensions of shapes %s and %s must be equal",
+                               one, two));
   }
   Named l = { .v = x, .n = nx }, r = { .v = y, .n = ny };
   for (int i = 0; i < nx; i++)
     l.letter[i] = (uint8_t) i;
   for (int i = 0; i < ny; i++)
     r.letter[i] = (uint8_t) (GM_MAX_DIMS + i);
-  uint64_t keep = (letters_of (&l) | letters_of (&r)) & ~(UINT64_C (1) << (nx - 1) | UINT64_C (1) << (GM_MAX_DIMS + ny - 1));
+  uint64_t keep = (letters_of (&l) | letters_of (&r))
+                  & ~(UINT64_C (1) << (nx - 1) | UINT64_C (1) << (GM_MAX_DIMS + ny - 1));
   r.letter[ny - 1] = (uint8_t) (nx - 1);
   return gm_give (multiply (api, b, l, r, keep).v);
 }
@@ -386,7 +421,8 @@ RUN (kron)
   int n = MAX (mx.ndim, my.ndim);
   int64_t left[GM_MAX_DIMS * 2], right[GM_MAX_DIMS * 2], sizes[GM_MAX_DIMS];
   if (2 * n > GM_MAX_DIMS)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "kron(): takes tensors of at most %d dimensions", GM_MAX_DIMS / 2));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "kron(): takes tensors of at most %d dimensions", GM_MAX_DIMS / 2));
   for (int d = 0; d < n; d++) {
     int dx = d - (n - mx.ndim), dy = d - (n - my.ndim);
     left[2 * d] = dx < 0 ? 1 : mx.sizes[dx];
@@ -437,12 +473,18 @@ RUN (bilinear)
   GmVal x = TENSOR (0), y = TENSOR (1), w = TENSOR (2), bias = OPTIONAL_TENSOR (3);
   CHECK ();
   GmMeta mx = *META (x), my = *META (y), mw = *META (w);
-  bool fits = mx.ndim >= 1 && mx.ndim == my.ndim && mw.ndim == 3 && gm_size_eq (mx.sizes[mx.ndim - 1], mw.sizes[1]) && gm_size_eq (my.sizes[my.ndim - 1], mw.sizes[2]);
+  bool fits = mx.ndim >= 1 && mx.ndim == my.ndim && mw.ndim == 3
+              && gm_size_eq (mx.sizes[mx.ndim - 1], mw.sizes[1])
+              && gm_size_eq (my.sizes[my.ndim - 1], mw.sizes[2]);
   for (int d = 0; fits && d < mx.ndim - 1; d++)
     fits = gm_size_eq (mx.sizes[d], my.sizes[d]);
   if (!fits) {
-    g_autofree char *one = gm_meta_text (&mx), *two = gm_meta_text (&my), *three = gm_meta_text (&mw);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "bilinear(): inputs %s and %s do not go with a weight %s [out, in1, in2]", one, two, three));
+    g_autofree char *one = gm_meta_text (&mx), *two = gm_meta_text (&my),
+                    *three = gm_meta_text (&mw);
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME,
+                   "bilinear(): inputs %s and %s do not go with a weight %s [out, in1, in2]", one,
+                   two, three));
   }
   int64_t rows = 1, n1 = mw.sizes[1], n2 = mw.sizes[2], out = mw.sizes[0];
   for (int d = 0; d < mx.ndim - 1; d++)
@@ -450,7 +492,8 @@ RUN (bilinear)
   x = gm_b_reshape (b, x, 2, (const int64_t[]){ rows, n1 });
   y = gm_b_reshape (b, y, 3, (const int64_t[]){ rows, 1, n2 });
   /* [rows, i] x [i, k j], then the products with y summed over j */
-  GmVal flat = gm_b_reshape (b, gm_b_permute (b, w, (const int64_t[]){ 1, 0, 2 }), 2, (const int64_t[]){ n1, gm_size_mul (out, n2) });
+  GmVal flat = gm_b_reshape (b, gm_b_permute (b, w, (const int64_t[]){ 1, 0, 2 }), 2,
+                             (const int64_t[]){ n1, gm_size_mul (out, n2) });
   GmVal p = gm_b_reshape (b, gm_matmul (api, b, x, flat), 3, (const int64_t[]){ rows, out, n2 });
   int64_t last = 2;
   GmVal v = gm_b_reduce (b, GM_OP_sum, gm_apply2 (b, mul, p, y), &last, 1, false);
@@ -466,7 +509,9 @@ shaped (const GmApi *api, GmBuilder *b, GmArg *a, int i, int ndim)
 {
   GmVal v = TENSOR (i);
   if (v && META (v)->ndim != ndim)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): argument '%s' must have %d dimensions, but has %d", api->name, api->arg_names[i], ndim, META (v)->ndim);
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "%s(): argument '%s' must have %d dimensions, but has %d", api->name,
+                      api->arg_names[i], ndim, META (v)->ndim);
   return v;
 }
 
@@ -474,7 +519,8 @@ shaped (const GmApi *api, GmBuilder *b, GmArg *a, int i, int ndim)
 static bool
 factors_fit (GmBuilder *b, const GmArg *a)
 {
-  GmDtype d = gm_b_failed (b) || a[0].kind != GM_ARG_TENSOR ? GM_F64 : (GmDtype) META (a[0].v)->dtype;
+  GmDtype d =
+      gm_b_failed (b) || a[0].kind != GM_ARG_TENSOR ? GM_F64 : (GmDtype) META (a[0].v)->dtype;
   return gm_number_fits (b, &a[3], d) && gm_number_fits (b, &a[4], d);
 }
 
@@ -492,10 +538,14 @@ RUN (addr)
   factors_fit (b, a);
   CHECK ();
   bool whole = a[0].kind == GM_ARG_TENSOR && !gm_dtype_is_float (META (a[0].v)->dtype);
-  if ((a[3].kind == GM_ARG_BOOL || a[4].kind == GM_ARG_BOOL) && !(whole && META (a[0].v)->dtype == GM_BOOL))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "addr(): boolean alpha and beta are for boolean results only"));
+  if ((a[3].kind == GM_ARG_BOOL || a[4].kind == GM_ARG_BOOL)
+      && !(whole && META (a[0].v)->dtype == GM_BOOL))
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "addr(): boolean alpha and beta are for boolean results only"));
   if (whole && (a[3].kind == GM_ARG_FLOAT || a[4].kind == GM_ARG_FLOAT))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "addr(): for integral input tensors, alpha and beta must not be floating point numbers"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "addr(): for integral input tensors, alpha and beta must not be floating point numbers"));
   return gm_add_product (api, b, a, gm_apply2 (b, mul, gm_unsqueeze (b, x, 1), y));
 }
 
@@ -504,7 +554,8 @@ RUN (addbmm)
   GmVal x = shaped (api, b, a, 1, 3), y = shaped (api, b, a, 2, 3);
   CHECK ();
   int64_t batch = 0;
-  return gm_add_product (api, b, a, gm_b_reduce (b, GM_OP_sum, gm_matmul (api, b, x, y), &batch, 1, false));
+  return gm_add_product (api, b, a,
+                         gm_b_reduce (b, GM_OP_sum, gm_matmul (api, b, x, y), &batch, 1, false));
 }
 
 RUN (vdot)
@@ -532,13 +583,18 @@ RUN (matrix_power)
   CHECK ();
   GmMeta m = *META (x);
   if (m.ndim < 2 || !gm_size_eq (m.sizes[m.ndim - 1], m.sizes[m.ndim - 2]))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "matrix_power(): the input must be square matrices"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "matrix_power(): the input must be square matrices"));
   if (n < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "matrix_power(): negative powers need an inverse, which there is not yet"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                   "matrix_power(): negative powers need an inverse, which there is not yet"));
   if (n == 0) {
     int64_t k = m.sizes[m.ndim - 1];
-    GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, k, GM_I64), 1), gm_arange (b, 0, 1, k, GM_I64));
-    return gm_give (gm_apply1 (b, copy, gm_b_expand (b, gm_b_cast (b, hit, (GmDtype) m.dtype), m.ndim, m.sizes)));
+    GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, k, GM_I64), 1),
+                      gm_arange (b, 0, 1, k, GM_I64));
+    return gm_give (gm_apply1 (
+        b, copy, gm_b_expand (b, gm_b_cast (b, hit, (GmDtype) m.dtype), m.ndim, m.sizes)));
   }
   GmVal power = x, out = NULL;
   for (; n && !gm_b_failed (b); n >>= 1) {
@@ -556,7 +612,8 @@ RUN (trace)
   CHECK ();
   GmDtype d = (GmDtype) META (x)->dtype;
   int64_t rows = META (x)->sizes[0], cols = META (x)->sizes[1];
-  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1), gm_arange (b, 0, 1, cols, GM_I64));
+  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1),
+                    gm_arange (b, 0, 1, cols, GM_I64));
   GmDtype to = gm_dtype_is_float (d) ? d : GM_I64;
   GmVal line = gm_b (b, where, hit, gm_b_cast (b, x, to), gm_b_scalar (b, gm_scalar_int (0), to));
   return gm_give (gm_b_reduce (b, GM_OP_sum, line, NULL, 0, false));
@@ -572,9 +629,12 @@ RUN (cdist)
   CHECK ();
   int nx = META (x)->ndim, ny = META (y)->ndim;
   if (nx < 2 || ny < 2 || !gm_size_eq (META (x)->sizes[nx - 1], META (y)->sizes[ny - 1]))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "cdist(): x1 and x2 must have at least two dimensions, and the last of one size"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "cdist(): x1 and x2 must have at least two dimensions, and the last of one size"));
   if (!(p >= 0))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "cdist(): p must not be negative, but is %g", p));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "cdist(): p must not be negative, but is %g", p));
   GmVal d = gm_apply2 (b, sub, gm_unsqueeze (b, x, nx - 1), gm_unsqueeze (b, y, ny - 2));
   CHECK ();
   int64_t last = META (d)->ndim - 1;
@@ -604,7 +664,10 @@ RUN (pdist)
     return gm_give (gm_b_full (b, gm_scalar_float (0), (GmDtype) META (x)->dtype, 1, &pairs));
   g_autofree GmVal *parts = g_new (GmVal, n);
   for (int64_t i = 0; i + 1 < n && !gm_b_failed (b); i++)
-    parts[i] = gm_b (b, sub, gm_b_expand (b, gm_b_slice (b, x, 0, i, i + 1, 1), 2, (const int64_t[]){ n - 1 - i, m }), gm_b_slice (b, x, 0, i + 1, n, 1));
+    parts[i] = gm_b (
+        b, sub,
+        gm_b_expand (b, gm_b_slice (b, x, 0, i, i + 1, 1), 2, (const int64_t[]){ n - 1 - i, m }),
+        gm_b_slice (b, x, 0, i + 1, n, 1));
   CHECK ();
   GmVal d = n == 2 ? parts[0] : gm_cat (b, parts, (int) n - 1, 0);
   int64_t last = 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_conv.c -- padding, convolution and pooling over one, two or three dimensions.
  *
- * Convolutions and pools of floats on the CPU are ops of their own.  All else is written over windows: for each place of the kernel
- * one strided slice of the input, which has the shape of the output.  A convolution stacks these slices and
- * multiplies once (Chellapilla, Puri, Simard, "High performance convolutional neural networks for document
- * processing", 2006); a pool reduces the stack.  So their gradients, and their bits in every back end, are those
- * of slices and matrix products.  Price: the stack is as many times the output as the kernel has places.
+ * Convolutions and pools of floats on the CPU are ops of their own.  All else is written over
+ * windows: for each place of the kernel one strided slice of the input, which has the shape of the
+ * output.  A convolution stacks these slices and multiplies once (Chellapilla, Puri, Simard, "High
+ * performance convolutional neural networks for document processing", 2006); a pool reduces the
+ * stack.  So their gradients, and their bits in every back end, are those of slices and matrix
+ * products.  Price: the stack is as many times the output as the kernel has places.
  */
 #include "core/api/api_private.h"
 #include "core/ops/window.h"
@@ -36,7 +37,8 @@ filled (GmBuilder *b, GmVal like, int dim, int64_t n, double value)
 {
   GmMeta m = *META (like);
   m.sizes[dim] = n;
-  GmScalar s = gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (value) : gm_scalar_int ((int64_t) value);
+  GmScalar s = gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (value)
+                                                     : gm_scalar_int ((int64_t) value);
   if (m.dtype == GM_BOOL)
     s = (GmScalar){ .kind = GM_CATEGORY_BOOL, .i = value != 0 };
   return gm_b_full_beside (b, s, (GmDtype) m.dtype, m.ndim, m.sizes, like);
@@ -68,16 +70,19 @@ pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode 
     after = gm_size_max (after, 0);
   }
   if (gm_size_lt (0, before))
-    parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, before, value)
-                 : mode == PAD_REFLECT  ? run_of (b, v, dim, before, -1, before)
-                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, gm_size_sub (n, before), 1, before)
-                                        : gm_index_select (b, v, dim, gm_arange (b, 0, 0, before, GM_I64));
+    parts[k++] = mode == PAD_CONSTANT  ? filled (b, v, dim, before, value)
+                 : mode == PAD_REFLECT ? run_of (b, v, dim, before, -1, before)
+                 : mode == PAD_CIRCULAR
+                     ? run_of (b, v, dim, gm_size_sub (n, before), 1, before)
+                     : gm_index_select (b, v, dim, gm_arange (b, 0, 0, before, GM_I64));
   parts[k++] = v;
   if (gm_size_lt (0, after))
-    parts[k++] = mode == PAD_CONSTANT   ? filled (b, v, dim, after, value)
-                 : mode == PAD_REFLECT  ? run_of (b, v, dim, gm_size_add (n, -2), -1, after)
-                 : mode == PAD_CIRCULAR ? run_of (b, v, dim, 0, 1, after)
-                                        : gm_index_select (b, v, dim, gm_arange (b, gm_size_add (n, -1), 0, after, GM_I64));
+    parts[k++] =
+        mode == PAD_CONSTANT  ? filled (b, v, dim, after, value)
+        : mode == PAD_REFLECT ? run_of (b, v, dim, gm_size_add (n, -2), -1, after)
+        : mode == PAD_CIRCULAR
+            ? run_of (b, v, dim, 0, 1, after)
+            : gm_index_select (b, v, dim, gm_arange (b, gm_size_add (n, -1), 0, after, GM_I64));
   return k == 1 ? v : gm_cat (b, parts, k, dim);
 }
 
@@ -94,7 +99,8 @@ pad_mode (GmBuilder *b, const char *text)
   for (int i = 0; i < PAD_NONE; i++)
     if (strcmp (text, names[i]) == 0)
       return (PadMode) i;
-  gm_b_fail (b, GM_ERROR_VALUE, "pad(): mode is 'constant', 'reflect', 'replicate' or 'circular', not '%s'", text);
+  gm_b_fail (b, GM_ERROR_VALUE,
+             "pad(): mode is 'constant', 'reflect', 'replicate' or 'circular', not '%s'", text);
   return PAD_NONE;
 }
 
@@ -110,9 +116,12 @@ RUN (pad)
   gm_number_fits (b, &a[3], (GmDtype) META (x)->dtype);
   CHECK ();
   if (META (x)->dtype == GM_U8 && value < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "value cannot be converted to type uint8 without overflow"));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "value cannot be converted to type uint8 without overflow"));
   if (n % 2 || n / 2 > ndim)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): %d widths for a tensor of %d dimensions; two for each, from the last on", n, ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "pad(): %d widths for a tensor of %d dimensions; two for each, from the last on", n, ndim));
   GmVal v = x;
   for (int i = 0; i < n / 2; i++) {
     int dim = ndim - 1 - i;
@@ -122,9 +131,15 @@ RUN (pad)
       after = gm_size_number (after);
     }
     int64_t most = mode == PAD_CONSTANT ? 0 : MAX (before, after);
-    int64_t least = mode == PAD_REFLECT ? most + 1 : mode == PAD_CIRCULAR ? most : mode == PAD_REPLICATE && most > 0;
+    int64_t least = mode == PAD_REFLECT    ? most + 1
+                    : mode == PAD_CIRCULAR ? most
+                                           : mode == PAD_REPLICATE && most > 0;
     if (gm_size_lt (size, least) || gm_size_lt (gm_size_add (size, gm_size_add (before, after)), 0))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements", gm_size_number (before), gm_size_number (after), dim, gm_size_number (size)));
+      return gm_give (
+          gm_b_fail (b, GM_ERROR_RUNTIME,
+                     "pad(): (%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT
+                     ") does not fit dimension %d, which has %" G_GINT64_FORMAT " elements",
+                     gm_size_number (before), gm_size_number (after), dim, gm_size_number (size)));
     v = pad_dim (b, v, dim, before, after, mode, value);
   }
   return gm_give (v == x ? gm_b (b, copy, x) : v);
@@ -134,25 +149,29 @@ RUN (pad)
 
 typedef struct {
   int space; /* dimensions */
-  int64_t kernel[MAX_SPACE], stride[MAX_SPACE], pad[2][MAX_SPACE], dilation[MAX_SPACE], out[MAX_SPACE];
+  int64_t kernel[MAX_SPACE], stride[MAX_SPACE], pad[2][MAX_SPACE], dilation[MAX_SPACE],
+      out[MAX_SPACE];
 } Windows;
 
 void
-gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out, int64_t least)
+gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out,
+                int64_t least)
 {
   int64_t list[GM_MAX_DIMS];
   int n = gm_arg_ints (api, b, a, i, list);
   if (gm_b_failed (b))
     return;
   if (n != 1 && n != space) {
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s has %d numbers for %d dimensions", api->name, api->arg_names[i], n, space);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s has %d numbers for %d dimensions", api->name,
+               api->arg_names[i], n, space);
     return;
   }
   for (int d = 0; d < space; d++) {
     out[d] = gm_size_number (list[n == 1 ? 0 : d]);
     if (out[d] < least)
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s is %" G_GINT64_FORMAT ", and has to be at least %" G_GINT64_FORMAT, api->name,
-                 api->arg_names[i], out[d], least);
+      gm_b_fail (b, GM_ERROR_RUNTIME,
+                 "%s(): %s is %" G_GINT64_FORMAT ", and has to be at least %" G_GINT64_FORMAT,
+                 api->name, api->arg_names[i], out[d], least);
   }
 }
 
@@ -160,9 +179,12 @@ static void
 find_outputs (const GmApi *api, GmBuilder *b, Windows *w, const GmMeta *m)
 {
   for (int d = 0; d < w->space && !gm_b_failed (b); d++) {
-    int64_t size = gm_size_add (m->sizes[m->ndim - w->space + d], w->pad[0][d] + w->pad[1][d]), extent = (w->kernel[d] - 1) * w->dilation[d] + 1;
+    int64_t size = gm_size_add (m->sizes[m->ndim - w->space + d], w->pad[0][d] + w->pad[1][d]),
+            extent = (w->kernel[d] - 1) * w->dilation[d] + 1;
     if (!gm_size_le (extent, size))
-      gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the kernel covers %" G_GINT64_FORMAT " elements, and the padded input has %" G_GINT64_FORMAT,
+      gm_b_fail (b, GM_ERROR_RUNTIME,
+                 "%s(): the kernel covers %" G_GINT64_FORMAT
+                 " elements, and the padded input has %" G_GINT64_FORMAT,
                  api->name, extent, gm_size_number (size));
     w->out[d] = gm_size_add (gm_size_floordiv (gm_size_sub (size, extent), w->stride[d]), 1);
   }
@@ -189,7 +211,8 @@ slice_at (GmBuilder *b, const Windows *w, GmVal x, int64_t k)
     if (gm_b_failed (b))
       return NULL;
     if (start != 0 || w->stride[d] != 1 || META (x)->sizes[first + d] != w->out[d])
-      x = gm_b_slice (b, x, first + d, start, start + (w->out[d] - 1) * w->stride[d] + 1, w->stride[d]);
+      x = gm_b_slice (b, x, first + d, start, start + (w->out[d] - 1) * w->stride[d] + 1,
+                      w->stride[d]);
   }
   return x;
 }
@@ -260,7 +283,8 @@ read_padding (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Windows *w)
   const char *text = STR (i);
   bool same = strcmp (text, "same") == 0;
   if (!same && strcmp (text, "valid") != 0)
-    gm_b_fail (b, GM_ERROR_VALUE, "%s(): padding is a number, 'same' or 'valid', not '%s'", api->name, text);
+    gm_b_fail (b, GM_ERROR_VALUE, "%s(): padding is a number, 'same' or 'valid', not '%s'",
+               api->name, text);
   for (int d = 0; d < w->space && same; d++) {
     int64_t all = (w->kernel[d] - 1) * w->dilation[d];
     if (w->stride[d] != 1)
@@ -274,13 +298,16 @@ static GmVal
 product (const GmApi *api, GmBuilder *b, const Windows *w, GmVal x, GmVal weight, int64_t groups)
 {
   GmMeta mx = *META (x), mw = *META (weight);
-  int64_t n = mx.sizes[0], o = mw.sizes[0], depth = mw.sizes[1] * places (w), length = 1, sizes[2 + MAX_SPACE] = { n, o };
+  int64_t n = mx.sizes[0], o = mw.sizes[0], depth = mw.sizes[1] * places (w), length = 1,
+          sizes[2 + MAX_SPACE] = { n, o };
   for (int d = 0; d < w->space; d++)
     length *= sizes[2 + d] = w->out[d];
   GmVal columns = gm_b_reshape (b, stacked (b, w, x), groups == 1 ? 3 : 4,
-                                groups == 1 ? (const int64_t[]){ n, depth, length } : (const int64_t[]){ n, groups, depth, length });
+                                groups == 1 ? (const int64_t[]){ n, depth, length }
+                                            : (const int64_t[]){ n, groups, depth, length });
   GmVal rows = gm_b_reshape (b, weight, groups == 1 ? 2 : 3,
-                             groups == 1 ? (const int64_t[]){ o, depth } : (const int64_t[]){ groups, o / groups, depth });
+                             groups == 1 ? (const int64_t[]){ o, depth }
+                                         : (const int64_t[]){ groups, o / groups, depth });
   return gm_b_reshape (b, gm_matmul (api, b, rows, columns), 2 + w->space, sizes);
 }
 
@@ -294,8 +321,10 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   bool batched = META (x)->ndim == space + 2;
   if ((!batched && META (x)->ndim != space + 1) || META (weight)->ndim != space + 2) {
     g_autofree char *one = gm_meta_text (META (x)), *two = gm_meta_text (META (weight));
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input [n, c, %s] and a weight [o, c / groups, %s], but got %s and %s",
-                               api->name, "sizes ...", "kernel ...", one, two));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "%s(): expected an input [n, c, %s] and a weight [o, c / groups, %s], but got %s and %s",
+        api->name, "sizes ...", "kernel ...", one, two));
   }
   if (!batched)
     x = gm_unsqueeze (b, x, 0);
@@ -306,13 +335,18 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   int64_t channels = gm_size_number (META (x)->sizes[1]);
   if (!has_kernel (b, x))
     numbers_only (b, x);
-  if (groups < 1 || channels != mw->sizes[1] * groups || mw->sizes[0] % groups || META (x)->dtype != mw->dtype) {
+  if (groups < 1 || channels != mw->sizes[1] * groups || mw->sizes[0] % groups
+      || META (x)->dtype != mw->dtype) {
     g_autofree char *one = gm_meta_text (META (x)), *two = gm_meta_text (mw);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): an input %s does not fit a weight %s in %" G_GINT64_FORMAT " groups", api->name,
-                               one, two, groups));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): an input %s does not fit a weight %s in %" G_GINT64_FORMAT
+                               " groups",
+                               api->name, one, two, groups));
   }
   if (bias && (META (bias)->ndim != 1 || META (bias)->sizes[0] != mw->sizes[0]))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): the bias needs %" G_GINT64_FORMAT " elements", api->name, mw->sizes[0]));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): the bias needs %" G_GINT64_FORMAT " elements", api->name,
+                               mw->sizes[0]));
   for (int d = 0; d < space; d++)
     w.kernel[d] = mw->sizes[2 + d];
   gm_arg_numbers (api, b, a, 3, space, w.stride, 1);
@@ -322,7 +356,8 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   CHECK ();
   find_outputs (api, b, &w, META (x));
   CHECK ();
-  GmVal y = has_kernel (b, x) ? windowed (b, &w, GM_OP_convolve, x, weight, mw->sizes[0]) : product (api, b, &w, padded (b, &w, x, 0), weight, groups);
+  GmVal y = has_kernel (b, x) ? windowed (b, &w, GM_OP_convolve, x, weight, mw->sizes[0])
+                              : product (api, b, &w, padded (b, &w, x, 0), weight, groups);
   if (bias) {
     int64_t sizes[1 + MAX_SPACE] = { mw->sizes[0], 1, 1, 1 };
     y = gm_apply2 (b, add, y, gm_b_reshape (b, bias, 1 + space, sizes));
@@ -330,9 +365,18 @@ convolve (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   return gm_give (batched ? y : gm_squeeze (b, y, 0));
 }
 
-RUN (conv1d) { return convolve (api, b, a, 1); }
-RUN (conv2d) { return convolve (api, b, a, 2); }
-RUN (conv3d) { return convolve (api, b, a, 3); }
+RUN (conv1d)
+{
+  return convolve (api, b, a, 1);
+}
+RUN (conv2d)
+{
+  return convolve (api, b, a, 2);
+}
+RUN (conv3d)
+{
+  return convolve (api, b, a, 3);
+}
 
 /* -- Pooling ----------------------------------------------------------------------------------- */
 
@@ -345,7 +389,9 @@ read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows
     return false;
   if (META (x)->ndim != space + 1 && META (x)->ndim != space + 2) {
     g_autofree char *text = gm_meta_text (META (x));
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): expected an input [n, c, sizes ...] with %d sizes, but got %s", api->name, space, text);
+    gm_b_fail (b, GM_ERROR_RUNTIME,
+               "%s(): expected an input [n, c, sizes ...] with %d sizes, but got %s", api->name,
+               space, text);
     return false;
   }
   gm_arg_numbers (api, b, a, 1, space, w->kernel, 1);
@@ -361,7 +407,8 @@ read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows
   return !gm_b_failed (b);
 }
 
-/* The last window may go beyond the padded input, if it begins within the input or the padding before it. */
+/* The last window may go beyond the padded input, if it begins within the input or the padding
+ * before it. */
 static void
 find_outputs_rounded_up (const GmApi *api, GmBuilder *b, Windows *w, const GmMeta *m)
 {
@@ -387,9 +434,12 @@ flat_places (GmBuilder *b, const Windows *w, GmVal at, const GmMeta *m)
     int64_t line[MAX_SPACE] = { 1, 1, 1 };
     line[d] = w->out[d];
     GmVal kernel = gm_b_scalar (b, gm_scalar_int (w->kernel[d]), GM_I64);
-    GmVal k = gm_b (b, mul, gm_b (b, remainder, at, kernel), gm_b_scalar (b, gm_scalar_int (w->dilation[d]), GM_I64));
-    GmVal start = gm_b_view (b, gm_arange (b, -w->pad[0][d], w->stride[d], w->out[d], GM_I64), w->space, line);
-    GmVal place = gm_b (b, mul, gm_b (b, add, k, start), gm_b_scalar (b, gm_scalar_int (size), GM_I64));
+    GmVal k = gm_b (b, mul, gm_b (b, remainder, at, kernel),
+                    gm_b_scalar (b, gm_scalar_int (w->dilation[d]), GM_I64));
+    GmVal start = gm_b_view (b, gm_arange (b, -w->pad[0][d], w->stride[d], w->out[d], GM_I64),
+                             w->space, line);
+    GmVal place =
+        gm_b (b, mul, gm_b (b, add, k, start), gm_b_scalar (b, gm_scalar_int (size), GM_I64));
     sum = sum ? gm_b (b, add, sum, place) : place;
     at = gm_b (b, floor_divide, at, kernel);
     size *= m->sizes[m->ndim - w->space + d];
@@ -415,7 +465,11 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   if (indices) {
     GmMeta m = *META (x);
     GmVal still = m.requires_grad ? gm_b (b, detach, x) : x;
-    GmVal best = gm_squeeze (b, gm_arg_extremum (b, GM_OP_argmax, stacked (b, &w, padded (b, &w, still, -INFINITY)), dim, true), dim);
+    GmVal best =
+        gm_squeeze (b,
+                    gm_arg_extremum (b, GM_OP_argmax,
+                                     stacked (b, &w, padded (b, &w, still, -INFINITY)), dim, true),
+                    dim);
     GmVal at = flat_places (b, &w, best, &m);
     CHECK ();
     int64_t from[GM_MAX_DIMS], to[GM_MAX_DIMS], n_in = 1, n_out = 1;
@@ -428,7 +482,8 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
     from[dim] = n_in;
     to[dim] = n_out;
     GmMeta shape = *META (at);
-    GmVal v = gm_gather (b, gm_b_reshape (b, x, dim + 1, from), dim, gm_b_reshape (b, at, dim + 1, to));
+    GmVal v =
+        gm_gather (b, gm_b_reshape (b, x, dim + 1, from), dim, gm_b_reshape (b, at, dim + 1, to));
     GmVal both[2] = { gm_b_reshape (b, v, shape.ndim, shape.sizes), at };
     CHECK ();
     return gm_give_list (both, 2, true, NULL);
@@ -443,9 +498,18 @@ max_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   return gm_give (gm_squeeze (b, gm_gather (b, all, dim, at), dim));
 }
 
-RUN (max_pool1d) { return max_pool (api, b, a, 1); }
-RUN (max_pool2d) { return max_pool (api, b, a, 2); }
-RUN (max_pool3d) { return max_pool (api, b, a, 3); }
+RUN (max_pool1d)
+{
+  return max_pool (api, b, a, 1);
+}
+RUN (max_pool2d)
+{
+  return max_pool (api, b, a, 2);
+}
+RUN (max_pool3d)
+{
+  return max_pool (api, b, a, 3);
+}
 
 /* True if the only window is all of x. */
 static bool
@@ -454,11 +518,13 @@ is_whole (GmBuilder *b, const Windows *w, GmVal x)
   const GmMeta *m = META (x);
   bool whole = true;
   for (int d = 0; d < w->space; d++)
-    whole &= gm_size_eq (w->kernel[d], m->sizes[m->ndim - w->space + d]) && w->pad[0][d] == 0 && w->dilation[d] == 1;
+    whole &= gm_size_eq (w->kernel[d], m->sizes[m->ndim - w->space + d]) && w->pad[0][d] == 0
+             && w->dilation[d] == 1;
   return whole;
 }
 
-/* The sum of each window, of zeros where it is outside: a convolution with ones, each channel alone. */
+/* The sum of each window, of zeros where it is outside: a convolution with ones, each channel
+ * alone. */
 static GmVal
 window_sum (GmBuilder *b, const Windows *w, GmVal x)
 {
@@ -476,8 +542,10 @@ window_sum (GmBuilder *b, const Windows *w, GmVal x)
       image[0] = gm_size_mul (image[0], m.sizes[d]);
     memcpy (image + 2, m.sizes + lead, sizeof *image * (size_t) w->space);
     memcpy (ones + 2, w->kernel, sizeof *ones * (size_t) w->space);
-    GmVal weight = gm_b_full_beside (b, gm_scalar_float (1), (GmDtype) m.dtype, 2 + w->space, ones, x);
-    GmVal sum = windowed (b, w, GM_OP_convolve, gm_b_reshape (b, x, 2 + w->space, image), weight, 1);
+    GmVal weight =
+        gm_b_full_beside (b, gm_scalar_float (1), (GmDtype) m.dtype, 2 + w->space, ones, x);
+    GmVal sum =
+        windowed (b, w, GM_OP_convolve, gm_b_reshape (b, x, 2 + w->space, image), weight, 1);
     memcpy (m.sizes + lead, w->out, sizeof *w->out * (size_t) w->space);
     return gm_b_reshape (b, sum, m.ndim, m.sizes);
   }
@@ -501,7 +569,9 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   if (divisor == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): divisor must be not zero", api->name));
   if (!gm_dtype_is_float (META (x)->dtype))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): takes floating dtypes, not %s; cast the input first", api->name, gm_dtypes[META (x)->dtype].torch_name));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): takes floating dtypes, not %s; cast the input first",
+                               api->name, gm_dtypes[META (x)->dtype].torch_name));
   if (ceil_mode || !has_kernel (b, x))
     numbers_only (b, x);
   (ceil_mode ? find_outputs_rounded_up : find_outputs) (api, b, &w, META (x));
@@ -530,6 +600,15 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   return gm_give (gm_apply2 (b, div, sum, window_sum (b, &counted, ones)));
 }
 
-RUN (avg_pool1d) { return average_pool (api, b, a, 1); }
-RUN (avg_pool2d) { return average_pool (api, b, a, 2); }
-RUN (avg_pool3d) { return average_pool (api, b, a, 3); }
+RUN (avg_pool1d)
+{
+  return average_pool (api, b, a, 1);
+}
+RUN (avg_pool2d)
+{
+  return average_pool (api, b, a, 2);
+}
+RUN (avg_pool3d)
+{
+  return average_pool (api, b, a, 3);
+}

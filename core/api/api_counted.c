@@ -40,14 +40,17 @@ static GmVal
 places (GmBuilder *b, GmVal flag)
 {
   int64_t n, all = META (flag)->ndim ? META (flag)->sizes[0] : 1;
-  GmVal ones = gm_b_cast (b, flag, GM_I64), total = gm_b_reduce (b, GM_OP_sum, ones, NULL, 0, false);
+  GmVal ones = gm_b_cast (b, flag, GM_I64),
+        total = gm_b_reduce (b, GM_OP_sum, ones, NULL, 0, false);
   if (!gm_b_count (b, total, &n))
     return NULL;
   /* Each True element goes to the place given by the number of those before it, each False one to a
    * place after the last. */
-  GmVal to = gm_b (b, where, flag, gm_b (b, sub, sum_before (b, ones), number (b, 1)), number (b, n));
+  GmVal to =
+      gm_b (b, where, flag, gm_b (b, sub, sum_before (b, ones), number (b, 1)), number (b, n));
   int64_t one_more = gm_size_add (n, 1);
-  GmVal in[3] = { gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &one_more), to, gm_b (b, mul, ones, gm_arange (b, 0, 1, all, GM_I64)) };
+  GmVal in[3] = { gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &one_more), to,
+                  gm_b (b, mul, ones, gm_arange (b, 0, 1, all, GM_I64)) };
   GmVal out = gm_b_op (b, GM_OP_index_add, in, 3, &(GmAttrs){ .mask = BIT (DIM) });
   return gm_cut (b, out, 0, 0, n);
 }
@@ -108,7 +111,8 @@ RUN (nonzero)
   v = n ? v : gm_unsqueeze (b, v, 0);
   where_true (b, v, columns);
   CHECK ();
-  return as_tuple ? gm_give_list (columns, MAX (n, 1), true, NULL) : gm_give (as_rows (b, columns, n));
+  return as_tuple ? gm_give_list (columns, MAX (n, 1), true, NULL)
+                  : gm_give (as_rows (b, columns, n));
 }
 
 RUN (argwhere)
@@ -124,14 +128,17 @@ RUN (masked_select)
   GError *error = NULL;
   CHECK ();
   if (META (mask)->dtype != GM_BOOL)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "masked_select(): expected a bool tensor as mask, not %s", gm_dtypes[META (mask)->dtype].torch_name));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "masked_select(): expected a bool tensor as mask, not %s",
+                               gm_dtypes[META (mask)->dtype].torch_name));
   both = *META (v);
   if (!gm_meta_broadcast (META (v), META (mask), &both, &error)) {
     b->error = error;
     return gm_give (NULL);
   }
   v = flat (b, gm_b_expand (b, v, both.ndim, both.sizes));
-  return gm_give (gm_index_select (b, v, 0, places (b, flat (b, gm_b_expand (b, mask, both.ndim, both.sizes)))));
+  return gm_give (gm_index_select (
+      b, v, 0, places (b, flat (b, gm_b_expand (b, mask, both.ndim, both.sizes)))));
 }
 
 /* -- Unique ------------------------------------------------------------------------------------ */
@@ -141,8 +148,9 @@ static GmVal
 changes (GmBuilder *b, GmVal v, int64_t n)
 {
   GmVal apart = gm_b (b, ne, gm_cut (b, v, 0, 1, n), gm_cut (b, v, 0, 0, gm_size_sub (n, 1)));
-  return gm_b_failed (b) || META (apart)->ndim == 1 ? apart
-      : gm_b_reduce (b, GM_OP_any, apart, (const int64_t[]){ 1 }, 1, false);
+  return gm_b_failed (b) || META (apart)->ndim == 1
+             ? apart
+             : gm_b_reduce (b, GM_OP_any, apart, (const int64_t[]){ 1 }, 1, false);
 }
 
 /* The place of the first one of each run of equal rows of v, which is a vector or a matrix;
@@ -164,8 +172,10 @@ runs (GmBuilder *b, GmVal v, GmVal how[2])
     return NULL;
   how[0] = gm_b (b, sub, sum_before (b, gm_b_cast (b, first, GM_I64)), number (b, 1));
   m = META (begins)->sizes[0];
-  GmVal zeros = gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &m), ones = gm_b_full (b, gm_scalar_int (1), GM_I64, 1, &n);
-  how[1] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ zeros, how[0], ones }, 3, &(GmAttrs){ .mask = BIT (DIM) });
+  GmVal zeros = gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &m),
+        ones = gm_b_full (b, gm_scalar_int (1), GM_I64, 1, &n);
+  how[1] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ zeros, how[0], ones }, 3,
+                    &(GmAttrs){ .mask = BIT (DIM) });
   return begins;
 }
 
@@ -189,12 +199,13 @@ ranks (GmBuilder *b, GmVal v)
   GmVal order = in_order (b, v), sorted = gm_gather (b, v, 0, order);
   int64_t first[2] = { 1, m.sizes[1] };
   GmVal steps = gm_b_cast (b,
-      gm_b (b, ne, gm_cut (b, sorted, 0, 1, m.sizes[0]),
-      gm_cut (b, sorted, 0, 0, gm_size_sub (m.sizes[0], 1))), GM_I64);
+                           gm_b (b, ne, gm_cut (b, sorted, 0, 1, m.sizes[0]),
+                                 gm_cut (b, sorted, 0, 0, gm_size_sub (m.sizes[0], 1))),
+                           GM_I64);
   steps = gm_cat (b, (const GmVal[]){ gm_b_full (b, gm_scalar_int (0), GM_I64, 2, first), steps },
-      2, 0);
+                  2, 0);
   return gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, m.sizes), 0, order,
-      sum_before (b, steps));
+                         sum_before (b, steps));
 }
 
 /* The number of each row of v [n, w], n, w > 0, in the order of rows: ranks of columns are
@@ -209,7 +220,7 @@ rank_of_rows (GmBuilder *b, GmVal v)
     if (w % 2) {
       int64_t column[2] = { n, 1 };
       v = gm_cat (b, (const GmVal[]){ v, gm_b_full (b, gm_scalar_int (0), GM_I64, 2, column) }, 2,
-          1);
+                  1);
       w++;
     }
     GmVal left = gm_b_slice (b, v, 1, 0, w, 2), right = gm_b_slice (b, v, 1, 1, w, 2);
@@ -234,7 +245,7 @@ give_unique (GmBuilder *b, GmVal values, GmVal inverse, GmVal counts)
 /* Slices of argument 0 along argument `at`, dim, as unique and unique_consecutive give them. */
 static GmArg
 unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sorted, bool inverse,
-    bool counts)
+               bool counts)
 {
   GmVal v = gm_b (b, detach, TENSOR (0)), how[2] = { NULL, NULL }, order = NULL;
   CHECK ();
@@ -242,7 +253,8 @@ unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sort
   CHECK ();
   if (META (v)->ndim == 0)
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
-        "%s(): a tensor without dimensions has no slices along dim %d", api->name, dim));
+                               "%s(): a tensor without dimensions has no slices along dim %d",
+                               api->name, dim));
   int64_t forth[GM_MAX_DIMS] = { dim }, back[GM_MAX_DIMS];
   for (int d = 0; d < META (v)->ndim; d++) {
     back[d] = d == dim ? 0 : d < dim ? d + 1 : d;
@@ -254,7 +266,8 @@ unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sort
   int64_t flat_sizes[2] = { m.sizes[0], 1 };
   for (int d = 1; d < m.ndim; d++) {
     if (gm_size_eq (m.sizes[d], 0))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+      return gm_give (gm_b_fail (
+          b, GM_ERROR_RUNTIME,
           "%s(): there are dimensions of size 0 besides dim, so slices cannot be compared",
           api->name));
     flat_sizes[1] = gm_size_mul (flat_sizes[1], m.sizes[d]);
@@ -269,9 +282,9 @@ unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sort
   GmVal values = rows_at (b, v, runs (b, keys, how));
   CHECK ();
   if (order && inverse)
-    how[0] = gm_b_op (b, GM_OP_index_add,
-        (const GmVal[]){ gm_b_zeros_like (b, how[0]), order, how[0] }, 3,
-        &(GmAttrs){ .mask = BIT (DIM) });
+    how[0] =
+        gm_b_op (b, GM_OP_index_add, (const GmVal[]){ gm_b_zeros_like (b, how[0]), order, how[0] },
+                 3, &(GmAttrs){ .mask = BIT (DIM) });
   return give_unique (b, gm_b_contiguous (b, gm_b_permute (b, values, back)),
                       inverse ? how[0] : NULL, counts ? how[1] : NULL);
 }
@@ -290,7 +303,8 @@ RUN (unique)
   CHECK ();
   if (inverse) { /* back to where they came from */
     GmVal zeros = gm_b_zeros_like (b, how[0]);
-    how[0] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ zeros, order, how[0] }, 3, &(GmAttrs){ .mask = BIT (DIM) });
+    how[0] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ zeros, order, how[0] }, 3,
+                      &(GmAttrs){ .mask = BIT (DIM) });
     how[0] = gm_b_reshape (b, how[0], m.ndim, m.sizes);
   }
   return give_unique (b, values, inverse ? how[0] : NULL, counts ? how[1] : NULL);
@@ -307,5 +321,6 @@ RUN (unique_consecutive)
   v = gm_b (b, detach, flat (b, v));
   GmVal values = gm_b_failed (b) ? NULL : rows_at (b, v, runs (b, v, how));
   CHECK ();
-  return give_unique (b, values, inverse ? gm_b_reshape (b, how[0], m.ndim, m.sizes) : NULL, counts ? how[1] : NULL);
+  return give_unique (b, values, inverse ? gm_b_reshape (b, how[0], m.ndim, m.sizes) : NULL,
+                      counts ? how[1] : NULL);
 }

@@ -63,8 +63,14 @@ run_sized (const GmApi *api, GmBuilder *b, GmArg *a, int value)
   return gm_give (filled (api, b, (const GmArg[]){ int_arg (value) }, d, n, sizes));
 }
 
-RUN (zeros) { return run_sized (api, b, a, 0); }
-RUN (ones) { return run_sized (api, b, a, 1); }
+RUN (zeros)
+{
+  return run_sized (api, b, a, 0);
+}
+RUN (ones)
+{
+  return run_sized (api, b, a, 1);
+}
 
 /* Returns the number to fill with; any other argument is read as SCALAR does. */
 static GmArg
@@ -109,9 +115,18 @@ run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmArg value, int dtype_at)
   return gm_give (fits ? full_of (b, &value, d, m->ndim, m->sizes) : NULL);
 }
 
-RUN (zeros_like) { return run_like (api, b, a, int_arg (0), 1); }
-RUN (ones_like) { return run_like (api, b, a, int_arg (1), 1); }
-RUN (full_like) { return run_like (api, b, a, fill_value (api, b, a, 1), 2); }
+RUN (zeros_like)
+{
+  return run_like (api, b, a, int_arg (0), 1);
+}
+RUN (ones_like)
+{
+  return run_like (api, b, a, int_arg (1), 1);
+}
+RUN (full_like)
+{
+  return run_like (api, b, a, fill_value (api, b, a, 1), 2);
+}
 
 static GmArg
 run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmArg value, int dtype_at)
@@ -125,21 +140,30 @@ run_new (const GmApi *api, GmBuilder *b, GmArg *a, GmArg value, int dtype_at)
   return gm_give (filled (api, b, &value, d, n, sizes));
 }
 
-RUN (new_zeros) { return run_new (api, b, a, int_arg (0), 2); }
-RUN (new_ones) { return run_new (api, b, a, int_arg (1), 2); }
-RUN (new_full) { return run_new (api, b, a, fill_value (api, b, a, 2), 3); }
+RUN (new_zeros)
+{
+  return run_new (api, b, a, int_arg (0), 2);
+}
+RUN (new_ones)
+{
+  return run_new (api, b, a, int_arg (1), 2);
+}
+RUN (new_full)
+{
+  return run_new (api, b, a, fill_value (api, b, a, 2), 3);
+}
 
 /* -- Sequences --------------------------------------------------------------------------------- */
 
 static GmVal
 sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype d)
 {
-  GmAttrs at = {.mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2),
-                .n_list = 1,
-                .list = {n},
-                .dtype = d,
-                .value = first,
-                .value2 = step};
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2),
+                 .n_list = 1,
+                 .list = { n },
+                 .dtype = d,
+                 .value = first,
+                 .value2 = step };
   gm_b_attrs_device (b, &at);
   return gm_b_op (b, GM_OP_arange, NULL, 0, &at);
 }
@@ -172,11 +196,12 @@ RUN (arange)
     start = gm_scalar_int (0);
   else
     end = SCALAR (1);
-  bool whole = start.kind != GM_CATEGORY_FLOAT && end.kind != GM_CATEGORY_FLOAT &&
-               step.kind != GM_CATEGORY_FLOAT;
+  bool whole = start.kind != GM_CATEGORY_FLOAT && end.kind != GM_CATEGORY_FLOAT
+               && step.kind != GM_CATEGORY_FLOAT;
   GmDtype d = gm_arg_dtype (api, b, a, 3, whole ? GM_I64 : gm_default_dtype ());
   CHECK ();
-  if (gm_size_is_symbolic (start.i) || gm_size_is_symbolic (end.i) || gm_size_is_symbolic (step.i)) {
+  if (gm_size_is_symbolic (start.i) || gm_size_is_symbolic (end.i)
+      || gm_size_is_symbolic (step.i)) {
     if (whole && gm_sizes_current ())
       return symbolic_arange (b, start.i, end.i, step.i, d);
   }
@@ -211,9 +236,11 @@ GmVal
 gm_between (GmBuilder *b, double from, double to, int64_t n)
 {
   int64_t low = gm_size_floordiv (n, 2), high = gm_size_sub (n, low);
-  GmVal up = gm_arange (b, 0, 1, low, GM_F64), back = gm_arange (b, gm_size_sub (high, 1), -1, high, GM_F64);
+  GmVal up = gm_arange (b, 0, 1, low, GM_F64),
+        back = gm_arange (b, gm_size_sub (high, 1), -1, high, GM_F64);
   if (gm_size_is_symbolic (n)) {
-    GmVal step = gm_num_apply (b, div, to - from, gm_b_scalar (b, gm_scalar_int (gm_size_sub (n, 1)), GM_F64));
+    GmVal step = gm_num_apply (b, div, to - from,
+                               gm_b_scalar (b, gm_scalar_int (gm_size_sub (n, 1)), GM_F64));
     up = gm_b (b, mul, up, step);
     back = gm_b (b, mul, back, step);
   } else {
@@ -237,7 +264,8 @@ RUN (linspace)
     return gm_give (NULL);
   if (gm_size_lt (n, 0))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
-                               "linspace(): number of steps must be non-negative, not " FMT, gm_size_number (n)));
+                               "linspace(): number of steps must be non-negative, not " FMT,
+                               gm_size_number (n)));
   if (gm_size_lt (n, 2))
     return gm_give (gm_b_full (b, gm_scalar_float (from), d, 1, &n));
   return gm_give (gm_b_cast (b, gm_between (b, from, to, n), d));
@@ -273,7 +301,10 @@ RUN (detach)
   return gm_give (gm_b (b, detach, v));
 }
 
-RUN (identity) { return gm_give (TENSOR (0)); }
+RUN (identity)
+{
+  return gm_give (TENSOR (0));
+}
 
 /* Checks an argument of to (): another device is not handled by the row. */
 static void
@@ -283,8 +314,9 @@ check_device (const GmApi *api, GmBuilder *b, const GmArg *x, GmVal v)
   if (x->kind == GM_ARG_NONE
       || (x->kind == GM_ARG_STR && gm_device_find (x->s, &device) && device == META (v)->device))
     return;
-  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): a copy from device '%s' to %s is no part of a graph", api->name,
-             gm_device_name (META (v)->device), x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
+  gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): a copy from device '%s' to %s is no part of a graph",
+             api->name, gm_device_name (META (v)->device),
+             x->kind == GM_ARG_STR ? x->s : gm_arg_kind_name (x));
 }
 
 RUN (to)
@@ -322,16 +354,46 @@ run_cast (const GmApi *api, GmBuilder *b, GmArg *a, GmDtype d)
   return gm_give (gm_b_cast (b, v, d));
 }
 
-RUN (to_float32) { return run_cast (api, b, a, GM_F32); }
-RUN (to_float64) { return run_cast (api, b, a, GM_F64); }
-RUN (to_float16) { return run_cast (api, b, a, GM_F16); }
-RUN (to_bfloat16) { return run_cast (api, b, a, GM_BF16); }
-RUN (to_int64) { return run_cast (api, b, a, GM_I64); }
-RUN (to_int32) { return run_cast (api, b, a, GM_I32); }
-RUN (to_int16) { return run_cast (api, b, a, GM_I16); }
-RUN (to_int8) { return run_cast (api, b, a, GM_I8); }
-RUN (to_uint8) { return run_cast (api, b, a, GM_U8); }
-RUN (to_bool) { return run_cast (api, b, a, GM_BOOL); }
+RUN (to_float32)
+{
+  return run_cast (api, b, a, GM_F32);
+}
+RUN (to_float64)
+{
+  return run_cast (api, b, a, GM_F64);
+}
+RUN (to_float16)
+{
+  return run_cast (api, b, a, GM_F16);
+}
+RUN (to_bfloat16)
+{
+  return run_cast (api, b, a, GM_BF16);
+}
+RUN (to_int64)
+{
+  return run_cast (api, b, a, GM_I64);
+}
+RUN (to_int32)
+{
+  return run_cast (api, b, a, GM_I32);
+}
+RUN (to_int16)
+{
+  return run_cast (api, b, a, GM_I16);
+}
+RUN (to_int8)
+{
+  return run_cast (api, b, a, GM_I8);
+}
+RUN (to_uint8)
+{
+  return run_cast (api, b, a, GM_U8);
+}
+RUN (to_bool)
+{
+  return run_cast (api, b, a, GM_BOOL);
+}
 
 /* -- Writes ------------------------------------------------------------------------------------ */
 
@@ -348,8 +410,12 @@ gm_check_apart (GmBuilder *b, GmVal v)
   if (gm_b_failed (b) || !gm_meta_overlaps_itself (META (v)))
     return !gm_b_failed (b);
   g_autofree char *text = gm_meta_text (META (v));
-  gm_b_fail (b, GM_ERROR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-             "Please clone() the tensor before performing the operation (%s, expanded or made of windows)", text);
+  gm_b_fail (
+      b, GM_ERROR_RUNTIME,
+      "unsupported operation: more than one element of the written-to tensor refers to a single "
+      "memory location. "
+      "Please clone() the tensor before performing the operation (%s, expanded or made of windows)",
+      text);
   return false;
 }
 

@@ -20,7 +20,7 @@ typedef struct {
   GmVal index[GM_MAX_DIMS]; /* int64 tensors, */
   int at[GM_MAX_DIMS];      /* and the dimensions of `view` they stand at */
   int n;
-  GmVal mask; /* a bool tensor, alone in the key; or NULL */
+  GmVal mask;   /* a bool tensor, alone in the key; or NULL */
   bool nothing; /* the key is False, which selects nothing */
 } Subscript;
 
@@ -56,9 +56,9 @@ slice_bound (GmBuilder *b, const GmArg *x, int64_t or_else, int64_t size)
     return or_else;
   int64_t i = x->i;
   if (x->kind != GM_ARG_INT && x->kind != GM_ARG_BOOL) {
-    GmScalar s = {0};
-    if (x->kind != GM_ARG_TENSOR || gm_dtype_is_float (META (x->v)->dtype) ||
-        !b->vt->item (b, x->v, &s))
+    GmScalar s = { 0 };
+    if (x->kind != GM_ARG_TENSOR || gm_dtype_is_float (META (x->v)->dtype)
+        || !b->vt->item (b, x->v, &s))
       gm_b_fail (b, GM_ERROR_TYPE, "slice indices must be integers or None, not %s",
                  gm_arg_kind_name (x));
     i = s.i;
@@ -131,7 +131,8 @@ bools_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
   g_autofree int64_t *at = g_new (int64_t, k->n);
   int64_t n = 0;
   if (!gm_size_eq (size, k->n))
-    return gm_b_fail (b, GM_ERROR_INDEX, "a list of %d bools cannot index dimension %d with size " FMT, k->n, dim,
+    return gm_b_fail (b, GM_ERROR_INDEX,
+                      "a list of %d bools cannot index dimension %d with size " FMT, k->n, dim,
                       gm_size_number (size));
   for (int i = 0; i < k->n; i++)
     if (k->items[i].i)
@@ -160,8 +161,8 @@ list_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
     int64_t number = x->kind == GM_ARG_INT ? gm_size_number (x->i) : x->i != 0;
     if (gm_size_lt (number, gm_size_sub (0, size)) || gm_size_le (size, number))
       return gm_b_fail (b, GM_ERROR_INDEX,
-                        "index " FMT " is out of bounds for dimension %d with size " FMT, number, dim,
-                        gm_size_number (size));
+                        "index " FMT " is out of bounds for dimension %d with size " FMT, number,
+                        dim, gm_size_number (size));
     bool later = number < 0 && gm_size_is_symbolic (size);
     wrap |= later;
     at[i] = number < 0 && !later ? number + size : number;
@@ -202,7 +203,8 @@ take_bool (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
   bool yes = k->i != 0;
   GmVal index[GM_MAX_DIMS] = { NULL };
   if (META (s->view)->ndim == GM_MAX_DIMS || s->n == GM_MAX_DIMS) {
-    gm_b_fail (b, GM_ERROR_INDEX, "a bool as an index makes a dimension, and a tensor has at most %d", GM_MAX_DIMS);
+    gm_b_fail (b, GM_ERROR_INDEX,
+               "a bool as an index makes a dimension, and a tensor has at most %d", GM_MAX_DIMS);
     return;
   }
   if (k->kind == GM_ARG_TENSOR && b->vt->count) {
@@ -223,7 +225,7 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s, bool writes)
   bool is_tuple = key->kind == GM_ARG_LIST && key->is_tuple;
   const GmArg *k = is_tuple ? key->items : key;
   int n = is_tuple ? key->n : 1, ndim = META (v)->ndim, used = 0, dots = 0, dim = 0;
-  *s = (Subscript){.view = v, .nothing = n == 1 && k->kind == GM_ARG_BOOL && !k->i};
+  *s = (Subscript){ .view = v, .nothing = n == 1 && k->kind == GM_ARG_BOOL && !k->i };
   for (int i = 0; i < n; i++) {
     used += takes (b, &k[i]);
     dots += k[i].kind == GM_ARG_ELLIPSIS;
@@ -361,7 +363,7 @@ select_many (GmBuilder *b, Subscript *s)
   v = gm_index_select (b, v, 0, gm_b_reshape (b, s->index[0], 1, &n));
   for (int i = 1; i < s->n && !gm_b_failed (b); i++) { /* v: [n, size of this index, ...] */
     GmMeta m = *META (v);
-    int64_t ones[GM_MAX_DIMS] = {n, 1, 1, 1, 1, 1, 1, 1};
+    int64_t ones[GM_MAX_DIMS] = { n, 1, 1, 1, 1, 1, 1, 1 };
     GmVal at = gm_b_view (b, gm_b_reshape (b, s->index[i], 1, &n), m.ndim, ones);
     m.sizes[1] = 1;
     v = gm_squeeze (b, gm_gather (b, v, 1, gm_b_expand (b, at, m.ndim, m.sizes)), 1);
@@ -400,7 +402,10 @@ replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
       g_array_append_val (items, k[i]);
     any |= mask;
   }
-  *list = (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) items->len, .items = (GmArg *) items->data };
+  *list = (GmArg){ .kind = GM_ARG_LIST,
+                   .is_tuple = true,
+                   .n = (uint16_t) items->len,
+                   .items = (GmArg *) items->data };
   return any;
 }
 
@@ -441,8 +446,9 @@ RUN (getitem)
   if (gm_b_failed (b) || !parse (b, v, &a[1], &s, false))
     return gm_give (NULL);
   if (s.mask)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                               "x[mask]: the size of the result depends on the values of the mask"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                   "x[mask]: the size of the result depends on the values of the mask"));
   if (s.n == 0)
     return gm_give (s.view);
   return gm_give (s.n == 1 ? select_one (b, s.view, s.at[0], s.index[0]) : select_many (b, &s));
@@ -465,16 +471,22 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
   GmVal at = NULL;
   for (int i = s->n; i-- > 0;) {
     int64_t size = x.sizes[s->at[i]];
-    /* An index out of range must be an error: selecting from the positions, times their distance, says so. */
-    GmVal own = gm_index_select (b, gm_arange (b, 0, places, size, GM_I64), 0, gm_b_reshape (b, s->index[i], 1, &n));
+    /* An index out of range must be an error: selecting from the positions, times their distance,
+     * says so. */
+    GmVal own = gm_index_select (b, gm_arange (b, 0, places, size, GM_I64), 0,
+                                 gm_b_reshape (b, s->index[i], 1, &n));
     at = at ? gm_b (b, add, at, own) : own;
     places = gm_size_mul (places, size);
   }
-  /* The shape that the value broadcasts to has the indices' shape where their dimensions stood, or in front. */
+  /* The shape that the value broadcasts to has the indices' shape where their dimensions stood, or
+   * in front. */
   int64_t sizes[2 * GM_MAX_DIMS], turn[2 * GM_MAX_DIMS];
   int k = 0, rest = x.ndim - s->n, all = shape.ndim + rest;
   if (all > GM_MAX_DIMS)
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "x[indices] = value: what the indices select has %d dimensions; a tensor has at most %d", all, GM_MAX_DIMS);
+    return gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "x[indices] = value: what the indices select has %d dimensions; a tensor has at most %d",
+        all, GM_MAX_DIMS);
   for (int d = 0; d < rest; d++) {
     int64_t size = x.sizes[order[s->n + d]];
     each = gm_size_mul (each, size);
@@ -486,15 +498,16 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
     turn[k] = lead + k;
   }
   value = gm_b_permute (b, gm_b_expand (b, value, all, sizes), turn);
-  value = gm_b_reshape (b, value, 2, (const int64_t[]){n, each});
+  value = gm_b_reshape (b, value, 2, (const int64_t[]){ n, each });
   GmVal v = gm_b_permute (b, s->view, order);
   if (gm_b_failed (b))
     return NULL;
   GmMeta front = *META (v);
   GmDtype own = (GmDtype) front.dtype, sum = own == GM_BOOL && add ? GM_U8 : own;
-  v = gm_b_cast (b, gm_b_reshape (b, v, 2, (const int64_t[]){places, each}), sum);
-  at = gm_b_expand (b, gm_unsqueeze (b, at, 1), 2, (const int64_t[]){n, each});
-  v = add ? gm_scatter_add (b, v, 0, at, gm_b_cast (b, value, sum)) : gm_scatter_replace (b, v, 0, at, value);
+  v = gm_b_cast (b, gm_b_reshape (b, v, 2, (const int64_t[]){ places, each }), sum);
+  at = gm_b_expand (b, gm_unsqueeze (b, at, 1), 2, (const int64_t[]){ n, each });
+  v = add ? gm_scatter_add (b, v, 0, at, gm_b_cast (b, value, sum))
+          : gm_scatter_replace (b, v, 0, at, value);
   for (int d = 0; d < x.ndim; d++)
     back[order[d]] = d;
   return gm_b_permute (b, gm_b_view (b, gm_b_cast (b, v, own), front.ndim, front.sizes), back);
@@ -534,7 +547,7 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
     m.sizes[d] = 1;
   mask = gm_b_view (b, mask, x.ndim, m.sizes);
   CHECK ();
-  return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){mask, value, v}, 3, NULL));
+  return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){ mask, value, v }, 3, NULL));
 }
 
 /* Returns a number of the CPU on the device of `like`: ops that are not elementwise need tensors of
@@ -578,7 +591,8 @@ RUN (setitem)
   return gm_give (b->vt->into (b, s.view, GM_OP_copy, &value, 1, NULL));
 }
 
-/* The same where a mask of the first dimensions holds: one value for all such places, or the next ones for each. */
+/* The same where a mask of the first dimensions holds: one value for all such places, or the next
+ * ones for each. */
 static GmVal
 put_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value, bool add)
 {
@@ -587,7 +601,9 @@ put_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value, bool add)
   for (int d = 0; fits && d < m.ndim; d++)
     fits = gm_size_eq (m.sizes[d], x.sizes[d]);
   if (!fits)
-    return gm_b_fail (b, GM_ERROR_INDEX, "index_put(): the shape of the mask does not match that of the indexed tensor");
+    return gm_b_fail (
+        b, GM_ERROR_INDEX,
+        "index_put(): the shape of the mask does not match that of the indexed tensor");
   for (int d = m.ndim; d < x.ndim; d++)
     m.sizes[d] = 1;
   m.ndim = x.ndim;
@@ -596,36 +612,44 @@ put_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value, bool add)
   if (all || gm_size_eq (gm_meta_numel (META (value)), 1))
     put = gm_b (b, where, mask, all ? value : gm_b_reshape (b, value, 0, NULL), into);
   else
-    put = gm_run_masked_scatter (gm_api_find ("masked_scatter"), b, (GmArg[]){gm_tensor_arg (into), gm_tensor_arg (mask), gm_tensor_arg (value)}).v;
+    put = gm_run_masked_scatter (
+              gm_api_find ("masked_scatter"), b,
+              (GmArg[]){ gm_tensor_arg (into), gm_tensor_arg (mask), gm_tensor_arg (value) })
+              .v;
   return add ? gm_apply2 (b, add, v, put) : put;
 }
 
-/* input with values written, or added, where the tensors of a list point, one for each of the first dimensions; None: all of it. */
+/* input with values written, or added, where the tensors of a list point, one for each of the first
+ * dimensions; None: all of it. */
 RUN (index_put)
 {
   GmVal v = TENSOR (0), values = TENSOR (2);
   bool add = FLAG (3);
   CHECK ();
-  GmArg none[3] = {{.kind = GM_ARG_NONE}, {.kind = GM_ARG_NONE}, {.kind = GM_ARG_NONE}}, keys[GM_MAX_DIMS];
+  GmArg none[3] = { { .kind = GM_ARG_NONE }, { .kind = GM_ARG_NONE }, { .kind = GM_ARG_NONE } },
+        keys[GM_MAX_DIMS];
   if (a[1].kind != GM_ARG_LIST || a[1].n == 0 || a[1].n > GM_MAX_DIMS)
     return gm_give (gm_arg_fail (api, b, a, 1, "tuple of Tensors"));
   for (int i = 0; i < a[1].n; i++) {
     keys[i] = a[1].items[i];
     if (keys[i].kind == GM_ARG_NONE)
-      keys[i] = (GmArg){.kind = GM_ARG_SLICE, .n = 3, .items = none};
+      keys[i] = (GmArg){ .kind = GM_ARG_SLICE, .n = 3, .items = none };
     else if (keys[i].kind != GM_ARG_TENSOR)
       return gm_give (gm_arg_fail (api, b, a, 1, "tuple of Tensors and None"));
   }
   if (META (v)->dtype != META (values)->dtype)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "index_put(): input and values must have one dtype, but have %s and %s",
-                               gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (values)->dtype].torch_name));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "index_put(): input and values must have one dtype, but have %s and %s",
+        gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (values)->dtype].torch_name));
   Subscript s;
-  GmArg key = {.kind = GM_ARG_LIST, .is_tuple = true, .n = a[1].n, .items = keys};
+  GmArg key = { .kind = GM_ARG_LIST, .is_tuple = true, .n = a[1].n, .items = keys };
   if (!parse (b, v, &key, &s, false))
     return gm_give (NULL);
   if (s.mask)
     return gm_give (put_masked (b, v, s.mask, values, add));
   if (s.n == 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "index_put(): at least one index must be a tensor"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_INDEX, "index_put(): at least one index must be a tensor"));
   return gm_give (put_at (b, &s, values, add));
 }

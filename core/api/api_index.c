@@ -11,8 +11,8 @@
 static GmVal
 indexed (GmBuilder *b, GmOp op, GmVal x, int dim, GmVal index, GmVal src)
 {
-  GmAttrs at = {.mask = BIT (DIM), .dim = dim};
-  return gm_b_op (b, op, (const GmVal[]){x, index, src}, src ? 3 : 2, &at);
+  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
+  return gm_b_op (b, op, (const GmVal[]){ x, index, src }, src ? 3 : 2, &at);
 }
 
 GmVal
@@ -57,7 +57,9 @@ RUN (index_select)
   CHECK ();
   if (META (index)->ndim > 1) {
     g_autofree char *shape = gm_shape_text (META (index)->ndim, META (index)->sizes);
-    return gm_give (gm_b_fail (b, GM_ERROR_INDEX, "index_select(): the index must have one dimension, not shape %s", shape));
+    return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
+                               "index_select(): the index must have one dimension, not shape %s",
+                               shape));
   }
   return gm_give (gm_index_select (b, v, dim, index));
 }
@@ -89,7 +91,7 @@ RUN (index_add)
   GmArg alpha = gm_number_fits (b, &a[4], d) ? gm_factor (b, &a[4], d) : a[4];
   CHECK ();
   if (!(alpha.kind == GM_ARG_INT && alpha.i == 1))
-    src = gm_apply (b, GM_OP_mul, (const GmArg[]){a[3], alpha}, 2);
+    src = gm_apply (b, GM_OP_mul, (const GmArg[]){ a[3], alpha }, 2);
   CHECK ();
   return gm_give (indexed (b, GM_OP_index_add, v, dim, index, src));
 }
@@ -161,15 +163,21 @@ run_triangle (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
   return gm_give (lower ? gm_b (b, where, mask, v, zero) : gm_b (b, where, mask, zero, v));
 }
 
-RUN (tril) { return run_triangle (api, b, a, true); }
-RUN (triu) { return run_triangle (api, b, a, false); }
+RUN (tril)
+{
+  return run_triangle (api, b, a, true);
+}
+RUN (triu)
+{
+  return run_triangle (api, b, a, false);
+}
 
 /* -- Order ------------------------------------------------------------------------------------- */
 
 GmVal
 gm_argsort (GmBuilder *b, GmVal v, int dim, bool descending)
 {
-  GmAttrs at = {.mask = BIT (DIM) | BIT (DESCENDING), .dim = dim, .descending = descending};
+  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING), .dim = dim, .descending = descending };
   return gm_b_op (b, GM_OP_argsort, &v, 1, &at);
 }
 
@@ -191,7 +199,7 @@ RUN (sort)
   bool descending = FLAG (2);
   CHECK ();
   GmVal index = gm_argsort (b, v, dim, descending);
-  GmVal both[2] = {gm_gather (b, v, dim, index), index};
+  GmVal both[2] = { gm_gather (b, v, dim, index), index };
   CHECK ();
   return gm_give_list (both, 2, true, "sort values indices");
 }
@@ -211,7 +219,7 @@ RUN (topk)
                                gm_size_number (k), gm_size_number (size), dim));
   GmVal index = gm_argsort (b, v, dim, largest);
   index = META (v)->ndim ? gm_b_slice (b, index, dim, 0, k, 1) : index;
-  GmVal both[2] = {gm_gather (b, v, dim, index), index};
+  GmVal both[2] = { gm_gather (b, v, dim, index), index };
   CHECK ();
   return gm_give_list (both, 2, true, "topk values indices");
 }
@@ -232,7 +240,7 @@ RUN (masked_fill)
         META (a[2].v)->ndim));
   GmVal value = gm_value_as (b, &a[2], (GmDtype) META (v)->dtype);
   CHECK ();
-  return gm_pointwise (api, b, a, GM_OP_where, (const GmArg[]){a[1], gm_tensor_arg (value), a[0]},
+  return gm_pointwise (api, b, a, GM_OP_where, (const GmArg[]){ a[1], gm_tensor_arg (value), a[0] },
                        3);
 }
 
@@ -259,7 +267,8 @@ RUN (one_hot)
   v = gm_require_between (b, v, v, 0, INFINITY, GM_CONDITION_CLASS_POSITIVE);
   if (!gm_size_eq (gm_meta_numel (META (v)), 0)) {
     GmVal most = gm_b_reduce (b, GM_OP_amax, v, NULL, 0, false);
-    v = gm_require (b, v, gm_b (b, lt, most, gm_b_scalar (b, gm_scalar_int (classes), GM_I64)), GM_CONDITION_CLASS_BELOW);
+    v = gm_require (b, v, gm_b (b, lt, most, gm_b_scalar (b, gm_scalar_int (classes), GM_I64)),
+                    GM_CONDITION_CLASS_BELOW);
   }
   CHECK ();
   GmVal hit =
@@ -276,8 +285,8 @@ limit_rows (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal weight, GmVal 
   GmVal plain = gm_b (b, detach, weight), rows = gm_index_select (b, plain, 0, flat);
   if (gm_b_failed (b))
     return;
-  int64_t last = 1, shape[] = {META (rows)->sizes[0], META (rows)->sizes[1]};
-  int64_t column[] = {shape[0], 1};
+  int64_t last = 1, shape[] = { META (rows)->sizes[0], META (rows)->sizes[1] };
+  int64_t column[] = { shape[0], 1 };
   GmVal norm = gm_norm (b, rows, p, &last, 1, true);
   GmVal scale = gm_num_apply (b, div, most, gm_apply_num (b, add, norm, 1e-7));
   scale = gm_pick (b, gm_apply_num (b, gt, norm, most), gm_tensor_arg (scale), gm_float_arg (1));
@@ -295,7 +304,7 @@ share_gradient (GmBuilder *b, GmVal v, GmVal flat, int64_t rows)
   if (gm_b_failed (b) || !META (v)->requires_grad)
     return gm_b_failed (b) ? NULL : v;
   GmDtype d = (GmDtype) META (v)->dtype;
-  int64_t n = META (flat)->sizes[0], column[] = {n, 1};
+  int64_t n = META (flat)->sizes[0], column[] = { n, 1 };
   GmVal none = gm_b_expand (b, gm_b_scalar (b, gm_scalar_int (0), d), 1, &rows);
   GmVal one = gm_b_expand (b, gm_b_scalar (b, gm_scalar_int (1), d), 1, &n);
   GmVal counts = gm_index_select (b, gm_scatter_add (b, none, 0, flat, one), 0, flat);

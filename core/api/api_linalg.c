@@ -19,7 +19,7 @@ static GmVal
 matmul_rows (GmBuilder *b, GmVal x, GmVal y)
 {
   GmMeta m = *META (x);
-  int64_t flat[2] = {1, m.sizes[m.ndim - 1]};
+  int64_t flat[2] = { 1, m.sizes[m.ndim - 1] };
   for (int d = 0; d < m.ndim - 1; d++)
     flat[0] = gm_size_mul (flat[0], m.sizes[d]);
   GmVal out = gm_b (b, matmul, gm_b_reshape (b, x, 2, flat), y);
@@ -64,7 +64,7 @@ RUN (matmul)
 static GmVal
 exact (const GmApi *api, GmBuilder *b, GmVal x, GmVal y, int nx, int ny)
 {
-  static const char *const wanted[] = {NULL, "a vector", "a matrix", "a batch of matrices"};
+  static const char *const wanted[] = { NULL, "a vector", "a matrix", "a batch of matrices" };
   if (gm_b_failed (b))
     return NULL;
   if (META (x)->ndim != nx || META (y)->ndim != ny) {
@@ -83,10 +83,22 @@ run_exact (const GmApi *api, GmBuilder *b, GmArg *a, int nx, int ny)
   return gm_give (exact (api, b, x, y, nx, ny));
 }
 
-RUN (mm) { return run_exact (api, b, a, 2, 2); }
-RUN (bmm) { return run_exact (api, b, a, 3, 3); }
-RUN (mv) { return run_exact (api, b, a, 2, 1); }
-RUN (dot) { return run_exact (api, b, a, 1, 1); }
+RUN (mm)
+{
+  return run_exact (api, b, a, 2, 2);
+}
+RUN (bmm)
+{
+  return run_exact (api, b, a, 3, 3);
+}
+RUN (mv)
+{
+  return run_exact (api, b, a, 2, 1);
+}
+RUN (dot)
+{
+  return run_exact (api, b, a, 1, 1);
+}
 
 RUN (outer)
 {
@@ -114,11 +126,11 @@ gm_add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p)
   GmArg beta = gm_factor (b, &a[3], d), alpha = gm_factor (b, &a[4], d);
   CHECK ();
   if (!is_one (&alpha))
-    p = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (p), alpha}, 2);
+    p = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (p), alpha }, 2);
   if (beta.kind == GM_ARG_FLOAT ? beta.d == 0 : beta.i == 0)
     in = gm_b_zeros_like (b, in); /* not even a NaN comes through */
   else if (!is_one (&beta))
-    in = gm_apply (b, GM_OP_mul, (const GmArg[]){a[0], beta}, 2);
+    in = gm_apply (b, GM_OP_mul, (const GmArg[]){ a[0], beta }, 2);
   return gm_give (gm_apply2 (b, add, in, p));
 }
 
@@ -130,16 +142,21 @@ run_add_product (const GmApi *api, GmBuilder *b, GmArg *a, int ndim)
   return gm_add_product (api, b, a, exact (api, b, x, y, ndim, ndim));
 }
 
-RUN (addmm) { return run_add_product (api, b, a, 2); }
-RUN (baddbmm) { return run_add_product (api, b, a, 3); }
+RUN (addmm)
+{
+  return run_add_product (api, b, a, 2);
+}
+RUN (baddbmm)
+{
+  return run_add_product (api, b, a, 3);
+}
 
 RUN (linear)
 {
   GmVal x = TENSOR (0), w = TENSOR (1), bias = OPTIONAL_TENSOR (2);
   CHECK ();
   int nw = META (w)->ndim, nx = META (x)->ndim;
-  if (nw < 1 || nw > 2 || nx < 1
-      || !gm_size_eq (META (x)->sizes[nx - 1], META (w)->sizes[nw - 1]))
+  if (nw < 1 || nw > 2 || nx < 1 || !gm_size_eq (META (x)->sizes[nx - 1], META (w)->sizes[nw - 1]))
     return gm_give (fail_shapes (api, b, "an input [..., in] and a weight [out, in]", x, w));
   GmVal y = gm_matmul (api, b, x, nw == 2 ? gm_b_transpose (b, w, 0, 1) : w);
   return gm_give (bias ? gm_apply2 (b, add, y, bias) : y);
@@ -156,7 +173,7 @@ add_mask (const GmApi *api, GmBuilder *b, GmVal scores, GmVal mask)
     return gm_apply2 (b, add, scores, mask);
   return gm_apply (
       b, GM_OP_where,
-      (const GmArg[]){gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY)}, 3);
+      (const GmArg[]){ gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY) }, 3);
 }
 
 /* Returns a bool tensor, true in each row of the mask that leaves no key, whose result is 0; NULL

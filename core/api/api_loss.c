@@ -48,7 +48,8 @@ reduce (GmBuilder *b, GmVal v, Reduction how)
   GmVal sum = gm_b_reduce (b, GM_OP_sum, v, NULL, 0, false);
   return how == BATCHMEAN && META (v)->ndim
              ? gm_apply (b, GM_OP_div,
-                         (const GmArg[]){gm_tensor_arg (sum), gm_count_arg (META (v)->sizes[0])}, 2)
+                         (const GmArg[]){ gm_tensor_arg (sum), gm_count_arg (META (v)->sizes[0]) },
+                         2)
              : sum;
 }
 
@@ -76,9 +77,8 @@ of_floats (const GmApi *api, GmBuilder *b, const GmArg *a)
   TENSOR (0), TENSOR (1);
   GmDtype d = gm_b_failed (b) ? GM_F32 : gm_result_type (b, a, 2);
   if (!gm_b_failed (b) && !gm_dtype_is_float (d))
-    gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-        "%s(): takes floating dtypes, not %s; cast the input first", api->name,
-        gm_dtypes[d].torch_name);
+    gm_b_fail (b, GM_ERROR_UNSUPPORTED, "%s(): takes floating dtypes, not %s; cast the input first",
+               api->name, gm_dtypes[d].torch_name);
   return !gm_b_failed (b);
 }
 
@@ -134,8 +134,8 @@ static GmVal
 quadratic_then_linear (GmBuilder *b, GmVal d, double delta, double quadratic, double linear)
 {
   GmVal size = gm_apply1 (b, abs, d), far = gm_apply_num (b, ge, size, delta);
-  GmVal square = gm_apply_num (b, mul,
-      gm_apply1 (b, square, gm_pick (b, far, gm_float_arg (0), gm_tensor_arg (d))),
+  GmVal square = gm_apply_num (
+      b, mul, gm_apply1 (b, square, gm_pick (b, far, gm_float_arg (0), gm_tensor_arg (d))),
       0.5 * quadratic);
   GmVal line = gm_apply_num (b, mul, gm_apply_num (b, sub, size, 0.5 * delta), linear);
   return gm_pick (b, far, gm_tensor_arg (line), gm_tensor_arg (square));
@@ -195,19 +195,23 @@ check_same (const GmApi *api, GmBuilder *b, GmVal x, GmVal y)
 static GmVal
 two_logarithms (GmBuilder *b, GmVal x, GmVal t)
 {
-  GmVal yes = gm_clamp_min (b, gm_b (b, log, x), -100), no = gm_clamp_min (b, gm_b (b, log, gm_num_apply (b, sub, 1, x)), -100);
-  return gm_b (b, neg, gm_apply2 (b, add, gm_apply2 (b, mul, t, yes), gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no)));
+  GmVal yes = gm_clamp_min (b, gm_b (b, log, x), -100),
+        no = gm_clamp_min (b, gm_b (b, log, gm_num_apply (b, sub, 1, x)), -100);
+  return gm_b (b, neg,
+               gm_apply2 (b, add, gm_apply2 (b, mul, t, yes),
+                          gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no)));
 }
 
-/* The loss where x is as good as 0 or 1: the slope (x - t) / LEAST_ROOM, as in between with that for x (1 - x), is that of a parabola, which
- * itself is taken away again. */
+/* The loss where x is as good as 0 or 1: the slope (x - t) / LEAST_ROOM, as in between with that
+ * for x (1 - x), is that of a parabola, which itself is taken away again. */
 static GmVal
 at_the_end (GmBuilder *b, GmVal x, GmVal still, GmVal t)
 {
   GmVal value = two_logarithms (b, still, t);
   if (gm_b_failed (b) || !META (x)->requires_grad)
     return value;
-  GmVal away = gm_apply2 (b, sub, x, gm_b (b, detach, t)), bend = gm_apply_num (b, mul, gm_b (b, square, away), 0.5 / LEAST_ROOM);
+  GmVal away = gm_apply2 (b, sub, x, gm_b (b, detach, t)),
+        bend = gm_apply_num (b, mul, gm_b (b, square, away), 0.5 / LEAST_ROOM);
   return gm_apply2 (b, add, value, gm_apply2 (b, sub, bend, gm_b (b, detach, bend)));
 }
 
@@ -222,13 +226,15 @@ RUN (binary_cross_entropy)
   t = gm_widen (b, t);
   GmVal still = gm_b (b, detach, x);
   CHECK ();
-  GmVal room = gm_apply2 (b, mul, still, gm_num_apply (b, sub, 1, still)), end = gm_apply_num (b, lt, room, LEAST_ROOM);
+  GmVal room = gm_apply2 (b, mul, still, gm_num_apply (b, sub, 1, still)),
+        end = gm_apply_num (b, lt, room, LEAST_ROOM);
   GmVal inner = gm_pick (b, end, gm_float_arg (0.5), gm_tensor_arg (x));
-  GmVal loss = gm_pick (b, end, gm_tensor_arg (at_the_end (b, x, still, t)), gm_tensor_arg (two_logarithms (b, inner, t)));
+  GmVal loss = gm_pick (b, end, gm_tensor_arg (at_the_end (b, x, still, t)),
+                        gm_tensor_arg (two_logarithms (b, inner, t)));
   GmVal reduced = reduce (b, weighted (b, loss, weight), how);
   reduced = gm_require_between (b, reduced, x, 0, 1, GM_CONDITION_INPUT_CHANCE);
-  return gm_give (gm_narrow (b,
-      gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE), own));
+  return gm_give (
+      gm_narrow (b, gm_require_between (b, reduced, t, 0, 1, GM_CONDITION_TARGET_CHANCE), own));
 }
 
 RUN (binary_cross_entropy_with_logits)
@@ -294,8 +300,9 @@ check_classes (const GmApi *api, GmBuilder *b, Classes *c)
                api->name, x, y, c->dim);
     return false;
   }
-  if (c->weight &&
-      (META (c->weight)->ndim != 1 || !gm_size_eq (META (c->weight)->sizes[0], m->sizes[c->dim]))) {
+  if (c->weight
+      && (META (c->weight)->ndim != 1
+          || !gm_size_eq (META (c->weight)->sizes[0], m->sizes[c->dim]))) {
     gm_b_fail (b, GM_ERROR_RUNTIME,
                "%s(): weight must have one element per class, %" G_GINT64_FORMAT, api->name,
                gm_size_number (m->sizes[c->dim]));
@@ -315,7 +322,7 @@ typedef struct {
 static Targets
 targets_of (GmBuilder *b, const Classes *c)
 {
-  Targets t = {0};
+  Targets t = { 0 };
   GmDtype d = (GmDtype) META (c->log_p)->dtype;
   t.counted = gm_b (b, ne, c->target, gm_b_scalar (b, gm_scalar_int (c->ignore), GM_I64));
   t.safe = gm_b (b, where, t.counted, c->target, gm_b_scalar (b, gm_scalar_int (0), GM_I64));
@@ -363,7 +370,7 @@ static GmVal
 smooth (GmBuilder *b, const Classes *c, const Targets *t)
 {
   GmVal p = c->log_p;
-  int64_t dim = c->dim, sizes[GM_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+  int64_t dim = c->dim, sizes[GM_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
   if (c->weight) {
     sizes[dim] = META (c->weight)->sizes[0];
     p = gm_b (b, mul, p, gm_b_view (b, c->weight, META (p)->ndim, sizes));
@@ -377,7 +384,8 @@ smooth (GmBuilder *b, const Classes *c, const Targets *t)
 RUN (nll_loss)
 {
   Classes c = {
-      .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4)};
+    .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4)
+  };
   c.how = reduction_arg (api, b, a, 6, 3, 5);
   if (gm_b_failed (b) || !check_classes (api, b, &c))
     return gm_give (NULL);
@@ -392,7 +400,7 @@ soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
 {
   const GmMeta *m = META (c->log_p);
   int64_t dim = c->dim, classes = m->sizes[dim], n = 1,
-          sizes[GM_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+          sizes[GM_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
   GmVal p = c->target;
   if (smoothing > 0)
     p = gm_apply_num (b, add, gm_apply_num (b, mul, p, 1 - smoothing),
@@ -411,18 +419,19 @@ soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
     return NULL;
   GmDtype own = (GmDtype) META (loss)->dtype;
   GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_widen (b, loss), NULL, 0, false);
-  return gm_narrow (b, c->how == SUM ? sum
-                                       : gm_apply (b, GM_OP_div,
-                                                   (const GmArg[]){gm_tensor_arg (sum),
-                                                                   gm_count_arg (n)},
-                                                   2),
-                    own);
+  return gm_narrow (
+      b,
+      c->how == SUM
+          ? sum
+          : gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (sum), gm_count_arg (n) }, 2),
+      own);
 }
 
 RUN (cross_entropy)
 {
   Classes c = {
-      .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4)};
+    .log_p = TENSOR (0), .target = TENSOR (1), .weight = OPTIONAL_TENSOR (2), .ignore = INT (4)
+  };
   double smoothing = FLOAT (7);
   c.how = reduction_arg (api, b, a, 6, 3, 5);
   CHECK ();

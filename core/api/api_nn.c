@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* The input as gm_widen has it, and its own dtype; inplace_at: as in gm_arg_spared, if a gradient reads the input. */
+/* The input as gm_widen has it, and its own dtype; inplace_at: as in gm_arg_spared, if a gradient
+ * reads the input. */
 static GmVal
 wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDtype *own)
 {
@@ -36,8 +37,14 @@ RUN (relu)
   return gm_pointwise (api, b, a, GM_OP_relu, a, 1);
 }
 
-RUN (sigmoid) { return gm_pointwise (api, b, a, GM_OP_sigmoid, a, 1); }
-RUN (tanh) { return gm_pointwise (api, b, a, GM_OP_tanh, a, 1); }
+RUN (sigmoid)
+{
+  return gm_pointwise (api, b, a, GM_OP_sigmoid, a, 1);
+}
+RUN (tanh)
+{
+  return gm_pointwise (api, b, a, GM_OP_tanh, a, 1);
+}
 
 RUN (gelu)
 {
@@ -102,7 +109,8 @@ RUN (leaky_relu)
   gm_factor_fits (b, &a[1], (GmDtype) META (x)->dtype);
   CHECK ();
   GmVal low = gm_apply_num (b, mul, x, slope);
-  return activation (api, b, a, gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)), 2);
+  return activation (api, b, a, gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)),
+                     2);
 }
 
 RUN (elu)
@@ -126,8 +134,9 @@ hard_limits (GmBuilder *b, GmVal x, double low, double high)
   if (low != low || high != high)
     return gm_apply_num (b, clamp_max, gm_apply_num (b, clamp_min, x, low), high);
   /* relu leaves the sign of a zero. */
-  GmVal y = low == 0 ? gm_apply1 (b, relu, x)
-                     : gm_pick (b, gm_apply_num (b, le, x, low), gm_float_arg (low), gm_tensor_arg (x));
+  GmVal y = low == 0
+                ? gm_apply1 (b, relu, x)
+                : gm_pick (b, gm_apply_num (b, le, x, low), gm_float_arg (low), gm_tensor_arg (x));
   return gm_pick (b, gm_apply_num (b, ge, x, high), gm_float_arg (high), gm_tensor_arg (y));
 }
 
@@ -219,7 +228,7 @@ RUN (rms_norm)
 static GmVal
 per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *x, const char *name)
 {
-  int64_t sizes[GM_MAX_DIMS] = {1, x->sizes[1], 1, 1, 1, 1, 1, 1};
+  int64_t sizes[GM_MAX_DIMS] = { 1, x->sizes[1], 1, 1, 1, 1, 1, 1 };
   if (!v || gm_b_failed (b))
     return NULL;
   if (META (v)->ndim != 1 || !gm_size_eq (META (v)->sizes[0], x->sizes[1]))
@@ -240,7 +249,7 @@ update_running (GmBuilder *b, GmVal running, GmVal batch, double momentum)
         fresh = gm_apply_num (b, mul, batch, momentum);
   if (!gm_b_failed (b))
     b->vt->into (b, running, GM_OP_add,
-                 (const GmVal[]){kept, gm_b_cast (b, fresh, (GmDtype) META (running)->dtype)}, 2,
+                 (const GmVal[]){ kept, gm_b_cast (b, fresh, (GmDtype) META (running)->dtype) }, 2,
                  NULL);
 }
 
@@ -250,7 +259,8 @@ unbiased (GmBuilder *b, GmVal var, int64_t n)
 {
   if (!gm_size_is_symbolic (n))
     return gm_apply_num (b, mul, var, (double) n / (double) (n - 1));
-  GmVal all = gm_b_scalar (b, gm_scalar_int (n), GM_F64), less = gm_b_scalar (b, gm_scalar_int (gm_size_add (n, -1)), GM_F64);
+  GmVal all = gm_b_scalar (b, gm_scalar_int (n), GM_F64),
+        less = gm_b_scalar (b, gm_scalar_int (gm_size_add (n, -1)), GM_F64);
   return gm_b (b, mul, var, gm_b_cast (b, gm_b (b, div, all, less), (GmDtype) META (var)->dtype));
 }
 
@@ -331,7 +341,7 @@ RUN (cosine_similarity)
   GmVal x = TENSOR (0), y = TENSOR (1);
   double eps = FLOAT (3);
   CHECK ();
-  GmMeta both = {0};
+  GmMeta both = { 0 };
   if (!gm_meta_broadcast (META (x), META (y), &both, &b->error))
     return gm_give (NULL);
   int dim = gm_arg_dim (api, b, a, 2, both.ndim);

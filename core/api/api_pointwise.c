@@ -8,7 +8,7 @@
 static GmArg
 binary (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, GmArg x, GmArg y)
 {
-  return gm_pointwise (api, b, a, op, (const GmArg[]){x, y}, 2);
+  return gm_pointwise (api, b, a, op, (const GmArg[]){ x, y }, 2);
 }
 
 static GmArg
@@ -37,12 +37,13 @@ scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
           api->name);
       return *x;
     }
-    return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){*x, *alpha}, 2));
+    return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){ *x, *alpha }, 2));
   }
   if (x->kind == GM_ARG_INT && alpha->kind == GM_ARG_INT)
-    return (GmArg){.kind = GM_ARG_INT, .i = gm_sizes_are_numbers (x->i, alpha->i)
-                                                ? (int64_t) ((uint64_t) x->i * (uint64_t) alpha->i)
-                                                : gm_size_mul (x->i, alpha->i)};
+    return (GmArg){ .kind = GM_ARG_INT,
+                    .i = gm_sizes_are_numbers (x->i, alpha->i)
+                             ? (int64_t) ((uint64_t) x->i * (uint64_t) alpha->i)
+                             : gm_size_mul (x->i, alpha->i) };
   if (gm_arg_is_number (x) && gm_arg_is_number (alpha)) {
     double p = gm_arg_float (api, b, x, 0), q = gm_arg_float (api, b, alpha, 0);
     return gm_float_arg (p * q);
@@ -60,8 +61,10 @@ add_scaled (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, c
     return binary (api, b, a, op, *x, *y);
   GmDtype d = gm_result_type (b, (const GmArg[]){ *x, *y }, 2);
   if (alpha.kind == GM_ARG_BOOL && d != GM_BOOL)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): boolean alpha is for boolean results only", api->name));
-  if (op == GM_OP_sub && added.kind == GM_ARG_INT && !gm_size_is_symbolic (added.i) && added.i != INT64_MIN)
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "%s(): boolean alpha is for boolean results only", api->name));
+  if (op == GM_OP_sub && added.kind == GM_ARG_INT && !gm_size_is_symbolic (added.i)
+      && added.i != INT64_MIN)
     added.i = -added.i;
   if (!gm_number_fits (b, &added, d))
     return gm_give (NULL);
@@ -70,36 +73,72 @@ add_scaled (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, c
   return binary (api, b, a, op, *x, scaled (api, b, y, &alpha));
 }
 
-RUN (add) { return add_scaled (api, b, a, GM_OP_add, &a[0], &a[1]); }
-RUN (sub) { return add_scaled (api, b, a, GM_OP_sub, &a[0], &a[1]); }
-RUN (rsub) { return add_scaled (api, b, a, GM_OP_sub, &a[1], &a[0]); }
-RUN (multiply) { return binary (api, b, a, GM_OP_mul, a[0], a[1]); }
-RUN (true_divide) { return binary (api, b, a, GM_OP_div, a[0], a[1]); }
-RUN (negative) { return unary (api, b, a, GM_OP_neg); }
-RUN (absolute) { return unary (api, b, a, GM_OP_abs); }
-RUN (greater) { return binary (api, b, a, GM_OP_gt, a[0], a[1]); }
-RUN (less) { return binary (api, b, a, GM_OP_lt, a[0], a[1]); }
-RUN (not_equal) { return binary (api, b, a, GM_OP_ne, a[0], a[1]); }
+RUN (add)
+{
+  return add_scaled (api, b, a, GM_OP_add, &a[0], &a[1]);
+}
+RUN (sub)
+{
+  return add_scaled (api, b, a, GM_OP_sub, &a[0], &a[1]);
+}
+RUN (rsub)
+{
+  return add_scaled (api, b, a, GM_OP_sub, &a[1], &a[0]);
+}
+RUN (multiply)
+{
+  return binary (api, b, a, GM_OP_mul, a[0], a[1]);
+}
+RUN (true_divide)
+{
+  return binary (api, b, a, GM_OP_div, a[0], a[1]);
+}
+RUN (negative)
+{
+  return unary (api, b, a, GM_OP_neg);
+}
+RUN (absolute)
+{
+  return unary (api, b, a, GM_OP_abs);
+}
+RUN (greater)
+{
+  return binary (api, b, a, GM_OP_gt, a[0], a[1]);
+}
+RUN (less)
+{
+  return binary (api, b, a, GM_OP_lt, a[0], a[1]);
+}
+RUN (not_equal)
+{
+  return binary (api, b, a, GM_OP_ne, a[0], a[1]);
+}
 
 void
 gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
 {
-  if (gm_b_failed (b) || gm_dtypes[gm_result_type (b, (const GmArg[]){*x, *y}, 2)].category != GM_CATEGORY_INT)
+  if (gm_b_failed (b)
+      || gm_dtypes[gm_result_type (b, (const GmArg[]){ *x, *y }, 2)].category != GM_CATEGORY_INT)
     return;
-  const GmSizes *sizes = gm_sizes_current (); /* NULL: all are numbers, also those that look like a row */
-  if (sizes && gm_arg_is_number (y) && gm_size_is_symbolic (y->i) && !gm_sizes_has_hint (sizes, y->i)) {
-    GmDtype d = gm_result_type (b, (const GmArg[]){*x, *y}, 2);
+  const GmSizes *sizes =
+      gm_sizes_current (); /* NULL: all are numbers, also those that look like a row */
+  if (sizes && gm_arg_is_number (y) && gm_size_is_symbolic (y->i)
+      && !gm_sizes_has_hint (sizes, y->i)) {
+    GmDtype d = gm_result_type (b, (const GmArg[]){ *x, *y }, 2);
     if (gm_b_fits (b, gm_arg_number (y), d))
       *y = gm_tensor_arg (gm_as_dtype (b, y, d)); /* only the run knows it */
     if (gm_b_failed (b))
       return;
   }
   if (gm_arg_is_number (y)) {
-    GmDtype d = gm_result_type (b, (const GmArg[]){*x, *y}, 2);
+    GmDtype d = gm_result_type (b, (const GmArg[]){ *x, *y }, 2);
     bool known = !sizes || !gm_size_is_symbolic (y->i);
     int bits = gm_dtypes[d].bits;
-    int64_t divisor = bits >= 64 ? y->i : known ? y->i & ((INT64_C (1) << bits) - 1) : gm_size_mod (y->i, INT64_C (1) << bits); /* 256 is 0 of i8 */
-    if (gm_size_eq (divisor, 0) && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
+    int64_t divisor = bits >= 64 ? y->i
+                      : known    ? y->i & ((INT64_C (1) << bits) - 1)
+                                 : gm_size_mod (y->i, INT64_C (1) << bits); /* 256 is 0 of i8 */
+    if (gm_size_eq (divisor, 0)
+        && (x->kind != GM_ARG_TENSOR || !gm_size_eq (gm_meta_numel (META (x->v)), 0)))
       gm_b_fail (b, GM_ERROR_RUNTIME, "ZeroDivisionError");
   } else if (y->kind == GM_ARG_TENSOR && !gm_size_eq (gm_meta_numel (META (y->v)), 0)) {
     GmVal zero = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) META (y->v)->dtype);
@@ -111,14 +150,20 @@ gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
 static GmArg
 divided (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {
-  GmArg x[2] = {a[0], a[1]};
+  GmArg x[2] = { a[0], a[1] };
   gm_check_divisor (b, &x[0], &x[1]);
   CHECK ();
   return binary (api, b, a, op, x[0], x[1]);
 }
 
-RUN (floor_divide) { return divided (api, b, a, GM_OP_floor_divide); }
-RUN (remainder) { return divided (api, b, a, GM_OP_remainder); }
+RUN (floor_divide)
+{
+  return divided (api, b, a, GM_OP_floor_divide);
+}
+RUN (remainder)
+{
+  return divided (api, b, a, GM_OP_remainder);
+}
 
 RUN (div)
 {
@@ -192,21 +237,22 @@ lerp_parts (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype d, GmArg *ba
 /* 16-bit floats are rounded once. */
 RUN (lerp)
 {
-  if (gm_arg_is_number (&a[2]) && a[0].kind == GM_ARG_TENSOR && !gm_factor_fits (b, &a[2], (GmDtype) META (a[0].v)->dtype))
+  if (gm_arg_is_number (&a[2]) && a[0].kind == GM_ARG_TENSOR
+      && !gm_factor_fits (b, &a[2], (GmDtype) META (a[0].v)->dtype))
     return gm_give (NULL);
-  GmArg x[3] = {a[0], a[1], a[2]}, base, factor;
+  GmArg x[3] = { a[0], a[1], a[2] }, base, factor;
   GmDtype own = gm_result_type (b, a, 2);
   bool half = own == GM_F16 || own == GM_BF16;
   for (int i = 0; i < 3 && half; i++)
     if (i < 2 || x[i].kind == GM_ARG_TENSOR)
       x[i] = gm_tensor_arg (gm_widen (b, gm_as_dtype (b, &x[i], own)));
-  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){x[1], x[0]}, 2);
+  GmVal d = gm_apply (b, GM_OP_sub, (const GmArg[]){ x[1], x[0] }, 2);
   CHECK ();
   lerp_parts (api, b, x, (GmDtype) META (d)->dtype, &base, &factor);
-  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (d), factor}, 2);
+  GmVal step = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (d), factor }, 2);
   CHECK ();
   if (half) {
-    GmVal y = gm_apply (b, GM_OP_add, (const GmArg[]){base, gm_tensor_arg (step)}, 2);
+    GmVal y = gm_apply (b, GM_OP_add, (const GmArg[]){ base, gm_tensor_arg (step) }, 2);
     return gm_give (gm_narrow (b, y, own));
   }
   return binary (api, b, a, GM_OP_add, base, gm_tensor_arg (step));
@@ -222,12 +268,15 @@ add_term (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   /* value first: torch's optimisers scale before they divide. */
   GmArg first = scaled (api, b, &a[1], &value);
   CHECK ();
-  GmVal term = gm_apply (b, op, (const GmArg[]){first, a[2]}, 2);
+  GmVal term = gm_apply (b, op, (const GmArg[]){ first, a[2] }, 2);
   CHECK ();
   return binary (api, b, a, GM_OP_add, a[0], gm_tensor_arg (term));
 }
 
-RUN (addcmul) { return add_term (api, b, a, GM_OP_mul); }
+RUN (addcmul)
+{
+  return add_term (api, b, a, GM_OP_mul);
+}
 
 RUN (addcdiv)
 {
@@ -246,16 +295,16 @@ RUN (bitwise_not)
   CHECK ();
   if (META (x)->dtype == GM_BOOL)
     return unary (api, b, a, GM_OP_logical_not);
-  return binary (api, b, a, GM_OP_bitwise_xor, a[0], (GmArg){.kind = GM_ARG_INT, .i = -1});
+  return binary (api, b, a, GM_OP_bitwise_xor, a[0], (GmArg){ .kind = GM_ARG_INT, .i = -1 });
 }
 
 /* -- Selection --------------------------------------------------------------------------------- */
 
 RUN (where)
 {
-  GmArg x[3] = {a[0], a[1], a[2]};
+  GmArg x[3] = { a[0], a[1], a[2] };
   if (IS_NONE (1) && IS_NONE (2)) {
-    GmArg as_tuple[2] = {a[0], {.kind = GM_ARG_BOOL, .i = true}};
+    GmArg as_tuple[2] = { a[0], { .kind = GM_ARG_BOOL, .i = true } };
     return gm_run_nonzero (api, b, as_tuple);
   }
   if (IS_NONE (1) || IS_NONE (2))
@@ -275,11 +324,12 @@ gm_pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
   return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
 }
 
-/* True if the dtype of the result holds the bound, an unsigned one without taking it for another number. */
+/* True if the dtype of the result holds the bound, an unsigned one without taking it for another
+ * number. */
 static bool
 bound_fits (GmBuilder *b, const GmArg *x, const GmArg *bound)
 {
-  GmDtype d = gm_result_type (b, (const GmArg[]){*x, *bound}, 2);
+  GmDtype d = gm_result_type (b, (const GmArg[]){ *x, *bound }, 2);
   if (bound->kind == GM_ARG_ELEMENT)
     return gm_arg_fits (b, bound, d);
   GmScalar s = gm_arg_number (bound);
@@ -293,7 +343,7 @@ clamp_to (const GmApi *api, GmBuilder *b, GmArg *a, const GmArg *min, const GmAr
 {
   GmArg y = a[0].kind == GM_ARG_TENSOR ? gm_give (gm_arg_spared (api, b, a, -1)) : a[0];
   CHECK ();
-  const GmArg *bound[2] = {min, max};
+  const GmArg *bound[2] = { min, max };
   for (int i = 0; i < 2; i++) {
     if (!bound[i] || bound[i]->kind == GM_ARG_NONE)
       continue;
@@ -303,7 +353,8 @@ clamp_to (const GmApi *api, GmBuilder *b, GmArg *a, const GmArg *min, const GmAr
                                  i ? "max" : "min", gm_arg_kind_name (bound[i])));
     if (gm_arg_is_number (bound[i]) && !bound_fits (b, &y, bound[i]))
       return gm_give (NULL);
-    y = gm_give (gm_apply (b, i ? GM_OP_clamp_max : GM_OP_clamp_min, (const GmArg[]){y, *bound[i]}, 2));
+    y = gm_give (
+        gm_apply (b, i ? GM_OP_clamp_max : GM_OP_clamp_min, (const GmArg[]){ y, *bound[i] }, 2));
     CHECK ();
   }
   return y;
@@ -319,8 +370,14 @@ RUN (clamp)
   return clamp_to (api, b, a, &a[1], &a[2]);
 }
 
-RUN (clamp_min) { return clamp_to (api, b, a, &a[1], NULL); }
-RUN (clamp_max) { return clamp_to (api, b, a, NULL, &a[1]); }
+RUN (clamp_min)
+{
+  return clamp_to (api, b, a, &a[1], NULL);
+}
+RUN (clamp_max)
+{
+  return clamp_to (api, b, a, NULL, &a[1]);
+}
 
 GmVal
 gm_clamp_min (GmBuilder *b, GmVal v, double least)
@@ -371,21 +428,24 @@ RUN (nan_to_num)
   if (!gm_dtype_is_float (d))
     return gm_give (x);
   double largest = gm_dtype_largest (d);
-  double to[3] = { IS_NONE (1) ? 0 : FLOAT (1), IS_NONE (2) ? largest : FLOAT (2), IS_NONE (3) ? -largest : FLOAT (3) };
+  double to[3] = { IS_NONE (1) ? 0 : FLOAT (1), IS_NONE (2) ? largest : FLOAT (2),
+                   IS_NONE (3) ? -largest : FLOAT (3) };
   CHECK ();
   for (int i = 0; i < 3; i++) /* torch makes numbers of the dtype of them */
     to[i] = fabs (to[i]) > largest ? copysign (INFINITY, to[i]) : to[i];
-  GmVal above = gm_apply_num (b, eq, x, INFINITY), below = gm_apply_num (b, eq, x, -INFINITY); /* of x: nan may be infinite */
+  GmVal above = gm_apply_num (b, eq, x, INFINITY),
+        below = gm_apply_num (b, eq, x, -INFINITY); /* of x: nan may be infinite */
   CHECK ();
-  GmVal y = gm_apply (
-      b, GM_OP_where,
-      (const GmArg[]){gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (to[0]), gm_tensor_arg (x)},
-      3);
+  GmVal y = gm_apply (b, GM_OP_where,
+                      (const GmArg[]){ gm_tensor_arg (gm_b (b, ne, x, x)), gm_float_arg (to[0]),
+                                       gm_tensor_arg (x) },
+                      3);
   CHECK ();
   y = gm_apply (b, GM_OP_where,
-                (const GmArg[]){gm_tensor_arg (above), gm_float_arg (to[1]), gm_tensor_arg (y)}, 3);
+                (const GmArg[]){ gm_tensor_arg (above), gm_float_arg (to[1]), gm_tensor_arg (y) },
+                3);
   CHECK ();
-  return gm_give (
-      gm_apply (b, GM_OP_where,
-                (const GmArg[]){gm_tensor_arg (below), gm_float_arg (to[2]), gm_tensor_arg (y)}, 3));
+  return gm_give (gm_apply (
+      b, GM_OP_where,
+      (const GmArg[]){ gm_tensor_arg (below), gm_float_arg (to[2]), gm_tensor_arg (y) }, 3));
 }

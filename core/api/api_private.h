@@ -49,9 +49,9 @@ const char *gm_arg_kind_name (const GmArg *a);
 GmVal gm_arg_fail (const GmApi *api, GmBuilder *b, const GmArg *a, int i, const char *wanted);
 int gm_wrap_dim (const GmApi *api, GmBuilder *b, int64_t dim, int ndim);
 
-/* Argument 0, a tensor, to compute with: a copy of it if the call writes over it (as a method's in-place
- * form, or because argument inplace_at is true; < 0: there is none) and a gradient is recorded, which may
- * read it later.  NULL after an error. */
+/* Argument 0, a tensor, to compute with: a copy of it if the call writes over it (as a method's
+ * in-place form, or because argument inplace_at is true; < 0: there is none) and a gradient is
+ * recorded, which may read it later.  NULL after an error. */
 GmVal gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at);
 
 #define TENSOR(i) gm_arg_tensor (api, b, a, (i))
@@ -68,25 +68,25 @@ GmVal gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace
 #define CHECK()                                                                                    \
   do {                                                                                             \
     if (gm_b_failed (b))                                                                           \
-      return (GmArg){.kind = GM_ARG_NONE};                                                         \
+      return (GmArg){ .kind = GM_ARG_NONE };                                                       \
   } while (0)
 
 /* -- Results ----------------------------------------------------------------------------------- */
 static inline GmArg
 gm_give (GmVal v)
 {
-  return (GmArg){.kind = v ? GM_ARG_TENSOR : GM_ARG_NONE, .v = v};
+  return (GmArg){ .kind = v ? GM_ARG_TENSOR : GM_ARG_NONE, .v = v };
 }
 GmArg gm_give_list (const GmVal *v, int n, bool tuple, const char *fields);
 static inline GmArg
 gm_tensor_arg (GmVal v)
 {
-  return (GmArg){.kind = GM_ARG_TENSOR, .v = v};
+  return (GmArg){ .kind = GM_ARG_TENSOR, .v = v };
 }
 static inline GmArg
 gm_float_arg (double d)
 {
-  return (GmArg){.kind = GM_ARG_FLOAT, .d = d};
+  return (GmArg){ .kind = GM_ARG_FLOAT, .d = d };
 }
 
 /* Returns a number of elements as a number to compute with: a float, as torch takes it, or an
@@ -94,7 +94,8 @@ gm_float_arg (double d)
 static inline GmArg
 gm_count_arg (int64_t n)
 {
-  return gm_size_is_symbolic (n) ? (GmArg){.kind = GM_ARG_INT, .i = n} : gm_float_arg ((double) n);
+  return gm_size_is_symbolic (n) ? (GmArg){ .kind = GM_ARG_INT, .i = n }
+                                 : gm_float_arg ((double) n);
 }
 
 /* -- Promotion (api_promote.c) ----------------------------------------------------------------- */
@@ -110,20 +111,23 @@ bool gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* The same for a number that an operation on `dtype` computes with: every number of f32 fits the
  * halves. */
 bool gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* A number as operations on `dtype` take it: for integers, a float is cut to a whole number; for bools, true if it is not 0.  Checked as a factor. */
+/* A number as operations on `dtype` take it: for integers, a float is cut to a whole number; for
+ * bools, true if it is not 0.  Checked as a factor. */
 GmArg gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* True if dtype holds the number; else sets a RuntimeError. */
 bool gm_arg_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* Like gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does not hold it. */
+/* Like gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does
+ * not hold it. */
 GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* Returns a copy of x that requires every element of ok, a bool tensor, to be true: else the error
  * of the condition. */
 GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);
 /* The same for low <= v <= high, for all elements of v; a NaN is outside.  v may be x. */
-GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high, GmCondition which);
-/* Checks, where x / y is one of integers, that the divisor y has no 0: a number at once, a tensor when its elements are known (*y
- * becomes the one that was looked at), and so a number that only the run knows.  Else RuntimeError,
- * "ZeroDivisionError", as in torch. */
+GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high,
+                          GmCondition which);
+/* Checks, where x / y is one of integers, that the divisor y has no 0: a number at once, a tensor
+ * when its elements are known (*y becomes the one that was looked at), and so a number that only
+ * the run knows.  Else RuntimeError, "ZeroDivisionError", as in torch. */
 void gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y);
 /* Casts v to the type that its dtype is computed in, and a result back to a tensor's own: an
  * operation that is one kernel in torch is rounded once for f16 and bf16, though it is several ops
@@ -135,14 +139,14 @@ GmVal gm_narrow (GmBuilder *b, GmVal v, GmDtype own);
 GmArg gm_pointwise (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op, const GmArg *x, int n);
 /* The same, always fresh; for programs of several ops. */
 GmVal gm_apply (GmBuilder *b, GmOp op, const GmArg *x, int n);
-#define gm_apply1(b, op, x) gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_tensor_arg (x)}, 1)
+#define gm_apply1(b, op, x) gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_tensor_arg (x) }, 1)
 #define gm_apply2(b, op, x, y)                                                                     \
-  gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_tensor_arg (x), gm_tensor_arg (y)}, 2)
+  gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_tensor_arg (x), gm_tensor_arg (y) }, 2)
 /* Tensor with a Python number, number first or second. */
 #define gm_apply_num(b, op, x, d)                                                                  \
-  gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_tensor_arg (x), gm_float_arg (d)}, 2)
+  gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_tensor_arg (x), gm_float_arg (d) }, 2)
 #define gm_num_apply(b, op, d, x)                                                                  \
-  gm_apply ((b), GM_OP_##op, (const GmArg[]){gm_float_arg (d), gm_tensor_arg (x)}, 2)
+  gm_apply ((b), GM_OP_##op, (const GmArg[]){ gm_float_arg (d), gm_tensor_arg (x) }, 2)
 
 /* -- Autocast (autocast.c) --------------------------------------------------------------------- */
 GmAutocast gm_autocast_policy (const char *name);
@@ -163,10 +167,10 @@ int gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *
                       int n);                                  /* one size may be -1 */
 GmVal gm_gather (GmBuilder *b, GmVal v, int dim, GmVal index); /* api_index.c */
 GmVal gm_index_select (GmBuilder *b, GmVal v, int dim, GmVal index);
-GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n,
-                 GmDtype dtype);
-/* n >= 2 numbers of f64 at equal distance from `from` to `to`.  The second half counts down from the end, so that the end is exact. */
-GmVal gm_between (GmBuilder *b, double from, double to, int64_t n);                                                /* api_create.c */
+GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype);
+/* n >= 2 numbers of f64 at equal distance from `from` to `to`.  The second half counts down from
+ * the end, so that the end is exact. */
+GmVal gm_between (GmBuilder *b, double from, double to, int64_t n);             /* api_create.c */
 GmVal gm_uniform (GmBuilder *b, GmDtype dtype, int ndim, const int64_t *sizes); /* api_random.c */
 GmVal gm_dropout (GmBuilder *b, GmVal v, double p);
 GmVal gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal); /* api_index.c */
@@ -189,21 +193,26 @@ GmVal gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2);
  * error. (A fill does not need this.) */
 bool gm_check_apart (GmBuilder *b, GmVal v);
 int gm_mask_places (GmBuilder *b, GmVal mask, GmVal out[GM_MAX_DIMS]);
-GmVal gm_at_least (GmBuilder *b, GmVal v, int ndim); /* leading dimensions of size 1; api_arrange.c */
+GmVal gm_at_least (GmBuilder *b, GmVal v,
+                   int ndim); /* leading dimensions of size 1; api_arrange.c */
 /* An integer tensor, as int64. */
 GmVal gm_index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i); /* api_index.c */
 GmVal gm_argsort (GmBuilder *b, GmVal v, int dim, bool descending);
 /* beta (argument 3) times argument 0, plus alpha (argument 4) times the product p. */
 GmArg gm_add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p); /* api_linalg.c */
 /* One number for all dimensions, or one for each; at least `least`. */
-void gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out, int64_t least); /* api_conv.c */
+void gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int space, int64_t *out,
+                     int64_t least); /* api_conv.c */
 /* Zeros before and after dim; fewer elements, where a width is negative. */
 GmVal gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after);
-GmVal gm_log1p_exp (GmBuilder *b, GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
+GmVal gm_log1p_exp (GmBuilder *b,
+                    GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
 /* Returns v reduced by the mode in argument `at` (or by the older pair of arguments from average_at
  * on; < 0: there is none). */
-GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at, int average_at); /* api_loss.c */
-/* A copy of `into` with src added, or written (the last of equal indices counts), at index along dim; of one rank; api_scatter.c */
+GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at,
+                      int average_at); /* api_loss.c */
+/* A copy of `into` with src added, or written (the last of equal indices counts), at index along
+ * dim; of one rank; api_scatter.c */
 GmVal gm_scatter_add (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal src);
 GmVal gm_scatter_replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src);
 GmVal gm_log_add (GmBuilder *b, GmVal x, GmVal y);        /* api_math.c */

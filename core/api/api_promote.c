@@ -140,8 +140,8 @@ gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which)
 {
   if (!gm_b_failed (b) && META (ok)->ndim)
     ok = gm_b_reduce (b, GM_OP_all, ok, NULL, 0, false);
-  GmAttrs at = {.mask = BIT (OFFSET), .offset = which};
-  return gm_b_op (b, GM_OP_require, (const GmVal[]){x, ok}, 2, &at);
+  GmAttrs at = { .mask = BIT (OFFSET), .offset = which };
+  return gm_b_op (b, GM_OP_require, (const GmVal[]){ x, ok }, 2, &at);
 }
 
 GmVal
@@ -272,7 +272,8 @@ prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
     return 0;
   /* A number that is picked is stored unchanged; a number to compute with may wrap. */
   for (int i = first; i < n; i++)
-    in[i] = first && d != GM_F16 && d != GM_BF16 ? gm_value_as (b, &x[i], d) : gm_as_dtype (b, &x[i], d);
+    in[i] = first && d != GM_F16 && d != GM_BF16 ? gm_value_as (b, &x[i], d)
+                                                 : gm_as_dtype (b, &x[i], d);
   return gm_b_failed (b) ? 0 : n;
 }
 

@@ -19,7 +19,8 @@ take (GmBuilder *b, int64_t n, int64_t *offset)
 {
   if (b->refuses_draws)
     return gm_b_fail (b, GM_ERROR_RUNTIME,
-                      "vmap(): the function draws random numbers: say with randomness= whether they are the 'same' or 'different' for the examples");
+                      "vmap(): the function draws random numbers: say with randomness= whether "
+                      "they are the 'same' or 'different' for the examples");
   if (!b->generator)
     return b->vt->random (b, (uint64_t) n, offset);
   GmVal now = gm_b (b, copy, b->generator);
@@ -40,8 +41,9 @@ draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
       return gm_b_fail (b, GM_ERROR_RUNTIME, "cannot create a tensor with negative dimension " FMT,
                         sizes[d]);
   GmMeta m = gm_meta_make (dtype, ndim, sizes);
-  GmAttrs at = {
-      .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET), .n_list = (uint8_t) ndim, .dtype = dtype};
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET),
+                 .n_list = (uint8_t) ndim,
+                 .dtype = dtype };
   memcpy (at.list, m.sizes, sizeof at.list);
   gm_b_attrs_device (b, &at);
   GmVal state = take (b, gm_meta_numel (&m), &at.offset);
@@ -83,8 +85,14 @@ run_sized (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   return gm_give (draw (b, op, d, n, sizes));
 }
 
-RUN (rand) { return run_sized (api, b, a, GM_OP_uniform); }
-RUN (randn) { return run_sized (api, b, a, GM_OP_normal); }
+RUN (rand)
+{
+  return run_sized (api, b, a, GM_OP_uniform);
+}
+RUN (randn)
+{
+  return run_sized (api, b, a, GM_OP_normal);
+}
 
 static GmArg
 run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
@@ -97,8 +105,14 @@ run_like (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   return gm_give (draw (b, op, d, m->ndim, m->sizes));
 }
 
-RUN (rand_like) { return run_like (api, b, a, GM_OP_uniform); }
-RUN (randn_like) { return run_like (api, b, a, GM_OP_normal); }
+RUN (rand_like)
+{
+  return run_like (api, b, a, GM_OP_uniform);
+}
+RUN (randn_like)
+{
+  return run_like (api, b, a, GM_OP_normal);
+}
 
 RUN (randint)
 {
@@ -117,11 +131,11 @@ RUN (randint)
   GmVal u = draw (b, GM_OP_uniform, GM_F64, n, sizes);
   GmVal i = gm_b_cast (b, gm_b (b, floor, gm_apply_num (b, mul, u, (double) high - (double) low)),
                        GM_I64);
-  return gm_give (
-      gm_b_cast (b,
-                 gm_apply (b, GM_OP_add,
-                           (const GmArg[]){gm_tensor_arg (i), {.kind = GM_ARG_INT, .i = low}}, 2),
-                 d));
+  return gm_give (gm_b_cast (
+      b,
+      gm_apply (b, GM_OP_add,
+                (const GmArg[]){ gm_tensor_arg (i), { .kind = GM_ARG_INT, .i = low } }, 2),
+      d));
 }
 
 /* drawn, whose slope by each parameter is 0: a sample is a constant of autograd, not a function. */
@@ -129,7 +143,8 @@ static GmVal
 sampled (GmBuilder *b, GmVal drawn, const GmArg *parameters, int n)
 {
   for (int i = 0; i < n && !gm_b_failed (b); i++)
-    if (parameters[i].kind == GM_ARG_TENSOR && META (parameters[i].v)->requires_grad && gm_dtype_is_float (META (drawn)->dtype))
+    if (parameters[i].kind == GM_ARG_TENSOR && META (parameters[i].v)->requires_grad
+        && gm_dtype_is_float (META (drawn)->dtype))
       drawn = gm_apply2 (b, overwrite, parameters[i].v, drawn);
   return drawn;
 }
@@ -138,7 +153,9 @@ sampled (GmBuilder *b, GmVal drawn, const GmArg *parameters, int n)
 static GmArg
 still (GmBuilder *b, const GmArg *x)
 {
-  return x->kind == GM_ARG_TENSOR && META (x->v)->requires_grad ? gm_tensor_arg (gm_b (b, detach, x->v)) : *x;
+  return x->kind == GM_ARG_TENSOR && META (x->v)->requires_grad
+             ? gm_tensor_arg (gm_b (b, detach, x->v))
+             : *x;
 }
 
 RUN (randperm)
@@ -147,13 +164,13 @@ RUN (randperm)
   GmDtype d = gm_arg_dtype (api, b, a, 1, GM_I64);
   CHECK ();
   GmVal u = draw (b, GM_OP_uniform, GM_F64, 1, &n);
-  GmAttrs at = {.mask = BIT (DIM) | BIT (DESCENDING)};
+  GmAttrs at = { .mask = BIT (DIM) | BIT (DESCENDING) };
   return gm_give (gm_b_cast (b, gm_b_op (b, GM_OP_argsort, &u, 1, &at), d));
 }
 
 RUN (normal)
 {
-  GmMeta shape = {0};
+  GmMeta shape = { 0 };
   GmDtype d = gm_default_dtype ();
   if (!IS_NONE (2))
     shape.ndim = (uint8_t) gm_arg_ints (api, b, a, 2, shape.sizes);
@@ -171,7 +188,8 @@ RUN (normal)
     d = (GmDtype) META (a[i].v)->dtype;
   }
   if (gm_arg_is_number (&a[1]) && FLOAT (1) < 0)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "normal expects std >= 0.0, but found std %g", FLOAT (1)));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_RUNTIME, "normal expects std >= 0.0, but found std %g", FLOAT (1)));
   if (IS_NONE (2) && a[0].kind != GM_ARG_TENSOR && a[1].kind != GM_ARG_TENSOR)
     return gm_give (
         gm_b_fail (b, GM_ERROR_TYPE, "normal(): size is needed where mean and std are numbers"));
@@ -181,8 +199,8 @@ RUN (normal)
   if (std.kind == GM_ARG_TENSOR)
     std = gm_give (gm_require_between (b, std.v, std.v, 0, INFINITY, GM_CONDITION_STD));
   CHECK ();
-  z = gm_apply (b, GM_OP_mul, (const GmArg[]){gm_tensor_arg (z), std}, 2);
-  z = gm_apply (b, GM_OP_add, (const GmArg[]){gm_tensor_arg (z), still (b, &a[0])}, 2);
+  z = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (z), std }, 2);
+  z = gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (z), still (b, &a[0]) }, 2);
   return gm_give (sampled (b, z, a, 2));
 }
 
@@ -210,7 +228,8 @@ chance (const GmApi *api, GmBuilder *b, const GmArg *p)
   }
   double number = gm_arg_is_number (p) ? gm_scalar_as_double (gm_arg_number (p)) : 0;
   if (!(number >= 0 && number <= 1))
-    gm_b_fail (b, GM_ERROR_RUNTIME, "%s expects p to be in [0, 1], but got p=%g", api->name, number);
+    gm_b_fail (b, GM_ERROR_RUNTIME, "%s expects p to be in [0, 1], but got p=%g", api->name,
+               number);
   return *p;
 }
 
@@ -220,9 +239,7 @@ RUN (bernoulli)
   CHECK ();
   GmArg p = chance (api, b, IS_NONE (1) ? &a[0] : &a[1]);
   CHECK ();
-  GmVal hit =
-      gm_apply (b, GM_OP_lt,
-                (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), p}, 2);
+  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){ gm_tensor_arg (uniform_like (b, v)), p }, 2);
   CHECK ();
   return gm_give (sampled (b, gm_b_cast (b, hit, (GmDtype) META (v)->dtype), a, 2));
 }
@@ -274,10 +291,13 @@ RUN (uniform_)
         b, GM_ERROR_RUNTIME,
         "uniform_() expects to return a [from, to) range, but found from=%g > to=%g", from, to));
   const GmMeta *m = META (v);
-  if (!gm_number_fits (b, &a[1], (GmDtype) m->dtype) || !gm_number_fits (b, &a[2], (GmDtype) m->dtype))
+  if (!gm_number_fits (b, &a[1], (GmDtype) m->dtype)
+      || !gm_number_fits (b, &a[2], (GmDtype) m->dtype))
     return gm_give (NULL);
   if (!isfinite (from) || !isfinite (to))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "uniform_() expects finite bounds, but found from=%g and to=%g", from, to));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "uniform_() expects finite bounds, but found from=%g and to=%g",
+                               from, to));
   GmVal u = draw (b, GM_OP_uniform, (GmDtype) m->dtype, m->ndim, m->sizes);
   return fill (api, b, v, gm_apply_num (b, add, gm_apply_num (b, mul, u, to - from), from));
 }
@@ -301,7 +321,7 @@ RUN (bernoulli_)
   CHECK ();
   GmArg p = chance (api, b, &a[1]);
   CHECK ();
-  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){gm_tensor_arg (uniform_like (b, v)), p}, 2);
+  GmVal hit = gm_apply (b, GM_OP_lt, (const GmArg[]){ gm_tensor_arg (uniform_like (b, v)), p }, 2);
   return fill (api, b, v, hit);
 }
 
@@ -323,10 +343,13 @@ fill_shape (const GmApi *api, GmBuilder *b, GmArg *a, Shape shape)
   double first = FLOAT (1), second = shape == CAUCHY || shape == LOG_NORMAL ? FLOAT (2) : 0;
   CHECK ();
   GmMeta m = *META (v);
-  bool fits = shape == EXPONENTIAL ? first > 0 : shape == GEOMETRIC ? first > 0 && first < 1 : shape == CAUCHY ? second > 0 : second >= 0;
+  bool fits = shape == EXPONENTIAL ? first > 0
+              : shape == GEOMETRIC ? first > 0 && first < 1
+              : shape == CAUCHY    ? second > 0
+                                   : second >= 0;
   if (!fits || (shape != GEOMETRIC && !gm_dtype_is_float (m.dtype)))
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "%s(): %s", api->name,
-                               fits                    ? "fills tensors of floating dtypes"
+                               fits                   ? "fills tensors of floating dtypes"
                                : shape == EXPONENTIAL ? "lambd must be above 0"
                                : shape == GEOMETRIC   ? "p must be between 0 and 1"
                                : shape == CAUCHY      ? "sigma must be above 0"
@@ -338,7 +361,12 @@ fill_shape (const GmApi *api, GmBuilder *b, GmArg *a, Shape shape)
   }
   GmVal u = open_uniform (b, m.ndim, m.sizes);
   if (shape == CAUCHY)
-    y = gm_apply_num (b, add, gm_apply_num (b, mul, gm_apply1 (b, tan, gm_apply_num (b, mul, gm_apply_num (b, sub, u, 0.5), G_PI)), second), first);
+    y = gm_apply_num (
+        b, add,
+        gm_apply_num (
+            b, mul, gm_apply1 (b, tan, gm_apply_num (b, mul, gm_apply_num (b, sub, u, 0.5), G_PI)),
+            second),
+        first);
   else if (shape == EXPONENTIAL)
     y = gm_apply_num (b, div, gm_apply1 (b, log, u), -first);
   else
@@ -346,18 +374,35 @@ fill_shape (const GmApi *api, GmBuilder *b, GmArg *a, Shape shape)
   return fill (api, b, v, gm_b_cast (b, y, (GmDtype) m.dtype));
 }
 
-RUN (exponential_) { return fill_shape (api, b, a, EXPONENTIAL); }
-RUN (geometric_) { return fill_shape (api, b, a, GEOMETRIC); }
-RUN (cauchy_) { return fill_shape (api, b, a, CAUCHY); }
-RUN (log_normal_) { return fill_shape (api, b, a, LOG_NORMAL); }
+RUN (exponential_)
+{
+  return fill_shape (api, b, a, EXPONENTIAL);
+}
+RUN (geometric_)
+{
+  return fill_shape (api, b, a, GEOMETRIC);
+}
+RUN (cauchy_)
+{
+  return fill_shape (api, b, a, CAUCHY);
+}
+RUN (log_normal_)
+{
+  return fill_shape (api, b, a, LOG_NORMAL);
+}
 
 /* Integers in [from, to), in any dtype. */
 static GmVal
 integers (GmBuilder *b, int ndim, const int64_t *sizes, int64_t from, int64_t to, GmDtype d)
 {
   GmVal u = draw (b, GM_OP_uniform, GM_F64, ndim, sizes);
-  GmVal i = gm_b_cast (b, gm_apply1 (b, floor, gm_apply_num (b, mul, u, (double) to - (double) from)), GM_I64);
-  return gm_b_cast (b, gm_apply (b, GM_OP_add, (const GmArg[]){ gm_tensor_arg (i), { .kind = GM_ARG_INT, .i = from } }, 2), d);
+  GmVal i = gm_b_cast (
+      b, gm_apply1 (b, floor, gm_apply_num (b, mul, u, (double) to - (double) from)), GM_I64);
+  return gm_b_cast (
+      b,
+      gm_apply (b, GM_OP_add,
+                (const GmArg[]){ gm_tensor_arg (i), { .kind = GM_ARG_INT, .i = from } }, 2),
+      d);
 }
 
 RUN (random_)
@@ -367,11 +412,22 @@ RUN (random_)
   GmMeta m = *META (v);
   GmDtype d = (GmDtype) m.dtype;
   /* All numbers of the dtype that are not negative; of floats those that it counts without gaps. */
-  int bits = d == GM_BOOL ? 1 : d == GM_F64 ? 53 : d == GM_F32 ? 24 : d == GM_F16 ? 11 : d == GM_BF16 ? 8 : d == GM_U8 ? 8 : MIN ((int) gm_dtype_size (d) * 8 - 1, 53);
-  int64_t from = IS_NONE (1) || IS_NONE (2) ? 0 : INT (1), to = IS_NONE (1) ? (INT64_C (1) << bits) : IS_NONE (2) ? INT (1) : INT (2);
+  int bits = d == GM_BOOL   ? 1
+             : d == GM_F64  ? 53
+             : d == GM_F32  ? 24
+             : d == GM_F16  ? 11
+             : d == GM_BF16 ? 8
+             : d == GM_U8   ? 8
+                            : MIN ((int) gm_dtype_size (d) * 8 - 1, 53);
+  int64_t from = IS_NONE (1) || IS_NONE (2) ? 0 : INT (1), to = IS_NONE (1) ? (INT64_C (1) << bits)
+                                                                : IS_NONE (2) ? INT (1)
+                                                                              : INT (2);
   CHECK ();
   if (to <= from)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "random_(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, from, to));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "random_(): expects 'from' to be less than 'to', but got from=" FMT
+                               " >= to=" FMT,
+                               from, to));
   return fill (api, b, v, integers (b, m.ndim, m.sizes, from, to, d));
 }
 
@@ -384,13 +440,17 @@ RUN (randint_like)
   GmDtype d = gm_arg_dtype (api, b, a, 3, (GmDtype) m.dtype);
   CHECK ();
   if (high <= low)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "randint_like(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, low, high));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "randint_like(): expects 'from' to be less than 'to', but got from=" FMT " >= to=" FMT, low,
+        high));
   return gm_give (integers (b, m.ndim, m.sizes, low, high, d));
 }
 
-/* Row numbers drawn with probabilities proportional to the weights in input [n] or [m, n].  With replacement by
- * the inverse of the distribution function; without, the smallest of exponential times divided by the weights
- * (P. Efraimidis, P. Spirakis, "Weighted random sampling with a reservoir", 2006). */
+/* Row numbers drawn with probabilities proportional to the weights in input [n] or [m, n].  With
+ * replacement by the inverse of the distribution function; without, the smallest of exponential
+ * times divided by the weights (P. Efraimidis, P. Spirakis, "Weighted random sampling with a
+ * reservoir", 2006). */
 RUN (multinomial)
 {
   GmVal v = TENSOR (0);
@@ -401,9 +461,14 @@ RUN (multinomial)
   int last = m.ndim - 1;
   int64_t n = m.ndim ? gm_size_number (m.sizes[last]) : 0;
   if (m.ndim < 1 || m.ndim > 2 || !gm_dtype_is_float (m.dtype))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multinomial(): takes weights [n] or [m, n] of a floating dtype"));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "multinomial(): takes weights [n] or [m, n] of a floating dtype"));
   if (k < 1 || n < 1 || (!again && k > n))
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "multinomial(): cannot sample n_sample (" FMT ") > prob_dist.size(-1) (" FMT ") samples without replacement, nor less than 1", k, n));
+    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                               "multinomial(): cannot sample n_sample (" FMT
+                               ") > prob_dist.size(-1) (" FMT
+                               ") samples without replacement, nor less than 1",
+                               k, n));
   GmVal p = gm_b_cast (b, m.requires_grad ? gm_b (b, detach, v) : v, GM_F64);
   if (!gm_size_eq (gm_meta_numel (&m), 0)) {
     p = gm_require_between (b, p, p, 0, DBL_MAX, GM_CONDITION_WEIGHTS);
@@ -416,10 +481,12 @@ RUN (multinomial)
     return gm_give (gm_cut (b, gm_argsort (b, time, last, false), last, 0, k));
   }
   GmAttrs scan = { .mask = BIT (DIM) | BIT (REVERSE), .dim = last };
-  GmVal sums = gm_b_op (b, GM_OP_cumsum, &p, 1, &scan), all = gm_b_slice (b, sums, last, n - 1, n, 1);
+  GmVal sums = gm_b_op (b, GM_OP_cumsum, &p, 1, &scan),
+        all = gm_b_slice (b, sums, last, n - 1, n, 1);
   m.sizes[last] = k;
   GmVal u = gm_b (b, mul, gm_uniform (b, GM_F64, m.ndim, m.sizes), all);
-  GmVal passed = gm_b_cast (b, gm_b (b, le, gm_unsqueeze (b, sums, last), gm_unsqueeze (b, u, m.ndim)), GM_I64);
+  GmVal passed = gm_b_cast (
+      b, gm_b (b, le, gm_unsqueeze (b, sums, last), gm_unsqueeze (b, u, m.ndim)), GM_I64);
   int64_t dim = m.ndim;
   GmVal row = gm_b_reduce (b, GM_OP_sum, passed, &dim, 1, false);
   return gm_give (gm_b (b, minimum, row, gm_b_scalar (b, gm_scalar_int (n - 1), GM_I64)));

@@ -80,7 +80,7 @@ gm_mean (GmBuilder *b, GmVal v, const int64_t *dims, int n, bool keepdim)
   int64_t c = count (b, v, dims, n);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, gm_widen (b, v), dims, n, keepdim);
   return gm_narrow (
-      b, gm_apply (b, GM_OP_div, (const GmArg[]){gm_tensor_arg (sum), gm_count_arg (c)}, 2), own);
+      b, gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (sum), gm_count_arg (c) }, 2), own);
 }
 
 RUN (mean)
@@ -114,7 +114,7 @@ gm_arg_extremum (GmBuilder *b, GmOp op, GmVal v, int dim, bool keepdim)
     return NULL;
   if (META (v)->dtype == GM_BOOL)
     v = gm_b_cast (b, v, GM_U8);
-  GmAttrs at = {.mask = BIT (KEEPDIM), .keepdim = keepdim};
+  GmAttrs at = { .mask = BIT (KEEPDIM), .keepdim = keepdim };
   if (dim >= 0) {
     at.mask |= BIT (DIM);
     at.dim = dim;
@@ -131,8 +131,14 @@ run_extremum (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   return gm_give (extremum (b, op, v, &d, FLAG (2)));
 }
 
-RUN (amax) { return run_extremum (api, b, a, GM_OP_amax); }
-RUN (amin) { return run_extremum (api, b, a, GM_OP_amin); }
+RUN (amax)
+{
+  return run_extremum (api, b, a, GM_OP_amax);
+}
+RUN (amin)
+{
+  return run_extremum (api, b, a, GM_OP_amin);
+}
 
 /* max and min: of all, along one dimension, of two tensors. */
 static GmArg
@@ -142,13 +148,13 @@ run_max (const GmApi *api, GmBuilder *b, GmArg *a, GmOp all, GmOp arg, GmOp pair
   CHECK ();
   int other = a[3].kind == GM_ARG_TENSOR ? 3 : a[1].kind == GM_ARG_TENSOR ? 1 : -1;
   if (other > 0)
-    return gm_pointwise (api, b, a, pair, (const GmArg[]){a[0], a[other]}, 2);
+    return gm_pointwise (api, b, a, pair, (const GmArg[]){ a[0], a[other] }, 2);
   if (IS_NONE (1))
-    return gm_give (extremum (b, all, v, &(Dims){.n = 0}, false));
+    return gm_give (extremum (b, all, v, &(Dims){ .n = 0 }, false));
   int dim = gm_arg_dim (api, b, a, 1, META (v)->ndim);
   bool keepdim = FLAG (2);
   GmVal index = gm_arg_extremum (b, arg, v, dim, true);
-  GmVal both[2] = {gm_gather (b, v, dim, index), index};
+  GmVal both[2] = { gm_gather (b, v, dim, index), index };
   for (int i = 0; i < 2 && !keepdim; i++)
     both[i] = gm_squeeze (b, both[i], dim);
   CHECK ();
@@ -156,8 +162,14 @@ run_max (const GmApi *api, GmBuilder *b, GmArg *a, GmOp all, GmOp arg, GmOp pair
                        api->name[1] == 'a' ? "max values indices" : "min values indices");
 }
 
-RUN (max) { return run_max (api, b, a, GM_OP_amax, GM_OP_argmax, GM_OP_maximum); }
-RUN (min) { return run_max (api, b, a, GM_OP_amin, GM_OP_argmin, GM_OP_minimum); }
+RUN (max)
+{
+  return run_max (api, b, a, GM_OP_amax, GM_OP_argmax, GM_OP_maximum);
+}
+RUN (min)
+{
+  return run_max (api, b, a, GM_OP_amin, GM_OP_argmin, GM_OP_minimum);
+}
 
 static GmArg
 run_arg (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
@@ -168,8 +180,14 @@ run_arg (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   return gm_give (gm_arg_extremum (b, op, v, dim, FLAG (2)));
 }
 
-RUN (argmax) { return run_arg (api, b, a, GM_OP_argmax); }
-RUN (argmin) { return run_arg (api, b, a, GM_OP_argmin); }
+RUN (argmax)
+{
+  return run_arg (api, b, a, GM_OP_argmax);
+}
+RUN (argmin)
+{
+  return run_arg (api, b, a, GM_OP_argmin);
+}
 
 static GmArg
 run_logical (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
@@ -180,8 +198,14 @@ run_logical (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   return gm_give (gm_b_reduce (b, op, gm_b_cast (b, v, GM_BOOL), d.dims, d.n, FLAG (2)));
 }
 
-RUN (any) { return run_logical (api, b, a, GM_OP_any); }
-RUN (all) { return run_logical (api, b, a, GM_OP_all); }
+RUN (any)
+{
+  return run_logical (api, b, a, GM_OP_any);
+}
+RUN (all)
+{
+  return run_logical (api, b, a, GM_OP_all);
+}
 
 RUN (count_nonzero)
 {
@@ -200,7 +224,7 @@ gm_sqrt_safe (GmBuilder *b, GmVal v)
   /* sqrt's slope at 0 is infinite; times the slope 0 of a square it would be NaN, and torch says 0.
    */
   GmVal zero = gm_apply_num (b, eq, v, 0);
-  GmArg pick[3] = {gm_tensor_arg (zero), gm_float_arg (1), gm_tensor_arg (v)};
+  GmArg pick[3] = { gm_tensor_arg (zero), gm_float_arg (1), gm_tensor_arg (v) };
   GmVal root = gm_b (b, sqrt, gm_apply (b, GM_OP_where, pick, 3));
   pick[1] = gm_float_arg (0);
   pick[2] = gm_tensor_arg (root);
@@ -217,12 +241,12 @@ moments (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
   GmVal v = require_float (api, b, TENSOR (0));
   if (!v)
-    return (Moments){NULL, NULL, GM_F32};
+    return (Moments){ NULL, NULL, GM_F32 };
   GmDtype own = (GmDtype) META (v)->dtype;
   v = gm_widen (b, v);
   /* var (x, unbiased) */
   bool flag_first = a[1].kind == GM_ARG_BOOL;
-  Dims d = {.n = 0};
+  Dims d = { .n = 0 };
   if (!flag_first)
     d = dims_of (api, b, a, 1, v);
   bool unbiased = flag_first ? a[1].i != 0 : FLAG (2);
@@ -235,7 +259,7 @@ moments (const GmApi *api, GmBuilder *b, const GmArg *a)
   bool whole = correction == (double) (int) correction && gm_size_is_symbolic (n);
   GmArg by = whole ? gm_count_arg (gm_size_max (gm_size_sub (n, (int) correction), 0))
                    : gm_float_arg (MAX ((double) gm_size_number (n) - correction, 0));
-  Moments r = {gm_apply (b, GM_OP_div, (const GmArg[]){gm_tensor_arg (sum), by}, 2), mean, own};
+  Moments r = { gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (sum), by }, 2), mean, own };
   if (!gm_b_failed (b))
     r.mean = gm_b_reshape (b, mean, META (r.var)->ndim, META (r.var)->sizes);
   return r;
@@ -257,7 +281,7 @@ RUN (var_mean)
 {
   Moments m = moments (api, b, a);
   CHECK ();
-  GmVal both[2] = {gm_narrow (b, m.var, m.own), gm_narrow (b, m.mean, m.own)};
+  GmVal both[2] = { gm_narrow (b, m.var, m.own), gm_narrow (b, m.mean, m.own) };
   CHECK ();
   return gm_give_list (both, 2, true, NULL);
 }
@@ -279,12 +303,18 @@ norm (GmBuilder *b, GmVal v, double p, const int64_t *dims, int n, bool keepdim)
                         gm_b_cast (b, gm_apply_num (b, ne, v, 0), (GmDtype) META (v)->dtype), dims,
                         n, keepdim);
   if (!META (v)->requires_grad)
-    return gm_apply_num (b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim), 1 / p);
+    return gm_apply_num (
+        b, pow, gm_b_reduce (b, GM_OP_sum, gm_apply_num (b, pow, size, p), dims, n, keepdim),
+        1 / p);
   /* An element that is 0, and a norm that is, have no slope. */
-  GmVal nothing = gm_apply_num (b, eq, size, 0), some = gm_pick (b, nothing, gm_float_arg (1), gm_tensor_arg (size));
-  GmVal powers = gm_pick (b, nothing, gm_float_arg (p > 0 ? 0 : INFINITY), gm_tensor_arg (gm_apply_num (b, pow, some, p)));
-  GmVal sum = gm_b_reduce (b, GM_OP_sum, powers, dims, n, keepdim), none = gm_apply_num (b, eq, sum, 0);
-  GmVal root = gm_apply_num (b, pow, gm_pick (b, none, gm_float_arg (1), gm_tensor_arg (sum)), 1 / p);
+  GmVal nothing = gm_apply_num (b, eq, size, 0),
+        some = gm_pick (b, nothing, gm_float_arg (1), gm_tensor_arg (size));
+  GmVal powers = gm_pick (b, nothing, gm_float_arg (p > 0 ? 0 : INFINITY),
+                          gm_tensor_arg (gm_apply_num (b, pow, some, p)));
+  GmVal sum = gm_b_reduce (b, GM_OP_sum, powers, dims, n, keepdim),
+        none = gm_apply_num (b, eq, sum, 0);
+  GmVal root =
+      gm_apply_num (b, pow, gm_pick (b, none, gm_float_arg (1), gm_tensor_arg (sum)), 1 / p);
   return gm_pick (b, none, gm_float_arg (p > 0 ? 0 : INFINITY), gm_tensor_arg (root));
 }
 
@@ -322,8 +352,8 @@ RUN (cumsum)
 {
   GmVal v = sum_input (api, b, a, 2);
   CHECK ();
-  GmAttrs at = {.mask = BIT (DIM) | BIT (REVERSE),
-                .dim = gm_arg_dim (api, b, a, 1, META (v)->ndim)};
+  GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE),
+                 .dim = gm_arg_dim (api, b, a, 1, META (v)->ndim) };
   return gm_give (gm_b_op (b, GM_OP_cumsum, &v, 1, &at));
 }
 
@@ -349,7 +379,7 @@ RUN (logsumexp)
   GmVal top = largest (b, v, d.dims, d.n);
   /* An infinite largest element would give inf - inf. */
   GmVal infinite = gm_apply_num (b, eq, gm_b (b, abs, top), INFINITY);
-  GmArg pick[3] = {gm_tensor_arg (infinite), gm_float_arg (0), gm_tensor_arg (top)};
+  GmArg pick[3] = { gm_tensor_arg (infinite), gm_float_arg (0), gm_tensor_arg (top) };
   top = gm_apply (b, GM_OP_where, pick, 3);
   GmVal sum =
       gm_b_reduce (b, GM_OP_sum, gm_b (b, exp, gm_b (b, sub, v, top)), d.dims, d.n, FLAG (2));
@@ -365,7 +395,7 @@ gm_softmax (GmBuilder *b, GmVal v, int dim, bool log)
   int64_t d = dim;
   if (gm_b_failed (b))
     return NULL;
-  int n = META (v)->ndim ? 1 : 0; /* a scalar's one dimension is all of it */
+  int n = META (v)->ndim ? 1 : 0;                /* a scalar's one dimension is all of it */
   if (n && gm_size_eq (META (v)->sizes[dim], 0)) /* a maximum of nothing does not exist */
     return gm_apply1 (b, copy, v);
   GmDtype own = (GmDtype) META (v)->dtype;
@@ -374,7 +404,9 @@ gm_softmax (GmBuilder *b, GmVal v, int dim, bool log)
   GmVal e = gm_b (b, exp, off);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, e, &d, n, true);
   /* One division a row: the sum is at least 1, so its reciprocal loses nothing but its rounding. */
-  return gm_narrow (b, log ? gm_b (b, sub, off, gm_b (b, log, sum)) : gm_b (b, mul, e, gm_b (b, reciprocal, sum)), own);
+  return gm_narrow (
+      b, log ? gm_b (b, sub, off, gm_b (b, log, sum)) : gm_b (b, mul, e, gm_b (b, reciprocal, sum)),
+      own);
 }
 
 static GmArg
@@ -392,5 +424,11 @@ run_softmax (const GmApi *api, GmBuilder *b, GmArg *a, bool log)
   return gm_give (gm_softmax (b, v, dim, log));
 }
 
-RUN (softmax) { return run_softmax (api, b, a, false); }
-RUN (log_softmax) { return run_softmax (api, b, a, true); }
+RUN (softmax)
+{
+  return run_softmax (api, b, a, false);
+}
+RUN (log_softmax)
+{
+  return run_softmax (api, b, a, true);
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_shape.c -- functions that move elements and compute none.
  *
- * Most are views: programs of permute, expand, view, slice, diagonal and unfold.  What torch returns
- * as a view is a view here.
+ * Most are views: programs of permute, expand, view, slice, diagonal and unfold.  What torch
+ * returns as a view is a view here.
  */
 #include "core/api/api_private.h"
 
@@ -53,7 +53,10 @@ run_reshape (const GmApi *api, GmBuilder *b, GmArg *a, bool may_copy)
   return gm_give (may_copy ? gm_b_reshape (b, v, n, sizes) : gm_b_view (b, v, n, sizes));
 }
 
-RUN (reshape) { return run_reshape (api, b, a, true); }
+RUN (reshape)
+{
+  return run_reshape (api, b, a, true);
+}
 
 /* The same bytes as elements of `dtype`. */
 static GmVal
@@ -62,11 +65,14 @@ view_as_dtype (GmBuilder *b, GmVal v, GmDtype dtype)
   const GmMeta *m = META (v);
   int64_t from = (int64_t) gm_dtype_size (m->dtype), to = (int64_t) gm_dtype_size (dtype);
   if (from < to && !b->vt->offset)
-    return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "view(dtype): where input lies in its storage is known to plain Python only");
+    return gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                      "view(dtype): where input lies in its storage is known to plain Python only");
   int64_t offset = from < to ? b->vt->offset (b, v) : 0;
   if (from < to && !gm_b_failed (b) && !gm_size_eq (gm_size_mod (offset, to / from), 0)) {
     g_autofree char *text = gm_size_text (offset);
-    return gm_b_fail (b, GM_ERROR_RUNTIME, "view(): the input begins %s elements after the beginning of its memory; to view %s as %s that must be a multiple of %" G_GINT64_FORMAT,
+    return gm_b_fail (b, GM_ERROR_RUNTIME,
+                      "view(): the input begins %s elements after the beginning of its memory; to "
+                      "view %s as %s that must be a multiple of %" G_GINT64_FORMAT,
                       text, gm_dtypes[m->dtype].torch_name, gm_dtypes[dtype].torch_name, to / from);
   }
   return gm_b_bitcast (b, v, dtype);
@@ -77,12 +83,15 @@ RUN (view)
   const GmArg *size = &a[1];
   CHECK ();
   bool given = size->kind != GM_ARG_LIST || size->n > 0;
-  const GmArg *dtype = !IS_NONE (2) ? &a[2] : size->kind == GM_ARG_LIST && size->n == 1 ? size->items : size;
+  const GmArg *dtype = !IS_NONE (2)                                ? &a[2]
+                       : size->kind == GM_ARG_LIST && size->n == 1 ? size->items
+                                                                   : size;
   if (!IS_NONE (2) && given)
     return gm_give (gm_b_fail (b, GM_ERROR_TYPE, "view() takes a size or a dtype, not both"));
   if (!IS_NONE (2) && dtype->kind != GM_ARG_DTYPE)
     return gm_give (gm_arg_fail (api, b, a, 2, "dtype"));
-  return dtype->kind == GM_ARG_DTYPE ? gm_give (view_as_dtype (b, TENSOR (0), dtype->dtype)) : run_reshape (api, b, a, false);
+  return dtype->kind == GM_ARG_DTYPE ? gm_give (view_as_dtype (b, TENSOR (0), dtype->dtype))
+                                     : run_reshape (api, b, a, false);
 }
 
 RUN (view_as)
@@ -281,7 +290,7 @@ RUN (unsqueeze)
   return gm_give (gm_unsqueeze (b, v, dim));
 }
 
-/* -- What a tensor becomes (resize_, set_) --------------------------------------------------------------------------- */
+/* -- What a tensor becomes (resize_, set_) ----------------------------------------------------- */
 
 RUN (resize)
 {
@@ -291,22 +300,29 @@ RUN (resize)
   CHECK ();
   GmMeta to = gm_meta_make ((GmDtype) META (v)->dtype, n, sizes);
   if (META (v)->requires_grad)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "resize_(): a tensor that requires grad cannot be resized; use view or reshape"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "resize_(): a tensor that requires grad cannot be resized; use view or reshape"));
   bool same = n == META (v)->ndim;
   for (int d = 0; d < n; d++) {
     if (gm_size_lt (sizes[d], 0))
-      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "resize_(): size %" G_GINT64_FORMAT " of dimension %d is negative", sizes[d], d));
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "resize_(): size %" G_GINT64_FORMAT " of dimension %d is negative",
+                                 sizes[d], d));
     same = same && gm_size_eq (sizes[d], META (v)->sizes[d]);
   }
   if (same)
     return gm_give (v);
-  if (gm_size_eq (gm_meta_numel (&to), gm_meta_numel (META (v))) && gm_meta_is_contiguous (META (v)))
+  if (gm_size_eq (gm_meta_numel (&to), gm_meta_numel (META (v)))
+      && gm_meta_is_contiguous (META (v)))
     return gm_give (gm_b_view (b, v, n, sizes));
   if (b->vt->resized)
     return gm_give (b->vt->resized (b, v, n, sizes));
-  g_autofree char *from = gm_shape_text (META (v)->ndim, META (v)->sizes), *want = gm_shape_text (n, sizes);
+  g_autofree char *from = gm_shape_text (META (v)->ndim, META (v)->sizes),
+                  *want = gm_shape_text (n, sizes);
   return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                             "resize_(): from shape %s to %s: in a graph only a row-major tensor to a shape with as many elements; plain Python "
+                             "resize_(): from shape %s to %s: in a graph only a row-major tensor "
+                             "to a shape with as many elements; plain Python "
                              "does it, or make a new tensor",
                              from, want));
 }
@@ -316,26 +332,28 @@ RUN (set)
   GmVal v = TENSOR (0), source = TENSOR (1);
   CHECK ();
   if (META (v)->dtype != META (source)->dtype)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "set_(): a tensor of dtype %s cannot become one of dtype %s",
-                               gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (source)->dtype].torch_name));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME, "set_(): a tensor of dtype %s cannot become one of dtype %s",
+        gm_dtypes[META (v)->dtype].torch_name, gm_dtypes[META (source)->dtype].torch_name));
   if (IS_NONE (2) && IS_NONE (3) && IS_NONE (4))
     return gm_give (source);
   if (IS_NONE (3))
-    return gm_give (gm_b_fail (b, GM_ERROR_TYPE,
-                               "set_(): a part of the memory has a size beside its offset and stride"));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_TYPE, "set_(): a part of the memory has a size beside its offset and stride"));
   if (!b->vt->offset)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
-                               "set_(): the place of source in its storage is known to plain Python only"));
+    return gm_give (
+        gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                   "set_(): the place of source in its storage is known to plain Python only"));
   int64_t sizes[GM_MAX_DIMS], offset = IS_NONE (2) ? 0 : INT (2);
   int n = gm_arg_ints (api, b, a, 3, sizes);
   CHECK ();
   offset += b->vt->offset (b, source);
   GmMeta rows = gm_meta_make ((GmDtype) META (source)->dtype, n, sizes);
-  GmArg strides[GM_MAX_DIMS], part[] = {a[1], a[3], a[4], {.kind = GM_ARG_INT, .i = offset}};
+  GmArg strides[GM_MAX_DIMS], part[] = { a[1], a[3], a[4], { .kind = GM_ARG_INT, .i = offset } };
   for (int i = 0; i < n; i++)
-    strides[i] = (GmArg){.kind = GM_ARG_INT, .i = rows.strides[i]};
+    strides[i] = (GmArg){ .kind = GM_ARG_INT, .i = rows.strides[i] };
   if (IS_NONE (4) || a[4].n == 0)
-    part[2] = (GmArg){.kind = GM_ARG_LIST, .n = (uint16_t) n, .items = strides};
+    part[2] = (GmArg){ .kind = GM_ARG_LIST, .n = (uint16_t) n, .items = strides };
   return gm_run_as_strided (gm_api_find ("as_strided"), b, part);
 }
 
@@ -462,7 +480,7 @@ roll_one (GmBuilder *b, GmVal v, int dim, int64_t shift)
   if (gm_size_eq (shift, 0))
     return gm_apply1 (b, copy, v);
   int64_t at = gm_size_sub (size, shift);
-  GmVal parts[2] = {gm_b_slice (b, v, dim, at, size, 1), gm_b_slice (b, v, dim, 0, at, 1)};
+  GmVal parts[2] = { gm_b_slice (b, v, dim, at, size, 1), gm_b_slice (b, v, dim, 0, at, 1) };
   return gm_cat (b, parts, 2, dim);
 }
 
@@ -504,7 +522,8 @@ RUN (narrow)
   if (META (v)->ndim && (gm_size_lt (start, 0) || gm_size_lt (size, start))) {
     g_autofree char *first = gm_size_text (INT (2)), *all = gm_size_text (size);
     return gm_give (gm_b_fail (b, GM_ERROR_INDEX,
-        "narrow(): start (%s) is outside of a dimension of size %s", first, all));
+                               "narrow(): start (%s) is outside of a dimension of size %s", first,
+                               all));
   }
   if (META (v)->ndim == 0 || gm_size_lt (length, 0)
       || gm_size_lt (gm_size_sub (size, start), length)) {
@@ -533,14 +552,20 @@ RUN (as_strided)
   int64_t offset = IS_NONE (3) ? 0 : INT (3);
   CHECK ();
   if (b->gradient)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "as_strided(): the gradients of this backward may arrive with other strides than those that it is recorded with"));
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                               "as_strided(): the gradients of this backward may arrive with other "
+                               "strides than those that it is recorded with"));
   const GmMeta *m = META (v);
   if (!IS_NONE (3) && !b->vt->offset)
-    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED, "as_strided(): where input lies in its storage is known to plain Python only; leave storage_offset out, and slice input first"));
+    return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                               "as_strided(): where input lies in its storage is known to plain "
+                               "Python only; leave storage_offset out, and slice input first"));
   if (!IS_NONE (3))
     offset -= b->vt->offset (b, v);
   if (n != n_strides)
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): %d sizes and %d strides; give one stride for each size", n, n_strides));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME, "as_strided(): %d sizes and %d strides; give one stride for each size",
+        n, n_strides));
   GmMeta want = gm_meta_make ((GmDtype) m->dtype, n, sizes);
   int64_t last = offset, before = 0;
   bool bad = false, empty = false;
@@ -549,7 +574,8 @@ RUN (as_strided)
     empty |= sizes[d] == 0;
     want.strides[d] = strides[d];
     int64_t reach;
-    bad |= __builtin_mul_overflow (MAX (sizes[d] - 1, 0), strides[d], &reach) || __builtin_add_overflow (last, reach, &last);
+    bad |= __builtin_mul_overflow (MAX (sizes[d] - 1, 0), strides[d], &reach)
+           || __builtin_add_overflow (last, reach, &last);
   }
   if (!bad && !is_inside (b, v, offset, last, empty)) { /* elements in gaps, or beside v, belong to
                                                            v's base */
@@ -561,8 +587,14 @@ RUN (as_strided)
     m = META (v);
   }
   if (bad) {
-    g_autofree char *size = gm_shape_text (n, sizes), *stride = gm_shape_text (n, strides), *have = gm_meta_layout_text (m);
-    return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME, "as_strided(): sizes %s with strides %s, %" G_GINT64_FORMAT " elements after the first, are not inside of the memory of the input (%s), or whose memory that is cannot be known here; take it of the tensor that input is a view of", size, stride, offset, have));
+    g_autofree char *size = gm_shape_text (n, sizes), *stride = gm_shape_text (n, strides),
+                    *have = gm_meta_layout_text (m);
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "as_strided(): sizes %s with strides %s, %" G_GINT64_FORMAT
+        " elements after the first, are not inside of the memory of the input (%s), or whose "
+        "memory that is cannot be known here; take it of the tensor that input is a view of",
+        size, stride, offset, have));
   }
   return gm_give (gm_b_strided (b, gm_b_flat (b, v), offset, &want));
 }
@@ -696,7 +728,8 @@ RUN (chunk)
     return cut (b, v, dim, sizes, (int) chunks, false);
   }
   if (gm_size_is_symbolic (total) && chunks <= UINT16_MAX) {
-    int64_t size = gm_size_floordiv (gm_size_add (total, chunks - 1), chunks), rest = gm_size_mul (size, chunks - 1);
+    int64_t size = gm_size_floordiv (gm_size_add (total, chunks - 1), chunks),
+            rest = gm_size_mul (size, chunks - 1);
     if (gm_size_lt (rest, total)) { /* as many parts as requested, for any size */
       g_autofree int64_t *sizes = g_new (int64_t, chunks);
       for (int64_t i = 0; i < chunks; i++)
@@ -713,7 +746,7 @@ RUN (chunk)
 GmVal
 gm_cat (GmBuilder *b, const GmVal *v, int n, int dim)
 {
-  GmAttrs at = {.mask = BIT (DIM), .dim = dim};
+  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
   return gm_b_op (b, GM_OP_cat, v, n, &at);
 }
 
@@ -785,8 +818,14 @@ run_hv_stack (const GmApi *api, GmBuilder *b, GmArg *a, bool vertical)
   return gm_give (gm_cat (b, v, n, vertical || META (v[0])->ndim == 1 ? 0 : 1));
 }
 
-RUN (vstack) { return run_hv_stack (api, b, a, true); }
-RUN (hstack) { return run_hv_stack (api, b, a, false); }
+RUN (vstack)
+{
+  return run_hv_stack (api, b, a, true);
+}
+RUN (hstack)
+{
+  return run_hv_stack (api, b, a, false);
+}
 
 /* Left of the main diagonal is right of it with rows and columns exchanged. */
 GmVal
@@ -799,14 +838,14 @@ RUN (diagonal)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  int ndim = META (v)->ndim, d1 = gm_arg_dim (api, b, a, 2, ndim), d2 = gm_arg_dim (api, b, a, 3, ndim);
+  int ndim = META (v)->ndim, d1 = gm_arg_dim (api, b, a, 2, ndim),
+      d2 = gm_arg_dim (api, b, a, 3, ndim);
   int64_t offset = INT (1);
   CHECK ();
   if (d1 == d2 || ndim < 2)
-    return gm_give (
-        gm_b_fail (b, GM_ERROR_RUNTIME,
-                   "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1,
-                   d2, ndim));
+    return gm_give (gm_b_fail (
+        b, GM_ERROR_RUNTIME,
+        "diagonal(): dim1 and dim2 must be two dimensions, but are %d and %d of %d", d1, d2, ndim));
   return gm_give (gm_diagonal (b, v, offset, d1, d2));
 }
 

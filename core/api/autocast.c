@@ -82,7 +82,8 @@ static GmDtype
 widest (GmBuilder *b, const GmArg *args, int n, GmDtype so_far)
 {
   for (int i = 0; i < n; i++) {
-    GmDtype d = args[i].kind == GM_ARG_LIST ? widest (b, args[i].items, args[i].n, so_far) : eligible (b, &args[i]);
+    GmDtype d = args[i].kind == GM_ARG_LIST ? widest (b, args[i].items, args[i].n, so_far)
+                                            : eligible (b, &args[i]);
     if (d != GM_N_DTYPES)
       so_far = so_far == GM_N_DTYPES || so_far == d ? d : GM_F32;
   }

@@ -17,7 +17,9 @@ void
 gm_anomaly_note (GmAgNode *n)
 {
   const GmAgNode *of = gm_anomaly_parted;
-  char *where = of ? g_strdup (of->user ? of->user->where : NULL) : gm_anomaly_host.where ? gm_anomaly_host.where () : NULL;
+  char *where = of                      ? g_strdup (of->user ? of->user->where : NULL)
+                : gm_anomaly_host.where ? gm_anomaly_host.where ()
+                                        : NULL;
   if (!where)
     return;
   GmNodeUser *u = gm_node_user (n);
@@ -37,8 +39,10 @@ gm_anomaly_look (const GmAgNode *n, GmTensor *const *results, bool ok, GError **
     if (problem)
       g_propagate_error (error, problem);
     else if (bad)
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "Function '%s' returned nan values in its %uth output.%s%.*s", gm_node_name (n), i,
-                   where ? "\nThe forward was at " : "", where ? (int) strcspn (where, "\n") : 0, where ? where : "");
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                   "Function '%s' returned nan values in its %uth output.%s%.*s", gm_node_name (n),
+                   i, where ? "\nThe forward was at " : "", where ? (int) strcspn (where, "\n") : 0,
+                   where ? where : "");
   }
   if (!ok && error && *error && gm_anomaly_told != *error && gm_anomaly_host.tell) {
     GError *raised = NULL;

@@ -30,7 +30,7 @@ extern GM_THREAD const GmAgNode *gm_anomaly_parted;
 extern GM_THREAD const GError *gm_anomaly_told; /* error of the running walks that was told already:
                                                  * one walk may pass on the error of a walk inside
                                                  * of it */
-void gm_anomaly_note (GmAgNode *n); /* n is being recorded */
+void gm_anomaly_note (GmAgNode *n);             /* n is being recorded */
 /* Checks what n's backward returned; false: it may not go on.  ok: the backward succeeded.  results
  * may have NULLs. */
 bool gm_anomaly_look (const GmAgNode *n, GmTensor *const *results, bool ok, GError **error);

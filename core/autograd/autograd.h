@@ -42,7 +42,8 @@ typedef struct {
   /* Computes the gradients.  grads[i]: gradient of output i, NULL where none arrived.  result[i]:
    * new reference per edge, NULL for none.  create_graph: operations must be recorded (double
    * backward); the function may refuse that with an error. */
-  bool (*backward) (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error);
+  bool (*backward) (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                    bool create_graph, GError **error);
   void (*release) (void *state); /* frees what is saved: after a backward without retain_graph, or
                                   * when the node dies */
   /* Returns the order in which the outputs' gradients meet their hooks or, with `results`, that in
@@ -62,7 +63,8 @@ typedef struct {
   /* Returns `backward` without create_graph as a program, and appends to `structure` what
    * distinguishes it from other programs.  Returns NULL if it has to be called, or with *error
    * set.  A NULL pointer: it always has to be called. */
-  GmAgProgram *(*program) (GmAgNode *n, void *state, GmTensor *const *grads, GByteArray *structure, GError **error);
+  GmAgProgram *(*program) (GmAgNode *n, void *state, GmTensor *const *grads, GByteArray *structure,
+                           GError **error);
   /* NULL, or unfolds n before a walk comes there.  roots: per output, a new reference to a tensor
    * whose history is the node that makes that output, or NULL where no gradient goes on.  The nodes
    * are the same as those that gm_autograd_through walks, whatever gradients arrive. */
@@ -78,11 +80,13 @@ bool gm_grad_set_enabled (bool on); /* returns the old mode */
 /* -- Recording --------------------------------------------------------------------------------- */
 
 /* Runs gm_op_run, and adds a tape entry where one is needed.  Returns a new reference or NULL. */
-GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                          GError **error);
 /* Overwrites dst's elements with op (in ...), with torch's rules: a leaf that requires grad is
  * refused while grad mode is on, a view rewrites its base's history.  Runs without a temporary
  * where it can.  Advances the version. */
-bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
+bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                       GError **error);
 /* Overwrites dst's elements with those of src, a result that nothing else refers to, and gives dst
  * the history of src where it can: what waits for dst's gradient then waits at the node that made
  * src, with no copy in between. */
@@ -122,10 +126,12 @@ GmTensor *gm_autograd_to_device (GmTensor *t, int device, GError **error);
 /* Makes a node for a multi-output function: `outs` (fresh, without history) become its outputs,
  * edges go to `in` (NULL entries: no edge).  The node owns `state` from now on.  Returns the node,
  * borrowed: the outputs keep it alive. */
-GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+GmAgNode *gm_autograd_attach (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in,
+                              GmTensor *const *outs, int n_outs);
 /* Does the same, and returns a new reference.  An entry of outs may be NULL; a tensor may be given
  * that history later. */
-GmAgNode *gm_autograd_attach_new (const GmAgFunction *fn, void *state, GmTensor *const *in, int n_in, GmTensor *const *outs, int n_outs);
+GmAgNode *gm_autograd_attach_new (const GmAgFunction *fn, void *state, GmTensor *const *in,
+                                  int n_in, GmTensor *const *outs, int n_outs);
 void gm_node_unref (GmAgNode *n); /* NULL is fine */
 
 /* Tells that the state of a node that was just attached is complete: an open region may steal the
@@ -187,14 +193,16 @@ uint64_t gm_autograd_reserve (uint64_t n);
 /* Makes `out`, which is fresh, the result of op (in ...), as if that had run at sequence number
  * `seq`.  Tensors that the gradient reads must have memory (gm_op_saves), other operands may be
  * without. */
-void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, uint64_t seq);
+void gm_autograd_record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in,
+                         const GmAttrs *attrs, uint64_t seq);
 /* Replaces what the node that made `out` keeps of its operand i, if it does, by the leaf t itself,
  * which may have moved since.  version: that of t when it was kept. */
 void gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t version);
 /* Gives outs, which are fresh, the history of one function of `in` (NULL entries: no edge) at
  * sequence number seq (0: the next) whose gradient can't be computed any more: a walk that comes
  * there is refused with `why`. */
-void gm_autograd_lose (GmTensor *const *outs, int n_outs, GmTensor *const *in, int n_in, uint64_t seq, const char *why);
+void gm_autograd_lose (GmTensor *const *outs, int n_outs, GmTensor *const *in, int n_in,
+                       uint64_t seq, const char *why);
 /* Frees what the node that made `out` keeps, as a backward does.  all: marks the node as used up
  * even if it keeps nothing. */
 void gm_autograd_use_up (GmTensor *out, bool all);
@@ -211,7 +219,8 @@ GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
  * what had arrived there before, in the engine's order of addition; NULL for an edge that leads
  * where an earlier edge does.  stay: n stays unfolded, nodes that nothing arrives at included:
  * another backward may come to them. */
-bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create, bool stay, GmTensor **result, GError **error);
+bool gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create,
+                          bool stay, GmTensor **result, GError **error);
 /* True, within n's backward, if the order matters in which the terms of its results are added:
  * something has arrived already where result i, a sum of n_terms[i], goes; or two results go to one
  * place. */
@@ -221,7 +230,7 @@ bool gm_tensor_requires_grad (const GmTensor *t);
 bool gm_tensor_is_leaf (const GmTensor *t);
 /* leaves only; floating only */
 bool gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error);
-GmTensor *gm_tensor_grad (GmTensor *t); /* borrowed or NULL */
+GmTensor *gm_tensor_grad (GmTensor *t);                /* borrowed or NULL */
 void gm_tensor_set_grad (GmTensor *t, GmTensor *grad); /* takes a new reference; NULL clears */
 void gm_tensor_retain_grad (GmTensor *t);
 GmTensor *gm_tensor_detach (GmTensor *t); /* shares storage and version, no history */
@@ -238,22 +247,26 @@ const char *gm_tensor_grad_fn_name (const GmTensor *t);
 uint32_t gm_tensor_version (const GmTensor *t);
 /* Sets the error that t, `which` ("input 0", or NULL), is not at that version any more, and that
  * what `who` ("the gradient of mul") computes needs it. */
-void gm_fail_changed (const char *who, const char *which, const GmTensor *t, uint32_t version, GError **error);
+void gm_fail_changed (const char *who, const char *which, const GmTensor *t, uint32_t version,
+                      GError **error);
 /* Returns the versions of n tensors, for gm_unchanged; the caller frees. */
 uint32_t *gm_versions (GmTensor *const *t, uint32_t n);
 /* True if the tensors still have these versions; else the error of gm_fail_changed is set. */
-bool gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who, GError **error);
+bool gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who,
+                   GError **error);
 
 /* A hook on the gradient of t: gets the gradient (borrowed), returns NULL (keep it) or a new
  * reference that replaces it; *error on failure.  Hooks run in order of registration, before
  * accumulation for leaves.  Returns an id for removal. */
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
-uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) (void *data));
+uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data,
+                             void (*destroy) (void *data));
 bool gm_tensor_remove_hook (uint64_t id); /* on whatever history it is by now; false: it is gone */
 /* A hook that is called with a leaf after its gradient was added up (post_hooks.c); false on
  * failure. */
 typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);
-uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data, void (*destroy) (void *data));
+uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data,
+                                  void (*destroy) (void *data));
 bool gm_tensor_remove_post_hook (GmTensor *leaf, uint64_t id);
 
 /* -- Saved tensors (saved.c) ------------------------------------------------------------------- */
@@ -280,7 +293,9 @@ extern bool gm_saved_hooks_used; /* by any thread, ever: most programs use no ho
 static inline const void *
 gm_saved_hooks_top (void)
 {
-  return G_UNLIKELY (__atomic_load_n (&gm_saved_hooks_used, __ATOMIC_RELAXED)) ? gm_saved_hooks_innermost () : NULL;
+  return G_UNLIKELY (__atomic_load_n (&gm_saved_hooks_used, __ATOMIC_RELAXED))
+             ? gm_saved_hooks_innermost ()
+             : NULL;
 }
 /* Returns the same; NULL also if the pair is of another type. */
 const void *gm_saved_hooks_top_of (const GmSavedHooksType *type);
@@ -323,18 +338,22 @@ void gm_region_unref (GmRegion *r); /* NULL is fine */
 
 /* Accumulates into the leaves' grad.  grads[i] NULL: ones, for one-element roots only.  Errors: a
  * root without history; saved tensors changed in place (names op, shape, versions); freed graph. */
-bool gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph, bool create_graph, GError **error);
+bool gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, bool retain_graph,
+                           bool create_graph, GError **error);
 /* Does the same, but among leaves only those in `inputs` get their gradient added; an input that is
  * no leaf has it added to its grad, too. */
-bool gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
-                              bool retain_graph, bool create_graph, GError **error);
+bool gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n,
+                              GmTensor *const *inputs, int n_inputs, bool retain_graph,
+                              bool create_graph, GError **error);
 /* Called at the end of the backward that is running on this thread; false on failure. */
 typedef bool (*GmFinalCallback) (void *data, GError **error);
-bool gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data), GError **error);
+bool gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data),
+                                 GError **error);
 /* Computes gradients of roots with respect to `inputs`: result[i] is a new reference or NULL (only
  * with allow_unused). */
-bool gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs, int n_inputs,
-                       bool retain_graph, bool create_graph, bool allow_unused, GmTensor **result, GError **error);
+bool gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n,
+                       GmTensor *const *inputs, int n_inputs, bool retain_graph, bool create_graph,
+                       bool allow_unused, GmTensor **result, GError **error);
 
 /* -- The executing builder (eager_builder.c) --------------------------------------------------- */
 
@@ -346,8 +365,9 @@ typedef struct {
 } GmEagerBuilder;
 void gm_eager_builder_init (GmEagerBuilder *b);
 void gm_eager_builder_clear (GmEagerBuilder *b); /* frees error too, if still there */
-#define gm_val_from_tensor(t) ((GmVal) (t)) /* the caller keeps the tensor alive while the builder
-                                             * is used */
+#define gm_val_from_tensor(t)                                                                      \
+  ((GmVal) (t)) /* the caller keeps the tensor alive while the builder                             \
+                 * is used */
 #define gm_tensor_from_val(v) ((GmTensor *) (v))
 
 #endif

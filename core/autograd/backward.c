@@ -13,7 +13,7 @@
 static bool
 backward_at (GmAgNode *n, uint32_t nr, GmTensor *root, GmTensor *grad, bool retain, GError **error)
 {
-  GmWalk w = {.accumulate = true, .retain = retain};
+  GmWalk w = { .accumulate = true, .retain = retain };
   GmTensor *g = gm_walk_root_gradient (root, grad, 0, error);
 
   return g && gm_walk_run_one_node (&w, n, nr, g, error);
@@ -26,17 +26,17 @@ gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, boo
   if (n == 1 && !create_graph) {
     GmEdge e = gm_walk_edge_to (roots[0], false);
     bool one = e.node && gm_walk_is_one_node (e.node);
-    bool ok = one && backward_at (e.node, e.nr, roots[0], grads ? grads[0] : NULL, retain_graph, error);
+    bool ok =
+        one && backward_at (e.node, e.nr, roots[0], grads ? grads[0] : NULL, retain_graph, error);
     gm_node_unref (e.node);
     if (one)
       return ok;
   }
   GmAgNode *few[GM_WALK_FEW];
   g_autofree GmAgNode **many = n > GM_WALK_FEW ? g_new (GmAgNode *, n) : NULL;
-  GmWalk w = {.pins = many ? many : few,
-            .accumulate = true,
-            .retain = retain_graph,
-            .create = create_graph};
+  GmWalk w = {
+    .pins = many ? many : few, .accumulate = true, .retain = retain_graph, .create = create_graph
+  };
   bool ok = gm_walk_run (&w, roots, grads, n, error);
   gm_walk_end (&w);
   return ok;
@@ -47,7 +47,8 @@ static bool
 keep_gradient (GmTensor *input, GmTensor *g, GError **error)
 {
   GmTensor *old = gm_tensor_grad (input),
-           *sum = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, g}, 2, NULL, error) : gm_tensor_ref (g);
+           *sum = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){ old, g }, 2, NULL, error)
+                      : gm_tensor_ref (g);
   if (!sum)
     return false;
   gm_tensor_set_grad (input, sum);
@@ -56,30 +57,32 @@ keep_gradient (GmTensor *input, GmTensor *g, GError **error)
 }
 
 bool
-gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n, GmTensor *const *inputs,
-                         int n_inputs, bool retain_graph, bool create_graph, GError **error)
+gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n,
+                         GmTensor *const *inputs, int n_inputs, bool retain_graph,
+                         bool create_graph, GError **error)
 {
   g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
   g_autofree GmCapture *captures = g_new (GmCapture, n_inputs + 1);
   g_autofree GmTensor **result = g_new0 (GmTensor *, n_inputs + 1);
-  GmWalk w = {.pins = pins,
-            .captures = captures,
-            .result = result,
-            .accumulate = true,
-            .only = true,
-            .retain = retain_graph,
-            .create = create_graph};
+  GmWalk w = { .pins = pins,
+               .captures = captures,
+               .result = result,
+               .accumulate = true,
+               .only = true,
+               .retain = retain_graph,
+               .create = create_graph };
   bool ok = true;
   for (int i = 0; i < n_inputs && ok; i++) {
     GmEdge e = gm_walk_edge_to (inputs[i], true);
     if (!e.node) {
-      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad", i);
+      g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "backward: input %d does not require grad",
+                   i);
       ok = false;
       break;
     }
     pins[w.n_pins++] = e.node;
     if (e.node->kind != GM_NODE_LEAF)
-      captures[w.n_captures++] = (GmCapture){e.node, e.nr, i};
+      captures[w.n_captures++] = (GmCapture){ e.node, e.nr, i };
     else if (!gm_walk_slot (&w, e.node))
       gm_walk_slot_add (&w, e.node)->needed = true;
   }
@@ -168,7 +171,7 @@ stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
     n->apart = g_new0 (GmEdge, n->n_out);
   move_waiting (n, nr, to);
   gm_edge_leave_front (&n->apart[nr]);
-  n->apart[nr] = (GmEdge){gm_node_ref (to.node), to.nr};
+  n->apart[nr] = (GmEdge){ gm_node_ref (to.node), to.nr };
   to.node->front = n;
 }
 
@@ -181,7 +184,7 @@ serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
   for (int i = 0; n->slot->captured && i < outer->n_captures; i++)
     if (outer->captures[i].node == n && outer->captures[i].nr == nr)
       outer->result[outer->captures[i].input] = g ? gm_tensor_ref (g) : NULL;
-  GmEdge at = n->apart && n->apart[nr].node ? n->apart[nr] : (GmEdge){n, nr};
+  GmEdge at = n->apart && n->apart[nr].node ? n->apart[nr] : (GmEdge){ n, nr };
   return !outer->accumulate || gm_walk_keep_retained (at.node, at.nr, g, error);
 }
 
@@ -193,7 +196,7 @@ made_here (const GmAgNode *n, const GmTensor *root)
   bool here = ag && ag->node && ag->node->kind != GM_NODE_LEAF;
   for (uint32_t i = 0; i < n->n_in && here; i++)
     here = n->edges[i].node != ag->node;
-  return here ? (GmEdge){ag->node, ag->nr} : (GmEdge){NULL, 0};
+  return here ? (GmEdge){ ag->node, ag->nr } : (GmEdge){ NULL, 0 };
 }
 
 /* True if hooks on n's results have to run between those of other nodes: a hook gets a gradient
@@ -240,10 +243,13 @@ has_company (const GmAgNode *n)
 void
 gm_walk_part (GmAgNode *n, bool asks)
 {
-  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart && !n->region;
+  bool able = n->kind == GM_NODE_FUNCTION && n->fn->parts && n->state && !n->slot && !n->apart
+              && !n->region;
   if (!able || has_company (n))
     return;
-  bool beside = (n->hooks && has_turns_inside (n)) || (n->has_beside && (n->hooks || gm_autograd_leaf_waits (n))) || is_read_beside (n);
+  bool beside = (n->hooks && has_turns_inside (n))
+                || (n->has_beside && (n->hooks || gm_autograd_leaf_waits (n)))
+                || is_read_beside (n);
   bool astray = asks && n->n_out > 1 && (n->hooks || n->retained);
   if (!beside && !astray && !n->released && !gm_anomaly_on)
     return;
@@ -256,7 +262,7 @@ gm_walk_part (GmAgNode *n, bool asks)
   for (uint32_t k = 0; k < n->n_out; k++)
     ok = ok && (!roots[k] || !roots[k]->meta.requires_grad || made_here (n, roots[k]).node);
   for (uint32_t k = 0; k < n->n_out; k++) {
-    GmEdge at = ok ? made_here (n, roots[k]) : (GmEdge){NULL, 0};
+    GmEdge at = ok ? made_here (n, roots[k]) : (GmEdge){ NULL, 0 };
     if (at.node)
       stay_apart (n, k, at);
     gm_tensor_unref (roots[k]);
@@ -311,7 +317,7 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
     for (int k = 0; k < w->n_captures && first; k++)
       first = w->captures[k].node != e.node || w->captures[k].nr != e.nr;
     if (first && wanted[i])
-      w->captures[w->n_captures++] = (GmCapture){e.node, e.nr, (int) i};
+      w->captures[w->n_captures++] = (GmCapture){ e.node, e.nr, (int) i };
     if (asks && e.node)
       end_at (w, e, wanted[i]);
   }
@@ -325,7 +331,7 @@ capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
     else
       lend_hooks (n, k, at);
     if (awaited && (!asks || is_output_awaited (n, k)))
-      w->captures[w->n_captures++] = (GmCapture){at.node, at.nr, (int) (n->n_in + k)};
+      w->captures[w->n_captures++] = (GmCapture){ at.node, at.nr, (int) (n->n_in + k) };
     else if (at.node->hooks && !own && !gm_walk_slot (w, at.node))
       gm_walk_slot_add (w, at.node)->greeted = true; /* they have run on n's own gradient */
   }
@@ -342,8 +348,8 @@ gm_autograd_take_arrived (GmAgNode *n, uint32_t i)
 }
 
 bool
-gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create, bool stay,
-                     GmTensor **result, GError **error)
+gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads, bool create,
+                     bool stay, GmTensor **result, GError **error)
 {
   uint32_t n_ends = n->n_in + n->n_out;
   g_autofree GmAgNode **pins = g_new (GmAgNode *, n->n_out + 1);
@@ -351,12 +357,12 @@ gm_autograd_through (GmAgNode *n, GmTensor *const *roots, GmTensor *const *grads
   g_autofree GmTensor **ends = g_new0 (GmTensor *, n_ends + 1),
                       **starts = g_new (GmTensor *, n->n_out + 1),
                       **given = g_new (GmTensor *, n->n_out + 1);
-  GmWalk w = {.pins = pins,
-            .captures = captures,
-            .result = ends,
-            .retain = stay && n->slot->walk->retain,
-            .create = create,
-            .through = true};
+  GmWalk w = { .pins = pins,
+               .captures = captures,
+               .result = ends,
+               .retain = stay && n->slot->walk->retain,
+               .create = create,
+               .through = true };
   int n_starts = 0;
   bool awaited = capture_ends (&w, n, roots, stay);
   for (uint32_t k = 0; k < n->n_out; k++)
@@ -406,11 +412,11 @@ gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTenso
 {
   g_autofree GmAgNode **pins = g_new (GmAgNode *, n + n_inputs + 1);
   g_autofree GmCapture *captures = g_new (GmCapture, n_inputs + 1);
-  GmWalk w = {.pins = pins,
-            .captures = captures,
-            .result = result,
-            .retain = retain_graph,
-            .create = create_graph};
+  GmWalk w = { .pins = pins,
+               .captures = captures,
+               .result = result,
+               .retain = retain_graph,
+               .create = create_graph };
   bool ok = true;
   memset (result, 0, (size_t) n_inputs * sizeof *result);
   for (int i = 0; i < n_inputs && ok; i++) {
@@ -421,7 +427,7 @@ gm_autograd_grad (GmTensor *const *roots, GmTensor *const *grads, int n, GmTenso
       break;
     }
     pins[w.n_pins++] = e.node;
-    captures[w.n_captures++] = (GmCapture){e.node, e.nr, i};
+    captures[w.n_captures++] = (GmCapture){ e.node, e.nr, i };
   }
   ok = ok && gm_walk_run (&w, roots, grads, n, error);
   gm_walk_end (&w);

@@ -51,7 +51,9 @@ put_meta (GByteArray *a, const GmMeta *m)
 static void
 put_attrs (GByteArray *a, const GmAttrs *at)
 {
-  static const uint8_t bytes[] = { ['I'] = sizeof (int64_t), ['B'] = 1, ['D'] = 1, ['W'] = sizeof at->window };
+  static const uint8_t bytes[] = {
+    ['I'] = sizeof (int64_t), ['B'] = 1, ['D'] = 1, ['W'] = sizeof at->window
+  };
 
   put_word (a, at->mask);
   for (int k = 1; k < GM_N_ATTRS; k++) {
@@ -186,7 +188,9 @@ tell_edge (GmStretch *s, const GmAgNode *n, uint32_t i, const GmMeta *like)
   GmSlot *to = n->edges[i].node ? gm_walk_slot (s->w, n->edges[i].node) : NULL;
   bool wanted = to && gm_stretch_is_wanted (to);
 
-  put_word (s->structure, wanted && gm_walk_leads_on (to, n->edges[i].nr) ? place_of (s, to, like) + n->edges[i].nr : UINT32_MAX);
+  put_word (s->structure, wanted && gm_walk_leads_on (to, n->edges[i].nr)
+                              ? place_of (s, to, like) + n->edges[i].nr
+                              : UINT32_MAX);
   if (to && --to->waiting == 0 && wanted)
     gm_walk_push (s->w, to);
 }
@@ -241,7 +245,8 @@ go_back (GmStretch *s, Mark m)
 static bool
 is_watched (const GmStretch *s, const GmSlot *slot)
 {
-  return slot->captured || (s->w->accumulate && slot->node->retained && slot->node->retained->len > 0);
+  return slot->captured
+         || (s->w->accumulate && slot->node->retained && slot->node->retained->len > 0);
 }
 
 /* Returns a function's backward as a program, if it can be one and nothing reads its gradients
@@ -251,13 +256,15 @@ static const GmAgProgram *
 find_program (GmStretch *s, GmSlot *slot)
 {
   GmAgNode *n = slot->node;
-  bool may = n->kind == GM_NODE_FUNCTION && n->fn->program && s->steps->len == 0 && !s->w->create && !n->released;
+  bool may = n->kind == GM_NODE_FUNCTION && n->fn->program && s->steps->len == 0 && !s->w->create
+             && !n->released;
 
   if (!may || gm_node_is_hooked (n) || is_watched (s, slot))
     return NULL;
   if (!gm_walk_greet (s->w, slot, &s->error) || (n->region && !gm_region_give (n, &s->error)))
     return NULL;
-  GmAgProgram *p = n->fn->program (n, n->state, slot->many ? slot->many : &slot->one, s->structure, &s->error);
+  GmAgProgram *p =
+      n->fn->program (n, n->state, slot->many ? slot->many : &slot->one, s->structure, &s->error);
   if (p)
     g_ptr_array_add (s->programs, p);
   return p;
@@ -308,7 +315,9 @@ is_summed (const GmStretch *s, const GmTensor *t)
 static bool
 take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
 {
-  const GmMeta *like = slot->place ? &GM_STRETCH_PLACE (s, slot)->like : slot->one ? &slot->one->meta : NULL;
+  const GmMeta *like = slot->place ? &GM_STRETCH_PLACE (s, slot)->like
+                       : slot->one ? &slot->one->meta
+                                   : NULL;
   const GArray *hooks = gm_stretch_hooks_of (slot->node);
   Mark before = mark (s);
   g_autoptr (GPtrArray) captured = NULL;
@@ -324,7 +333,8 @@ take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
   captured = g_ptr_array_new ();
   for (guint i = 0; i < hooks->len; i++) {
     const GmAgHook *h = &g_array_index (hooks, GmAgHook, i);
-    Hook one = { gm_stretch_runner_now->find_hook (h->fn, h->data, like, captured), s->inputs->len };
+    Hook one = { gm_stretch_runner_now->find_hook (h->fn, h->data, like, captured),
+                 s->inputs->len };
     if (!one.program) {
       go_back (s, before);
       return false;
@@ -424,11 +434,14 @@ collect (GmStretch *s)
     GmSlot *slot = s->w->heap[0];
     bool runs = slot->needed && slot->node->kind != GM_NODE_LEAF;
     bool function = runs && slot->node->kind == GM_NODE_FUNCTION;
-    more = function ? take_function (s, slot) : runs ? take_operation (s, slot) : take_arrival (s, slot);
+    more = function ? take_function (s, slot)
+           : runs   ? take_operation (s, slot)
+                    : take_arrival (s, slot);
   }
   for (guint i = 0; i < s->steps->len; i++)
     if (GM_STRETCH_STEP (s, i)->runs)
-      GM_STRETCH_PLACE (s, GM_STRETCH_STEP (s, i)->slot)->inside = !is_watched (s, GM_STRETCH_STEP (s, i)->slot);
+      GM_STRETCH_PLACE (s, GM_STRETCH_STEP (s, i)->slot)->inside =
+          !is_watched (s, GM_STRETCH_STEP (s, i)->slot);
   for (guint i = 0; i < s->places->len; i++)
     put (s->structure, &g_array_index (s->places, Place, i).inside, sizeof (bool));
 }
@@ -463,7 +476,8 @@ gm_stretch_inputs (const GmStretch *s, uint32_t *n)
 char *
 gm_stretch_input_name (const GmStretch *s, uint32_t i)
 {
-  return g_strdup_printf (g_array_index (s->origins, GmStretchOrigin, i).gradient ? "grad%u" : "saved%u", i);
+  return g_strdup_printf (
+      g_array_index (s->origins, GmStretchOrigin, i).gradient ? "grad%u" : "saved%u", i);
 }
 
 bool
@@ -529,8 +543,8 @@ static bool
 may_undo (const GmStretch *s, const GError *error)
 {
   bool operation = error->domain == GM_ERROR
-                   && (error->code == GM_ERROR_INDEX || error->code == GM_ERROR_RUNTIME || error->code == GM_ERROR_VALUE
-                       || error->code == GM_ERROR_MEMORY);
+                   && (error->code == GM_ERROR_INDEX || error->code == GM_ERROR_RUNTIME
+                       || error->code == GM_ERROR_VALUE || error->code == GM_ERROR_MEMORY);
 
   return operation && (!s->calls_hooks || (s->hooks->len == 0 && s->programs->len == 0));
 }

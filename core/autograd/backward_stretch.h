@@ -33,7 +33,8 @@ typedef struct GmHookProgram {
 /* Returns the program that the hook is at this moment for gradients of this dtype and shape, a new
  * reference, and appends what it reads beside the gradient to `captured` (GmTensor, new
  * references).  NULL: the hook has to be called. */
-typedef GmHookProgram *(*GmHookFind) (GmTensorHook hook, void *hook_data, const GmMeta *like, GPtrArray *captured);
+typedef GmHookProgram *(*GmHookFind) (GmTensorHook hook, void *hook_data, const GmMeta *like,
+                                      GPtrArray *captured);
 
 typedef struct {
   GmStretchRun run;
@@ -68,7 +69,8 @@ const GByteArray *gm_stretch_shape (const GmStretch *s);
 /* Emits the steps as a program: in, out, ran as above, but values of b; out[k] is not owned.  note
  * (b, name), if not NULL, is called before the operations of the node of this name.  Gradients are
  * added in the engine's order. */
-void gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, bool *ran, void (*note) (GmBuilder *b, const char *name));
+void gm_stretch_emit (const GmStretch *s, GmBuilder *b, const GmVal *in, GmVal *out, bool *ran,
+                      void (*note) (GmBuilder *b, const char *name));
 /* A GmStretchRun: runs one operation after the other. */
 bool gm_stretch_run_eagerly (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
 

@@ -20,7 +20,8 @@ emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inp
   for (uint32_t i = 0; i < step->n_hooks && !gm_b_failed (b); i++) {
     const Hook *h = &g_array_index (s->hooks, Hook, step->first_hook + i);
     if (!gm_meta_same_layout (gm_b_meta (b, *grad), &h->program->grad)) {
-      gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a hook is known for gradients of another dtype, shape or layout");
+      gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                 "a hook is known for gradients of another dtype, shape or layout");
       return;
     }
     GmVal replaced = h->program->emit (h->program, b, *grad, inputs + h->captured);
@@ -55,10 +56,12 @@ send (const GmStretch *s, const Step *step, uint32_t i, GmBuilder *b, GmVal grad
 
 /* Sends the gradient of the step's node on through the gradient of its op. */
 static void
-emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *values)
+emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs,
+                GmVal *values)
 {
   const GmAgNode *n = step->slot->node;
-  GmVal grad = values[GM_STRETCH_PLACE (s, step->slot)->first], in[n->n_in + 1], result[n->n_in + 1], out = NULL;
+  GmVal grad = values[GM_STRETCH_PLACE (s, step->slot)->first], in[n->n_in + 1],
+        result[n->n_in + 1], out = NULL;
   const GmMeta *metas[n->n_in + 1], *meta = gm_b_meta (b, grad);
   bool need[n->n_in + 1];
   uint32_t at = step->saved;
@@ -71,8 +74,16 @@ emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal 
   }
   if (n->saved_out.t)
     out = inputs[at];
-  gm_op_gradient (&(GmGradient){ .b = b, .op = (GmOp) n->op, .n_in = (int) n->n_in, .in = in, .out = out, .in_meta = metas,
-                                 .out_meta = meta, .attrs = n->extra ? &n->extra->attrs : NULL, .grad = grad, .need = need,
+  gm_op_gradient (&(GmGradient){ .b = b,
+                                 .op = (GmOp) n->op,
+                                 .n_in = (int) n->n_in,
+                                 .in = in,
+                                 .out = out,
+                                 .in_meta = metas,
+                                 .out_meta = meta,
+                                 .attrs = n->extra ? &n->extra->attrs : NULL,
+                                 .grad = grad,
+                                 .need = need,
                                  .result = result });
   for (uint32_t i = 0; i < n->n_in; i++)
     send (s, step, i, b, result[i], values);
@@ -86,7 +97,8 @@ call_function (const Step *step, GmBuilder *b, GmVal *result)
   GmSlot *slot = step->slot;
   g_autofree GmTensor **out = g_new0 (GmTensor *, n->n_in + 1);
 
-  n->fn->backward (slot->node, n->state, slot->many ? slot->many : &slot->one, out, false, &b->error);
+  n->fn->backward (slot->node, n->state, slot->many ? slot->many : &slot->one, out, false,
+                   &b->error);
   for (uint32_t i = 0; i < n->n_in; i++) {
     result[i] = out[i] ? b->vt->constant (b, out[i]) : NULL;
     gm_tensor_unref (out[i]);
@@ -95,7 +107,8 @@ call_function (const Step *step, GmBuilder *b, GmVal *result)
 
 /* Sends a function's results on to its edges. */
 static void
-emit_function (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *values)
+emit_function (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs,
+               GmVal *values)
 {
   const GmAgNode *n = step->slot->node;
   g_autofree GmVal *result = g_new0 (GmVal, n->n_in + 1);
@@ -179,7 +192,8 @@ gm_stretch_run_eagerly (void *data, GmStretch *s, GmTensor **out, bool *ran, GEr
   gm_stretch_emit (s, &b.eager.base, (const GmVal *) s->inputs->pdata, values, ran, note_name);
   ok = !gm_b_failed (&b.eager.base);
   if (!ok)
-    g_propagate_prefixed_error (error, g_steal_pointer (&b.eager.base.error), "%s%s", b.name ? b.name : "", b.name ? ": " : "");
+    g_propagate_prefixed_error (error, g_steal_pointer (&b.eager.base.error), "%s%s",
+                                b.name ? b.name : "", b.name ? ": " : "");
   for (uint32_t k = 0; ok && k < s->n_gradients; k++)
     out[k] = values[k] ? gm_tensor_ref (gm_tensor_from_val (values[k])) : NULL;
   gm_eager_builder_clear (&b.eager);

@@ -39,11 +39,11 @@ typedef struct {
 
 struct GmStretch {
   GmWalk *w;
-  GArray *steps;     /* GmStretchStep */
-  GArray *places;    /* GmStretchPlace; slot->place - 1 is the slot's */
-  GPtrArray *inputs; /* GmTensor */
-  GArray *origins;   /* GmStretchOrigin, per input */
-  GArray *hooks;     /* GmStretchHook */
+  GArray *steps;       /* GmStretchStep */
+  GArray *places;      /* GmStretchPlace; slot->place - 1 is the slot's */
+  GPtrArray *inputs;   /* GmTensor */
+  GArray *origins;     /* GmStretchOrigin, per input */
+  GArray *hooks;       /* GmStretchHook */
   GPtrArray *programs; /* GmAgProgram */
   GByteArray *structure, *shape;
   bool calls_hooks; /* instead of running their programs */

@@ -15,13 +15,15 @@ typedef struct {
 static GM_THREAD GmWalk *running; /* the innermost walk */
 
 bool
-gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data), GError **error)
+gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data),
+                            GError **error)
 {
   Callback c = { fn, data, destroy };
 
   if (!running) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "a final callback can only be queued while a backward runs: call this in a hook or in the backward of a Function");
+                 "a final callback can only be queued while a backward runs: call this in a hook "
+                 "or in the backward of a Function");
     return false;
   }
   if (!running->callbacks)

@@ -268,14 +268,16 @@ check_watched (const GmRegion *r, GError **error)
     if (now == w->version && is_as_it_was (w))
       continue;
     g_autofree char *text = gm_meta_text (&w->was->meta), *is = gm_meta_text (&w->t->meta);
-    g_autofree char *how = now != w->version
-                               ? g_strdup_printf ("is at version %u; expected version %u", now, w->version)
-                               : g_strdup_printf ("was given another shape or memory, as %s", is);
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "an argument of a checkpointed function was changed by an in-place operation, and the "
-                 "function has to run on it again: %s %s.  Change a clone () instead, or change it after "
-                 "backward",
-                 text, how);
+    g_autofree char *how =
+        now != w->version
+            ? g_strdup_printf ("is at version %u; expected version %u", now, w->version)
+            : g_strdup_printf ("was given another shape or memory, as %s", is);
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_RUNTIME,
+        "an argument of a checkpointed function was changed by an in-place operation, and the "
+        "function has to run on it again: %s %s.  Change a clone () instead, or change it after "
+        "backward",
+        text, how);
     return false;
   }
   return true;
@@ -330,8 +332,8 @@ gm_region_give (GmAgNode *n, GError **error)
     n->state = g_steal_pointer (&place->state);
   for (int i = 0; i <= GM_NODE_INLINE; i++)
     if (place->dropped >> i & 1)
-      *saved_of (n, i) =
-          (GmSaved){ .t = g_steal_pointer (&place->saved[i].t), .version = place->saved[i].version };
+      *saved_of (n, i) = (GmSaved){ .t = g_steal_pointer (&place->saved[i].t),
+                                    .version = place->saved[i].version };
   n->region = NULL;
   gm_region_unref (r);
   return true;

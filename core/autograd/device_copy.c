@@ -9,8 +9,8 @@
 #include "core/tensor/device.h"
 
 static bool
-move_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph,
-               GError **error)
+move_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+               bool create_graph, GError **error)
 {
   result[0] = gm_autograd_to_device (grads[0], GPOINTER_TO_INT (state), error);
   return result[0] != NULL;

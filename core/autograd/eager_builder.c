@@ -36,8 +36,8 @@ static GmVal
 eager_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
   GmTensor *t;
-  if (op == GM_OP_full && attrs->n_list == 0 && !attrs->device &&
-      gm_dtypes[attrs->dtype].live) /* numbers in programs: no rules to ask */
+  if (op == GM_OP_full && attrs->n_list == 0 && !attrs->device
+      && gm_dtypes[attrs->dtype].live) /* numbers in programs: no rules to ask */
     t = gm_tensor_new_scalar (attrs->value, (GmDtype) attrs->dtype, &base->error);
   else
     t = gm_autograd_op (op, (GmTensor *const *) in, n_in, attrs, &base->error);
@@ -70,7 +70,7 @@ eager_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, cons
 static GmVal
 eager_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 {
-  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){2});
+  GmMeta m = gm_meta_make (GM_I64, 1, (const int64_t[]){ 2 });
   GmTensor *state = gm_tensor_new (&m, &base->error);
   *offset = 0;
   if (!state)
@@ -109,7 +109,8 @@ eager_item (GmBuilder *base, GmVal v, GmScalar *out)
 static GmVal
 eager_set (GmBuilder *base, GmVal dst, GmVal src)
 {
-  return gm_autograd_set (gm_tensor_from_val (dst), gm_tensor_from_val (src), &base->error) ? dst : NULL;
+  return gm_autograd_set (gm_tensor_from_val (dst), gm_tensor_from_val (src), &base->error) ? dst
+                                                                                            : NULL;
 }
 
 static int64_t
@@ -126,7 +127,8 @@ eager_around (GmBuilder *base, GmVal v, int64_t *offset)
 {
   GmTensor *t = gm_tensor_from_val (v), *whole = gm_tensor_view_base (t);
   bool tracked = gm_tracked (t);
-  if (whole && gm_meta_is_dense (&whole->meta) && whole->meta.dtype == t->meta.dtype && gm_history_base (t) == whole
+  if (whole && gm_meta_is_dense (&whole->meta) && whole->meta.dtype == t->meta.dtype
+      && gm_history_base (t) == whole
       && tracked == gm_tracked (whole)) { /* a leaf between the two would be left out */
     *offset = t->offset - whole->offset;
     return gm_val_from_tensor (whole);
@@ -149,9 +151,16 @@ eager_resized (GmBuilder *base, GmVal v, int n, const int64_t *sizes)
   return t ? gm_val_from_tensor (own ((GmEagerBuilder *) base, t)) : NULL;
 }
 
-static const GmBuilderVtable eager_vtable = {.op = eager_op, .meta = eager_meta, .into = eager_into, .random = eager_random,
-                                             .constant = eager_constant, .item = eager_item, .set = eager_set, .around = eager_around,
-                                             .offset = eager_offset, .resized = eager_resized};
+static const GmBuilderVtable eager_vtable = { .op = eager_op,
+                                              .meta = eager_meta,
+                                              .into = eager_into,
+                                              .random = eager_random,
+                                              .constant = eager_constant,
+                                              .item = eager_item,
+                                              .set = eager_set,
+                                              .around = eager_around,
+                                              .offset = eager_offset,
+                                              .resized = eager_resized };
 
 void
 gm_eager_builder_init (GmEagerBuilder *b)

@@ -185,9 +185,9 @@ mark_captured (Walk *w)
 static bool
 is_only_owner (const GmTensor *t)
 {
-  return __atomic_load_n (&t->refs, __ATOMIC_RELAXED) == 1 &&
-         __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) == 1 && !t->autograd &&
-         !t->wrapper && !t->storage->release;
+  return __atomic_load_n (&t->refs, __ATOMIC_RELAXED) == 1
+         && __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) == 1 && !t->autograd
+         && !t->wrapper && !t->storage->release;
 }
 
 /* Returns, for a view that is all that is left of a result of the same memory, that memory as a
@@ -198,10 +198,10 @@ own_memory (GmTensor **g)
   GmTensor *t = *g, *base = t->base;
   if (!base || t->autograd || t->wrapper || base->autograd || base->wrapper || t->storage->release)
     return NULL;
-  if (__atomic_load_n (&t->refs, __ATOMIC_RELAXED) != 1 ||
-      __atomic_load_n (&base->refs, __ATOMIC_RELAXED) != 1 ||
-      __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) != 2 ||
-      gm_meta_numel (&t->meta) != gm_meta_numel (&base->meta))
+  if (__atomic_load_n (&t->refs, __ATOMIC_RELAXED) != 1
+      || __atomic_load_n (&base->refs, __ATOMIC_RELAXED) != 1
+      || __atomic_load_n (&t->storage->refs, __ATOMIC_RELAXED) != 2
+      || gm_meta_numel (&t->meta) != gm_meta_numel (&base->meta))
     return NULL;
   GmTensor *alone = gm_tensor_new_alias (t);
   gm_tensor_unref (t);
@@ -217,9 +217,9 @@ add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
     *sum = g;
     return true;
   }
-  GmTensor *in[2] = {*sum, g};
-  if (!w->create && is_only_owner (*sum) && gm_meta_same_shape (&g->meta, &in[0]->meta) &&
-      gm_meta_is_dense (&in[0]->meta)) {
+  GmTensor *in[2] = { *sum, g };
+  if (!w->create && is_only_owner (*sum) && gm_meta_same_shape (&g->meta, &in[0]->meta)
+      && gm_meta_is_dense (&in[0]->meta)) {
     bool ok = gm_op_run_into (GM_OP_add, in, 2, NULL, *sum, error);
     gm_tensor_unref (g);
     return ok;
@@ -270,7 +270,8 @@ check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
   if (!s->t || s->is_packed || G_LIKELY (*gm_tensor_writes (s->t) == s->version))
     return true;
   g_autofree char *who = g_strdup_printf ("the gradient of %s", gm_ops[n->op].name),
-                  *which = input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
+                  *which =
+                      input < 0 ? g_strdup ("its result") : g_strdup_printf ("input %d", input);
   gm_fail_changed (who, which, s->t, s->version, error);
   return false;
 }
@@ -289,8 +290,8 @@ has_history (const GmTensor *t, GmEdge edge)
 {
   GmAgNode *now = t->autograd ? (t->autograd->node ? t->autograd->node : t->autograd->leaf) : NULL;
 
-  return now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr) &&
-         t->meta.requires_grad == (edge.node != NULL);
+  return now == edge.node && (!now || now->kind == GM_NODE_LEAF || t->autograd->nr == edge.nr)
+         && t->meta.requires_grad == (edge.node != NULL);
 }
 
 GmTensor *
@@ -329,7 +330,9 @@ unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **
 static GmTensor *
 arrive_at (const GmMeta *input, GmTensor *g, GError **error)
 {
-  return G_LIKELY (g->meta.device == input->device) ? gm_tensor_ref (g) : gm_autograd_to_device (g, input->device, error);
+  return G_LIKELY (g->meta.device == input->device)
+             ? gm_tensor_ref (g)
+             : gm_autograd_to_device (g, input->device, error);
 }
 
 static bool
@@ -363,21 +366,21 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   GmVal saved_out = NULL;
   if (ok && n->saved_out.t) {
     ok = check_version (n, &n->saved_out, -1, error);
-    saved_out = ok ? unpack (&b, &n->saved_out, (GmEdge){n, 0}, w->create, error) : NULL;
+    saved_out = ok ? unpack (&b, &n->saved_out, (GmEdge){ n, 0 }, w->create, error) : NULL;
     ok = saved_out != NULL;
   }
   if (ok) {
-    GmGradient x = {.b = &b.base,
-                    .op = (GmOp) n->op,
-                    .n_in = n_in,
-                    .in = in,
-                    .in_meta = metas,
-                    .out_meta = &grad->meta,
-                    .out = saved_out,
-                    .attrs = n->extra ? &n->extra->attrs : NULL,
-                    .grad = gm_val_from_tensor (grad),
-                    .need = need,
-                    .result = out};
+    GmGradient x = { .b = &b.base,
+                     .op = (GmOp) n->op,
+                     .n_in = n_in,
+                     .in = in,
+                     .in_meta = metas,
+                     .out_meta = &grad->meta,
+                     .out = saved_out,
+                     .attrs = n->extra ? &n->extra->attrs : NULL,
+                     .grad = gm_val_from_tensor (grad),
+                     .need = need,
+                     .result = out };
     gm_op_gradient (&x);
     if (b.base.error) {
       g_propagate_prefixed_error (error, g_steal_pointer (&b.base.error), "%s: ", gm_node_name (n));
@@ -426,7 +429,7 @@ same_layout (const GmMeta *a, const GmMeta *b)
 static bool
 cast_to (GmTensor **g, uint8_t dtype, GError **error)
 {
-  GmAttrs at = {.mask = 1u << GM_ATTR_DTYPE, .dtype = dtype};
+  GmAttrs at = { .mask = 1u << GM_ATTR_DTYPE, .dtype = dtype };
   GmTensor *t = gm_autograd_op (GM_OP_cast, g, 1, &at, error);
   if (!t)
     return false;
@@ -453,12 +456,12 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
       && !cast_to (g, ag->grad->meta.dtype, error))
     return false;
   if (ag->grad && !w->create) {
-    GmTensor *in[2] = {ag->grad, *g};
+    GmTensor *in[2] = { ag->grad, *g };
     return gm_autograd_into (ag->grad, GM_OP_add, in, 2, NULL, error);
   }
   GmTensor *now;
   if (ag->grad)
-    now = gm_autograd_op (GM_OP_add, (GmTensor *const[]){ag->grad, *g}, 2, NULL, error);
+    now = gm_autograd_op (GM_OP_add, (GmTensor *const[]){ ag->grad, *g }, 2, NULL, error);
   else if (w->create)
     now = gm_autograd_op (GM_OP_copy, g, 1, NULL, error);
   else if (is_only_owner (*g) && same_layout (&(*g)->meta, &leaf->meta))
@@ -481,7 +484,7 @@ gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **err
     if (r->nr != nr)
       continue;
     GmTensor *old = r->ag->grad;
-    GmTensor *both = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){old, g}, 2, NULL, error)
+    GmTensor *both = old ? gm_autograd_op (GM_OP_add, (GmTensor *const[]){ old, g }, 2, NULL, error)
                          : gm_tensor_ref (g);
     if (!both)
       return false;
@@ -495,8 +498,8 @@ bool
 gm_autograd_is_last (const GmAgNode *n)
 {
   const Slot *s = n->slot;
-  return s && !s->outer && !s->captured && !s->walk->retain && !s->walk->create && !n->region && !n->retained
-         && !(n->user && gm_node_is_hooked (n));
+  return s && !s->outer && !s->captured && !s->walk->retain && !s->walk->create && !n->region
+         && !n->retained && !(n->user && gm_node_is_hooked (n));
 }
 
 /* Does all that happens to a gradient before its node runs: hooks, retain_grad (), captures. */
@@ -560,7 +563,8 @@ is_watched (const Slot *s)
 {
   const GmAgNode *n = s->node;
   return n->hooks || n->retained || s->captured
-         || (n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd && n->saved_in[0].t->autograd->hooks);
+         || (n->kind == GM_NODE_LEAF && n->saved_in[0].t->autograd
+             && n->saved_in[0].t->autograd->hooks);
 }
 
 /* Hands out gradients after n, which stands for many operations, has failed in one of them, with
@@ -573,7 +577,9 @@ give_to_leaves (Walk *w, GmAgNode *n, const uint32_t *order, GmTensor **result, 
   for (uint32_t k = 0; k < n->n_in; k++) {
     uint32_t i = order ? order[k] : k;
     GmAgNode *to = n->edges[i].node;
-    Slot *s = result[i] && to && to->kind == GM_NODE_LEAF && w->accumulate && !before ? gm_walk_slot (w, to) : NULL;
+    Slot *s = result[i] && to && to->kind == GM_NODE_LEAF && w->accumulate && !before
+                  ? gm_walk_slot (w, to)
+                  : NULL;
     GmTensor *g = g_steal_pointer (&result[i]);
     if (!s)
       gm_tensor_unref (g);
@@ -601,15 +607,16 @@ gm_walk_run_node (Walk *w, Slot *s, GError **error)
   bool hooked = G_UNLIKELY (n->user != NULL) && gm_node_is_hooked (n);
   if (n->kind == GM_NODE_LEAF) {
     GmTensor *leaf = n->saved_in[0].t;
-    bool ok = !s->one || !w->accumulate ||
-              ((!hooked || gm_node_run_before (n, &s->one, error)) && run_leaf (w, n, leaf, s, hooked, error));
+    bool ok = !s->one || !w->accumulate
+              || ((!hooked || gm_node_run_before (n, &s->one, error))
+                  && run_leaf (w, n, leaf, s, hooked, error));
     gm_walk_clear (s);
     return ok;
   }
   bool any = false, ok = true;
   for (uint32_t i = 0; i < n->n_out; i++)
     any |= *gm_walk_gradient (s, i) != NULL;
-  GmTensor *small[GM_NODE_INLINE] = {NULL};
+  GmTensor *small[GM_NODE_INLINE] = { NULL };
   GmTensor **result = n->n_in <= GM_NODE_INLINE ? small : g_new0 (GmTensor *, n->n_in);
   const uint32_t *order = gm_walk_order_of (n, true); /* owned by n's state */
   g_autofree GmTensor **arrived = NULL;
@@ -680,7 +687,7 @@ gm_walk_root_gradient (GmTensor *root, GmTensor *grad, int i, GError **error)
   }
   if (grad->meta.dtype == root->meta.dtype)
     return gm_tensor_ref (grad);
-  GmAttrs at = {.mask = 1u << GM_ATTR_DTYPE, .dtype = root->meta.dtype};
+  GmAttrs at = { .mask = 1u << GM_ATTR_DTYPE, .dtype = root->meta.dtype };
   return gm_autograd_op (GM_OP_cast, &grad, 1, &at, error);
 }
 
@@ -740,8 +747,9 @@ gm_walk_run (Walk *w, GmTensor *const *roots, GmTensor *const *grads, int n, GEr
     ok = g && deliver (w, edges[i], g, error);
   }
   while (ok && w->n_heap)
-    ok = gm_stretch_runner_now && !w->through && !w->plainly && !gm_anomaly_on ? gm_stretch_step (w, error)
-                                              : gm_walk_run_node (w, gm_walk_pop (w), error);
+    ok = gm_stretch_runner_now && !w->through && !w->plainly && !gm_anomaly_on
+             ? gm_stretch_step (w, error)
+             : gm_walk_run_node (w, gm_walk_pop (w), error);
   gm_grad_set_enabled (mode);
   return gm_walk_leave (w, ok, error);
 }

@@ -47,7 +47,8 @@ is_awaited (const GmAgNode *n, const GmSlot *s)
 bool
 gm_walk_waits_inside (const GmWalk *w, const GmSlot *s)
 {
-  return s->node->inside && (!s->node->released || s->captured) && !(w->through && s->outer) && is_awaited (s->node, s);
+  return s->node->inside && (!s->node->released || s->captured) && !(w->through && s->outer)
+         && is_awaited (s->node, s);
 }
 
 bool
@@ -88,8 +89,9 @@ takes_turns (const GmWalk *w, const GmSlot *s)
 {
   const GmAgNode *n = s->node;
 
-  return n->kind == GM_NODE_FUNCTION && n->fn->number && n->state && !n->released && !n->region && n->n_out <= 64
-         && !gm_stretch_runner_now && !(w->through && s->outer) && !gm_walk_waits_inside (w, s);
+  return n->kind == GM_NODE_FUNCTION && n->fn->number && n->state && !n->released && !n->region
+         && n->n_out <= 64 && !gm_stretch_runner_now && !(w->through && s->outer)
+         && !gm_walk_waits_inside (w, s);
 }
 
 void

@@ -82,7 +82,7 @@ static Selection *
 selection_new (GmTensor *base, GmTensor *view, GError **error)
 {
   int64_t n_base = gm_meta_numel (&base->meta), n = gm_meta_numel (&view->meta);
-  int64_t extent = gm_meta_extent (&base->meta), at[GM_MAX_DIMS] = {0};
+  int64_t extent = gm_meta_extent (&base->meta), at[GM_MAX_DIMS] = { 0 };
   Selection *s = g_new0 (Selection, 1);
   g_atomic_ref_count_init (&s->refs);
   s->base = base->meta;
@@ -115,7 +115,8 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
     }
     sources[positions[k]] = n_base + k;
   }
-  if (!move_to (&s->positions, base->meta.device, error) || !move_to (&s->sources, base->meta.device, error)) {
+  if (!move_to (&s->positions, base->meta.device, error)
+      || !move_to (&s->sources, base->meta.device, error)) {
     selection_unref (s);
     return NULL;
   }
@@ -161,11 +162,12 @@ static GmTensor *
 pick (GmTensor *t, GmTensor *places, const GmMeta *like, GError **error)
 {
   int64_t n = gm_meta_numel (&t->meta);
-  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
   GmVal v = gm_b_reshape (&b.base, gm_val_from_tensor (t), 1, &n);
-  v = gm_b_op (&b.base, GM_OP_index_select, (const GmVal[]){v, gm_val_from_tensor (places)}, 2, &at);
+  v = gm_b_op (&b.base, GM_OP_index_select, (const GmVal[]){ v, gm_val_from_tensor (places) }, 2,
+               &at);
   v = gm_b_view (&b.base, v, like->ndim, like->sizes);
   GmTensor *result = NULL;
   finish (&b, &v, 1, &result, error);
@@ -177,11 +179,11 @@ static GmTensor *
 both (GmTensor *outside, GmTensor *inside, GError **error)
 {
   int64_t n_outside = gm_meta_numel (&outside->meta), n_inside = gm_meta_numel (&inside->meta);
-  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
-  GmVal in[2] = {gm_b_reshape (&b.base, gm_val_from_tensor (outside), 1, &n_outside),
-                 gm_b_reshape (&b.base, gm_val_from_tensor (inside), 1, &n_inside)};
+  GmVal in[2] = { gm_b_reshape (&b.base, gm_val_from_tensor (outside), 1, &n_outside),
+                  gm_b_reshape (&b.base, gm_val_from_tensor (inside), 1, &n_inside) };
   GmVal v = gm_b_op (&b.base, GM_OP_cat, in, 2, &at);
   GmTensor *result = NULL;
   finish (&b, &v, 1, &result, error);
@@ -193,7 +195,8 @@ static const GmAgFunction selecting, replacing;
 /* Gives `out`, which was made with gradients off, its history; create: false if it is to have
  * none. */
 static GmTensor *
-with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const *in, int n_in, bool create)
+with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const *in, int n_in,
+           bool create)
 {
   bool any = false;
   for (int i = 0; i < n_in && create; i++)
@@ -221,7 +224,7 @@ replace (Selection *s, GmTensor *outside, GmTensor *inside, bool create, GError 
   g_autoptr (GmTensor) all = both (outside, inside, error);
   GmTensor *out = all ? pick (all, s->sources, &s->base, error) : NULL;
   gm_grad_set_enabled (was);
-  return with_node (out, &replacing, s, (GmTensor *const[]){outside, inside}, 2, create);
+  return with_node (out, &replacing, s, (GmTensor *const[]){ outside, inside }, 2, create);
 }
 
 /* Backward of `replace`.  Edges: what is outside of the view (the base's old history), what is
@@ -261,8 +264,9 @@ spend_nothing (GmAgNode *n, void *state)
   return GM_AG_WHOLE;
 }
 
-static const GmAgFunction replacing = {"CopySlices", replace_backward, selection_unref};
-static const GmAgFunction selecting = {"AsStridedBackward0", select_backward, selection_unref, .spend = spend_nothing};
+static const GmAgFunction replacing = { "CopySlices", replace_backward, selection_unref };
+static const GmAgFunction selecting = { "AsStridedBackward0", select_backward, selection_unref,
+                                        .spend = spend_nothing };
 
 /* The same as select_backward, for a view with several elements in one place: their gradients are
  * added. */
@@ -272,19 +276,20 @@ gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
 {
   const Selection *s = state;
   int64_t n_base = gm_meta_numel (&s->base), n_view = gm_meta_numel (&s->view);
-  GmAttrs at = {.mask = 1u << GM_ATTR_DIM};
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
   GmEagerBuilder b;
   gm_eager_builder_init (&b);
-  GmVal in[3] = {gm_b_full_beside (&b.base, gm_scalar_int (0), s->base.dtype, 1, &n_base, gm_val_from_tensor (grads[0])),
-                 gm_val_from_tensor (s->positions),
-                 gm_b_reshape (&b.base, gm_val_from_tensor (grads[0]), 1, &n_view)};
+  GmVal in[3] = { gm_b_full_beside (&b.base, gm_scalar_int (0), s->base.dtype, 1, &n_base,
+                                    gm_val_from_tensor (grads[0])),
+                  gm_val_from_tensor (s->positions),
+                  gm_b_reshape (&b.base, gm_val_from_tensor (grads[0]), 1, &n_view) };
   GmVal r = gm_b_op (&b.base, GM_OP_index_add, in, 3, &at);
   r = gm_b_view (&b.base, r, s->base.ndim, s->base.sizes);
   return finish (&b, &r, 1, result, error);
 }
 
-static const GmAgFunction as_overlapping_view = {"AsStridedBackward0", gather_backward, selection_unref,
-                                                 .spend = spend_nothing};
+static const GmAgFunction as_overlapping_view = { "AsStridedBackward0", gather_backward,
+                                                  selection_unref, .spend = spend_nothing };
 
 /* Backward of an overwritten destination.  Edge: the destination as it was; its gradient is
  * zero. */
@@ -298,7 +303,8 @@ overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor
   return (result[0] = gm_tensor_new_zeros (&m, error)) != NULL;
 }
 
-static const GmAgFunction overwritten = {"CopyBackward0", overwritten_backward, NULL, .spend = spend_nothing};
+static const GmAgFunction overwritten = { "CopyBackward0", overwritten_backward, NULL,
+                                          .spend = spend_nothing };
 
 /* -- Histories of views ------------------------------------------------------------------------ */
 
@@ -400,8 +406,10 @@ check_writable (GmTensor *dst, bool one, GError **error)
   if (!one && gm_meta_overlaps_itself (&dst->meta)) {
     g_autofree char *text = gm_meta_text (&dst->meta);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                 "Please clone() the tensor before performing the operation (%s, expanded or made of windows)",
+                 "unsupported operation: more than one element of the written-to tensor refers to "
+                 "a single memory location. "
+                 "Please clone() the tensor before performing the operation (%s, expanded or made "
+                 "of windows)",
                  text);
     return false;
   }
@@ -464,7 +472,8 @@ check_fits (GmOp op, const GmMeta *result, const GmMeta *dst, GError **error)
 static bool
 is_alias (const GmTensor *a, const GmTensor *b)
 {
-  return a->storage == b->storage && a->offset == b->offset && gm_meta_same_layout (&a->meta, &b->meta);
+  return a->storage == b->storage && a->offset == b->offset
+         && gm_meta_same_layout (&a->meta, &b->meta);
 }
 
 /* Copies src's values (any dtype, broadcast) into dst's memory; no history.  A copy of dst to
@@ -473,12 +482,13 @@ static bool
 copy_values (GmTensor *dst, GmTensor *src, GError **error)
 {
   g_autoptr (GmTensor) apart = NULL;
-  if (src != dst && src->storage == dst->storage && !is_alias (src, dst) && gm_tensor_may_overlap (src, dst)) {
+  if (src != dst && src->storage == dst->storage && !is_alias (src, dst)
+      && gm_tensor_may_overlap (src, dst)) {
     if (!(apart = gm_op_run (GM_OP_copy, &src, 1, NULL, error)))
       return false;
     src = apart;
   }
-  GmTensor *done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){dst, src}, 2, NULL, error);
+  GmTensor *done = gm_op_run (GM_OP_copy_, (GmTensor *const[]){ dst, src }, 2, NULL, error);
   gm_tensor_unref (done);
   return done != NULL;
 }
@@ -532,8 +542,8 @@ shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor *
     }
     GmEdge e = gm_edge_to (in[i]);
     g_autoptr (GmTensor) copy = NULL;
-    if (in[i] == dst && i < 30 && saves >> i & 1 &&
-        !(copy = gm_op_run (GM_OP_copy, in + i, 1, NULL, error))) {
+    if (in[i] == dst && i < 30 && saves >> i & 1
+        && !(copy = gm_op_run (GM_OP_copy, in + i, 1, NULL, error))) {
       gm_node_unref (e.node);
       return false;
     }
@@ -563,7 +573,7 @@ static bool
 write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                 GError **error)
 {
-  GmTensor *shielded[GM_NODE_INLINE] = {NULL};
+  GmTensor *shielded[GM_NODE_INLINE] = { NULL };
   GmTensor **safe = n_in <= GM_NODE_INLINE ? shielded : g_new0 (GmTensor *, n_in);
   g_autoptr (GmTensor) contents = NULL;
   if (shield_inputs (dst, op, in, n_in, safe, error))
@@ -580,7 +590,7 @@ write_recorded (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmA
   if (!e.node) { /* the destination required grad, its new contents do not */
     GmAgNode *n = gm_function_node (&overwritten, NULL, 1, 1);
     n->edges[0] = gm_edge_to (dst);
-    e = (GmEdge){n, 0};
+    e = (GmEdge){ n, 0 };
   }
   gm_history_set (dst, e.node, e.nr);
   gm_history_was_rewritten (dst);
@@ -596,7 +606,8 @@ gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
   if (!grad || !gm_history_base (t) || !gm_tensor_is_awaited (t))
     return true;
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "the gradient of this view is awaited by a hook, kept, or summed with others, and what is written to it "
+               "the gradient of this view is awaited by a hook, kept, or summed with others, and "
+               "what is written to it "
                "goes into the history of its base");
   return false;
 }
@@ -604,8 +615,12 @@ gm_autograd_may_write (GmTensor *t, bool grad, GError **error)
 static GmTensor *
 slice_of (GmTensor *t, int dim, int64_t i, GError **error)
 {
-  GmAttrs at = {.mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP | 1u << GM_ATTR_STEP,
-                .dim = dim, .start = i, .stop = i + 1, .step = 1};
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP
+                         | 1u << GM_ATTR_STEP,
+                 .dim = dim,
+                 .start = i,
+                 .stop = i + 1,
+                 .step = 1 };
   return gm_autograd_op (GM_OP_slice, &t, 1, &at, error);
 }
 
@@ -755,8 +770,8 @@ gm_autograd_become (GmTensor *dst, GmTensor *src, GError **error)
 
   if (!whole)
     return gm_autograd_into (dst, GM_OP_copy, &src, 1, NULL, error);
-  if (!check_writable (dst, false, error) || !gm_check_leaf (dst, error) || !check_apart (dst, error)
-      || !copy_values (dst, src, error))
+  if (!check_writable (dst, false, error) || !gm_check_leaf (dst, error)
+      || !check_apart (dst, error) || !copy_values (dst, src, error))
     return false;
   gm_history_set (dst, gm_node_ref (src->autograd->node), src->autograd->nr);
   gm_history_was_rewritten (dst);

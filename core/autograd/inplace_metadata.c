@@ -89,16 +89,19 @@ gm_view_give_up (GmTensor *view)
   const GArray *left = view->base->autograd->left;
 
   gm_ag_get (view)->epoch = g_array_index (left, uint32_t, left->len - 1);
-  gm_autograd_lose (&view, 1, NULL, 0, 0,
-                    "set_: a view has no gradient: what it was taken of was written to, and took other memory before the view had its "
-                    "new history; ask for the view's grad_fn before set_ (), or take the view again");
+  gm_autograd_lose (
+      &view, 1, NULL, 0, 0,
+      "set_: a view has no gradient: what it was taken of was written to, and took other memory "
+      "before the view had its "
+      "new history; ask for the view's grad_fn before set_ (), or take the view again");
 }
 
 void
 gm_view_lose_place (GmTensor *view)
 {
   gm_autograd_lose (&view, 1, NULL, 0, 0,
-                    "a view has no gradient: the tensor that it was taken of took other elements in place (as_strided_, resize_), and was "
+                    "a view has no gradient: the tensor that it was taken of took other elements "
+                    "in place (as_strided_, resize_), and was "
                     "written to since; take the view again");
 }
 
@@ -163,17 +166,21 @@ gm_autograd_set_data (GmTensor *t, GmTensor *from)
   gm_tensor_unref (alias);
   if (moves)
     note_reshaped (t);
-  bool fits = was.ndim == t->meta.ndim && !memcmp (was.sizes, t->meta.sizes, sizeof *was.sizes * was.ndim)
+  bool fits = was.ndim == t->meta.ndim
+              && !memcmp (was.sizes, t->meta.sizes, sizeof *was.sizes * was.ndim)
               && was.dtype == t->meta.dtype && was.device == t->meta.device;
   if (!fits && !gm_tensor_is_leaf (t))
-    gm_autograd_lose (&t, 1, NULL, 0, 0, "the data of a tensor with a history was set to one of another shape, dtype or device, which no gradient fits");
+    gm_autograd_lose (&t, 1, NULL, 0, 0,
+                      "the data of a tensor with a history was set to one of another shape, dtype "
+                      "or device, which no gradient fits");
 }
 
 bool
 gm_autograd_cut_off (GmTensor *t, GError **error)
 {
   if (gm_tensor_view_base (t)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "Can't detach views in-place. Use detach() instead");
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "Can't detach views in-place. Use detach() instead");
     return false;
   }
   if (gm_tracked (t) && !gm_tensor_is_leaf (t)) {

@@ -10,14 +10,17 @@
 /* -- Versions ---------------------------------------------------------------------------------- */
 
 void
-gm_fail_changed (const char *who, const char *which, const GmTensor *t, uint32_t version, GError **error)
+gm_fail_changed (const char *who, const char *which, const GmTensor *t, uint32_t version,
+                 GError **error)
 {
   g_autofree char *text = gm_meta_text (&t->meta);
 
   g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "a tensor that %s needs was changed by an in-place operation: %s%s%s%s is at version %u; expected version %u.  Change a "
+               "a tensor that %s needs was changed by an in-place operation: %s%s%s%s is at "
+               "version %u; expected version %u.  Change a "
                "clone () instead, or change it after backward",
-               who, which ? which : "", which ? ", " : "", text, which ? "," : "", gm_tensor_version (t), version);
+               who, which ? which : "", which ? ", " : "", text, which ? "," : "",
+               gm_tensor_version (t), version);
 }
 
 uint32_t *
@@ -31,7 +34,8 @@ gm_versions (GmTensor *const *t, uint32_t n)
 }
 
 bool
-gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who, GError **error)
+gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who,
+              GError **error)
 {
   for (uint32_t i = 0; i < n; i++)
     if (gm_tensor_version (t[i]) != versions[i]) {
@@ -44,7 +48,8 @@ gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const ch
 /* -- The node ---------------------------------------------------------------------------------- */
 
 static bool
-refuse (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+refuse (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph,
+        GError **error)
 {
   (void) n, (void) grads, (void) result, (void) create_graph;
   g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME, state);
@@ -54,7 +59,8 @@ refuse (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, boo
 static const GmAgFunction lost = { .name = "LostBackward0", .backward = refuse, .release = g_free };
 
 void
-gm_autograd_lose (GmTensor *const *outs, int n_outs, GmTensor *const *in, int n_in, uint64_t seq, const char *why)
+gm_autograd_lose (GmTensor *const *outs, int n_outs, GmTensor *const *in, int n_in, uint64_t seq,
+                  const char *why)
 {
   GmAgNode *n = gm_autograd_attach (&lost, g_strdup (why), in, n_in, outs, n_outs);
 

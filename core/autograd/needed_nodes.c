@@ -49,7 +49,8 @@ gm_walk_leave_out (GmWalk *w)
 bool
 gm_autograd_wants (const GmAgNode *n, uint32_t i)
 {
-  const GmSlot *s = n->slot && n->edges[i].node ? gm_walk_slot (n->slot->walk, n->edges[i].node) : NULL;
+  const GmSlot *s =
+      n->slot && n->edges[i].node ? gm_walk_slot (n->slot->walk, n->edges[i].node) : NULL;
 
   return s && gm_walk_leads_on (s, n->edges[i].nr);
 }

@@ -32,8 +32,8 @@ pool_drain (void *data)
     next = (GmAutograd *) a->node;
     g_free (a);
   }
-  pool = (Pool){.n_nodes = MAX_SPARE,
-                .n_records = MAX_SPARE}; /* later frees go straight to the system */
+  pool = (Pool){ .n_nodes = MAX_SPARE,
+                 .n_records = MAX_SPARE }; /* later frees go straight to the system */
 }
 
 /* Drains the pool when a thread that used it ends; GLib calls it. */
@@ -107,7 +107,8 @@ gm_node_release (GmAgNode *n)
   if (n->kind == GM_NODE_LEAF)
     return;
   if (n->kind == GM_NODE_FUNCTION) {
-    GmAgLeft left = n->fn->spend && !n->region && !n->released ? n->fn->spend (n, n->state) : GM_AG_USED_UP;
+    GmAgLeft left =
+        n->fn->spend && !n->region && !n->released ? n->fn->spend (n, n->state) : GM_AG_USED_UP;
     if (left == GM_AG_USED_UP)
       drop_state (n);
     n->released |= left == GM_AG_PARTS; /* the state stays, for gm_walk_part */
@@ -188,7 +189,9 @@ node_free (GmAgNode *n)
 void
 gm_node_unref (GmAgNode *n)
 {
-  if (!n || (__atomic_load_n (&n->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch (&n->refs, 1, __ATOMIC_ACQ_REL)))
+  if (!n
+      || (__atomic_load_n (&n->refs, __ATOMIC_ACQUIRE) != 1
+          && __atomic_sub_fetch (&n->refs, 1, __ATOMIC_ACQ_REL)))
     return; /* with the only reference, n is shared with no other thread */
   n->next = pool.dead;
   pool.dead = n;
@@ -277,16 +280,16 @@ GmEdge
 gm_edge_to (GmTensor *t)
 {
   if (!gm_tracked (t))
-    return (GmEdge){NULL, 0};
+    return (GmEdge){ NULL, 0 };
   GmAutograd *ag = gm_ag_get (t);
   if (ag->node)
-    return (GmEdge){gm_node_ref (ag->node), ag->nr};
+    return (GmEdge){ gm_node_ref (ag->node), ag->nr };
   if (ag->leaf)
-    return (GmEdge){gm_node_ref (ag->leaf), 0};
+    return (GmEdge){ gm_node_ref (ag->leaf), 0 };
   GmAgNode *leaf = gm_node_new (GM_NODE_LEAF, 0);
   leaf->saved_in[0].t = gm_tensor_ref (t);
   ag->leaf = leaf;
-  return (GmEdge){leaf, 0};
+  return (GmEdge){ leaf, 0 };
 }
 
 void
@@ -302,7 +305,7 @@ gm_history_set (GmTensor *t, GmAgNode *n, uint32_t nr)
     if (n) {
       if (!n->retained)
         n->retained = g_array_new (FALSE, FALSE, sizeof (GmRetained));
-      g_array_append_val (n->retained, ((GmRetained){nr, ag}));
+      g_array_append_val (n->retained, ((GmRetained){ nr, ag }));
     }
   }
   gm_node_hold (n);
@@ -332,7 +335,8 @@ gm_alias_with_edge (GmTensor *t, GmEdge edge)
   alias->meta.requires_grad = 0;
   if (edge.node && edge.node->kind == GM_NODE_LEAF)
     /* A leaf stays itself: an alias of it would accumulate elsewhere. */
-    gm_node_hold (edge.node), gm_ag_get (alias)->node = gm_node_ref (edge.node), alias->meta.requires_grad = 1;
+    gm_node_hold (edge.node), gm_ag_get (alias)->node = gm_node_ref (edge.node),
+                                        alias->meta.requires_grad = 1;
   else if (edge.node)
     gm_history_set (alias, gm_node_ref (edge.node), edge.nr);
   return alias;
@@ -361,8 +365,8 @@ gm_hooks_run (const GArray *hooks, uint32_t nr, GmTensor **g, GError **error)
     }
     if (!replaced)
       continue;
-    if (!gm_meta_same_shape (&replaced->meta, &(*g)->meta) ||
-        replaced->meta.dtype != (*g)->meta.dtype) {
+    if (!gm_meta_same_shape (&replaced->meta, &(*g)->meta)
+        || replaced->meta.dtype != (*g)->meta.dtype) {
       g_autofree char *got = gm_meta_text (&replaced->meta), *want = gm_meta_text (&(*g)->meta);
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
                    "a hook on a gradient returned %s where the gradient is %s; return the same "

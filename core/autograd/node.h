@@ -64,7 +64,7 @@ struct GmAgNode {
   uint64_t reaches_back; /* edges, by bit, that older inner nodes of the function send gradients
                           * through (gm_autograd_reach_back) */
   uint32_t n_in, n_out;
-  uint32_t holders; /* atomic: number of tensors whose history it is; part of refs */
+  uint32_t holders;    /* atomic: number of tensors whose history it is; part of refs */
   uint64_t seq;        /* sequence number, in order of creation; leaves: UINT64_MAX */
   GmEdge *edges;       /* n_in; own_edges where they fit */
   struct GmSlot *slot; /* the engine's, while it walks */
@@ -83,9 +83,9 @@ struct GmAgNode {
       void *state;
     };
   };
-  GmEdge *apart; /* of a function that stays unfolded (create_graph): per output, the node that
-                  * makes it, if any; edges that lead to this node lead there from then on.  NULL:
-                  * not unfolded */
+  GmEdge *apart;   /* of a function that stays unfolded (create_graph): per output, the node that
+                    * makes it, if any; edges that lead to this node lead there from then on.  NULL:
+                    * not unfolded */
   GmAgNode *front; /* weak: the function that this node is a part of, which is shown in its place
                     * while a user holds that; or NULL */
   GmEdge own_edges[GM_NODE_INLINE];
@@ -94,16 +94,16 @@ struct GmAgNode {
 
 /* The autograd fields of one tensor. */
 struct GmAutograd {
-  GmAgNode *node; /* owned; NULL for leaves */
-  uint32_t nr;    /* number of the node's output that this is */
-  uint32_t epoch; /* of a base: how often its history was rewritten; of a view: the base's epoch
-                   * that its history belongs to */
-  GmTensor *grad; /* owned */
-  GmAgNode *leaf; /* weak: the accumulating node, while an edge leads to it */
-  GArray *hooks;  /* of a leaf */
+  GmAgNode *node;     /* owned; NULL for leaves */
+  uint32_t nr;        /* number of the node's output that this is */
+  uint32_t epoch;     /* of a base: how often its history was rewritten; of a view: the base's epoch
+                       * that its history belongs to */
+  GmTensor *grad;     /* owned */
+  GmAgNode *leaf;     /* weak: the accumulating node, while an edge leads to it */
+  GArray *hooks;      /* of a leaf */
   GArray *post_hooks; /* GmPostHook, of a leaf; NULL: none */
-  uint32_t reshaped; /* of a base: its epoch when it last took others of its own memory's elements,
-                      * which writes nothing; 0: never */
+  uint32_t reshaped;  /* of a base: its epoch when it last took others of its own memory's elements,
+                       * which writes nothing; 0: never */
   GArray *left; /* uint32_t, of a base: its epochs when set_ gave it other memory; NULL: it still
                  * has its first memory */
   bool retain;
@@ -167,8 +167,8 @@ extern GM_THREAD GmSavedHooks *gm_saved_hooks_now; /* the innermost pair; NULL: 
 
 /* checkpoint.c */
 extern GM_THREAD GmRegion *gm_region_now; /* the open one, innermost; NULL: none */
-void gm_region_take (GmAgNode *n);            /* hands a node that was recorded while a region is
-                                               * open to the region */
+void gm_region_take (GmAgNode *n);        /* hands a node that was recorded while a region is
+                                           * open to the region */
 /* True if what n saved is there without a further run of its region. */
 bool gm_region_is_ready (const GmAgNode *n);
 /* Restores what n saved. */

@@ -165,7 +165,8 @@ gm_node_user_free (GmNodeUser *u)
 }
 
 uint64_t
-gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data, void (*destroy) (void *data))
+gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data,
+                  void (*destroy) (void *data))
 {
   static uint64_t next_id = 1;
   GmNodeUser *u = gm_node_user (n);
@@ -212,13 +213,15 @@ gm_node_is_hooked (const GmAgNode *n)
 
 /* Runs the hooks that stood in the list at the start and still do. */
 static bool
-run (GArray *list, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error)
+run (GArray *list, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others,
+     GError **error)
 {
   guint n_hooks = list ? list->len : 0;
   g_autofree GmNodeHookRow *now = n_hooks ? g_memdup2 (list->data, n_hooks * sizeof *now) : NULL;
 
   for (guint i = 0; i < n_hooks; i++)
-    if (place_of (list, now[i].id) >= 0 && !now[i].fn (now[i].data, changed, n, others, n_others, error))
+    if (place_of (list, now[i].id) >= 0
+        && !now[i].fn (now[i].data, changed, n, others, n_others, error))
       return false;
   return true;
 }

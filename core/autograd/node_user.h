@@ -34,8 +34,10 @@ GmAgNode *gm_node_ref (GmAgNode *n);
  * unreffed); others: read only.  Before the node: changed are the gradients of its outputs, others
  * is empty.  After it: changed are the gradients that it returns, by edge, others those of its
  * outputs.  A leaf's node returns none. */
-typedef bool (*GmNodeHook) (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error);
-uint64_t gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data, void (*destroy) (void *data));
+typedef bool (*GmNodeHook) (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others,
+                            uint32_t n_others, GError **error);
+uint64_t gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data,
+                           void (*destroy) (void *data));
 bool gm_node_remove_hook (GmAgNode *n, bool before, uint64_t id);
 /* Fields that the front end keeps with a node it shows to users. */
 typedef struct {

@@ -45,15 +45,17 @@ has_leaves_of_its_own (const GmAgNode *n)
 bool
 gm_walk_is_one_node (const GmAgNode *n)
 {
-  bool plain = n->kind == GM_NODE_FUNCTION && n->state && !n->hooks && !n->retained && !n->user && !n->slot && !n->region
-               && !n->released && !gm_stretch_runner_now && !gm_anomaly_on;
+  bool plain = n->kind == GM_NODE_FUNCTION && n->state && !n->hooks && !n->retained && !n->user
+               && !n->slot && !n->region && !n->released && !gm_stretch_runner_now
+               && !gm_anomaly_on;
 
   return plain && n->n_in <= FEW && n->n_out <= FEW && has_leaves_of_its_own (n);
 }
 
 /* Adds the results to their leaves; steals `result`. */
 static bool
-give_to_leaves (GmWalk *w, const GmAgNode *n, const uint32_t *order, GmTensor **result, GError **error)
+give_to_leaves (GmWalk *w, const GmAgNode *n, const uint32_t *order, GmTensor **result,
+                GError **error)
 {
   bool ok = true;
 

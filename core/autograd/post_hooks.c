@@ -25,7 +25,7 @@ gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data,
   GmAutograd *ag = gm_ag_get (leaf);
   if (!ag->post_hooks)
     ag->post_hooks = g_array_new (FALSE, FALSE, sizeof (GmPostHook));
-  GmPostHook h = {__atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), hook, data, destroy};
+  GmPostHook h = { __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED), hook, data, destroy };
   g_array_append_val (ag->post_hooks, h);
   return h.id;
 }
@@ -53,8 +53,8 @@ gm_post_hooks_run (GmTensor *leaf, GError **error)
   guint n = hooks->len;
   g_autofree GmPostHook *now = g_memdup2 (hooks->data, n * sizeof (GmPostHook));
   for (guint i = 0; i < n; i++)
-    if (place_of (leaf->autograd->post_hooks, now[i].id) >= 0 &&
-        !now[i].fn (now[i].data, leaf, error))
+    if (place_of (leaf->autograd->post_hooks, now[i].id) >= 0
+        && !now[i].fn (now[i].data, leaf, error))
       return false;
   return true;
 }

@@ -104,9 +104,10 @@ gm_saved_pack (GmSaved *s, GError **error)
   gm_saved_hooks_now = h;
   gm_grad_set_enabled (grad);
   if (object && *gm_tensor_writes (alias) != version) {
-    g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME,
-                         "a pack hook changed the tensor that it was given in place, and the program "
-                         "still uses it: change a clone () instead");
+    g_set_error_literal (
+        error, GM_ERROR, GM_ERROR_RUNTIME,
+        "a pack hook changed the tensor that it was given in place, and the program "
+        "still uses it: change a clone () instead");
     h->type->drop (object);
     object = NULL;
   }

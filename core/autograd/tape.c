@@ -60,7 +60,7 @@ gm_tracked (GmTensor *t)
     gm_view_refresh (t);
   GmAutograd *ag = t->autograd;
   if (G_UNLIKELY (ag && ag->node && ag->node->apart)) {
-    GmEdge e = {ag->node, ag->nr};
+    GmEdge e = { ag->node, ag->nr };
     if (e.node->apart[e.nr].node) {
       gm_node_hold (e.node->apart[e.nr].node);
       gm_node_let_go (e.node);
@@ -76,7 +76,7 @@ static GmNodeExtra *
 extra_make (GmTensor *const *in, int n_in, const GmAttrs *attrs)
 {
   GmNodeExtra *x = g_malloc (sizeof *x + (size_t) n_in * sizeof (GmMeta));
-  x->attrs = attrs ? *attrs : (GmAttrs){0};
+  x->attrs = attrs ? *attrs : (GmAttrs){ 0 };
   for (int i = 0; i < n_in; i++)
     x->in[i] = in[i]->meta;
   return x;
@@ -120,16 +120,16 @@ record (GmTensor *out, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *at
   GmAgNode *n = gm_node_new (GM_NODE_OP, n_in);
   n->op = (uint8_t) op;
   for (int i = 0; i < n_in; i++) {
-    n->edges[i] = gm_op_is_differentiable (op, i) ? gm_edge_to (in[i]) : (GmEdge){NULL, 0};
+    n->edges[i] = gm_op_is_differentiable (op, i) ? gm_edge_to (in[i]) : (GmEdge){ NULL, 0 };
     if (n->edges[i].node)
       need |= 1u << MIN (i, 30);
   }
   uint32_t saves = gm_op_saves (op, n_in, need);
   for (int i = 0; i < GM_NODE_INLINE && i < n_in; i++)
     if (saves >> i & 1)
-      n->saved_in[i] = (GmSaved){.t = saved_input (in[i]), .version = *gm_tensor_writes (in[i])};
+      n->saved_in[i] = (GmSaved){ .t = saved_input (in[i]), .version = *gm_tensor_writes (in[i]) };
   if (saves & GM_SAVES_OUT)
-    n->saved_out = (GmSaved){.t = gm_tensor_new_alias (out), .version = *gm_tensor_writes (out)};
+    n->saved_out = (GmSaved){ .t = gm_tensor_new_alias (out), .version = *gm_tensor_writes (out) };
   if (needs_extra (op, in, n_in, &out->meta, need))
     n->extra = extra_make (in, n_in, attrs);
   if (G_UNLIKELY (gm_saved_hooks_now != NULL) && !pack_all (n, error)) {
@@ -208,8 +208,8 @@ gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GE
   bool track = false;
   if (!grad_off)
     for (int i = 0; i < n_in; i++)
-      track |= (in[i]->meta.requires_grad || is_stale (in[i])) && gm_op_is_differentiable (op, i) &&
-               gm_tracked (in[i]);
+      track |= (in[i]->meta.requires_grad || is_stale (in[i])) && gm_op_is_differentiable (op, i)
+               && gm_tracked (in[i]);
   uint8_t family = gm_ops[op].family;
   if (G_UNLIKELY (family == GM_FAMILY_MUTATE))
     return run_mutate (op, in, n_in, error);
@@ -238,7 +238,7 @@ gm_autograd_attach_new (const GmAgFunction *fn, void *state, GmTensor *const *in
 {
   GmAgNode *n = gm_function_node (fn, state, n_in, n_outs);
   for (int i = 0; i < n_in; i++)
-    n->edges[i] = in[i] ? gm_edge_to (in[i]) : (GmEdge){NULL, 0};
+    n->edges[i] = in[i] ? gm_edge_to (in[i]) : (GmEdge){ NULL, 0 };
   for (int i = 0; i < n_outs; i++) {
     if (outs[i] && gm_dtype_is_float (outs[i]->meta.dtype))
       gm_history_set (outs[i], gm_node_ref (n), (uint32_t) i);
@@ -289,13 +289,13 @@ gm_autograd_freeze (GmTensor *t)
 {
   if (gm_tensor_is_leaf (t))
     return t->meta.requires_grad ? gm_tensor_ref (t) : gm_tensor_new_alias (t);
-  return gm_alias_with_edge (t, (GmEdge){t->autograd->node, t->autograd->nr});
+  return gm_alias_with_edge (t, (GmEdge){ t->autograd->node, t->autograd->nr });
 }
 
 GmTensor *
 gm_autograd_as_output (GmTensor *t, GmAgNode *n, int nr)
 {
-  return gm_alias_with_edge (t, (GmEdge){n, (uint32_t) nr});
+  return gm_alias_with_edge (t, (GmEdge){ n, (uint32_t) nr });
 }
 
 /* -- Properties of a tensor -------------------------------------------------------------------- */
@@ -318,9 +318,10 @@ gm_tensor_set_requires_grad (GmTensor *t, bool on, GError **error)
   if (!gm_tensor_is_leaf (t)) {
     if (on)
       return true;
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "cannot switch requires_grad off on what an operation made: only leaves can change "
-                 "it; use detach ()");
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_RUNTIME,
+        "cannot switch requires_grad off on what an operation made: only leaves can change "
+        "it; use detach ()");
     return false;
   }
   if (on && !gm_dtype_is_float (t->meta.dtype)) {
@@ -360,7 +361,7 @@ gm_tensor_retain_grad (GmTensor *t)
   GmAgNode *n = t->autograd->node;
   if (!n->retained)
     n->retained = g_array_new (FALSE, FALSE, sizeof (GmRetained));
-  g_array_append_val (n->retained, ((GmRetained){t->autograd->nr, t->autograd}));
+  g_array_append_val (n->retained, ((GmRetained){ t->autograd->nr, t->autograd }));
   t->autograd->retain = true;
 }
 
@@ -390,7 +391,8 @@ lies_in_base (const GmTensor *t)
 bool
 gm_tensor_would_require_grad (const GmTensor *t)
 {
-  if (!is_stale (t) || !t->base->meta.requires_grad || (!t->meta.requires_grad && !lies_in_base (t)))
+  if (!is_stale (t) || !t->base->meta.requires_grad
+      || (!t->meta.requires_grad && !lies_in_base (t)))
     return gm_tracked ((GmTensor *) t);
   ((GmTensor *) t)->meta.requires_grad = 1; /* so that the flag is right without a refresh */
   return true;
@@ -406,9 +408,11 @@ gm_autograd_view_number (const GmTensor *view)
     return 0;                                   /* before all others */
   GmEdge at = { view->autograd->node, view->autograd->nr };
 
-  while (at.node->n_in == 1 && at.node->edges[0].node && at.node->edges[0].node != end && at.node->edges[0].node->kind != GM_NODE_LEAF)
+  while (at.node->n_in == 1 && at.node->edges[0].node && at.node->edges[0].node != end
+         && at.node->edges[0].node->kind != GM_NODE_LEAF)
     at = at.node->edges[0];
-  bool many = at.node->kind == GM_NODE_FUNCTION && at.node->fn->number && at.node->state && !at.node->region;
+  bool many = at.node->kind == GM_NODE_FUNCTION && at.node->fn->number && at.node->state
+              && !at.node->region;
   return many ? at.node->fn->number (at.node->state, at.nr) : at.node->seq;
 }
 
@@ -518,7 +522,8 @@ void
 gm_autograd_find_leaves (GmTensor *const *roots, uint32_t n_roots, GPtrArray *leaves)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
-  g_autoptr (GPtrArray) stack = g_ptr_array_new (), held = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_node_unref);
+  g_autoptr (GPtrArray) stack = g_ptr_array_new (),
+                        held = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_node_unref);
 
   for (uint32_t k = 0; k < n_roots; k++) {
     GmEdge at = gm_tracked (roots[k]) ? gm_edge_to (roots[k]) : (GmEdge){ NULL, 0 };
@@ -566,7 +571,8 @@ gm_autograd_leaf_waits (const GmAgNode *n)
 static bool
 is_shared (const GmAgNode *n, uint32_t known)
 {
-  return (n->kind == GM_NODE_OP || gm_is_view_made_late (n)) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
+  return (n->kind == GM_NODE_OP || gm_is_view_made_late (n))
+         && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > known;
 }
 
 static bool
@@ -579,7 +585,9 @@ is_view_node (const GmAgNode *n)
 static bool
 is_read_by_others (const GmAgNode *n)
 {
-  return is_view_node (n) && __atomic_load_n (&n->refs, __ATOMIC_RELAXED) > __atomic_load_n (&n->holders, __ATOMIC_RELAXED) + 1;
+  return is_view_node (n)
+         && __atomic_load_n (&n->refs, __ATOMIC_RELAXED)
+                > __atomic_load_n (&n->holders, __ATOMIC_RELAXED) + 1;
 }
 
 /* True if something waits on the way from `at`, a view's node, through the nodes of the views that
@@ -591,19 +599,23 @@ is_awaited_before (GmEdge at, const GmAutograd *base)
     at = at.node->edges[0]; /* the tensor that the view was taken of */
     /* a region's node has more outputs */
     bool is_base = at.node == base->node && at.nr == base->nr;
-    if (!is_base && at.node->kind != GM_NODE_LEAF && (is_awaited_at (at.node, at.nr) || is_read_by_others (at.node)))
+    if (!is_base && at.node->kind != GM_NODE_LEAF
+        && (is_awaited_at (at.node, at.nr) || is_read_by_others (at.node)))
       return true;
   }
   /* A view made inside of a function: one of the places that its edges lead to is the tensor that
    * it was taken of. */
-  for (uint32_t i = 0; at.node != base->node && at.node->n_in > 1 && at.node->kind == GM_NODE_FUNCTION && i < at.node->n_in; i++) {
+  for (uint32_t i = 0; at.node != base->node && at.node->n_in > 1
+                       && at.node->kind == GM_NODE_FUNCTION && i < at.node->n_in;
+       i++) {
     GmEdge to = at.node->edges[i];
     if (!to.node || to.node->kind == GM_NODE_LEAF || (to.node == base->node && to.nr == base->nr))
       continue;
     if (is_awaited_at (to.node, to.nr))
       return true;
     /* no further than through views */
-    while (is_view_node (to.node) && to.node->edges[0].node && to.node->edges[0].node != base->node) {
+    while (is_view_node (to.node) && to.node->edges[0].node
+           && to.node->edges[0].node != base->node) {
       to = to.node->edges[0];
       if (to.node->kind != GM_NODE_LEAF && is_awaited_at (to.node, to.nr))
         return true;
@@ -620,14 +632,15 @@ gm_tensor_is_awaited (const GmTensor *t)
     return t->autograd && t->autograd->retain; /* that history does not exist yet; retain_grad ()
                                                 * goes on to it */
   gm_tracked ((GmTensor *) t);
-  GmEdge at = t->autograd ? (GmEdge){t->autograd->node, t->autograd->nr} : (GmEdge){NULL, 0};
+  GmEdge at = t->autograd ? (GmEdge){ t->autograd->node, t->autograd->nr } : (GmEdge){ NULL, 0 };
   if (!at.node || is_awaited_at (at.node, at.nr))
     return at.node != NULL;
   if (!base || !gm_tracked (base) || !base->autograd)
     return false;
   if (at.node != base->autograd->node && is_shared (at.node, 1))
     return true;
-  if (at.node == base->autograd->node && at.nr != base->autograd->nr && at.node->inside >> MIN (at.nr, 63) & 1)
+  if (at.node == base->autograd->node && at.nr != base->autograd->nr
+      && at.node->inside >> MIN (at.nr, 63) & 1)
     return true; /* the inner node that reads it has no edge here: it is in the function that made
                   * both */
   return is_awaited_before (at, base->autograd);
@@ -641,11 +654,11 @@ gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data, void (*destroy) 
   GArray **hooks = hooks_of (t);
   if (!*hooks)
     *hooks = g_array_new (FALSE, FALSE, sizeof (GmAgHook));
-  GmAgHook h = {.id = __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED),
-                .nr = t->autograd->nr,
-                .fn = hook,
-                .data = data,
-                .destroy = destroy};
+  GmAgHook h = { .id = __atomic_fetch_add (&next_id, 1, __ATOMIC_RELAXED),
+                 .nr = t->autograd->nr,
+                 .fn = hook,
+                 .data = data,
+                 .destroy = destroy };
   g_array_append_val (*hooks, h);
   gm_hook_place (h.id, *hooks);
   return h.id;

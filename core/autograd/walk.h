@@ -28,7 +28,7 @@ typedef struct GmSlot {
   uint32_t place;   /* in a stretch: 1 + the number of its first gradient; 0: not in a stretch */
   struct GmSlot *reader, *before; /* the slot from which the first pass came; the slot made before
                                    * this */
-  GmTensor *one;    /* gradients, by output; many[] if there is more than one output */
+  GmTensor *one; /* gradients, by output; many[] if there is more than one output */
   GmTensor **many;
   const GmAgNode *asked; /* the last node that asked about this slot in gm_autograd_order_matters
                           * ... */
@@ -49,19 +49,19 @@ typedef struct {
 enum { GM_WALK_FEW = 16 };
 
 typedef struct GmWalk {
-  GmSlot *last;     /* the slot made last; `before` leads to all others */
-  GmSlot **heap;    /* the ready slots, a max-heap by sequence number; few, or allocated */
+  GmSlot *last;  /* the slot made last; `before` leads to all others */
+  GmSlot **heap; /* the ready slots, a max-heap by sequence number; few, or allocated */
   GmSlot *few[GM_WALK_FEW];
   uint32_t n_heap, heap_room;
-  GmAgNode **pins;  /* roots and inputs, kept alive through the walk */
+  GmAgNode **pins; /* roots and inputs, kept alive through the walk */
   int n_pins;
   GmCapture *captures;
   int n_captures;
   GmTensor **result; /* per captured input */
   bool accumulate, retain, create;
-  bool through; /* a function is unfolded: what its edges lead to is captured, and not entered */
-  int n_edges;  /* number of its edges: later captures are of its outputs */
-  bool only;    /* only those leaves get their gradient added up that were asked for */
+  bool through;   /* a function is unfolded: what its edges lead to is captured, and not entered */
+  int n_edges;    /* number of its edges: later captures are of its outputs */
+  bool only;      /* only those leaves get their gradient added up that were asked for */
   bool some_lead; /* some slot has some_lead set */
   bool plainly;   /* node by node from now on: a stretch has failed */
   uint64_t n_arrived;
@@ -111,7 +111,9 @@ GmEdge gm_walk_edge_to (GmTensor *t, bool asks);
 static inline bool
 gm_walk_may_part (const GmAgNode *n)
 {
-  return n && (n->hooks || n->retained || n->has_beside || n->reaches_back || n->released || G_UNLIKELY (gm_anomaly_on));
+  return n
+         && (n->hooks || n->retained || n->has_beside || n->reaches_back || n->released
+             || G_UNLIKELY (gm_anomaly_on));
 }
 /* True if the walk computes some gradients only, and runs just the nodes that lead to these. */
 static inline bool

@@ -62,7 +62,8 @@ static Block *
 add_block (GmArena *a, size_t at_least)
 {
   Block *last = last_block (a);
-  size_t bytes = last && !a->stressed ? MIN (last->bytes * 2, LARGEST_STEP_BYTES) : FIRST_BLOCK_BYTES;
+  size_t bytes =
+      last && !a->stressed ? MIN (last->bytes * 2, LARGEST_STEP_BYTES) : FIRST_BLOCK_BYTES;
   if (a->stressed)
     bytes = 1;
   bytes = round_up (MAX (bytes, at_least), a->page_bytes);

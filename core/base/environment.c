@@ -20,8 +20,8 @@ warn (const char *name, const char *text, int64_t least, int64_t most, int64_t o
   bool first = g_hash_table_add (told, (gpointer) name);
   g_mutex_unlock (&lock);
   if (first)
-    gm_log_warn ("%s=%s is not used: it takes a number from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
-                 "; %" G_GINT64_FORMAT " is taken",
+    gm_log_warn ("%s=%s is not used: it takes a number from %" G_GINT64_FORMAT
+                 " to %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT " is taken",
                  name, text, least, most, otherwise);
 }
 

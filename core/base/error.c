@@ -11,6 +11,7 @@ gm_error_quark (void)
   static GQuark known; /* atomic */
   GQuark q = __atomic_load_n (&known, __ATOMIC_RELAXED);
   if (q == 0)
-    __atomic_store_n (&known, q = g_quark_from_static_string ("gramme-error-quark"), __ATOMIC_RELAXED);
+    __atomic_store_n (&known, q = g_quark_from_static_string ("gramme-error-quark"),
+                      __ATOMIC_RELAXED);
   return q;
 }

@@ -15,15 +15,18 @@
 
 /* gramme.h has the same numbers for C programs (core/gramme.c compares them): append only. */
 typedef enum {
-  GM_ERROR_TYPE,        /* TypeError: an argument of the wrong kind */
-  GM_ERROR_VALUE,       /* ValueError: right kind, impossible value; wrong back end names and options */
-  GM_ERROR_INDEX,       /* IndexError */
-  GM_ERROR_RUNTIME,     /* RuntimeError: shapes and dtypes that do not fit, autograd misuse (torch raises it too) */
-  GM_ERROR_MEMORY,      /* MemoryError */
+  GM_ERROR_TYPE,    /* TypeError: an argument of the wrong kind */
+  GM_ERROR_VALUE,   /* ValueError: right kind, impossible value; wrong back end names and options */
+  GM_ERROR_INDEX,   /* IndexError */
+  GM_ERROR_RUNTIME, /* RuntimeError: shapes and dtypes that do not fit, autograd misuse (torch
+                       raises it too) */
+  GM_ERROR_MEMORY,  /* MemoryError */
   GM_ERROR_UNSUPPORTED, /* NotImplementedError */
-  GM_ERROR_BACKEND,     /* gramme.compiler.BackendError (a RuntimeError): plugin refused, compile or run failed */
-  GM_ERROR_IO,          /* OSError */
-  GM_ERROR_NO_BACKEND,  /* ValueError: no back end of this name is installed, or the file is refused */
+  GM_ERROR_BACKEND, /* gramme.compiler.BackendError (a RuntimeError): plugin refused, compile or run
+                       failed */
+  GM_ERROR_IO,      /* OSError */
+  GM_ERROR_NO_BACKEND, /* ValueError: no back end of this name is installed, or the file is refused
+                        */
 } GmError;
 
 GQuark gm_error_quark (void);

@@ -25,7 +25,8 @@ gm_journal_grow (GmJournal *j)
 }
 
 void
-gm_journal_rollback (GmJournal *j, GmJournalMark to, void (*undo) (void *owner, const GmWrite *w), void *owner)
+gm_journal_rollback (GmJournal *j, GmJournalMark to, void (*undo) (void *owner, const GmWrite *w),
+                     void *owner)
 {
   g_assert (to <= j->len);
   for (uint32_t i = j->len; i-- > to;) {

@@ -44,6 +44,7 @@ gm_journal_mark (const GmJournal *j)
 
 /* Undoes all writes after `to` (asserted to be a mark of this journal, not rolled back past).
  * `undo` must not append. */
-void gm_journal_rollback (GmJournal *j, GmJournalMark to, void (*undo) (void *owner, const GmWrite *w), void *owner);
+void gm_journal_rollback (GmJournal *j, GmJournalMark to,
+                          void (*undo) (void *owner, const GmWrite *w), void *owner);
 
 #endif

@@ -78,7 +78,8 @@ apply (const char *list, GError **error)
   g_autoptr (GString) known = g_string_new ("all");
   for (int i = 0; i < GM_N_LOGS; i++)
     g_string_append_printf (known, ", %s", gm_logs[i].name);
-  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "there is no log %s; choose from: %s", unknown->str, known->str);
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "there is no log %s; choose from: %s", unknown->str,
+               known->str);
   return false;
 }
 

@@ -54,7 +54,8 @@ gm_threads_count (void)
   uint32_t n = __atomic_load_n (&asked_for, __ATOMIC_RELAXED);
   if (G_LIKELY (n > 0))
     return n;
-  gm_threads_set_count ((uint32_t) gm_environment_number ("GRAMME_NUM_THREADS", 1, MAX_THREADS, cores ()));
+  gm_threads_set_count (
+      (uint32_t) gm_environment_number ("GRAMME_NUM_THREADS", 1, MAX_THREADS, cores ()));
   return gm_threads_count ();
 }
 
@@ -156,7 +157,11 @@ gm_threads_run (uint32_t n, void (*task) (void *arg, uint32_t i), void *arg)
     return;
   }
   pthread_once (&once, watch_forks);
-  Job j = { .task = task, .arg = arg, .n = n, .n_wanted = MIN (n, count) - 1, .mode = __builtin_ia32_stmxcsr () };
+  Job j = { .task = task,
+            .arg = arg,
+            .n = n,
+            .n_wanted = MIN (n, count) - 1,
+            .mode = __builtin_ia32_stmxcsr () };
   pthread_mutex_lock (&lock);
   start_threads (j.n_wanted);
   job = &j;

@@ -75,7 +75,7 @@ static void
 nulls_place (Assembler *a, const GmResidual *res)
 {
   typedef struct {
-    int depth;      /* including the NULL */
+    int depth; /* including the NULL */
     /* Index after the instruction that completes the callable, as far as is known. */
     uint32_t after;
   } Null;

@@ -38,7 +38,9 @@ fill_defaults (GmBound *b, const GmCode *code, PyFunctionObject *func)
   for (uint32_t i = code->n_pos; i < code->n_pos + code->n_kwonly; i++) {
     if (b->room[i])
       continue;
-    PyObject *value = func->func_kwdefaults ? PyDict_GetItemWithError (func->func_kwdefaults, code->slots[i].name) : NULL;
+    PyObject *value = func->func_kwdefaults
+                          ? PyDict_GetItemWithError (func->func_kwdefaults, code->slots[i].name)
+                          : NULL;
     if (!value) {
       PyErr_Clear ();
       return false;
@@ -49,14 +51,15 @@ fill_defaults (GmBound *b, const GmCode *code, PyFunctionObject *func)
 }
 
 static bool
-bind_general (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *self_or_null, PyObject *const *args,
-              size_t n_args, PyObject *kwnames)
+bind_general (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *self_or_null,
+              PyObject *const *args, size_t n_args, PyObject *kwnames)
 {
   if (code->n_args > GM_BIND_MAX_ARGS)
     return false;
   for (uint32_t i = 0; i < code->n_args; i++)
     b->room[i] = NULL;
-  size_t n_self = self_or_null != NULL, n_given = n_args + n_self, n_pos = MIN (n_given, (size_t) code->n_pos);
+  size_t n_self = self_or_null != NULL, n_given = n_args + n_self,
+         n_pos = MIN (n_given, (size_t) code->n_pos);
   if (n_given > code->n_pos && !code->varargs)
     return false;
   for (size_t i = 0; i < n_pos; i++)
@@ -67,7 +70,8 @@ bind_general (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *
     if (!b->rest)
       goto failed;
     for (size_t i = n_pos; i < n_given; i++)
-      PyTuple_SET_ITEM (b->rest, (Py_ssize_t) (i - n_pos), Py_NewRef (i < n_self ? self_or_null : args[i - n_self]));
+      PyTuple_SET_ITEM (b->rest, (Py_ssize_t) (i - n_pos),
+                        Py_NewRef (i < n_self ? self_or_null : args[i - n_self]));
     b->room[next++] = b->rest;
   }
   if (code->varkw) {
@@ -99,8 +103,8 @@ failed:
 }
 
 bool
-gm_bind (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *self_or_null, PyObject *const *args,
-         size_t n_args, PyObject *kwnames)
+gm_bind (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *self_or_null,
+         PyObject *const *args, size_t n_args, PyObject *kwnames)
 {
   b->rest = b->keywords = NULL;
   if (!self_or_null && !kwnames && n_args == code->n_pos && code->n_args == code->n_pos) {

@@ -18,8 +18,8 @@ typedef struct {
  * False, without an exception, if the call does not fit the signature or needs more than
  * GM_BIND_MAX_ARGS: calling the function itself then raises the error.  The positional case without
  * keywords borrows `args` and copies nothing. */
-bool gm_bind (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *self_or_null, PyObject *const *args,
-              size_t n_args, PyObject *kwnames);
+bool gm_bind (GmBound *b, const GmCode *code, PyFunctionObject *func, PyObject *self_or_null,
+              PyObject *const *args, size_t n_args, PyObject *kwnames);
 void gm_bind_clear (GmBound *b);
 
 #endif

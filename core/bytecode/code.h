@@ -96,10 +96,10 @@ typedef struct GmCode {
 char *gm_code_text (const GmCode *code);
 
 /* The long form of a call's end: a function to call after the graph has run.  Its arguments, all
- * positional: slots[in_slots[0]], ..., then the wrapped graph outputs in order.  It replays the side
- * effects in their order and returns the value.  Straight-line code: no jumps. Slots: the arguments
- * (GM_SLOT_ARG | GM_SLOT_LOCAL), temporaries (LOCAL), new cells (CELL: the assembler emits
- * MAKE_CELL), then the free variables of the original code in their order (FREE; closure: the
+ * positional: slots[in_slots[0]], ..., then the wrapped graph outputs in order.  It replays the
+ * side effects in their order and returns the value.  Straight-line code: no jumps. Slots: the
+ * arguments (GM_SLOT_ARG | GM_SLOT_LOCAL), temporaries (LOCAL), new cells (CELL: the assembler
+ * emits MAKE_CELL), then the free variables of the original code in their order (FREE; closure: the
  * called function's own). */
 typedef struct {
   uint32_t n_in_slots;

@@ -41,7 +41,7 @@ typedef struct {
   /* The current instruction. */
   uint32_t at, first; /* at: its unit; first: the first instruction that it becomes */
   GmCodeLines lines;
-  GmInsn place;       /* its line and columns */
+  GmInsn place; /* its line and columns */
 } Decoder;
 
 static PyObject *
@@ -56,7 +56,9 @@ locate (Decoder *d, uint32_t at)
 {
   int line, col, end_line, end_col;
   gm_code_lines_at (&d->lines, at, &line, &col, &end_line, &end_col);
-  d->place = (GmInsn){ .step = 2 * at, .line = line, .col = col, .end_line = end_line, .end_col = end_col };
+  d->place = (GmInsn){
+    .step = 2 * at, .line = line, .col = col, .end_line = end_line, .end_col = end_col
+  };
 }
 
 static GmInsn *
@@ -367,7 +369,8 @@ gm_decode_new (PyCodeObject *co, GError **error)
   Decoder d = { .co = co,
                 .bytes = (const uint8_t *) PyBytes_AS_STRING (bytes),
                 .n_units = PyBytes_GET_SIZE (bytes) / 2,
-                .insns = g_array_sized_new (FALSE, TRUE, sizeof (GmInsn), (guint) (PyBytes_GET_SIZE (bytes) / 4) + 8) };
+                .insns = g_array_sized_new (FALSE, TRUE, sizeof (GmInsn),
+                                            (guint) (PyBytes_GET_SIZE (bytes) / 4) + 8) };
   gm_code_lines_init (&d.lines, co);
   d.index = g_new0 (uint32_t, d.n_units + 1);
   GmCode *code = NULL;

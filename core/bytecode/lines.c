@@ -13,7 +13,9 @@ void
 gm_code_lines_init (GmCodeLines *l, PyCodeObject *co)
 {
   const uint8_t *p = (const uint8_t *) PyBytes_AS_STRING (co->co_linetable);
-  *l = (GmCodeLines){ p, p + PyBytes_GET_SIZE (co->co_linetable), 0, co->co_firstlineno, { -1, -1, -1, -1 } };
+  *l = (GmCodeLines){
+    p, p + PyBytes_GET_SIZE (co->co_linetable), 0, co->co_firstlineno, { -1, -1, -1, -1 }
+  };
 }
 
 static uint32_t
@@ -105,7 +107,8 @@ put_signed (GByteArray *b, int v)
 }
 
 void
-gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col)
+gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line,
+                   int end_col)
 {
   uint8_t kind = line < 0 ? NONE : col < 0 || end_line < line || end_col < 0 ? NO_COLUMNS : LONG;
   for (; units > 0; units -= MIN (units, 8)) {

@@ -17,7 +17,7 @@ typedef struct {
   const uint8_t *p, *end; /* the rest of co_linetable: borrowed from the code object */
   uint32_t unit;          /* the first code unit that is not read yet */
   int line;               /* the line from which the next entry counts */
-  int at[4];              /* the entry read last: line, column, last line, last column; -1 where unknown */
+  int at[4]; /* the entry read last: line, column, last line, last column; -1 where unknown */
 } GmCodeLines;
 
 void gm_code_lines_init (GmCodeLines *l, PyCodeObject *co);
@@ -28,6 +28,7 @@ void gm_code_lines_at (GmCodeLines *l, uint32_t unit, int *line, int *col, int *
 /* Appends a place for a number of code units.  line: below 0, there is none; col: below 0, only the
  * line is known.  *last: the line from which the entry counts, co_firstlineno before the first;
  * updated. */
-void gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col, int end_line, int end_col);
+void gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col,
+                        int end_line, int end_col);
 
 #endif

@@ -13,12 +13,12 @@
 
 struct GmLiveness {
   uint32_t n_insns, n_words;
-  bool all;        /* the code reads variables by name */
+  bool all; /* the code reads variables by name */
   /* tables: n_insns rows of n_words, a bit for each slot */
   uint64_t *live;
   uint64_t *empty, *deleted; /* empty: read or deleted before it is written; deleted: deleted at
                                 all. Made on first use */
-  uint8_t *levels; /* number of exceptions being handled, plus 1; 0: never reached */
+  uint8_t *levels;           /* number of exceptions being handled, plus 1; 0: never reached */
 };
 
 /* -- Flow ------------------------------------------------------------------ */
@@ -26,8 +26,8 @@ struct GmLiveness {
 bool
 gm_insn_falls_through (const GmInsn *i)
 {
-  return i->op != GM_INSN_JUMP && i->op != GM_INSN_RETURN_VALUE && i->op != GM_INSN_RERAISE &&
-         i->op != GM_INSN_RAISE_VARARGS;
+  return i->op != GM_INSN_JUMP && i->op != GM_INSN_RETURN_VALUE && i->op != GM_INSN_RERAISE
+         && i->op != GM_INSN_RAISE_VARARGS;
 }
 
 static bool
@@ -63,7 +63,9 @@ live_effect (GmInsnOp op)
 static Effect
 empty_effect (GmInsnOp op)
 {
-  return op == GM_INSN_STORE_DEREF ? SETTLES : op == GM_INSN_LOAD_DEREF || op == GM_INSN_DELETE_DEREF ? ASKS : NOTHING;
+  return op == GM_INSN_STORE_DEREF                                ? SETTLES
+         : op == GM_INSN_LOAD_DEREF || op == GM_INSN_DELETE_DEREF ? ASKS
+                                                                  : NOTHING;
 }
 
 static Effect
@@ -73,7 +75,8 @@ deleted_effect (GmInsnOp op)
 }
 
 static bool
-visit (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op), uint64_t *rows, uint32_t k, uint64_t *row)
+visit (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op), uint64_t *rows,
+       uint32_t k, uint64_t *row)
 {
   const GmInsn *i = &code->insns[k];
   memset (row, 0, l->n_words * sizeof *row);
@@ -119,7 +122,8 @@ reach (GmLiveness *l, GArray *work, uint32_t k, uint8_t level)
 static bool
 may_raise (GmInsnOp op)
 {
-  return op != GM_INSN_COPY && op != GM_INSN_SWAP && op != GM_INSN_POP_EXCEPT && op != GM_INSN_PUSH_EXC_INFO && op != GM_INSN_NOP;
+  return op != GM_INSN_COPY && op != GM_INSN_SWAP && op != GM_INSN_POP_EXCEPT
+         && op != GM_INSN_PUSH_EXC_INFO && op != GM_INSN_NOP;
 }
 
 static void

@@ -18,7 +18,8 @@ void gm_liveness_free (GmLiveness *l); /* NULL is fine */
 
 /* True if the variable's value may be read by `insn` or later, handlers included. */
 bool gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot);
-/* True if a path from `insn` may find the cell variable without a value, given whether it has none now. */
+/* True if a path from `insn` may find the cell variable without a value, given whether it has none
+ * now. */
 bool gm_liveness_finds_empty (const GmCode *code, uint32_t insn, uint32_t slot, bool empty);
 /* True if the code reads frames themselves: the rest of it has to run in one frame. */
 bool gm_liveness_sees_frame (const GmCode *code);

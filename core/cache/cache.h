@@ -41,7 +41,7 @@ typedef enum {
 } GmCacheResult;
 
 typedef struct {
-  void *block;        /* 64-byte aligned; so is `data`, where the payload begins */
+  void *block; /* 64-byte aligned; so is `data`, where the payload begins */
   const void *data;
   size_t bytes;
 } GmCacheEntry;
@@ -58,7 +58,8 @@ bool gm_cache_store (const GmCacheKey *key, const char *label, const void *data,
 /* Stores an entry, as gm_cache_store does, that can be made again if it is lost: does not wait
  * for the disk, and evicts nothing, so it is cheap.  After a power failure there may be a damaged
  * entry, which is refused. */
-bool gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why);
+bool gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
+                          char **why);
 
 /* True if entries would be stored and found.  Makes the folder. */
 bool gm_cache_is_on (char **why);

@@ -54,7 +54,8 @@ name_of (const GmCacheKey *key, char name[2 * GM_CACHE_KEY_BYTES + 1])
 bool
 gm_cache_is_entry_name (const char *name)
 {
-  return strlen (name) == 2 * GM_CACHE_KEY_BYTES && strspn (name, "0123456789abcdef") == strlen (name);
+  return strlen (name) == 2 * GM_CACHE_KEY_BYTES
+         && strspn (name, "0123456789abcdef") == strlen (name);
 }
 
 /* -- Reading ----------------------------------------------------------------------------------- */
@@ -142,7 +143,8 @@ gm_cache_entry_clear (GmCacheEntry *e)
 /* -- Writing ----------------------------------------------------------------------------------- */
 
 static bool
-store (const GmCacheKey *key, const char *label, const void *data, size_t bytes, bool is_hint, char **why)
+store (const GmCacheKey *key, const char *label, const void *data, size_t bytes, bool is_hint,
+       char **why)
 {
   uint8_t secret[GM_CACHE_SECRET_BYTES];
   char name[2 * GM_CACHE_KEY_BYTES + 1];
@@ -166,13 +168,15 @@ store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
 }
 
 bool
-gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why)
+gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
+                char **why)
 {
   return store (key, label, data, bytes, false, why);
 }
 
 bool
-gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes, char **why)
+gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
+                     char **why)
 {
   return store (key, label, data, bytes, true, why);
 }

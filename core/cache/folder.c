@@ -65,8 +65,8 @@ read_secret (int folder, uint8_t secret[GM_CACHE_SECRET_BYTES], bool *absent, ch
   bool good = fd >= 0 && st.st_size == GM_CACHE_SECRET_BYTES && !(st.st_mode & 077)
               && pread (fd, secret, GM_CACHE_SECRET_BYTES, 0) == GM_CACHE_SECRET_BYTES;
   if (!good && !*absent)
-    gm_cache_fail (why, "its file \"%s\" %s; `gramme cache clear` makes a new cache", GM_CACHE_SECRET,
-                   said ? said : "is not a secret of 32 bytes and mode 0600");
+    gm_cache_fail (why, "its file \"%s\" %s; `gramme cache clear` makes a new cache",
+                   GM_CACHE_SECRET, said ? said : "is not a secret of 32 bytes and mode 0600");
   g_free (said);
   if (fd >= 0)
     close (fd);
@@ -113,7 +113,8 @@ gm_cache_open (bool make, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why)
     return -1;
   g_autofree char *path = gm_cache_path ();
   if (!path) {
-    gm_cache_fail (why, "this user has no home, and neither GRAMME_CACHE_DIR nor XDG_CACHE_HOME is set");
+    gm_cache_fail (why,
+                   "this user has no home, and neither GRAMME_CACHE_DIR nor XDG_CACHE_HOME is set");
     return -1;
   }
   if (path[0] != '/') {

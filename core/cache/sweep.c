@@ -158,6 +158,7 @@ gm_cache_clear (char **why)
     }
   close (folder);
   if (kept)
-    gm_cache_fail (why, "%" G_GINT64_FORMAT " of %u entries cannot be removed: %s", kept, items->len, g_strerror (failed));
+    gm_cache_fail (why, "%" G_GINT64_FORMAT " of %u entries cannot be removed: %s", kept,
+                   items->len, g_strerror (failed));
   return n;
 }

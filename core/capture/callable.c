@@ -33,16 +33,21 @@ GmCallEnv
 gm_target_env (const GmTarget *target)
 {
   GmCallEnv env = { .backend = target->config,
-                    .modes = (gm_grad_enabled () ? GM_MODE_GRAD : 0) | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
-                             | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0) | (gm_draws_refused () ? GM_MODE_REFUSES_DRAWS : 0)
-                             | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
-                             | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT
-                             | (gm_py_overrides && gm_py_function_mode_on () ? GM_MODE_FUNCTION_MODE : 0)
-                             | (gm_default_device () == GM_DEVICE_CPU ? 0 : (uint32_t) gm_default_device () << GM_MODE_DEVICE_SHIFT) };
+                    .modes =
+                        (gm_grad_enabled () ? GM_MODE_GRAD : 0)
+                        | (target->fullgraph ? GM_MODE_FULLGRAPH : 0)
+                        | (gm_break_raises_now ? GM_MODE_BREAK_RAISES : 0)
+                        | (gm_draws_refused () ? GM_MODE_REFUSES_DRAWS : 0)
+                        | (uint32_t) gm_default_dtype () << GM_MODE_DTYPE_SHIFT
+                        | (uint32_t) gm_autocast_mode () << GM_MODE_AUTOCAST_SHIFT
+                        | (gm_py_overrides && gm_py_function_mode_on () ? GM_MODE_FUNCTION_MODE : 0)
+                        | (gm_default_device () == GM_DEVICE_CPU
+                               ? 0
+                               : (uint32_t) gm_default_device () << GM_MODE_DEVICE_SHIFT) };
   /* Under compiled autograd, pairs of hooks are called, marked or not.  The mode guards the entry
    * on that switch, too. */
-  if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD) && !gm_compiled_autograd_on ()
-      && gm_py_saved_hooks_traced (&env.pack, &env.unpack))
+  if (G_UNLIKELY (gm_saved_hooks_top () != NULL) && (env.modes & GM_MODE_GRAD)
+      && !gm_compiled_autograd_on () && gm_py_saved_hooks_traced (&env.pack, &env.unpack))
     env.modes |= GM_MODE_SAVED_HOOKS;
   return env;
 }
@@ -82,7 +87,9 @@ gm_py_int_as_size (PyObject *o)
     GmMeta m = gm_meta_make (GM_U8, 0, NULL);
     one = gm_tensor_new_zeros (&m, NULL);
   }
-  GmMeta m = { .dtype = GM_U8, .ndim = 1, .device = GM_DEVICE_CPU, .sizes = { PyLong_AsLongLong (o) } };
+  GmMeta m = {
+    .dtype = GM_U8, .ndim = 1, .device = GM_DEVICE_CPU, .sizes = { PyLong_AsLongLong (o) }
+  };
   return gm_tensor_new_view (one, &m, 0);
 }
 
@@ -91,8 +98,9 @@ gm_py_int_as_size (PyObject *o)
 bool
 gm_entry_is_simple (const GmEntry *e)
 {
-  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_outputs == 1 && !e->config->callable && !e->sets_grad
-         && !e->calls_program && !e->rest && e->ret && e->ret->kind == GM_RETURN_OUTPUT;
+  return (e->plan || e->plans) && !e->direct && !e->draws && e->n_ints == 0 && e->n_outputs == 1
+         && !e->config->callable && !e->sets_grad && !e->calls_program && !e->rest && e->ret
+         && e->ret->kind == GM_RETURN_OUTPUT;
 }
 
 static PyObject *
@@ -106,7 +114,8 @@ run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end
   GError *error = NULL;
   gm_entry_ref (e); /* a hook of the program's may reset the cache */
   gm_hook_suspend ();
-  bool ran = e->plans ? gm_plan_cache_run (e->plans, in, (int) e->n_inputs, &out, &error) : gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
+  bool ran = e->plans ? gm_plan_cache_run (e->plans, in, (int) e->n_inputs, &out, &error)
+                      : gm_plan_run (e->plan, in, (int) e->n_inputs, &out, &error);
   gm_hook_unsuspend ();
   gm_entry_unref (e);
   if (G_LIKELY (ran))
@@ -127,7 +136,9 @@ look (const GmTarget *target, const GmEntry *e, PyObject **slots)
     in[e->looks.inputs[i]] = ((GmPyTensor *) slots[e->input_slots[e->looks.inputs[i]]])->t;
   if (G_LIKELY (gm_read_order_take (&e->looks, in)))
     return true;
-  gm_log (GM_LOG_GRAPH_BREAKS, "%s: this call is plain Python's: a view that gets its history in it is read after what it is a view of",
+  gm_log (GM_LOG_GRAPH_BREAKS,
+          "%s: this call is plain Python's: a view that gets its history in it is read after what "
+          "it is a view of",
           PyUnicode_AsUTF8 (target->func->func_qualname));
   return false;
 }
@@ -141,7 +152,7 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
   GmDrawn *drawn = NULL;
   GmCallNotes notes;
   bool failed = true, undone = true; /* failed: true before the first effect */
-  gm_entry_ref (e); /* Python code in the ending may reset the cache */
+  gm_entry_ref (e);                  /* Python code in the ending may reset the cache */
   if (G_UNLIKELY (e->calls_program))
     gm_call_notes_begin (&notes);
   PyObject **outputs = g_newa (PyObject *, e->n_outputs + 1);
@@ -155,7 +166,8 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
     Py_INCREF (slots[held[i]]);
   PyObject **held_slots = slots;
   if (G_UNLIKELY (e->draws != NULL)) {
-    slots = memcpy (g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1), slots, gm_guards_n_slots (e->guards) * sizeof (PyObject *));
+    slots = memcpy (g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1), slots,
+                    gm_guards_n_slots (e->guards) * sizeof (PyObject *));
     if (!gm_entry_draws_make (e->draws, slots, &drawn))
       goto out;
   }
@@ -168,7 +180,8 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
     failed = false;
     n_wrapped = e->n_outputs;
   } else if (e->plan || e->plans) {
-    GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1), **out = g_newa (GmTensor *, e->n_outputs + 1);
+    GmTensor **in = g_newa (GmTensor *, e->n_inputs + 1),
+             **out = g_newa (GmTensor *, e->n_outputs + 1);
     for (uint32_t i = 0; i < e->n_inputs; i++)
       in[i] = ((GmPyTensor *) slots[e->input_slots[i]])->t;
     for (uint32_t i = 0; i < e->n_ints; i++) /* these inputs are ints */
@@ -196,7 +209,8 @@ run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, G
     }
   }
   failed = false;
-  result = e->ret ? gm_return_build (e->ret, slots, outputs) : finish_long (target, e, slots, outputs);
+  result =
+      e->ret ? gm_return_build (e->ret, slots, outputs) : finish_long (target, e, slots, outputs);
 out:
   while (n_wrapped > 0)
     Py_DECREF (outputs[--n_wrapped]);
@@ -209,7 +223,8 @@ out:
   if (G_UNLIKELY (failed)) {
     gm_entry_draws_put_back (drawn);
     if (undone)
-      gm_failed (target->func->func_qualname, mark, e->config->callable != NULL, e->calls_program ? &notes : NULL, end);
+      gm_failed (target->func->func_qualname, mark, e->config->callable != NULL,
+                 e->calls_program ? &notes : NULL, end);
   }
   if (G_UNLIKELY (e->calls_program))
     gm_call_notes_end (&notes);
@@ -263,7 +278,8 @@ cache_of (GmCompiled *self)
 static bool
 passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
-  if (G_LIKELY (e->to_fail == 0) || gm_control ()->stance == GM_STANCE_FAIL_ON_RECOMPILE || gm_control ()->steady)
+  if (G_LIKELY (e->to_fail == 0) || gm_control ()->stance == GM_STANCE_FAIL_ON_RECOMPILE
+      || gm_control ()->steady)
     return false;
   return gm_guards_fail (e->guards, env, locals, target->func, --e->to_fail);
 }
@@ -301,7 +317,8 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCa
     if (e->config != target->config)
       continue;
     slots = g_newa (PyObject *, gm_guards_n_slots (e->guards) + 1);
-    if (gm_guards_check (e->guards, &env, locals, target->func, slots) && !passed_over (e, target, &env, locals))
+    if (gm_guards_check (e->guards, &env, locals, target->func, slots)
+        && !passed_over (e, target, &env, locals))
       hit = e;
   }
   if (hit && G_UNLIKELY (!look (target, hit, slots))) {
@@ -310,11 +327,14 @@ call_target (const GmTarget *target, PyObject *const *locals, GmTail *tail, GmCa
   }
   if (hit) {
     hit->hits++;
-    return hit->simple ? run_simple (target, hit, slots, end) : run_entry (target, hit, slots, tail, end);
+    return hit->simple ? run_simple (target, hit, slots, end)
+                       : run_entry (target, hit, slots, tail, end);
   }
   if (G_UNLIKELY (control->stance == GM_STANCE_FAIL_ON_RECOMPILE || control->steady))
     return gm_frontend_refuse (target, &env, locals);
-  bool plain = control->stance == GM_STANCE_EAGER_THEN_COMPILE ? is_first_call (target->cache) : control->stance != GM_STANCE_DEFAULT;
+  bool plain = control->stance == GM_STANCE_EAGER_THEN_COMPILE
+                   ? is_first_call (target->cache)
+                   : control->stance != GM_STANCE_DEFAULT;
   if (!plain) {
     hit = gm_frontend_compile (target, &env, locals);
     if (hit && gm_interrupt_poll ())
@@ -351,7 +371,8 @@ gm_target_call (const GmTarget *target, PyObject *const *locals, GmTail *tail, G
 static PyObject *
 call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-  if (G_UNLIKELY (gm_control_is_plain () || gm_hook_is_traced ((PyCodeObject *) self->func->func_code)))
+  if (G_UNLIKELY (gm_control_is_plain ()
+                  || gm_hook_is_traced ((PyCodeObject *) self->func->func_code)))
     return call_plain (self, args, nargsf, kwnames);
   GmCodeCache *cache = cache_of (self);
   if (!cache)
@@ -362,7 +383,8 @@ call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject 
       return call_plain (self, args, nargsf, kwnames);
   }
   GmBound bound;
-  if (!gm_bind (&bound, cache->decoded, self->func, self->self, args, (size_t) PyVectorcall_NARGS (nargsf), kwnames))
+  if (!gm_bind (&bound, cache->decoded, self->func, self->self, args,
+                (size_t) PyVectorcall_NARGS (nargsf), kwnames))
     return call_plain (self, args, nargsf, kwnames);
   GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
   GmTail tail = { 0 };
@@ -442,11 +464,13 @@ compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   static char *names[] = { "fn", "backend", "options", "fullgraph", "kwargs", NULL };
   PyObject *fn, *backend, *options = Py_None, *extra = Py_None;
   int fullgraph = 0;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OpO", names, &fn, &backend, &options, &fullgraph, &extra))
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OpO", names, &fn, &backend, &options,
+                                    &fullgraph, &extra))
     return NULL;
   PyObject *func = PyMethod_Check (fn) ? PyMethod_GET_FUNCTION (fn) : fn;
   if (!PyFunction_Check (func)) {
-    PyErr_Format (PyExc_TypeError, "gramme.compile() takes a Python function, method or nn.Module, not %.100s",
+    PyErr_Format (PyExc_TypeError,
+                  "gramme.compile() takes a Python function, method or nn.Module, not %.100s",
                   Py_TYPE (fn)->tp_name);
     return NULL;
   }
@@ -472,7 +496,8 @@ compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return NULL;
   if (!gm_trace_host_tell ())
     return NULL;
-  const GmConfig *config = text ? gm_config_get (text, list) : gm_config_for (backend, extra == Py_None ? NULL : extra, list);
+  const GmConfig *config = text ? gm_config_get (text, list)
+                                : gm_config_for (backend, extra == Py_None ? NULL : extra, list);
   GmCompiled *self = config ? (GmCompiled *) type->tp_alloc (type, 0) : NULL;
   if (!self) {
     gm_config_unref (config);
@@ -507,7 +532,8 @@ compiled_repr (PyObject *o)
 static PyObject *
 compiled_reduce (PyObject *o, PyObject *unused)
 {
-  PyObject *dict = ((GmCompiled *) o)->dict, *said = dict ? PyDict_GetItemString (dict, "__reduced__") : NULL;
+  PyObject *dict = ((GmCompiled *) o)->dict,
+           *said = dict ? PyDict_GetItemString (dict, "__reduced__") : NULL;
   return said ? Py_NewRef (said) : PyObject_GetAttrString (o, "__qualname__");
 }
 
@@ -552,8 +578,12 @@ compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
   GmBound bound;
   if (!cache || changing < 0 || (times < 1 && PyErr_Occurred ()))
     return NULL;
-  if (times < 1 || !cache->decoded || !gm_bind (&bound, cache->decoded, self->func, self->self, args + 2, (size_t) n - 2, NULL)) {
-    PyErr_SetString (PyExc_ValueError, "measure_guards(times, changing, *args) needs arguments of a call that has been made");
+  if (times < 1 || !cache->decoded
+      || !gm_bind (&bound, cache->decoded, self->func, self->self, args + 2, (size_t) n - 2,
+                   NULL)) {
+    PyErr_SetString (
+        PyExc_ValueError,
+        "measure_guards(times, changing, *args) needs arguments of a call that has been made");
     return NULL;
   }
   GmTarget target = { self->func, cache, self->config, self->fullgraph, false };
@@ -572,13 +602,17 @@ compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
            && gm_guards_check (e->guards, &env, bound.locals, self->func, slots))
       k++;
     if (k == times)
-      result = Py_BuildValue ("dI", (double) (g_get_monotonic_time () - start_us) * 1000 / (double) times, gm_guards_n_looked (e->guards));
+      result = Py_BuildValue ("dI",
+                              (double) (g_get_monotonic_time () - start_us) * 1000 / (double) times,
+                              gm_guards_n_looked (e->guards));
     g_free (slots);
   }
   gm_call_objects_return (mark);
   gm_bind_clear (&bound);
   Py_XDECREF (other);
-  return result || PyErr_Occurred () ? result : PyErr_Format (PyExc_ValueError, "no entry fits these arguments");
+  return result || PyErr_Occurred ()
+             ? result
+             : PyErr_Format (PyExc_ValueError, "no entry fits these arguments");
 }
 
 static PyObject *
@@ -589,20 +623,28 @@ get_backend (PyObject *o, void *closure)
 
 static PyMethodDef methods[] = {
   { "status", compiled_status, METH_NOARGS,
-    "status() -> dict\n\nWhat this function's back end and options have led to so far: graphs (compiled entries), hits, misses,\n"
-    "breaks (reports of what could not be traced), nodes, compile_ms in all, and stages, the milliseconds of each stage by its\n"
-    "letter (d decode, r record, s simplify, f functionalize, j join, p partition, l lower, a assemble)." },
+    "status() -> dict\n\nWhat this function's back end and options have led to so far: graphs "
+    "(compiled entries), hits, misses,\n"
+    "breaks (reports of what could not be traced), nodes, compile_ms in all, and stages, the "
+    "milliseconds of each stage by its\n"
+    "letter (d decode, r record, s simplify, f functionalize, j join, p partition, l lower, a "
+    "assemble)." },
   { "entries", compiled_entries, METH_NOARGS,
-    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), key (equal for equal graphs), guards (text),\n"
-    "reason (why a new entry was needed), fallback (why the host runs it or a part of it instead of the back end, or None),\n"
+    "entries() -> list of dict\n\nOne dict per compiled entry, newest first: graph (text), key "
+    "(equal for equal graphs), guards (text),\n"
+    "reason (why a new entry was needed), fallback (why the host runs it or a part of it instead "
+    "of the back end, or None),\n"
     "places (which nodes run where and why), hits, effects, stages,\n"
     "code (what ends the call, where that needs bytecode, or None)." },
   { "measure_guards", (PyCFunction) (void (*) (void)) compiled_measure_guards, METH_FASTCALL,
-    "measure_guards(times, changing, *args) -> (float, int)\n\nOf the entry that fits: nanoseconds of one check of all guards, over `times`\n"
-    "checks in a row; and how many things such a check looks at.  changing: before each a dict is written to that the function does not know, as\n"
+    "measure_guards(times, changing, *args) -> (float, int)\n\nOf the entry that fits: nanoseconds "
+    "of one check of all guards, over `times`\n"
+    "checks in a row; and how many things such a check looks at.  changing: before each a dict is "
+    "written to that the function does not know, as\n"
     "most programs do." },
   { "__reduce__", compiled_reduce, METH_NOARGS, NULL },
-  { "reset", compiled_reset, METH_NOARGS, "reset()\n\nForgets all that was compiled for this function's code." },
+  { "reset", compiled_reset, METH_NOARGS,
+    "reset()\n\nForgets all that was compiled for this function's code." },
   { NULL },
 };
 
@@ -613,16 +655,18 @@ static PyGetSetDef getset[] = {
 };
 
 static PyMemberDef members[] = {
-  { "__wrapped__", T_OBJECT, offsetof (GmCompiled, original), READONLY, "The function that was given to gramme.compile." },
+  { "__wrapped__", T_OBJECT, offsetof (GmCompiled, original), READONLY,
+    "The function that was given to gramme.compile." },
   { NULL },
 };
 
 PyTypeObject gm_py_compiled_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.CompiledFunction",
-  .tp_doc = "CompiledFunction(fn, backend, options=None, fullgraph=False)\n\nWhat gramme.compile returns.",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.CompiledFunction",
+  .tp_doc = "CompiledFunction(fn, backend, options=None, fullgraph=False)\n\nWhat gramme.compile "
+            "returns.",
   .tp_basicsize = sizeof (GmCompiled),
-  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL
+              | Py_TPFLAGS_METHOD_DESCRIPTOR,
   .tp_new = compiled_new,
   .tp_dealloc = compiled_dealloc,
   .tp_traverse = compiled_traverse,

@@ -19,8 +19,7 @@ typedef struct {
 } GmTarget;
 
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyFunctionObject *func; /* owned */
   PyObject *self;         /* of a bound method, owned; else NULL */
   /* The object given to gramme.compile, which is called when no entry fits. */
@@ -43,7 +42,8 @@ GmCallEnv gm_target_env (const GmTarget *target);
  * NULL with an exception, with the rest of the call in *tail, or with *end saying that the plain
  * function is to be called.  *end need not be initialized. */
 struct GmTail;
-PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail, GmCallEnd *end);
+PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail,
+                          GmCallEnd *end);
 
 /* Returns a tensor of that size, which stands for an int in a graph with symbols: a new reference.
  * Its elements have no memory and are never read. */

@@ -31,9 +31,10 @@ raise_failed (const char *name)
   PyErr_NormalizeException (&type, &inner, &traceback);
   if (traceback)
     PyException_SetTraceback (inner, traceback);
-  PyObject *text = PyUnicode_FromFormat ("the back end %s failed: %s: %S\n  it was called with a graph and example inputs, "
-                                         "and must return a callable; gramme.compile(f, backend=\"eager\") leaves it out",
-                                         name, ((PyTypeObject *) type)->tp_name, inner);
+  PyObject *text = PyUnicode_FromFormat (
+      "the back end %s failed: %s: %S\n  it was called with a graph and example inputs, "
+      "and must return a callable; gramme.compile(f, backend=\"eager\") leaves it out",
+      name, ((PyTypeObject *) type)->tp_name, inner);
   PyObject *failed = text ? PyObject_CallOneArg (gm_py_backend_failed, text) : NULL;
   PyObject *named = failed ? PyUnicode_FromString (name) : NULL;
   if (named && PyObject_SetAttrString (failed, "backend_name", named) == 0
@@ -79,7 +80,8 @@ compiler_for (PyObject *callable, const char *role)
  * method is called instead. core: NULL, or set to the graph object, a new reference.  NULL with
  * BackendCompilerFailed. */
 static PyObject *
-call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples, PyObject **core)
+call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples,
+              PyObject **core)
 {
   PyObject *fn = examples ? compiler_for (config->callable, role) : NULL;
   PyObject *module = fn ? gm_py_graph_module (graph) : NULL, *made = NULL;
@@ -87,7 +89,8 @@ call_backend (const GmConfig *config, const char *role, const GmGraph *graph, Py
   if (args)
     made = PyObject_Call (fn, args, config->kwargs);
   if (made && !PyCallable_Check (made)) {
-    PyErr_Format (PyExc_TypeError, "it returned a %.100s, which cannot be called", Py_TYPE (made)->tp_name);
+    PyErr_Format (PyExc_TypeError, "it returned a %.100s, which cannot be called",
+                  Py_TYPE (made)->tp_name);
     Py_CLEAR (made);
   }
   if (made && core) {
@@ -123,7 +126,8 @@ inputs_list (const GmDirect *d, PyObject *const *slots, uint64_t draws)
 {
   PyObject *list = PyList_New (d->n_inputs);
   for (uint32_t i = 0; list && i < d->n_inputs; i++) {
-    PyObject *o = d->slots[i] == GM_SLOT_RNG ? random_state (draws) : Py_NewRef (slots[d->slots[i]]);
+    PyObject *o =
+        d->slots[i] == GM_SLOT_RNG ? random_state (draws) : Py_NewRef (slots[d->slots[i]]);
     if (!o)
       Py_CLEAR (list);
     else
@@ -133,7 +137,8 @@ inputs_list (const GmDirect *d, PyObject *const *slots, uint64_t draws)
 }
 
 GmDirect *
-gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGraph *graph, PyObject *const *slots)
+gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGraph *graph,
+                     PyObject *const *slots)
 {
   GmDirect *d = g_new0 (GmDirect, 1);
   d->name = g_strdup (config->text);
@@ -156,7 +161,8 @@ gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGra
     d->outputs[i] = *gm_graph_meta (graph, g_array_index (graph->outputs, GmGraphOutput, i).value);
   /* The example for the generator's state draws nothing, since compiling must not change what the
    * program computes. */
-  d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0), gm_graph_is_symbolic (graph) ? &d->graph : NULL);
+  d->fn = call_backend (config, NULL, graph, inputs_list (d, slots, 0),
+                        gm_graph_is_symbolic (graph) ? &d->graph : NULL);
   if (!d->fn)
     g_clear_pointer (&d, gm_callable_direct_free);
   return d;
@@ -193,13 +199,15 @@ check_results (const char *name, PyObject *result, const GmMeta *metas, uint32_t
   if (!result)
     return NULL;
   if (!PyTuple_Check (result) && !PyList_Check (result)) {
-    PyErr_Format (gm_py_backend_error, "what the back end %s compiled must return a tuple of %u tensors, not a %.100s", name,
-                  (unsigned) n, Py_TYPE (result)->tp_name);
+    PyErr_Format (gm_py_backend_error,
+                  "what the back end %s compiled must return a tuple of %u tensors, not a %.100s",
+                  name, (unsigned) n, Py_TYPE (result)->tp_name);
     goto failed;
   }
   if (PySequence_Fast_GET_SIZE (result) != (Py_ssize_t) n) {
-    PyErr_Format (gm_py_backend_error, "what the back end %s compiled must return %u tensors, not %zd", name, (unsigned) n,
-                  PySequence_Fast_GET_SIZE (result));
+    PyErr_Format (gm_py_backend_error,
+                  "what the back end %s compiled must return %u tensors, not %zd", name,
+                  (unsigned) n, PySequence_Fast_GET_SIZE (result));
     goto failed;
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -207,9 +215,11 @@ check_results (const char *name, PyObject *result, const GmMeta *metas, uint32_t
     const GmTensor *t = gm_py_tensor_get (o);
     if (t && same_value (t, &metas[i]))
       continue;
-    g_autofree char *want = gm_meta_text (&metas[i]), *have = t ? gm_meta_text (&t->meta) : g_strdup (Py_TYPE (o)->tp_name);
-    PyErr_Format (gm_py_backend_error, "result %u of what the back end %s compiled is %s, the graph's is %s", (unsigned) i, name,
-                  have, want);
+    g_autofree char *want = gm_meta_text (&metas[i]),
+                    *have = t ? gm_meta_text (&t->meta) : g_strdup (Py_TYPE (o)->tp_name);
+    PyErr_Format (gm_py_backend_error,
+                  "result %u of what the back end %s compiled is %s, the graph's is %s",
+                  (unsigned) i, name, have, want);
     goto failed;
   }
   return result;
@@ -225,7 +235,8 @@ settle_results (const GmDirect *d, const GmGraphNow *now, GmMeta *outputs, int64
   const GmGraph *g = gm_py_graph_get (d->graph);
   GError *error = NULL;
   for (uint32_t i = 0; i < d->n_outputs; i++)
-    outputs[i] = *gm_graph_meta (now->graph, g_array_index (now->graph->outputs, GmGraphOutput, i).value);
+    outputs[i] =
+        *gm_graph_meta (now->graph, g_array_index (now->graph->outputs, GmGraphOutput, i).value);
   if (gm_sym_eval (g->sym, d->rng_draws, now->symbols, draws, &error))
     return true;
   gm_py_raise (error);
@@ -239,10 +250,12 @@ call_sized (const GmDirect *d, PyObject *const *slots)
   g_autofree GmMeta *outputs = g_new (GmMeta, d->n_outputs + 1);
   int64_t draws = 0;
   PyObject *result = NULL, *list = inputs_list (d, slots, 0);
-  GmGraphNow *now = list ? gm_graph_sizes_now (sizes, &PyList_GET_ITEM (list, 0), d->n_inputs) : NULL;
+  GmGraphNow *now =
+      list ? gm_graph_sizes_now (sizes, &PyList_GET_ITEM (list, 0), d->n_inputs) : NULL;
   if (now && settle_results (d, now, outputs, &draws)) {
     Py_SETREF (list, inputs_list (d, slots, (uint64_t) draws));
-    result = list ? gm_py_graph_call (d->graph, now, d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs) : NULL;
+    result = list ? gm_py_graph_call (d->graph, now, d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs)
+                  : NULL;
     result = check_results (d->name, result, outputs, d->n_outputs);
   }
   gm_graph_now_unref (now);
@@ -254,7 +267,8 @@ static PyObject *
 call_plain (const GmDirect *d, PyObject *const *slots)
 {
   PyObject *list = inputs_list (d, slots, (uint64_t) d->rng_draws);
-  PyObject *result = list ? PyObject_Vectorcall (d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs, NULL) : NULL;
+  PyObject *result =
+      list ? PyObject_Vectorcall (d->fn, &PyList_GET_ITEM (list, 0), d->n_inputs, NULL) : NULL;
   Py_XDECREF (list);
   return check_results (d->name, result, d->outputs, d->n_outputs);
 }
@@ -279,8 +293,10 @@ keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
 {
   for (uint32_t k = 0; k < d->n_written; k++) {
     GmTensor *t = written (d, slots, k);
-    bool can = d->may_fail && !d->changes_shapes && gm_tensor_is_leaf (t) && (!t->base || !gm_tensor_requires_grad (t->base));
-    before[k] = (Before){ can ? gm_op_run (GM_OP_copy, &t, 1, NULL, NULL) : NULL, *gm_tensor_writes (t) };
+    bool can = d->may_fail && !d->changes_shapes && gm_tensor_is_leaf (t)
+               && (!t->base || !gm_tensor_requires_grad (t->base));
+    before[k] =
+        (Before){ can ? gm_op_run (GM_OP_copy, &t, 1, NULL, NULL) : NULL, *gm_tensor_writes (t) };
   }
 }
 
@@ -293,7 +309,8 @@ put_back (const GmDirect *d, PyObject *const *slots, const Before *before)
     GmTensor *t = written (d, slots, k);
     if (*gm_tensor_writes (t) == before[k].writes)
       continue; /* the graph failed before it wrote to this tensor */
-    bool done = before[k].copy && gm_tensor_is_leaf (t) && gm_op_run_into (GM_OP_copy, &before[k].copy, 1, NULL, t, NULL);
+    bool done = before[k].copy && gm_tensor_is_leaf (t)
+                && gm_op_run_into (GM_OP_copy, &before[k].copy, 1, NULL, t, NULL);
     if (done)
       *gm_tensor_writes (t) = before[k].writes;
     all &= done;
@@ -321,7 +338,8 @@ gm_callable_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **ou
     outputs[i] = Py_NewRef (PySequence_Fast_GET_ITEM (result, i));
   Py_DECREF (result);
   if (d->rng_output != GM_NO_ID) {
-    GmScalar after = gm_tensor_get (gm_py_tensor_get (outputs[d->rng_output]), (const int64_t[]){ 1 });
+    GmScalar after =
+        gm_tensor_get (gm_py_tensor_get (outputs[d->rng_output]), (const int64_t[]){ 1 });
     gm_random_take ((uint64_t) (after.i - before[1]));
   }
   return true;
@@ -330,15 +348,15 @@ gm_callable_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **ou
 /* -- Forward and backward through a plan ------------------------------------------------------- */
 
 typedef struct {
-  PyObject *fn[2];    /* by role; NULL: none */
-  PyObject *graph[2]; /* by role: the graph object if it has symbolic sizes; else NULL */
+  PyObject *fn[2];        /* by role; NULL: none */
+  PyObject *graph[2];     /* by role: the graph object if it has symbolic sizes; else NULL */
   const GmConfig *config; /* owned */
   GmGraph *backward;      /* a backward that is not compiled yet; or NULL */
   /* Held by the thread that compiles the backward, which may release the GIL; NULL: no thread has
    * to. */
   PyThread_type_lock lock;
-  unsigned long maker;     /* that thread, or 0 */
-  pid_t maker_pid;         /* and its process */
+  unsigned long maker; /* that thread, or 0 */
+  pid_t maker_pid;     /* and its process */
 } Exec;
 
 static void
@@ -382,7 +400,8 @@ examples_of (const GmGraph *g)
   for (uint32_t i = 0; list && i < g->inputs->len; i++) {
     GError *error = NULL;
     GmMeta m = *gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i));
-    GmTensor *t = hints && !gm_graph_meta_now (g, &m, hints, &m, &error) ? NULL : example_of (&m, &error);
+    GmTensor *t =
+        hints && !gm_graph_meta_now (g, &m, hints, &m, &error) ? NULL : example_of (&m, &error);
     PyObject *o = t ? gm_py_tensor_take (t) : gm_py_raise (error);
     if (!o)
       Py_CLEAR (list);
@@ -397,7 +416,8 @@ examples_of (const GmGraph *g)
 static bool
 make_role (Exec *x, int role, const char *name, const GmGraph *g)
 {
-  PyObject *graph = NULL, *fn = call_backend (x->config, name, g, examples_of (g), gm_graph_is_symbolic (g) ? &graph : NULL);
+  PyObject *graph = NULL, *fn = call_backend (x->config, name, g, examples_of (g),
+                                              gm_graph_is_symbolic (g) ? &graph : NULL);
   if (!fn)
     return false;
   x->graph[role] = graph;
@@ -421,11 +441,8 @@ take_lock (Exec *x)
       x->lock = PyThread_allocate_lock (); /* the old lock cannot be freed while it is held */
       x->maker = 0;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = PyThread_acquire_lock_timed (x->lock, WAIT_US, 0);
-    Py_END_ALLOW_THREADS
-    if (status == PY_LOCK_ACQUIRED)
-      return true;
+    Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed (x->lock, WAIT_US, 0);
+    Py_END_ALLOW_THREADS if (status == PY_LOCK_ACQUIRED) return true;
     if (PyErr_CheckSignals () < 0)
       return false;
   }
@@ -437,7 +454,10 @@ make_backward (Exec *x)
 {
   unsigned long me = PyThread_get_thread_ident ();
   if (x->maker == me && x->maker_pid == getpid ()) {
-    PyErr_Format (gm_py_backend_error, "the back end %s runs, while it compiles a backward, what needs that very backward", x->config->text);
+    PyErr_Format (
+        gm_py_backend_error,
+        "the back end %s runs, while it compiles a backward, what needs that very backward",
+        x->config->text);
     return false;
   }
   if (!take_lock (x))
@@ -455,8 +475,8 @@ make_backward (Exec *x)
 /* Runs the code for the plan, which has allocated the outputs: results are copied there.  Nothing
  * is differentiated, since the plan ties the history. */
 static bool
-exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-                GError **error)
+exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                GmTensor *const *out, int n_out, GError **error)
 {
   Exec *x = data;
   PyGILState_STATE gil = PyGILState_Ensure ();
@@ -498,17 +518,20 @@ exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *i
 }
 
 static bool
-exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+          GError **error)
 {
   return exec_run_sized (data, role, NULL, in, n_in, out, n_out, error);
 }
 
 bool
-gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward, bool at_once, GmPlanExec *out, GError **error)
+gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward,
+                       bool at_once, GmPlanExec *out, GError **error)
 {
   Exec *x = g_new0 (Exec, 1);
   x->config = gm_config_ref (data);
-  bool made = !forward || make_role (x, 0, backward ? "compile_forward" : "compile_inference", forward);
+  bool made =
+      !forward || make_role (x, 0, backward ? "compile_forward" : "compile_inference", forward);
   if (made && backward && at_once) {
     made = make_role (x, 1, "compile_backward", backward);
   } else if (made && backward) {
@@ -524,7 +547,8 @@ gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *
     PyErr_Restore (type, value, traceback);
     return gm_py_error_set (error);
   }
-  *out = (GmPlanExec){ .data = x, .run = exec_run, .unref = exec_unref, .run_sized = exec_run_sized };
+  *out =
+      (GmPlanExec){ .data = x, .run = exec_run, .unref = exec_unref, .run_sized = exec_run_sized };
   return true;
 }
 
@@ -532,10 +556,15 @@ int
 gm_py_init_callable_backend (PyObject *module)
 {
   PyObject *bases = PyTuple_Pack (2, gm_py_dynamo_error, gm_py_backend_error);
-  gm_py_backend_failed = !bases ? NULL : PyErr_NewExceptionWithDoc (
-    "gramme.compiler.BackendCompilerFailed",
-    "A back end written in Python raised while it compiled.  backend_name: its name; inner_exception: what it raised.",
-    bases, NULL);
+  gm_py_backend_failed =
+      !bases
+          ? NULL
+          : PyErr_NewExceptionWithDoc ("gramme.compiler.BackendCompilerFailed",
+                                       "A back end written in Python raised while it compiled.  "
+                                       "backend_name: its name; inner_exception: what it raised.",
+                                       bases, NULL);
   Py_XDECREF (bases);
-  return gm_py_backend_failed ? PyModule_AddObjectRef (module, "BackendCompilerFailed", gm_py_backend_failed) : -1;
+  return gm_py_backend_failed
+             ? PyModule_AddObjectRef (module, "BackendCompilerFailed", gm_py_backend_failed)
+             : -1;
 }

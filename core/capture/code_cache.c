@@ -66,7 +66,8 @@ gm_config_for (PyObject *callable, PyObject *kwargs, char **options)
   PyObject *named = PyObject_GetAttrString (callable, "__name__");
   if (!named)
     PyErr_Clear ();
-  const char *name = named && PyUnicode_Check (named) ? PyUnicode_AsUTF8 (named) : Py_TYPE (callable)->tp_name;
+  const char *name =
+      named && PyUnicode_Check (named) ? PyUnicode_AsUTF8 (named) : Py_TYPE (callable)->tp_name;
   GmConfig *config = name ? intern (name, options, callable) : NULL;
   Py_XDECREF (named);
   if (!config)
@@ -86,7 +87,9 @@ gm_config_of (PyObject *backend, PyObject *options)
   g_auto (GStrv) list = NULL;
 
   if (options != Py_None && !PyList_Check (options)) {
-    PyErr_Format (PyExc_TypeError, "options must be a list of \"key=value\" strings or None, not %.100s", Py_TYPE (options)->tp_name);
+    PyErr_Format (PyExc_TypeError,
+                  "options must be a list of \"key=value\" strings or None, not %.100s",
+                  Py_TYPE (options)->tp_name);
     return NULL;
   }
   Py_ssize_t n = options == Py_None ? 0 : PyList_GET_SIZE (options);
@@ -270,7 +273,8 @@ bool
 gm_code_is_whole (PyCodeObject *code)
 {
   void *extra = NULL;
-  return GM_CODE_GET_EXTRA (code, extra_index, &extra) == 0 && extra && ((const GmCodeCache *) extra)->whole;
+  return GM_CODE_GET_EXTRA (code, extra_index, &extra) == 0 && extra
+         && ((const GmCodeCache *) extra)->whole;
 }
 
 GmCacheWalk
@@ -434,9 +438,11 @@ gm_code_cache_reset_all (void)
 }
 
 bool
-gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data), void *data)
+gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data),
+                       void *data)
 {
-  g_autoptr (GList) caches = g_hash_table_get_keys (live_caches), all = g_hash_table_get_values (configs);
+  g_autoptr (GList) caches = g_hash_table_get_keys (live_caches),
+                    all = g_hash_table_get_values (configs);
   bool ok = true;
   /* fn may run code that drops the last reference to a cache. */
   for (GList *k = all; k; k = k->next)
@@ -464,7 +470,8 @@ gm_py_init_code_cache (void)
   live_caches = g_hash_table_new (NULL, NULL);
   extra_index = GM_CODE_EXTRA_INDEX (cache_free);
   if (extra_index < 0) {
-    PyErr_SetString (PyExc_RuntimeError, "no slot is left on code objects: too many tools use them in this process");
+    PyErr_SetString (PyExc_RuntimeError,
+                     "no slot is left on code objects: too many tools use them in this process");
     return -1;
   }
   return 0;

@@ -24,15 +24,16 @@
  * callables live as long as a compiled function or an entry refers to them. */
 typedef struct GmConfig {
   uint32_t refs;
-  char *key;      /* text by which configurations are interned */
+  char *key;                   /* text by which configurations are interned */
   PyObject *callable, *kwargs; /* a back end in Python and its keyword arguments; or NULL */
-  char *backend;  /* "tcc"; a callable's name */
-  char **options; /* NULL or "key=value" strings, sorted */
-  char *text;     /* "tcc(opt=1)": for guards and logs */
+  char *backend;               /* "tcc"; a callable's name */
+  char **options;              /* NULL or "key=value" strings, sorted */
+  char *text;                  /* "tcc(opt=1)": for guards and logs */
 } GmConfig;
 /* Return the configuration: a new reference. */
 const GmConfig *gm_config_get (const char *backend, char **options);
-const GmConfig *gm_config_for (PyObject *callable, PyObject *kwargs_or_null, char **options); /* NULL with an exception */
+const GmConfig *gm_config_for (PyObject *callable, PyObject *kwargs_or_null,
+                               char **options); /* NULL with an exception */
 /* Returns the configuration for a program's arguments: a name or a callable, and None or a list of
  * "key=value" strings.  New reference, or NULL with an exception. */
 const GmConfig *gm_config_of (PyObject *backend, PyObject *options);
@@ -49,18 +50,18 @@ typedef struct GmDirect GmDirect;
 typedef struct GmEntry {
   uint32_t refs;
   const GmConfig *config; /* owned */
-  uint32_t modes; /* modes of the call that made it: fullgraph and others */
+  uint32_t modes;         /* modes of the call that made it: fullgraph and others */
   GmGuards *guards;
-  GmPlan *plan;            /* NULL if the graph computes nothing */
-  GmPlanCache *plans;          /* instead of a plan, where sizes are symbols */
+  GmPlan *plan;       /* NULL if the graph computes nothing */
+  GmPlanCache *plans; /* instead of a plan, where sizes are symbols */
   /* Instead of a plan: the result of a back end in Python for the recorded graph. */
   GmDirect *direct;
   uint32_t n_inputs, n_outputs;
-  uint32_t *input_slots;   /* by plan input: the guards' slot that holds the tensor */
-  uint32_t n_ints, *ints;  /* inputs that are ints, not tensors: see size.c of core/trace */
-  GmReadOrder looks; /* reads of views among the inputs */
-  struct GmDraws *draws;   /* numbers to draw before the graph runs; NULL: none */
-  GmReturn *ret;           /* the short ending, or NULL */
+  uint32_t *input_slots;  /* by plan input: the guards' slot that holds the tensor */
+  uint32_t n_ints, *ints; /* inputs that are ints, not tensors: see size.c of core/trace */
+  GmReadOrder looks;      /* reads of views among the inputs */
+  struct GmDraws *draws;  /* numbers to draw before the graph runs; NULL: none */
+  GmReturn *ret;          /* the short ending, or NULL */
   /* Else the long ending: called with slots[in_slots[0]] ..., then the outputs. */
   PyCodeObject *residual;
   uint32_t n_in_slots;
@@ -68,14 +69,14 @@ typedef struct GmEntry {
   /* Set if the ending returns the values with which a call continues in Python; NULL: it returns
    * the call's value. */
   struct GmContinuation *rest;
-  bool sets_grad, grad;        /* the grad mode after the ending */
-  bool calls_program;          /* true if its graph calls functions of the program */
+  bool sets_grad, grad; /* the grad mode after the ending */
+  bool calls_program;   /* true if its graph calls functions of the program */
   /* A plan of tensors, or plans, with one result, and nothing else: see callable.c. */
   bool simple;
   /* The fields below are for explain and status. */
   GmGraph *graph; /* as recorded */
-  char *reason; /* why the entries before it did not fit; NULL for the first */
-  char *fixed;  /* sizes that vary, but were fixed by the recording: see GmRecording */
+  char *reason;   /* why the entries before it did not fit; NULL for the first */
+  char *fixed;    /* sizes that vary, but were fixed by the recording: see GmRecording */
   struct GmCompiledPair
       *pair; /* the back end's code; NULL: there is nothing to run, or a callable runs */
   uint32_t n_nodes, n_effects, n_frames, n_insns;
@@ -103,12 +104,12 @@ typedef struct {
 } GmBreakRecord;
 
 typedef struct GmCodeCache {
-  PyCodeObject *code; /* borrowed, since it owns this cache, unless there is a point */
-  GmCode *decoded;    /* NULL until it is needed */
+  PyCodeObject *code;   /* borrowed, since it owns this cache, unless there is a point */
+  GmCode *decoded;      /* NULL until it is needed */
   GmSnapshot *snapshot; /* never NULL */
-  GArray *breaks;     /* GmBreakRecord */
-  GmProfile *profile; /* the sizes that were seen to change */
-  bool profile_read;  /* the profile on disk has been looked for */
+  GArray *breaks;       /* GmBreakRecord */
+  GmProfile *profile;   /* the sizes that were seen to change */
+  bool profile_read;    /* the profile on disk has been looked for */
   /* Addresses of the modules whose method this is, by number; NULL: none yet. */
   GPtrArray *instances;
   GPtrArray *hook_programs; /* programs for hooks on gradients: see hook_program.h; or NULL */
@@ -117,14 +118,14 @@ typedef struct GmCodeCache {
   unsigned long compiler; /* the thread that compiles an entry now; 0: none */
   pid_t compiler_pid;     /* and its process */
   bool limit_warned;
-  bool called;            /* called at least once while the stance was eager_then_compile */
+  bool called; /* called at least once while the stance was eager_then_compile */
   /* For a resume function's code: a copy with the arguments of the original; owned, or NULL. */
   PyCodeObject *shown;
-  bool whole;              /* allow_in_graph: the function is called as a whole, never inlined */
-  uint8_t hook_all;        /* like `hook`, while every function is captured */
-  uint8_t counted;         /* see counters.c: counts that include this function ... */
-  uint32_t counted_in;     /* ... since the reset of this number */
-  uint8_t hook;            /* the hook's decision about frames of this code: see hook.c */
+  bool whole;          /* allow_in_graph: the function is called as a whole, never inlined */
+  uint8_t hook_all;    /* like `hook`, while every function is captured */
+  uint8_t counted;     /* see counters.c: counts that include this function ... */
+  uint32_t counted_in; /* ... since the reset of this number */
+  uint8_t hook;        /* the hook's decision about frames of this code: see hook.c */
   struct GmOriginal *original; /* for a code object with breaks, see resume_original.h; or NULL */
   /* For a resume function: the point that owns the cache and `code`; or NULL. */
   const struct GmResumePoint *point;
@@ -174,7 +175,8 @@ void gm_code_cache_reset_all (void);
 
 /* Calls fn for each live cache and each configuration that has entries or breaks there, until it
  * returns false.  fn may run Python code. */
-bool gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data), void *data);
+bool gm_code_cache_foreach (bool (*fn) (GmCodeCache *cache, const GmConfig *config, void *data),
+                            void *data);
 
 int gm_py_init_code_cache (void);
 

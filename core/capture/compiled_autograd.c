@@ -155,8 +155,7 @@ gm_backward_end (GmBackwardScope *scope)
 /* -- The context manager ----------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD
-  GmStretchCache *tape;   /* owned; NULL: no tape is to be entered */
+  PyObject_HEAD GmStretchCache *tape; /* owned; NULL: no tape is to be entered */
   GmStretchCache
       *before; /* while it is open: the previous tape, owned by the scope that entered it */
   bool open;
@@ -187,7 +186,8 @@ scope_enter (PyObject *o, PyObject *unused)
   CompiledAutograd *self = (CompiledAutograd *) o;
 
   if (self->open) {
-    PyErr_SetString (PyExc_RuntimeError, "this context is open already; make another one for each `with`");
+    PyErr_SetString (PyExc_RuntimeError,
+                     "this context is open already; make another one for each `with`");
     return NULL;
   }
   self->open = true;
@@ -217,14 +217,14 @@ scope_dealloc (PyObject *o)
 }
 
 static PyMethodDef scope_methods[] = {
-  { "__enter__", scope_enter, METH_NOARGS, "Backward passes of this thread go through the back end from now on." },
+  { "__enter__", scope_enter, METH_NOARGS,
+    "Backward passes of this thread go through the back end from now on." },
   { "__exit__", scope_exit, METH_VARARGS, "What was in force before is in force again." },
   { NULL },
 };
 
 static PyTypeObject scope_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.CompiledAutograd",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.CompiledAutograd",
   .tp_doc = "CompiledAutograd(backend, options=None): see gramme._dynamo.compiled_autograd.enable.",
   .tp_basicsize = sizeof (CompiledAutograd),
   .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -240,8 +240,8 @@ gm_compiled_autograd_counts (void)
 {
   GmStretchCacheCounts n = gm_stretch_cache_counts ();
 
-  return Py_BuildValue ("{s:K,s:K,s:K,s:K}", "captures", n.captures, "recompiles", n.recompiles, "hits", n.hits, "eager",
-                        n.eager);
+  return Py_BuildValue ("{s:K,s:K,s:K,s:K}", "captures", n.captures, "recompiles", n.recompiles,
+                        "hits", n.hits, "eager", n.eager);
 }
 
 static void

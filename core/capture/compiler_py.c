@@ -82,7 +82,8 @@ add_report (GmCodeCache *cache, const GmConfig *config, void *data)
   if (cache->point) /* a resume function, which is listed with the function that it belongs to */
     return true;
   PyObject *status = gm_report_status (cache, config), *entries = gm_report_entries (cache, config);
-  PyObject *row = status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;
+  PyObject *row =
+      status && entries ? Py_BuildValue ("(OOO)", cache->code->co_qualname, status, entries) : NULL;
   int r = row ? PyList_Append (data, row) : -1;
   Py_XDECREF (row);
   Py_XDECREF (status);
@@ -103,18 +104,26 @@ static PyObject *
 code_entries (PyObject *module, PyObject *code)
 {
   if (!PyCode_Check (code))
-    return PyErr_Format (PyExc_TypeError, "code_entries() takes a code object, not %s", Py_TYPE (code)->tp_name);
+    return PyErr_Format (PyExc_TypeError, "code_entries() takes a code object, not %s",
+                         Py_TYPE (code)->tp_name);
   GmCodeCache *cache = gm_code_cache_get ((PyCodeObject *) code);
   return cache ? gm_report_own_entries (cache) : NULL;
 }
 
 static PyMethodDef functions[] = {
-  { "code_entries", code_entries, METH_O, "code_entries(code) -> list of dicts: the entries of a code object, the newest first." },
-  { "list_backends", list_backends, METH_NOARGS, "list_backends() -> list of str: installed and usable, nothing is loaded." },
-  { "backend_options", backend_options, METH_O, "backend_options(name) -> list of str: the keys of its options, nothing is loaded." },
-  { "check_backend", check_backend, METH_O, "check_backend(name): ValueError, with names that are near, unless it is installed and trusted." },
-  { "reset_all", reset_all, METH_NOARGS, "reset_all(): forgets all compiled entries of the process." },
-  { "live_functions", live_functions, METH_NOARGS, "live_functions() -> list of (name, status, entries) of all compiled functions." },
+  { "code_entries", code_entries, METH_O,
+    "code_entries(code) -> list of dicts: the entries of a code object, the newest first." },
+  { "list_backends", list_backends, METH_NOARGS,
+    "list_backends() -> list of str: installed and usable, nothing is loaded." },
+  { "backend_options", backend_options, METH_O,
+    "backend_options(name) -> list of str: the keys of its options, nothing is loaded." },
+  { "check_backend", check_backend, METH_O,
+    "check_backend(name): ValueError, with names that are near, unless it is installed and "
+    "trusted." },
+  { "reset_all", reset_all, METH_NOARGS,
+    "reset_all(): forgets all compiled entries of the process." },
+  { "live_functions", live_functions, METH_NOARGS,
+    "live_functions() -> list of (name, status, entries) of all compiled functions." },
   { NULL },
 };
 

@@ -15,7 +15,8 @@ GM_THREAD GmControl gm_control_now;
 
 /* -- Stances ----------------------------------------------------------------------------------- */
 
-static const char *const stances[] = { "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile" };
+static const char *const stances[] = { "default", "force_eager", "eager_on_recompile",
+                                       "fail_on_recompile", "eager_then_compile" };
 
 /* Sets the stance and returns the old one. */
 static PyObject *
@@ -30,7 +31,10 @@ set_stance (PyObject *module, PyObject *arg)
       gm_control_now.stance = (GmStance) i;
       return PyUnicode_FromString (stances[old]);
     }
-  return PyErr_Format (PyExc_ValueError, "there is no stance %R: default, force_eager, eager_on_recompile, fail_on_recompile, eager_then_compile", arg);
+  return PyErr_Format (PyExc_ValueError,
+                       "there is no stance %R: default, force_eager, eager_on_recompile, "
+                       "fail_on_recompile, eager_then_compile",
+                       arg);
 }
 
 static _Thread_local PyObject *forced_by; /* the object that set it; owned */
@@ -42,7 +46,9 @@ set_forced (PyObject *module, PyObject *arg)
   const GmConfig *config = NULL;
   if (arg != Py_None) {
     const char *name = PyUnicode_Check (arg) ? PyUnicode_AsUTF8 (arg) : NULL;
-    config = PyErr_Occurred () ? NULL : name ? gm_config_get (name, NULL) : gm_config_for (arg, NULL, NULL);
+    config = PyErr_Occurred () ? NULL
+             : name            ? gm_config_get (name, NULL)
+                               : gm_config_for (arg, NULL, NULL);
     if (!config)
       return NULL;
   }
@@ -61,7 +67,8 @@ call_always (PyObject *module, PyObject *const *args, Py_ssize_t n)
   c->stance = GM_STANCE_DEFAULT;
   c->always = true;
   c->steady = false;
-  PyObject *result = n ? PyObject_Vectorcall (args[0], args + 1, (size_t) n - 1, NULL) : Py_NewRef (Py_None);
+  PyObject *result =
+      n ? PyObject_Vectorcall (args[0], args + 1, (size_t) n - 1, NULL) : Py_NewRef (Py_None);
   c->stance = old.stance;
   c->always = old.always;
   c->steady = old.steady;
@@ -111,7 +118,9 @@ marked_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   while (k < G_N_ELEMENTS (kinds) && strcmp (kind, kinds[k]) != 0)
     k++;
   if (k == G_N_ELEMENTS (kinds) || !PyCallable_Check (fn))
-    return PyErr_Format (PyExc_TypeError, "only something that can be called can be marked, not a %.100s", Py_TYPE (fn)->tp_name);
+    return PyErr_Format (PyExc_TypeError,
+                         "only something that can be called can be marked, not a %.100s",
+                         Py_TYPE (fn)->tp_name);
   GmMarked *self = (GmMarked *) type->tp_alloc (type, 0);
   if (!self)
     return NULL;
@@ -187,11 +196,12 @@ static PyMemberDef members[] = {
 };
 
 PyTypeObject gm_py_marked_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.Marked",
-  .tp_doc = "Marked(fn, kind, reason='')\n\nWhat gramme.compiler.disable and assume_constant_result return.",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.Marked",
+  .tp_doc = "Marked(fn, kind, reason='')\n\nWhat gramme.compiler.disable and "
+            "assume_constant_result return.",
   .tp_basicsize = sizeof (GmMarked),
-  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL
+              | Py_TPFLAGS_METHOD_DESCRIPTOR,
   .tp_new = marked_new,
   .tp_dealloc = marked_dealloc,
   .tp_traverse = marked_traverse,
@@ -210,7 +220,8 @@ static PyObject *
 keep_whole (PyObject *module, PyObject *fn)
 {
   if (!PyFunction_Check (fn)) {
-    PyErr_Format (PyExc_TypeError, "keep_whole() takes a Python function, not a %.100s", Py_TYPE (fn)->tp_name);
+    PyErr_Format (PyExc_TypeError, "keep_whole() takes a Python function, not a %.100s",
+                  Py_TYPE (fn)->tp_name);
     return NULL;
   }
   GmCodeCache *cache = gm_code_cache_get ((PyCodeObject *) PyFunction_GET_CODE (fn));
@@ -221,20 +232,29 @@ keep_whole (PyObject *module, PyObject *fn)
 }
 
 static PyMethodDef functions[] = {
-  { "set_stance", set_stance, METH_O, "set_stance(name) -> str: sets this thread's stance, returns the old one." },
-  { "keep_whole", keep_whole, METH_O, "keep_whole(function): compiled functions call it, and do not record through it." },
-  { "set_forced", set_forced, METH_O, "set_forced(backend or None): the back end of all compiled functions in this thread; returns the old one." },
-  { "call_always", (PyCFunction) (void *) call_always, METH_FASTCALL, "call_always(compiled, *args): calls it compiled, whatever this thread wants of compiled functions." },
-  { "set_steady", set_steady, METH_O, "set_steady(on) -> bool: sets this thread's skip_guard_eval_unsafe, returns what it was." },
+  { "set_stance", set_stance, METH_O,
+    "set_stance(name) -> str: sets this thread's stance, returns the old one." },
+  { "keep_whole", keep_whole, METH_O,
+    "keep_whole(function): compiled functions call it, and do not record through it." },
+  { "set_forced", set_forced, METH_O,
+    "set_forced(backend or None): the back end of all compiled functions in this thread; returns "
+    "the old one." },
+  { "call_always", (PyCFunction) (void *) call_always, METH_FASTCALL,
+    "call_always(compiled, *args): calls it compiled, whatever this thread wants of compiled "
+    "functions." },
+  { "set_steady", set_steady, METH_O,
+    "set_steady(on) -> bool: sets this thread's skip_guard_eval_unsafe, returns what it was." },
   { NULL },
 };
 
 int
 gm_py_init_control (PyObject *module)
 {
-  if (PyModule_AddType (module, &gm_py_marked_type) < 0 || PyType_Ready (&gm_comptime_session_type) < 0
-      || PyType_Ready (&gm_comptime_fact_type) < 0
+  if (PyModule_AddType (module, &gm_py_marked_type) < 0
+      || PyType_Ready (&gm_comptime_session_type) < 0 || PyType_Ready (&gm_comptime_fact_type) < 0
       || PyModule_AddType (module, &gm_comptime_value_type) < 0)
     return -1;
-  return PyModule_AddFunctions (module, functions) < 0 ? -1 : PyModule_AddFunctions (module, gm_control_functions);
+  return PyModule_AddFunctions (module, functions) < 0
+             ? -1
+             : PyModule_AddFunctions (module, gm_control_functions);
 }

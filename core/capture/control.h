@@ -8,7 +8,13 @@
 #include "core/base/thread.h"
 #include "core/objects/errors.h"
 
-typedef enum { GM_STANCE_DEFAULT, GM_STANCE_FORCE_EAGER, GM_STANCE_EAGER_ON_RECOMPILE, GM_STANCE_FAIL_ON_RECOMPILE, GM_STANCE_EAGER_THEN_COMPILE } GmStance;
+typedef enum {
+  GM_STANCE_DEFAULT,
+  GM_STANCE_FORCE_EAGER,
+  GM_STANCE_EAGER_ON_RECOMPILE,
+  GM_STANCE_FAIL_ON_RECOMPILE,
+  GM_STANCE_EAGER_THEN_COMPILE
+} GmStance;
 
 /* The settings of the calling thread. */
 typedef struct {

@@ -48,7 +48,8 @@ mark (GmCodeCache *cache, FunctionState state)
   root->counted = after;
   functions += !(before & SEEN) && (after & SEEN);
   functions_captured += (after & CAPTURED) && !(before & CAPTURED);
-  bool was_whole = (before & CAPTURED) && !(before & BROKEN), is_whole = (after & CAPTURED) && !(after & BROKEN);
+  bool was_whole = (before & CAPTURED) && !(before & BROKEN),
+       is_whole = (after & CAPTURED) && !(after & BROKEN);
   functions_whole += (uint64_t) is_whole - (uint64_t) was_whole;
 }
 
@@ -161,14 +162,17 @@ ids_dict (void)
 static PyObject *
 counters (PyObject *module, PyObject *unused)
 {
-  return Py_BuildValue ("{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:{s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:N,s:N,s:N,s:N}", "frames", "total", frames, "ok", frames_ok,
-                        "entries", "hit", hits_ever () - hits_before, "missed", missed, "functions", "total",
-                        functions, "captured", functions_captured, "whole", functions_whole, "recompiles", "total", recompiles, "backend",
-                        "compiles", gm_backend_compiles () - compiles_before, "stats", "unique_graphs", graphs, "calls_captured",
-                        calls_captured, "aot_autograd", "total", aot_total, "ok", aot_ok, "not_ok", aot_total - aot_ok,
-                        "graph_break", breaks_dict (), "graph_break_id", ids_dict (),
-                        "compiled_autograd", gm_compiled_autograd_counts (), "compiled_autograd_reason",
-                        gm_compiled_autograd_reasons ());
+  return Py_BuildValue (
+      "{s:{s:K,s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:{s:K},s:{s:K},s:{s:K,s:K},s:{s:K,s:K,s:K},s:N,s:"
+      "N,s:N,s:N}",
+      "frames", "total", frames, "ok", frames_ok, "entries", "hit", hits_ever () - hits_before,
+      "missed", missed, "functions", "total", functions, "captured", functions_captured, "whole",
+      functions_whole, "recompiles", "total", recompiles, "backend", "compiles",
+      gm_backend_compiles () - compiles_before, "stats", "unique_graphs", graphs, "calls_captured",
+      calls_captured, "aot_autograd", "total", aot_total, "ok", aot_ok, "not_ok",
+      aot_total - aot_ok, "graph_break", breaks_dict (), "graph_break_id", ids_dict (),
+      "compiled_autograd", gm_compiled_autograd_counts (), "compiled_autograd_reason",
+      gm_compiled_autograd_reasons ());
 }
 
 static PyObject *
@@ -179,7 +183,8 @@ counters_reset (PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef functions_table[] = {
-  { "counters", counters, METH_NOARGS, "counters() -> dict of dicts: see gramme._dynamo.utils.counters." },
+  { "counters", counters, METH_NOARGS,
+    "counters() -> dict of dicts: see gramme._dynamo.utils.counters." },
   { "counters_reset", counters_reset, METH_NOARGS, "counters_reset(): all are 0 again." },
   { NULL },
 };

@@ -68,7 +68,9 @@ draw (const GmRecordDraw *c, PyObject **slots)
   PyObject *number = PyObject_Vectorcall (parts[0], parts + 1, c->n - 1, NULL);
   bool good = number != NULL;
   if (good && c->gives && !is_expected (c, number)) {
-    PyErr_Format (PyExc_RuntimeError, "random.%s() gave %R to a compiled function: the module random was changed meanwhile; call gramme.compiler.reset()",
+    PyErr_Format (PyExc_RuntimeError,
+                  "random.%s() gave %R to a compiled function: the module random was changed "
+                  "meanwhile; call gramme.compiler.reset()",
                   c->name, number);
     good = false;
   }
@@ -119,7 +121,8 @@ keep (GmDrawn *drawn, PyObject *generator)
       return;
   size_t bytes = (size_t) Py_TYPE (generator)->tp_base->tp_basicsize - sizeof (PyObject);
   Kept *k = g_malloc (sizeof *k + bytes);
-  *k = (Kept){ drawn->first, Py_NewRef (generator), PyObject_GetAttrString (generator, "gauss_next"), bytes };
+  *k = (Kept){ drawn->first, Py_NewRef (generator),
+               PyObject_GetAttrString (generator, "gauss_next"), bytes };
   PyErr_Clear ();
   memcpy (k->words, words_of (generator), bytes);
   drawn->first = k;

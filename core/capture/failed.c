@@ -286,10 +286,10 @@ tie (const Noted *c, PyObject *const *locals)
     PyTuple_SET_ITEM (items, i, o);
     ok &= o != NULL;
   }
-  PyObject *result = !ok                         ? NULL
-                     : !container                ? Py_NewRef (PyTuple_GET_ITEM (items, 0))
+  PyObject *result = !ok                        ? NULL
+                     : !container               ? Py_NewRef (PyTuple_GET_ITEM (items, 0))
                      : PyList_Check (c->result) ? PySequence_List (items)
-                                                 : Py_NewRef (items);
+                                                : Py_NewRef (items);
   Py_XDECREF (items);
   return result;
 }
@@ -318,8 +318,7 @@ PyObject *
 gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNotes *notes, GmCallEnd *end)
 {
   bool again = !gm_control ()->always && PyErr_ExceptionMatches (PyExc_Exception)
-               && !PyErr_ExceptionMatches (gm_py_backend_error)
-               && can_give_out (notes, mark)
+               && !PyErr_ExceptionMatches (gm_py_backend_error) && can_give_out (notes, mark)
                && (!in_python || mark.operations != gm_failed_operations);
 
   if (!again)
@@ -351,10 +350,12 @@ gm_failed_again_end (GmCallEnd *end, PyObject *name, PyObject *result)
     g_clear_pointer (&end->notes.calls, g_array_unref);
     PyErr_Restore (type, value, traceback);
   }
-  if (result && PyErr_WarnFormat (gm_py_break_warning, 1,
-                                  "the compiled code of %U() failed where plain Python did not, so "
-                                  "this call's result is plain Python's; what failed was: %s",
-                                  name, why) < 0)
+  if (result
+      && PyErr_WarnFormat (gm_py_break_warning, 1,
+                           "the compiled code of %U() failed where plain Python did not, so "
+                           "this call's result is plain Python's; what failed was: %s",
+                           name, why)
+             < 0)
     Py_CLEAR (result);
   return result;
 }

@@ -46,7 +46,8 @@ void gm_call_notes_end (GmCallNotes *notes);
 /* Records that a call of fn has ended with result (borrowed) or, NULL, with the pending exception,
  * which is kept.  args: the n arguments, in their order, positional ones first: a tensor to which a
  * history of the result may lead, or NULL; names: of the last arguments, a tuple or NULL. */
-void gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names, PyObject *result);
+void gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names,
+                   PyObject *result);
 
 /* The values of both counters when a graph begins. */
 typedef struct {

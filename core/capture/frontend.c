@@ -60,19 +60,19 @@ typedef struct {
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
-  GmReadOrder looks; /* reads of views among the inputs of its graph */
+  GmReadOrder looks;       /* reads of views among the inputs of its graph */
   const GmBreakInfo *stop; /* why it cannot be compiled */
   GmContinuation *rest;    /* if the recording broke off: the continuation */
   GmDirect *direct;
   GmPyHooks *hooks; /* saved-tensor hooks that become part of the graphs; NULL: none */
   GmEntry *entry;
-  char effects; /* first letter of side_effect_replay_policy */
+  char effects;          /* first letter of side_effect_replay_policy */
   bool numbers, counted; /* capture_scalar_outputs; capture_dynamic_output_shape_ops */
   bool arithmetic;       /* the graph only computes numbers from sizes: no back end is needed */
   GmDynamic dynamic;     /* setting for a function that has none of its own */
   GmPlanCache *plans;
   bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
-  bool keep_objects; /* replay_side_effects is False, fullgraph is True */
+  bool keep_objects;  /* replay_side_effects is False, fullgraph is True */
 } Job;
 
 /* -- d: decode --------------------------------------------------------------------------------- */
@@ -81,7 +81,8 @@ static bool
 decode (GmCompile *c, GError **error)
 {
   Job *job = c->front;
-  job->code = job->cache->decoded ? job->cache->decoded : gm_code_cache_decode (job->cache->code, error);
+  job->code =
+      job->cache->decoded ? job->cache->decoded : gm_code_cache_decode (job->cache->code, error);
   return job->code != NULL;
 }
 
@@ -118,7 +119,10 @@ static bool
 is_left_behind (const GmRecording *rec, GmTensor *const *t)
 {
   for (uint32_t i = 0; i < rec->n_inputs; i++)
-    if (t[i] && ((rec->inputs[i].mutated && t[i]->base && !gm_tensor_view_base (t[i]) && gm_tensor_requires_grad (t[i])) || gm_view_is_outside (t[i])))
+    if (t[i]
+        && ((rec->inputs[i].mutated && t[i]->base && !gm_tensor_view_base (t[i])
+             && gm_tensor_requires_grad (t[i]))
+            || gm_view_is_outside (t[i])))
       return true;
   return false;
 }
@@ -164,11 +168,13 @@ describe_memory (const Job *job, GmCompile *c, const char **why)
     c->ask.of_module = of_module;
   }
   if (is_shared_unseen (rec, tensors)) {
-    *why = "an in-place write to a tensor whose memory another one has by another way (two tensors over one array): make one from the other";
+    *why = "an in-place write to a tensor whose memory another one has by another way (two tensors "
+           "over one array): make one from the other";
     return false;
   }
   if (is_left_behind (rec, tensors)) {
-    *why = "an in-place write beside a view of a tensor that set_ (), as_strided_ () or resize_ () has given other memory";
+    *why = "an in-place write beside a view of a tensor that set_ (), as_strided_ () or resize_ () "
+           "has given other memory";
     return false;
   }
   gm_overlap_describe (g, tensors);
@@ -249,8 +255,11 @@ record (GmCompile *c, GError **error)
     gm_py_hooks_show (job->hooks, c->record.graph);
   for (uint32_t i = 0; i < job->rec->n_inputs; i++)
     if (job->rec->inputs[i].slot == GM_SLOT_RNG)
-      c->record.random = (GmPlanRandom){ .used = true, .input = { i }, .draws = job->rec->rng_taken,
-                                         .given_out = job->rec->rng_output != GM_NO_ID, .output = job->rec->rng_output };
+      c->record.random = (GmPlanRandom){ .used = true,
+                                         .input = { i },
+                                         .draws = job->rec->rng_taken,
+                                         .given_out = job->rec->rng_output != GM_NO_ID,
+                                         .output = job->rec->rng_output };
   return true;
 }
 
@@ -282,7 +291,9 @@ static void
 guard_memory (GmEntry *e)
 {
   uint32_t n = 0;
-  const GmOverlap *overlaps = e->plan ? gm_plan_overlaps (e->plan, &n) : e->plans ? gm_plan_cache_overlaps (e->plans, &n) : NULL;
+  const GmOverlap *overlaps = e->plan    ? gm_plan_overlaps (e->plan, &n)
+                              : e->plans ? gm_plan_cache_overlaps (e->plans, &n)
+                                         : NULL;
   for (uint32_t i = 0; i < n; i++) {
     GmOverlap pair = overlaps[i];
     if (is_int (e, pair.a.i) || is_int (e, pair.b.i))
@@ -290,7 +301,9 @@ guard_memory (GmEntry *e)
     uint32_t a = e->input_slots[pair.a.i], b = e->input_slots[pair.b.i];
     pair.a.i = 0;
     pair.b.i = 1;
-    gm_guards_add_memory (e->guards, a, b, &(GmMemoryFact){ overlap_holds, overlap_text, g_memdup2 (&pair, sizeof pair) });
+    gm_guards_add_memory (
+        e->guards, a, b,
+        &(GmMemoryFact){ overlap_holds, overlap_text, g_memdup2 (&pair, sizeof pair) });
   }
 }
 
@@ -377,7 +390,8 @@ stage_text (const GmCompile *c, char letter)
   if (letter == 'a') {
     g_autofree char *guards = gm_guards_text (job->entry->guards);
     return g_strdup_printf ("guards:\n%s%s\n", guards,
-                            job->entry->ret ? "the value returned is built directly" : "a residual function finishes the call");
+                            job->entry->ret ? "the value returned is built directly"
+                                            : "a residual function finishes the call");
   }
   return NULL;
 }
@@ -406,7 +420,9 @@ remember_break (Job *job, GmBreak id, const char *text, bool plain)
       return;
     }
   }
-  GmBreakRecord b = { .config = gm_config_ref (config), .id = id, .text = g_strdup (text), .plain = plain, .count = 1 };
+  GmBreakRecord b = {
+    .config = gm_config_ref (config), .id = id, .text = g_strdup (text), .plain = plain, .count = 1
+  };
   g_array_append_val (job->cache->breaks, b);
 }
 
@@ -416,7 +432,8 @@ static bool
 is_consequence (const Job *job, const GmBreakInfo *why)
 {
   const GmBreakFrame *f = &job->rec->point->frames[0];
-  return why->id == GM_BREAK_ITERATION && job->cache->point && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
+  return why->id == GM_BREAK_ITERATION && job->cache->point
+         && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
 }
 
 /* Logs and counts a break that ended the recording early. */
@@ -446,7 +463,8 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
   remember_break (job, id, text, true);
   if (job->target->fullgraph)
     PyErr_SetString (gm_py_unsupported, text);
-  else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked && !gm_hook_all ())
+  else if (job->cache->breaks->len > before && !job->cache->point && !job->target->hooked
+           && !gm_hook_all ())
     /* Raises, if the user has made the warning an error. */
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
@@ -461,7 +479,8 @@ recompile_reason (const Job *job)
     if (s->entries[i]->config == job->target->config)
       return gm_guards_explain (s->entries[i]->guards, job->env, job->locals, job->target->func);
   if (s->n > 0)
-    return g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", s->entries[0]->config->text, job->target->config->text);
+    return g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", s->entries[0]->config->text,
+                            job->target->config->text);
   return NULL;
 }
 
@@ -474,21 +493,25 @@ log_recompile (const Job *job)
   g_autoptr (GString) text = g_string_new (NULL);
   for (uint32_t i = 0; i < s->n; i++) {
     const GmEntry *e = s->entries[i];
-    g_autofree char *why = e->config == job->target->config ? gm_guards_explain (e->guards, job->env, job->locals, job->target->func)
-                                                          : g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", e->config->text,
-                                                                             job->target->config->text);
+    g_autofree char *why =
+        e->config == job->target->config
+            ? gm_guards_explain (e->guards, job->env, job->locals, job->target->func)
+            : g_strdup_printf ("BACKEND_MATCH: expected %s, found %s", e->config->text,
+                               job->target->config->text);
     g_string_append_printf (text, "\n  entry %u: %s", s->n - 1 - i, why ? why : "it fits");
   }
   if (s->n > 0)
-    gm_log (GM_LOG_RECOMPILES, "%s at %s:%d is compiled again, because none of its entries fits%s", PyUnicode_AsUTF8 (code->co_qualname),
-            PyUnicode_AsUTF8 (code->co_filename), code->co_firstlineno, text->str);
+    gm_log (GM_LOG_RECOMPILES, "%s at %s:%d is compiled again, because none of its entries fits%s",
+            PyUnicode_AsUTF8 (code->co_qualname), PyUnicode_AsUTF8 (code->co_filename),
+            code->co_firstlineno, text->str);
 }
 
 static void
 refuse (const GmCodeCache *cache, const char *who, const char *reason)
 {
-  PyErr_Format (gm_py_recompile_error, "%U() would have to be compiled%s, and %s: %s", cache->code->co_qualname,
-                cache->snapshot->n ? " again" : "", who, reason ? reason : "it has not been compiled yet");
+  PyErr_Format (gm_py_recompile_error, "%U() would have to be compiled%s, and %s: %s",
+                cache->code->co_qualname, cache->snapshot->n ? " again" : "", who,
+                reason ? reason : "it has not been compiled yet");
 }
 
 PyObject *
@@ -496,7 +519,10 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
 {
   Job job = { .target = target, .cache = target->cache, .env = env, .locals = locals };
   g_autofree char *reason = recompile_reason (&job);
-  refuse (target->cache, gm_control ()->steady ? "the stance is skip_guard_eval_unsafe" : "the stance is fail_on_recompile", reason);
+  refuse (target->cache,
+          gm_control ()->steady ? "the stance is skip_guard_eval_unsafe"
+                                : "the stance is fail_on_recompile",
+          reason);
   return NULL;
 }
 
@@ -516,23 +542,34 @@ own_limit (const GmConfig *config)
 static bool
 past_limit (Job *job, const char *reason)
 {
-  long limit = own_limit (job->target->config), in_all = gm_switch_number ("accumulated_recompile_limit", MAX_ACCUMULATED);
-  long own = (long) gm_code_cache_count (job->cache, job->target->config), all = (long) job->cache->snapshot->n;
+  long limit = own_limit (job->target->config),
+       in_all = gm_switch_number ("accumulated_recompile_limit", MAX_ACCUMULATED);
+  long own = (long) gm_code_cache_count (job->cache, job->target->config),
+       all = (long) job->cache->snapshot->n;
   if (own < limit && all < in_all)
     return false;
   if (own < limit)
     limit = in_all;
   if (gm_switch_is_true ("fail_on_recompile_limit_hit")) {
     g_autofree char *why = reason ? NULL : recompile_reason (job);
-    PyErr_Format (gm_py_limit_error, "%U() has been compiled for %ld different kinds of calls, the recompile limit, and fail_on_recompile_limit_hit is set; "
-                  "the last one did not fit because of %s", job->cache->code->co_qualname, limit, reason ? reason : why ? why : "its guards");
+    PyErr_Format (gm_py_limit_error,
+                  "%U() has been compiled for %ld different kinds of calls, the recompile limit, "
+                  "and fail_on_recompile_limit_hit is set; "
+                  "the last one did not fit because of %s",
+                  job->cache->code->co_qualname, limit,
+                  reason ? reason
+                  : why  ? why
+                         : "its guards");
     return true;
   }
-  if (!job->cache->limit_warned && !job->target->hooked && !gm_hook_all () && !gm_stress ("guards")) {
+  if (!job->cache->limit_warned && !job->target->hooked && !gm_hook_all ()
+      && !gm_stress ("guards")) {
     job->cache->limit_warned = true;
     PyErr_WarnFormat (gm_py_break_warning, 1,
-                      "%U() has been compiled for %ld different kinds of calls, and no more will be (the recompile limit): these stay in "
-                      "use, other calls run as plain Python. The last one did not fit because of %s. Pass what varies as a tensor.",
+                      "%U() has been compiled for %ld different kinds of calls, and no more will "
+                      "be (the recompile limit): these stay in "
+                      "use, other calls run as plain Python. The last one did not fit because of "
+                      "%s. Pass what varies as a tensor.",
                       job->cache->code->co_qualname, limit, reason ? reason : "its guards");
   }
   return true;
@@ -560,14 +597,21 @@ tell_effects (const Job *job, char policy)
     return true;
   PyObject *name = job->cache->code->co_qualname;
   if (policy == 'e') {
-    PyErr_Format (PyExc_RuntimeError, "%U() changes objects that existed before the call, and side_effect_replay_policy is \"error\":\n%s",
+    PyErr_Format (PyExc_RuntimeError,
+                  "%U() changes objects that existed before the call, and "
+                  "side_effect_replay_policy is \"error\":\n%s",
                   name, text);
     return false;
   }
   if (policy == 'w')
-    return PyErr_WarnFormat (PyExc_UserWarning, 1, "%U() changes objects that existed before the call; the changes are made after its graph:\n%s",
-                             name, text) == 0;
-  gm_log_warn ("%s() changes objects that existed before the call; the changes are made after its graph:\n%s", PyUnicode_AsUTF8 (name), text);
+    return PyErr_WarnFormat (PyExc_UserWarning, 1,
+                             "%U() changes objects that existed before the call; the changes are "
+                             "made after its graph:\n%s",
+                             name, text)
+           == 0;
+  gm_log_warn ("%s() changes objects that existed before the call; the changes are made after its "
+               "graph:\n%s",
+               PyUnicode_AsUTF8 (name), text);
   return true;
 }
 
@@ -607,11 +651,13 @@ fail_each (const Job *job, GmEntry *e)
 static void
 log_code (const char *what, PyObject *code)
 {
-  PyObject *dis = gm_import ("dis"), *made = dis ? PyObject_CallMethod (dis, "Bytecode", "O", code) : NULL,
+  PyObject *dis = gm_import ("dis"),
+           *made = dis ? PyObject_CallMethod (dis, "Bytecode", "O", code) : NULL,
            *text = made ? PyObject_CallMethod (made, "dis", NULL) : NULL;
   const char *words = text ? PyUnicode_AsUTF8 (text) : NULL;
   if (words)
-    gm_log (GM_LOG_BYTECODE, "%s %s:\n%s", PyUnicode_AsUTF8 (((PyCodeObject *) code)->co_qualname), what, words);
+    gm_log (GM_LOG_BYTECODE, "%s %s:\n%s", PyUnicode_AsUTF8 (((PyCodeObject *) code)->co_qualname),
+            what, words);
   PyErr_Clear ();
   Py_XDECREF (text);
   Py_XDECREF (made);
@@ -625,7 +671,8 @@ n_calls (const GmGraph *g)
   uint64_t n = 0;
   for (guint i = 0; i < g->nodes->len; i++) {
     const GmNode *node = gm_graph_node (g, i);
-    n += node->op != GM_OP_constant && !(node->op == GM_OP_full && gm_graph_meta (g, node->out)->ndim == 0);
+    n += node->op != GM_OP_constant
+         && !(node->op == GM_OP_full && gm_graph_meta (g, node->out)->ndim == 0);
   }
   return n;
 }
@@ -647,8 +694,9 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
   measure_guards (job, e);
   if (gm_log_on (GM_LOG_GUARDS)) {
     g_autofree char *text = gm_guards_text (e->guards);
-    gm_log (GM_LOG_GUARDS, "%s: %u guards, %.0f ns a check, %.0f ns the first\n%s", PyUnicode_AsUTF8 (job->cache->code->co_qualname),
-            gm_guards_n_checks (e->guards), e->guard_ns, e->guard_cold_ns, text);
+    gm_log (GM_LOG_GUARDS, "%s: %u guards, %.0f ns a check, %.0f ns the first\n%s",
+            PyUnicode_AsUTF8 (job->cache->code->co_qualname), gm_guards_n_checks (e->guards),
+            e->guard_ns, e->guard_cold_ns, text);
   }
   if (gm_log_on (GM_LOG_BYTECODE)) {
     log_code ("was read", (PyObject *) job->cache->code);
@@ -672,12 +720,14 @@ run_direct (Job *job, GmCompile *c, GError **error)
     return c->stopped;
   const GmGraph *g = c->simplify.graph;
   if (g->sizes && gm_size_facts_n (g->sizes->facts) > n_facts) { /* no guard checks the new facts */
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "what became of the graph holds for some of the sizes alone");
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "what became of the graph holds for some of the sizes alone");
     return false;
   }
   if (g->nodes->len > 0 || g->outputs->len > 0) {
     PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (job->rec->guards) + 1);
-    bool holds = gm_guards_check (job->rec->guards, job->env, job->locals, job->target->func, slots);
+    bool holds =
+        gm_guards_check (job->rec->guards, job->env, job->locals, job->target->func, slots);
     if (!holds) {
       /* The recorder checked the guards on this very frame, so an object has died since. */
       c->stopped = true;
@@ -687,7 +737,8 @@ run_direct (Job *job, GmCompile *c, GError **error)
     if (!job->direct && gm_graph_is_symbolic (g) && PyErr_ExceptionMatches (gm_py_backend_failed)) {
       /* The back end is called again, with numbers, and reports then what it cannot do at all. */
       PyErr_Clear ();
-      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the back end %s does not take them", job->target->config->text);
+      g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the back end %s does not take them",
+                   job->target->config->text);
       return false;
     }
     if (!job->direct)
@@ -702,7 +753,9 @@ static bool
 run_symbolic (Job *job, GmCompile *c, GError **error)
 {
   if (!gm_plan_cache_possible (c->record.graph)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a graph of symbolic sizes with a gradient that the program gives, or that writes to memory that inputs share");
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "a graph of symbolic sizes with a gradient that the program gives, or that writes "
+                 "to memory that inputs share");
     return false;
   }
   job->plans = gm_plan_cache_new (c, error);
@@ -747,7 +800,8 @@ run_stages (Job *job, GmCompile *c, GError **error)
     c->ask.make_exec_data = config;
   }
   bool any = !host && c->record.graph->nodes->len > 0;
-  bool good = c->record.graph->sizes ? run_symbolic (job, c, error) : gm_compile_run (c, 's', 'a', error);
+  bool good =
+      c->record.graph->sizes ? run_symbolic (job, c, error) : gm_compile_run (c, 's', 'a', error);
   if (any && !c->stopped)
     gm_count_aot (good);
   return good;
@@ -781,7 +835,9 @@ static void
 suppress_failure (Job *job)
 {
   if (job->target->fullgraph || !PyErr_Occurred ()
-      || !(PyErr_ExceptionMatches (gm_py_backend_failed) || PyErr_ExceptionMatches (gm_py_backend_error)) || !is_suppressing ())
+      || !(PyErr_ExceptionMatches (gm_py_backend_failed)
+           || PyErr_ExceptionMatches (gm_py_backend_error))
+      || !is_suppressing ())
     return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch (&type, &value, &traceback);
@@ -789,7 +845,8 @@ suppress_failure (Job *job)
   PyObject *said = value ? PyObject_Str (value) : NULL;
   const char *words = said ? PyUnicode_AsUTF8 (said) : NULL;
   PyErr_Clear ();
-  g_autofree char *text = g_strdup_printf ("gramme cannot compile %s(): %s", PyUnicode_AsUTF8 (job->cache->code->co_qualname),
+  g_autofree char *text = g_strdup_printf ("gramme cannot compile %s(): %s",
+                                           PyUnicode_AsUTF8 (job->cache->code->co_qualname),
                                            words ? words : "the back end failed");
   tell_stop (job, GM_BREAK_NONE, words ? words : "the back end failed", text);
   Py_XDECREF (said);
@@ -809,7 +866,8 @@ settle (const GmRecording *rec)
   if (!gm_meta_is_dense (&m))
     gm_meta_set_contiguous (&m);
   GmTensor *t = gm_tensor_new (&m, &error);
-  PyObject *input = t ? gm_py_tensor_take (t) : NULL, *done = input ? PyObject_CallMethod (rec->layer, "_settle", "O", input) : NULL;
+  PyObject *input = t ? gm_py_tensor_take (t) : NULL,
+           *done = input ? PyObject_CallMethod (rec->layer, "_settle", "O", input) : NULL;
   if (error)
     gm_py_raise (error);
   Py_XDECREF (input);
@@ -820,10 +878,13 @@ settle (const GmRecording *rec)
 /* Compiles the function.  *again_static: true if it must be compiled again, with numbers for sizes.
  * *settled: true if it must be compiled again, because a lazy layer has become a plain one. */
 static GmEntry *
-compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic, bool *again_static, bool *settled)
+compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic,
+         bool *again_static, bool *settled)
 {
   GmCodeCache *cache = target->cache;
-  Job job = { .target = target, .cache = cache, .env = env, .locals = locals, .never_dynamic = never_dynamic };
+  Job job = {
+    .target = target, .cache = cache, .env = env, .locals = locals, .never_dynamic = never_dynamic
+  };
   cache->misses += !never_dynamic;
   if (!never_dynamic)
     gm_count_miss ();
@@ -863,7 +924,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   PyErr_Clear ();
   job.effects = effect_policy ();
   job.numbers = gm_switch_is_true ("capture_scalar_outputs");
-  job.counted = !never_dynamic && !target->config->callable && gm_switch_is_true ("capture_dynamic_output_shape_ops");
+  job.counted = !never_dynamic && !target->config->callable
+                && gm_switch_is_true ("capture_dynamic_output_shape_ops");
   job.dynamic = !gm_switch_is_true ("assume_static_by_default")  ? GM_DYNAMIC_ALWAYS
                 : gm_switch_is_true ("automatic_dynamic_shapes") ? GM_DYNAMIC_SEEN
                                                                  : GM_DYNAMIC_MARKED;
@@ -872,11 +934,12 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
     entry = finish (&job, c, g_steal_pointer (&reason), again);
   else if (gm_interrupt_is_parked ()) /* the interrupt is raised by plain Python */
     PyErr_Clear ();
-  else if (error && !c->stopped && c->record.graph && c->record.graph->sizes && !never_dynamic && !PyErr_Occurred ()) {
-    gm_log (GM_LOG_RECOMPILES, "%s: its sizes stay numbers: %s", PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
+  else if (error && !c->stopped && c->record.graph && c->record.graph->sizes && !never_dynamic
+           && !PyErr_Occurred ()) {
+    gm_log (GM_LOG_RECOMPILES, "%s: its sizes stay numbers: %s",
+            PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
     *again_static = true;
-  }
-  else if (c->stopped && job.rec && job.rec->layer)
+  } else if (c->stopped && job.rec && job.rec->layer)
     *settled = settle (job.rec);
   else if (c->stopped && job.rec->raised)
     PyErr_SetObject ((PyObject *) Py_TYPE (job.rec->raised), job.rec->raised);
@@ -884,8 +947,9 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
     g_autofree char *text = gm_report_break_text (job.stop);
     tell_stop (&job, job.stop->id, job.stop->message, text);
   } else if (error && g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED)) {
-    g_autofree char *text = g_strdup_printf ("gramme cannot compile %s(): %s", PyUnicode_AsUTF8 (cache->code->co_qualname),
-                                             error->message);
+    g_autofree char *text =
+        g_strdup_printf ("gramme cannot compile %s(): %s",
+                         PyUnicode_AsUTF8 (cache->code->co_qualname), error->message);
     tell_stop (&job, GM_BREAK_NONE, error->message, text);
   } else if (error)
     gm_py_raise (g_steal_pointer (&error));
@@ -907,7 +971,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
 static bool
 is_being_compiled (const GmCodeCache *cache)
 {
-  return cache->compiler && cache->compiler != PyThread_get_thread_ident () && cache->compiler_pid == getpid ();
+  return cache->compiler && cache->compiler != PyThread_get_thread_ident ()
+         && cache->compiler_pid == getpid ();
 }
 
 GmEntry *
@@ -942,14 +1007,20 @@ gm_py_init_frontend (PyObject *module)
   static const GmStageFn stages[3] = { decode, record, assemble };
   gm_compile_set_frontend (stages, stage_text);
   gm_py_unsupported = PyErr_NewExceptionWithDoc (
-    "gramme.compiler.Unsupported", "Raised by a function compiled with fullgraph=True that cannot be traced.", gm_py_dynamo_error, NULL);
+      "gramme.compiler.Unsupported",
+      "Raised by a function compiled with fullgraph=True that cannot be traced.",
+      gm_py_dynamo_error, NULL);
   gm_py_break_warning = PyErr_NewExceptionWithDoc (
-    "gramme.compiler.GraphBreakWarning", "A compiled function runs as plain Python, for the reason given.", PyExc_UserWarning, NULL);
-  if (!gm_py_unsupported || !gm_py_break_warning || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0
+      "gramme.compiler.GraphBreakWarning",
+      "A compiled function runs as plain Python, for the reason given.", PyExc_UserWarning, NULL);
+  if (!gm_py_unsupported || !gm_py_break_warning
+      || PyModule_AddObjectRef (module, "Unsupported", gm_py_unsupported) < 0
       || PyModule_AddObjectRef (module, "GraphBreakWarning", gm_py_break_warning) < 0)
     return -1;
-  if (gm_py_init_code_cache () < 0 || gm_py_init_counters (module) < 0 || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0 || gm_py_init_kept_frame () < 0 || gm_py_init_resume_call () < 0 || gm_py_init_hook (module) < 0
-      || gm_py_init_measure (module) < 0)
+  if (gm_py_init_code_cache () < 0 || gm_py_init_counters (module) < 0
+      || gm_py_init_callable (module) < 0 || gm_py_init_resume_point () < 0
+      || gm_py_init_kept_frame () < 0 || gm_py_init_resume_call () < 0
+      || gm_py_init_hook (module) < 0 || gm_py_init_measure (module) < 0)
     return -1;
   return gm_py_init_compiler (module);
 }

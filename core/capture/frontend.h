@@ -10,11 +10,13 @@
  * reference to it.  NULL with an exception: the back end failed, or fullgraph is set and the
  * function cannot be traced.  NULL without: run the plain function; the user was told the reason.
  * locals: bound arguments.  Requires: the GIL. */
-GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
+GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env,
+                              PyObject *const *locals);
 
 /* Refuses a call that no entry fits, in a thread that allows no compilation.  Always returns NULL,
  * with a RuntimeError that says why no entry fits. */
-PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals);
+PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env,
+                              PyObject *const *locals);
 
 /* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */
 extern PyObject *gm_py_unsupported, *gm_py_break_warning;

@@ -29,10 +29,12 @@
 /* Accessors for a frame that has not run; FRAME_SET_CODE steals the reference. */
 #if PY_VERSION_HEX >= 0x030d0000
 #define FRAME_CODE(f) ((PyCodeObject *) (f)->f_executable)
-#define FRAME_SET_CODE(f, code) ((f)->f_executable = (code), (f)->instr_ptr = _PyCode_CODE (FRAME_CODE (f)))
+#define FRAME_SET_CODE(f, code)                                                                    \
+  ((f)->f_executable = (code), (f)->instr_ptr = _PyCode_CODE (FRAME_CODE (f)))
 #else
 #define FRAME_CODE(f) ((f)->f_code)
-#define FRAME_SET_CODE(f, code) ((f)->f_code = (PyCodeObject *) (code), (f)->prev_instr = _PyCode_CODE (FRAME_CODE (f)) - 1)
+#define FRAME_SET_CODE(f, code)                                                                    \
+  ((f)->f_code = (PyCodeObject *) (code), (f)->prev_instr = _PyCode_CODE (FRAME_CODE (f)) - 1)
 #endif
 
 #if PY_VERSION_HEX < 0x030c0000
@@ -75,7 +77,8 @@ gm_hook_is_traced (const PyCodeObject *code)
 {
   enum { BY_THREAD = 1 << PY_MONITORING_SYS_TRACE_ID | 1 << PY_MONITORING_SYS_PROFILE_ID };
   const _Py_GlobalMonitors *all = &PyInterpreterState_Get ()->monitors;
-  const _Py_LocalMonitors *own = code && code->_co_monitoring ? &code->_co_monitoring->local_monitors : NULL;
+  const _Py_LocalMonitors *own =
+      code && code->_co_monitoring ? &code->_co_monitoring->local_monitors : NULL;
   unsigned tools = tools_of (all->tools, G_N_ELEMENTS (all->tools));
   if (G_UNLIKELY (own != NULL))
     tools |= tools_of (own->tools, G_N_ELEMENTS (own->tools));
@@ -181,7 +184,7 @@ static GM_THREAD struct {
 
 static uint32_t n_scopes, n_captured; /* under the GIL */
 static char *library;                 /* the folder of the standard library */
-static PyTypeObject *module_type;     /* gramme.nn.Module, borrowed; NULL until the package is there */
+static PyTypeObject *module_type; /* gramme.nn.Module, borrowed; NULL until the package is there */
 
 /* -- Deciding what to capture ------------------------------------------------------------------ */
 
@@ -192,17 +195,20 @@ is_ours (PyObject *globals)
 {
   PyObject *name = PyDict_GetItemString (globals, "__name__");
   const char *s = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
-  return s && g_str_has_prefix (s, "gramme") && (s[6] == 0 || s[6] == '.') && !g_str_has_prefix (s, "gramme.nn");
+  return s && g_str_has_prefix (s, "gramme") && (s[6] == 0 || s[6] == '.')
+         && !g_str_has_prefix (s, "gramme.nn");
 }
 
 static HookState
 judge (PyCodeObject *code, PyObject *globals)
 {
   const char *file = PyUnicode_AsUTF8 (code->co_filename);
-  const int unfit = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR, needed = CO_OPTIMIZED | CO_NEWLOCALS;
+  const int unfit = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR,
+            needed = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((code->co_flags & unfit) || (code->co_flags & needed) != needed)
     return HOOK_SKIP;
-  if (!file || g_str_has_prefix (file, "<frozen") || (library && g_str_has_prefix (file, library)) || is_ours (globals))
+  if (!file || g_str_has_prefix (file, "<frozen") || (library && g_str_has_prefix (file, library))
+      || is_ours (globals))
     return HOOK_SKIP;
   return HOOK_CANDIDATE;
 }
@@ -213,10 +219,12 @@ static G_GNUC_UNUSED HookState
 judge_for_all (PyCodeObject *code, PyObject *globals)
 {
   const char *file = PyUnicode_AsUTF8 (code->co_filename);
-  const int unfit = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR, needed = CO_OPTIMIZED | CO_NEWLOCALS;
+  const int unfit = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR,
+            needed = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((code->co_flags & unfit) || (code->co_flags & needed) != needed)
     return HOOK_SKIP;
-  if (!file || g_str_has_prefix (file, "<frozen importlib") || strstr (file, "/importlib/") || is_ours (globals))
+  if (!file || g_str_has_prefix (file, "<frozen importlib") || strstr (file, "/importlib/")
+      || is_ours (globals))
     return HOOK_SKIP;
   return HOOK_CANDIDATE;
 }
@@ -301,8 +309,8 @@ candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
   if (cache->hook == HOOK_SKIP)
     return NULL;
   bool any = false;
-  uint32_t n = (uint32_t) (code->co_argcount + code->co_kwonlyargcount) + !!(code->co_flags & CO_VARARGS)
-               + !!(code->co_flags & CO_VARKEYWORDS);
+  uint32_t n = (uint32_t) (code->co_argcount + code->co_kwonlyargcount)
+               + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
   for (uint32_t i = 0; i < n && !any; i++)
     any = holds_tensor (f->localsplus[i], 1);
   return any ? cache : NULL;
@@ -417,7 +425,8 @@ install (bool on)
 GmHookScope
 gm_hook_begin (const GmConfig *config, PyCodeObject *pass)
 {
-  GmHookScope old = { thread.config, thread.pass, thread.release, thread.first, thread.n, depth_lend (PyThreadState_Get ()) };
+  GmHookScope old = { thread.config, thread.pass, thread.release,
+                      thread.first,  thread.n,    depth_lend (PyThreadState_Get ()) };
   thread.config = config;
   thread.pass = pass;
   thread.release = NULL;
@@ -486,8 +495,7 @@ gm_hook_all (void)
 /* -- Capturing every function ------------------------------------------------------------------ */
 
 typedef struct {
-  PyObject_HEAD
-  const GmConfig *config; /* owned */
+  PyObject_HEAD const GmConfig *config; /* owned */
   GmHookScope before;
   bool all_before, open;
 } CaptureAll;
@@ -517,7 +525,8 @@ capture_all_enter (PyObject *o, PyObject *unused)
 {
   CaptureAll *self = (CaptureAll *) o;
   if (self->open) {
-    PyErr_SetString (PyExc_RuntimeError, "this capture_all() is open already; make another one for each `with`");
+    PyErr_SetString (PyExc_RuntimeError,
+                     "this capture_all() is open already; make another one for each `with`");
     return NULL;
   }
   self->open = true;
@@ -549,14 +558,14 @@ capture_all_dealloc (PyObject *o)
 }
 
 static PyMethodDef capture_all_methods[] = {
-  { "__enter__", capture_all_enter, METH_NOARGS, "Captures every function that this thread calls from now on." },
+  { "__enter__", capture_all_enter, METH_NOARGS,
+    "Captures every function that this thread calls from now on." },
   { "__exit__", capture_all_exit, METH_VARARGS, "What was in force before is in force again." },
   { NULL },
 };
 
 static PyTypeObject capture_all_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.CaptureAll",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.CaptureAll",
   .tp_doc = "CaptureAll(backend): see gramme._dynamo.capture_all.",
   .tp_basicsize = sizeof (CaptureAll),
   .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -574,7 +583,8 @@ hook_state (PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-  { "hook_state", hook_state, METH_NOARGS, "hook_state() -> (scopes that are open now, calls of inner functions that were captured)." },
+  { "hook_state", hook_state, METH_NOARGS,
+    "hook_state() -> (scopes that are open now, calls of inner functions that were captured)." },
   { NULL },
 };
 

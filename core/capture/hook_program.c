@@ -69,8 +69,9 @@ emit (const GmHookProgram *base, GmBuilder *b, GmVal grad, const GmVal *captured
     g_autofree GmVal *in = g_new (GmVal, n->n_in + 1);
     for (uint32_t i = 0; i < n->n_in; i++)
       in[i] = map[n->in[i]];
-    map[n->out] = n->op == GM_OP_constant ? b->vt->constant (b, g_ptr_array_index (g->constants, n->attrs->offset))
-                                          : gm_b_op (b, n->op, in, (int) n->n_in, n->attrs);
+    map[n->out] = n->op == GM_OP_constant
+                      ? b->vt->constant (b, g_ptr_array_index (g->constants, n->attrs->offset))
+                      : gm_b_op (b, n->op, in, (int) n->n_in, n->attrs);
   }
   return map[g_array_index (g->outputs, GmGraphOutput, p->output).value];
 }
@@ -170,7 +171,8 @@ read_result (Program *p, const GmRecording *rec, uint32_t grad_slot)
     return true;
   if (!ret || ret->kind != GM_RETURN_OUTPUT)
     return false;
-  const GmMeta *m = gm_graph_meta (rec->graph, g_array_index (rec->graph->outputs, GmGraphOutput, ret->index).value);
+  const GmMeta *m = gm_graph_meta (
+      rec->graph, g_array_index (rec->graph->outputs, GmGraphOutput, ret->index).value);
   p->result = REPLACED;
   p->output = ret->index;
   return gm_meta_same_shape (m, &p->base.grad) && m->dtype == p->base.grad.dtype;
@@ -184,7 +186,8 @@ take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func
   uint32_t grad_slot = GM_NO_ID;
   GmCallEnv env = env_now ();
 
-  if (rec->stop || rec->point || rec->n_effects || rec->sets_grad || !rec->graph || !is_plain (rec->graph) || reads_grad (rec->guards))
+  if (rec->stop || rec->point || rec->n_effects || rec->sets_grad || !rec->graph
+      || !is_plain (rec->graph) || reads_grad (rec->guards))
     return false;
   /* Zeroed, since a check fills only the slots that it must. */
   PyObject **slots = g_newa0 (PyObject *, gm_guards_n_slots (rec->guards) + 1);
@@ -228,7 +231,10 @@ gm_hook_program_try (PyObject *hook, GmTensor *grad)
   bool ok = false;
   if (gm_bind (&bound, f.cache->decoded, f.func, f.self, &p->stand_in, 1, NULL)) {
     gm_trace_host_tell ();
-    GmRecordRequest request = { .func = f.func, .code = f.cache->decoded, .locals = bound.locals, .env = env_now (),
+    GmRecordRequest request = { .func = f.func,
+                                .code = f.cache->decoded,
+                                .locals = bound.locals,
+                                .env = env_now (),
                                 .backend_text = configuration };
     g_autoptr (GmRecording) rec = gm_record_function (&request);
     ok = take (p, rec, &bound, f.func);
@@ -269,12 +275,15 @@ gm_hook_program_find (GmTensorHook hook, void *hook_data, const GmMeta *like, GP
 {
   Function f;
 
-  PyObject *callable = hook == gm_py_call_hook ? hook_data : hook == gm_gradient_hook_call ? gm_py_host_callable (hook_data) : NULL;
+  PyObject *callable = hook == gm_py_call_hook         ? hook_data
+                       : hook == gm_gradient_hook_call ? gm_py_host_callable (hook_data)
+                                                       : NULL;
   if (!callable || !function_of (callable, &f) || !f.cache->hook_programs)
     return NULL;
   for (guint i = 0; i < f.cache->hook_programs->len; i++) {
     Program *p = g_ptr_array_index (f.cache->hook_programs, i);
-    if (p->base.grad.dtype != like->dtype || !gm_meta_same_shape (&p->base.grad, like) || !holds (p, &f, captured))
+    if (p->base.grad.dtype != like->dtype || !gm_meta_same_shape (&p->base.grad, like)
+        || !holds (p, &f, captured))
       continue;
     g_atomic_ref_count_inc (&p->base.refs);
     return &p->base;

@@ -14,6 +14,7 @@
 /* Records a hook that was called with `grad`, unless that was tried too often. */
 void gm_hook_program_try (PyObject *hook, GmTensor *grad);
 /* Finds the program of a hook; fits GmHookFind. */
-GmHookProgram *gm_hook_program_find (GmTensorHook hook, void *hook_data, const GmMeta *like, GPtrArray *captured);
+GmHookProgram *gm_hook_program_find (GmTensorHook hook, void *hook_data, const GmMeta *like,
+                                     GPtrArray *captured);
 
 #endif

@@ -41,14 +41,14 @@ typedef struct {
 } Body;
 
 struct GmPyHooks {
-  PyObject *pack, *unpack;       /* borrowed, of the call that compiles */
+  PyObject *pack, *unpack;           /* borrowed, of the call that compiles */
   PyObject *weak_pack, *weak_unpack; /* owned: their identity, which outlives them */
-  PyObject *both;                /* owned: the package's function that calls one after the other */
-  uint32_t modes;                /* bodies run under */
+  PyObject *both; /* owned: the package's function that calls one after the other */
+  uint32_t modes; /* bodies run under */
   char *text;
-  GArray *bodies;                /* Body */
-  GArray *metas;                 /* GmMeta: metas whose bodies have guards */
-  bool quiet;                    /* a stand-in for gm_py_hooks_show, which adds no guards */
+  GArray *bodies; /* Body */
+  GArray *metas;  /* GmMeta: metas whose bodies have guards */
+  bool quiet;     /* a stand-in for gm_py_hooks_show, which adds no guards */
 };
 
 /* Return the hooks.  Without the call's own (bodies for other sizes are made in a later call), the
@@ -80,7 +80,8 @@ static char *
 name_of (PyObject *hook)
 {
   PyObject *name = PyObject_GetAttrString (hook, "__qualname__");
-  char *text = g_strdup (name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : Py_TYPE (hook)->tp_name);
+  char *text =
+      g_strdup (name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : Py_TYPE (hook)->tp_name);
 
   Py_XDECREF (name);
   PyErr_Clear ();
@@ -92,14 +93,17 @@ name_of (PyObject *hook)
 static uint32_t
 body_modes (uint32_t modes)
 {
-  return modes & ~(uint32_t) (GM_MODE_GRAD | GM_MODE_FULLGRAPH | GM_MODE_BREAK_RAISES | GM_MODE_SAVED_HOOKS);
+  return modes
+         & ~(uint32_t) (GM_MODE_GRAD | GM_MODE_FULLGRAPH | GM_MODE_BREAK_RAISES
+                        | GM_MODE_SAVED_HOOKS);
 }
 
 /* The function that is recorded; NULL with an exception. */
 static PyObject *
 both_hooks (void)
 {
-  PyObject *module = gm_import ("gramme.autograd.graph"), *both = module ? PyObject_GetAttrString (module, "_pack_and_unpack") : NULL;
+  PyObject *module = gm_import ("gramme.autograd.graph"),
+           *both = module ? PyObject_GetAttrString (module, "_pack_and_unpack") : NULL;
 
   Py_XDECREF (module);
   return both;
@@ -108,7 +112,8 @@ both_hooks (void)
 GmPyHooks *
 gm_py_hooks_new (const GmCallEnv *env)
 {
-  PyObject *pack = PyWeakref_NewRef (env->pack, NULL), *unpack = pack ? PyWeakref_NewRef (env->unpack, NULL) : NULL;
+  PyObject *pack = PyWeakref_NewRef (env->pack, NULL),
+           *unpack = pack ? PyWeakref_NewRef (env->unpack, NULL) : NULL;
   PyObject *both = unpack ? both_hooks () : NULL;
 
   if (!both) {
@@ -118,9 +123,15 @@ gm_py_hooks_new (const GmCallEnv *env)
   }
   g_autofree char *pack_name = name_of (env->pack), *unpack_name = name_of (env->unpack);
   GmPyHooks *h = g_new0 (GmPyHooks, 1);
-  *h = (GmPyHooks){ .pack = env->pack, .unpack = env->unpack, .weak_pack = pack, .weak_unpack = unpack, .both = both, .modes = body_modes (env->modes),
+  *h = (GmPyHooks){ .pack = env->pack,
+                    .unpack = env->unpack,
+                    .weak_pack = pack,
+                    .weak_unpack = unpack,
+                    .both = both,
+                    .modes = body_modes (env->modes),
                     .text = g_strdup_printf ("(%s, %s)", pack_name, unpack_name),
-                    .bodies = g_array_new (FALSE, FALSE, sizeof (Body)), .metas = g_array_new (FALSE, FALSE, sizeof (GmMeta)) };
+                    .bodies = g_array_new (FALSE, FALSE, sizeof (Body)),
+                    .metas = g_array_new (FALSE, FALSE, sizeof (GmMeta)) };
   g_array_set_clear_func (h->bodies, clear_body);
   return h;
 }
@@ -166,7 +177,8 @@ refuse (const Recorded *x, int hook, const char *why, GError **error)
   g_autofree char *name = name_of (x->locals[hook]);
   PyCodeObject *code = (PyCodeObject *) ((PyFunctionObject *) x->locals[hook])->func_code;
 
-  g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s:%d: the saved-tensor hook %s cannot be part of a graph: %s",
+  g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+               "%s:%d: the saved-tensor hook %s cannot be part of a graph: %s",
                PyUnicode_AsUTF8 (code->co_filename), code->co_firstlineno, name, why);
   return false;
 }
@@ -180,7 +192,8 @@ find_cut (Recorded *x, GError **error)
 
   if (!ret || ret->kind != GM_RETURN_TUPLE || ret->n != 2 || ret->items[0].kind != GM_RETURN_OUTPUT)
     return refuse (x, 2, "unpack has to return one tensor", error);
-  x->cut = gm_graph_value (g, g_array_index (g->outputs, GmGraphOutput, ret->items[0].index).value)->node;
+  x->cut = gm_graph_value (g, g_array_index (g->outputs, GmGraphOutput, ret->items[0].index).value)
+               ->node;
   return true;
 }
 
@@ -190,7 +203,8 @@ writer (const Recorded *x)
 {
   uint32_t i = 0;
 
-  while (i < x->rec->graph->nodes->len && gm_ops[gm_graph_node (x->rec->graph, i)->op].family != GM_FAMILY_MUTATE)
+  while (i < x->rec->graph->nodes->len
+         && gm_ops[gm_graph_node (x->rec->graph, i)->op].family != GM_FAMILY_MUTATE)
     i++;
   return i < x->cut ? 1 : 2;
 }
@@ -207,27 +221,39 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
   GmCallEnv env = { .modes = modes };
   g_autoptr (GmProfile) profile = dynamic ? gm_profile_new () : NULL;
   GmSizes *was = gm_sizes_enter (NULL);
-  x->rec = gm_record_function (&(GmRecordRequest){ .func = x->both, .code = code, .locals = x->locals, .env = env,
-                                                   .dynamic = dynamic ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_NEVER, .profile = profile,
-                                                   .backend_text = "saved-tensor hooks" });
+  x->rec = gm_record_function (
+      &(GmRecordRequest){ .func = x->both,
+                          .code = code,
+                          .locals = x->locals,
+                          .env = env,
+                          .dynamic = dynamic ? GM_DYNAMIC_ALWAYS : GM_DYNAMIC_NEVER,
+                          .profile = profile,
+                          .backend_text = "saved-tensor hooks" });
   gm_sizes_enter (was);
   x->called = x->rec->stop && gm_breaks[x->rec->stop->id].reads_values;
   if (x->called)
     return true;
   if (x->rec->stop) {
     g_autofree char *text = gm_report_break_text (x->rec->stop);
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "a saved-tensor hook cannot be part of a graph\n%s", text);
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "a saved-tensor hook cannot be part of a graph\n%s", text);
     return false;
   }
   if (x->rec->n_effects || x->rec->sets_grad)
-    return refuse (x, 1, "it, or the one that unpacks, changes something that existed before; hooks that do are called if they are not marked "
-                         "as inlineable", error);
+    return refuse (x, 1,
+                   "it, or the one that unpacks, changes something that existed before; hooks that "
+                   "do are called if they are not marked "
+                   "as inlineable",
+                   error);
   if (!find_cut (x, error))
     return false;
   for (uint32_t i = 0; i < x->rec->n_inputs; i++)
     if (x->rec->inputs[i].mutated)
-      return refuse (x, writer (x), "Saved tensors hooks with inputs mutations are not allowed: the program still uses the tensor; change a "
-                                    "clone () instead", error);
+      return refuse (x, writer (x),
+                     "Saved tensors hooks with inputs mutations are not allowed: the program still "
+                     "uses the tensor; change a "
+                     "clone () instead",
+                     error);
   x->slots = g_new0 (PyObject *, gm_guards_n_slots (x->rec->guards) + 1);
   if (!gm_guards_check (x->rec->guards, &env, x->locals, x->both, x->slots))
     return refuse (x, 1, "an object that it reads has died meanwhile", error);
@@ -236,7 +262,8 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 
 /* -- Nodes of a recording, with sizes of the surrounding graph --------------------------------- */
 
-/* Nodes `first` to `last` of the recording, without the last, over values that `map` knows, in a graph that outlives it. */
+/* Nodes `first` to `last` of the recording, without the last, over values that `map` knows, in a
+ * graph that outlives it. */
 static bool
 copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last,
             const GmCopySizes *sizes, GmValueId *map, GError **error)
@@ -286,11 +313,14 @@ is_of_pack (const Recorded *x, GmValueId v)
   return node == GM_NO_ID || node < x->cut;
 }
 
-/* True if v is computed from what pack has, and from nothing of unpack's: the check of an operation of pack's that can fail. */
+/* True if v is computed from what pack has, and from nothing of unpack's: the check of an operation
+ * of pack's that can fail. */
 static bool
 checks_pack (const Recorded *x, GmValueId v)
 {
-  const GmNode *n = is_of_pack (x, v) ? NULL : gm_graph_node (x->rec->graph, gm_graph_value (x->rec->graph, v)->node);
+  const GmNode *n = is_of_pack (x, v)
+                        ? NULL
+                        : gm_graph_node (x->rec->graph, gm_graph_value (x->rec->graph, v)->node);
   bool all = !n || n->n_in > 0;
 
   for (uint32_t i = 0; n && i < n->n_in; i++)
@@ -298,8 +328,9 @@ checks_pack (const Recorded *x, GmValueId v)
   return all;
 }
 
-/* The values that go from pack to unpack, in the order in which they are read; the checks of pack's operations come last, and nothing
- * reads them.  False: an operation of unpack's can fail, and nothing reads what it gives. */
+/* The values that go from pack to unpack, in the order in which they are read; the checks of pack's
+ * operations come last, and nothing reads them.  False: an operation of unpack's can fail, and
+ * nothing reads what it gives. */
 static bool
 find_carried (const Recorded *x, GmValueId result, GArray *carried, GError **error)
 {
@@ -344,7 +375,8 @@ add_output (GmGraph *g, GmValueId v, GError **error)
 
 /* Writes the recording, for a tensor like `saved`, as two graphs; both have room for it. */
 static bool
-cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmArena *arena, GError **error)
+cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmArena *arena,
+     GError **error)
 {
   const GmGraph *from = x->rec->graph;
   const GmReturn *back = &x->rec->ret->items[1];
@@ -356,8 +388,11 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
   for (uint32_t i = 0; i < x->rec->n_inputs; i++) {
     const GmRecordInput *in = &x->rec->inputs[i];
     if (in->slot == GM_SLOT_RNG || x->slots[in->slot] != x->locals[0])
-      return refuse (x, 1, in->slot == GM_SLOT_RNG ? "it, or the one that unpacks, draws random numbers"
-                                                   : "it, or the one that unpacks, reads a tensor that it was not given", error);
+      return refuse (x, 1,
+                     in->slot == GM_SLOT_RNG
+                         ? "it, or the one that unpacks, draws random numbers"
+                         : "it, or the one that unpacks, reads a tensor that it was not given",
+                     error);
     map[in->value] = t;
     inputs[i] = saved;
   }
@@ -378,8 +413,9 @@ cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmA
     GmValueId *v = &map[g_array_index (carried, GmValueId, i)];
     if (!add_output (pack, *v, error))
       return false;
-    *v = gm_graph_add_input (unpack, carried->len == 1 ? "t" : gm_arena_printf (unpack->arena, "t%u", i),
-                             gm_graph_meta (pack, g_array_index (pack->outputs, GmGraphOutput, i).value));
+    *v = gm_graph_add_input (
+        unpack, carried->len == 1 ? "t" : gm_arena_printf (unpack->arena, "t%u", i),
+        gm_graph_meta (pack, g_array_index (pack->outputs, GmGraphOutput, i).value));
   }
   if (!copy_nodes (unpack, from, x->cut + 1, from->nodes->len, sizes, map, error))
     return false;
@@ -403,7 +439,8 @@ stand_in (const GmMeta *like)
   const GmSizes *sizes = gm_sizes_current ();
 
   for (int d = 0; sizes && d < m.ndim; d++)
-    if (!gm_sizes_hint (sizes, like->sizes[d], &m.sizes[d]) || !gm_sizes_hint (sizes, like->strides[d], &m.strides[d]))
+    if (!gm_sizes_hint (sizes, like->sizes[d], &m.sizes[d])
+        || !gm_sizes_hint (sizes, like->strides[d], &m.strides[d]))
       return NULL;
   m.requires_grad = 0;
   return gm_py_tensor_take (gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL));
@@ -422,10 +459,12 @@ is_known (const GmPyHooks *h, const GmMeta *m)
 }
 
 static bool
-trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error)
+trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pack,
+                 GmGraph **unpack, GError **error)
 {
   PyObject *arg = stand_in (saved);
-  Recorded x = { .both = (PyFunctionObject *) h->both, .locals = { arg, pack_of (h), unpack_of (h) } };
+  Recorded x = { .both = (PyFunctionObject *) h->both,
+                 .locals = { arg, pack_of (h), unpack_of (h) } };
   g_autoptr (GmGraph) first = new_graph ("saved_tensors_hooks_pack_0", arena);
   g_autoptr (GmGraph) second = new_graph ("saved_tensors_hooks_unpack_0", arena);
   bool ok = false;
@@ -442,7 +481,9 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
   } else if (PyErr_Occurred ())
     gm_py_error_set (error);
   else
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+        "saved-tensor hooks cannot be part of a graph that saves as much as only the run knows");
   if (x.called && !h->quiet)
     gm_log (GM_LOG_GRAPH_BREAKS,
             "the saved-tensor hooks %s are called when the function runs, and are no part of its "
@@ -470,13 +511,15 @@ graph_of (PyObject *module)
 }
 
 bool
-gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error)
+gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
+                   GmGraph **unpack, GError **error)
 {
   GmPyHooks *h = data;
   GmHookGraphs graphs = { graph_of (pack_of (h)), graph_of (unpack_of (h)) };
 
   if (pack_of (h) == Py_None || unpack_of (h) == Py_None) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the saved-tensor hooks have died meanwhile");
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "the saved-tensor hooks have died meanwhile");
     return false;
   }
   if (graphs.pack && graphs.unpack)
@@ -513,7 +556,8 @@ gm_py_hooks_show (GmPyHooks *h, GmGraph *g)
 static bool
 body_holds (const Body *b, const GmCallEnv *env, PyObject *both, PyObject *pack, PyObject *unpack)
 {
-  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (b->guards) + 1), *locals[N_LOCALS] = { b->arg, pack, unpack };
+  PyObject **slots = g_newa (PyObject *, gm_guards_n_slots (b->guards) + 1),
+           *locals[N_LOCALS] = { b->arg, pack, unpack };
 
   return gm_guards_check (b->guards, env, locals, (PyFunctionObject *) both, slots);
 }
@@ -524,7 +568,8 @@ holds (const void *data, const GmCallEnv *env)
   const GmPyHooks *h = data;
   GmCallEnv inner = { .modes = h->modes };
 
-  if (PyWeakref_GET_OBJECT (h->weak_pack) != env->pack || PyWeakref_GET_OBJECT (h->weak_unpack) != env->unpack)
+  if (PyWeakref_GET_OBJECT (h->weak_pack) != env->pack
+      || PyWeakref_GET_OBJECT (h->weak_unpack) != env->unpack)
     return false;
   for (uint32_t i = 0; i < h->bodies->len; i++)
     if (!body_holds (&g_array_index (h->bodies, Body, i), &inner, h->both, env->pack, env->unpack))
@@ -536,7 +581,8 @@ static bool
 is_dead (const void *data)
 {
   const GmPyHooks *h = data;
-  bool dead = PyWeakref_GET_OBJECT (h->weak_pack) == Py_None || PyWeakref_GET_OBJECT (h->weak_unpack) == Py_None;
+  bool dead = PyWeakref_GET_OBJECT (h->weak_pack) == Py_None
+              || PyWeakref_GET_OBJECT (h->weak_unpack) == Py_None;
 
   for (uint32_t i = 0; i < h->bodies->len; i++)
     dead |= gm_guards_dead (g_array_index (h->bodies, Body, i).guards);

@@ -16,7 +16,8 @@ GmPyHooks *gm_py_hooks_new (const GmCallEnv *env);
 void gm_py_hooks_free (GmPyHooks *h); /* NULL is fine */
 /* Records both bodies; fits GmTraceHooks; data: a GmPyHooks.  GM_ERROR_UNSUPPORTED if a hook cannot
  * be traced; says where and why. */
-bool gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack, GmGraph **unpack, GError **error);
+bool gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
+                        GmGraph **unpack, GError **error);
 /* Adds both bodies, recorded for a stand-in, to the recorded graph g, for display.  Adds nothing if
  * they do not fit the stand-in. */
 void gm_py_hooks_show (GmPyHooks *h, GmGraph *g);

@@ -35,8 +35,15 @@ measure_mark (PyObject *module, PyObject *args)
     return NULL;
   g_autoptr (GArray) none = g_array_new (FALSE, FALSE, 1);
   g_autoptr (GPtrArray) nothing = g_ptr_array_new ();
-  GmRecorder r = { .graph = gm_graph_new ("measure", NULL), .guards = none, .effects = none, .inputs = none,
-                   .mutated = none, .draws = none, .looks = none, .sources = nothing, .wrapped = nothing };
+  GmRecorder r = { .graph = gm_graph_new ("measure", NULL),
+                   .guards = none,
+                   .effects = none,
+                   .inputs = none,
+                   .mutated = none,
+                   .draws = none,
+                   .looks = none,
+                   .sources = nothing,
+                   .wrapped = nothing };
   gm_heap_init (&r.heap);
   fill (&r, live);
   uint32_t object = gm_heap_add (&r.heap, writes + 1);
@@ -108,8 +115,8 @@ outputs_of (const GmGraph *g, GmTensor **out, GError **error)
 {
   bool ok = true;
   for (guint i = 0; ok && i < g->outputs->len; i++) {
-    out[i] = gm_tensor_new (
-        gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), error);
+    out[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value),
+                            error);
     ok = out[i] != NULL;
   }
   return ok;
@@ -121,18 +128,19 @@ run_alone (PlanBench *b, unsigned times, bool grad, GError **error)
 {
   const GmParts *p = &b->c->partition;
   int roles[2];
-  GmExec *execs[2] = { gm_compiled_pair_exec (b->c->lower.pair, GM_EXEC_FORWARD, &roles[0]), gm_compiled_pair_exec (b->c->lower.pair, GM_EXEC_BACKWARD, &roles[1]) };
+  GmExec *execs[2] = { gm_compiled_pair_exec (b->c->lower.pair, GM_EXEC_FORWARD, &roles[0]),
+                       gm_compiled_pair_exec (b->c->lower.pair, GM_EXEC_BACKWARD, &roles[1]) };
   int n_forward = (int) p->forward->outputs->len, n_saved = (int) p->n_saved;
   bool ok = true;
   for (int i = 0; i < n_saved; i++)
-    b->back_in[i] =
-        p->saved[i].is_input ? b->in[p->saved[i].index] : b->forward[p->saved[i].index];
+    b->back_in[i] = p->saved[i].is_input ? b->in[p->saved[i].index] : b->forward[p->saved[i].index];
   b->back_in[n_saved] = b->gradient;
   for (unsigned i = 0; ok && i < times; i++) {
     ok = gm_exec_run (execs[0], roles[0], b->in, 3, b->forward, n_forward, error);
     if (grad)
-      ok = ok && gm_exec_run (execs[1], roles[1], b->back_in, n_saved + 1, b->backward,
-                              (int) p->backward->outputs->len, error);
+      ok = ok
+           && gm_exec_run (execs[1], roles[1], b->back_in, n_saved + 1, b->backward,
+                           (int) p->backward->outputs->len, error);
   }
   return ok;
 }
@@ -184,11 +192,14 @@ measure_plan (PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-  { "isa", isa, METH_NOARGS, "isa() -> str: the instruction set that the tiles use, \"avx2\" or \"avx512\"." },
+  { "isa", isa, METH_NOARGS,
+    "isa() -> str: the instruction set that the tiles use, \"avx2\" or \"avx512\"." },
   { "measure_mark", measure_mark, METH_VARARGS,
-    "measure_mark(live, times, writes=8) -> float: ns for one mark, the writes and their rollback, with `live` variables in the recorder's heap." },
+    "measure_mark(live, times, writes=8) -> float: ns for one mark, the writes and their rollback, "
+    "with `live` variables in the recorder's heap." },
   { "measure_plan", measure_plan, METH_VARARGS,
-    "measure_plan(backend, grad, times) -> (float, float)\n\nns for one call of relu(x * y + z) on 16 floats through its call plan, and for the back\n"
+    "measure_plan(backend, grad, times) -> (float, float)\n\nns for one call of relu(x * y + z) on "
+    "16 floats through its call plan, and for the back\n"
     "end's own call; with grad, for forward and backward." },
   { NULL },
 };
@@ -203,5 +214,8 @@ gm_py_init_measure (PyObject *module)
 #else
   const int debug_checks = 0;
 #endif
-  return PyModule_AddFunctions (module, functions) == 0 && PyModule_AddIntConstant (module, "debug_checks", debug_checks) == 0 ? 0 : -1;
+  return PyModule_AddFunctions (module, functions) == 0
+                 && PyModule_AddIntConstant (module, "debug_checks", debug_checks) == 0
+             ? 0
+             : -1;
 }

@@ -122,7 +122,8 @@ set_num_threads (PyObject *module, PyObject *o)
   if (n == -1 && PyErr_Occurred ())
     return NULL;
   if (n < 1)
-    return PyErr_Format (PyExc_RuntimeError, "the number of threads must be at least 1, not %ld", n);
+    return PyErr_Format (PyExc_RuntimeError, "the number of threads must be at least 1, not %ld",
+                         n);
   gm_threads_set_count ((uint32_t) MIN (n, UINT16_MAX));
   Py_RETURN_NONE;
 }
@@ -132,10 +133,13 @@ set_print_options (PyObject *module, PyObject *args)
 {
   GmPrintOptions o;
   long long threshold;
-  if (!PyArg_ParseTuple (args, "iLiii:set_print_options", &o.precision, &threshold, &o.edge, &o.line_width, &o.scientific))
+  if (!PyArg_ParseTuple (args, "iLiii:set_print_options", &o.precision, &threshold, &o.edge,
+                         &o.line_width, &o.scientific))
     return NULL;
-  if (o.precision < 0 || o.precision > 100 || threshold < 0 || o.edge < 1 || o.line_width < 1 || o.scientific < -1 || o.scientific > 1)
-    return PyErr_Format (PyExc_ValueError, "set_printoptions(): precision is 0 to 100, threshold is not negative, edgeitems and linewidth are "
+  if (o.precision < 0 || o.precision > 100 || threshold < 0 || o.edge < 1 || o.line_width < 1
+      || o.scientific < -1 || o.scientific > 1)
+    return PyErr_Format (PyExc_ValueError, "set_printoptions(): precision is 0 to 100, threshold "
+                                           "is not negative, edgeitems and linewidth are "
                                            "positive, and sci_mode is True, False or None");
   o.threshold = threshold;
   gm_print_options = o;
@@ -183,7 +187,9 @@ static PyObject *
 get_autocast (PyObject *module, PyObject *name)
 {
   int device;
-  return autocast_device (name, &device) ? autocast_object (gm_autocast_dtype (gm_autocast_mode (), device)) : NULL;
+  return autocast_device (name, &device)
+             ? autocast_object (gm_autocast_dtype (gm_autocast_mode (), device))
+             : NULL;
 }
 
 static PyObject *
@@ -196,7 +202,8 @@ set_autocast (PyObject *module, PyObject *args)
       || (o != Py_None && !gm_py_dtype_get (o, &dtype)))
     return NULL;
   if (o != Py_None && dtype != GM_BF16 && dtype != GM_F16)
-    return PyErr_Format (PyExc_TypeError, "autocast casts to gramme.bfloat16 or gramme.float16, not to gramme.%s",
+    return PyErr_Format (PyExc_TypeError,
+                         "autocast casts to gramme.bfloat16 or gramme.float16, not to gramme.%s",
                          gm_dtypes[dtype].torch_name);
   uint8_t old = gm_autocast_set (gm_autocast_with (gm_autocast_mode (), device, dtype));
   return autocast_object (gm_autocast_dtype (old, device));
@@ -213,8 +220,8 @@ promote_types (PyObject *module, PyObject *args)
 {
   PyObject *a, *b;
   GmDtype x, y;
-  if (!PyArg_ParseTuple (args, "OO:promote_types", &a, &b) || !gm_py_dtype_get (a, &x) ||
-      !gm_py_dtype_get (b, &y))
+  if (!PyArg_ParseTuple (args, "OO:promote_types", &a, &b) || !gm_py_dtype_get (a, &x)
+      || !gm_py_dtype_get (b, &y))
     return NULL;
   return gm_py_dtype (gm_dtype_promote (x, y));
 }
@@ -273,7 +280,9 @@ fence_lower (PyObject *module, PyObject *unused)
 static PyObject *
 settle_lazy (PyObject *module, PyObject *args, PyObject *named)
 {
-  PyObject *settle = PyTuple_GET_SIZE (args) == 0 ? NULL : PyObject_GetAttrString (PyTuple_GET_ITEM (args, 0), "_settle");
+  PyObject *settle = PyTuple_GET_SIZE (args) == 0
+                         ? NULL
+                         : PyObject_GetAttrString (PyTuple_GET_ITEM (args, 0), "_settle");
   PyObject *others = settle ? PyTuple_GetSlice (args, 1, PY_SSIZE_T_MAX) : NULL;
   PyObject *done = others ? PyObject_Call (settle, others, named) : NULL;
   if (PyTuple_GET_SIZE (args) == 0)
@@ -291,53 +300,67 @@ static PyObject *
 check_interpreter (PyObject *module, PyObject *unused)
 {
   if (PyInterpreterState_Get () != owner)
-    return PyErr_Format (PyExc_ImportError, "gramme works in one interpreter of a process alone, and another one has imported it");
+    return PyErr_Format (
+        PyExc_ImportError,
+        "gramme works in one interpreter of a process alone, and another one has imported it");
   Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"check_interpreter", check_interpreter, METH_NOARGS, "check_interpreter()\n\nRaises ImportError in any interpreter but the first that has imported gramme."},
-    {"live_bytes", live_bytes, METH_NOARGS, "live_bytes()\n\nBytes of tensor memory in use."},
-    {"peak_bytes", peak_bytes, METH_NOARGS,
-     "peak_bytes()\n\nThe highest live_bytes() since reset_peak_bytes()."},
-    {"reset_peak_bytes", reset_peak_bytes, METH_NOARGS, "reset_peak_bytes()"},
-    {"manual_seed", manual_seed, METH_O,
-     "manual_seed(seed)\n\nStarts the generator of random numbers anew."},
-    {"initial_seed", initial_seed, METH_NOARGS,
-     "initial_seed()\n\nThe seed that the generator was started with."},
-    {"get_rng_state", get_rng_state, METH_NOARGS,
-     "get_rng_state()\n\nThe generator's state, an int64 tensor of 2 elements."},
-    {"set_rng_state", set_rng_state, METH_O,
-     "set_rng_state(state)\n\nRestores a state of get_rng_state()."},
-    {"refuse_draws", refuse_draws, METH_O,
-     "refuse_draws(refuse)\n\nWhether functions that draw random numbers raise RuntimeError on this thread from now on.  Returns the old value."},
-    {"settle_lazy", (PyCFunction) (void (*) (void)) settle_lazy, METH_VARARGS | METH_KEYWORDS,
-     "settle_lazy(layer, *args, **kwargs)\n\nlayer._settle(*args, **kwargs): a lazy layer makes its parameters for a call like this one, and becomes the plain layer."},
-    {"fence_raise", fence_raise, METH_O,
-     "fence_raise(own)\n\nFrom now on and until fence_lower(), a write in place on this thread to memory that exists by now raises RuntimeError, "
-     "but for the memory of the tensors in the tuple `own`.  Fences nest: the newest counts."},
-    {"fence_lower", fence_lower, METH_NOARGS,
-     "fence_lower()\n\nTakes this thread's newest fence away.  Raises RuntimeError if there is none."},
-    {"get_num_threads", get_num_threads, METH_NOARGS,
-     "get_num_threads()\n\nHow many threads one operation uses at most: GRAMME_NUM_THREADS, or the cores that there are."},
-    {"set_num_threads", set_num_threads, METH_O,
-     "set_num_threads(n)\n\nSets how many threads one operation uses at most.  Results do not depend on it."},
-    {"set_print_options", set_print_options, METH_VARARGS,
-     "set_print_options(precision, threshold, edge, line_width, scientific)\n\nSee gramme.set_printoptions()."},
-    {"get_default_dtype", get_default_dtype, METH_NOARGS,
-     "get_default_dtype()\n\nThe dtype of new floating tensors."},
-    {"set_autocast", set_autocast, METH_VARARGS,
-     "set_autocast(dtype, device)\n\nWhat functions of tensors of the device, \"cpu\" or \"cuda\", cast to on this thread from now on, None: nothing.\n"
-     "Returns the old value."},
-    {"get_autocast", get_autocast, METH_O, "get_autocast(device)\n\nWhat functions of tensors of the device cast to on this thread, or None."},
-    {"set_default_dtype", set_default_dtype, METH_O,
-     "set_default_dtype(dtype)\n\nSets the dtype of new floating tensors."},
-    {"is_tensor", is_tensor, METH_O, "is_tensor(object)\n\nWhether it is a gramme.Tensor."},
-    {"promote_types", promote_types, METH_VARARGS,
-     "promote_types(a, b)\n\nThe dtype of an operation on tensors of both dtypes."},
-    {"float_limits", float_limits, METH_O,
-     "float_limits(dtype)\n\n(largest, epsilon, smallest normal number) of a floating dtype."},
-    {0},
+  { "check_interpreter", check_interpreter, METH_NOARGS,
+    "check_interpreter()\n\nRaises ImportError in any interpreter but the first that has imported "
+    "gramme." },
+  { "live_bytes", live_bytes, METH_NOARGS, "live_bytes()\n\nBytes of tensor memory in use." },
+  { "peak_bytes", peak_bytes, METH_NOARGS,
+    "peak_bytes()\n\nThe highest live_bytes() since reset_peak_bytes()." },
+  { "reset_peak_bytes", reset_peak_bytes, METH_NOARGS, "reset_peak_bytes()" },
+  { "manual_seed", manual_seed, METH_O,
+    "manual_seed(seed)\n\nStarts the generator of random numbers anew." },
+  { "initial_seed", initial_seed, METH_NOARGS,
+    "initial_seed()\n\nThe seed that the generator was started with." },
+  { "get_rng_state", get_rng_state, METH_NOARGS,
+    "get_rng_state()\n\nThe generator's state, an int64 tensor of 2 elements." },
+  { "set_rng_state", set_rng_state, METH_O,
+    "set_rng_state(state)\n\nRestores a state of get_rng_state()." },
+  { "refuse_draws", refuse_draws, METH_O,
+    "refuse_draws(refuse)\n\nWhether functions that draw random numbers raise RuntimeError on this "
+    "thread from now on.  Returns the old value." },
+  { "settle_lazy", (PyCFunction) (void (*) (void)) settle_lazy, METH_VARARGS | METH_KEYWORDS,
+    "settle_lazy(layer, *args, **kwargs)\n\nlayer._settle(*args, **kwargs): a lazy layer makes its "
+    "parameters for a call like this one, and becomes the plain layer." },
+  { "fence_raise", fence_raise, METH_O,
+    "fence_raise(own)\n\nFrom now on and until fence_lower(), a write in place on this thread to "
+    "memory that exists by now raises RuntimeError, "
+    "but for the memory of the tensors in the tuple `own`.  Fences nest: the newest counts." },
+  { "fence_lower", fence_lower, METH_NOARGS,
+    "fence_lower()\n\nTakes this thread's newest fence away.  Raises RuntimeError if there is "
+    "none." },
+  { "get_num_threads", get_num_threads, METH_NOARGS,
+    "get_num_threads()\n\nHow many threads one operation uses at most: GRAMME_NUM_THREADS, or the "
+    "cores that there are." },
+  { "set_num_threads", set_num_threads, METH_O,
+    "set_num_threads(n)\n\nSets how many threads one operation uses at most.  Results do not "
+    "depend on it." },
+  { "set_print_options", set_print_options, METH_VARARGS,
+    "set_print_options(precision, threshold, edge, line_width, scientific)\n\nSee "
+    "gramme.set_printoptions()." },
+  { "get_default_dtype", get_default_dtype, METH_NOARGS,
+    "get_default_dtype()\n\nThe dtype of new floating tensors." },
+  { "set_autocast", set_autocast, METH_VARARGS,
+    "set_autocast(dtype, device)\n\nWhat functions of tensors of the device, \"cpu\" or \"cuda\", "
+    "cast to on this thread from now on, None: nothing.\n"
+    "Returns the old value." },
+  { "get_autocast", get_autocast, METH_O,
+    "get_autocast(device)\n\nWhat functions of tensors of the device cast to on this thread, or "
+    "None." },
+  { "set_default_dtype", set_default_dtype, METH_O,
+    "set_default_dtype(dtype)\n\nSets the dtype of new floating tensors." },
+  { "is_tensor", is_tensor, METH_O, "is_tensor(object)\n\nWhether it is a gramme.Tensor." },
+  { "promote_types", promote_types, METH_VARARGS,
+    "promote_types(a, b)\n\nThe dtype of an operation on tensors of both dtypes." },
+  { "float_limits", float_limits, METH_O,
+    "float_limits(dtype)\n\n(largest, epsilon, smallest normal number) of a floating dtype." },
+  { 0 },
 };
 
 /* Seeds a process that sets no seed with one of its own, of 53 bits, so that it can be stored in a
@@ -354,8 +377,12 @@ seed_of_process (void)
 static int
 init_functions (PyObject *module)
 {
-  PyMethodDef *const tables[] = {functions, gm_py_construct_functions, gm_py_dlpack_functions,
-                                 gm_py_autograd_functions, gm_py_node_functions, gm_py_bytecode_functions};
+  PyMethodDef *const tables[] = { functions,
+                                  gm_py_construct_functions,
+                                  gm_py_dlpack_functions,
+                                  gm_py_autograd_functions,
+                                  gm_py_node_functions,
+                                  gm_py_bytecode_functions };
   for (size_t i = 0; i < G_N_ELEMENTS (tables); i++)
     if (PyModule_AddFunctions (module, tables[i]) < 0)
       return -1;
@@ -380,19 +407,24 @@ check_cpu (PyObject *module)
 }
 
 static int (*const initialisers[]) (PyObject *module) = {
-    gm_py_init_overrides,
-    check_cpu,      gm_py_init_errors,   gm_py_init_types, gm_py_init_tensor,   gm_py_init_number,
-    gm_py_init_api, gm_py_init_autograd, gm_py_init_function, init_functions,   gm_py_init_frontend,
-    gm_py_init_control, gm_py_init_graph, gm_py_init_callable_backend, gm_py_init_planned_graph,
-    gm_py_init_compiled_autograd, gm_py_init_builds, gm_py_init_device, gm_py_init_lapack, gm_py_init_anomaly,
-    gm_py_init_members,
+  gm_py_init_overrides,     check_cpu,
+  gm_py_init_errors,        gm_py_init_types,
+  gm_py_init_tensor,        gm_py_init_number,
+  gm_py_init_api,           gm_py_init_autograd,
+  gm_py_init_function,      init_functions,
+  gm_py_init_frontend,      gm_py_init_control,
+  gm_py_init_graph,         gm_py_init_callable_backend,
+  gm_py_init_planned_graph, gm_py_init_compiled_autograd,
+  gm_py_init_builds,        gm_py_init_device,
+  gm_py_init_lapack,        gm_py_init_anomaly,
+  gm_py_init_members,
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "gramme._core",
-    .m_doc = "The C side of gramme.  Use the package gramme.",
-    .m_size = -1,
+  PyModuleDef_HEAD_INIT,
+  .m_name = "gramme._core",
+  .m_doc = "The C side of gramme.  Use the package gramme.",
+  .m_size = -1,
 };
 
 PyMODINIT_FUNC

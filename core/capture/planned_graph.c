@@ -19,12 +19,11 @@
 #include "core/capture/planned_graph.h"
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *graph;        /* owned: gramme._core.Graph */
-  const GmConfig *config; /* owned */
-  GmPlanCache *plans;         /* owned; or NULL */
-  GmPlan *plan;           /* owned; NULL: none yet */
-  GmGraphNow *now;        /* owned: the numbers that `plan` is for; NULL: it is for all calls */
+  PyObject_HEAD PyObject *graph; /* owned: gramme._core.Graph */
+  const GmConfig *config;        /* owned */
+  GmPlanCache *plans;            /* owned; or NULL */
+  GmPlan *plan;                  /* owned; NULL: none yet */
+  GmGraphNow *now; /* owned: the numbers that `plan` is for; NULL: it is for all calls */
 } Planned;
 
 /* -- Compiling --------------------------------------------------------------------------------- */
@@ -110,7 +109,8 @@ take_arguments (PyObject *const *args, Py_ssize_t n, GmTensor **in)
   for (Py_ssize_t i = 0; i < n; i++) {
     GmTensor *t = gm_py_tensor_get (args[i]);
     if (!t && !PyLong_Check (args[i])) {
-      PyErr_Format (PyExc_TypeError, "input %zd of the graph is a %.100s, not a Tensor", i, Py_TYPE (args[i])->tp_name);
+      PyErr_Format (PyExc_TypeError, "input %zd of the graph is a %.100s, not a Tensor", i,
+                    Py_TYPE (args[i])->tp_name);
       while (i-- > 0)
         gm_tensor_unref (in[i]);
       return false;
@@ -149,17 +149,20 @@ planned_call (PyObject *o, PyObject *args, PyObject *kwargs)
   GError *error = NULL;
 
   if (n != (Py_ssize_t) g->inputs->len || (kwargs && PyDict_GET_SIZE (kwargs)))
-    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given", (unsigned) g->inputs->len, n);
+    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given",
+                         (unsigned) g->inputs->len, n);
   if (!self->plans && gm_py_graph_sizes (self->graph) && !make_for (self, items, n))
     return NULL;
   g_autofree GmTensor **in = g_new0 (GmTensor *, n + 1);
   g_autofree GmTensor **out = g_new0 (GmTensor *, g->outputs->len + 1);
   if (!take_arguments (items, n, in))
     return NULL;
-  g_autoptr (GmPlan) plan = self->plan ? gm_plan_ref (self->plan) : NULL; /* the back end's code may call this again */
+  g_autoptr (GmPlan) plan =
+      self->plan ? gm_plan_ref (self->plan) : NULL; /* the back end's code may call this again */
   gm_hook_suspend ();
   bool ran = self->plans ? gm_plan_cache_run (self->plans, in, (int) n, out, &error)
-                         : gm_plan_check (plan, in, (int) n, &error) && gm_plan_run (plan, in, (int) n, out, &error);
+                         : gm_plan_check (plan, in, (int) n, &error)
+                               && gm_plan_run (plan, in, (int) n, out, &error);
   gm_hook_unsuspend ();
   for (Py_ssize_t i = 0; i < n; i++)
     gm_tensor_unref (in[i]);
@@ -177,7 +180,8 @@ planned_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!PyArg_ParseTuple (args, "OO|O:PlannedGraph", &graph, &backend, &options))
     return NULL;
   if (!gm_py_graph_get (graph))
-    return PyErr_Format (PyExc_TypeError, "a back end compiles a recorded graph, not a %.100s", Py_TYPE (graph)->tp_name);
+    return PyErr_Format (PyExc_TypeError, "a back end compiles a recorded graph, not a %.100s",
+                         Py_TYPE (graph)->tp_name);
   const GmConfig *config = gm_config_of (backend, options);
   Planned *self = config ? (Planned *) type->tp_alloc (type, 0) : NULL;
   if (!self) {
@@ -205,9 +209,9 @@ planned_dealloc (PyObject *o)
 }
 
 static PyTypeObject planned_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.PlannedGraph",
-  .tp_doc = "PlannedGraph(graph, backend, options=None): the graph, compiled with that back end; called with its inputs, it returns "
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.PlannedGraph",
+  .tp_doc = "PlannedGraph(graph, backend, options=None): the graph, compiled with that back end; "
+            "called with its inputs, it returns "
             "a tuple of tensors, with gradients.",
   .tp_basicsize = sizeof (Planned),
   .tp_flags = Py_TPFLAGS_DEFAULT,

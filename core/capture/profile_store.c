@@ -83,8 +83,10 @@ add_attribute (GChecksum *sum, PyCodeObject *code, const char *name)
 static bool
 add_code (GChecksum *sum, PyCodeObject *code)
 {
-  static const char *const parts[] = { "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount",
-                                       "co_kwonlyargcount", "co_posonlyargcount", "co_flags", "co_qualname" };
+  static const char *const parts[] = { "co_code",     "co_consts",         "co_names",
+                                       "co_varnames", "co_freevars",       "co_cellvars",
+                                       "co_argcount", "co_kwonlyargcount", "co_posonlyargcount",
+                                       "co_flags",    "co_qualname" };
   bool good = true;
   for (size_t i = 0; i < G_N_ELEMENTS (parts) && good; i++)
     good = add_attribute (sum, code, parts[i]);
@@ -148,7 +150,8 @@ static bool
 is_wanted (void)
 {
   const char *cache = secure_getenv ("GRAMME_CACHE"), *profile = secure_getenv ("GRAMME_PROFILE");
-  return !(cache && !strcmp (cache, "0")) && !(profile && !strcmp (profile, "0")) && gm_switch_is_true ("automatic_dynamic_local_pgo");
+  return !(cache && !strcmp (cache, "0")) && !(profile && !strcmp (profile, "0"))
+         && gm_switch_is_true ("automatic_dynamic_local_pgo");
 }
 
 static void
@@ -158,7 +161,8 @@ tell_once (const char *why)
   if (said)
     return;
   said = true;
-  gm_log_warn ("what is stored of the sizes of functions cannot be used, so they are found again: %s", why);
+  gm_log_warn (
+      "what is stored of the sizes of functions cannot be used, so they are found again: %s", why);
 }
 
 static void
@@ -222,5 +226,6 @@ gm_profile_store_leave (GmCodeCache *cache)
   if (!gm_cache_store_hint (&key, LABEL, text, strlen (text), &why))
     gm_log (GM_LOG_CACHE, "sizes that change: not stored: %s", why ? why : "the cache is off");
   else
-    gm_log (GM_LOG_CACHE, "sizes that change: stored for %s", PyUnicode_AsUTF8 (cache->code->co_qualname));
+    gm_log (GM_LOG_CACHE, "sizes that change: stored for %s",
+            PyUnicode_AsUTF8 (cache->code->co_qualname));
 }

@@ -95,7 +95,9 @@ add_times (PyObject *stages, const GmEntry *e, double *total)
     char key[2] = { e->times[i].letter, 0 };
     PyObject *old = PyDict_GetItemString (stages, key);
     *total += e->times[i].ms;
-    if (set_steal (stages, key, PyFloat_FromDouble (e->times[i].ms + (old ? PyFloat_AS_DOUBLE (old) : 0))) < 0)
+    if (set_steal (stages, key,
+                   PyFloat_FromDouble (e->times[i].ms + (old ? PyFloat_AS_DOUBLE (old) : 0)))
+        < 0)
       return -1;
   }
   return 0;
@@ -173,7 +175,8 @@ gm_report_status (const GmCodeCache *cache, const GmConfig *config)
       || set_steal (status, "hits", PyLong_FromUnsignedLongLong (hits)) < 0
       || set_steal (status, "misses", PyLong_FromUnsignedLong (cache->misses)) < 0
       || set_steal (status, "compile_ms", PyFloat_FromDouble (total)) < 0
-      || PyDict_SetItemString (status, "stages", stages) < 0 || PyDict_SetItemString (status, "breaks", breaks) < 0)
+      || PyDict_SetItemString (status, "stages", stages) < 0
+      || PyDict_SetItemString (status, "breaks", breaks) < 0)
     goto failed;
   Py_DECREF (stages);
   Py_DECREF (breaks);
@@ -188,8 +191,8 @@ failed:
 static bool
 add_guard_row (const GmGuardRow *row, void *list)
 {
-  PyObject *o = Py_BuildValue ("(sszziO)", row->kind, row->text, row->source, row->where.file, row->where.line,
-                               row->is_lookup ? Py_True : Py_False);
+  PyObject *o = Py_BuildValue ("(sszziO)", row->kind, row->text, row->source, row->where.file,
+                               row->where.line, row->is_lookup ? Py_True : Py_False);
   int r = o ? PyList_Append (list, o) : -1;
   Py_XDECREF (o);
   return r == 0;
@@ -210,19 +213,30 @@ static PyObject *
 entry_dict (const GmEntry *e)
 {
   PyObject *d = PyDict_New (), *stages = PyDict_New ();
-  g_autofree char *guards = gm_guards_text (e->guards), *graph = e->graph ? gm_graph_text (e->graph) : NULL,
-                  *key = e->graph ? g_strdup_printf ("%016" G_GINT64_MODIFIER "x", gm_graph_hash (e->graph)) : NULL,
+  g_autofree char *guards = gm_guards_text (e->guards),
+                  *graph = e->graph ? gm_graph_text (e->graph) : NULL,
+                  *key = e->graph ? g_strdup_printf ("%016" G_GINT64_MODIFIER "x",
+                                                     gm_graph_hash (e->graph))
+                                  : NULL,
                   *places = e->pair ? gm_compiled_pair_places_text (e->pair, false) : NULL;
   double total = 0;
-  if (!d || !stages || add_times (stages, e, &total) < 0 || PyDict_SetItemString (d, "stages", stages) < 0
+  if (!d || !stages || add_times (stages, e, &total) < 0
+      || PyDict_SetItemString (d, "stages", stages) < 0
       || set_steal (d, "backend", PyUnicode_FromString (e->config->text)) < 0
-      || set_steal (d, "graph", text_or_none (graph)) < 0 || set_steal (d, "key", text_or_none (key)) < 0 || set_steal (d, "guards", text_or_none (guards)) < 0
+      || set_steal (d, "graph", text_or_none (graph)) < 0
+      || set_steal (d, "key", text_or_none (key)) < 0
+      || set_steal (d, "guards", text_or_none (guards)) < 0
       || set_steal (d, "guard_rows", guard_rows (e->guards)) < 0
       || set_steal (d, "n_guards", PyLong_FromUnsignedLong (gm_guards_n_checks (e->guards))) < 0
       || set_steal (d, "guard_ns", PyFloat_FromDouble (e->guard_ns)) < 0
-      || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0 || set_steal (d, "reason", text_or_none (e->reason)) < 0 || set_steal (d, "fallback", text_or_none (e->pair ? gm_compiled_pair_fallback_reason (e->pair) : NULL)) < 0
+      || set_steal (d, "guard_cold_ns", PyFloat_FromDouble (e->guard_cold_ns)) < 0
+      || set_steal (d, "reason", text_or_none (e->reason)) < 0
+      || set_steal (d, "fallback",
+                    text_or_none (e->pair ? gm_compiled_pair_fallback_reason (e->pair) : NULL))
+             < 0
       || set_steal (d, "places", text_or_none (places)) < 0
-      || set_steal (d, "fixed", text_or_none (e->fixed)) < 0 || set_steal (d, "forms", text_or_none (e->plans ? gm_plan_cache_made (e->plans) : NULL)) < 0
+      || set_steal (d, "fixed", text_or_none (e->fixed)) < 0
+      || set_steal (d, "forms", text_or_none (e->plans ? gm_plan_cache_made (e->plans) : NULL)) < 0
       || set_steal (d, "nodes", PyLong_FromUnsignedLong (e->n_nodes)) < 0
       || set_steal (d, "code", Py_NewRef (e->residual ? (PyObject *) e->residual : Py_None)) < 0
       || set_steal (d, "effects", PyLong_FromUnsignedLong (e->n_effects)) < 0

@@ -38,8 +38,9 @@ gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **
   for (uint32_t i = 0; i < point->n_frames; i++) {
     const GmBreakFrame *f = &point->frames[i];
     static const GmPointKind kinds[] = {
-      [GM_RESUME_AFTER] = GM_POINT_STEP, [GM_RESUME_AT] = GM_POINT_REST,     [GM_RESUME_PLAIN] = GM_POINT_REST,
-      [GM_RESUME_SPAN] = GM_POINT_SPAN,  [GM_RESUME_LEAVE] = GM_POINT_LEAVE,
+      [GM_RESUME_AFTER] = GM_POINT_STEP,  [GM_RESUME_AT] = GM_POINT_REST,
+      [GM_RESUME_PLAIN] = GM_POINT_REST,  [GM_RESUME_SPAN] = GM_POINT_SPAN,
+      [GM_RESUME_LEAVE] = GM_POINT_LEAVE,
     };
     GmPointKind kind = i > 0 ? GM_POINT_CALL : kinds[point->mode];
     Part *p = &c->parts[i];
@@ -141,7 +142,8 @@ tail_clear (GmTail *tail)
   *tail = (GmTail){ 0 };
 }
 
-static PyObject *run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *tail);
+static PyObject *run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values,
+                           GmTail *tail);
 
 static PyObject *
 run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
@@ -152,7 +154,8 @@ run_tail_once (const GmConfig *config, GmTail *now, GmTail *next)
   PyObject *f = NULL, *result = NULL;
   /* Plain frames take no C stack and handle the interrupt; the part before may have started a
    * tracer. */
-  bool plain = now->plain || gm_interrupt_is_parked () || gm_hook_stack_is_low () || gm_hook_is_traced (NULL);
+  bool plain = now->plain || gm_interrupt_is_parked () || gm_hook_stack_is_low ()
+               || gm_hook_is_traced (NULL);
   GmCallEnd end = { plain ? GM_CALL_PLAIN : GM_CALL_DONE };
   if (end.kind == GM_CALL_DONE) {
     /* The function only carries its globals and its closure, and is never run. */
@@ -197,8 +200,7 @@ gm_tail_run (const GmConfig *config, GmTail *tail)
 /* -- Frames inside of frames ------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   GmEntry *entry;
   uint32_t part;
   PyObject *globals, *values;
@@ -275,8 +277,12 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
   if (p->n_cells && !(closure = closure_of (p, values)))
     return NULL;
   if (p->point->kind == GM_POINT_REST) {
-    *tail = (GmTail){ .point = gm_resume_point_ref (p->point), .globals = Py_NewRef (own), .closure = closure,
-                      .args = Py_NewRef (values), .first = p->first, .plain = p->plain };
+    *tail = (GmTail){ .point = gm_resume_point_ref (p->point),
+                      .globals = Py_NewRef (own),
+                      .closure = closure,
+                      .args = Py_NewRef (values),
+                      .first = p->first,
+                      .plain = p->plain };
     return NULL;
   }
   result = call_part (e, k, globals, values, closure);
@@ -293,8 +299,12 @@ run_part (GmEntry *e, uint32_t k, PyObject *globals, PyObject *values, GmTail *t
     Py_XDECREF (closure);
     return NULL;
   }
-  *tail = (GmTail){ .point = next, .globals = Py_NewRef (own), .closure = closure,
-                    .args = args, .first = first, .plain = next->kind == GM_POINT_KEPT };
+  *tail = (GmTail){ .point = next,
+                    .globals = Py_NewRef (own),
+                    .closure = closure,
+                    .args = args,
+                    .first = first,
+                    .plain = next->kind == GM_POINT_KEPT };
   return NULL;
 }
 
@@ -311,9 +321,11 @@ chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names)
     return result;
   bool none = result == Py_None;
   if (!none)
-    PyErr_Format (PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE (result)->tp_name);
+    PyErr_Format (PyExc_TypeError, "__init__() should return None, not '%.200s'",
+                  Py_TYPE (result)->tp_name);
   Py_DECREF (result);
-  return none ? Py_NewRef (PyTuple_GET_ITEM (chain->values, p->first + p->n_args + p->n_cells)) : NULL;
+  return none ? Py_NewRef (PyTuple_GET_ITEM (chain->values, p->first + p->n_args + p->n_cells))
+              : NULL;
 }
 
 static void
@@ -327,8 +339,7 @@ chain_dealloc (PyObject *o)
 }
 
 static PyTypeObject chain_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.Chain",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.Chain",
   .tp_doc = "The frames inside of a frame that a graph break has left.",
   .tp_basicsize = sizeof (Chain),
   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,

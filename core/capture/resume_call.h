@@ -22,7 +22,8 @@ typedef struct GmTail {
 typedef struct GmContinuation GmContinuation;
 /* Makes a continuation.  globals: of the function that is compiled.  NULL: the frames cannot be
  * resumed, with *why (static text), or with a Python exception and *why NULL. */
-GmContinuation *gm_continuation_new (const GmBreakPoint *point, PyObject *globals, const char **why);
+GmContinuation *gm_continuation_new (const GmBreakPoint *point, PyObject *globals,
+                                     const char **why);
 void gm_continuation_free (GmContinuation *c); /* NULL is fine */
 int gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg);
 /* Adds the caches of the resume functions that the continuation leads to. */

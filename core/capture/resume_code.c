@@ -47,7 +47,8 @@
 static bool
 names_slot (uint8_t opcode)
 {
-  return gm_opcodes[opcode].how != GM_HOW_NONE && gm_insns[gm_opcodes[opcode].op].operand == GM_OPERAND_SLOT;
+  return gm_opcodes[opcode].how != GM_HOW_NONE
+         && gm_insns[gm_opcodes[opcode].op].operand == GM_OPERAND_SLOT;
 }
 
 /* Returns the same jump in its forward form. */
@@ -72,18 +73,18 @@ typedef struct {
   const GmCode *code; /* decoded, of the original */
   const GmOriginal *o;
   const GmResumePoint *point;
-  GArray *out; /* GmRaw; targets are indices of `out` once it is complete */
-  uint32_t low;   /* first instruction of the original that is copied */
+  GArray *out;  /* GmRaw; targets are indices of `out` once it is complete */
+  uint32_t low; /* first instruction of the original that is copied */
   /* All instructions behind it are copied: the variables and constants are the original's. */
   bool whole;
   GArray *kept;   /* uint32_t: else, for a stretch, the instructions that are copied; or NULL */
   uint32_t first; /* index in `out` of the copied part */
   uint32_t copy_first, copy_end; /* the copy of the step, as indices of `out` */
-  uint32_t n_locals, n_places; /* numbers of plain variables and of places of the stack */
-  uint32_t *slot;   /* slot of the original -> new slot */
-  uint32_t *place;  /* place of the stack -> new slot */
-  PyObject *consts; /* list */
-  GArray *catches;  /* Catch, ascending */
+  uint32_t n_locals, n_places;   /* numbers of plain variables and of places of the stack */
+  uint32_t *slot;                /* slot of the original -> new slot */
+  uint32_t *place;               /* place of the stack -> new slot */
+  PyObject *consts;              /* list */
+  GArray *catches;               /* Catch, ascending */
   GmPlace here;
 } Writer;
 
@@ -222,7 +223,9 @@ step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
   const GmOriginal *o = w->o;
   *first = gm_original_at (o, w->code->insns[insn].step);
   *last = gm_original_at (o, w->code->insns[gm_resume_step_end (w->code, insn)].step);
-  while (*first > 0 && leads (&g_array_index (o->raw, GmRaw, *first - 1), &g_array_index (o->raw, GmRaw, *first)))
+  while (
+      *first > 0
+      && leads (&g_array_index (o->raw, GmRaw, *first - 1), &g_array_index (o->raw, GmRaw, *first)))
     --*first;
 }
 
@@ -252,7 +255,8 @@ put_step (Writer *w)
     }
     if (names_slot (raw.opcode))
       raw.arg = w->slot[raw.arg];
-    if (!w->whole && names_const (raw.opcode) && !put_in_consts (w, PyTuple_GET_ITEM (w->o->co->co_consts, raw.arg), &raw.arg))
+    if (!w->whole && names_const (raw.opcode)
+        && !put_in_consts (w, PyTuple_GET_ITEM (w->o->co->co_consts, raw.arg), &raw.arg))
       return -2;
     if (raw.target >= 0) {
       jump = (int) w->out->len;
@@ -419,7 +423,9 @@ put_exit (Writer *w, uint32_t number)
   uint32_t first, last, depth = 3, caught = w->catches->len;
   step_range (w, e->insn, &first, &last);
   GmRaw *raw = &g_array_index (w->out, GmRaw, place_of (w, first));
-  *raw = (GmRaw){ .opcode = JUMP_FORWARD, .target = (int32_t) w->out->len, .place = raw->place, .step = raw->step };
+  *raw = (GmRaw){
+    .opcode = JUMP_FORWARD, .target = (int32_t) w->out->len, .place = raw->place, .step = raw->step
+  };
   for (uint32_t d = e->stack.depth; d-- > 0;)
     put (w, STORE_FAST, w->place[entry_at (e->stack.nulls, d)]);
   PyObject *index = PyLong_FromUnsignedLong (number);
@@ -473,7 +479,8 @@ put_kept_ranges (Writer *w, GByteArray *b)
   for (uint32_t i = 0, end; i < w->kept->len; i = end) {
     const GmRange *r = range_of_unit (w, g_array_index (w->o->raw, GmRaw, copied (w, i)).step / 2);
     end = i + 1;
-    while (end < w->kept->len && r == range_of_unit (w, g_array_index (w->o->raw, GmRaw, copied (w, end)).step / 2))
+    while (end < w->kept->len
+           && r == range_of_unit (w, g_array_index (w->o->raw, GmRaw, copied (w, end)).step / 2))
       end++;
     if (r)
       put_range (b, out[w->first + i].start, out[w->first + end].start, new_unit (w, r->target), r);
@@ -499,7 +506,8 @@ handlers_of (Writer *w)
   const GmRaw *out = (GmRaw *) (void *) w->out->data;
   for (uint32_t i = 0; i < w->catches->len; i++) {
     const Catch *c = &g_array_index (w->catches, Catch, i);
-    put_range (b, out[c->at].start, out[c->at + 1].start, out[c->target].start, &(GmRange){ .depth = c->depth });
+    put_range (b, out[c->at].start, out[c->at + 1].start, out[c->target].start,
+               &(GmRange){ .depth = c->depth });
   }
   return PyBytes_FromStringAndSize ((char *) b->data, b->len);
 }
@@ -567,7 +575,8 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
     const GmSlot *s = &code->slots[p->locals[i]];
     if (!gm_is_cell_slot (s))
       w->slot[p->locals[i]] = next;
-    failed |= gm_is_cell_slot (s) ? append_place (vars, n_places + 1 + i) : PyList_Append (vars, s->name) < 0;
+    failed |= gm_is_cell_slot (s) ? append_place (vars, n_places + 1 + i)
+                                  : PyList_Append (vars, s->name) < 0;
   }
   w->place = g_new (uint32_t, n_places + 1);
   for (int pass = 0; pass < 2; pass++) { /* arguments, then the others */
@@ -627,7 +636,9 @@ is_skipped (const Writer *w, uint32_t k)
 {
 #if PY_VERSION_HEX >= 0x030c0000
   uint8_t opcode = g_array_index (w->o->raw, GmRaw, k).opcode;
-  return opcode == END_FOR || (k > 0 && opcode == POP_TOP && PY_VERSION_HEX >= 0x030d0000 && g_array_index (w->o->raw, GmRaw, k - 1).opcode == END_FOR);
+  return opcode == END_FOR
+         || (k > 0 && opcode == POP_TOP && PY_VERSION_HEX >= 0x030d0000
+             && g_array_index (w->o->raw, GmRaw, k - 1).opcode == END_FOR);
 #else
   return false;
 #endif
@@ -643,9 +654,12 @@ find_stretch (Writer *w)
   for (uint32_t pass = 0; pass < 2; pass++) {
     const GArray *from = pass ? w->point->exits : w->point->insns;
     for (uint32_t i = 0; i < from->len; i++) {
-      uint32_t insn = pass ? g_array_index (from, GmSpanExit, i).insn : g_array_index (from, uint32_t, i);
+      uint32_t insn =
+          pass ? g_array_index (from, GmSpanExit, i).insn : g_array_index (from, uint32_t, i);
       uint32_t last = gm_original_at (o, w->code->insns[insn].step), first = last;
-      while (first > 0 && leads (&g_array_index (o->raw, GmRaw, first - 1), &g_array_index (o->raw, GmRaw, first)))
+      while (first > 0
+             && leads (&g_array_index (o->raw, GmRaw, first - 1),
+                       &g_array_index (o->raw, GmRaw, first)))
         first--;
       while (first > 0 && is_skipped (w, first - 1))
         first--;
@@ -686,7 +700,8 @@ static bool
 put_prefix (Writer *w, uint32_t n_free)
 {
   const GmResumePoint *p = w->point;
-  w->here = g_array_index (w->o->raw, GmRaw, gm_original_at (w->o, w->code->insns[p->at.insn].step)).place;
+  w->here = g_array_index (w->o->raw, GmRaw, gm_original_at (w->o, w->code->insns[p->at.insn].step))
+                .place;
   if (n_free)
     put (w, COPY_FREE_VARS, n_free);
   put (w, RESUME, GM_RESUME_QUIETLY);
@@ -736,22 +751,27 @@ new_code (Writer *w, PyObject *varnames, PyObject *freenames, PyCodeObject **sho
   PyCodeObject *co = w->o->co, *made = NULL;
   PyObject *none = PyTuple_New (0), *consts = PyList_AsTuple (w->consts);
   gm_raw_lay_out (w->out);
-  PyObject *bytes = gm_raw_bytes (w->out), *lines = gm_raw_lines (w->out, co->co_firstlineno), *handlers = handlers_of (w);
+  PyObject *bytes = gm_raw_bytes (w->out), *lines = gm_raw_lines (w->out, co->co_firstlineno),
+           *handlers = handlers_of (w);
   uint32_t n_free = (uint32_t) PyTuple_GET_SIZE (freenames);
   int flags = co->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS | CO_NESTED);
   flags |= CO_OPTIMIZED | CO_NEWLOCALS | (n_free ? CO_NESTED : 0);
-  int stack = MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
+  int stack =
+      MAX ((int) w->point->at.depth + co->co_stacksize + 3, (int) (w->n_places + w->n_locals) + 6);
   /* Its frame object may become that of a KEPT, which has more variables: see kept_frame.h. */
   if (!gm_point_is_rest (w->point))
     stack = MAX (stack, (int) (2 * w->code->n_slots + w->n_places) + 2);
   if (none && consts && bytes && lines && handlers)
-    made = GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags, bytes, none, co->co_names,
-                        varnames, freenames, none, co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines,
-                        handlers);
+    made =
+        GM_CODE_NEW ((int) w->point->n_args, 0, 0, (int) PyTuple_GET_SIZE (varnames), stack, flags,
+                     bytes, none, co->co_names, varnames, freenames, none, co->co_filename,
+                     co->co_name, co->co_qualname, co->co_firstlineno, lines, handlers);
   if (made && has_arguments (w))
-    *shown = GM_CODE_NEW (co->co_argcount, co->co_posonlyargcount, co->co_kwonlyargcount, (int) PyTuple_GET_SIZE (varnames), stack,
-                          flags | (co->co_flags & (CO_VARARGS | CO_VARKEYWORDS)), bytes, none, co->co_names, varnames, freenames, none,
-                          co->co_filename, co->co_name, co->co_qualname, co->co_firstlineno, lines, handlers);
+    *shown = GM_CODE_NEW (co->co_argcount, co->co_posonlyargcount, co->co_kwonlyargcount,
+                          (int) PyTuple_GET_SIZE (varnames), stack,
+                          flags | (co->co_flags & (CO_VARARGS | CO_VARKEYWORDS)), bytes, none,
+                          co->co_names, varnames, freenames, none, co->co_filename, co->co_name,
+                          co->co_qualname, co->co_firstlineno, lines, handlers);
   gm_assemble_consts (*shown, consts);
   gm_assemble_consts (made, consts);
   Py_XDECREF (none);
@@ -768,7 +788,10 @@ gm_resume_code (GmResumePoint *point)
   if (point->code)
     return point->code;
   const GmOriginal *o = point->original;
-  Writer w = { .code = o->code, .o = o, .point = point, .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)),
+  Writer w = { .code = o->code,
+               .o = o,
+               .point = point,
+               .out = g_array_new (FALSE, FALSE, sizeof (GmRaw)),
                .catches = g_array_new (FALSE, FALSE, sizeof (Catch)) };
   PyObject *varnames = NULL, *freenames = NULL;
   PyCodeObject *shown = NULL;

@@ -40,15 +40,15 @@ typedef struct GmResumePoint {
   GmRecordStart at;
   /* The results: */
   uint32_t n_args;
-  PyCodeObject *code;  /* owned; for a REST: NULL until it has to run as Python */
-  GmCodeCache *cache;  /* for a REST: its entries; owned */
+  PyCodeObject *code; /* owned; for a REST: NULL until it has to run as Python */
+  GmCodeCache *cache; /* for a REST: its entries; owned */
   /* REST points where it falls through and where it jumps to; owned; NULL if never reached */
   struct GmResumePoint *next[2];
   /* GmSpanExit: exits of a stretch, or of the handler of a STEP or CALL, which ends like a stretch;
    * or NULL */
   GArray *exits;
-  GArray *insns;    /* uint32_t: its instructions, ascending */
-  GPtrArray *rests; /* GmResumePoint, owned: the REST points that it has led to */
+  GArray *insns;            /* uint32_t: its instructions, ascending */
+  GPtrArray *rests;         /* GmResumePoint, owned: the REST points that it has led to */
   uint32_t *slots, n_slots; /* plain variables that it has or may write, ascending */
 } GmResumePoint;
 
@@ -84,12 +84,13 @@ PyCodeObject *gm_resume_code (GmResumePoint *point);
 /* Returns the point at which the function continues after `p` has returned `result`, with that
  * marker: a REST or, if the frame is kept, a KEPT.  *args from *first on: the arguments of that
  * point.  New references.  NULL with an exception. */
-GmResumePoint *gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject **args, uint32_t *first);
+GmResumePoint *gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result,
+                                      PyObject **args, uint32_t *first);
 GmResumePoint *gm_resume_point_ref (GmResumePoint *point);
 void gm_resume_point_unref (GmResumePoint *point);
 
 /* Frees the points of an original code object, and their entries. */
-void gm_resume_table_free (GHashTable *table); /* NULL is fine */
+void gm_resume_table_free (GHashTable *table);         /* NULL is fine */
 GPtrArray *gm_resume_table_caches (GHashTable *table); /* GmCodeCache, borrowed */
 
 int gm_py_init_resume_point (void);

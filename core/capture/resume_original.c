@@ -190,7 +190,8 @@ gm_original_get (const GmCode *code)
     return cache->original = o;
   }
   if (!PyErr_Occurred ())
-    PyErr_SetString (PyExc_RuntimeError, error ? error->message : "no copy of a code object can be made");
+    PyErr_SetString (PyExc_RuntimeError,
+                     error ? error->message : "no copy of a code object can be made");
   gm_original_unref (o);
   return NULL;
 }

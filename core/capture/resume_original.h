@@ -31,13 +31,13 @@ typedef struct GmOriginal {
   /* owned: a copy that does not refer to the cache, so that the rest of a function after a break
    * may outlive the function */
   PyCodeObject *co;
-  GmCode *code;      /* owned: the decoded copy; code->original is this */
+  GmCode *code; /* owned: the decoded copy; code->original is this */
   /* Cache of the code object that was copied; NULL when it has died: no more points are made. */
   struct GmCodeCache *cache;
   GHashTable *points; /* known points, see resume_code.h; or NULL */
-  const char *why;   /* static text: why no resume function can be made; or NULL */
-  GArray *raw;       /* GmRaw; an instruction with two effects becomes two */
-  GArray *ranges;    /* GmRange: the exception table */
+  const char *why;    /* static text: why no resume function can be made; or NULL */
+  GArray *raw;        /* GmRaw; an instruction with two effects becomes two */
+  GArray *ranges;     /* GmRange: the exception table */
   /* By instruction, and for the end: the beginning of the suffix that contains everything it can
    * reach. */
   uint32_t *low;

@@ -25,7 +25,8 @@ point_hash (gconstpointer p)
   const GmResumePoint *point = p;
   const GmRecordStart *a = &point->at;
   uint64_t bits = a->nulls ^ a->unbound << 1 ^ a->away << 2;
-  guint h = point->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) bits + 17 * (guint) (bits >> 32);
+  guint h =
+      point->kind + 7 * a->insn + 131 * a->depth + 31 * (guint) bits + 17 * (guint) (bits >> 32);
   for (uint32_t i = 0; i < a->n_locals; i++)
     h = h * 33 + a->locals[i];
   return h;
@@ -35,9 +36,11 @@ static gboolean
 point_equal (gconstpointer p, gconstpointer q)
 {
   const GmRecordStart *a = &((const GmResumePoint *) p)->at, *b = &((const GmResumePoint *) q)->at;
-  return ((const GmResumePoint *) p)->kind == ((const GmResumePoint *) q)->kind && a->insn == b->insn && a->depth == b->depth
-         && a->nulls == b->nulls && a->unbound == b->unbound && a->away == b->away && a->n_locals == b->n_locals
-         && (a->n_locals == 0 || memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0);
+  return ((const GmResumePoint *) p)->kind == ((const GmResumePoint *) q)->kind
+         && a->insn == b->insn && a->depth == b->depth && a->nulls == b->nulls
+         && a->unbound == b->unbound && a->away == b->away && a->n_locals == b->n_locals
+         && (a->n_locals == 0
+             || memcmp (a->locals, b->locals, a->n_locals * sizeof (uint32_t)) == 0);
 }
 
 GmResumePoint *
@@ -90,7 +93,8 @@ gm_resume_table_free (GHashTable *table)
   g_hash_table_unref (table);
 }
 
-static GmResumePoint *point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why);
+static GmResumePoint *point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key,
+                                 const char **why);
 
 /* Follows jumps to the instruction where they end, so that all paths to it share the point. */
 static uint32_t
@@ -114,11 +118,17 @@ note_bound (const GmInsn *i, GmStackShape stack, uint8_t *bound)
 }
 
 static GmResumePoint *
-next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape stack, const uint8_t *bound, const char **why)
+next_point (GmOriginal *o, const GmRecordStart *p, uint32_t insn, GmStackShape stack,
+            const uint8_t *bound, const char **why)
 {
   const GmCode *code = o->code;
   g_autofree uint32_t *locals = g_new (uint32_t, code->n_slots + 1);
-  GmRecordStart key = { .insn = insn, .depth = stack.depth, .nulls = stack.nulls, .unbound = stack.unbound, .away = p->away, .locals = locals };
+  GmRecordStart key = { .insn = insn,
+                        .depth = stack.depth,
+                        .nulls = stack.nulls,
+                        .unbound = stack.unbound,
+                        .away = p->away,
+                        .locals = locals };
   if (stack.depth > 63 || insn >= code->n_insns) {
     *why = "the stack is too deep";
     return NULL;
@@ -139,7 +149,8 @@ gm_resume_step_end (const GmCode *code, uint32_t insn)
   while (k + 1 < code->n_insns && insns[k + 1].step == insns[k].step)
     k++;
   bool jumps = insns[k].op == GM_INSN_TO_BOOL && k + 1 < code->n_insns
-               && (insns[k + 1].op == GM_INSN_POP_JUMP_IF_FALSE || insns[k + 1].op == GM_INSN_POP_JUMP_IF_TRUE);
+               && (insns[k + 1].op == GM_INSN_POP_JUMP_IF_FALSE
+                   || insns[k + 1].op == GM_INSN_POP_JUMP_IF_TRUE);
   return jumps ? k + 1 : k;
 }
 
@@ -206,7 +217,8 @@ find_slots (GmResumePoint *p)
     own[p->at.locals[i]] = true;
   for (uint32_t i = 0; i < p->insns->len; i++)
     note_store (code, g_array_index (p->insns, uint32_t, i), own);
-  for (uint32_t k = p->at.insn, end = gm_resume_step_end (code, k); k <= end && !gm_point_is_span (p); k++)
+  for (uint32_t k = p->at.insn, end = gm_resume_step_end (code, k);
+       k <= end && !gm_point_is_span (p); k++)
     note_store (code, k, own);
   p->slots = g_new (uint32_t, code->n_slots + 1);
   for (uint32_t s = 0; s < code->n_slots; s++)
@@ -265,8 +277,11 @@ point_behind (GmResumePoint *p, PyObject **items, GmPointKind kind)
 {
   const GmSpanExit *exit = &g_array_index (p->exits, GmSpanExit, PyLong_AsUnsignedLong (items[2]));
   g_autofree uint32_t *locals = g_new (uint32_t, p->n_slots + 1);
-  GmRecordStart key = { .insn = hop (p->original->code, exit->insn), .depth = exit->stack.depth, .nulls = exit->stack.nulls,
-                        .unbound = exit->stack.unbound, .locals = locals };
+  GmRecordStart key = { .insn = hop (p->original->code, exit->insn),
+                        .depth = exit->stack.depth,
+                        .nulls = exit->stack.nulls,
+                        .unbound = exit->stack.unbound,
+                        .locals = locals };
   for (uint32_t i = 0; i < p->n_slots; i++)
     if (items[3 + i] != gm_resume_unbound)
       locals[key.n_locals++] = p->slots[i];
@@ -278,7 +293,8 @@ point_behind (GmResumePoint *p, PyObject **items, GmPointKind kind)
 }
 
 GmResumePoint *
-gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject **args, uint32_t *first)
+gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result, PyObject **args,
+                       uint32_t *first)
 {
   PyObject **items = &PyTuple_GET_ITEM (result, 0), *frame = items[1] == Py_None ? NULL : items[1];
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (result);
@@ -309,8 +325,11 @@ static GmResumePoint *
 point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char **why)
 {
   if (!o->points && o->cache)
-    o->points = g_hash_table_new_full (point_hash, point_equal, NULL, (GDestroyNotify) gm_resume_point_unref);
-  GmResumePoint *p = o->points ? g_hash_table_lookup (o->points, &(GmResumePoint){ .kind = kind, .at = *key }) : NULL;
+    o->points = g_hash_table_new_full (point_hash, point_equal, NULL,
+                                       (GDestroyNotify) gm_resume_point_unref);
+  GmResumePoint *p =
+      o->points ? g_hash_table_lookup (o->points, &(GmResumePoint){ .kind = kind, .at = *key })
+                : NULL;
   if (p)
     return gm_resume_point_ref (p);
   p = g_new0 (GmResumePoint, 1);
@@ -363,12 +382,18 @@ gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **w
     *why = "super() without a first argument";
   if (code->n_slots > 0 && (code->slots[0].kind & GM_SLOT_CELL))
     for (uint32_t i = 0; i < code->n_free; i++)
-      if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__") == 0)
+      if (PyUnicode_CompareWithASCIIString (code->slots[code->first_free + i].name, "__class__")
+          == 0)
         *why = "super() needs a first argument that is no cell";
   if (*why)
     return NULL;
-  GmRecordStart key = { .insn = frame->insn, .depth = frame->depth, .nulls = frame->nulls, .unbound = frame->unbound,
-                        .away = frame->away, .n_locals = frame->n_locals, .locals = frame->locals };
+  GmRecordStart key = { .insn = frame->insn,
+                        .depth = frame->depth,
+                        .nulls = frame->nulls,
+                        .unbound = frame->unbound,
+                        .away = frame->away,
+                        .n_locals = frame->n_locals,
+                        .locals = frame->locals };
   return point_get (o, kind, &key, why);
 }
 

@@ -85,11 +85,13 @@ add_nodes (GmGraph *to, const GmGraph *from)
     g_autoptr (GError) error = NULL;
     GmValueId v;
     if (n->op == GM_OP_constant)
-      v = gm_graph_add_constant (to, g_ptr_array_index (from->constants, n->attrs->offset), n->where);
+      v = gm_graph_add_constant (to, g_ptr_array_index (from->constants, n->attrs->offset),
+                                 n->where);
     else if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT)
       v = gm_graph_add_node (to, n->op, n->in, (int) n->n_in, n->attrs, n->where, &error);
     else
-      v = gm_graph_add_known (to, n->op, n->in, (int) n->n_in, n->attrs, n->where, gm_graph_meta (from, n->out));
+      v = gm_graph_add_known (to, n->op, n->in, (int) n->n_in, n->attrs, n->where,
+                              gm_graph_meta (from, n->out));
     if (v != n->out)
       return false;
   }
@@ -101,7 +103,8 @@ static bool
 add_result (GmGraph *to, GmValueId v, int64_t step)
 {
   uint32_t node = gm_graph_value (to, v)->node;
-  if (node == GM_NO_ID || gm_ops[gm_graph_node (to, node)->op].family != GM_FAMILY_POINTWISE || !gm_meta_is_contiguous (gm_graph_meta (to, v)))
+  if (node == GM_NO_ID || gm_ops[gm_graph_node (to, node)->op].family != GM_FAMILY_POINTWISE
+      || !gm_meta_is_contiguous (gm_graph_meta (to, v)))
     return false;
   for (uint32_t i = 0; i < to->outputs->len; i++)
     if (g_array_index (to->outputs, GmGraphOutput, i).value == v)
@@ -126,14 +129,17 @@ gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted)
   g_autoptr (GmGraph) from = gm_graph_copy_apart (body), to = gm_graph_new (body->name, NULL);
   if (!from->sizes)
     return NULL;
-  const int64_t steps[] = { add_step (from->sizes, "gm_step_first"), add_step (from->sizes, "gm_step_second"),
+  const int64_t steps[] = { add_step (from->sizes, "gm_step_first"),
+                            add_step (from->sizes, "gm_step_second"),
                             add_step (from->sizes, "gm_step_result") };
   gm_graph_share_sizes (to, from);
   gm_graph_share_tables (to, from);
   GmSizes *was = gm_sizes_enter (from->sizes);
-  bool good = add_inputs (to, from, m, 0, steps) && add_nodes (to, from) && add_outputs (to, from, wanted, steps[2]);
+  bool good = add_inputs (to, from, m, 0, steps) && add_nodes (to, from)
+              && add_outputs (to, from, wanted, steps[2]);
   gm_sizes_enter (was);
-  return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL) : NULL;
+  return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL)
+                                                    : NULL;
 }
 
 /* Adds the gradients.  A block that a step adds to is an input of its own, behind the others, so
@@ -145,7 +151,8 @@ add_gradients (GmGraph *to, const GmGraph *step, uint32_t m, bool is_rest)
     GmValueId v = g_array_index (step->outputs, GmGraphOutput, i).value;
     const GmGraphValue *block = gm_graph_value (to, g_array_index (to->inputs, GmValueId, i % m));
     const GmMeta *g = gm_graph_meta (to, v);
-    if (g->dtype != block->meta.dtype || !gm_dtype_is_float ((GmDtype) g->dtype) || !gm_meta_is_contiguous (g))
+    if (g->dtype != block->meta.dtype || !gm_dtype_is_float ((GmDtype) g->dtype)
+        || !gm_meta_is_contiguous (g))
       return false;
   }
   GmMeta *metas = gm_arena_newn (to->arena, GmMeta, 2 * m);
@@ -161,7 +168,9 @@ add_gradients (GmGraph *to, const GmGraph *step, uint32_t m, bool is_rest)
     if (i < m)
       in[0] = g_array_index (to->inputs, GmValueId, to->inputs->len - m + i);
     else if (!is_rest) {
-      GmAttrs zero = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE, .dtype = metas[i].dtype, .value = gm_scalar_float (0) };
+      GmAttrs zero = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
+                       .dtype = metas[i].dtype,
+                       .value = gm_scalar_float (0) };
       const GmMeta scalar = gm_meta_make ((GmDtype) metas[i].dtype, 0, NULL);
       in[0] = gm_graph_add_known (to, GM_OP_full, NULL, 0, &zero, NULL, &scalar);
     }
@@ -179,11 +188,14 @@ gm_graph_gradients_apart (const GmGraph *step, uint32_t m, bool is_rest)
   g_autoptr (GmGraph) from = gm_graph_copy_apart (step), to = gm_graph_new (step->name, NULL);
   if (!from->sizes || from->outputs->len != 2 * m)
     return NULL;
-  const int64_t steps[] = { is_rest ? add_step (from->sizes, "gm_step_first") : 2, 2, is_rest ? 2 : 1 };
+  const int64_t steps[] = { is_rest ? add_step (from->sizes, "gm_step_first") : 2, 2,
+                            is_rest ? 2 : 1 };
   gm_graph_share_sizes (to, from);
   gm_graph_share_tables (to, from);
   GmSizes *was = gm_sizes_enter (from->sizes);
-  bool good = add_inputs (to, from, m, m, steps) && add_nodes (to, from) && add_gradients (to, from, m, is_rest);
+  bool good = add_inputs (to, from, m, m, steps) && add_nodes (to, from)
+              && add_gradients (to, from, m, is_rest);
   gm_sizes_enter (was);
-  return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL) : NULL;
+  return good && gm_sizes_check (from->sizes, NULL) ? gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL)
+                                                    : NULL;
 }

@@ -188,8 +188,8 @@ gm_graph_after_check (GmBuilder *b, const GmNode *n, const GmVal *in, GmVal x)
   if (ok) {
     at = *n->attrs;
   } else { /* an index out of bounds has its own error, before the condition is tested */
-    GmVal fine = check (b, in[gm_op_index_input (n->op)],
-                        gm_b_meta (b, in[0])->sizes[n->attrs->dim]);
+    GmVal fine =
+        check (b, in[gm_op_index_input (n->op)], gm_b_meta (b, in[0])->sizes[n->attrs->dim]);
     ok = gm_b_op (b, GM_OP_logical_not, &fine, 1, NULL);
   }
   return gm_b_op (b, GM_OP_require, (const GmVal[]){ x, ok }, 2, &at);

@@ -32,7 +32,8 @@ gm_graph_custom_describe (GmGraph *to, const GmGraph *from)
 {
   to->twice = from->twice;
   if (from->result_of)
-    to->result_of = gm_arena_copy (to->arena, from->result_of, from->inputs->len * sizeof *from->result_of);
+    to->result_of =
+        gm_arena_copy (to->arena, from->result_of, from->inputs->len * sizeof *from->result_of);
 }
 
 const GmGraph *

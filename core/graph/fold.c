@@ -75,7 +75,8 @@ compose (const GmNode *inner, const GmNode *outer, GmAttrs *out)
   *out = *b;
   switch (outer->op) {
   case GM_OP_view:
-  case GM_OP_expand: return true;
+  case GM_OP_expand:
+    return true;
   case GM_OP_permute:
     for (int i = 0; i < b->n_list; i++)
       out->list[i] = a->list[b->list[i]];
@@ -84,12 +85,12 @@ compose (const GmNode *inner, const GmNode *outer, GmAttrs *out)
     if (a->dim != b->dim || __builtin_mul_overflow (a->step, b->step, &out->step))
       return false;
     out->start = a->start + b->start * a->step;
-    out->stop = b->stop == b->start
-                  ? out->start
-                  /* one past the last element that is taken */
-                  : a->start + (b->stop - 1) * a->step + 1;
+    out->stop = b->stop == b->start ? out->start
+                                    /* one past the last element that is taken */
+                                    : a->start + (b->stop - 1) * a->step + 1;
     return out->start <= a->stop;
-  default: return false;
+  default:
+    return false;
   }
 }
 
@@ -178,7 +179,8 @@ fold_numbers (GmSimplifyWork *w, GmNode *n)
     return;
   for (uint32_t k = 0; k < n->n_in; k++) {
     const GmNode *f = maker (w, n->in[k]);
-    if (!f || f->op != GM_OP_full || gm_scalar_is_symbolic (f->attrs->value) || !(*in[k] = number_of (f)))
+    if (!f || f->op != GM_OP_full || gm_scalar_is_symbolic (f->attrs->value)
+        || !(*in[k] = number_of (f)))
       return;
   }
   y = gm_op_run (n->op, (GmTensor *[]){ a, b, c }, (int) n->n_in, n->attrs, NULL);
@@ -205,8 +207,10 @@ gm_fold_node (GmSimplifyWork *w, uint32_t i)
   if (meta (w, n->out)->requires_grad && !(w->what & GM_SIMPLIFY_CSE))
     return GM_NO_ID;
   switch ((GmFamily) gm_ops[n->op].family) {
-  case GM_FAMILY_MOVEMENT: return fold_view (w, n);
-  case GM_FAMILY_CUSTOM: return fold_custom (w, n);
+  case GM_FAMILY_MOVEMENT:
+    return fold_view (w, n);
+  case GM_FAMILY_CUSTOM:
+    return fold_custom (w, n);
   case GM_FAMILY_CAST: {
     GmValueId v = fold_copy (w, n);
     if (v == GM_NO_ID)
@@ -225,6 +229,7 @@ gm_fold_node (GmSimplifyWork *w, uint32_t i)
       return GM_NO_ID;
     turn_into_copy (w, n);
     return fold_copy (w, n);
-  default: return GM_NO_ID;
+  default:
+    return GM_NO_ID;
   }
 }

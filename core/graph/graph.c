@@ -124,7 +124,7 @@ gm_graph_attrs_are_symbolic (const GmAttrs *a)
     if (gm_size_is_symbolic (a->list[i]))
       return true;
   return gm_size_is_symbolic (a->start) || gm_size_is_symbolic (a->stop)
-      || gm_scalar_is_symbolic (a->value) || gm_scalar_is_symbolic (a->value2);
+         || gm_scalar_is_symbolic (a->value) || gm_scalar_is_symbolic (a->value2);
 }
 
 bool
@@ -148,12 +148,14 @@ gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, 
   for (int i = 0; a->mask & 1u << GM_ATTR_SIZES && i < a->n_list; i++)
     if (!gm_sym_eval (g->sym, a->list[i], symbols, &out->list[i], error))
       return false;
-  if (gm_scalar_is_symbolic (a->value) && !gm_sym_eval (g->sym, a->value.i, symbols, &out->value.i, error))
+  if (gm_scalar_is_symbolic (a->value)
+      && !gm_sym_eval (g->sym, a->value.i, symbols, &out->value.i, error))
     return false;
-  if (gm_scalar_is_symbolic (a->value2) && !gm_sym_eval (g->sym, a->value2.i, symbols, &out->value2.i, error))
+  if (gm_scalar_is_symbolic (a->value2)
+      && !gm_sym_eval (g->sym, a->value2.i, symbols, &out->value2.i, error))
     return false;
   return gm_sym_eval (g->sym, a->start, symbols, &out->start, error)
-      && gm_sym_eval (g->sym, a->stop, symbols, &out->stop, error);
+         && gm_sym_eval (g->sym, a->stop, symbols, &out->stop, error);
 }
 
 bool
@@ -196,7 +198,9 @@ gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const Gm
                     const char *where, const GmMeta *meta)
 {
   uint32_t node = g->nodes->len;
-  GmNode n = { .op = op, .n_in = (uint32_t) n_in, .step = g->step == GM_NO_ID ? node : g->step, .where = where };
+  GmNode n = {
+    .op = op, .n_in = (uint32_t) n_in, .step = g->step == GM_NO_ID ? node : g->step, .where = where
+  };
   if (n_in)
     n.in = gm_arena_copy (g->arena, in, sizeof *in * (size_t) n_in);
   if (attrs && attrs->mask)

@@ -21,11 +21,11 @@ typedef uint32_t GmValueId;
 
 /* Facts about an input's memory (alias.c).  GM_NO_ID: no such fact. */
 typedef struct {
-  GmValueId same;      /* it is that input, the very tensor, which is itself the same as no other */
-  GmValueId shares;    /* it lies in the memory of that input ... */
-  int64_t offset;      /* ... its first element so many elements after the first of that input */
-  GmValueId base;      /* that input is its base, as autograd sees it; then shares == base */
-  bool has_base_meta;  /* its base is no input, but a tensor like base_meta ... */
+  GmValueId same;     /* it is that input, the very tensor, which is itself the same as no other */
+  GmValueId shares;   /* it lies in the memory of that input ... */
+  int64_t offset;     /* ... its first element so many elements after the first of that input */
+  GmValueId base;     /* that input is its base, as autograd sees it; then shares == base */
+  bool has_base_meta; /* its base is no input, but a tensor like base_meta ... */
   GmMeta base_meta;
   int64_t base_offset; /* ... its first element so many elements after the first of the base */
   bool leaf;           /* requires grad, and no operation made it */
@@ -42,12 +42,14 @@ typedef struct {
 
 typedef struct {
   GmMeta meta;
-  uint32_t node;    /* producer, or GM_NO_ID for an input */
-  const char *name; /* inputs: "x"; others NULL: printed as the node's number */
+  uint32_t node;             /* producer, or GM_NO_ID for an input */
+  const char *name;          /* inputs: "x"; others NULL: printed as the node's number */
   const GmGraphAlias *alias; /* inputs: facts about their memory, in the arena; NULL: none */
-  struct { uint32_t step, nth; } look; /* inputs: the program's first look at its history is before
-                                        * that step, the nth of such looks, from 0; GM_NO_ID: there
-                                        * is none, or it is unknown (core/aot/read_order.h) */
+  struct {
+    uint32_t step, nth;
+  } look; /* inputs: the program's first look at its history is before
+           * that step, the nth of such looks, from 0; GM_NO_ID: there
+           * is none, or it is unknown (core/aot/read_order.h) */
 } GmGraphValue;
 
 /* The program's wish for a node's value where the graph is cut in two (core/aot/partition.c).
@@ -55,14 +57,21 @@ typedef struct {
  * whose shape was changed (core/aot/metadata.c).  IN_PLACE: a write that is one operation with the
  * node that computes the elements, as in `x.tanh_ ()`, with one history; it is cut as that node
  * is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
-typedef enum { GM_TAG_NONE, GM_TAG_SAVE, GM_TAG_RECOMPUTE, GM_TAG_ITSELF, GM_TAG_IN_PLACE, GM_N_TAGS } GmNodeTag;
+typedef enum {
+  GM_TAG_NONE,
+  GM_TAG_SAVE,
+  GM_TAG_RECOMPUTE,
+  GM_TAG_ITSELF,
+  GM_TAG_IN_PLACE,
+  GM_N_TAGS
+} GmNodeTag;
 extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as written in text: "save" */
 /* by the number of the bit: "reshape" */
 extern const char *const gm_node_mark_names[GM_N_NODE_MARKS];
 
 typedef struct {
   GmOp op;
-  uint8_t tag; /* GmNodeTag */
+  uint8_t tag;   /* GmNodeTag */
   uint8_t marks; /* GmNodeMark; kept and printed like a tag */
   uint32_t n_in;
   const GmValueId *in;
@@ -76,8 +85,17 @@ typedef struct {
 /* The kind of an output, printed as `%1`, `saved %1`, `grad %1`, `mut %1`, `history %1`.  MUTATION:
  * the new contents of an input that was written to.  HISTORY: only gradients arrive there, the
  * caller does not get the elements; these come after all others of the function. */
-typedef enum { GM_OUTPUT_USER, GM_OUTPUT_SAVED, GM_OUTPUT_GRAD, GM_OUTPUT_MUTATION, GM_OUTPUT_HISTORY } GmOutputKind;
-typedef struct { GmValueId value; uint8_t kind; /* GmOutputKind */ } GmGraphOutput;
+typedef enum {
+  GM_OUTPUT_USER,
+  GM_OUTPUT_SAVED,
+  GM_OUTPUT_GRAD,
+  GM_OUTPUT_MUTATION,
+  GM_OUTPUT_HISTORY
+} GmOutputKind;
+typedef struct {
+  GmValueId value;
+  uint8_t kind; /* GmOutputKind */
+} GmGraphOutput;
 
 /* The derivative of a gradient that the program gave.  TWICE: that of its nodes.  ONCE: there is
  * none, and asking for it is an error.  UNKNOWN: with gradients on the function may do something
@@ -87,12 +105,12 @@ typedef enum { GM_TWICE, GM_ONCE, GM_TWICE_UNKNOWN } GmTwice;
 typedef struct GmHigher GmHigher; /* higher.h */
 
 typedef struct {
-  GmArena *arena; /* owned or borrowed: see gm_graph_new */
-  const char *name; /* "forward", "backward", "graph" */
-  GArray *values;    /* GmGraphValue */
-  GArray *nodes;     /* GmNode */
-  GArray *inputs;    /* GmValueId */
-  GArray *outputs;   /* GmGraphOutput */
+  GmArena *arena;       /* owned or borrowed: see gm_graph_new */
+  const char *name;     /* "forward", "backward", "graph" */
+  GArray *values;       /* GmGraphValue */
+  GArray *nodes;        /* GmNode */
+  GArray *inputs;       /* GmValueId */
+  GArray *outputs;      /* GmGraphOutput */
   GPtrArray *constants; /* GmTensor, owned; `constant` nodes index it by OFFSET */
   GPtrArray *customs;   /* GmGraph: the gradients of `custom` nodes, see gm_graph_add_custom; shared
                          * with rewrites; NULL: none */
@@ -103,11 +121,11 @@ typedef struct {
   GmSizes *sizes; /* shared by the graphs of a compilation; NULL while all sizes are numbers */
   GmSym *sym;     /* sizes->sym, or NULL */
   bool owns_arena;
-  uint8_t twice; /* GmTwice */
+  uint8_t twice;            /* GmTwice */
   const int32_t *result_of; /* of a gradient that the program gave: per input the number of the
                              * function's result that it is, or -1; in the arena; NULL: no input is
                              * one */
-  uint32_t step; /* step of nodes that are added; GM_NO_ID: their own number */
+  uint32_t step;            /* step of nodes that are added; GM_NO_ID: their own number */
 } GmGraph;
 
 GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */
@@ -124,9 +142,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
 GmValueId gm_graph_add_input (GmGraph *g, const char *name, const GmMeta *meta);
 /* Adds a node whose result is inferred; GM_NO_ID and error if the inputs do not fit. attrs are
  * copied; `where` must live as long as the arena. */
-GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, GError **error);
+GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in,
+                             const GmAttrs *attrs, const char *where, GError **error);
 /* Does the same for a result that is known already: copies of nodes.  Nothing is checked. */
-GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmAttrs *attrs, const char *where, const GmMeta *meta);
+GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in,
+                              const GmAttrs *attrs, const char *where, const GmMeta *meta);
 /* Sets the tag of the node that makes v; v is no input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 /* Marks the node that makes v as n is marked; v is no input. */
@@ -141,7 +161,7 @@ GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
  * gradient per argument (GRAD), then values that may fail to be computed and that no gradient
  * depends on; it is functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* steals backward; returns its row */
-GmGraph *gm_graph_custom_copy (const GmGraph *backward); /* in an arena of its own */
+GmGraph *gm_graph_custom_copy (const GmGraph *backward);      /* in an arena of its own */
 /* Copies to `to`, a copy of the nodes of `from`, the other fields of a gradient that the program
  * gave. */
 void gm_graph_custom_describe (GmGraph *to, const GmGraph *from);
@@ -162,7 +182,10 @@ void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
 /* Returns the number of outputs that are no histories: the first ones. */
 uint32_t gm_graph_n_elements (const GmGraph *g);
 
-typedef struct { uint32_t values, nodes, inputs, outputs, constants, customs, highers; GmSizesMark sizes; } GmGraphMark;
+typedef struct {
+  uint32_t values, nodes, inputs, outputs, constants, customs, highers;
+  GmSizesMark sizes;
+} GmGraphMark;
 void gm_graph_cut (GmGraph *g, const GmGraphMark *m); /* truncate's slow half */
 
 /* Returns a mark.  Inline, because the recorder takes a mark before each instruction, and most
@@ -183,8 +206,9 @@ gm_graph_mark (const GmGraph *g)
 static inline void
 gm_graph_truncate (GmGraph *g, const GmGraphMark *m)
 {
-  if (g->values->len != m->values || g->nodes->len != m->nodes || g->inputs->len != m->inputs || g->outputs->len != m->outputs
-      || g->constants->len != m->constants || g->customs || g->highers || g->sizes)
+  if (g->values->len != m->values || g->nodes->len != m->nodes || g->inputs->len != m->inputs
+      || g->outputs->len != m->outputs || g->constants->len != m->constants || g->customs
+      || g->highers || g->sizes)
     gm_graph_cut (g, m);
 }
 
@@ -195,8 +219,8 @@ gm_graph_truncate (GmGraph *g, const GmGraphMark *m)
  * question is decided by the hints, and the answer becomes a fact, for which a guard is made in the
  * end.  Without hints gm_graph_add_node fails with GM_ERROR_UNSUPPORTED and the question.  Code
  * that computes with metas outside of it (builders) must enter g->sizes. */
-GmSizes *gm_graph_sizes (GmGraph *g); /* made at the first call */
-GmSym *gm_graph_sym (GmGraph *g);     /* the expressions of these sizes */
+GmSizes *gm_graph_sizes (GmGraph *g);                         /* made at the first call */
+GmSym *gm_graph_sym (GmGraph *g);                             /* the expressions of these sizes */
 void gm_graph_share_sizes (GmGraph *to, const GmGraph *from); /* before `to` has sizes of its own */
 #define gm_graph_meta_is_symbolic gm_meta_is_symbolic
 /* Keys of attributes that are sizes, as bits. */
@@ -212,7 +236,8 @@ bool gm_graph_attrs_are_symbolic (const GmAttrs *a); /* NULL: no */
  * false. */
 bool gm_graph_is_symbolic (const GmGraph *g);
 /* Evaluates the attributes for these values of the symbols. */
-bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out, GError **error);
+bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out,
+                         GError **error);
 /* True if two metas are the same, for sizes that are expressions: by the facts. */
 bool gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b);
 /* Sets row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym, but no
@@ -220,17 +245,23 @@ bool gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b);
 void gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m);
 /* The place in a call's inputs that says what a symbol is (specialise.c); input GM_NO_ID: none
  * does. */
-typedef struct { uint32_t input; uint8_t dim; bool is_stride; } GmSymbolSource;
+typedef struct {
+  uint32_t input;
+  uint8_t dim;
+  bool is_stride;
+} GmSymbolSource;
 /* Finds the sources, by symbol number, in `arena`; returns how many there are. */
 uint32_t gm_graph_symbol_sources (const GmGraph *g, GmArena *arena, const GmSymbolSource **out);
 /* Evaluates m for these values of the symbols. */
-bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out, GError **error);
+bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out,
+                        GError **error);
 /* Returns a copy of which each size is a number if the facts say so, and one symbol stands for all
  * that are equal; with sizes of its own, in which symbols have the same numbers. */
 GmGraph *gm_graph_settle (const GmGraph *g, GmArena *arena);
 /* Returns the graph with numbers: shapes are inferred again, so the error says what does not fit
  * for these. */
-GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error);
+GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena,
+                              GError **error);
 /* Returns a copy in an arena of its own, with `sizes` (steals it), a gm_sizes_copy of g's, bodies
  * included. */
 GmGraph *gm_graph_copy_with (const GmGraph *g, GmSizes *sizes);
@@ -238,28 +269,29 @@ GmGraph *gm_graph_copy_with (const GmGraph *g, GmSizes *sizes);
  * sizes of its own, where there are any. */
 GmGraph *gm_graph_copy_apart (const GmGraph *g);
 /* Returns the requires_grad of a node's result, unless gradients were off where it was recorded. */
-bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *result);
+bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in,
+                            const GmMeta *result);
 
 /* A builder that appends to g.  item() fails with GM_ERROR_UNSUPPORTED "data-dependent"; the
  * recorder replaces vt->item and random. */
 typedef struct {
   GmBuilder base;
   GmGraph *graph;
-  const char *where;  /* copied to every node */
-  GmNodeTag tag;      /* copied to every node: RECOMPUTE inside of a checkpointed region */
-  GmValueId rng;      /* the generator's state, from which rng_taken counts; GM_NO_ID: random ops
-                       * are refused */
-  bool may_set;       /* the recorder follows tensors that become others (gm_b_set); false: these
-                       * are refused */
-  int64_t rng_taken;  /* draws since then, a size */
-  GPtrArray *metas;   /* by value: the arena's copy that `meta` returned; private */
+  const char *where; /* copied to every node */
+  GmNodeTag tag;     /* copied to every node: RECOMPUTE inside of a checkpointed region */
+  GmValueId rng;     /* the generator's state, from which rng_taken counts; GM_NO_ID: random ops
+                      * are refused */
+  bool may_set;      /* the recorder follows tensors that become others (gm_b_set); false: these
+                      * are refused */
+  int64_t rng_taken; /* draws since then, a size */
+  GPtrArray *metas;  /* by value: the arena's copy that `meta` returned; private */
 } GmGraphBuilder;
 void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);
 void gm_graph_builder_clear (GmGraphBuilder *b);
 /* Returns the generator's present state, a value {seed, next draw}; the graph must have one. */
 GmVal gm_graph_builder_state (GmGraphBuilder *b);
 #define gm_val_from_id(id) ((GmVal) (uintptr_t) ((id) + 1u))
-#define gm_id_from_val(v) ((GmValueId) ((uintptr_t) (v) - 1u))
+#define gm_id_from_val(v) ((GmValueId) ((uintptr_t) (v) -1u))
 
 /* -- Text (print.c, parse.c): printing what was parsed gives the same text ---------------------
  *
@@ -307,7 +339,8 @@ GmGraph *gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena);
 /* Does the same; map, if not NULL, gets per value of g the value that stands for it in the result,
  * or GM_NO_ID.  apart: per value of g, true if no equal value may stand for it whose memory the
  * caller sees, and may write to; NULL: false for all. */
-GmGraph *gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, const bool *apart, GmValueId *map);
+GmGraph *gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena,
+                                   const bool *apart, GmValueId *map);
 /* Returns a structural hash, up to names. */
 uint64_t gm_graph_hash (const GmGraph *g);
 
@@ -316,6 +349,7 @@ uint64_t gm_graph_hash (const GmGraph *g);
 /* Runs the graph node by node through gm_op_run, without autograd.  inputs: one per graph input, of
  * its dtype and shape; symbols get their values from these.  outputs: one new reference per graph
  * output, which may alias inputs.  MUTATE nodes write. */
-bool gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs, GError **error);
+bool gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs,
+                         GError **error);
 
 #endif

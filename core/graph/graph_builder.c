@@ -83,10 +83,16 @@ builder_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, co
 static GmVal
 moved_on (GmGraphBuilder *b, int64_t draws)
 {
-  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2,
-                       .n_list = 1, .list = { 2 }, .dtype = GM_I64, .value = gm_scalar_int (0), .value2 = gm_scalar_int (1) };
+  const GmAttrs at = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE
+                               | 1u << GM_ATTR_VALUE2,
+                       .n_list = 1,
+                       .list = { 2 },
+                       .dtype = GM_I64,
+                       .value = gm_scalar_int (0),
+                       .value2 = gm_scalar_int (1) };
   GmBuilder *base = &b->base;
-  GmVal place = gm_b_op (base, GM_OP_arange, NULL, 0, &at), far = gm_b_scalar (base, gm_scalar_int (draws), GM_I64);
+  GmVal place = gm_b_op (base, GM_OP_arange, NULL, 0, &at),
+        far = gm_b_scalar (base, gm_scalar_int (draws), GM_I64);
   return gm_b (base, add, gm_val_from_id (b->rng), gm_b (base, mul, place, far));
 }
 
@@ -130,7 +136,10 @@ constant_there (GmBuilder *base, GmTensor *t)
       index[d] = 0;
     if (length && (i == n || memcmp (&s, &run, sizeof s))) {
       if (n_runs == MOST)
-        return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "a tensor of more than %d different numbers is made on device 'cuda' inside of a graph: make it before, and pass it", MOST);
+        return gm_b_fail (base, GM_ERROR_UNSUPPORTED,
+                          "a tensor of more than %d different numbers is made on device 'cuda' "
+                          "inside of a graph: make it before, and pass it",
+                          MOST);
       runs[n_runs++] = gm_b_full (base, run, dtype, 1, &length);
       length = 0;
     }
@@ -140,7 +149,8 @@ constant_there (GmBuilder *base, GmTensor *t)
   if (n == 0)
     return gm_b_full (base, gm_scalar_int (0), dtype, t->meta.ndim, t->meta.sizes);
   const GmAttrs at = { .mask = 1u << GM_ATTR_DIM };
-  return gm_b_view (base, n_runs == 1 ? runs[0] : gm_b_op (base, GM_OP_cat, runs, n_runs, &at), t->meta.ndim, t->meta.sizes);
+  return gm_b_view (base, n_runs == 1 ? runs[0] : gm_b_op (base, GM_OP_cat, runs, n_runs, &at),
+                    t->meta.ndim, t->meta.sizes);
 }
 
 static GmVal
@@ -173,7 +183,7 @@ builder_set (GmBuilder *base, GmVal dst, GmVal src)
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED,
                       "a change of a tensor's shape or memory in place: this recording keeps no "
                       "track of it");
-  return builder_op (base, GM_OP_set_, (const GmVal[]){dst, src}, 2, NULL);
+  return builder_op (base, GM_OP_set_, (const GmVal[]){ dst, src }, 2, NULL);
 }
 
 static GmSizes *
@@ -188,8 +198,8 @@ static const GmBuilderVtable vtable = {
   .into = builder_into,
   .random = builder_random,
   .constant = builder_constant,
-    .item = builder_item,
-    .set = builder_set,
+  .item = builder_item,
+  .set = builder_set,
   .sizes = builder_sizes,
 };
 

@@ -86,12 +86,17 @@ mix_attrs (Hasher *s, const GmAttrs *a)
     if (!(a->mask & 1u << k))
       continue;
     switch (gm_attrs[k].type) {
-    case 'I': mix_size (s, *(const int64_t *) field, GM_ATTRS_OF_SIZES >> k & 1); break;
+    case 'I':
+      mix_size (s, *(const int64_t *) field, GM_ATTRS_OF_SIZES >> k & 1);
+      break;
     case 'B':
-    case 'D': mix (s, *(const uint8_t *) field); break;
+    case 'D':
+      mix (s, *(const uint8_t *) field);
+      break;
     case 'S':
       mix (s, ((const GmScalar *) field)->kind);
-      mix_size (s, ((const GmScalar *) field)->i, ((const GmScalar *) field)->kind == GM_CATEGORY_INT);
+      mix_size (s, ((const GmScalar *) field)->i,
+                ((const GmScalar *) field)->kind == GM_CATEGORY_INT);
       break;
     case 'W':
       for (size_t i = 0; i < G_N_ELEMENTS (a->window); i++)
@@ -155,7 +160,8 @@ mix_higher (Hasher *s, const GmNode *n)
   mix (s, (uint64_t) n->attrs->dim);
   if (!h)
     return;
-  while (gm_graph_node (s->g, first)->op != n->op || gm_graph_node (s->g, first)->attrs->offset != n->attrs->offset)
+  while (gm_graph_node (s->g, first)->op != n->op
+         || gm_graph_node (s->g, first)->attrs->offset != n->attrs->offset)
     first++;
   mix (s, first);
   mix (s, (uint64_t) h->n_carried << 33 | (uint64_t) h->n_mapped << 1 | h->reverse);
@@ -189,7 +195,8 @@ gm_graph_hash (const GmGraph *g)
   }
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    mix (&s, (uint64_t) n->tag << 56 | (uint64_t) n->marks << 48 | (uint64_t) n->op << 32 | n->n_in);
+    mix (&s,
+         (uint64_t) n->tag << 56 | (uint64_t) n->marks << 48 | (uint64_t) n->op << 32 | n->n_in);
     for (uint32_t k = 0; k < n->n_in; k++)
       mix (&s, place_of (input_place, g, n->in[k]));
     if (n->op == GM_OP_constant)

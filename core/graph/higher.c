@@ -63,11 +63,15 @@ gm_higher_n_bodies (GmOp op)
   switch (op) {
   case GM_OP_cond:
   case GM_OP_associative_scan_grad:
-  case GM_OP_while_loop: return 2;
-  case GM_OP_while_loop_grad: return 3;
+  case GM_OP_while_loop:
+    return 2;
+  case GM_OP_while_loop_grad:
+    return 3;
   case GM_OP_host_call:
-  case GM_OP_gradient_hook: return 0;
-  default: return 1;
+  case GM_OP_gradient_hook:
+    return 0;
+  default:
+    return 1;
   }
 }
 
@@ -148,8 +152,8 @@ static const GmGraph *
 giver (const GmHigher *h)
 {
   return h->op == GM_OP_while_loop || h->op == GM_OP_associative_scan_grad ? h->bodies[1]
-         : h->op == GM_OP_while_loop_grad ? h->bodies[2]
-                                          : h->bodies[0];
+         : h->op == GM_OP_while_loop_grad                                  ? h->bodies[2]
+                                                                           : h->bodies[0];
 }
 
 static bool
@@ -157,7 +161,6 @@ is_host (const GmHigher *h)
 {
   return h->op == GM_OP_host_call || h->op == GM_OP_gradient_hook;
 }
-
 
 /* Returns the number of its outputs that are no results: the gradients of the first half of the
  * blocks, which come back as those of the second. */
@@ -204,8 +207,8 @@ gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in)
   return m;
 }
 
-static bool
-refuse (const GmHigher *h, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
+static bool refuse (const GmHigher *h, GError **error, const char *format, ...)
+    G_GNUC_PRINTF (3, 4);
 static bool
 refuse (const GmHigher *h, GError **error, const char *format, ...)
 {
@@ -221,11 +224,13 @@ refuse (const GmHigher *h, GError **error, const char *format, ...)
 static bool
 fits (const GmMeta *want, const GmMeta *have)
 {
-  return want->dtype == have->dtype && want->device == have->device && gm_meta_same_shape (want, have);
+  return want->dtype == have->dtype && want->device == have->device
+         && gm_meta_same_shape (want, have);
 }
 
 static bool
-check_operand (const GmHigher *h, uint32_t i, const GmMeta *want, const GmMeta *have, GError **error)
+check_operand (const GmHigher *h, uint32_t i, const GmMeta *want, const GmMeta *have,
+               GError **error)
 {
   if (fits (want, have))
     return true;
@@ -241,30 +246,41 @@ check_bodies (const GmHigher *h, GError **error)
       return refuse (h, error, "body %u is missing", i);
   bool loop = h->op == GM_OP_while_loop || h->op == GM_OP_while_loop_grad;
   uint32_t n_said = loop ? h->bodies[0]->outputs->len : 0;
-  if (loop && (n_said < 1 || n_said > 2 || gm_body_output (h->bodies[0], 0)->dtype != GM_BOOL
-               || gm_meta_numel (gm_body_output (h->bodies[0], 0)) != 1))
+  if (loop
+      && (n_said < 1 || n_said > 2 || gm_body_output (h->bodies[0], 0)->dtype != GM_BOOL
+          || gm_meta_numel (gm_body_output (h->bodies[0], 0)) != 1))
     return refuse (h, error, "its test should give one bool");
-  if (n_said == 2 && (!h->n_carried || !fits (gm_body_input (h->bodies[0], h->n_carried - 1), gm_body_output (h->bodies[0], 1))))
+  if (n_said == 2
+      && (!h->n_carried
+          || !fits (gm_body_input (h->bodies[0], h->n_carried - 1),
+                    gm_body_output (h->bodies[0], 1))))
     return refuse (h, error, "what its test gives beside a bool should be the last carried value");
   if (loop && h->bodies[1]->outputs->len != h->n_carried)
-    return refuse (h, error, "its body gives %u values, but %u are carried", h->bodies[1]->outputs->len, h->n_carried);
+    return refuse (h, error, "its body gives %u values, but %u are carried",
+                   h->bodies[1]->outputs->len, h->n_carried);
   if (h->op == GM_OP_scan && (h->n_mapped == 0 || h->bodies[0]->outputs->len < h->n_carried))
-    return refuse (h, error, "it maps over %u operands and its body gives %u values of %u carried", h->n_mapped,
-                   h->bodies[0]->outputs->len, h->n_carried);
-  if (is_prefixes (h) && (h->n_mapped == 0 || h->bodies[0]->inputs->len < 2 * h->n_mapped || h->bodies[0]->outputs->len != h->n_mapped))
-    return refuse (h, error, "it combines blocks of %u operands, and its body takes %u values and gives %u", h->n_mapped,
-                   h->bodies[0]->inputs->len, h->bodies[0]->outputs->len);
+    return refuse (h, error, "it maps over %u operands and its body gives %u values of %u carried",
+                   h->n_mapped, h->bodies[0]->outputs->len, h->n_carried);
+  if (is_prefixes (h)
+      && (h->n_mapped == 0 || h->bodies[0]->inputs->len < 2 * h->n_mapped
+          || h->bodies[0]->outputs->len != h->n_mapped))
+    return refuse (h, error,
+                   "it combines blocks of %u operands, and its body takes %u values and gives %u",
+                   h->n_mapped, h->bodies[0]->inputs->len, h->bodies[0]->outputs->len);
   if (h->op == GM_OP_associative_scan_grad && h->bodies[1]->outputs->len < 2 * h->n_mapped)
-    return refuse (h, error, "its step gives %u gradients of %u blocks", h->bodies[1]->outputs->len, 2 * h->n_mapped);
+    return refuse (h, error, "its step gives %u gradients of %u blocks", h->bodies[1]->outputs->len,
+                   2 * h->n_mapped);
   for (uint32_t i = 0; i < h->n_carried; i++) {
     const GmGraph *body = loop ? h->bodies[1] : h->bodies[0];
     if (!fits (gm_body_input (body, i), gm_body_output (body, i)))
-      return refuse (h, error, "carried value %u leaves the body as another type than it enters", i);
+      return refuse (h, error, "carried value %u leaves the body as another type than it enters",
+                     i);
   }
   if (h->op != GM_OP_cond)
     return true;
   if (h->bodies[0]->outputs->len != h->bodies[1]->outputs->len)
-    return refuse (h, error, "its branches give %u and %u values", h->bodies[0]->outputs->len, h->bodies[1]->outputs->len);
+    return refuse (h, error, "its branches give %u and %u values", h->bodies[0]->outputs->len,
+                   h->bodies[1]->outputs->len);
   for (uint32_t i = 0; i < h->bodies[0]->outputs->len; i++)
     if (!fits (gm_body_output (h->bodies[0], i), gm_body_output (h->bodies[1], i)))
       return refuse (h, error, "result %u differs between its branches", i);
@@ -298,7 +314,8 @@ check_prefixes (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GErro
         return refuse (h, error, "operand %u is mapped and has not the length of the others", i);
       if (block && want->ndim > 0)
         have.sizes[0] = want->sizes[0];
-      if (!check_operand (h, i, want, &have, error) || (i < m && !check_operand (h, i, gm_body_input (body, m + i), &have, error)))
+      if (!check_operand (h, i, want, &have, error)
+          || (i < m && !check_operand (h, i, gm_body_input (body, m + i), &have, error)))
         return false;
     }
   }
@@ -311,7 +328,8 @@ gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GErr
   uint32_t skip = h->op == GM_OP_cond;
 
   if (is_host (h))
-    return h->op == GM_OP_host_call || n_in == 1 || refuse (h, error, "%u operands, but it takes 1", n_in);
+    return h->op == GM_OP_host_call || n_in == 1
+           || refuse (h, error, "%u operands, but it takes 1", n_in);
   if (!check_bodies (h, error))
     return false;
   if (is_prefixes (h))
@@ -321,7 +339,8 @@ gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GErr
       return refuse (h, error, "%u operands, but %s takes %u", n_in, h->bodies[b]->name,
                      h->bodies[b]->inputs->len + skip);
   if (skip && gm_meta_numel (in[0]) != 1)
-    return refuse (h, error, "its predicate has %" G_GINT64_FORMAT " elements", gm_meta_numel (in[0]));
+    return refuse (h, error, "its predicate has %" G_GINT64_FORMAT " elements",
+                   gm_meta_numel (in[0]));
   for (uint32_t i = 0; i < n_in; i++)
     for (uint32_t b = 0; b < h->n_bodies; b++) {
       const GmMeta *want = expected (h, b, i);
@@ -339,4 +358,3 @@ gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GErr
     }
   return true;
 }
-

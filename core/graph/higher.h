@@ -50,7 +50,8 @@
  * result on success. */
 typedef struct {
   char *name; /* owned; for people */
-  bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error);
+  bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+                GError **error);
   void (*destroy) (void *data); /* or NULL */
   void *data;
   uint64_t key; /* for hashes: functions with equal keys do the same; 0: equal to itself only */
@@ -58,8 +59,8 @@ typedef struct {
 } GmHostFunction;
 
 GmHostFunction *gm_host_function_new (const char *name,
-                                      bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
-                                                    GError **error),
+                                      bool (*call) (void *data, GmTensor *const *in, uint32_t n_in,
+                                                    GmTensor **out, uint32_t n_out, GError **error),
                                       void *data, void (*destroy) (void *data));
 GmHostFunction *gm_host_function_ref (GmHostFunction *f);
 void gm_host_function_unref (GmHostFunction *f); /* NULL is fine */
@@ -86,7 +87,8 @@ struct GmHigher {
                          * gradients are operands */
   uint64_t begun;       /* of the same: the call's operands whose sum so far is an operand */
   /* Calls `host`, with suitable operands; NULL: `host` is called as it is. */
-  bool (*run) (const struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
+  bool (*run) (const struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+               GError **error);
   gatomicrefcount refs;
 };
 
@@ -114,7 +116,8 @@ void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* steals h */
 /* Returns a row of host_call; results: copied. */
 GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
 /* host_node.c: calls the function, and compares its results with the stated ones. */
-bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error);
+bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                         GError **error);
 
 /* Returns the meta of input i of a body. */
 static inline const GmMeta *
@@ -156,18 +159,19 @@ GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in)
 /* Runs body number `body` of h: in, laid out as the body's inputs say; symbols: by symbol of the
  * body, or NULL where its sizes are numbers; out: one new reference for each output, on success. */
 typedef struct {
-  bool (*run) (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in, GmTensor **out, GError **error);
+  bool (*run) (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols,
+               GmTensor *const *in, GmTensor **out, GError **error);
   void *data;
 } GmHigherRunner;
 /* Runs the whole call: the meaning of the operator, for any runner of bodies; by NULL: they are
  * interpreted.  symbols: of the graph around it, whose numbers the bodies' symbols have; NULL: all
  * sizes are numbers.  out: a new reference per result; nothing is left there on error. */
-bool gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **out,
-                    const GmHigherRunner *by, GError **error);
+bool gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in,
+                    GmTensor **out, const GmHigherRunner *by, GError **error);
 /* Does what gm_graph_interpret does, with `by` to run the bodies; symbols: values that inputs do
  * not say, or NULL. */
-bool gm_graph_interpret_with (const GmGraph *g, const int64_t *symbols, GmTensor *const *inputs, GmTensor **outputs,
-                              const GmHigherRunner *by, GError **error);
+bool gm_graph_interpret_with (const GmGraph *g, const int64_t *symbols, GmTensor *const *inputs,
+                              GmTensor **outputs, const GmHigherRunner *by, GError **error);
 /* Sets the symbols that inputs like these say. */
 void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols);
 

@@ -56,7 +56,8 @@ own (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32
     GmMeta m = out[i]->meta;
     gm_meta_set_contiguous (&m);
     m.requires_grad = 0;
-    bool shared = is_one_of (out[i], in, n_in) || is_one_of (out[i], out, i) || out[i]->storage->readonly;
+    bool shared =
+        is_one_of (out[i], in, n_in) || is_one_of (out[i], out, i) || out[i]->storage->readonly;
     if (!shared && gm_meta_is_laid_out (&out[i]->meta, &m))
       continue;
     GmTensor *to = gm_tensor_new (&m, c->error);
@@ -71,14 +72,16 @@ own (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32
 
 /* Runs body b with the caller's runner, or interprets it. */
 static bool
-run_as_asked (GmHigherCall *c, uint32_t b, const int64_t *symbols, GmTensor *const *in, GmTensor **out)
+run_as_asked (GmHigherCall *c, uint32_t b, const int64_t *symbols, GmTensor *const *in,
+              GmTensor **out)
 {
   return c->by ? c->by->run (c->by->data, c->h, b, symbols, in, out, c->error)
                : gm_graph_interpret_with (c->h->bodies[b], symbols, in, out, NULL, c->error);
 }
 
 static bool
-meta_now (const GmHigherCall *c, const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out)
+meta_now (const GmHigherCall *c, const GmGraph *g, const GmMeta *m, const int64_t *symbols,
+          GmMeta *out)
 {
   *out = *m;
   return !symbols || gm_graph_meta_now (g, m, symbols, out, c->error);
@@ -217,7 +220,8 @@ run_while_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **
 {
   uint32_t n = c->h->n_carried, n_args = n_in - 2 * n, n_out = c->h->bodies[2]->outputs->len;
   g_autoptr (GPtrArray) seen = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_tensor_unref);
-  g_autofree GmTensor **now = g_new0 (GmTensor *, n_in + 1), **step = g_new0 (GmTensor *, n_out + 1);
+  g_autofree GmTensor **now = g_new0 (GmTensor *, n_in + 1),
+                      **step = g_new0 (GmTensor *, n_out + 1);
 
   for (uint32_t i = 0; i < n_in; i++)
     now[i] = gm_tensor_ref (in[i]);
@@ -274,7 +278,8 @@ slice_of (GmTensor *t, int64_t k)
 }
 
 static bool
-scan_step (GmHigherCall *c, GmTensor **now, GmTensor *const *mapped, int64_t k, GmTensor **step, GmTensor *const *stacks)
+scan_step (GmHigherCall *c, GmTensor **now, GmTensor *const *mapped, int64_t k, GmTensor **step,
+           GmTensor *const *stacks)
 {
   const GmHigher *h = c->h;
   uint32_t n_out = h->bodies[0]->outputs->len;
@@ -302,7 +307,8 @@ run_scan (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
   const GmHigher *h = c->h;
   uint32_t n_out = h->bodies[0]->outputs->len, n = h->n_carried;
   int64_t length = in[n]->meta.sizes[0];
-  g_autofree GmTensor **now = g_new0 (GmTensor *, n_in + 1), **step = g_new0 (GmTensor *, n_out + 1);
+  g_autofree GmTensor **now = g_new0 (GmTensor *, n_in + 1),
+                      **step = g_new0 (GmTensor *, n_out + 1);
   bool good = true;
 
   memset (out, 0, n_out * sizeof *out);
@@ -328,23 +334,31 @@ run_scan (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 }
 
 bool
-gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **out,
-               const GmHigherRunner *by, GError **error)
+gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in,
+               GmTensor **out, const GmHigherRunner *by, GError **error)
 {
   GmHigherCall c = { h, symbols, by, error };
 
   switch (h->op) {
-  case GM_OP_cond: return gm_higher_run_body (&c, gm_higher_is_true (in[0]) ? 0 : 1, in + 1, out);
-  case GM_OP_while_loop: return run_while (&c, in, n_in, out);
-  case GM_OP_while_loop_grad: return run_while_grad (&c, in, n_in, out);
-  case GM_OP_scan: return run_scan (&c, in, n_in, out);
-  case GM_OP_associative_scan: return gm_prefixes_run (&c, in, n_in, out);
-  case GM_OP_associative_scan_grad: return gm_prefixes_run_grad (&c, in, n_in, out);
-  case GM_OP_host_call: return gm_higher_run_host (h, in, n_in, out, error);
+  case GM_OP_cond:
+    return gm_higher_run_body (&c, gm_higher_is_true (in[0]) ? 0 : 1, in + 1, out);
+  case GM_OP_while_loop:
+    return run_while (&c, in, n_in, out);
+  case GM_OP_while_loop_grad:
+    return run_while_grad (&c, in, n_in, out);
+  case GM_OP_scan:
+    return run_scan (&c, in, n_in, out);
+  case GM_OP_associative_scan:
+    return gm_prefixes_run (&c, in, n_in, out);
+  case GM_OP_associative_scan_grad:
+    return gm_prefixes_run_grad (&c, in, n_in, out);
+  case GM_OP_host_call:
+    return gm_higher_run_host (h, in, n_in, out, error);
   case GM_OP_gradient_hook: { /* only a backward has to run it */
     const GmMeta m = gm_higher_hook_meta ();
     return (out[0] = gm_tensor_new (&m, error)) != NULL;
   }
-  default: return gm_higher_run_body (&c, 0, in, out);
+  default:
+    return gm_higher_run_body (&c, 0, in, out);
   }
 }

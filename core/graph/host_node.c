@@ -12,7 +12,8 @@
 
 GmHostFunction *
 gm_host_function_new (const char *name,
-                      bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error),
+                      bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                                    uint32_t n_out, GError **error),
                       void *data, void (*destroy) (void *data))
 {
   GmHostFunction *f = g_new (GmHostFunction, 1);
@@ -62,24 +63,28 @@ is_part_of (const GmTensor *t, GmTensor *const *in, uint32_t n)
 
 /* Checks *t, result i, against what was stated, and lays it out so. */
 static bool
-check_result (const GmHigher *h, uint32_t i, GmTensor *const *in, uint32_t n_in, GmTensor *const *out, GmTensor **t, GError **error)
+check_result (const GmHigher *h, uint32_t i, GmTensor *const *in, uint32_t n_in,
+              GmTensor *const *out, GmTensor **t, GError **error)
 {
   const GmMeta *want = &h->results[i];
 
-  if ((*t)->meta.dtype != want->dtype || (*t)->meta.device != want->device || !gm_meta_same_shape (&(*t)->meta, want)) {
+  if ((*t)->meta.dtype != want->dtype || (*t)->meta.device != want->device
+      || !gm_meta_same_shape (&(*t)->meta, want)) {
     GmMeta said = *want, is = (*t)->meta;
     said.requires_grad = is.requires_grad = 0;
     g_autofree char *a = gm_meta_text (&said), *b = gm_meta_text (&is);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "%s: result %u is %s, but it was %s when the call was recorded; a function that is a node of a graph gives tensors "
+                 "%s: result %u is %s, but it was %s when the call was recorded; a function that "
+                 "is a node of a graph gives tensors "
                  "of the same dtype and shape in each call",
                  h->host->name, i, b, a);
     return false;
   }
   if (is_part_of (*t, in, n_in)) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "%s: result %u lies in the memory of an argument; a function that is a node of a graph gives new tensors", h->host->name,
-                 i);
+                 "%s: result %u lies in the memory of an argument; a function that is a node of a "
+                 "graph gives new tensors",
+                 h->host->name, i);
     return false;
   }
   if (gm_meta_is_laid_out (&(*t)->meta, want) && !is_part_of (*t, out, i))
@@ -99,18 +104,21 @@ no_ticket (const GmMeta *m, GError **error)
 }
 
 bool
-gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error)
+gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                    GError **error)
 {
   uint32_t n = h->n_results - h->ticket;
 
   for (uint32_t i = 0; i < h->n_results; i++)
     out[i] = NULL;
   if (!h->host || !h->host->call) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "the host's function %s is not there: the graph was read from a text",
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+                 "the host's function %s is not there: the graph was read from a text",
                  h->host ? h->host->name : "of this node");
     return false;
   }
-  bool good = h->run ? h->run (h, in, n_in, out, error) : h->host->call (h->host->data, in, n_in, out, n, error);
+  bool good = h->run ? h->run (h, in, n_in, out, error)
+                     : h->host->call (h->host->data, in, n_in, out, n, error);
   if (good && h->ticket && !h->run)
     good = (out[n] = no_ticket (&h->results[n], error)) != NULL;
   for (uint32_t i = 0; good && i < n; i++)

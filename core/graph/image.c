@@ -38,7 +38,8 @@ static void
 operands_of (const GmSym *s, uint32_t row, uint32_t *a, uint32_t *b)
 {
   const GmSymRow *r = gm_sym_row (s, row);
-  bool swap = r->kind != GM_SYM_FLOORDIV && r->kind != GM_SYM_MOD && compare_rows (s, r->a, r->b) > 0;
+  bool swap =
+      r->kind != GM_SYM_FLOORDIV && r->kind != GM_SYM_MOD && compare_rows (s, r->a, r->b) > 0;
   *a = swap ? r->b : r->a;
   *b = swap ? r->a : r->b;
 }
@@ -132,10 +133,11 @@ number_node (Writer *w, const GmNode *n, uint32_t row, GError **error)
     return false;
   }
   if (gm_ops[n->op].family == GM_FAMILY_CUSTOM) {
-    g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
-                 "image of the graph '%s': it has a gradient of its own (%s%s%s); differentiate and "
-                 "partition it first (stages j and p)",
-                 w->g->name, gm_ops[n->op].name, n->where ? " at " : "", n->where ? n->where : "");
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_VALUE,
+        "image of the graph '%s': it has a gradient of its own (%s%s%s); differentiate and "
+        "partition it first (stages j and p)",
+        w->g->name, gm_ops[n->op].name, n->where ? " at " : "", n->where ? n->where : "");
     return false;
   }
   w->n_refs += n->n_in;
@@ -231,8 +233,8 @@ static int64_t
 stored_size (Writer *w, int64_t size, bool may_be_row)
 {
   return may_be_row && gm_size_is_symbolic (size) && w->g->sym
-           ? -(int64_t) w->size_of[gm_size_row (size)] /* row -1 - word, and size_of is row + 1 */
-           : size;
+             ? -(int64_t) w->size_of[gm_size_row (size)] /* row -1 - word, and size_of is row + 1 */
+             : size;
 }
 
 static uint32_t
@@ -285,13 +287,19 @@ fill_attr (Writer *w, int key, const GmNode *n)
   switch (gm_attrs[key].type) {
   case 'I':
     words[0] = n->op == GM_OP_constant
-                 ? w->slot_of[a->offset] - 1
-                 : (uint64_t) stored_size (w, *(const int64_t *) field,
-                                           key == GM_ATTR_START || key == GM_ATTR_STOP);
+                   ? w->slot_of[a->offset] - 1
+                   : (uint64_t) stored_size (w, *(const int64_t *) field,
+                                             key == GM_ATTR_START || key == GM_ATTR_STOP);
     break;
-  case 'B': words[0] = *(const uint8_t *) field; break;
-  case 'D': words[0] = dtype_word (*(const uint8_t *) field); break;
-  case 'W': memcpy (words, a->window, sizeof a->window); break;
+  case 'B':
+    words[0] = *(const uint8_t *) field;
+    break;
+  case 'D':
+    words[0] = dtype_word (*(const uint8_t *) field);
+    break;
+  case 'W':
+    memcpy (words, a->window, sizeof a->window);
+    break;
   case 'S':
     words[0] = ((const GmScalar *) field)->kind;
     memcpy (&words[1], &((const GmScalar *) field)->i, sizeof words[1]);
@@ -390,8 +398,8 @@ fill_outputs (Writer *w)
     GrammeOutput *to = row (w, &TABLE (w, outputs), i);
     to->value = w->values[o->value];
     to->kind = o->kind == GM_OUTPUT_MUTATION
-                 ? GM_OUTPUT_USER
-                 : o->kind; /* the plan decides whose memory it goes to */
+                   ? GM_OUTPUT_USER
+                   : o->kind; /* the plan decides whose memory it goes to */
     if (o->kind == GM_OUTPUT_SAVED) {
       GrammeSaved *s = row (w, &TABLE (w, saved), w->n_saved);
       s->output = i;

@@ -21,9 +21,8 @@ read_meta (const GrammeImage *img, uint32_t i, const int64_t *sizes)
   for (uint32_t k = 0; k < v->ndim; k++) {
     int64_t size = gramme_value_size (img, v, k), stride = gramme_value_stride (img, v, k);
     m.sizes[k] = size < 0 ? sizes[-1 - size] : size;
-    m.strides[k] = stride < 0 && v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES
-                     ? sizes[-1 - stride]
-                     : stride;
+    m.strides[k] =
+        stride < 0 && v->flags & GRAMME_VALUE_SYMBOLIC_STRIDES ? sizes[-1 - stride] : stride;
   }
   return m;
 }
@@ -44,8 +43,7 @@ read_sizes (const GrammeImage *img, GmGraph *g, int64_t *sizes, GError **error)
       gm_sym_assume (sym, sizes[i], s->min, s->max, s->multiple_of);
     } else
       sizes[i] = gm_sym_op (sym, (GmSymKind) s->kind, sizes[s->a], sizes[s->b]);
-    bool number =
-        s->kind == GM_SYM_CONST; /* becomes a row only inside an expression */
+    bool number = s->kind == GM_SYM_CONST; /* becomes a row only inside an expression */
     if (!number && (!gm_size_is_symbolic (sizes[i]) || gm_sym_n_rows (sym) == before)) {
       g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
                    "this graph image is not canonical: size expression %u could be folded", i);

@@ -215,7 +215,7 @@ read_scalar (const GrammeImage *img, const GrammeAttr *a, GmScalar *s)
     return true;
   }
   return kind <= GM_CATEGORY_FLOAT && (kind != GM_CATEGORY_BOOL || s->i == 0 || s->i == 1)
-      && !gm_scalar_is_symbolic (*s);
+         && !gm_scalar_is_symbolic (*s);
 }
 
 static bool
@@ -229,11 +229,16 @@ read_attr (const GrammeImage *img, const GrammeAttr *a, GmAttrs *out)
       return read_size ((int64_t) word, (int64_t *) field);
     *(int64_t *) field = (int64_t) word;
     return a->count == 1;
-  case 'B': *(uint8_t *) field = (uint8_t) word; return a->count == 1 && word <= 1;
-  case 'D': return a->count == 1 && read_dtype (word, (uint8_t *) field);
-  case 'S': return a->count == 2 && read_scalar (img, a, (GmScalar *) field);
+  case 'B':
+    *(uint8_t *) field = (uint8_t) word;
+    return a->count == 1 && word <= 1;
+  case 'D':
+    return a->count == 1 && read_dtype (word, (uint8_t *) field);
+  case 'S':
+    return a->count == 2 && read_scalar (img, a, (GmScalar *) field);
   case 'W':
-    for (uint32_t i = 0; i < G_N_ELEMENTS (out->window) && a->count == G_N_ELEMENTS (out->window); i++)
+    for (uint32_t i = 0; i < G_N_ELEMENTS (out->window) && a->count == G_N_ELEMENTS (out->window);
+         i++)
       out->window[i] = gramme_attr_int (img, a, i);
     return a->count == G_N_ELEMENTS (out->window);
   default:
@@ -285,8 +290,8 @@ check_attrs (Checker *c, uint32_t i, const GrammeNode *n, GmAttrs *out)
   if (!gm_image_read_attrs (c->img, n, out) || need & ~out->mask || out->mask & ~may)
     return fail (c, "node %u (%s): its attributes are not the op's", i, gm_ops[n->op].name);
   bool exist = attr_row_exists (c, out->start) && attr_row_exists (c, out->stop)
-            && (!gm_scalar_is_symbolic (out->value) || attr_row_exists (c, out->value.i))
-            && (!gm_scalar_is_symbolic (out->value2) || attr_row_exists (c, out->value2.i));
+               && (!gm_scalar_is_symbolic (out->value) || attr_row_exists (c, out->value.i))
+               && (!gm_scalar_is_symbolic (out->value2) || attr_row_exists (c, out->value2.i));
   for (int k = 0; out->mask & 1u << GM_ATTR_SIZES && k < out->n_list; k++)
     exist = exist && attr_row_exists (c, out->list[k]);
   return exist || fail (c, "node %u: its sizes name no size expression", i);
@@ -337,7 +342,8 @@ check_types (Checker *c, uint32_t i, const GrammeNode *n, const GmAttrs *a)
   GmMeta is;
   if (!broadcast_fits (in, n->n_in)
       || !gm_op_infer ((GmOp) n->op, in, (int) n->n_in, a->mask ? a : NULL, &is, NULL)
-      || (memcmp (&is, m, sizeof is) && !(gm_op_may_be_strided ((GmOp) n->op, &is, m) && is_output (c, n->out))))
+      || (memcmp (&is, m, sizeof is)
+          && !(gm_op_may_be_strided ((GmOp) n->op, &is, m) && is_output (c, n->out))))
     return fail (c, "node %u (%s): operands and result do not fit together", i, gm_ops[n->op].name);
   return true;
 }
@@ -383,7 +389,7 @@ check_node (Checker *c, uint32_t i)
       return fail (c, "node %u: operand %u is not made before it", i, k);
   GmAttrs a;
   return check_attrs (c, i, n, &a) && check_value (c, n->out, i, n->op == GM_OP_constant)
-      && check_types (c, i, n, &a) && (n->op != GM_OP_constant || check_constant (c, i, n, &a));
+         && check_types (c, i, n, &a) && (n->op != GM_OP_constant || check_constant (c, i, n, &a));
 }
 
 static bool

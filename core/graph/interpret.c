@@ -31,7 +31,8 @@ void
 gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols)
 {
   for (uint32_t i = 0; i < g->inputs->len; i++) {
-    const GmMeta *said = gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), *is = &inputs[i]->meta;
+    const GmMeta *said = gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)),
+                 *is = &inputs[i]->meta;
     for (int d = 0; d < said->ndim && d < is->ndim; d++)
       if (gm_size_is_symbolic (said->sizes[d])) {
         const GmSymRow *row = gm_sym_row (g->sym, gm_size_row (said->sizes[d]));
@@ -100,7 +101,8 @@ run_higher (Run *r, uint32_t i, GmTensor *const *in)
   if (r->values[n->out])
     return true;
   if (!h) {
-    g_set_error (r->error, GM_ERROR, GM_ERROR_VALUE, "%s: the graph has no row for it", gm_ops[n->op].name);
+    g_set_error (r->error, GM_ERROR, GM_ERROR_VALUE, "%s: the graph has no row for it",
+                 gm_ops[n->op].name);
     return false;
   }
   uint32_t n_out = gm_higher_n_results (h);
@@ -160,14 +162,16 @@ gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **output
 }
 
 bool
-gm_graph_interpret_with (const GmGraph *g, const int64_t *given, GmTensor *const *inputs, GmTensor **outputs,
-                         const GmHigherRunner *by, GError **error)
+gm_graph_interpret_with (const GmGraph *g, const int64_t *given, GmTensor *const *inputs,
+                         GmTensor **outputs, const GmHigherRunner *by, GError **error)
 {
   g_autofree GmTensor **values = g_new0 (GmTensor *, g->values->len + 1);
   g_autofree uint32_t *last_use = g_new0 (uint32_t, g->values->len + 1);
   uint32_t n_symbols = g->sym ? gm_sym_n_symbols (g->sym) : 0;
   g_autofree int64_t *symbols = g_new0 (int64_t, n_symbols + 1);
-  Run r = { .g = g, .values = values, .last_use = last_use, .symbols = symbols, .by = by, .error = error };
+  Run r = {
+    .g = g, .values = values, .last_use = last_use, .symbols = symbols, .by = by, .error = error
+  };
   if (given)
     memcpy (symbols, given, n_symbols * sizeof *symbols);
   find_last_uses (&r);

@@ -23,8 +23,8 @@ parse_inputs (GmParser *p)
   for (bool first = true; !gm_parse_take (p, ")"); first = false) {
     g_autofree char *name = NULL;
     GmMeta m;
-    if ((!first && !gm_parse_expect (p, ",")) || !gm_parse_name (p, &name) || !gm_parse_expect (p, ":")
-        || !gm_parse_type (p, &m))
+    if ((!first && !gm_parse_expect (p, ",")) || !gm_parse_name (p, &name)
+        || !gm_parse_expect (p, ":") || !gm_parse_type (p, &m))
       return false;
     const char *place = p->at;
     m.requires_grad = gm_parse_keyword (p, "requires_grad");
@@ -58,11 +58,11 @@ parse_outputs (GmParser *p)
   for (bool first = true; !gm_parse_take (p, ")"); first = false) {
     if (!first && !gm_parse_expect (p, ","))
       return false;
-    GmOutputKind kind = gm_parse_keyword (p, "saved") ? GM_OUTPUT_SAVED
-                      : gm_parse_keyword (p, "grad")  ? GM_OUTPUT_GRAD
-                      : gm_parse_keyword (p, "mut")   ? GM_OUTPUT_MUTATION
-                      : gm_parse_keyword (p, "history") ? GM_OUTPUT_HISTORY
-                                                    : GM_OUTPUT_USER;
+    GmOutputKind kind = gm_parse_keyword (p, "saved")     ? GM_OUTPUT_SAVED
+                        : gm_parse_keyword (p, "grad")    ? GM_OUTPUT_GRAD
+                        : gm_parse_keyword (p, "mut")     ? GM_OUTPUT_MUTATION
+                        : gm_parse_keyword (p, "history") ? GM_OUTPUT_HISTORY
+                                                          : GM_OUTPUT_USER;
     GmValueId v;
     if (!gm_parse_use (p, &v))
       return false;
@@ -116,9 +116,9 @@ parse_elements (GmParser *p, GmTensor *t)
                                (char *) t->storage->data
                                    + at * (int64_t) gm_dtype_size (t->meta.dtype)))
       return gm_parse_fail (p, p->at,
-                      "expected element %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
-                      ", a number of dtype %s",
-                      i, n, gm_dtypes[t->meta.dtype].text);
+                            "expected element %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                            ", a number of dtype %s",
+                            i, n, gm_dtypes[t->meta.dtype].text);
     for (int d = t->meta.ndim - 1; d >= 0 && ++index[d] == t->meta.sizes[d]; d--)
       index[d] = 0;
   }
@@ -132,15 +132,17 @@ parse_constant (GmParser *p)
   const char *place = p->at;
   int64_t row;
   GmMeta m;
-  if (!gm_parse_integer (p, &row) || !gm_parse_expect (p, ":") || !gm_parse_type (p, &m) || !gm_parse_expect (p, "="))
+  if (!gm_parse_integer (p, &row) || !gm_parse_expect (p, ":") || !gm_parse_type (p, &m)
+      || !gm_parse_expect (p, "="))
     return false;
   if (row != (int64_t) p->g->constants->len)
-    return gm_parse_fail (p, place, "constants are numbered in order: expected %u", p->g->constants->len);
+    return gm_parse_fail (p, place, "constants are numbered in order: expected %u",
+                          p->g->constants->len);
   if (gm_parse_take (p, "..."))
     return gm_parse_fail (p, place,
-                    "the elements of constant %" G_GINT64_FORMAT
-                    " were left out of the text; write them in [ ]",
-                    row);
+                          "the elements of constant %" G_GINT64_FORMAT
+                          " were left out of the text; write them in [ ]",
+                          row);
   if (gm_graph_meta_is_symbolic (&m) || m.device != GM_DEVICE_CPU
       || gm_meta_numel (&m) > GM_TEXT_MAX_CONSTANT || !strides_are_sane (&m))
     return gm_parse_fail (
@@ -163,30 +165,34 @@ parse_attr_value (GmParser *p, int key, GmAttrs *a)
   gm_parse_skip_blanks (p);
   switch (gm_attrs[key].type) {
   case 'I':
-    return GM_ATTRS_OF_SIZES >> key & 1 && gm_parse_is_expression (p) ? gm_parse_size (p, (int64_t *) field)
-                                                              : gm_parse_integer (p, (int64_t *) field);
+    return GM_ATTRS_OF_SIZES >> key & 1 && gm_parse_is_expression (p)
+               ? gm_parse_size (p, (int64_t *) field)
+               : gm_parse_integer (p, (int64_t *) field);
   case 'B':
     if (gm_parse_keyword (p, "true"))
       *(uint8_t *) field = 1;
     else if (!gm_parse_keyword (p, "false"))
       return gm_parse_fail (p, p->at, "expected true or false");
     return true;
-  case 'D': return gm_parse_dtype (p, (uint8_t *) field);
+  case 'D':
+    return gm_parse_dtype (p, (uint8_t *) field);
   case 'S':
     if (p->g && gm_parse_is_expression (p) && !gm_parse_is_number_word (p)) {
       ((GmScalar *) field)->kind = GM_CATEGORY_INT;
       return gm_parse_size (p, &((GmScalar *) field)->i);
     }
     return gm_text_read_scalar (&p->at, (GmScalar *) field)
-        || gm_parse_fail (p, p->at, "expected a number, true or false");
+           || gm_parse_fail (p, p->at, "expected a number, true or false");
   case 'L':
-    return gm_parse_expect (p, "[") && gm_parse_list (p, "]", key == GM_ATTR_SIZES, a->list, &a->n_list);
+    return gm_parse_expect (p, "[")
+           && gm_parse_list (p, "]", key == GM_ATTR_SIZES, a->list, &a->n_list);
   case 'W':
     for (size_t i = 0; i < G_N_ELEMENTS (a->window); i++)
       if (!gm_parse_expect (p, i ? "," : "[") || !gm_parse_integer (p, &a->window[i]))
         return false;
     return gm_parse_expect (p, "]");
-  default: g_assert_not_reached ();
+  default:
+    g_assert_not_reached ();
   }
 }
 
@@ -272,7 +278,7 @@ add_node (GmParser *p, NodeText *t, GmValueId *out)
     return gm_parse_fail (p, t->place, "%s; write its type", why->message);
   if (gm_ops[t->op].arity >= 0 && gm_ops[t->op].arity != n_in)
     return gm_parse_fail (p, t->place, "%s takes %d inputs, not %d", gm_ops[t->op].name,
-                    gm_ops[t->op].arity, n_in);
+                          gm_ops[t->op].arity, n_in);
   t->said.requires_grad = gm_graph_expects_grad (p->g, t->op, in, n_in, &t->said);
   *out = gm_graph_add_known (p->g, t->op, in, n_in, t->attrs.mask ? &t->attrs : NULL, t->where,
                              &t->said);
@@ -288,8 +294,9 @@ check_said (GmParser *p, const NodeText *t, GmValueId id)
     GmSizes *was = gm_sizes_enter (p->g->sizes);
     g_autofree char *is = gm_meta_text (m), *strides = gm_shape_text (m->ndim, m->strides);
     gm_sizes_enter (was);
-    return gm_parse_fail (p, t->place, "the result of %s is %s with strides %s, not what the text says",
-                    gm_ops[t->op].name, is, strides);
+    return gm_parse_fail (p, t->place,
+                          "the result of %s is %s with strides %s, not what the text says",
+                          gm_ops[t->op].name, is, strides);
   }
   if (t->grad && !gm_dtype_is_float (m->dtype))
     return gm_parse_fail (p, t->place, "only a floating point tensor can require grad");
@@ -341,7 +348,7 @@ parse_node_text (GmParser *p, NodeText *t)
   t->where = parse_where (p);
   gm_parse_skip_blanks (p);
   return !*p->at || *p->at == '\n' || *p->at == '\r' || *p->at == '}'
-      || gm_parse_fail (p, p->at, "expected the end of the line");
+         || gm_parse_fail (p, p->at, "expected the end of the line");
 }
 
 static bool
@@ -393,7 +400,8 @@ parse_host_name (GmParser *p, GmHigher *h)
   const char *start = p->at;
   while (*p->at && *p->at != '\n' && *p->at != '"')
     p->at += p->at[0] == '\\' && p->at[1] ? 2 : 1;
-  g_autofree char *quoted = g_strndup (start, (gsize) (p->at - start)), *name = g_strcompress (quoted);
+  g_autofree char *quoted = g_strndup (start, (gsize) (p->at - start)),
+                  *name = g_strcompress (quoted);
   h->host = gm_host_function_new (name, NULL, NULL, NULL);
   return gm_parse_expect (p, "\"");
 }
@@ -408,12 +416,14 @@ parse_host_results (GmParser *p, GmHigher *h)
     GmMeta m;
     if ((!first && !gm_parse_expect (p, ",")) || !gm_parse_type (p, &m))
       return false;
-    m.requires_grad = gm_parse_keyword (p, "requires_grad") && gm_dtype_is_float ((GmDtype) m.dtype);
+    m.requires_grad =
+        gm_parse_keyword (p, "requires_grad") && gm_dtype_is_float ((GmDtype) m.dtype);
     g_array_append_val (results, m);
   }
   h->n_results = results->len;
   h->results = g_memdup2 (results->data, results->len * sizeof (GmMeta));
-  return h->n_results > h->ticket || gm_parse_fail (p, p->at, "a function of the host's that gives nothing is no node");
+  return h->n_results > h->ticket
+         || gm_parse_fail (p, p->at, "a function of the host's that gives nothing is no node");
 }
 
 /* Parses: host_call "opaque" [ticket] [flows=N] [many=N] [begun=N] [given=N] -> (f32[2]
@@ -424,8 +434,10 @@ parse_host (GmParser *p, GmHigher *h)
   if (!parse_host_name (p, h))
     return false;
   h->ticket = gm_parse_keyword (p, "ticket");
-  if ((gm_parse_keyword (p, "flows") && !parse_bits (p, &h->flows)) || (gm_parse_keyword (p, "many") && !parse_bits (p, &h->many))
-      || (gm_parse_keyword (p, "begun") && !parse_bits (p, &h->begun)) || (gm_parse_keyword (p, "given") && !parse_bits (p, &h->given)))
+  if ((gm_parse_keyword (p, "flows") && !parse_bits (p, &h->flows))
+      || (gm_parse_keyword (p, "many") && !parse_bits (p, &h->many))
+      || (gm_parse_keyword (p, "begun") && !parse_bits (p, &h->begun))
+      || (gm_parse_keyword (p, "given") && !parse_bits (p, &h->given)))
     return false;
   return h->op != GM_OP_host_call || parse_host_results (p, h);
 }
@@ -441,7 +453,7 @@ parse_higher (GmParser *p)
     return false;
   if (row != (p->g->highers ? (int64_t) p->g->highers->len : 0))
     return gm_parse_fail (p, place, "calls of graphs are numbered in order: expected %u",
-                    p->g->highers ? p->g->highers->len : 0);
+                          p->g->highers ? p->g->highers->len : 0);
   gm_parse_skip_blanks (p);
   place = p->at;
   g_autofree char *name = gm_parse_word (p, "an operator over graphs, such as cond");
@@ -476,7 +488,7 @@ parse_higher (GmParser *p)
   }
   if (h->n_carried + h->n_mapped > h->bodies[h->n_bodies - 1]->inputs->len)
     return gm_parse_fail (p, place, "it carries and maps %u values, but its body takes %u",
-                    h->n_carried + h->n_mapped, h->bodies[h->n_bodies - 1]->inputs->len);
+                          h->n_carried + h->n_mapped, h->bodies[h->n_bodies - 1]->inputs->len);
   gm_graph_add_higher (p->g, g_steal_pointer (&h));
   return true;
 }
@@ -491,10 +503,11 @@ parse_body (GmParser *p)
     if (gm_parse_take (p, "}"))
       return true;
     if (!*p->at)
-      return gm_parse_fail (p, p->at, "the text ends inside the graph '%s'; expected '}'", p->g->name);
+      return gm_parse_fail (p, p->at, "the text ends inside the graph '%s'; expected '}'",
+                            p->g->name);
     if (!(gm_parse_keyword (p, "const")    ? parse_constant (p)
           : gm_parse_keyword (p, "higher") ? parse_higher (p)
-                                       : parse_node (p)))
+                                           : parse_node (p)))
       return false;
   }
 }
@@ -505,7 +518,8 @@ parse_facts (GmParser *p)
   if (!gm_parse_keyword (p, "where"))
     return true;
   g_autoptr (GError) why = NULL;
-  return gm_sizes_parse (gm_graph_sizes (p->g), &p->at, &why) || gm_parse_fail (p, p->at, "%s", why->message);
+  return gm_sizes_parse (gm_graph_sizes (p->g), &p->at, &why)
+         || gm_parse_fail (p, p->at, "%s", why->message);
 }
 
 static bool
@@ -562,7 +576,7 @@ gm_graph_parse (const char *text, GError **error)
   }
   if (!out->len) {
     gm_parse_fail (&p, p.at,
-             "there is no graph here; it looks like: graph (%%x: f32[2]) -> (%%0) { ... }");
+                   "there is no graph here; it looks like: graph (%%x: f32[2]) -> (%%0) { ... }");
     return NULL;
   }
   return g_steal_pointer (&out);

@@ -13,8 +13,8 @@
 typedef struct {
   const char *text, *at;
   GmGraph *g;
-  GHashTable *names; /* owned text -> value id + 1 */
-  int depth; /* number of graphs around this graph */
+  GHashTable *names;     /* owned text -> value id + 1 */
+  int depth;             /* number of graphs around this graph */
   const GmGraph *around; /* the innermost of these, or NULL */
   GError **error;
 } GmParser;

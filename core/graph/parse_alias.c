@@ -50,8 +50,8 @@ static bool
 parse_other (GmParser *p, char **name, int64_t *distance)
 {
   g_clear_pointer (name, g_free);
-  return gm_parse_expect (p, "%") && (*name = gm_parse_word (p, "the name of an input after '%'")) &&
-         (!distance || parse_distance (p, distance));
+  return gm_parse_expect (p, "%") && (*name = gm_parse_word (p, "the name of an input after '%'"))
+         && (!distance || parse_distance (p, distance));
 }
 
 static bool
@@ -77,13 +77,14 @@ parse_made (GmParser *p, uint32_t *made)
   if (!gm_parse_integer (p, &number))
     return false;
   *made = (uint32_t) number;
-  return (number > 0 && number < UINT32_MAX) || gm_parse_fail (p, place, "expected a number from 1 on");
+  return (number > 0 && number < UINT32_MAX)
+         || gm_parse_fail (p, place, "expected a number from 1 on");
 }
 
 bool
 gm_parse_alias (GmParser *p, GmValueId input, GArray *texts)
 {
-  AliasText t = {.input = input,
+  AliasText t = { .input = input,
                   .alias = { .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID },
                   .place = p->at };
   bool ok = true, any = false;
@@ -122,8 +123,8 @@ gm_parse_resolve_aliases (GmParser *p, GArray *texts)
 {
   for (guint i = 0; i < texts->len; i++) {
     AliasText *t = &g_array_index (texts, AliasText, i);
-    if (!find_input (p, t, t->same, &t->alias.same) ||
-        !find_input (p, t, t->shares, &t->alias.shares))
+    if (!find_input (p, t, t->same, &t->alias.same)
+        || !find_input (p, t, t->shares, &t->alias.shares))
       return false;
     t->alias.base = t->is_base ? t->alias.shares : GM_NO_ID;
     gm_graph_set_alias (p->g, t->input, &t->alias);

@@ -120,7 +120,7 @@ gm_parse_use (GmParser *p, GmValueId *out)
     return false;
   *out = GPOINTER_TO_UINT (g_hash_table_lookup (p->names, name)) - 1u;
   return *out != GM_NO_ID
-      || gm_parse_fail (p, place, "no value %%%s has been made before this point", name);
+         || gm_parse_fail (p, place, "no value %%%s has been made before this point", name);
 }
 
 bool

@@ -60,8 +60,9 @@ fresh (const GmTensor *like, bool zeros, GError **error)
 
 /* Combines the blocks a and b (body 0), or with g computes the gradients of that (body 1). */
 static bool
-combine (Tree *t, GmTensor *const *a, int64_t from_a, int64_t step_a, GmTensor *const *b, int64_t from_b, int64_t step_b,
-         GmTensor *const *g, int64_t from_g, int64_t step_g, int64_t count, GmTensor **out)
+combine (Tree *t, GmTensor *const *a, int64_t from_a, int64_t step_a, GmTensor *const *b,
+         int64_t from_b, int64_t step_b, GmTensor *const *g, int64_t from_g, int64_t step_g,
+         int64_t count, GmTensor **out)
 {
   uint32_t m = t->m, n = 0;
   g_autofree GmTensor **in = g_new0 (GmTensor *, 3 * m + t->n_args + 1);
@@ -161,13 +162,15 @@ add_args (Tree *t, GmTensor **step)
 /* Adds the gradients of xs, given those of their prefixes, g, to `to`, zeros at first; ys: the
  * prefixes. */
 static bool
-back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTensor *const *g, GmTensor *const *to)
+back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTensor *const *g,
+      GmTensor *const *to)
 {
   uint32_t m = t->m;
   int64_t n = xs[0]->meta.sizes[0], half = n / 2, rest = (n - 1) / 2;
   GError **error = t->c->error;
-  g_autofree GmTensor **step = g_new0 (GmTensor *, t->c->h->bodies[1]->outputs->len + 1), **odd = g_new0 (GmTensor *, m + 1),
-                      **g_odd = g_new0 (GmTensor *, m + 1), **g_pairs = g_new0 (GmTensor *, m + 1);
+  g_autofree GmTensor **step = g_new0 (GmTensor *, t->c->h->bodies[1]->outputs->len + 1),
+                      **odd = g_new0 (GmTensor *, m + 1), **g_odd = g_new0 (GmTensor *, m + 1),
+                      **g_pairs = g_new0 (GmTensor *, m + 1);
   bool good = true;
 
   if (n < 2) {
@@ -179,13 +182,15 @@ back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTenso
   for (uint32_t i = 0; good && i < m; i++) {
     g_autoptr (GmTensor) first = some_of (g[i], 0, 1, 1), there = some_of (g[i], 1, 2, half);
     odd[i] = some_of (ys[i], 1, 2, half);
-    good = (g_odd[i] = fresh (pairs[i], false, error)) && (g_pairs[i] = fresh (pairs[i], true, error))
+    good = (g_odd[i] = fresh (pairs[i], false, error))
+           && (g_pairs[i] = fresh (pairs[i], true, error))
            && set_some (g_odd[i], 0, 1, there, error) && set_some (to[i], 0, 1, first, error);
   }
   if (good && rest > 0) {
     good = combine (t, odd, 0, 1, xs, 2, 2, g, 2, 2, rest, step) && add_args (t, step);
     for (uint32_t i = 0; good && i < m; i++)
-      good = add_some (g_odd[i], 0, 1, step[i], error) && set_some (to[i], 2, 2, step[m + i], error);
+      good =
+          add_some (g_odd[i], 0, 1, step[i], error) && set_some (to[i], 2, 2, step[m + i], error);
     gm_higher_drop (step, 2 * m);
   }
   good = good && back (t, level + 1, pairs, odd, g_odd, g_pairs);
@@ -233,7 +238,8 @@ gm_prefixes_run_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTen
   t.sums = out + m;
   for (uint32_t i = 0; good && i < m; i++)
     good = (ys[i] = fresh (in[i], false, c->error)) && (out[i] = fresh (in[i], true, c->error));
-  good = good && prefixes (&t, in, ys) && back (&t, 0, in, ys, in + n_in - m, out) && fill_args (&t);
+  good =
+      good && prefixes (&t, in, ys) && back (&t, 0, in, ys, in + n_in - m, out) && fill_args (&t);
   gm_higher_drop (ys, m);
   if (!good)
     gm_higher_drop (out, n_out);

@@ -12,10 +12,11 @@
 #include "core/sym/sym.h"
 
 const char *const gm_node_tag_names[] = {
-  [GM_TAG_NONE] = "", [GM_TAG_SAVE] = "save", [GM_TAG_RECOMPUTE] = "recompute", [GM_TAG_ITSELF] = "itself",
-  [GM_TAG_IN_PLACE] = "in_place",
+  [GM_TAG_NONE] = "",         [GM_TAG_SAVE] = "save",         [GM_TAG_RECOMPUTE] = "recompute",
+  [GM_TAG_ITSELF] = "itself", [GM_TAG_IN_PLACE] = "in_place",
 };
-const char *const gm_node_mark_names[GM_N_NODE_MARKS] = { "outside_runtime", "reshape", "contiguous" };
+const char *const gm_node_mark_names[GM_N_NODE_MARKS] = { "outside_runtime", "reshape",
+                                                          "contiguous" };
 
 typedef struct {
   const GmGraph *g;
@@ -139,8 +140,12 @@ print_attr (Printer *p, int key, const GmAttrs *a)
   const char *field = (const char *) a + gm_attrs[key].offset;
   g_string_append_printf (p->out, " %s=", gm_attrs[key].name);
   switch (gm_attrs[key].type) {
-  case 'I': print_size (p, *(const int64_t *) field); break;
-  case 'B': g_string_append (p->out, *(const uint8_t *) field ? "true" : "false"); break;
+  case 'I':
+    print_size (p, *(const int64_t *) field);
+    break;
+  case 'B':
+    g_string_append (p->out, *(const uint8_t *) field ? "true" : "false");
+    break;
   case 'D':
     g_string_append (p->out, *(const uint8_t *) field < GM_N_DTYPES
                                  ? gm_dtypes[*(const uint8_t *) field].text
@@ -168,7 +173,8 @@ print_attr (Printer *p, int key, const GmAttrs *a)
       g_string_append_printf (p->out, "%s%" G_GINT64_FORMAT, i ? ", " : "[", a->window[i]);
     g_string_append_c (p->out, ']');
     break;
-  default: g_assert_not_reached ();
+  default:
+    g_assert_not_reached ();
   }
 }
 
@@ -210,7 +216,7 @@ grad_mark (const Printer *p, const GmNode *n, const GmMeta *m)
     if (n->in[i] >= p->g->values->len)
       return "";
   bool expected = n->op < GM_N_OPS && gm_ops[n->op].name
-               && gm_graph_expects_grad (p->g, n->op, n->in, (int) n->n_in, m);
+                  && gm_graph_expects_grad (p->g, n->op, n->in, (int) n->n_in, m);
   return expected == (m->requires_grad != 0) ? "" : expected ? " no_grad" : " requires_grad";
 }
 

@@ -11,7 +11,9 @@ typedef enum {
   GM_N_RULES
 } GmRule;
 
-typedef struct { const char *name, *what; } GmRuleRow;
+typedef struct {
+  const char *name, *what;
+} GmRuleRow;
 extern const GmRuleRow gm_rules[GM_N_RULES]; /* that of GM_RULE_NONE has no name */
 
 #endif

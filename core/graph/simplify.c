@@ -36,8 +36,8 @@ static bool
 same_node (const GmSimplifyWork *w, const GmNode *a, const GmNode *b)
 {
   return a->op == b->op && a->n_in == b->n_in && a->tag == b->tag && a->marks == b->marks
-      && (!a->n_in || !memcmp (a->in, b->in, a->n_in * sizeof *a->in))
-      && same_attrs (a->attrs, b->attrs) && gm_simplify_same_meta (w, a->out, b->out);
+         && (!a->n_in || !memcmp (a->in, b->in, a->n_in * sizeof *a->in))
+         && same_attrs (a->attrs, b->attrs) && gm_simplify_same_meta (w, a->out, b->out);
 }
 
 static uint64_t
@@ -48,11 +48,11 @@ hash_node (const GmNode *n)
     h = (h ^ n->in[k]) * UINT64_C (0x9e3779b97f4a7c15);
   if (n->attrs) { /* the attributes that differ most often; same_node compares the rest */
     h = (h ^ (uint64_t) n->attrs->value.i ^ (uint64_t) n->attrs->dim << 32)
-      * UINT64_C (0x9e3779b97f4a7c15);
+        * UINT64_C (0x9e3779b97f4a7c15);
     h = (h ^ (uint64_t) n->attrs->list[0] ^ (uint64_t) n->attrs->offset << 24)
-      * UINT64_C (0x9e3779b97f4a7c15);
+        * UINT64_C (0x9e3779b97f4a7c15);
     h = (h ^ (uint64_t) n->attrs->start ^ (uint64_t) n->attrs->stop << 20)
-      * UINT64_C (0x9e3779b97f4a7c15);
+        * UINT64_C (0x9e3779b97f4a7c15);
   }
   return h ^ h >> 32;
 }
@@ -69,7 +69,8 @@ is_one_memory (const GmNode *n)
 static bool
 may_merge (const GmSimplifyWork *w, const GmNode *n)
 {
-  return !w->output[n->out] && !gm_op_has_effects (n->op) && (is_one_memory (n) || !w->escapes[n->out]);
+  return !w->output[n->out] && !gm_op_has_effects (n->op)
+         && (is_one_memory (n) || !w->escapes[n->out]);
 }
 
 /* True if n's value must not be in the memory of the equal node `first`. */
@@ -202,11 +203,12 @@ find_live (const GmSimplifyWork *w, bool *live)
     live[w->same[g_array_index (g->outputs, GmGraphOutput, i).value]] = true;
   for (uint32_t i = g->nodes->len; i-- > 0;) {
     const GmNode *n = &w->nodes[i];
-    bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE || gm_op_has_effects (n->op)
-             /* where a gradient may still arrive */
-             || (n->op == GM_OP_gradient_hook && !(w->what & GM_SIMPLIFY_CSE))
-             || (i > first && n->n_in > 0 && gm_graph_meta (g, n->out)->requires_grad)
-             || (!(w->what & GM_SIMPLIFY_DEAD) && w->same[n->out] == n->out);
+    bool keep = live[n->out] || gm_ops[n->op].family == GM_FAMILY_MUTATE
+                || gm_op_has_effects (n->op)
+                /* where a gradient may still arrive */
+                || (n->op == GM_OP_gradient_hook && !(w->what & GM_SIMPLIFY_CSE))
+                || (i > first && n->n_in > 0 && gm_graph_meta (g, n->out)->requires_grad)
+                || (!(w->what & GM_SIMPLIFY_DEAD) && w->same[n->out] == n->out);
     live[n->out] = keep;
     for (uint32_t k = 0; keep && k < n->n_in; k++)
       live[n->in[k]] = true;
@@ -278,16 +280,21 @@ gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena)
 }
 
 GmGraph *
-gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, const bool *apart, GmValueId *map)
+gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena, const bool *apart,
+                          GmValueId *map)
 {
   g_autoptr (GmArena) scratch = gm_arena_new ();
   g_autofree bool *output = g_new0 (bool, g->values->len + 1),
                   *escapes = g_new0 (bool, g->values->len + 1),
                   *live = g_new0 (bool, g->values->len + 1);
   g_autofree GmValueId *same = g_new (GmValueId, g->values->len + 1);
-  GmSimplifyWork w = {
-    .g = g, .arena = scratch, .what = what, .same = same, .output = output, .escapes = escapes, .apart = apart
-  };
+  GmSimplifyWork w = { .g = g,
+                       .arena = scratch,
+                       .what = what,
+                       .same = same,
+                       .output = output,
+                       .escapes = escapes,
+                       .apart = apart };
   w.nodes = gm_arena_newn (scratch, GmNode, g->nodes->len + 1);
   for (uint32_t v = 0; v < g->values->len; v++)
     same[v] = v;

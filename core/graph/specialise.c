@@ -81,7 +81,8 @@ specialise_node (const GmGraph *g, GmGraph *to, const GmNode *n, const int64_t *
   } else {
     if (n->attrs && !gm_graph_attrs_now (g, n->attrs, symbols, &attrs, error))
       return false;
-    v = gm_graph_add_node (to, n->op, n->in, (int) n->n_in, n->attrs ? &attrs : NULL, n->where, error);
+    v = gm_graph_add_node (to, n->op, n->in, (int) n->n_in, n->attrs ? &attrs : NULL, n->where,
+                           error);
   }
   if (v == GM_NO_ID)
     return false;
@@ -214,7 +215,8 @@ own_customs (GmGraph *g, GmSizes *sizes)
   GPtrArray *own = g_ptr_array_new_with_free_func ((GDestroyNotify) gm_graph_free);
   for (uint32_t i = 0; i < g->customs->len; i++) {
     const GmGraph *from = g->customs->pdata[i];
-    GmGraph *now = sizes ? gm_graph_copy_with (from, gm_sizes_ref (sizes)) : gm_graph_settle (from, NULL);
+    GmGraph *now =
+        sizes ? gm_graph_copy_with (from, gm_sizes_ref (sizes)) : gm_graph_settle (from, NULL);
     gm_graph_custom_describe (now, from);
     g_ptr_array_add (own, now);
   }
@@ -247,7 +249,8 @@ GmGraph *
 gm_graph_copy_apart (const GmGraph *g)
 {
   /* the latter simplifies nothing: a copy */
-  return g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes)) : gm_graph_simplify (g, 0, NULL);
+  return g->sizes ? gm_graph_copy_with (g, gm_sizes_copy (g->sizes))
+                  : gm_graph_simplify (g, 0, NULL);
 }
 
 /* -- As simple as the facts allow -------------------------------------------------------------- */

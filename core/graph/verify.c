@@ -258,7 +258,8 @@ check_result (Verifier *v, const GmNode *n)
   if (!ok)
     return fail (v, GM_RULE_OPERANDS_FIT, "%s", why->message);
   is.requires_grad = m->requires_grad;
-  if (!gm_graph_same_meta (g, &is, m) && !(gm_op_may_be_strided (n->op, &is, m) && is_output (g, n->out))) {
+  if (!gm_graph_same_meta (g, &is, m)
+      && !(gm_op_may_be_strided (n->op, &is, m) && is_output (g, n->out))) {
     g_autofree char *a = gm_meta_text (&is), *b = gm_meta_text (m),
                     *sa = gm_shape_text (is.ndim, is.strides),
                     *sb = gm_shape_text (m->ndim, m->strides);

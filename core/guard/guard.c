@@ -31,7 +31,8 @@ static bool
 bytes_are (PyObject *o, PyObject *want)
 {
   Py_ssize_t n = PyBytes_GET_SIZE (want);
-  return ((PyByteArrayObject *) o)->ob_exports == 0 && PyByteArray_GET_SIZE (o) == n && memcmp (PyByteArray_AS_STRING (o), PyBytes_AS_STRING (want), (size_t) n) == 0;
+  return ((PyByteArrayObject *) o)->ob_exports == 0 && PyByteArray_GET_SIZE (o) == n
+         && memcmp (PyByteArray_AS_STRING (o), PyBytes_AS_STRING (want), (size_t) n) == 0;
 }
 
 /* Compares the deque's maxlen. The C getter makes an int, which is freed at once. */
@@ -39,8 +40,10 @@ static bool
 deque_max_equals (PyObject *deque, PyObject *want)
 {
   PyObject *max = PyObject_GetAttrString (deque, "maxlen");
-  bool same = max && (max == want || (PyLong_Check (max) && PyLong_Check (want) &&
-                                      PyLong_AsLong (max) == PyLong_AsLong (want)));
+  bool same = max
+              && (max == want
+                  || (PyLong_Check (max) && PyLong_Check (want)
+                      && PyLong_AsLong (max) == PyLong_AsLong (want)));
   PyErr_Clear ();
   Py_XDECREF (max);
   return same;
@@ -301,7 +304,8 @@ value_equals (PyObject *v, PyObject *want)
   if (PyLong_CheckExact (want))
     return gm_long_equals (v, want);
   return PyBytes_GET_SIZE (v) == PyBytes_GET_SIZE (want)
-         && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v)) == 0;
+         && memcmp (PyBytes_AS_STRING (v), PyBytes_AS_STRING (want), (size_t) PyBytes_GET_SIZE (v))
+                == 0;
 }
 
 /* Compares a key. A tuple must be the same object, which iteration returns. A NaN must be, too: it
@@ -309,8 +313,9 @@ value_equals (PyObject *v, PyObject *want)
 static bool
 key_equals (PyObject *a, PyObject *b)
 {
-  return a == b || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) &&
-                    !gm_is_nan (a) && constant_equals (a, b));
+  return a == b
+         || (Py_TYPE (a) == Py_TYPE (b) && gm_is_constant_type (Py_TYPE (a)) && !gm_is_nan (a)
+             && constant_equals (a, b));
 }
 
 static bool
@@ -445,7 +450,9 @@ check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunct
 #define GOT(x)                                                                                     \
   if (G_UNLIKELY ((slots[c->out] = (PyObject *) (x)) == NULL))                                     \
   goto miss
-#define TRUST(n) (RELY_ON_MEMOS || gm_guards_trust_trees) && faulty == UINT32_MAX ? (void) (c += (n)) : (void) (trusted = c + (n))
+#define TRUST(n)                                                                                   \
+  (RELY_ON_MEMOS || gm_guards_trust_trees) && faulty == UINT32_MAX ? (void) (c += (n))             \
+                                                                   : (void) (trusted = c + (n))
 #define LOAD(NAME, statement)                                                                      \
   case GM_SOURCE_##NAME:                                                                           \
     statement;                                                                                     \

@@ -10,9 +10,9 @@
 #include <math.h>
 
 typedef struct {
-  uint8_t kind; /* GmRecordKind */
-  uint32_t in;  /* the slot that the record reads: a load's base, a check's value */
-  uint32_t out; /* a load's slot */
+  uint8_t kind;        /* GmRecordKind */
+  uint32_t in;         /* the slot that the record reads: a load's base, a check's value */
+  uint32_t out;        /* a load's slot */
   int64_t index;       /* GLOBAL, ATTR, DICT_ITEM: the dict's version when `ptr` was found */
   PyObject *obj, *key; /* alive while the program is not dead */
   Py_hash_t hash;      /* of key */
@@ -23,25 +23,27 @@ typedef struct {
   const char *ptr2;    /* a name for texts */
 } GmCheck;
 
-/* Immutable but for the memory of loads from dicts, MEMO and TREE records, which the interpreter's lock protects: no check gives it up. */
+/* Immutable but for the memory of loads from dicts, MEMO and TREE records, which the interpreter's
+ * lock protects: no check gives it up. */
 struct GmGuards {
   gatomicrefcount refs;
   bool *dead;      /* an object that the guards compare with has died: no call can fit; a g_rc_box,
                       shared with weak references */
-  GPtrArray *held; /* PyObject: strong references, and weak ones to classes, functions, modules ... of the program's */
+  GPtrArray *held; /* PyObject: strong references, and weak ones to classes, functions, modules ...
+                      of the program's */
   GmCheck *checks;
   uint32_t n, n_slots, n_guards;
-  GArray *lasting;     /* uint32_t: slots that are filled after each check that holds */
-  char **sources; /* per record: name of the value that it reads, or NULL */
-  GmWhere *wheres; /* per record: the user's line; file is NULL if unknown */
+  GArray *lasting;  /* uint32_t: slots that are filled after each check that holds */
+  char **sources;   /* per record: name of the value that it reads, or NULL */
+  GmWhere *wheres;  /* per record: the user's line; file is NULL if unknown */
   GPtrArray *memos; /* GmGuardMemo, of the TREE records */
   GmCallFact *call; /* of the SAVED_HOOKS record, or NULL */
   GStringChunk *text;
 };
 
 /* Runs gm_guards_check. *failed: the record that failed, UINT32_MAX if the program is dead. */
-bool gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunctionObject *func, PyObject **slots,
-                    uint32_t *failed);
+bool gm_guards_run (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals,
+                    PyFunctionObject *func, PyObject **slots, uint32_t *failed);
 
 /* -- Comparing --------------------------------------------------------------------------------- */
 
@@ -120,8 +122,7 @@ gm_is_key_part (PyObject *o)
 
 /* The layout of both in CPython 3.11 to 3.13. */
 typedef struct {
-  PyObject_HEAD
-  Py_ssize_t index;
+  PyObject_HEAD Py_ssize_t index;
   PyObject *sequence; /* NULL once it has ended */
 } GmGivenIterator;
 
@@ -179,7 +180,9 @@ gm_dict_lacks (PyObject *dict, PyObject *key, Py_hash_t hash)
 static inline uint64_t
 gm_dict_version (PyObject *dict)
 {
-  return gm_host.dict_version_offset ? *(const uint64_t *) ((const char *) dict + gm_host.dict_version_offset) : 0;
+  return gm_host.dict_version_offset
+             ? *(const uint64_t *) ((const char *) dict + gm_host.dict_version_offset)
+             : 0;
 }
 
 /* -- A tree's memory, guard_memo.c ------------------------------------------------------------- */
@@ -203,7 +206,8 @@ uint32_t gm_guard_memo_n_looked (const GmGuardMemo *m);
 /* True if the slots have the values that the memo filled in. */
 bool gm_guard_memo_agrees (const GmGuardMemo *m, PyObject *const *slots);
 /* Remembers the records from `first` up to `end`, which have just held. */
-void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots);
+void gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end,
+                         PyObject *const *slots);
 
 /* -- Objects that are all different ------------------------------------------------------------ */
 
@@ -216,7 +220,7 @@ typedef struct {
   struct {
     const PyObject *object;
     uint32_t slot;
-  } *last;
+  } * last;
   struct {
     const PyObject *object;
     uint64_t stamp;

@@ -18,9 +18,9 @@ typedef enum { PLACE_REST, PLACE_ROOT, PLACE_TREE } PlaceKind;
 
 typedef struct {
   bool known;
-  uint8_t kind; /* PlaceKind */
-  bool pinned;  /* while the memo holds, the value is the same object, not only at the same
-                   address */
+  uint8_t kind;      /* PlaceKind */
+  bool pinned;       /* while the memo holds, the value is the same object, not only at the same
+                        address */
   bool typed, sized; /* records of its tree have checked its type, its length */
   uint32_t root;     /* number of the root's source, or GM_NO_ROOT: below classes and constants */
   uint32_t group;    /* for a root: the number of its tree, from 1 on; 0: none yet */
@@ -77,7 +77,8 @@ static bool
 in_tree (const GmGuard *g, Place *places, uint32_t *root)
 {
   *root = GM_NO_ROOT;
-  if (g->kind == GM_GUARD_CLASS_LOOKUP || g->kind == GM_GUARD_CLASS_DICT || g->kind == GM_GUARD_SUBCLASS)
+  if (g->kind == GM_GUARD_CLASS_LOOKUP || g->kind == GM_GUARD_CLASS_DICT
+      || g->kind == GM_GUARD_SUBCLASS)
     return true;
   if (!g->source)
     return false;
@@ -134,11 +135,11 @@ leader (uint32_t *of, uint32_t i)
   return i;
 }
 
-/* Writes the guards APART of single look-ups as groups: a guard for each object that must be another
- * one than all others of its group, those of one group beside each other, `index` being the group's
- * number from 1 on; for a group of two, one guard DISTINCT.  Objects that were each compared with a
- * third come into one group with that: all trackers are of different objects, so the guards hold of
- * the call at hand. */
+/* Writes the guards APART of single look-ups as groups: a guard for each object that must be
+ * another one than all others of its group, those of one group beside each other, `index` being the
+ * group's number from 1 on; for a group of two, one guard DISTINCT.  Objects that were each
+ * compared with a third come into one group with that: all trackers are of different objects, so
+ * the guards hold of the call at hand. */
 static void
 group_apart (GmRecorder *r)
 {
@@ -298,16 +299,20 @@ static void
 add (Compiler *k, GmCheck c, const char *source, GmWhere where)
 {
   /* The objects of other records belong to the guards, or may have no other owner. */
-  bool of_program = c.kind == GM_GUARD_TYPE || c.kind == GM_GUARD_IS || c.kind == GM_GUARD_FUNCTION || c.kind == GM_GUARD_CLASS_LOOKUP
-                    || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_CLASS_NAME || c.kind == GM_GUARD_SUBCLASS || c.kind == GM_SOURCE_CLASS_ATTR;
+  bool of_program = c.kind == GM_GUARD_TYPE || c.kind == GM_GUARD_IS || c.kind == GM_GUARD_FUNCTION
+                    || c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT
+                    || c.kind == GM_GUARD_CLASS_NAME || c.kind == GM_GUARD_SUBCLASS
+                    || c.kind == GM_SOURCE_CLASS_ATTR;
   if (c.kind == GM_SOURCE_CONST) /* an attribute of a class: a getter, the function of a static
                                     method */
     of_program = PyFunction_Check (c.obj) || PyType_Check (c.obj) || PyModule_Check (c.obj);
   hold (k, c.obj, of_program);
   hold (k, c.key, false);
-  if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT || c.kind == GM_GUARD_SUBCLASS)
+  if (c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT
+      || c.kind == GM_GUARD_SUBCLASS)
     hold (k, (PyObject *) c.ptr, true);
-  bool of_cache = c.kind == GM_SOURCE_CACHED || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, alone or in a tuple */
+  bool of_cache = c.kind == GM_SOURCE_CACHED
+                  || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, alone or in a tuple */
   if (c.key && (of_cache || gm_key_kind (c.key) != GM_KEY_OTHER))
     c.hash = PyObject_Hash (c.key);
   g_array_append_val (k->checks, c);
@@ -361,7 +366,8 @@ begin_group (Compiler *k, const GmGuard *gd)
   k->apart = gm_guard_apart_new (n);
   if (!k->in_tree)
     add (k,
-         (GmCheck){ .kind = GM_SOURCE_GROUP, .in = load (k, gd->source), .index = n, .ptr = k->apart },
+         (GmCheck){
+             .kind = GM_SOURCE_GROUP, .in = load (k, gd->source), .index = n, .ptr = k->apart },
          NULL, (GmWhere){ 0 });
 }
 
@@ -373,7 +379,9 @@ add_guard (Compiler *k, const GmGuard *gd)
     load (k, gd->source);
     return;
   }
-  GmCheck c = { .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr };
+  GmCheck c = {
+    .kind = gd->kind, .index = gd->index, .obj = gd->obj, .key = gd->key, .ptr = gd->ptr
+  };
   if (gd->kind == GM_GUARD_APART && gd->index != k->group)
     begin_group (k, gd);
   if (gd->source)
@@ -388,7 +396,8 @@ add_guard (Compiler *k, const GmGuard *gd)
     k->group = gd->index;
   }
   if (gd->kind == GM_GUARD_BACKEND_MATCH)
-    c.ptr2 = g_string_chunk_insert (g->text, k->r->request->backend_text ? k->r->request->backend_text : "");
+    c.ptr2 = g_string_chunk_insert (g->text,
+                                    k->r->request->backend_text ? k->r->request->backend_text : "");
   else if (gd->kind == GM_GUARD_CACHED_ABSENT)
     c.ptr = load_parts (k, gd->ptr);
   else if (gd->kind == GM_GUARD_TENSOR)
@@ -443,8 +452,8 @@ static void
 gather (Compiler *k, uint32_t from)
 {
   uint32_t n = k->checks->len;
-  g_autofree uint32_t *first = g_new (uint32_t, k->g->n_slots + 1), *last = g_new (uint32_t, k->g->n_slots + 1),
-                      *next = g_new (uint32_t, n + 1);
+  g_autofree uint32_t *first = g_new (uint32_t, k->g->n_slots + 1),
+                      *last = g_new (uint32_t, k->g->n_slots + 1), *next = g_new (uint32_t, n + 1);
   if (!gm_host.dict_version_offset)
     return;
   Compiler to = another (k);
@@ -478,7 +487,8 @@ gather (Compiler *k, uint32_t from)
           loads += kind == 0;
         }
     uint32_t length = to.checks->len - at;
-    add (&to, (GmCheck){ .kind = GM_SOURCE_MEMO_SAVE, .in = c->in, .index = length }, NULL, (GmWhere){ 0 });
+    add (&to, (GmCheck){ .kind = GM_SOURCE_MEMO_SAVE, .in = c->in, .index = length }, NULL,
+         (GmWhere){ 0 });
     GmCheck *memo = &g_array_index (to.checks, GmCheck, at);
     memo->index = length;
     memo->out = loads;
@@ -551,8 +561,9 @@ static void
 gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t n_extra)
 {
   uint32_t n = k->checks->len, n_slots = k->g->n_slots + 1;
-  g_autofree uint32_t *user = only_users (k, extra, n_extra), *first = g_new0 (uint32_t, n_slots), *last = g_new0 (uint32_t, n_slots),
-                      *count = g_new0 (uint32_t, n_slots), *next = g_new0 (uint32_t, n + 1);
+  g_autofree uint32_t *user = only_users (k, extra, n_extra), *first = g_new0 (uint32_t, n_slots),
+                      *last = g_new0 (uint32_t, n_slots), *count = g_new0 (uint32_t, n_slots),
+                      *next = g_new0 (uint32_t, n + 1);
   g_autofree bool *taken = g_new0 (bool, n + 1);
   for (uint32_t i = from; i < n; i++) {
     const GmCheck *c = &g_array_index (k->checks, GmCheck, i);
@@ -579,12 +590,14 @@ gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t
     if (!taken[i] || !is_load (c) || first[c->in] != i)
       continue;
     uint32_t at = to.checks->len, pairs = count[c->in];
-    add (&to, (GmCheck){ .kind = GM_SOURCE_RUN, .in = c->in, .index = 2 * pairs }, NULL, (GmWhere){ 0 });
+    add (&to, (GmCheck){ .kind = GM_SOURCE_RUN, .in = c->in, .index = 2 * pairs }, NULL,
+         (GmWhere){ 0 });
     for (uint32_t m = i; m != 0; m = next[m]) {
       move (&to, k, m);
       move (&to, k, user[g_array_index (k->checks, GmCheck, m).out]);
     }
-    g_array_index (to.checks, GmCheck, at).ptr = gm_guard_run_new (&g_array_index (to.checks, GmCheck, at + 1), pairs);
+    g_array_index (to.checks, GmCheck, at).ptr =
+        gm_guard_run_new (&g_array_index (to.checks, GmCheck, at + 1), pairs);
   }
   become (k, &to);
 }
@@ -597,8 +610,8 @@ typedef struct {
   const GmSource *const *extra;
   uint32_t n_extra;
   Place *places;
-  uint32_t classes;     /* number of the tree without a root, as Place.group */
-  GPtrArray *trees;     /* Tree, in the order in which the recorder met them */
+  uint32_t classes; /* number of the tree without a root, as Place.group */
+  GPtrArray *trees; /* Tree, in the order in which the recorder met them */
 } Plan;
 
 typedef struct {
@@ -678,10 +691,12 @@ use (Numbers *k, uint32_t slot, uint32_t record)
 /* Renumbers the slots of each tree: slots that other records read come first, so that its memo
  * fills exactly these. */
 static void
-renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
+renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32_t n_extra,
+          uint32_t *slot_of)
 {
   uint32_t n = g->n_slots + 1, tree = 0, first, n_own;
-  Numbers k = { g_new0 (uint32_t, n), g_new0 (uint32_t, g->n + 1), g_new0 (bool, n), g_new0 (bool, n), g_new (uint32_t, n) };
+  Numbers k = { g_new0 (uint32_t, n), g_new0 (uint32_t, g->n + 1), g_new0 (bool, n),
+                g_new0 (bool, n), g_new (uint32_t, n) };
   for (uint32_t i = 0; i < g->n; i++)
     if (g->checks[i].kind == GM_SOURCE_TREE) {
       gm_guard_memo_span (g->checks[i].ptr, &first, &n_own);
@@ -833,8 +848,11 @@ append (GmGuards *g, const char *source)
 void
 gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact)
 {
-  *append (g, slot_name (g, a)) =
-      (GmCheck){ .kind = GM_GUARD_MEMORY, .in = a, .index = b, .ptr = g_memdup2 (fact, sizeof *fact), .ptr2 = slot_name (g, b) };
+  *append (g, slot_name (g, a)) = (GmCheck){ .kind = GM_GUARD_MEMORY,
+                                             .in = a,
+                                             .index = b,
+                                             .ptr = g_memdup2 (fact, sizeof *fact),
+                                             .ptr2 = slot_name (g, b) };
 }
 
 /* Returns the load of a symbol: the first input of which it is a size; else, a stride. */
@@ -863,13 +881,15 @@ add_strides (GmGuards *g, const GmGraph *graph, const GmRecording *rec, const Gm
       int64_t stride = m->strides[d];
       if (!gm_size_is_symbolic (stride))
         continue;
-      GmSizeLoad own = { .kind = GM_SIZE_LOAD_STRIDE, .slot = rec->inputs[i].slot, .dim = (uint8_t) d };
+      GmSizeLoad own = { .kind = GM_SIZE_LOAD_STRIDE,
+                         .slot = rec->inputs[i].slot,
+                         .dim = (uint8_t) d };
       const GmSymRow *row = gm_sym_row (graph->sym, gm_size_row (stride));
       if (row->kind == GM_SYM_SYMBOL && !memcmp (&loads[row->a], &own, sizeof own))
         continue;
-      *append (g, slot_name (g, own.slot)) = (GmCheck){
-        .kind = GM_GUARD_SIZES, .ptr = gm_size_check_new_stride (graph->sizes, stride, &own, loads)
-      };
+      *append (g, slot_name (g, own.slot)) =
+          (GmCheck){ .kind = GM_GUARD_SIZES,
+                     .ptr = gm_size_check_new_stride (graph->sizes, stride, &own, loads) };
     }
   }
 }

@@ -68,11 +68,11 @@ typedef struct {
 
 struct GmGuardMemo {
   uint32_t root, first, n;
-  bool valid, held;       /* held: at least once since it was saved */
+  bool valid, held;        /* held: at least once since it was saved */
   uint32_t wait, patience; /* misses until the next save; its value after a save in vain */
   uint64_t epoch;
-  uint32_t n_shared; /* number of the first slots, which other records read */
-  bool told;         /* each replacement of a class or dict below the root is counted */
+  uint32_t n_shared;          /* number of the first slots, which other records read */
+  bool told;                  /* each replacement of a class or dict below the root is counted */
   uint64_t identities, quiet; /* identity_epoch, dicts_quiet when it held last */
   PyObject *root_object;
   bool has_lists;
@@ -194,7 +194,8 @@ dicts_same (GmGuardMemo *m)
   uint64_t quiet = m->nodes->len >= MANY ? gm_host.dicts_quiet () : 0;
   if (quiet != 0 && quiet == m->quiet)
     return all_same (m, m->loose_nodes, m->loose_leaves);
-  if (m->has_lists ? !all_same (m, m->nodes, m->leaves) : !all_same (m, m->loose_nodes, m->loose_leaves) || !versions_same (m))
+  if (m->has_lists ? !all_same (m, m->nodes, m->leaves)
+                   : !all_same (m, m->loose_nodes, m->loose_leaves) || !versions_same (m))
     return false;
   m->quiet = quiet;
   return true;
@@ -271,7 +272,9 @@ add_node (GmGuardMemo *m, PyObject *o, bool is_dict, bool loose)
   PyObject **where = is_dict ? NULL : _PyObject_GetDictPtr (o);
   if (!is_dict && (!where || !*where || Py_TYPE (o)->tp_itemsize != 0))
     return false;
-  Node n = { .object = o, .type = Py_TYPE (o), .where = where, .dict = is_dict ? o : *where, .loose = loose };
+  Node n = {
+    .object = o, .type = Py_TYPE (o), .where = where, .dict = is_dict ? o : *where, .loose = loose
+  };
   n.counter = gm_host.dict_counter (n.dict);
   n.version = n.counter ? *n.counter : 0;
   g_array_append_val (m->nodes, n);
@@ -305,7 +308,8 @@ static bool
 add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
 {
   PyObject *o = slots[c->in];
-  bool attributes_new = !(seen[c->in] & SEEN_ATTRIBUTES), items_new = !(seen[c->in] & SEEN_ITEMS), loose = seen[c->in] & LOOSE;
+  bool attributes_new = !(seen[c->in] & SEEN_ATTRIBUTES), items_new = !(seen[c->in] & SEEN_ITEMS),
+       loose = seen[c->in] & LOOSE;
   switch ((GmRecordKind) c->kind) {
   case GM_GUARD_CLASS_LOOKUP:
   case GM_GUARD_CLASS_DICT:
@@ -379,7 +383,8 @@ finish (GmGuardMemo *m)
 }
 
 void
-gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end, PyObject *const *slots)
+gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end,
+                    PyObject *const *slots)
 {
   if (m->wait > 0) {
     m->wait--;

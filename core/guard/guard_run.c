@@ -43,7 +43,8 @@ equal (const Item *i, PyObject *o)
 bool
 gm_guard_run_holds (const GmGuardRun *run, PyObject *container)
 {
-  PyObject *const *now = run->is_list ? ((PyListObject *) container)->ob_item : ((PyTupleObject *) container)->ob_item;
+  PyObject *const *now =
+      run->is_list ? ((PyListObject *) container)->ob_item : ((PyTupleObject *) container)->ob_item;
   for (const Item *i = run->items, *end = i + run->n; i < end; i++)
     if (now[i->at] != i->object && !equal (i, now[i->at]))
       return false;
@@ -81,7 +82,8 @@ by_identity (const GmCheck *c)
 bool
 gm_guard_run_takes (const GmCheck *load, const GmCheck *check)
 {
-  return (load->kind == GM_SOURCE_LIST_ITEM || load->kind == GM_SOURCE_TUPLE_ITEM) && check->in == load->out && by_identity (check);
+  return (load->kind == GM_SOURCE_LIST_ITEM || load->kind == GM_SOURCE_TUPLE_ITEM)
+         && check->in == load->out && by_identity (check);
 }
 
 GmGuardRun *
@@ -91,10 +93,12 @@ gm_guard_run_new (const GmCheck *pairs, uint32_t n)
   *run = (GmGuardRun){ .is_list = pairs->kind == GM_SOURCE_LIST_ITEM, .n = n };
   for (uint32_t i = 0; i < n; i++) {
     const GmCheck *load = &pairs[2 * i], *check = load + 1;
-    g_assert (gm_guard_run_takes (load, check) && load->kind == pairs->kind && load->in == pairs->in);
+    g_assert (gm_guard_run_takes (load, check) && load->kind == pairs->kind
+              && load->in == pairs->in);
     run->items[i] = (Item){ .object = check->obj,
                             .at = (uint32_t) load->index,
-                            .by_value = check->kind == GM_GUARD_INT || check->kind == GM_GUARD_FLOAT || check->kind == GM_GUARD_STR };
+                            .by_value = check->kind == GM_GUARD_INT || check->kind == GM_GUARD_FLOAT
+                                        || check->kind == GM_GUARD_STR };
   }
   return run;
 }

@@ -47,8 +47,8 @@ value_text (PyObject *o)
 {
   if (PyType_Check (o))
     return g_strdup (((PyTypeObject *) o)->tp_name);
-  if (o == Py_None || gm_is_constant_type (Py_TYPE (o)) || of_constants (o) ||
-      Py_TYPE (o) == gm_host.dtype_type) {
+  if (o == Py_None || gm_is_constant_type (Py_TYPE (o)) || of_constants (o)
+      || Py_TYPE (o) == gm_host.dtype_type) {
     PyObject *text = PyObject_Repr (o);
     const char *utf8 = text ? PyUnicode_AsUTF8 (text) : NULL;
     char *s = g_strdup (utf8 ? utf8 : "?");
@@ -58,8 +58,9 @@ value_text (PyObject *o)
   }
   if (Py_TYPE (o) == gm_host.tensor_type && gm_host_tensor (o))
     return gm_meta_text (&gm_host_tensor (o)->meta);
-  bool named = PyFunction_Check (o) || PyCFunction_Check (o) || PyModule_CheckExact (o) || Py_TYPE (o) == &PyMethodDescr_Type
-               || Py_TYPE (o) == &PyWrapperDescr_Type || Py_TYPE (o) == gm_host.api_type;
+  bool named = PyFunction_Check (o) || PyCFunction_Check (o) || PyModule_CheckExact (o)
+               || Py_TYPE (o) == &PyMethodDescr_Type || Py_TYPE (o) == &PyWrapperDescr_Type
+               || Py_TYPE (o) == gm_host.api_type;
   PyObject *name = named ? PyObject_GetAttrString (o, "__name__") : NULL;
   PyErr_Clear ();
   char *s = name && PyUnicode_Check (name)
@@ -73,13 +74,16 @@ static char *
 autocast_text (uint32_t modes, int device)
 {
   GmDtype dtype = gm_autocast_dtype ((uint8_t) (modes >> GM_MODE_AUTOCAST_SHIFT), device);
-  return dtype == GM_N_DTYPES ? g_strdup ("") : g_strdup_printf (", AUTOCAST %s %s", gm_device_name (device), gm_dtypes[dtype].text);
+  return dtype == GM_N_DTYPES
+             ? g_strdup ("")
+             : g_strdup_printf (", AUTOCAST %s %s", gm_device_name (device), gm_dtypes[dtype].text);
 }
 
 static char *
 modes_text (uint32_t modes)
 {
-  g_autofree char *cpu = autocast_text (modes, GM_DEVICE_CPU), *cuda = autocast_text (modes, GM_DEVICE_CUDA);
+  g_autofree char *cpu = autocast_text (modes, GM_DEVICE_CPU),
+                  *cuda = autocast_text (modes, GM_DEVICE_CUDA);
   return g_strdup_printf ("GRAD_MODE %s, FULLGRAPH %s%s%s%s%s, DEFAULT_DTYPE %s%s%s%s",
                           modes & GM_MODE_GRAD ? "on" : "off",
                           modes & GM_MODE_FULLGRAPH ? "on" : "off",
@@ -87,8 +91,7 @@ modes_text (uint32_t modes)
                           modes & GM_MODE_SAVED_HOOKS ? ", SAVED_TENSORS_HOOKS inlineable" : "",
                           modes & GM_MODE_REFUSES_DRAWS ? ", DRAWS refused" : "",
                           modes & GM_MODE_FUNCTION_MODE ? ", TORCH_FUNCTION_MODE" : "",
-                          gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text,
-                          cpu, cuda,
+                          gm_dtypes[(modes >> GM_MODE_DTYPE_SHIFT) & 15].text, cpu, cuda,
                           modes >> GM_MODE_DEVICE_SHIFT ? ", DEFAULT_DEVICE cuda" : "");
 }
 
@@ -302,7 +305,8 @@ row_text (const GmGuards *g, uint32_t i)
   default:
     expected = expected_text (c);
     return g_strdup_printf ("%s%s%s %s", g->sources[i] && *g->sources[i] ? g->sources[i] : "",
-                            g->sources[i] && *g->sources[i] ? ": " : "", kind_names[c->kind], expected);
+                            g->sources[i] && *g->sources[i] ? ": " : "", kind_names[c->kind],
+                            expected);
   }
 }
 
@@ -310,16 +314,18 @@ bool
 gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data), void *data)
 {
   if (*g->dead)
-    return row (&(GmGuardRow){ .kind = "", .text = "an object that it was recorded with has died" }, data);
+    return row (&(GmGuardRow){ .kind = "", .text = "an object that it was recorded with has died" },
+                data);
   for (uint32_t i = 0; i < g->n; i++) {
     g_autofree char *text = row_text (g, i);
     uint8_t kind = g->checks[i].kind;
-    if (text && !row (&(GmGuardRow){ .kind = kind_names[kind],
-                                     .source = g->sources[i],
-                                     .text = text,
-                                     .where = g->wheres[i],
-                                     .is_lookup = kind < G_N_ELEMENTS (is_lookup) && is_lookup[kind] },
-                      data))
+    if (text
+        && !row (&(GmGuardRow){ .kind = kind_names[kind],
+                                .source = g->sources[i],
+                                .text = text,
+                                .where = g->wheres[i],
+                                .is_lookup = kind < G_N_ELEMENTS (is_lookup) && is_lookup[kind] },
+                 data))
       return false;
   }
   return true;

@@ -16,19 +16,21 @@ typedef struct {
   PyObject *pack, *unpack; /* GM_MODE_SAVED_HOOKS: the pair, borrowed; else NULL */
 } GmCallEnv;
 typedef enum {
-  GM_MODE_GRAD = 1,        /* grad mode is on */
-  GM_MODE_FULLGRAPH = 2,   /* a break is an error */
+  GM_MODE_GRAD = 1,         /* grad mode is on */
+  GM_MODE_FULLGRAPH = 2,    /* a break is an error */
   GM_MODE_BREAK_RAISES = 4, /* the same, of this thread at this time: error_on_graph_break */
-  GM_MODE_FUNCTION_MODE = 1 << 5, /* a mode with a __torch_function__ sees calls: none is recorded */
+  GM_MODE_FUNCTION_MODE =
+      1 << 5,                   /* a mode with a __torch_function__ sees calls: none is recorded */
   GM_MODE_SAVED_HOOKS = 1 << 3, /* saved-tensor hooks are on that may become part of a graph */
   GM_MODE_REFUSES_DRAWS = 1 << 4, /* gm_draws_refused */
-  GM_MODE_DTYPE_SHIFT = 8, /* the default dtype stands in bits 8 to 15 */
-  GM_MODE_AUTOCAST_SHIFT = 16, /* gm_autocast_mode in bits 16 to 23 */
-  GM_MODE_DEVICE_SHIFT = 24,   /* the default device in bits 24 to 31; 0: the CPU */
+  GM_MODE_DTYPE_SHIFT = 8,        /* the default dtype stands in bits 8 to 15 */
+  GM_MODE_AUTOCAST_SHIFT = 16,    /* gm_autocast_mode in bits 16 to 23 */
+  GM_MODE_DEVICE_SHIFT = 24,      /* the default device in bits 24 to 31; 0: the CPU */
 } GmMode;
 
-/* A flat program of loads and checks.  Reference-counted; keeps no tensor, user instance, class, function or module
- * alive: when one that it compares with dies, it is dead, and so is the entry. */
+/* A flat program of loads and checks.  Reference-counted; keeps no tensor, user instance, class,
+ * function or module alive: when one that it compares with dies, it is dead, and so is the entry.
+ */
 typedef struct GmGuards GmGuards;
 GmGuards *gm_guards_ref (GmGuards *g);
 void gm_guards_unref (GmGuards *g);
@@ -60,9 +62,10 @@ struct GmRecording;
 void gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const struct GmRecording *rec);
 /* A fact about the call beside its arguments, found after recording; at most one per program. */
 typedef struct {
-  bool (*holds) (const void *data, const GmCallEnv *env); /* as gm_guards_check: runs no Python code */
-  bool (*dead) (const void *data); /* the fact will never hold again */
-  char *(*text) (const void *data); /* caller frees */
+  bool (*holds) (const void *data,
+                 const GmCallEnv *env); /* as gm_guards_check: runs no Python code */
+  bool (*dead) (const void *data);      /* the fact will never hold again */
+  char *(*text) (const void *data);     /* caller frees */
   void (*destroy) (void *data);
   void *data;
 } GmCallFact;
@@ -105,6 +108,7 @@ typedef struct {
 } GmGuardRow;
 /* Calls `row` for each guard, in the order of checks, until `row` returns false; then returns
  * false. */
-bool gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data), void *data);
+bool gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data),
+                        void *data);
 
 #endif

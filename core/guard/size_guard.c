@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * size_guard.c -- facts about sizes, flat: see size_guard.h.
  *
- * A check is a row of registers: first the loads, then operations on earlier registers in the order of
- * the expression's rows, each once.  An operation that overflows or divides by zero makes the fact not
- * hold.  No Python object is made.
+ * A check is a row of registers: first the loads, then operations on earlier registers in the order
+ * of the expression's rows, each once.  An operation that overflows or divides by zero makes the
+ * fact not hold.  No Python object is made.
  */
 #include "core/guard/size_guard.h"
 
@@ -42,7 +42,8 @@ builder_init (Builder *b, const GmSizes *s, const GmSizeLoad *from)
 {
   uint32_t n = gm_sym_n_rows (s->sym);
 
-  *b = (Builder){ s, from, g_array_new (FALSE, FALSE, sizeof (GmSizeLoad)), g_array_new (FALSE, FALSE, sizeof (Op)), g_new (uint32_t, n + 1) };
+  *b = (Builder){ s, from, g_array_new (FALSE, FALSE, sizeof (GmSizeLoad)),
+                  g_array_new (FALSE, FALSE, sizeof (Op)), g_new (uint32_t, n + 1) };
   memset (b->of, 0xff, (n + 1) * sizeof *b->of);
 }
 
@@ -212,10 +213,14 @@ gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots)
   } else if (!compute_sides (c, slots, &a, &b))
     return false;
   switch ((GmRel) c->rel) {
-  case GM_REL_EQ: return a == b;
-  case GM_REL_NE: return a != b;
-  case GM_REL_LT: return a < b;
-  default: return a <= b;
+  case GM_REL_EQ:
+    return a == b;
+  case GM_REL_NE:
+    return a != b;
+  case GM_REL_LT:
+    return a < b;
+  default:
+    return a <= b;
   }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size_guard.h -- a fact about sizes as a guard record checks it: loads, a few operations, a comparison.
+ * size_guard.h -- a fact about sizes as a guard record checks it: loads, a few operations, a
+ * comparison.
  */
 #ifndef GM_GUARD_SIZE_GUARD_H
 #define GM_GUARD_SIZE_GUARD_H

@@ -19,8 +19,8 @@ typedef enum {
   GM_N_RECORD_KINDS,
 } GmRecordKind; /* loads first, then checks: one numbering for both */
 
-/* The items of a key, a tuple, that are objects which equal themselves alone, or the types of such.  The
- * key has None in their places; a look-up puts the objects of its call there. */
+/* The items of a key, a tuple, that are objects which equal themselves alone, or the types of such.
+ * The key has None in their places; a look-up puts the objects of its call there. */
 typedef struct {
   uint32_t n;
   struct {

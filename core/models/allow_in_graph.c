@@ -2,11 +2,12 @@
  * allow_in_graph.c -- functions that become one node (allow_in_graph): the recorder never records
  * through them.
  *
- * What such a function gives is seen by calling it once, while recording, on tensors of the same shapes, dtypes and layouts
- * as its arguments; each call of the compiled function is compared with that (core/graph/host_node.c).  Sizes of its arguments are
- * numbers from then on, because what it gives is known for these alone.
- * A function that gives a view is recorded as any other: a node makes memory of its own.  What else cannot be a node is a break with a
- * reason, and then the function runs as Python between two graphs: the answer is the same, the graph is shorter.
+ * What such a function gives is seen by calling it once, while recording, on tensors of the same
+ * shapes, dtypes and layouts as its arguments; each call of the compiled function is compared with
+ * that (core/graph/host_node.c).  Sizes of its arguments are numbers from then on, because what it
+ * gives is known for these alone. A function that gives a view is recorded as any other: a node
+ * makes memory of its own.  What else cannot be a node is a break with a reason, and then the
+ * function runs as Python between two graphs: the answer is the same, the graph is shorter.
  */
 #include "core/models/builtin.h"
 
@@ -54,7 +55,8 @@ read_arguments (Call *c, const GmCallArgs *args)
       return refuse (c, "an argument is neither a tensor nor a constant"), false;
   }
   if (c->n_tensors == 0 || c->n_tensors > MOST)
-    return refuse (c, c->n_tensors ? "it has too many arguments" : "no argument is a tensor"), false;
+    return refuse (c, c->n_tensors ? "it has too many arguments" : "no argument is a tensor"),
+           false;
   return true;
 }
 
@@ -118,13 +120,15 @@ call (Call *c)
     metas[i] = meta_of (r, c->tensors[i]);
   if (r->stop)
     return &gm_tracker_poison;
-  g_autoptr (GmHostFunction) f = gm_host.host_function (c->f->real, c->values, c->which, c->n, c->names);
+  g_autoptr (GmHostFunction) f =
+      gm_host.host_function (c->f->real, c->values, c->which, c->n, c->names);
   if (!f)
     return gm_record_break_exception (r);
   if (!gm_host.host_try (f, metas, c->n_tensors, grad, &trial, &why))
     return trial.shares ? NULL : refuse (c, why);
   gm_guard (r, IS, c->f->source, .obj = c->f->real);
-  const GmTracker *v = trial.n > MOST ? refuse (c, "it gives too many tensors") : add_nodes (c, f, &trial);
+  const GmTracker *v =
+      trial.n > MOST ? refuse (c, "it gives too many tensors") : add_nodes (c, f, &trial);
   g_free (trial.metas);
   return v;
 }

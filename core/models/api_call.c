@@ -45,8 +45,9 @@ has_views (const GmGraph *g, GmValueId root, bool quiet)
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
     if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && root_of (g, n->out) == root
-        && (!quiet || (!gm_op_detaches (n->op) && !gm_graph_meta (g, n->out)->requires_grad
-                       && gm_graph_meta (g, n->in[0])->requires_grad)))
+        && (!quiet
+            || (!gm_op_detaches (n->op) && !gm_graph_meta (g, n->out)->requires_grad
+                && gm_graph_meta (g, n->in[0])->requires_grad)))
       return true;
   }
   return false;
@@ -70,7 +71,8 @@ fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
 static bool
 casts_unseen (const GmRecorder *r, GmOp op, const GmVal *in, const GmAttrs *attrs)
 {
-  return gm_ops[op].family == GM_FAMILY_CAST && in[0] && !gm_dtype_is_float ((GmDtype) attrs->dtype) && !gm_grad_mode_get (r)
+  return gm_ops[op].family == GM_FAMILY_CAST && in[0] && !gm_dtype_is_float ((GmDtype) attrs->dtype)
+         && !gm_grad_mode_get (r)
          && gm_graph_meta (r->graph, gm_id_from_val (in[0]))->requires_grad;
 }
 
@@ -82,7 +84,8 @@ record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *a
     gm_record_break (r, GM_BREAK_TRY_BLOCK, gm_ops[op].name);
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in a try block");
   }
-  GmVal unseen = casts_unseen (r, op, in, attrs) ? graph_vtable->op (base, GM_OP_detach, in, 1, NULL) : NULL;
+  GmVal unseen =
+      casts_unseen (r, op, in, attrs) ? graph_vtable->op (base, GM_OP_detach, in, 1, NULL) : NULL;
   if (unseen)
     in = &unseen;
   GmVal v = graph_vtable->op (base, op, in, n_in, attrs);
@@ -172,7 +175,8 @@ is_kept_for_gradients (const GmGraph *g, GmValueId root)
   for (uint32_t i = 0; i < g->nodes->len; i++) {
     const GmNode *n = gm_graph_node (g, i);
     uint32_t need = 0;
-    if (!gm_graph_meta (g, n->out)->requires_grad || gm_op_is_higher (n->op) || n->op == GM_OP_custom || gm_ops[n->op].family == GM_FAMILY_MUTATE)
+    if (!gm_graph_meta (g, n->out)->requires_grad || gm_op_is_higher (n->op)
+        || n->op == GM_OP_custom || gm_ops[n->op].family == GM_FAMILY_MUTATE)
       continue;
     for (uint32_t k = 0; k < n->n_in; k++)
       if (gm_graph_meta (g, n->in[k])->requires_grad && gm_op_is_differentiable (n->op, (int) k))
@@ -195,7 +199,8 @@ is_counted_twice (const GmRecorder *r, GmValueId input)
   const GmTensor *real = t && t->real ? gm_host_tensor (t->real) : NULL;
   for (uint32_t i = 0; real && i < r->inputs->len; i++) {
     const GmTracker *o = g_array_index (r->inputs, GmInput, i).tracker;
-    const GmTensor *other = o && o->real && o->kind == &gm_kind_tensor ? gm_host_tensor (o->real) : NULL;
+    const GmTensor *other =
+        o && o->real && o->kind == &gm_kind_tensor ? gm_host_tensor (o->real) : NULL;
     if (other && other->storage == real->storage && other->counter != real->counter)
       return true;
   }
@@ -247,8 +252,7 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
     if (refused)
       gm_record_break (r, GM_BREAK_CALL_METHOD, "copy_", "tensor of another device");
   }
-  if (refused || (is_input && !may_write_input (r, root, op, recorded))
-      || has_hook (r, root))
+  if (refused || (is_input && !may_write_input (r, root, op, recorded)) || has_hook (r, root))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   GmVal v = graph_vtable->into (base, dst, op, in, n_in, attrs);
   if (!v)
@@ -264,7 +268,8 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
 static bool
 is_counted_apart (const GmGraph *g, GmValueId v)
 {
-  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID; v = gm_graph_node (g, node)->in[0]) {
+  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID;
+       v = gm_graph_node (g, node)->in[0]) {
     const GmNode *n = gm_graph_node (g, node);
     if (n->op == GM_OP_data)
       return true;
@@ -281,7 +286,9 @@ static bool
 changes_counter (const GmGraph *g, GmValueId dst, GmValueId src)
 {
   GmValueId to = root_of (g, dst), from = root_of (g, src);
-  bool may_share = to == from || (gm_graph_value (g, to)->node == GM_NO_ID && gm_graph_value (g, from)->node == GM_NO_ID);
+  bool may_share =
+      to == from
+      || (gm_graph_value (g, to)->node == GM_NO_ID && gm_graph_value (g, from)->node == GM_NO_ID);
   return is_counted_apart (g, dst) || (may_share && is_counted_apart (g, src));
 }
 
@@ -294,7 +301,8 @@ record_set (GmBuilder *base, GmVal dst, GmVal src)
   if (base->error || dst == NULL || src == NULL)
     return NULL;
   GmValueId root = root_of (r->graph, gm_id_from_val (dst));
-  if (root != root_of (r->graph, gm_id_from_val (src)) && breaks_fence (r, "set_", gm_id_from_val (dst)))
+  if (root != root_of (r->graph, gm_id_from_val (src))
+      && breaks_fence (r, "set_", gm_id_from_val (dst)))
     return gm_b_fail (base, GM_ERROR_UNSUPPORTED, "in place");
   if (changes_counter (r->graph, gm_id_from_val (dst), gm_id_from_val (src))) {
     gm_record_break (r, GM_BREAK_CALL_METHOD, "set_", "x.data");
@@ -397,7 +405,9 @@ record_offset (GmBuilder *base, GmVal v)
     const GmNode *n = gm_graph_node (g, node);
     const GmMeta *m = gm_graph_meta (g, n->in[0]);
     if (gm_ops[n->op].family == GM_FAMILY_MOVEMENT)
-      bytes = gm_size_add (bytes, gm_size_mul (gm_movement_offset (n->op, m, n->attrs, gm_graph_meta (g, n->out)), (int64_t) gm_dtype_size (m->dtype)));
+      bytes = gm_size_add (
+          bytes, gm_size_mul (gm_movement_offset (n->op, m, n->attrs, gm_graph_meta (g, n->out)),
+                              (int64_t) gm_dtype_size (m->dtype)));
     else if (n->op == GM_OP_set_)
       break;
     else if (gm_ops[n->op].family != GM_FAMILY_MUTATE)
@@ -405,12 +415,14 @@ record_offset (GmBuilder *base, GmVal v)
   }
   const GmTracker *t = node == GM_NO_ID ? tracker_of_input (r, id) : NULL;
   if (t == NULL) {
-    gm_b_fail (base, GM_ERROR_UNSUPPORTED, "where the tensor lies in its storage is not known while recording");
+    gm_b_fail (base, GM_ERROR_UNSUPPORTED,
+               "where the tensor lies in its storage is not known while recording");
     return 0;
   }
   const GmTensor *real = gm_host_tensor (t->real);
   gm_guard (r, OFFSET, t->source, .index = real->offset);
-  return gm_size_floordiv (gm_size_add (bytes, real->offset * (int64_t) gm_dtype_size (real->meta.dtype)), bytes_each);
+  return gm_size_floordiv (
+      gm_size_add (bytes, real->offset * (int64_t) gm_dtype_size (real->meta.dtype)), bytes_each);
 }
 
 /* Returns the value that v is a view of, as far as autograd follows views. */
@@ -420,14 +432,17 @@ record_around (GmBuilder *base, GmVal v, int64_t *offset)
   const GmGraph *g = recorder_of (base)->graph;
   GmValueId id = gm_id_from_val (v);
   uint32_t node;
-  for (*offset = 0; (node = gm_graph_value (g, id)->node) != GM_NO_ID; id = gm_graph_node (g, node)->in[0]) {
+  for (*offset = 0; (node = gm_graph_value (g, id)->node) != GM_NO_ID;
+       id = gm_graph_node (g, node)->in[0]) {
     const GmNode *n = gm_graph_node (g, node);
     const GmMeta *from = gm_graph_meta (g, n->in[0]), *m = gm_graph_meta (g, n->out);
-    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT || gm_op_detaches (n->op) || from->requires_grad != m->requires_grad)
+    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT || gm_op_detaches (n->op)
+        || from->requires_grad != m->requires_grad)
       break; /* a write, too: the written value has the history now */
     *offset = gm_size_add (*offset, gm_movement_offset (n->op, from, n->attrs, m));
   }
-  return id != gm_id_from_val (v) && gm_meta_is_dense (gm_graph_meta (g, id)) ? gm_val_from_id (id) : NULL;
+  return id != gm_id_from_val (v) && gm_meta_is_dense (gm_graph_meta (g, id)) ? gm_val_from_id (id)
+                                                                              : NULL;
 }
 
 /* Reads a size that only the run knows: the element of a value which the graph computes. */
@@ -439,11 +454,13 @@ record_count (GmBuilder *base, GmVal v, int64_t *out)
     return false;
   if (r->request->counted && r->n_bodies == 0) {
     GmVal own = gm_b_op (base, GM_OP_copy, &v, 1, NULL);
-    g_autofree char *what = g_strdup_printf ("what %s() counts", r->counting ? r->counting : "a call");
+    g_autofree char *what =
+        g_strdup_printf ("what %s() counts", r->counting ? r->counting : "a call");
     *out = own ? gm_size_counted (r, gm_id_from_val (own), what, 0, GM_SIZE_COUNT_MAX) : 0;
     return own != NULL;
   }
-  gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE, "the size of the result depends on the values of a tensor");
+  gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE,
+                   "the size of the result depends on the values of a tensor");
   gm_b_fail (base, GM_ERROR_UNSUPPORTED, "data-dependent");
   return false;
 }
@@ -472,9 +489,9 @@ gm_api_builder_init (GmRecorder *r)
 
 typedef struct {
   GmRecorder *r;
-  const char *name;   /* the function's name, for messages */
-  bool index;         /* a subscript: lists become index tensors */
-  bool floats;        /* the row takes floats that only the run knows; those among its arguments: */
+  const char *name; /* the function's name, for messages */
+  bool index;       /* a subscript: lists become index tensors */
+  bool floats;      /* the row takes floats that only the run knows; those among its arguments: */
   GPtrArray *elements;
   GPtrArray *tensors; /* trackers of the tensors passed, in order */
 } Conversion;
@@ -548,7 +565,8 @@ is_index_list (GmRecorder *r, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (r, t);
   for (uint32_t i = 0; i < contents->n; i++) {
     const GmTracker *item = gm_realize (r, contents->items[i]);
-    if (item->kind != &gm_kind_constant || !(PyLong_CheckExact (item->real) || PyBool_Check (item->real)))
+    if (item->kind != &gm_kind_constant
+        || !(PyLong_CheckExact (item->real) || PyBool_Check (item->real)))
       return false;
   }
   return contents->n > 0;
@@ -680,11 +698,12 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
     if (strcmp (api->arg_names[i], name) == 0)
       return 0;
   PyObject *o = gm_constant (r, value);
-  bool cpu = o
-             && (o == Py_None || (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CPU))
-                 || (PyUnicode_Check (o)
-                     && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0
-                         || PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0)));
+  bool cpu =
+      o
+      && (o == Py_None || (gm_host.device_object && o == gm_host.device_object (GM_DEVICE_CPU))
+          || (PyUnicode_Check (o)
+              && (PyUnicode_CompareWithASCIIString (o, "cpu") == 0
+                  || PyUnicode_CompareWithASCIIString (o, "cpu:0") == 0)));
   if (device ? cpu : o == Py_False || o == Py_None)
     return 1;
   if (device)
@@ -716,10 +735,10 @@ out_written (Conversion *c, const GmTracker *out, const GmArg *result)
     items[i] = gm_realize (r, all->items[i]);
     becomes (r, items[i], result->items[i].v);
   }
-  return result->fields ? gm_tracker (r, .kind = &gm_kind_tuple, .items = items, .n = result->n,
-                                      .number = 1,
-                                      .data = gm_arena_strdup (r->arena, result->fields))
-                        : gm_tuple_new (r, items, result->n);
+  return result->fields
+             ? gm_tracker (r, .kind = &gm_kind_tuple, .items = items, .n = result->n, .number = 1,
+                           .data = gm_arena_strdup (r->arena, result->fields))
+             : gm_tuple_new (r, items, result->n);
 }
 
 /* Fills `pair` with the two operands if one of them is an integer that only the run knows: a tensor
@@ -727,7 +746,9 @@ out_written (Conversion *c, const GmTracker *out, const GmArg *result)
 static bool
 with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTracker *pair[2])
 {
-  static const char *const rows[] = { "add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge" };
+  static const char *const rows[] = {
+    "add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge"
+  };
   bool takes = false;
   for (size_t i = 0; i < G_N_ELEMENTS (rows) && args->n == 2; i++)
     takes |= strcmp (rows[i], api->name) == 0;
@@ -790,7 +811,8 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
       return &gm_tracker_poison;
   }
   if (r->request->env.modes & GM_MODE_FUNCTION_MODE)
-    return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, api->name); /* the mode's __torch_function__ sees it */
+    return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON,
+                            api->name); /* the mode's __torch_function__ sees it */
   r->builder.where = gm_record_where (r);
   r->builder.base.autocast = gm_autocast_mode_get (r);
   r->builder.base.refuses_draws = gm_refuses_draws_get (r);
@@ -815,7 +837,7 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   if (out && out->kind != &gm_kind_constant) {
     t = out_written (&c, out, &result);
   } else if ((inplace || g_str_has_suffix (api->name, "_")) && result.kind == GM_ARG_TENSOR
-      && tensors->len) { /* the same object, whose value is another one from now on */
+             && tensors->len) { /* the same object, whose value is another one from now on */
     t = tensors->pdata[0];
     becomes (r, t, result.v);
   } else {

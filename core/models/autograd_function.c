@@ -47,16 +47,19 @@ hide (GmRecorder *r, const GmTracker *ctx, const char *name, const GmTracker *va
 /* Records a call of a context's method; for an existing context, as an effect on it after the
  * graph. */
 static const GmTracker *
-tell (GmRecorder *r, const GmTracker *ctx, const char *method, const char *name, const GmCallArgs *args)
+tell (GmRecorder *r, const GmTracker *ctx, const char *method, const char *name,
+      const GmCallArgs *args)
 {
   if (args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "a method of a context with named arguments");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "a method of a context with named arguments");
   if (ctx->real) {
     const GmTracker **all = gm_tracker_array (r, args->n + 1);
     all[0] = ctx;
     gm_tracker_copy (all + 1, args->args, args->n);
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (((PyTypeObject *) gm_host.context_type)->tp_dict, method), NULL, all,
-               args->n + 1);
+    gm_effect (r, GM_EFFECT_CALL,
+               PyDict_GetItemString (((PyTypeObject *) gm_host.context_type)->tp_dict, method),
+               NULL, all, args->n + 1);
   } else {
     hide (r, ctx, name, gm_tuple_new (r, args->args, args->n));
   }
@@ -71,7 +74,8 @@ save_for_backward (GmRecorder *r, const GmTracker *ctx, const GmCallArgs *args)
     if (r->stop)
       return &gm_tracker_poison;
     if (t->kind != &gm_kind_tensor && t->real != Py_None)
-      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "save_for_backward() of something that is no tensor");
+      return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                              "save_for_backward() of something that is no tensor");
   }
   return tell (r, ctx, "save_for_backward", SAVED, args);
 }
@@ -112,7 +116,8 @@ gm_context_getattr (GmRecorder *r, const GmTracker *ctx, PyObject *name)
   if (!saved && PyUnicode_CompareWithASCIIString (name, "needs_input_grad") != 0)
     return NULL;
   if (ctx->real)
-    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "context of an autograd.Function");
+    return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name),
+                            "context of an autograd.Function");
   const GmTracker *v = hidden (r, ctx, saved ? SAVED : NEEDS);
   return v ? v : gm_tuple_new (r, NULL, 0);
 }
@@ -152,7 +157,8 @@ needs_grad (GmRecorder *r, const GmTracker *t)
 /* Returns function.name (ctx, *args), run with gradients off. changed: a set for the objects that a
  * side changes which runs at once and may change objects; or NULL. */
 static const GmTracker *
-run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n, GHashTable *changed)
+run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n,
+          GHashTable *changed)
 {
   GmRecorder *r = c->r;
   const GmTracker *fn = gm_getattr (r, c->cls, interned (r, name));
@@ -167,7 +173,8 @@ run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *cons
   g_autofree char *op = g_strdup_printf ("%s.%s", c->function->tp_name, name);
   bool mode = gm_grad_mode_get (r);
   gm_grad_mode_set (r, false);
-  const GmTracker *v = gm_body_run_once (r, op, fn, &(GmCallArgs){ all, at, NULL }, c->ctx->id, changed);
+  const GmTracker *v =
+      gm_body_run_once (r, op, fn, &(GmCallArgs){ all, at, NULL }, c->ctx->id, changed);
   if (!r->stop)
     gm_grad_mode_set (r, mode);
   return r->stop ? &gm_tracker_poison : gm_realize (r, v);
@@ -201,7 +208,8 @@ in_tuple (const GmTracker *tuple, const GmTracker *t)
 static bool
 is_tied (Call *c, const GmTracker *plain, const GmTracker *t)
 {
-  return t->kind == &gm_kind_tensor && gm_dtype_is_float (meta_of (c->r, t)->dtype) && !in_tuple (plain, t);
+  return t->kind == &gm_kind_tensor && gm_dtype_is_float (meta_of (c->r, t)->dtype)
+         && !in_tuple (plain, t);
 }
 
 static const GmTracker *
@@ -228,7 +236,8 @@ look_at_results (Call *c, uint32_t *n_tied)
         return false;
       }
     for (uint32_t k = 0; k < i; k++)
-      if (c->results[k]->kind == &gm_kind_tensor && value_of (r, c->results[k]) == value_of (r, t)) {
+      if (c->results[k]->kind == &gm_kind_tensor
+          && value_of (r, c->results[k]) == value_of (r, t)) {
         refuse (c, "one tensor is two results");
         return false;
       }
@@ -254,11 +263,11 @@ look_at_results (Call *c, uint32_t *n_tied)
 
 /* The recording of backward, which stands at the end of the recorder's graph. */
 typedef struct {
-  uint32_t first;          /* first node of backward */
-  GmValueId *gradients;    /* stand-ins, one per tied result */
+  uint32_t first;       /* first node of backward */
+  GmValueId *gradients; /* stand-ins, one per tied result */
   uint32_t n_gradients;
-  GArray *captured;        /* GmValueId: the values of the graph before it that it reads */
-  GArray *args, *results;  /* GmValueId: arguments that get a gradient, and the gradients */
+  GArray *captured;       /* GmValueId: the values of the graph before it that it reads */
+  GArray *args, *results; /* GmValueId: arguments that get a gradient, and the gradients */
 } Backward;
 
 static void
@@ -348,7 +357,8 @@ static bool
 is_own (const GmRecorder *r, const Backward *w, GmValueId v)
 {
   uint32_t node = gm_graph_value (r->graph, v)->node;
-  return node != GM_NO_ID && node >= w->first && gm_graph_node (r->graph, node)->op != GM_OP_constant;
+  return node != GM_NO_ID && node >= w->first
+         && gm_graph_node (r->graph, node)->op != GM_OP_constant;
 }
 
 /* Returns the live nodes of backward: nodes that may fail, and those that the results or a live
@@ -397,8 +407,9 @@ take_out (Call *c, Backward *w)
   for (uint32_t i = 0; i < w->n_gradients; i++) {
     g_autofree char *name = g_strdup_printf ("gradient%u", i);
     GmMeta m = *gm_graph_meta (r->graph, w->gradients[i]);
-    g_hash_table_insert (map, GUINT_TO_POINTER (w->gradients[i]),
-                         GUINT_TO_POINTER (gm_graph_add_input (to, gm_arena_strdup (to->arena, name), &m)));
+    g_hash_table_insert (
+        map, GUINT_TO_POINTER (w->gradients[i]),
+        GUINT_TO_POINTER (gm_graph_add_input (to, gm_arena_strdup (to->arena, name), &m)));
   }
   for (uint32_t i = w->first; i < r->graph->nodes->len; i++) {
     const GmNode *n = gm_graph_node (r->graph, i);
@@ -411,20 +422,24 @@ take_out (Call *c, Backward *w)
       map_value (r, w, map, to, g_array_index (w->results, GmValueId, i));
   for (uint32_t i = w->first; i < r->graph->nodes->len; i++) {
     const GmNode *n = gm_graph_node (r->graph, i);
-    if (!live[i - w->first] || n->op == GM_OP_constant || g_hash_table_contains (map, GUINT_TO_POINTER (n->out)))
+    if (!live[i - w->first] || n->op == GM_OP_constant
+        || g_hash_table_contains (map, GUINT_TO_POINTER (n->out)))
       continue;
     g_autofree GmValueId *in = g_new (GmValueId, n->n_in + 1);
     for (uint32_t k = 0; k < n->n_in; k++)
       in[k] = map_value (r, w, map, to, n->in[k]);
     const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
-    GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where, gm_graph_meta (r->graph, n->out));
+    GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, n->attrs, where,
+                                      gm_graph_meta (r->graph, n->out));
     gm_graph_mark_like (to, v, n);
     g_hash_table_insert (map, GUINT_TO_POINTER (n->out), GUINT_TO_POINTER (v));
   }
   for (uint32_t i = 0; i < w->results->len; i++)
-    gm_graph_add_output (to, map_value (r, w, map, to, g_array_index (w->results, GmValueId, i)), GM_OUTPUT_GRAD);
+    gm_graph_add_output (to, map_value (r, w, map, to, g_array_index (w->results, GmValueId, i)),
+                         GM_OUTPUT_GRAD);
   for (uint32_t i = 0; i < checks->len; i++)
-    gm_graph_add_output (to, map_value (r, w, map, to, g_array_index (checks, GmValueId, i)), GM_OUTPUT_USER);
+    gm_graph_add_output (to, map_value (r, w, map, to, g_array_index (checks, GmValueId, i)),
+                         GM_OUTPUT_USER);
   return to;
 }
 
@@ -434,7 +449,8 @@ is_functional (Call *c, uint32_t first)
   for (uint32_t i = first; i < c->r->graph->nodes->len; i++) {
     GmFamily family = (GmFamily) gm_ops[gm_graph_node (c->r->graph, i)->op].family;
     if (family == GM_FAMILY_MUTATE || family == GM_FAMILY_RANDOM) {
-      refuse (c, family == GM_FAMILY_MUTATE ? "backward changes a tensor in place" : "backward draws random numbers");
+      refuse (c, family == GM_FAMILY_MUTATE ? "backward changes a tensor in place"
+                                            : "backward draws random numbers");
       return false;
     }
   }
@@ -458,7 +474,9 @@ static GmTwice
 how_often (const Call *c, GmJournalMark since)
 {
   PyObject *found = _PyType_Lookup (c->function, interned (c->r, "backward"));
-  PyObject *fn = found && Py_IS_TYPE (found, &PyStaticMethod_Type) ? PyObject_GetAttrString (found, "__func__") : Py_XNewRef (found);
+  PyObject *fn = found && Py_IS_TYPE (found, &PyStaticMethod_Type)
+                     ? PyObject_GetAttrString (found, "__func__")
+                     : Py_XNewRef (found);
   PyObject *dict = fn && PyFunction_Check (fn) ? ((PyFunctionObject *) fn)->func_dict : NULL;
   bool once = dict && PyDict_GetItemString (dict, "_once_differentiable") == Py_True;
   Py_XDECREF (fn);
@@ -472,7 +490,9 @@ note_results (Call *c, const Backward *w, GmGraph *backward)
 {
   GmRecorder *r = c->r;
   const GmTracker *plain = hidden (r, c->ctx, PLAIN);
-  int32_t *result_of = gm_arena_alloc (backward->arena, (backward->inputs->len + 1) * sizeof *result_of), number = 0;
+  int32_t *result_of =
+              gm_arena_alloc (backward->arena, (backward->inputs->len + 1) * sizeof *result_of),
+          number = 0;
   memset (result_of, -1, backward->inputs->len * sizeof *result_of);
   for (uint32_t i = 0; i < c->n_results; i++) {
     const GmTracker *t = c->results[i];
@@ -513,7 +533,8 @@ record_backward (Call *c, Backward *w)
   r->strides.from = from;
   r->heap.watched = NULL;
   if (asked && !r->stop)
-    refuse (c, "backward asks how a gradient lies in memory, and it may lie otherwise when it arrives; use reshape() or contiguous() without asking");
+    refuse (c, "backward asks how a gradient lies in memory, and it may lie otherwise when it "
+               "arrives; use reshape() or contiguous() without asking");
   if (seen && !r->stop) /* when it runs, another call may have changed the object again */
     refuse (c, "backward reads what forward changes");
   if (r->stop || !is_functional (c, w->first) || !gradients_out (c, w, v))
@@ -552,11 +573,14 @@ tie (Call *c, const Backward *w, uint32_t row, const GmTracker *value)
     const GmTracker *t = out[i] = c->results[i];
     if (!is_tied (c, plain, t))
       continue;
-    GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .dim = (int) number++, .offset = row };
+    GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET,
+                   .dim = (int) number++,
+                   .offset = row };
     in[0] = gm_val_from_id (value_of (r, t));
     GmVal v = gm_b_op (&r->builder.base, GM_OP_custom, in, (int) n_in, &at);
     if (!v) {
-      gm_record_break (r, GM_BREAK_TENSOR_ERROR, c->function->tp_name, r->builder.base.error->message);
+      gm_record_break (r, GM_BREAK_TENSOR_ERROR, c->function->tp_name,
+                       r->builder.base.error->message);
       g_clear_error (&r->builder.base.error);
       return &gm_tracker_poison;
     }
@@ -612,7 +636,8 @@ gm_custom_apply (GmRecorder *r, const GmCallArgs *args)
       PyDict_GetItemString (gm_type_dict ((PyTypeObject *) cls->real), "_gramme_whole");
   if (whole) { /* allow_in_graph: a static method */
     PyObject *apply = gm_record_take (r, PyObject_GetAttrString (whole, "__func__"));
-    const GmTracker *v = gm_host_call_record (r, gm_wrap (r, apply, gm_source_const (r, apply, "apply")), &inner);
+    const GmTracker *v =
+        gm_host_call_record (r, gm_wrap (r, apply, gm_source_const (r, apply, "apply")), &inner);
     if (v)
       return v;
   }
@@ -626,7 +651,13 @@ gm_custom_apply (GmRecorder *r, const GmCallArgs *args)
     any |= needs_grad (r, values[i]);
   }
   g_autoptr (GHashTable) changed = g_hash_table_new (NULL, NULL);
-  Call c = { .r = r, .changed = changed, .function = (PyTypeObject *) cls->real, .cls = cls, .setup = setup, .args = values, .n_args = inner.n };
+  Call c = { .r = r,
+             .changed = changed,
+             .function = (PyTypeObject *) cls->real,
+             .cls = cls,
+             .setup = setup,
+             .args = values,
+             .n_args = inner.n };
   c.ctx = gm_object_new (r, (PyTypeObject *) gm_host.context_type);
   hide (r, c.ctx, NEEDS, gm_tuple_new (r, needs, inner.n));
   const GmTracker *value = run_forward (&c);

@@ -74,7 +74,9 @@ same_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 static bool
 same_real (PyObject *a, PyObject *b)
 {
-  return a == b || (a && b && PyBytes_CheckExact (a) && PyBytes_CheckExact (b) && PyObject_RichCompareBool (a, b, Py_EQ) == 1);
+  return a == b
+         || (a && b && PyBytes_CheckExact (a) && PyBytes_CheckExact (b)
+             && PyObject_RichCompareBool (a, b, Py_EQ) == 1);
 }
 
 static bool
@@ -120,7 +122,8 @@ is_real (const GmTracker *t, PyObject *value)
   if (t->real == value)
     return true;
   return t->kind == &gm_kind_constant && Py_TYPE (t->real) == Py_TYPE (value)
-         && (PyLong_CheckExact (value) || PyFloat_CheckExact (value) || PyUnicode_CheckExact (value))
+         && (PyLong_CheckExact (value) || PyFloat_CheckExact (value)
+             || PyUnicode_CheckExact (value))
          && PyObject_RichCompareBool (t->real, value, Py_EQ) == 1;
 }
 
@@ -213,7 +216,8 @@ change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t objec
     g_autofree char *name = changed_name (r, before, now, globals);
     return name ? g_strdup_printf ("the global %s", name) : NULL;
   }
-  if (t && t->kind == &gm_kind_object && (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR)) {
+  if (t && t->kind == &gm_kind_object
+      && (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR)) {
     g_autofree char *name = changed_name (r, before, now, t->real);
     return name ? g_strdup_printf ("the attribute %s of a %s", name, gm_type_text (r, t)) : NULL;
   }
@@ -221,7 +225,8 @@ change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t objec
     g_autofree char *from_text = value_text (r, before, NULL), *to = value_text (r, now, NULL);
     return g_strdup_printf ("a variable of a function around it, from %s to %s", from_text, to);
   }
-  return t ? g_strdup_printf ("a %s", gm_type_text (r, t)) : g_strdup ("an object that was made outside of it");
+  return t ? g_strdup_printf ("a %s", gm_type_text (r, t))
+           : g_strdup ("an object that was made outside of it");
 }
 
 bool
@@ -262,7 +267,8 @@ gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTracker *
   return same_contents (r, before, now) && !r->stop;
 }
 
-/* The first contents that were replaced since then: those that were read later are what was there before. */
+/* The first contents that were replaced since then: those that were read later are what was there
+ * before. */
 static const GmTracker *
 first_replaced (const GmRecorder *r, GmHeapMark m, uint32_t object)
 {
@@ -320,15 +326,23 @@ written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt
 static char *
 slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
-  static const char *const modes[] = { "the grad mode", "whether a graph break is an error", "what autocast casts to", "whether random numbers may be drawn",
-                                       "the memory that may be written", "the memory that may be written" };
-  const GmTracker *before = held_before (r, m, from, s), *now = gm_heap_load (&r->heap, s.object, s.key);
+  static const char *const modes[] = { "the grad mode",
+                                       "whether a graph break is an error",
+                                       "what autocast casts to",
+                                       "whether random numbers may be drawn",
+                                       "the memory that may be written",
+                                       "the memory that may be written" };
+  const GmTracker *before = held_before (r, m, from, s),
+                  *now = gm_heap_load (&r->heap, s.object, s.key);
   if (s.object == r->modes_id)
     return same_contents (r, before, now) ? NULL : g_strdup (modes[s.key]);
   if (s.key == 0)
     return change_of (r, before, from, s.object);
-  bool looked_at = before == NULL && now && now->kind == &gm_kind_dict && now->n; /* its __dict__ (instance_dict.c) */
-  return looked_at || same_contents (r, before, now) ? NULL : g_strdup ("an object that was made outside of it");
+  bool looked_at = before == NULL && now && now->kind == &gm_kind_dict
+                   && now->n; /* its __dict__ (instance_dict.c) */
+  return looked_at || same_contents (r, before, now)
+             ? NULL
+             : g_strdup ("an object that was made outside of it");
 }
 
 /* The state of the recorder at the start of a body. */
@@ -363,14 +377,16 @@ check (GmRecorder *r, const char *op, const Start *start, uint32_t exempt, GHash
       if (gm_body_holds_new_tensor (r, e->args[k], start->values, start->heap.objects))
         gm_record_break (r, GM_BREAK_BODY_EFFECT, op, "an object by a tensor that it made");
   }
-  for (uint32_t i = from; i < r->effects->len && !r->stop; i++) /* each run would register one more */
+  for (uint32_t i = from; i < r->effects->len && !r->stop;
+       i++) /* each run would register one more */
     if (g_array_index (r->effects, GmEffect, i).kind == GM_EFFECT_HOOK)
       gm_record_break (r, GM_BREAK_BODY_EFFECT, op, "the hooks of a tensor");
   return r->stop == NULL;
 }
 
 const GmTracker *
-gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt, GHashTable *changed)
+gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args,
+                  uint32_t exempt, GHashTable *changed)
 {
   Start start = { gm_heap_mark (&r->heap), r->effects->len, r->draws->len, r->graph->values->len };
   r->n_bodies++;
@@ -380,7 +396,8 @@ gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCa
 }
 
 const GmTracker *
-gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt)
+gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args,
+             uint32_t exempt)
 {
   return gm_body_run_once (r, op, fn, args, exempt, NULL);
 }

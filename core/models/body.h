@@ -8,24 +8,28 @@
 
 /* Returns fn (*args) as the body of `op` ("checkpoint"): inlined; breaks if it leaves anything
  * changed that existed before. exempt: a heap object that fn may change, or GM_NO_OBJECT. */
-const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt);
+const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn,
+                              const GmCallArgs *args, uint32_t exempt);
 
 /* Returns fn (*args) as a function that an operator calls once: fn may change existing objects, as
  * any call may, but must not keep a tensor there that it made, nor register hooks. `changed`, a
  * set, gets the heap objects that fn changed; NULL: fn may change nothing. */
-const GmTracker *gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args, uint32_t exempt, GHashTable *changed);
+const GmTracker *gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn,
+                                   const GmCallArgs *args, uint32_t exempt, GHashTable *changed);
 /* True if t holds, at any depth, a tensor computed since the graph had `values` values; objects:
  * how many the heap had then. */
-bool gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, uint32_t objects);
+bool gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values,
+                               uint32_t objects);
 
-/* True if a list, dict or bytearray that was changed since the mark holds what it held then, in the same order: nothing that looks at it
- * later can tell.  False for sets and deques, whose order and iterators tell of changes that were taken back.  Guards say what its items
- * were. */
+/* True if a list, dict or bytearray that was changed since the mark holds what it held then, in the
+ * same order: nothing that looks at it later can tell.  False for sets and deques, whose order and
+ * iterators tell of changes that were taken back.  Guards say what its items were. */
 bool gm_body_leaves (GmRecorder *r, GmHeapMark m, const GmTracker *t);
 /* The same of two contents of one object. */
 bool gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTracker *now);
 
-/* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the program sees. */
+/* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the
+ * program sees. */
 bool gm_body_is_own_state (const GmRecorder *r, uint32_t object);
 
 /* Returns the result of a function of gramme._core that runs a body; NULL: fn is none. */

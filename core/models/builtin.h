@@ -11,7 +11,8 @@
 const GmTracker *gm_builtin_class_call (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 /* builtin_function.c: calls a function of the module builtins with this __name__. NULL: fn is
  * none. */
-const GmTracker *gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
+const GmTracker *gm_builtin_function_call (GmRecorder *r, PyObject *fn, const char *name,
+                                           const GmCallArgs *args);
 const GmTracker *gm_math_prod (GmRecorder *r, const GmCallArgs *args);
 /* mode_call.c: calls a function that reads or sets a mode. NULL: fn is none, or after a break. */
 const GmTracker *gm_mode_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
@@ -28,11 +29,13 @@ bool gm_partial_build (GmResidualBuilder *b, const GmTracker *t);
 /* namespace.c */
 bool gm_is_namespace (PyTypeObject *type);
 const GmTracker *gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
-const GmTracker *gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other);
+const GmTracker *gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t,
+                                       const GmTracker *other);
 void gm_namespace_build (GmResidualBuilder *b, const GmTracker *t);
 /* Calls tensor (numbers) and the like, and is_tensor. NULL: fn is another function, or the numbers
  * are no constants. */
-const GmTracker *gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs *args);
+const GmTracker *gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name,
+                                 const GmCallArgs *args);
 /* Returns NULL if the argument is no array that exists. */
 const GmTracker *gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 /* copying.c: object.__reduce_ex__ */

@@ -29,8 +29,9 @@ convert_number (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     return gm_from_bool (r, gm_truth (r, t));
   if (t && t->kind == &gm_kind_tensor) {
     g_autofree char *what = g_strdup_printf ("%s()", type->tp_name);
-    return type == &PyLong_Type && args->n == 1 && !args->names ? gm_tensor_item (r, t, what)
-                                              : gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
+    return type == &PyLong_Type && args->n == 1 && !args->names
+               ? gm_tensor_item (r, t, what)
+               : gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, what);
   }
   if (t && type == &PyLong_Type && args->n == 1 && !args->names && gm_is_number (t))
     return t;
@@ -103,7 +104,8 @@ make_sequence (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   if (all == NULL)
     return &gm_tracker_poison;
   const GmTracker *const *items = (const GmTracker *const *) all->pdata;
-  return type == &PyList_Type ? gm_list_new (r, items, all->len) : gm_tuple_new (r, items, all->len);
+  return type == &PyList_Type ? gm_list_new (r, items, all->len)
+                              : gm_tuple_new (r, items, all->len);
 }
 
 static const GmTracker *
@@ -128,8 +130,9 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     const GmTracker *it = gm_iter (r, in[0]);
     return gm_iterator_new (r, GM_ITER_ENUMERATE, &it, 1, start);
   }
-  bool strict = type == &PyZip_Type && gm_args_n_named (args) == 1
-                && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "strict") == 0;
+  bool strict =
+      type == &PyZip_Type && gm_args_n_named (args) == 1
+      && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "strict") == 0;
   if (args->names && !strict)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "map() or filter() with named arguments");
   strict = strict && gm_truth (r, args->args[args->n]);
@@ -137,7 +140,9 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     PLAIN ("reversed", 1, 1);
     const GmTracker *t = gm_realize (r, args->args[0]);
     if (t->kind == &gm_kind_deque)
-      return gm_call_n (r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString ("__reversed__"))), NULL, 0);
+      return gm_call_n (
+          r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString ("__reversed__"))),
+          NULL, 0);
     if (t->kind == &gm_kind_object) {
       const GmTracker *own = gm_call_special (r, t, "__reversed__", NULL, 0);
       if (own)
@@ -145,8 +150,10 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
     }
     if (t->kind == &gm_kind_constant && !PySequence_Check (t->real)
         && !gm_class_lookup_text (r, Py_TYPE (t->real), "__reversed__"))
-      return gm_raise_new (r, PyExc_TypeError, "'%s' object is not reversible", Py_TYPE (t->real)->tp_name);
-    const GmTrackerKind *const kinds[] = { &gm_kind_list, &gm_kind_tuple, &gm_kind_constant, &gm_kind_dict, &gm_kind_view };
+      return gm_raise_new (r, PyExc_TypeError, "'%s' object is not reversible",
+                           Py_TYPE (t->real)->tp_name);
+    const GmTrackerKind *const kinds[] = { &gm_kind_list, &gm_kind_tuple, &gm_kind_constant,
+                                           &gm_kind_dict, &gm_kind_view };
     for (uint32_t i = 0; i < G_N_ELEMENTS (kinds); i++)
       if (t->kind == kinds[i])
         return gm_iterator_reversed (r, t);

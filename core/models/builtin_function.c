@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builtin_function.c -- functions of the module builtins: those that have a model, and those that only compute on constants.
+ * builtin_function.c -- functions of the module builtins: those that have a model, and those that
+ * only compute on constants.
  */
 #include "core/models/builtin.h"
 #include "core/trace/exception.h"
@@ -164,8 +165,8 @@ call_vars (GmRecorder *r, const GmCallArgs *args)
   if (args->n == 0 && call_locals (r, args))
     return &gm_tracker_poison;
   PLAIN ("vars", 1, 1);
-  const GmTracker *dict =
-      gm_getattr_opt (r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+  const GmTracker *dict = gm_getattr_opt (
+      r, args->args[0], gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
   bool none = gm_exception_caught (r, PyExc_AttributeError) || (dict == NULL && !r->stop);
   return none ? gm_raise_new (r, PyExc_TypeError, "vars() argument must have __dict__ attribute")
               : dict;
@@ -180,7 +181,8 @@ call_hash (GmRecorder *r, const GmCallArgs *args)
   if (!r->stop && t->kind == &gm_kind_constant && PyFloat_Check (t->real)
       && isnan (PyFloat_AS_DOUBLE (t->real)))
     return gm_record_break (r, GM_BREAK_CALL_ID, "hash() of NaN"); /* it depends on the object */
-  if (gm_key_hash (r, t, &hash) || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
+  if (gm_key_hash (r, t, &hash)
+      || (!r->stop && t->kind == &gm_kind_tuple && gm_tuple_hash (r, t, &hash))
       || (!r->stop && gm_key_hash_called (r, t, &hash)))
     return gm_from_int (r, hash);
   return gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
@@ -211,7 +213,8 @@ call_abs (GmRecorder *r, const GmCallArgs *args)
   if (t->kind == &gm_kind_tensor)
     return gm_call_api_name (r, "abs", &t, 1, false);
   if (gm_is_size (t) && !r->stop)
-    return gm_truth (r, gm_compare (r, Py_LT, t, gm_from_int (r, 0))) ? gm_unary (r, GM_UN_NEG, t) : t;
+    return gm_truth (r, gm_compare (r, Py_LT, t, gm_from_int (r, 0))) ? gm_unary (r, GM_UN_NEG, t)
+                                                                      : t;
   const GmTracker *own = gm_builtin_protocol (r, "abs", args);
   if (own || r->stop)
     return own ? own : &gm_tracker_poison;
@@ -227,7 +230,8 @@ sum_known (GmRecorder *r, const GmTracker *start, PyObject *items)
   PyObject *sum = PyDict_GetItemString (PyEval_GetBuiltins (), "sum");
   if (r->stop || PyList_GET_SIZE (items) == 0)
     return start;
-  return gm_from_constant_take (r, sum ? PyObject_CallFunctionObjArgs (sum, items, start->real, NULL) : NULL);
+  return gm_from_constant_take (
+      r, sum ? PyObject_CallFunctionObjArgs (sum, items, start->real, NULL) : NULL);
 }
 
 static bool
@@ -258,7 +262,8 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   const GmTracker *it = gm_iter (r, in[0]), *start = summand (r, total);
   PyObject *known = gm_record_take (r, PyList_New (0));
   const GmTracker *text = r->stop ? start : gm_value_of (start);
-  if (text->kind == &gm_kind_constant && (PyUnicode_Check (text->real) || PyBytes_Check (text->real)))
+  if (text->kind == &gm_kind_constant
+      && (PyUnicode_Check (text->real) || PyBytes_Check (text->real)))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "sum() of texts");
   bool all_known = !r->stop && is_known_number (start);
   while (!r->stop && (item = gm_next (r, it)) != NULL) {
@@ -278,9 +283,12 @@ const GmTracker *
 gm_math_prod (GmRecorder *r, const GmCallArgs *args)
 {
   const GmTracker *total = gm_from_int (r, 1), *item;
-  bool start = gm_args_n_named (args) == 1 && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "start") == 0;
+  bool start =
+      gm_args_n_named (args) == 1
+      && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, 0), "start") == 0;
   if (args->n != 1 || (args->names && !start))
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "prod() of more than an iterable and a start");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "prod() of more than an iterable and a start");
   if (start)
     total = args->args[1];
   const GmTracker *it = gm_iter (r, args->args[0]);

@@ -39,7 +39,8 @@ typedef struct {
 static const GmTracker *
 leave (const Cached *c)
 {
-  PyObject *inner = PyObject_GetAttrString (c->t->real, "__wrapped__"), *name = inner ? PyObject_GetAttrString (inner, "__qualname__") : NULL;
+  PyObject *inner = PyObject_GetAttrString (c->t->real, "__wrapped__"),
+           *name = inner ? PyObject_GetAttrString (inner, "__qualname__") : NULL;
   const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
   PyErr_Clear ();
   gm_record_break (c->r, GM_BREAK_CACHED_CALL, text ? text : "a function");
@@ -69,7 +70,8 @@ constant_argument (GmRecorder *r, const GmTracker *t)
     }
     return tuple; /* a Size is equal to it */
   }
-  bool nan = PyFloat_CheckExact (t->real) ? isnan (PyFloat_AS_DOUBLE (t->real)) : PyComplex_CheckExact (t->real);
+  bool nan = PyFloat_CheckExact (t->real) ? isnan (PyFloat_AS_DOUBLE (t->real))
+                                          : PyComplex_CheckExact (t->real);
   return gm_is_constant_type (Py_TYPE (t->real)) && !nan ? t->real : NULL;
 }
 
@@ -111,9 +113,11 @@ key_of (Cached *c)
     if (!c->parts)
       c->parts = gm_arena_alloc (r->arena, sizeof *c->parts + 2 * all * sizeof c->parts->parts[0]);
   }
-  if (all == 1 && n == 1 && !c->typed && (PyUnicode_CheckExact (values[0]) || PyLong_CheckExact (values[0])))
+  if (all == 1 && n == 1 && !c->typed
+      && (PyUnicode_CheckExact (values[0]) || PyLong_CheckExact (values[0])))
     return values[0];
-  PyObject *key = gm_record_take (r, PyTuple_New (n + (n_named ? 1 + 2 * n_named : 0) + (c->typed ? all : 0)));
+  PyObject *key =
+      gm_record_take (r, PyTuple_New (n + (n_named ? 1 + 2 * n_named : 0) + (c->typed ? all : 0)));
   for (uint32_t i = 0; i < n; i++) {
     if (is_part[i])
       add_part (c, at, i, false);
@@ -206,7 +210,8 @@ anchor (GmRecorder *r, PyObject *o)
   const GmTracker *t = g_hash_table_lookup (r->by_real, o);
   if (t)
     return t;
-  t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents, .real = o, .id = gm_heap_add (&r->heap, 1) });
+  t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_contents, .real = o, .id = gm_heap_add (&r->heap, 1) });
   gm_know (r, t);
   return t;
 }
@@ -219,7 +224,8 @@ anchor_object (const Cached *c, PyObject *key)
   GmRecorder *r = c->r;
   if (r->cached_keys == NULL)
     r->cached_keys = gm_record_take (r, PyDict_New ());
-  PyObject *address = PyLong_FromVoidPtr (c->t->real), *o = key ? PyTuple_Pack (2, address, key) : PyTuple_Pack (1, address);
+  PyObject *address = PyLong_FromVoidPtr (c->t->real),
+           *o = key ? PyTuple_Pack (2, address, key) : PyTuple_Pack (1, address);
   Py_XDECREF (address);
   PyObject *first = o ? PyDict_SetDefault (r->cached_keys, o, o) : NULL;
   Py_XDECREF (o);
@@ -239,7 +245,8 @@ put (const Cached *c, PyObject *entry, const GmTracker *result)
 {
   GmRecorder *r = c->r;
   gm_contents_set (r, anchor (r, entry), result);
-  gm_contents_set (r, anchor (r, anchor_object (c, NULL)), gm_tracker (r, .kind = &gm_kind_contents, .number = n_put (c) + 1));
+  gm_contents_set (r, anchor (r, anchor_object (c, NULL)),
+                   gm_tracker (r, .kind = &gm_kind_contents, .number = n_put (c) + 1));
 }
 
 /* -- The call ---------------------------------------------------------------------------------- */
@@ -256,7 +263,8 @@ replay (const Cached *c, PyObject *fn, const GmTracker *result)
     all[at++] = result;
   if (c->args->names)
     gm_record_keep (r, c->args->names);
-  all[at++] = c->args->names ? gm_tracker (r, .kind = &gm_kind_constant, .real = c->args->names) : gm_none (r);
+  all[at++] = c->args->names ? gm_tracker (r, .kind = &gm_kind_constant, .real = c->args->names)
+                             : gm_none (r);
   gm_tracker_copy (all + at, c->args->args, n);
   gm_effect (r, GM_EFFECT_CALL, fn, NULL, all, at + n);
 }
@@ -265,7 +273,8 @@ static bool
 makes_history (GmRecorder *r, uint32_t first)
 {
   for (uint32_t v = first; v < r->graph->values->len; v++)
-    if (gm_graph_value (r->graph, v)->node != GM_NO_ID && gm_graph_meta (r->graph, v)->requires_grad)
+    if (gm_graph_value (r->graph, v)->node != GM_NO_ID
+        && gm_graph_meta (r->graph, v)->requires_grad)
       return true;
   return false;
 }
@@ -278,7 +287,8 @@ miss (const Cached *c, PyObject *entry)
   gm_effect (r, GM_EFFECT_CALL, gm_host.cached.missed, NULL, &c->t, 1);
   PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__wrapped__"));
   PyObject *real = *(PyObject **) ((char *) c->t->real + gm_host.cached.func);
-  const GmTracker *func = gm_wrap (r, real, gm_source_member (r, c->t->source, (int64_t) gm_host.cached.func, name));
+  const GmTracker *func =
+      gm_wrap (r, real, gm_source_member (r, c->t->source, (int64_t) gm_host.cached.func, name));
   const GmTracker *result = gm_call (r, func, c->args);
   if (r->stop || entry == NULL)
     return r->stop ? &gm_tracker_poison : result;
@@ -313,7 +323,8 @@ gm_cached_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *made = gm_contents_of (r, anchor (r, entry));
   PyObject *found = made ? NULL : gm_dict_get (c.dict, key, hash);
   Py_ssize_t room = c.maxsize - 1 - n_put (&c);
-  if (!made && !found && (!gm_dict_lacks (c.dict, key, hash) || (c.maxsize > 0 && PyDict_GET_SIZE (c.dict) > room)))
+  if (!made && !found
+      && (!gm_dict_lacks (c.dict, key, hash) || (c.maxsize > 0 && PyDict_GET_SIZE (c.dict) > room)))
     return leave (&c); /* another entry has to go first */
   gm_guard (r, IS, t->source, .obj = t->real);
   if (c.parts)

@@ -17,19 +17,16 @@
 #include <string.h>
 
 typedef struct {
-  PyObject_HEAD
-  GmRecorder *r; /* NULL: the session has ended */
+  PyObject_HEAD GmRecorder *r; /* NULL: the session has ended */
 } Session;
 
 typedef struct {
-  PyObject_HEAD
-  Session *session; /* owned */
+  PyObject_HEAD Session *session; /* owned */
   const GmTracker *t;
 } Value;
 
 typedef struct {
-  PyObject_HEAD
-  Session *session; /* owned */
+  PyObject_HEAD Session *session; /* owned */
   GmFact fact;
 } Fact;
 
@@ -49,7 +46,8 @@ frame_at (GmRecorder *r, long level, uint32_t *pc)
   *pc = r->pc;
   for (const GmFrame *f = r->frame; f; *pc = f->return_pc, f = f->parent) {
     PyObject *name = PyDict_GetItemString (f->globals, "__name__");
-    if (name && PyUnicode_Check (name) && PyUnicode_CompareWithASCIIString (name, "gramme._dynamo.comptime") == 0)
+    if (name && PyUnicode_Check (name)
+        && PyUnicode_CompareWithASCIIString (name, "gramme._dynamo.comptime") == 0)
       continue;
     if (level-- == 0)
       return f;
@@ -61,7 +59,8 @@ frame_at (GmRecorder *r, long level, uint32_t *pc)
 static const GmTracker *
 settled (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *known = t->kind == &gm_kind_lazy ? g_hash_table_lookup (r->by_real, t->real) : NULL;
+  const GmTracker *known =
+      t->kind == &gm_kind_lazy ? g_hash_table_lookup (r->by_real, t->real) : NULL;
   return known && known->kind != &gm_kind_contents ? known : t;
 }
 
@@ -112,7 +111,8 @@ value_constant (PyObject *o, PyObject *unused)
   if (!r)
     return NULL;
   PyObject *c = NULL;
-  if (t->kind == &gm_kind_constant || (t->kind == &gm_kind_lazy && gm_is_constant_type (Py_TYPE (t->real))))
+  if (t->kind == &gm_kind_constant
+      || (t->kind == &gm_kind_lazy && gm_is_constant_type (Py_TYPE (t->real))))
     c = t->real;
   else if (t->kind == &gm_kind_tuple && t->kind->constant)
     c = gm_constant (r, t);
@@ -154,7 +154,8 @@ value_meta (PyObject *o, PyObject *unused)
     PyTuple_SET_ITEM (shape, i, size_value ((PyObject *) ((Value *) o)->session, m->sizes[i]));
     PyTuple_SET_ITEM (stride, i, size_value ((PyObject *) ((Value *) o)->session, m->strides[i]));
   }
-  return Py_BuildValue ("(NNOO)", shape, stride, gm_host.dtype_object (m->dtype), m->requires_grad ? Py_True : Py_False);
+  return Py_BuildValue ("(NNOO)", shape, stride, gm_host.dtype_object (m->dtype),
+                        m->requires_grad ? Py_True : Py_False);
 }
 
 /* Returns the place of the value in the graph, (is an input, number), or None. */
@@ -185,9 +186,11 @@ tracker_text (GmRecorder *r, const GmTracker *t)
     g_autofree char *shape = gm_meta_text (m);
     return g_strdup_printf ("tensor %s%s", shape, t->kind == &gm_kind_lazy ? ", not used yet" : "");
   }
-  if (t->kind == &gm_kind_constant || (t->kind == &gm_kind_lazy && gm_is_constant_type (Py_TYPE (t->real)))) {
+  if (t->kind == &gm_kind_constant
+      || (t->kind == &gm_kind_lazy && gm_is_constant_type (Py_TYPE (t->real)))) {
     PyObject *repr = PyObject_Repr (t->real);
-    char *text = g_strdup_printf ("%s%s", repr ? PyUnicode_AsUTF8 (repr) : "?", t->kind == &gm_kind_lazy ? ", not used yet" : "");
+    char *text = g_strdup_printf ("%s%s", repr ? PyUnicode_AsUTF8 (repr) : "?",
+                                  t->kind == &gm_kind_lazy ? ", not used yet" : "");
     Py_XDECREF (repr);
     PyErr_Clear ();
     return text;
@@ -195,15 +198,17 @@ tracker_text (GmRecorder *r, const GmTracker *t)
   if (gm_is_size (t))
     return gm_sym_text (r->graph->sizes->sym, t->number);
   PyTypeObject *type = type_of (r, t);
-  return g_strdup_printf ("%s %s%s%s", t->kind == &gm_kind_lazy ? "not used yet:" : t->kind->name, type ? type->tp_name : "",
-                          t->source ? " from " : "", t->source ? t->source->name : "");
+  return g_strdup_printf ("%s %s%s%s", t->kind == &gm_kind_lazy ? "not used yet:" : t->kind->name,
+                          type ? type->tp_name : "", t->source ? " from " : "",
+                          t->source ? t->source->name : "");
 }
 
 static PyObject *
 value_repr (PyObject *o)
 {
   GmRecorder *r = ((Value *) o)->session->r;
-  g_autofree char *text = r ? tracker_text (r, ((Value *) o)->t) : g_strdup ("of a recording that is over");
+  g_autofree char *text =
+      r ? tracker_text (r, ((Value *) o)->t) : g_strdup ("of a recording that is over");
   return PyUnicode_FromString (text);
 }
 
@@ -221,7 +226,8 @@ value_is_dynamic (PyObject *o, PyObject *unused)
   GmRecorder *r = recorder (((Value *) o)->session);
   const GmTracker *t = ((Value *) o)->t;
   const GmMeta *m = r ? meta_of (r, t) : NULL;
-  return r ? PyBool_FromLong (gm_is_number (t) || gm_is_size (t) || (m && gm_meta_is_symbolic (m))) : NULL;
+  return r ? PyBool_FromLong (gm_is_number (t) || gm_is_size (t) || (m && gm_meta_is_symbolic (m)))
+           : NULL;
 }
 
 static bool
@@ -263,7 +269,8 @@ value_fact (PyObject *o, PyObject *args)
   if (!recorder (v->session) || !PyArg_ParseTuple (args, "iL", &op, &with))
     return NULL;
   if (!gm_is_number (v->t) || op < Py_LT || op > Py_GE) {
-    PyErr_SetString (PyExc_TypeError, "this is not a number that only the run knows, or not a comparison");
+    PyErr_SetString (PyExc_TypeError,
+                     "this is not a number that only the run knows, or not a comparison");
     return NULL;
   }
   Fact *f = PyObject_New (Fact, &gm_comptime_fact_type);
@@ -277,18 +284,23 @@ value_fact (PyObject *o, PyObject *args)
 static PyMethodDef value_methods[] = {
   { "python_type", value_python_type, METH_NOARGS, "The type that the value has or will have." },
   { "constant", value_constant, METH_NOARGS, "(value,) if it is known, else ()." },
-  { "meta", value_meta, METH_NOARGS, "(shape, stride, dtype, requires_grad) of a tensor, else None." },
-  { "is_number", value_is_number, METH_NOARGS, "Whether it is an integer that only the run knows." },
-  { "is_dynamic", value_is_dynamic, METH_NOARGS, "True if the number, or a size of the tensor, may differ in the next call." },
-  { "fix", value_fix, METH_NOARGS, "Fixes the size, or the sizes of the tensor, at those of this call." },
-  { "fact", value_fact, METH_VARARGS, "fact(op, int): a comparison of such a number, for gramme._check()." },
-  { "place", value_place, METH_NOARGS, "(is an input, number) of a tensor in the graph, else None." },
+  { "meta", value_meta, METH_NOARGS,
+    "(shape, stride, dtype, requires_grad) of a tensor, else None." },
+  { "is_number", value_is_number, METH_NOARGS,
+    "Whether it is an integer that only the run knows." },
+  { "is_dynamic", value_is_dynamic, METH_NOARGS,
+    "True if the number, or a size of the tensor, may differ in the next call." },
+  { "fix", value_fix, METH_NOARGS,
+    "Fixes the size, or the sizes of the tensor, at those of this call." },
+  { "fact", value_fact, METH_VARARGS,
+    "fact(op, int): a comparison of such a number, for gramme._check()." },
+  { "place", value_place, METH_NOARGS,
+    "(is an input, number) of a tensor in the graph, else None." },
   { NULL },
 };
 
 PyTypeObject gm_comptime_value_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.ComptimeValue",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ComptimeValue",
   .tp_basicsize = sizeof (Value),
   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
   .tp_dealloc = value_dealloc,
@@ -308,15 +320,16 @@ fact_dealloc (PyObject *o)
 static int
 fact_truth (PyObject *o)
 {
-  PyErr_SetString (PyExc_TypeError, "only the run knows whether this comparison holds; gramme._check() takes it for granted");
+  PyErr_SetString (
+      PyExc_TypeError,
+      "only the run knows whether this comparison holds; gramme._check() takes it for granted");
   return -1;
 }
 
 static PyNumberMethods fact_number = { .nb_bool = fact_truth };
 
 PyTypeObject gm_comptime_fact_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.ComptimeFact",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ComptimeFact",
   .tp_basicsize = sizeof (Fact),
   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
   .tp_dealloc = fact_dealloc,
@@ -376,7 +389,8 @@ session_local (PyObject *o, PyObject *args)
       if (t)
         return gm_comptime_value (o, t);
     }
-  PyErr_Format (PyExc_KeyError, "no variable %R has a value in the frame that is being recorded", name);
+  PyErr_Format (PyExc_KeyError, "no variable %R has a value in the frame that is being recorded",
+                name);
   return NULL;
 }
 
@@ -446,7 +460,8 @@ add_backtrace (GString *s, GmRecorder *r, long level)
     const GmFrame *f = frame_at (r, n, &pc);
     PyCodeObject *co = f->code->code;
     g_string_append_printf (s, "  %s:%d in %s\n", PyUnicode_AsUTF8 (co->co_filename),
-                            pc ? f->code->insns[pc - 1].line : co->co_firstlineno, PyUnicode_AsUTF8 (co->co_name));
+                            pc ? f->code->insns[pc - 1].line : co->co_firstlineno,
+                            PyUnicode_AsUTF8 (co->co_name));
   }
 }
 
@@ -492,17 +507,19 @@ session_text (PyObject *o, PyObject *args)
 }
 
 static PyMethodDef session_methods[] = {
-  { "local", session_local, METH_VARARGS, "local(level, name) -> ComptimeValue; KeyError if it has no value." },
-  { "depth", session_depth, METH_NOARGS, "depth() -> how many frames of the program are being recorded." },
-  { "graph", session_graph, METH_NOARGS, "graph() -> gramme.fx.GraphModule of what has been recorded." },
+  { "local", session_local, METH_VARARGS,
+    "local(level, name) -> ComptimeValue; KeyError if it has no value." },
+  { "depth", session_depth, METH_NOARGS,
+    "depth() -> how many frames of the program are being recorded." },
+  { "graph", session_graph, METH_NOARGS,
+    "graph() -> gramme.fx.GraphModule of what has been recorded." },
   { "graph_break", session_graph_break, METH_O, "graph_break(msg)" },
   { "text", session_text, METH_VARARGS, "text(what, level) -> str" },
   { NULL },
 };
 
 PyTypeObject gm_comptime_session_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme._core.ComptimeSession",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ComptimeSession",
   .tp_basicsize = sizeof (Session),
   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
   .tp_methods = session_methods,
@@ -538,7 +555,8 @@ gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, ui
   if (!result)
     gm_comptime_failed (r);
   if (session)
-    ((Session *) session)->r = NULL; /* a later call in the same recording gets a session of its own */
+    ((Session *) session)->r =
+        NULL; /* a later call in the same recording gets a session of its own */
   Py_CLEAR (r->comptime);
   Py_XDECREF (list);
   Py_XDECREF (session);

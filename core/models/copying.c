@@ -13,10 +13,12 @@
 static bool
 is_silent (GmRecorder *r, PyTypeObject *type)
 {
-  static const char *const said_by_object[] = { "__reduce_ex__", "__reduce__", "__getstate__" }, *const said_by_none[] = { "__getnewargs_ex__", "__getnewargs__" };
+  static const char *const said_by_object[] = { "__reduce_ex__", "__reduce__", "__getstate__" },
+                           *const said_by_none[] = { "__getnewargs_ex__", "__getnewargs__" };
   bool silent = true;
   for (size_t i = 0; i < G_N_ELEMENTS (said_by_object); i++)
-    silent &= gm_class_lookup_text (r, type, said_by_object[i]) == PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), said_by_object[i]);
+    silent &= gm_class_lookup_text (r, type, said_by_object[i])
+              == PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), said_by_object[i]);
   for (size_t i = 0; i < G_N_ELEMENTS (said_by_none); i++)
     silent &= gm_class_lookup_text (r, type, said_by_none[i]) == NULL;
   return silent && !r->stop;
@@ -35,7 +37,8 @@ has_slots (PyTypeObject *type)
     Py_ssize_t pos = 0;
     PyObject *dict = gm_type_dict ((PyTypeObject *) PyTuple_GET_ITEM (mro, i));
     while (PyDict_Next (dict, &pos, &key, &value))
-      if (Py_IS_TYPE (value, &PyMemberDescr_Type) || PyUnicode_CompareWithASCIIString (key, "__slots__") == 0)
+      if (Py_IS_TYPE (value, &PyMemberDescr_Type)
+          || PyUnicode_CompareWithASCIIString (key, "__slots__") == 0)
         return true;
   }
   return false;
@@ -48,8 +51,9 @@ gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *arg
   if (!gm_args_plain (r, "__reduce_ex__", args, 1, 1))
     return &gm_tracker_poison;
   PyTypeObject *type = self->kind == &gm_kind_object ? (PyTypeObject *) self->data : NULL;
-  bool plain = type && gm_layout_of (type) == &PyBaseObject_Type && gm_storage (self) == NULL && gm_is_user_type (type)
-               && gm_constant_int (r, args->args[0], &protocol) && protocol >= 2 && is_silent (r, type) && !has_slots (type);
+  bool plain = type && gm_layout_of (type) == &PyBaseObject_Type && gm_storage (self) == NULL
+               && gm_is_user_type (type) && gm_constant_int (r, args->args[0], &protocol)
+               && protocol >= 2 && is_silent (r, type) && !has_slots (type);
   PyObject *copyreg = plain ? gm_import ("copyreg") : NULL;
   PyObject *make = copyreg ? PyObject_GetAttrString (copyreg, "__newobj__") : NULL;
   Py_XDECREF (copyreg);
@@ -57,9 +61,11 @@ gm_object_reduce_ex (GmRecorder *r, const GmTracker *self, const GmCallArgs *arg
   if (make == NULL || r->stop)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "__reduce_ex__", gm_type_text (r, self));
   gm_record_take (r, make);
-  const GmTracker *cls = gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
+  const GmTracker *cls =
+      gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
   const GmTracker *dict = gm_instance_dict (r, self), *none = gm_none (r);
   bool empty = !r->stop && gm_len (r, dict) == 0;
-  const GmTracker *parts[] = { gm_wrap (r, make, gm_source_const (r, make, "copyreg.__newobj__")), gm_tuple_new (r, &cls, 1), empty ? none : dict, none, none };
+  const GmTracker *parts[] = { gm_wrap (r, make, gm_source_const (r, make, "copyreg.__newobj__")),
+                               gm_tuple_new (r, &cls, 1), empty ? none : dict, none, none };
   return r->stop ? &gm_tracker_poison : gm_tuple_new (r, parts, G_N_ELEMENTS (parts));
 }

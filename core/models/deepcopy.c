@@ -17,10 +17,10 @@
 
 typedef struct {
   GmRecorder *r;
-  PyObject *globals;                /* globals of the module copy */
+  PyObject *globals;                   /* globals of the module copy */
   const GmTracker *copiers, *reducers; /* _deepcopy_dispatch and dispatch_table: dicts */
-  GHashTable *memo;                 /* tracker -> its copy */
-  GHashTable *known;                /* type -> name of its copier, or NULL if it has none */
+  GHashTable *memo;                    /* tracker -> its copy */
+  GHashTable *known;                   /* type -> name of its copier, or NULL if it has none */
   uint32_t depth;
 } Copying;
 
@@ -35,7 +35,8 @@ leave (Copying *c)
 static const GmTracker *
 table (GmRecorder *r, PyObject *globals, const char *name)
 {
-  const GmTracker *t = gm_global_load (r, globals, gm_record_take (r, PyUnicode_InternFromString (name)));
+  const GmTracker *t =
+      gm_global_load (r, globals, gm_record_take (r, PyUnicode_InternFromString (name)));
   t = t ? gm_realize (r, t) : NULL;
   return t && !r->stop && t->kind == &gm_kind_dict ? t : NULL;
 }
@@ -49,18 +50,23 @@ copier_of (Copying *c, PyTypeObject *type)
   const char *name = g_hash_table_lookup (c->known, type);
   if (name)
     return name;
-  const GmTracker *cls = gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
+  const GmTracker *cls =
+      gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
   const GmTracker *copier = r->stop ? NULL : gm_dict_lookup (r, c->copiers, cls);
   if (copier == NULL && !r->stop && gm_dict_lookup (r, c->reducers, cls))
     leave (c);
   copier = copier && !r->stop ? gm_realize (r, copier) : NULL;
   if (r->stop)
     return NULL;
-  if (copier && (copier->kind != &gm_kind_function || copier->real == NULL || PyFunction_GET_GLOBALS (copier->real) != c->globals)) {
+  if (copier
+      && (copier->kind != &gm_kind_function || copier->real == NULL
+          || PyFunction_GET_GLOBALS (copier->real) != c->globals)) {
     leave (c);
     return NULL;
   }
-  name = copier ? PyUnicode_AsUTF8 (((PyCodeObject *) PyFunction_GET_CODE (copier->real))->co_qualname) : "";
+  name = copier
+             ? PyUnicode_AsUTF8 (((PyCodeObject *) PyFunction_GET_CODE (copier->real))->co_qualname)
+             : "";
   g_hash_table_insert (c->known, type, (gpointer) name);
   return name;
 }
@@ -75,7 +81,8 @@ copy_list (Copying *c, const GmTracker *t)
     items->pdata[i] = (gpointer) copy_of (c, items->pdata[i]);
   if (c->r->stop)
     return &gm_tracker_poison;
-  gm_contents_set (c->r, copy, gm_contents (c->r, (const GmTracker *const *) items->pdata, items->len));
+  gm_contents_set (c->r, copy,
+                   gm_contents (c->r, (const GmTracker *const *) items->pdata, items->len));
   return copy;
 }
 
@@ -126,7 +133,8 @@ reads_plainly (GmRecorder *r, PyTypeObject *type)
 {
   return type->tp_getattro == PyObject_GenericGetAttr
          || (gm_is_members_method (gm_class_lookup_text (r, type, "__getattr__"))
-             && gm_class_lookup_text (r, type, "__getattribute__") == gm_object_default ("__getattribute__"));
+             && gm_class_lookup_text (r, type, "__getattribute__")
+                    == gm_object_default ("__getattribute__"));
 }
 
 /* True if object's own __reduce_ex__ alone determines the copy. That no subclass overrides it is
@@ -135,9 +143,11 @@ static bool
 is_plain (Copying *c, const GmTracker *t)
 {
   GmRecorder *r = c->r;
-  static const char *const names[] = { "__deepcopy__", "__setstate__", "__getattr__", "__reduce_ex__", "__getattribute__", "__new__" };
+  static const char *const names[] = { "__deepcopy__",  "__setstate__",     "__getattr__",
+                                       "__reduce_ex__", "__getattribute__", "__new__" };
   PyTypeObject *type = t->kind == &gm_kind_object ? (PyTypeObject *) t->data : NULL;
-  if (type == NULL || !gm_is_user_type (type) || type->tp_new != PyBaseObject_Type.tp_new || !reads_plainly (r, type))
+  if (type == NULL || !gm_is_user_type (type) || type->tp_new != PyBaseObject_Type.tp_new
+      || !reads_plainly (r, type))
     return false;
   for (size_t i = 0; i < G_N_ELEMENTS (names); i++) {
     PyObject *found = gm_class_lookup_text (r, type, names[i]);
@@ -166,7 +176,8 @@ copy_object (Copying *c, const GmTracker *t)
   if (parts->items[2]->kind != &gm_kind_dict)
     return r->stop ? &gm_tracker_poison : copy;
   const GmTracker *state = copy_of (c, parts->items[2]);
-  const GmTracker *attributes = r->stop ? NULL : gm_instance_dict (r, copy), *contents = r->stop ? NULL : gm_contents_of (r, state);
+  const GmTracker *attributes = r->stop ? NULL : gm_instance_dict (r, copy),
+                  *contents = r->stop ? NULL : gm_contents_of (r, state);
   for (uint32_t i = 0; !r->stop && i < contents->n; i += 2)
     gm_instance_dict_store (r, attributes, contents->items[i], contents->items[i + 1]);
   return r->stop ? &gm_tracker_poison : copy;
@@ -181,7 +192,8 @@ has_no_attributes (GmRecorder *r, const GmTracker *t)
     return true;
   if (*dict && PyDict_GET_SIZE (*dict))
     return false;
-  gm_guard (r, DICT_KEYS, gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL), .obj = gm_record_take (r, PyTuple_New (0)));
+  gm_guard (r, DICT_KEYS, gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL),
+            .obj = gm_record_take (r, PyTuple_New (0)));
   return true;
 }
 
@@ -246,7 +258,8 @@ gm_is_deepcopy (const GmTracker *f)
   if (f->kind != &gm_kind_function || f->real == NULL)
     return false;
   PyCodeObject *code = (PyCodeObject *) PyFunction_GET_CODE (f->real);
-  return PyUnicode_CompareWithASCIIString (code->co_qualname, "deepcopy") == 0 && gm_function_left_alone (code, PyFunction_GET_GLOBALS (f->real));
+  return PyUnicode_CompareWithASCIIString (code->co_qualname, "deepcopy") == 0
+         && gm_function_left_alone (code, PyFunction_GET_GLOBALS (f->real));
 }
 
 const GmTracker *

@@ -14,7 +14,8 @@ static bool
 is_of_functools (PyObject *function)
 {
   PyObject *module = PyDict_GetItemString (PyFunction_GET_GLOBALS (function), "__name__");
-  return module && PyUnicode_Check (module) && PyUnicode_CompareWithASCIIString (module, "functools") == 0;
+  return module && PyUnicode_Check (module)
+         && PyUnicode_CompareWithASCIIString (module, "functools") == 0;
 }
 
 bool
@@ -23,14 +24,16 @@ gm_is_dispatch (const GmTracker *f)
   if (f->kind != &gm_kind_function || f->real == NULL)
     return false;
   PyObject *qualname = ((PyCodeObject *) PyFunction_GET_CODE (f->real))->co_qualname;
-  return PyUnicode_CompareWithASCIIString (qualname, "singledispatch.<locals>.dispatch") == 0 && is_of_functools (f->real);
+  return PyUnicode_CompareWithASCIIString (qualname, "singledispatch.<locals>.dispatch") == 0
+         && is_of_functools (f->real);
 }
 
 /* Returns the dict named `registry` in the closure; NULL after a break, or if it is no dict. */
 static const GmTracker *
 registry_of (GmRecorder *r, const GmTracker *f)
 {
-  PyObject *names = gm_record_take (r, PyObject_GetAttrString (PyFunction_GET_CODE (f->real), "co_freevars"));
+  PyObject *names =
+      gm_record_take (r, PyObject_GetAttrString (PyFunction_GET_CODE (f->real), "co_freevars"));
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE (names); i++)
     if (PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (names, i), "registry") == 0) {
       const GmTracker *t = gm_cell_load (r, gm_function_cell (r, f, (uint32_t) i));
@@ -43,7 +46,9 @@ registry_of (GmRecorder *r, const GmTracker *f)
 static const GmTracker *
 entry_of (GmRecorder *r, const GmTracker *registry, PyTypeObject *type)
 {
-  return gm_dict_lookup (r, registry, gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name)));
+  return gm_dict_lookup (
+      r, registry,
+      gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name)));
 }
 
 static bool
@@ -62,7 +67,8 @@ const GmTracker *
 gm_dispatch (GmRecorder *r, const GmTracker *f, const GmCallArgs *args)
 {
   const GmTracker *cls = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
-  const GmTracker *registry = cls && !r->stop && cls->kind == &gm_kind_class ? registry_of (r, f) : NULL;
+  const GmTracker *registry =
+      cls && !r->stop && cls->kind == &gm_kind_class ? registry_of (r, f) : NULL;
   const GmTracker *found = registry ? entry_of (r, registry, (PyTypeObject *) cls->real) : NULL;
   if (registry == NULL || found || r->stop)
     return found && !r->stop ? found : gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, "dispatch");

@@ -53,9 +53,9 @@ gm_fence_trace_raise (GmRecorder *r, const GmTracker *own)
     const GmTracker *t = gm_realize (r, own->items[i]);
     items[FIRST_VALUE + i] = number_new (r, gm_contents_of (r, t)->number);
   }
-  const GmTracker *f = gm_tracker (r, .kind = &gm_kind_contents, .items = items,
-                                   .n = FIRST_VALUE + own->n, .number = r->graph->values->len,
-                                   .data = r->graph);
+  const GmTracker *f =
+      gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = FIRST_VALUE + own->n,
+                  .number = r->graph->values->len, .data = r->graph);
   gm_heap_store (&r->heap, r->modes_id, SLOT_FENCES, f);
 }
 

@@ -105,7 +105,8 @@ gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
                       : func->kind->call != NULL;
   if (!callable)
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "partial() of what cannot be called");
-  if (func->kind == &gm_kind_object && gm_is_partial ((PyTypeObject *) func->data) && !has_dict (r, func)) {
+  if (func->kind == &gm_kind_object && gm_is_partial ((PyTypeObject *) func->data)
+      && !has_dict (r, func)) {
     before = member (r, func, 1);
     keywords = member (r, func, 2);
     func = member (r, func, 0);
@@ -153,7 +154,8 @@ gm_reduce (GmRecorder *r, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "reduce", args, 2, 3))
     return &gm_tracker_poison;
-  const GmTracker *it = gm_iter_or (r, args->args[1], "reduce() arg 2 must support iteration"), *item;
+  const GmTracker *it = gm_iter_or (r, args->args[1], "reduce() arg 2 must support iteration"),
+                  *item;
   const GmTracker *total = args->n == 3 ? args->args[2] : gm_next (r, it);
   if (r->stop)
     return &gm_tracker_poison;

@@ -26,7 +26,8 @@ same_value (const GmHigherTrace *c, const GmTracker *a, const GmTracker *b)
   if (!a || !b || a->kind != b->kind || a->number != b->number)
     return false;
   if (a->kind == &gm_kind_constant)
-    return Py_TYPE (a->real) == Py_TYPE (b->real) && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1;
+    return Py_TYPE (a->real) == Py_TYPE (b->real)
+           && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1;
   if (a->kind == &gm_kind_contents || a->id == GM_NO_OBJECT) {
     bool same = a->n == b->n && a->real == b->real && a->kind != &gm_kind_function;
     for (uint32_t i = 0; same && i < a->n; i++)
@@ -42,7 +43,9 @@ last_store (const GmRecorder *r, uint32_t object, PyObject *name)
 {
   for (uint32_t i = r->effects->len; i-- > 0;) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? g_hash_table_lookup (r->by_real, e->fn) : e->n ? e->args[0] : NULL;
+    const GmTracker *t = e->kind == GM_EFFECT_GLOBAL ? g_hash_table_lookup (r->by_real, e->fn)
+                         : e->n                      ? e->args[0]
+                                                     : NULL;
     if (t && t->id == object && e->name && gm_str_equal (e->name, name))
       return e;
   }
@@ -54,14 +57,16 @@ last_store (const GmRecorder *r, uint32_t object, PyObject *name)
 static bool
 same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, const GmTracker *now)
 {
-  if (!before || !now || before->kind != &gm_kind_contents || now->kind != &gm_kind_contents || now->n % 2)
+  if (!before || !now || before->kind != &gm_kind_contents || now->kind != &gm_kind_contents
+      || now->n % 2)
     return false;
   for (uint32_t i = 0; i < now->n; i += 2) {
     const GmTracker *name = now->items[i], *old = NULL;
     if (!name || !name->real || !PyUnicode_CheckExact (name->real))
       return false;
     for (uint32_t k = 0; !old && k + 1 < before->n; k += 2)
-      if (before->items[k]->real && PyUnicode_CheckExact (before->items[k]->real) && gm_str_equal (before->items[k]->real, name->real))
+      if (before->items[k]->real && PyUnicode_CheckExact (before->items[k]->real)
+          && gm_str_equal (before->items[k]->real, name->real))
         old = before->items[k + 1];
     const GmEffect *e = old ? NULL : last_store (c->r, object, name->real);
     if (old ? !same_value (c, old, now->items[i + 1]) : !e || !gm_effect_restores (c->r, e))
@@ -85,8 +90,10 @@ changed_slots (const GmHigherTrace *c)
     if (object >= c->mark.heap.objects || gm_body_is_own_state (r, object)
         || !g_hash_table_add (seen, (gpointer) ((uintptr_t) object << 32 | key)))
       continue;
-    GmHigherSlot s = { object, key, (const GmTracker *) w->old, gm_heap_load (&r->heap, object, key) };
-    if (s.before != NULL && !same_value (c, s.before, s.now) && !gm_body_same_contents (r, s.before, s.now)
+    GmHigherSlot s = { object, key, (const GmTracker *) w->old,
+                       gm_heap_load (&r->heap, object, key) };
+    if (s.before != NULL && !same_value (c, s.before, s.now)
+        && !gm_body_same_contents (r, s.before, s.now)
         && !(key == 0 && same_names (c, object, s.before, s.now)))
       g_array_append_val (all, s);
   }
@@ -112,15 +119,23 @@ gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b)
     for (uint32_t k = 0; !held && k < e->n; k++)
       held = holds_new_tensor (c, e->args[k]);
     if (held) {
-      gm_higher_refuse (c, e->kind == GM_EFFECT_HOOK ? "%s registers a hook" : "%s stores a tensor that it computed in an object outside of it", b->name);
+      gm_higher_refuse (c,
+                        e->kind == GM_EFFECT_HOOK
+                            ? "%s registers a hook"
+                            : "%s stores a tensor that it computed in an object outside of it",
+                        b->name);
       return false;
     }
   }
   for (uint32_t i = 0; i < b->slots->len; i++) {
     const GmHigherSlot *s = &g_array_index (b->slots, GmHigherSlot, i);
-    if (s->object == r->modes_id || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now))) {
-      gm_higher_refuse (c, s->object == r->modes_id ? "%s leaves the grad mode or autocast changed"
-                                         : "%s stores a tensor that it computed in an object outside of it", b->name);
+    if (s->object == r->modes_id
+        || (s->now && s->now->kind == &gm_kind_contents && holds_new_tensor (c, s->now))) {
+      gm_higher_refuse (c,
+                        s->object == r->modes_id
+                            ? "%s leaves the grad mode or autocast changed"
+                            : "%s stores a tensor that it computed in an object outside of it",
+                        b->name);
       return false;
     }
   }
@@ -168,7 +183,8 @@ variable_text (const GmRecorder *r, uint32_t object)
     for (uint32_t i = 0; i < f->code->n_slots; i++) {
       const GmTracker *t = gm_heap_load (&r->heap, f->id, i);
       if (t && t->kind == &gm_kind_cell && t->id == object)
-        return g_strdup_printf ("the variable %s around it", PyUnicode_AsUTF8 (f->code->slots[i].name));
+        return g_strdup_printf ("the variable %s around it",
+                                PyUnicode_AsUTF8 (f->code->slots[i].name));
     }
   }
   return NULL;
@@ -186,7 +202,8 @@ slot_difference (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBo
     g_autofree char *before = value_text (c->r, s->before), *one = value_text (c->r, s->now),
                     *two = value_text (c->r, t ? t->now : s->before);
     g_autofree char *variable = variable_text (c->r, s->object);
-    return g_strdup_printf ("%s, which was %s: %s after %s, %s after %s", variable ? variable : "an object around it", before, one, a->name, two,
+    return g_strdup_printf ("%s, which was %s: %s after %s, %s after %s",
+                            variable ? variable : "an object around it", before, one, a->name, two,
                             b->name);
   }
   return NULL;
@@ -200,6 +217,7 @@ gm_higher_same_changes (const GmHigherTrace *c, const GmHigherBody *a, const GmH
   if (!effects && !slots)
     slots = slot_difference (c, b, a);
   if (effects || slots)
-    gm_higher_refuse (c, "its functions do not change the same (%s, %s): %s", a->name, b->name, effects ? effects : slots);
+    gm_higher_refuse (c, "its functions do not change the same (%s, %s): %s", a->name, b->name,
+                      effects ? effects : slots);
   return !effects && !slots;
 }

@@ -57,12 +57,14 @@ gm_higher_value_of (GmRecorder *r, const GmTracker *tensor)
   return (GmValueId) gm_contents_of (r, tensor)->number;
 }
 
-/* -- Tracing a body ------------------------------------------------------------------------------ */
+/* -- Tracing a body ---------------------------------------------------------------------------- */
 
 static GmValueId
 stand_in (GmRecorder *r, const GmMeta *like)
 {
-  GmVal v = gm_b_full_like (&r->builder.base, gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0) : gm_scalar_int (0),
+  GmVal v = gm_b_full_like (&r->builder.base,
+                            gm_dtype_is_float ((GmDtype) like->dtype) ? gm_scalar_float (0)
+                                                                      : gm_scalar_int (0),
                             (GmDtype) like->dtype, like);
   return v ? gm_id_from_val (v) : GM_NO_ID;
 }
@@ -72,7 +74,8 @@ stand_in (GmRecorder *r, const GmMeta *like)
 static GmMeta
 stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
 {
-  GmMeta m = *gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i % c->n_operands]));
+  GmMeta m =
+      *gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i % c->n_operands]));
   if (c->block)
     m.sizes[0] = c->block;
   else if (i >= c->n_carried) {
@@ -96,23 +99,30 @@ state_stand_in (GmRecorder *r)
 /* Reads the function's return value (spec, tensors), packed by the package's own code. False after
  * a break. */
 static bool
-read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValueId **results, uint32_t *n)
+read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValueId **results,
+              uint32_t *n)
 {
   GmRecorder *r = c->r;
   const GmTracker *v = gm_realize (r, value);
   if (r->stop || v->kind != &gm_kind_tuple || v->n != 2)
-    return r->stop ? false : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
+    return r->stop ? false
+                   : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
   const GmTracker *tensors = gm_realize (r, v->items[1]);
   PyObject *spec = r->stop ? NULL : gm_constant (r, gm_realize (r, v->items[0]));
   if (!spec || r->stop || tensors->kind != &gm_kind_tuple)
-    return r->stop ? false : (gm_higher_refuse (c, "%s gives something that is neither a tensor nor a constant", b->name), false);
+    return r->stop ? false
+                   : (gm_higher_refuse (
+                          c, "%s gives something that is neither a tensor nor a constant", b->name),
+                      false);
   b->spec = gm_record_take (r, spec);
   *n = tensors->n;
   *results = g_new (GmValueId, tensors->n + 2); /* one more: see add_state */
   for (uint32_t i = 0; i < tensors->n; i++) {
     const GmTracker *t = gm_realize (r, tensors->items[i]);
     if (r->stop || t->kind != &gm_kind_tensor)
-      return r->stop ? false : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
+      return r->stop
+                 ? false
+                 : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
     (*results)[i] = gm_higher_value_of (r, t);
   }
   return true;
@@ -135,7 +145,8 @@ draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
 /* Adds the generator's state at the end of the body to its results: after the carried values, and
  * after the result of a loop's test. */
 static bool
-add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first_node, GmValueId *results, uint32_t *n)
+add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first_node,
+           GmValueId *results, uint32_t *n)
 {
   GmRecorder *r = c->r;
   bool drew = draws (r, stand_in, first_node);
@@ -165,7 +176,8 @@ symbolic_inputs (const GmHigherTrace *c)
   for (uint32_t i = c->mark.inputs; i < c->r->inputs->len; i++) {
     const GmInput *in = &g_array_index (c->r->inputs, GmInput, i);
     const GmTracker *t = in->tracker;
-    if (t && t->real && t->source && gm_graph_meta_is_symbolic (gm_graph_meta (c->r->graph, in->value)))
+    if (t && t->real && t->source
+        && gm_graph_meta_is_symbolic (gm_graph_meta (c->r->graph, in->value)))
       g_array_append_val (all, ((Found){ t->real, t->source }));
   }
   return all;
@@ -237,13 +249,17 @@ trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
   r->builder.rng_taken = 0;
   uint32_t first_node = r->graph->nodes->len;
   r->n_bodies++, r->n_graphs++;
-  const GmTracker *value = ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
+  const GmTracker *value =
+      ok ? gm_call (r, b->fn, &(GmCallArgs){ args, b->n_stand_ins, NULL }) : &gm_tracker_poison;
   r->n_bodies--, r->n_graphs--;
-  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results) && add_state (c, b, state, first_node, results, &n_results)
-       && gm_higher_look_at_changes (c, b) && gm_higher_take_out (c, b, stand_ins, first_node, results, n_results);
+  ok = ok && !r->stop && read_results (c, b, value, &results, &n_results)
+       && add_state (c, b, state, first_node, results, &n_results)
+       && gm_higher_look_at_changes (c, b)
+       && gm_higher_take_out (c, b, stand_ins, first_node, results, n_results);
   if (!ok)
     return false; /* the break rolls back to a mark of its own */
-  g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard)), inputs = symbolic_inputs (c);
+  g_autoptr (GArray) guards = g_array_new (FALSE, FALSE, sizeof (GmGuard)),
+                     inputs = symbolic_inputs (c);
   for (uint32_t i = c->mark.guards; i < r->guards->len; i++)
     g_array_append_val (guards, g_array_index (r->guards, GmGuard, i));
   gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", gm_higher_op_name (c), b->name);
@@ -257,7 +273,7 @@ trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
   return true;
 }
 
-/* -- Merging ------------------------------------------------------------------------------------- */
+/* -- Merging ----------------------------------------------------------------------------------- */
 
 /* Returns the body's graph with the inputs of all bodies, and inputs before nodes. Leaves out the
  * generator's state if no body draws. */
@@ -289,7 +305,8 @@ meta_text (const GmMeta *m)
 static bool
 same_result (const GmMeta *m, const GmMeta *n)
 {
-  bool same = m->dtype == n->dtype && m->ndim == n->ndim && m->device == n->device && m->requires_grad == n->requires_grad;
+  bool same = m->dtype == n->dtype && m->ndim == n->ndim && m->device == n->device
+              && m->requires_grad == n->requires_grad;
   for (int d = 0; same && d < m->ndim; d++)
     same = gm_size_eq (m->sizes[d], n->sizes[d]) && gm_size_eq (m->strides[d], n->strides[d]);
   return same;
@@ -299,11 +316,13 @@ static bool
 same_results (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
 {
   GmRecorder *r = c->r;
-  if (a->graph->outputs->len != b->graph->outputs->len || PyObject_RichCompareBool (a->spec, b->spec, Py_EQ) != 1) {
+  if (a->graph->outputs->len != b->graph->outputs->len
+      || PyObject_RichCompareBool (a->spec, b->spec, Py_EQ) != 1) {
     PyErr_Clear ();
     PyObject *one = PyObject_Repr (a->spec), *two = PyObject_Repr (b->spec);
-    gm_higher_refuse (c, "its functions return values of different structure: %s in %s, %s in %s (* is a tensor)",
-            one ? PyUnicode_AsUTF8 (one) : "?", a->name, two ? PyUnicode_AsUTF8 (two) : "?", b->name);
+    gm_higher_refuse (
+        c, "its functions return values of different structure: %s in %s, %s in %s (* is a tensor)",
+        one ? PyUnicode_AsUTF8 (one) : "?", a->name, two ? PyUnicode_AsUTF8 (two) : "?", b->name);
     Py_XDECREF (one);
     Py_XDECREF (two);
     PyErr_Clear ();
@@ -313,7 +332,8 @@ same_results (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody 
     const GmMeta *m = result_meta (a, i), *n = result_meta (b, i);
     if (!same_result (m, n)) {
       g_autofree char *one = meta_text (m), *two = meta_text (n);
-      gm_higher_refuse (c, "result %u is %s in %s, and %s in %s", i - 1, one, a->name, two, b->name);
+      gm_higher_refuse (c, "result %u is %s in %s, and %s in %s", i - 1, one, a->name, two,
+                        b->name);
       return false;
     }
   }
@@ -386,7 +406,7 @@ add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
   return gm_tuple_new (r, both, 2);
 }
 
-/* -- The operators -------------------------------------------------------------------------------- */
+/* -- The operators ----------------------------------------------------------------------------- */
 
 /* Returns the name of a body: cond_true_0, cond_true_1 in the order of the calls. */
 static const char *
@@ -420,7 +440,8 @@ call_cond (GmHigherTrace *c, GmHigherBody *bodies)
 {
   bodies[0].name = body_name (c, "true");
   bodies[1].name = body_name (c, "false");
-  if (!trace (c, &bodies[0], NULL) || !trace (c, &bodies[1], NULL) || !same_results (c, &bodies[0], &bodies[1])
+  if (!trace (c, &bodies[0], NULL) || !trace (c, &bodies[1], NULL)
+      || !same_results (c, &bodies[0], &bodies[1])
       || !gm_higher_same_changes (c, &bodies[0], &bodies[1]))
     return &gm_tracker_poison;
   const GmTracker *result = merge (c, bodies, 2);
@@ -434,7 +455,8 @@ changes_nothing (const GmHigherTrace *c, const GmHigherBody *b)
 {
   if (b->slots->len == 0 && !gm_effects_any (b->effects))
     return true;
-  gm_higher_refuse (c, "%s changes an object outside of it, and how often it runs is not known", b->name);
+  gm_higher_refuse (c, "%s changes an object outside of it, and how often it runs is not known",
+                    b->name);
   return false;
 }
 
@@ -449,18 +471,24 @@ trace_loop (GmHigherTrace *c, GmHigherBody *b)
     if (!trace (c, b, grad) || !changes_nothing (c, b))
       return false;
     if (b->state_at < c->n_carried)
-      return gm_higher_refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->state_at, c->n_carried), false;
+      return gm_higher_refuse (c, "%s gives %u tensors, but %u are carried", b->name, b->state_at,
+                               c->n_carried),
+             false;
     for (uint32_t i = 0; i < c->n_carried; i++) {
-      const GmMeta *in = gm_graph_meta (b->graph, g_array_index (b->graph->inputs, GmValueId, i)), *out = result_meta (b, i);
+      const GmMeta *in = gm_graph_meta (b->graph, g_array_index (b->graph->inputs, GmValueId, i)),
+                   *out = result_meta (b, i);
       if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
         g_autofree char *one = gm_meta_text (in), *two = gm_meta_text (out);
-        return gm_higher_refuse (c, "carried value %u goes into %s as %s and comes out as %s", i, b->name, one, two), false;
+        return gm_higher_refuse (c, "carried value %u goes into %s as %s and comes out as %s", i,
+                                 b->name, one, two),
+               false;
       }
       again |= out->requires_grad && !in->requires_grad;
       grad[i] = in->requires_grad || out->requires_grad;
     }
     if (again)
-      body_clear (b), *b = (GmHigherBody){ .name = b->name, .fn = b->fn, .n_stand_ins = b->n_stand_ins };
+      body_clear (b),
+          *b = (GmHigherBody){ .name = b->name, .fn = b->fn, .n_stand_ins = b->n_stand_ins };
   }
   return true;
 }
@@ -475,12 +503,14 @@ call_while (GmHigherTrace *c, GmHigherBody *bodies)
     return &gm_tracker_poison;
   g_autofree bool *grad = g_new0 (bool, c->n_carried + 1);
   for (uint32_t i = 0; i < c->n_carried; i++)
-    grad[i] = gm_graph_meta (bodies[1].graph, g_array_index (bodies[1].graph->inputs, GmValueId, i))->requires_grad;
+    grad[i] = gm_graph_meta (bodies[1].graph, g_array_index (bodies[1].graph->inputs, GmValueId, i))
+                  ->requires_grad;
   if (!trace (c, &bodies[0], grad) || !changes_nothing (c, &bodies[0]))
     return &gm_tracker_poison;
   if (bodies[0].graph->outputs->len != 2 || result_meta (&bodies[0], 0)->dtype != GM_BOOL
       || gm_meta_numel (result_meta (&bodies[0], 0)) != 1)
-    return gm_higher_refuse (c, "%s should give one tensor of dtype bool with one element", bodies[0].name);
+    return gm_higher_refuse (c, "%s should give one tensor of dtype bool with one element",
+                             bodies[0].name);
   return merge (c, bodies, 2);
 }
 
@@ -493,7 +523,8 @@ call_scan (GmHigherTrace *c, GmHigherBody *bodies)
   for (uint32_t i = c->n_carried; i < c->n_operands; i++) {
     const GmMeta *m = gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i]));
     if (m->ndim == 0 || (i > c->n_carried && !gm_size_eq (m->sizes[0], length)))
-      return gm_higher_refuse (c, "what it maps over has to be tensors of one length in that dimension");
+      return gm_higher_refuse (
+          c, "what it maps over has to be tensors of one length in that dimension");
     length = m->sizes[0];
   }
   return trace_loop (c, &bodies[0]) ? merge (c, bodies, 1) : &gm_tracker_poison;
@@ -510,8 +541,11 @@ call_prefixes (GmHigherTrace *c, GmHigherBody *bodies)
   g_autofree bool *grad = g_new0 (bool, 2 * m + 1);
   for (uint32_t i = 0; i < m; i++) {
     const GmMeta *x = gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[i]));
-    if (x->ndim == 0 || !gm_size_eq (x->sizes[0], gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[0]))->sizes[0]))
-      return gm_higher_refuse (c, "what it combines has to be tensors of one length in that dimension");
+    if (x->ndim == 0
+        || !gm_size_eq (x->sizes[0],
+                        gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[0]))->sizes[0]))
+      return gm_higher_refuse (
+          c, "what it combines has to be tensors of one length in that dimension");
     grad[i] = grad[m + i] = x->requires_grad;
   }
   c->block = gm_size_of_body (r, "how many slices combine_fn is given at a time");
@@ -521,18 +555,24 @@ call_prefixes (GmHigherTrace *c, GmHigherBody *bodies)
     if (!trace (c, &bodies[0], grad) || !changes_nothing (c, &bodies[0]))
       return &gm_tracker_poison;
     if (bodies[0].graph->outputs->len != m)
-      return gm_higher_refuse (c, "%s gives %u tensors of %u", bodies[0].name, bodies[0].graph->outputs->len, m);
+      return gm_higher_refuse (c, "%s gives %u tensors of %u", bodies[0].name,
+                               bodies[0].graph->outputs->len, m);
     for (uint32_t i = 0; i < m; i++) {
-      const GmMeta *in = gm_graph_meta (bodies[0].graph, g_array_index (bodies[0].graph->inputs, GmValueId, i)), *out = result_meta (&bodies[0], i);
+      const GmMeta *in = gm_graph_meta (bodies[0].graph,
+                                        g_array_index (bodies[0].graph->inputs, GmValueId, i)),
+                   *out = result_meta (&bodies[0], i);
       if (in->dtype != out->dtype || !gm_meta_same_shape (in, out)) {
         g_autofree char *one = gm_meta_text (in), *two = gm_meta_text (out);
-        return gm_higher_refuse (c, "value %u goes into %s as %s and comes out as %s", i, bodies[0].name, one, two);
+        return gm_higher_refuse (c, "value %u goes into %s as %s and comes out as %s", i,
+                                 bodies[0].name, one, two);
       }
       again |= out->requires_grad && !grad[i];
       grad[i] = grad[m + i] = grad[i] || out->requires_grad;
     }
     if (again)
-      body_clear (&bodies[0]), bodies[0] = (GmHigherBody){ .name = bodies[0].name, .fn = bodies[0].fn, .n_stand_ins = 2 * m };
+      body_clear (&bodies[0]),
+          bodies[0] =
+              (GmHigherBody){ .name = bodies[0].name, .fn = bodies[0].fn, .n_stand_ins = 2 * m };
   }
   return merge (c, bodies, 1);
 }
@@ -581,15 +621,20 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
   if (!gm_args_plain (r, "higher_order", args, 6, 6))
     return &gm_tracker_poison;
   const GmTracker *name = gm_realize (r, args->args[0]), *functions = gm_realize (r, args->args[1]),
-                  *operands = gm_realize (r, args->args[2]), *reverse = gm_realize (r, args->args[5]);
+                  *operands = gm_realize (r, args->args[2]),
+                  *reverse = gm_realize (r, args->args[5]);
   if (r->stop)
     return &gm_tracker_poison;
-  const char *text = name->kind == &gm_kind_constant && PyUnicode_Check (name->real) ? PyUnicode_AsUTF8 (name->real) : "";
+  const char *text = name->kind == &gm_kind_constant && PyUnicode_Check (name->real)
+                         ? PyUnicode_AsUTF8 (name->real)
+                         : "";
   c.op = gm_op_find (text, strlen (text));
   if (c.op == GM_OP_NONE || !gm_op_is_higher (c.op) || functions->kind != &gm_kind_tuple
       || operands->kind != &gm_kind_tuple || !read_count (r, args->args[3], &c.n_carried)
-      || !read_count (r, args->args[4], &c.n_mapped) || functions->n != gm_higher_n_bodies (c.op) || functions->n > 2
-      || (c.op == GM_OP_associative_scan && (c.n_carried || c.n_mapped != operands->n || !c.n_mapped)))
+      || !read_count (r, args->args[4], &c.n_mapped) || functions->n != gm_higher_n_bodies (c.op)
+      || functions->n > 2
+      || (c.op == GM_OP_associative_scan
+          && (c.n_carried || c.n_mapped != operands->n || !c.n_mapped)))
     return gm_record_break (r, GM_BREAK_CALL_C, "higher_order");
   c.reverse = reverse->real == Py_True;
   if (!read_operands (&c, operands))
@@ -599,11 +644,11 @@ gm_higher_record (GmRecorder *r, const GmCallArgs *args)
   c.mark = gm_record_mark (r);
   c.captured = g_array_new (FALSE, FALSE, sizeof (GmHigherCaptured));
   const GmTracker *v = r->stop                          ? &gm_tracker_poison
-                       : c.op == GM_OP_cond            ? call_cond (&c, bodies)
-                       : c.op == GM_OP_while_loop      ? call_while (&c, bodies)
-                       : c.op == GM_OP_scan            ? call_scan (&c, bodies)
+                       : c.op == GM_OP_cond             ? call_cond (&c, bodies)
+                       : c.op == GM_OP_while_loop       ? call_while (&c, bodies)
+                       : c.op == GM_OP_scan             ? call_scan (&c, bodies)
                        : c.op == GM_OP_associative_scan ? call_prefixes (&c, bodies)
-                                                       : call_subgraph (&c, bodies);
+                                                        : call_subgraph (&c, bodies);
   body_clear (&bodies[0]);
   body_clear (&bodies[1]);
   g_array_unref (c.captured);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * higher_private.h -- what the files that trace bodies share: higher_order.c, higher_changes.c, higher_take.c.
+ * higher_private.h -- what the files that trace bodies share: higher_order.c, higher_changes.c,
+ * higher_take.c.
  */
 #ifndef GM_MODELS_HIGHER_PRIVATE_H
 #define GM_MODELS_HIGHER_PRIVATE_H
@@ -8,9 +9,9 @@
 
 /* A value of the surrounding graph that a body reads. */
 typedef struct {
-  GmValueId value;        /* in the surrounding graph; GM_NO_ID: a tensor that only bodies have
-                             read */
-  PyObject *real;         /* of such a tensor: the object, and its source */
+  GmValueId value; /* in the surrounding graph; GM_NO_ID: a tensor that only bodies have
+                      read */
+  PyObject *real;  /* of such a tensor: the object, and its source */
   const GmSource *source;
   const char *name;
   GmMeta meta;
@@ -35,14 +36,14 @@ typedef struct {
   const char *name;
   const GmTracker *fn;
   GmGraph *graph;
-  PyObject *spec;   /* how the function's return value is built of the results; borrowed */
+  PyObject *spec;       /* how the function's return value is built of the results; borrowed */
   uint32_t n_stand_ins; /* number of arguments of fn */
   uint32_t n_own;       /* inputs of its graph before the captured ones; the generator's state is
                            among them */
   uint32_t state_at;    /* the result that is the generator's state at its end; unused with a
                            block */
   GmEffectState *effects;
-  GArray *slots;    /* GmHigherSlot: the slots of existing objects that it left changed */
+  GArray *slots; /* GmHigherSlot: the slots of existing objects that it left changed */
 } GmHigherBody;
 
 typedef struct {
@@ -51,7 +52,8 @@ typedef struct {
 } GmHigherSlot;
 
 /* Breaks with the reason why the call cannot be captured. Returns poison. */
-const GmTracker *gm_higher_refuse (const GmHigherTrace *c, const char *format, ...) G_GNUC_PRINTF (2, 3);
+const GmTracker *gm_higher_refuse (const GmHigherTrace *c, const char *format, ...)
+    G_GNUC_PRINTF (2, 3);
 const char *gm_higher_op_name (const GmHigherTrace *c);
 GmValueId gm_higher_value_of (GmRecorder *r, const GmTracker *tensor);
 
@@ -63,8 +65,8 @@ bool gm_higher_same_changes (const GmHigherTrace *c, const GmHigherBody *a, cons
 
 /* higher_take.c: moves the nodes from first_node on into a graph with these `results`. stand_ins:
  * the generator's state is among them. */
-bool gm_higher_take_out (GmHigherTrace *c, GmHigherBody *b, const GmValueId *stand_ins, uint32_t first_node, const GmValueId *results,
-                         uint32_t n_results);
+bool gm_higher_take_out (GmHigherTrace *c, GmHigherBody *b, const GmValueId *stand_ins,
+                         uint32_t first_node, const GmValueId *results, uint32_t n_results);
 /* Adds to a body the inputs behind the stand-ins: the values that all bodies read, as far as known
  * yet. */
 void gm_higher_add_inputs (const GmHigherTrace *c, GmHigherBody *b);

@@ -11,7 +11,7 @@
 typedef struct {
   GmHigherTrace *c;
   GmHigherBody *b;
-  GHashTable *map; /* value of the recorder's graph -> value of the body's */
+  GHashTable *map;     /* value of the recorder's graph -> value of the body's */
   GHashTable *customs; /* row of the recorder's graph -> row of the body's */
 } Taking;
 
@@ -66,9 +66,11 @@ map_value (Taking *t, GmValueId v)
   if (g_hash_table_lookup_extended (t->map, GUINT_TO_POINTER (v), NULL, &known))
     return GPOINTER_TO_UINT (known);
   uint32_t node = gm_graph_value (r->graph, v)->node, row;
-  if (node != GM_NO_ID && gm_graph_node (r->graph, node)->op == GM_OP_constant && v >= t->c->mark.graph.values) {
+  if (node != GM_NO_ID && gm_graph_node (r->graph, node)->op == GM_OP_constant
+      && v >= t->c->mark.graph.values) {
     const GmNode *n = gm_graph_node (r->graph, node);
-    GmValueId id = gm_graph_add_constant (t->b->graph, g_ptr_array_index (r->graph->constants, n->attrs->offset), NULL);
+    GmValueId id = gm_graph_add_constant (
+        t->b->graph, g_ptr_array_index (r->graph->constants, n->attrs->offset), NULL);
     g_hash_table_insert (t->map, GUINT_TO_POINTER (v), GUINT_TO_POINTER (id));
     return id;
   }
@@ -90,7 +92,8 @@ custom_row (Taking *t, const GmNode *n)
   void *known, *row = GUINT_TO_POINTER ((uint32_t) n->attrs->offset);
   if (g_hash_table_lookup_extended (t->customs, row, NULL, &known))
     return GPOINTER_TO_UINT (known);
-  uint32_t own = gm_graph_add_custom (t->b->graph, gm_graph_custom_copy (gm_graph_custom (t->c->r->graph, n)));
+  uint32_t own =
+      gm_graph_add_custom (t->b->graph, gm_graph_custom_copy (gm_graph_custom (t->c->r->graph, n)));
   g_hash_table_insert (t->customs, row, GUINT_TO_POINTER (own));
   return own;
 }
@@ -127,7 +130,8 @@ take_node (Taking *t, const GmNode *n)
   if (r->stop)
     return false;
   const char *where = n->where ? gm_arena_strdup (to->arena, n->where) : NULL;
-  GmValueId v = gm_graph_add_known (to, n->op, in, (int) n->n_in, a, where, gm_graph_meta (r->graph, n->out));
+  GmValueId v =
+      gm_graph_add_known (to, n->op, in, (int) n->n_in, a, where, gm_graph_meta (r->graph, n->out));
   g_hash_table_insert (t->map, GUINT_TO_POINTER (n->out), GUINT_TO_POINTER (v));
   return true;
 }
@@ -145,10 +149,12 @@ stand_in_name (const GmHigherTrace *c, uint32_t i)
 }
 
 bool
-gm_higher_take_out (GmHigherTrace *c, GmHigherBody *b, const GmValueId *stand_ins, uint32_t first_node, const GmValueId *results, uint32_t n_results)
+gm_higher_take_out (GmHigherTrace *c, GmHigherBody *b, const GmValueId *stand_ins,
+                    uint32_t first_node, const GmValueId *results, uint32_t n_results)
 {
   GmRecorder *r = c->r;
-  g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL), customs = g_hash_table_new (NULL, NULL);
+  g_autoptr (GHashTable) map = g_hash_table_new (NULL, NULL),
+                         customs = g_hash_table_new (NULL, NULL);
   Taking t = { c, b, map, customs };
   b->graph = gm_graph_new (b->name, NULL);
   gm_graph_share_sizes (b->graph, r->graph);

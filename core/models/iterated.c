@@ -5,15 +5,15 @@
 #include "core/trace/iterator.h"
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *iterator;
+  PyObject_HEAD PyObject *iterator;
 } Iterated;
 
 static PyObject *
 iterated_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   PyObject *iterator;
-  Iterated *self = PyArg_ParseTuple (args, "O", &iterator) ? (Iterated *) type->tp_alloc (type, 0) : NULL;
+  Iterated *self =
+      PyArg_ParseTuple (args, "O", &iterator) ? (Iterated *) type->tp_alloc (type, 0) : NULL;
   if (self)
     self->iterator = Py_NewRef (iterator);
   return (PyObject *) self;
@@ -36,8 +36,7 @@ PyTypeObject *
 gm_iterated_type (void)
 {
   static PyTypeObject type = {
-    PyVarObject_HEAD_INIT (NULL, 0)
-    .tp_name = "gramme._core.Iterated",
+    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.Iterated",
     .tp_basicsize = sizeof (Iterated),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = iterated_new,

@@ -339,7 +339,8 @@ make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t
   }
   made[0] = gm_tuple_new (r, (const GmTracker *const *) tuples->pdata, tuples->len);
   made[1] = gm_tracker (r, .kind = &gm_kind_contents, .data = gm_record_take (r, Py_NewRef (type)));
-  return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_TUPLES, made, args->names ? 2 : n + 2, 0);
+  return r->stop ? &gm_tracker_poison
+                 : gm_iterator_new (r, GM_ITER_TUPLES, made, args->names ? 2 : n + 2, 0);
 }
 
 static const GmTracker *
@@ -394,7 +395,8 @@ is_number (GmRecorder *r, const GmTracker *t)
 {
   const PyTypeObject *type = gm_type_of (r, t);
   const PyNumberMethods *m = type ? type->tp_as_number : NULL;
-  return (m && (m->nb_index || m->nb_int || m->nb_float)) || (type && PyType_IsSubtype ((PyTypeObject *) type, &PyComplex_Type));
+  return (m && (m->nb_index || m->nb_int || m->nb_float))
+         || (type && PyType_IsSubtype ((PyTypeObject *) type, &PyComplex_Type));
 }
 
 static const GmTracker *
@@ -408,7 +410,8 @@ make_named (GmRecorder *r, const char *name, const GmCallArgs *args)
     const GmTracker *items[2] = { in[0] ? in[0] : gm_from_int (r, 0),
                                   in[1] ? in[1] : gm_from_int (r, 1) };
     if (!is_number (r, items[0]) || !is_number (r, items[1]))
-      return r->stop ? &gm_tracker_poison : gm_raise_new (r, PyExc_TypeError, "a number is required");
+      return r->stop ? &gm_tracker_poison
+                     : gm_raise_new (r, PyExc_TypeError, "a number is required");
     return gm_iterator_new (r, GM_ITER_COUNT, items, 2, 0);
   }
   if (strcmp (name, "repeat") == 0) {

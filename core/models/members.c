@@ -17,7 +17,8 @@ find (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker **table
 {
   static const char *const names[] = { "_parameters", "_buffers", "_modules" };
   for (int i = 0; i < (int) G_N_ELEMENTS (names); i++) {
-    const GmTracker *v = gm_instance_get (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i])));
+    const GmTracker *v =
+        gm_instance_get (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i])));
     if (r->stop)
       return NULL;
     if (v == NULL)
@@ -60,7 +61,8 @@ gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrack
     return;
   /* A tensor that existed before the region may be a Buffer. */
   bool plain_tensor = type == gm_host.tensor_type && value->real == NULL;
-  bool foreign = !PyType_IsSubtype (type, gm_host.tensor_type) && !PyType_IsSubtype (type, gm_host.members_type);
+  bool foreign = !PyType_IsSubtype (type, gm_host.tensor_type)
+                 && !PyType_IsSubtype (type, gm_host.members_type);
   if (found == value)
     return;
   if (!found && (plain_tensor || foreign)) {
@@ -78,7 +80,8 @@ gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrack
 /* -- The methods, as super () finds them ------------------------------------ */
 
 static PyObject *
-name_argument (GmRecorder *r, const GmTracker *self, const GmCallArgs *args, const char *method, uint32_t n)
+name_argument (GmRecorder *r, const GmTracker *self, const GmCallArgs *args, const char *method,
+               uint32_t n)
 {
   if (!gm_args_plain (r, method, args, n, n))
     return NULL;
@@ -114,6 +117,8 @@ members_setattr (GmRecorder *r, const GmTracker *self, const GmCallArgs *args)
 const GmTracker *
 gm_members_method (GmRecorder *r, const GmTracker *self, PyObject *name)
 {
-  static const GmMethodRow rows[] = { { "__getattr__", members_getattr }, { "__setattr__", members_setattr }, { NULL, NULL } };
+  static const GmMethodRow rows[] = { { "__getattr__", members_getattr },
+                                      { "__setattr__", members_setattr },
+                                      { NULL, NULL } };
   return gm_method_row (r, rows, self, name);
 }

@@ -17,8 +17,11 @@ const GmTracker *gm_members_method (GmRecorder *r, const GmTracker *self, PyObje
 static inline bool
 gm_is_members_method (PyObject *found)
 {
-  return found && Py_IS_TYPE (found, &PyMethodDescr_Type) && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type && gm_host.members_type
-         && PyDict_GetItemWithError (gm_host.members_type->tp_dict, ((PyDescrObject *) found)->d_name) == found;
+  return found && Py_IS_TYPE (found, &PyMethodDescr_Type)
+         && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type && gm_host.members_type
+         && PyDict_GetItemWithError (gm_host.members_type->tp_dict,
+                                     ((PyDescrObject *) found)->d_name)
+                == found;
 }
 
 #endif

@@ -32,7 +32,8 @@ static const GmTracker *
 call_get_default_dtype (GmRecorder *r, const GmCallArgs *args)
 {
   PLAIN ("get_default_dtype", 0, 0);
-  return gm_from_constant (r, gm_host.dtype_object ((GmDtype) (r->request->env.modes >> GM_MODE_DTYPE_SHIFT & 0xff)));
+  return gm_from_constant (
+      r, gm_host.dtype_object ((GmDtype) (r->request->env.modes >> GM_MODE_DTYPE_SHIFT & 0xff)));
 }
 
 static bool
@@ -74,8 +75,9 @@ call_set_autocast (GmRecorder *r, const GmCallArgs *args)
       || (dtype != Py_None
           && (Py_TYPE (dtype) != gm_host.dtype_type || gm_host.dtype_get (dtype) == GM_N_DTYPES)))
     return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "autocast to something that is no dtype");
-  gm_autocast_mode_set (r, gm_autocast_with (gm_autocast_mode_get (r), device,
-                                             dtype == Py_None ? GM_N_DTYPES : (GmDtype) gm_host.dtype_get (dtype)));
+  gm_autocast_mode_set (
+      r, gm_autocast_with (gm_autocast_mode_get (r), device,
+                           dtype == Py_None ? GM_N_DTYPES : (GmDtype) gm_host.dtype_get (dtype)));
   return old;
 }
 

@@ -18,7 +18,8 @@ const GmTracker *
 gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
   if (args->n > 0)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "SimpleNamespace() with positional arguments");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "SimpleNamespace() with positional arguments");
   const GmTracker *t = gm_object_new (r, type);
   for (uint32_t i = 0; i < gm_args_n_named (args) && !r->stop; i++)
     gm_attrs_set (r, t, PyTuple_GET_ITEM (args->names, i), args->args[i]);
@@ -30,7 +31,8 @@ const GmTracker *
 gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
   other = gm_realize (r, other);
-  if (r->stop || other->kind != &gm_kind_object || !gm_is_namespace ((PyTypeObject *) other->data) || (op != Py_EQ && op != Py_NE))
+  if (r->stop || other->kind != &gm_kind_object || !gm_is_namespace ((PyTypeObject *) other->data)
+      || (op != Py_EQ && op != Py_NE))
     return NULL;
   const GmTracker *a = gm_instance_dict (r, t), *b = gm_instance_dict (r, other);
   return r->stop ? &gm_tracker_poison : gm_compare (r, op, a, b);

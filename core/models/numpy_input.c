@@ -39,8 +39,13 @@ gm_tensor_over_array (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return NULL;
   if (t->kind == &gm_kind_tensor && fn != gm_host.from_numpy)
     return t;
-  bool array = t->kind == &gm_kind_object && t->real && t->source && strcmp (Py_TYPE (t->real)->tp_name, "numpy.ndarray") == 0
+  bool array = t->kind == &gm_kind_object && t->real && t->source
+               && strcmp (Py_TYPE (t->real)->tp_name, "numpy.ndarray") == 0
                && !gm_is_user_type (Py_TYPE (t->real));
-  PyObject *real = array ? gm_input_stand_in (r, t->real, r->graph->inputs->len, gm_host.array_object) : NULL;
-  return real ? gm_wrap (r, real, gm_source_part (r, t->source, GM_SOURCE_ARRAY, (int64_t) r->graph->inputs->len, NULL)) : NULL;
+  PyObject *real =
+      array ? gm_input_stand_in (r, t->real, r->graph->inputs->len, gm_host.array_object) : NULL;
+  return real ? gm_wrap (
+             r, real,
+             gm_source_part (r, t->source, GM_SOURCE_ARRAY, (int64_t) r->graph->inputs->len, NULL))
+              : NULL;
 }

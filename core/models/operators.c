@@ -36,7 +36,8 @@ static bool
 is_sequence (const GmTracker *t)
 {
   return t->kind == &gm_kind_list || t->kind == &gm_kind_tuple
-         || (t->kind == &gm_kind_constant && (PyUnicode_Check (t->real) || PyBytes_Check (t->real)));
+         || (t->kind == &gm_kind_constant
+             && (PyUnicode_Check (t->real) || PyBytes_Check (t->real)));
 }
 
 /* Applies the operator of this name to n operands. NULL: there is no such operator. */
@@ -119,7 +120,8 @@ method_iter (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 method_reversed (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_args_plain (r, "__reversed__", args, 0, 0) ? gm_iterator_reversed (r, t) : &gm_tracker_poison;
+  return gm_args_plain (r, "__reversed__", args, 0, 0) ? gm_iterator_reversed (r, t)
+                                                       : &gm_tracker_poison;
 }
 
 static const GmTracker *
@@ -179,33 +181,38 @@ compared (GmRecorder *r, const GmTracker *t, int op, const char *name, const GmC
   const GmTracker *v = r->stop ? NULL : t->kind->compare (r, op, t, other);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
-  return other->kind == t->kind || other->kind == &gm_kind_view ? gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t))
-                                                                : gm_from_constant (r, Py_NotImplemented);
+  return other->kind == t->kind || other->kind == &gm_kind_view
+             ? gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t))
+             : gm_from_constant (r, Py_NotImplemented);
 }
 
 static const GmTracker *
-operated (GmRecorder *r, const GmTracker *t, GmBinary op, bool inplace, const char *name, const GmCallArgs *args)
+operated (GmRecorder *r, const GmTracker *t, GmBinary op, bool inplace, const char *name,
+          const GmCallArgs *args)
 {
   if (!gm_args_plain (r, name, args, 1, 1))
     return &gm_tracker_poison;
   const GmTracker *other = operand (r, t, args->args[0]), *object = gm_storage_object (r, t);
   /* True if the result has the object's class. */
-  bool kept = t->kind == &gm_kind_dict && !inplace && (t->number || (object && gm_dict_class_is_kept (object)));
+  bool kept = t->kind == &gm_kind_dict && !inplace
+              && (t->number || (object && gm_dict_class_is_kept (object)));
   const GmTracker *v = r->stop || kept ? NULL : t->kind->binary (r, op, t, other, false, inplace);
   if (v == t && object)
     return object;
   return v ? v : gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
 }
 
-#define COMPARES(name, op)                                                                                                       \
-  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)                              \
-  {                                                                                                                              \
-    return compared (r, t, op, "__" #name "__", args);                                                                           \
+#define COMPARES(name, op)                                                                         \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t,                        \
+                                         const GmCallArgs *args)                                   \
+  {                                                                                                \
+    return compared (r, t, op, "__" #name "__", args);                                             \
   }
-#define OPERATES(name, op, inplace)                                                                                              \
-  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)                              \
-  {                                                                                                                              \
-    return operated (r, t, op, inplace, "__" #name "__", args);                                                                  \
+#define OPERATES(name, op, inplace)                                                                \
+  static const GmTracker *method_##name (GmRecorder *r, const GmTracker *t,                        \
+                                         const GmCallArgs *args)                                   \
+  {                                                                                                \
+    return operated (r, t, op, inplace, "__" #name "__", args);                                    \
   }
 COMPARES (eq, Py_EQ)
 COMPARES (ne, Py_NE)
@@ -230,28 +237,38 @@ const GmTracker *
 gm_operator_method (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   static const GmMethodRow rows[] = {
-    { "__len__", method_len },
-    { "__iter__", method_iter },
-    { "__reversed__", method_reversed },
-    { "__getitem__", method_getitem },
-    { "__contains__", method_contains },
-    { NULL, NULL },
+    { "__len__", method_len },           { "__iter__", method_iter },
+    { "__reversed__", method_reversed }, { "__getitem__", method_getitem },
+    { "__contains__", method_contains }, { NULL, NULL },
   };
   static const GmMethodRow writing[] = { { "__setitem__", method_setitem },
                                          { "__delitem__", method_delitem },
                                          { NULL, NULL } };
-  static const GmMethodRow comparing[] = { { "__eq__", method_eq }, { "__ne__", method_ne }, { "__lt__", method_lt }, { "__le__", method_le },
-                                           { "__gt__", method_gt }, { "__ge__", method_ge }, { NULL, NULL } };
-  static const GmMethodRow operating[] = { { "__add__", method_add },   { "__mul__", method_mul },   { "__or__", method_or },     { "__and__", method_and },
-                                           { "__sub__", method_sub },   { "__xor__", method_xor },   { "__iadd__", method_iadd }, { "__imul__", method_imul },
-                                           { "__ior__", method_ior },   { "__iand__", method_iand }, { "__isub__", method_isub }, { "__ixor__", method_ixor },
+  static const GmMethodRow comparing[] = { { "__eq__", method_eq }, { "__ne__", method_ne },
+                                           { "__lt__", method_lt }, { "__le__", method_le },
+                                           { "__gt__", method_gt }, { "__ge__", method_ge },
+                                           { NULL, NULL } };
+  static const GmMethodRow operating[] = { { "__add__", method_add },
+                                           { "__mul__", method_mul },
+                                           { "__or__", method_or },
+                                           { "__and__", method_and },
+                                           { "__sub__", method_sub },
+                                           { "__xor__", method_xor },
+                                           { "__iadd__", method_iadd },
+                                           { "__imul__", method_imul },
+                                           { "__ior__", method_ior },
+                                           { "__iand__", method_iand },
+                                           { "__isub__", method_isub },
+                                           { "__ixor__", method_ixor },
                                            { NULL, NULL } };
   PyTypeObject *type = t->kind->type ? t->kind->type (r, t) : NULL;
   if (type && _PyType_Lookup (type, name) == NULL)
     return NULL;
   static const GmMethodRow telling[] = { { "__repr__", method_repr }, { NULL, NULL } };
   const GmTracker *bound = gm_method_row (r, rows, t, name);
-  if (bound == NULL && (t->kind == &gm_kind_list || (t->kind == &gm_kind_dict && !t->number) || (t->kind == &gm_kind_tuple && !t->data)))
+  if (bound == NULL
+      && (t->kind == &gm_kind_list || (t->kind == &gm_kind_dict && !t->number)
+          || (t->kind == &gm_kind_tuple && !t->data)))
     bound = gm_method_row (r, telling, t, name);
   if (bound == NULL && t->kind->setitem)
     bound = gm_method_row (r, writing, t, name);

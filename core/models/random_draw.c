@@ -82,7 +82,8 @@ static bool
 both_ends (Draw *d)
 {
   d->gives = GIVES_INT;
-  return integer (d->in[0], &d->lo) && integer (d->in[1], &d->hi) && d->lo <= d->hi && d->hi < INT64_MAX;
+  return integer (d->in[0], &d->lo) && integer (d->in[1], &d->hi) && d->lo <= d->hi
+         && d->hi < INT64_MAX;
 }
 
 static bool
@@ -90,7 +91,8 @@ of_range (Draw *d)
 {
   int64_t start = 0, stop, step = 1;
   d->gives = GIVES_INT;
-  if (!integer (d->in[d->in[1] != NULL], &stop) || (d->in[1] && !integer (d->in[0], &start)) || (d->in[2] && !integer (d->in[2], &step)))
+  if (!integer (d->in[d->in[1] != NULL], &stop) || (d->in[1] && !integer (d->in[0], &start))
+      || (d->in[2] && !integer (d->in[2], &step)))
     return false;
   if (step == 0 || step == INT64_MIN || (step > 0 ? start >= stop : start <= stop))
     return false;
@@ -114,12 +116,15 @@ bits (Draw *d)
 static bool
 of_numbers (Draw *d)
 {
-  PyObject *all = d->in[0] && (PyTuple_CheckExact (d->in[0]) || PyList_CheckExact (d->in[0]) || PyRange_Check (d->in[0]))
+  PyObject *all = d->in[0]
+                          && (PyTuple_CheckExact (d->in[0]) || PyList_CheckExact (d->in[0])
+                              || PyRange_Check (d->in[0]))
                       ? PySequence_Fast (d->in[0], "")
                       : NULL;
   Py_ssize_t n = all ? PySequence_Fast_GET_SIZE (all) : 0;
   bool good = n > 0 && n < 100000;
-  d->gives = good && PyFloat_CheckExact (PySequence_Fast_GET_ITEM (all, 0)) ? GIVES_FLOAT : GIVES_INT;
+  d->gives =
+      good && PyFloat_CheckExact (PySequence_Fast_GET_ITEM (all, 0)) ? GIVES_FLOAT : GIVES_INT;
   for (Py_ssize_t i = 0; good && i < n; i++) {
     PyObject *o = PySequence_Fast_GET_ITEM (all, i);
     int64_t k = 0;
@@ -137,7 +142,8 @@ start_value (Draw *d)
 {
   PyObject *a = d->in[0];
   d->gives = GIVES_NONE;
-  return !a || a == Py_None || PyLong_CheckExact (a) || PyFloat_CheckExact (a) || PyUnicode_CheckExact (a) || PyBytes_CheckExact (a);
+  return !a || a == Py_None || PyLong_CheckExact (a) || PyFloat_CheckExact (a)
+         || PyUnicode_CheckExact (a) || PyBytes_CheckExact (a);
 }
 
 static const struct {
@@ -163,10 +169,12 @@ static const struct {
 static bool
 is_random_type (PyTypeObject *type)
 {
-  PyObject *module = strcmp (type->tp_name, "Random") == 0 && type->tp_base && strcmp (type->tp_base->tp_name, "_random.Random") == 0
+  PyObject *module = strcmp (type->tp_name, "Random") == 0 && type->tp_base
+                             && strcmp (type->tp_base->tp_name, "_random.Random") == 0
                          ? PyDict_GetItemString (gm_type_dict (type), "__module__")
                          : NULL;
-  return module && PyUnicode_Check (module) && PyUnicode_CompareWithASCIIString (module, "random") == 0;
+  return module && PyUnicode_Check (module)
+         && PyUnicode_CompareWithASCIIString (module, "random") == 0;
 }
 
 /* True if the methods that self's methods call are the C methods of the class. */
@@ -174,12 +182,15 @@ static bool
 draws_plainly (GmRecorder *r, const GmTracker *self)
 {
   static const char *const names[] = { "random", "getrandbits", "_randbelow" };
-  if (self->kind != &gm_kind_object || !self->real || !self->source || !is_random_type (Py_TYPE (self->real)) || self->data != Py_TYPE (self->real))
+  if (self->kind != &gm_kind_object || !self->real || !self->source
+      || !is_random_type (Py_TYPE (self->real)) || self->data != Py_TYPE (self->real))
     return false;
   for (int i = 0; i < 3; i++) {
     PyObject *found = gm_class_lookup_text (r, Py_TYPE (self->real), names[i]);
-    bool own = found && (i < 2 ? Py_IS_TYPE (found, &PyMethodDescr_Type) : PyFunction_Check (found));
-    if (!own || gm_instance_get (r, self, gm_record_take (r, PyUnicode_InternFromString (names[i]))) || r->stop)
+    bool own =
+        found && (i < 2 ? Py_IS_TYPE (found, &PyMethodDescr_Type) : PyFunction_Check (found));
+    if (!own || gm_instance_get (r, self, gm_record_take (r, PyUnicode_InternFromString (names[i])))
+        || r->stop)
       return false;
   }
   return true;
@@ -191,10 +202,12 @@ gm_is_random_function (const GmTracker *f)
   if (f->kind != &gm_kind_function || !f->real)
     return false;
   PyObject *qualname = ((PyCodeObject *) PyFunction_GET_CODE (f->real))->co_qualname;
-  if (PyUnicode_GET_LENGTH (qualname) < 8 || strncmp (PyUnicode_AsUTF8 (qualname), "Random.", 7) != 0)
+  if (PyUnicode_GET_LENGTH (qualname) < 8
+      || strncmp (PyUnicode_AsUTF8 (qualname), "Random.", 7) != 0)
     return false;
   PyObject *module = PyDict_GetItemString (PyFunction_GET_GLOBALS (f->real), "__name__");
-  return module && PyUnicode_Check (module) && PyUnicode_CompareWithASCIIString (module, "random") == 0;
+  return module && PyUnicode_Check (module)
+         && PyUnicode_CompareWithASCIIString (module, "random") == 0;
 }
 
 /* -- Recording a call -------------------------------------------------------------------------- */
@@ -215,12 +228,14 @@ number (GmRecorder *r, const char *name, const Draw *d, const GmSource **source)
   PyObject *real = gm_input_stand_in (r, (PyObject *) type, r->draws->len, gm_host.number_object);
   if (real == NULL)
     return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, name);
-  *source = gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_DRAWN, .obj = real, .index = r->draws->len }, "random.%s()[%u]", name,
-                           r->draws->len);
+  *source =
+      gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_DRAWN, .obj = real, .index = r->draws->len },
+                     "random.%s()[%u]", name, r->draws->len);
   const GmTracker *tensor = gm_wrap (r, real, *source);
   if (r->stop)
     return tensor;
-  return d->gives == GIVES_FLOAT ? gm_float_new (r, tensor) : gm_number_between (r, tensor, d->lo, d->hi);
+  return d->gives == GIVES_FLOAT ? gm_float_new (r, tensor)
+                                 : gm_number_between (r, tensor, d->lo, d->hi);
 }
 
 static const GmTracker *
@@ -231,7 +246,8 @@ draw (GmRecorder *r, const char *name, GmDrawPart fn, const GmTracker *self, con
   const GmTracker *in[MAX_ARGS + 1] = { NULL };
   while (i < G_N_ELEMENTS (rows) && strcmp (rows[i].name, name) != 0)
     i++;
-  if (i == G_N_ELEMENTS (rows) || args->n > (uint32_t) rows[i].n_args || !gm_args_take (r, name, args, rows[i].args, (uint32_t) rows[i].n_args, in))
+  if (i == G_N_ELEMENTS (rows) || args->n > (uint32_t) rows[i].n_args
+      || !gm_args_take (r, name, args, rows[i].args, (uint32_t) rows[i].n_args, in))
     return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, name);
   int n = rows[i].n_args;
   while (n > 0 && in[n - 1] == NULL)
@@ -243,7 +259,9 @@ draw (GmRecorder *r, const char *name, GmDrawPart fn, const GmTracker *self, con
   }
   if (!known || !rows[i].known (&d))
     return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, name);
-  struct GmDrawCall call = { .name = rows[i].name, .is_float = d.gives == GIVES_FLOAT, .lo = d.lo, .hi = d.hi };
+  struct GmDrawCall call = {
+    .name = rows[i].name, .is_float = d.gives == GIVES_FLOAT, .lo = d.lo, .hi = d.hi
+  };
   GmDrawPart *parts = gm_arena_newn (r->arena, GmDrawPart, n + 2);
   parts[call.n++] = fn;
   if (self)
@@ -251,7 +269,8 @@ draw (GmRecorder *r, const char *name, GmDrawPart fn, const GmTracker *self, con
   for (int k = 0; k < n; k++)
     parts[call.n++] = (GmDrawPart){ gm_record_keep (r, d.in[k]), NULL };
   call.parts = parts;
-  const GmTracker *v = d.gives == GIVES_NONE ? gm_none (r) : number (r, rows[i].name, &d, &call.result);
+  const GmTracker *v =
+      d.gives == GIVES_NONE ? gm_none (r) : number (r, rows[i].name, &d, &call.result);
   if (!r->stop)
     g_array_append_val (r->draws, call);
   return v;
@@ -264,7 +283,8 @@ gm_random_function_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *ar
   const GmTracker *self = args->n ? gm_realize (r, args->args[0]) : NULL;
   if (r->stop)
     return &gm_tracker_poison;
-  if (!self || !draws_plainly (r, self) || PyDict_GetItemString (gm_type_dict (Py_TYPE (self->real)), name) != f->real)
+  if (!self || !draws_plainly (r, self)
+      || PyDict_GetItemString (gm_type_dict (Py_TYPE (self->real)), name) != f->real)
     return gm_record_break (r, GM_BREAK_LEFT_TO_PYTHON, name);
   return draw (r, name, part (f), self, &(GmCallArgs){ args->args + 1, args->n - 1, args->names });
 }
@@ -275,7 +295,8 @@ gm_random_c_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   PyObject *self = PyCFunction_Check (fn) ? PyCFunction_GET_SELF (fn) : NULL;
   if (!self || !is_random_type (Py_TYPE (self)))
     return NULL;
-  return draw (r, ((PyCFunctionObject *) fn)->m_ml->ml_name, (GmDrawPart){ gm_record_keep (r, fn), NULL }, NULL, args);
+  return draw (r, ((PyCFunctionObject *) fn)->m_ml->ml_name,
+               (GmDrawPart){ gm_record_keep (r, fn), NULL }, NULL, args);
 }
 
 bool
@@ -290,11 +311,12 @@ gm_random_method_call (GmRecorder *r, const GmTracker *self, PyObject *name, con
   if (!gm_is_random (self))
     return NULL;
   PyTypeObject *type = Py_TYPE (self->real);
-  PyObject *found = _PyType_Lookup (type, name);    /* the caller that found it guards it */
+  PyObject *found = _PyType_Lookup (type, name);         /* the caller that found it guards it */
   if (found && !Py_IS_TYPE (found, &PyMethodDescr_Type)) /* a call by super () in the Python method
                                                             of the same name */
     found = _PyType_Lookup (type->tp_base, name);
-  return draw (r, PyUnicode_AsUTF8 (name), (GmDrawPart){ gm_record_keep (r, found), NULL }, self, args);
+  return draw (r, PyUnicode_AsUTF8 (name), (GmDrawPart){ gm_record_keep (r, found), NULL }, self,
+               args);
 }
 
 /* -- The end of a recording -------------------------------------------------------------------- */
@@ -322,9 +344,16 @@ gm_random_draws_finish (const GmRecorder *r, const uint32_t *slot_of)
     const struct GmDrawCall *c = call_at (r, i);
     GmRecordDrawPart *parts = gm_arena_newn (r->arena, GmRecordDrawPart, c->n);
     for (uint32_t k = 0; k < c->n; k++)
-      parts[k] = (GmRecordDrawPart){ c->parts[k].obj, c->parts[k].source ? slot_of[c->parts[k].source->number] : 0 };
-    all[i] = (GmRecordDraw){ .name = c->name, .n = c->n, .parts = parts, .gives = c->result != NULL, .slot = c->result ? slot_of[c->result->number] : 0,
-                             .is_float = c->is_float, .lo = c->lo, .hi = c->hi };
+      parts[k] = (GmRecordDrawPart){ c->parts[k].obj,
+                                     c->parts[k].source ? slot_of[c->parts[k].source->number] : 0 };
+    all[i] = (GmRecordDraw){ .name = c->name,
+                             .n = c->n,
+                             .parts = parts,
+                             .gives = c->result != NULL,
+                             .slot = c->result ? slot_of[c->result->number] : 0,
+                             .is_float = c->is_float,
+                             .lo = c->lo,
+                             .hi = c->hi };
   }
   return all;
 }

@@ -20,19 +20,21 @@ struct GmDrawCall {
   const GmDrawPart *parts;
   const GmSource *result; /* a tensor without dimensions; NULL: the value is None, or unused */
   bool is_float;
-  int64_t lo, hi;         /* bounds of an integer */
+  int64_t lo, hi; /* bounds of an integer */
 };
 
 /* Calls a method of random.Random through the module or its object: NULL, without a break, if the
  * function is no such method. */
-const GmTracker *gm_random_function_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
+const GmTracker *gm_random_function_call (GmRecorder *r, const GmTracker *f,
+                                          const GmCallArgs *args);
 bool gm_is_random_function (const GmTracker *f);
 const GmTracker *gm_random_c_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 /* True for an existing object of the class random.Random itself. */
 bool gm_is_random (const GmTracker *t);
 /* Calls a method that random.Random has from C; NULL, without a break, if self is no
  * random.Random. */
-const GmTracker *gm_random_method_call (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCallArgs *args);
+const GmTracker *gm_random_method_call (GmRecorder *r, const GmTracker *self, PyObject *name,
+                                        const GmCallArgs *args);
 
 /* For the end of a recording: gm_random_draws_sources appends all sources that the calls use,
  * gm_random_draws_finish returns the calls by slots. */

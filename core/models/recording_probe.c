@@ -103,8 +103,7 @@ static PyObject *
 probe_state (const Probe *p)
 {
   const Point *m = point (p);
-  return m ? PyCapsule_New (gm_effects_state (p->r, &m->mark), state_name, state_free)
-           : NULL;
+  return m ? PyCapsule_New (gm_effects_state (p->r, &m->mark), state_name, state_free) : NULL;
 }
 
 /* Returns (hash at the mark, hash before, hash after, writes undone). The recording is unusable
@@ -119,9 +118,9 @@ probe_undo (const Probe *p)
   uint32_t n = r->heap.journal.len - m->mark.heap.writes;
   uint64_t before = gm_record_hash (r);
   gm_record_rollback (r, &m->mark);
-  PyObject *found = Py_BuildValue ("(KKKI)", (unsigned long long) m->hash,
-                                   (unsigned long long) before,
-                                   (unsigned long long) gm_record_hash (r), n);
+  PyObject *found =
+      Py_BuildValue ("(KKKI)", (unsigned long long) m->hash, (unsigned long long) before,
+                     (unsigned long long) gm_record_hash (r), n);
   gm_record_break (r, GM_BREAK_STATE_DIFFERS, "a test went back to a mark of its own");
   return found;
 }
@@ -171,10 +170,9 @@ static const struct {
   const char *name;
   PyObject *(*run) (const Probe *p);
 } rows[] = {
-  { "kind", probe_kind },         { "modified", probe_modified },
-  { "mark", probe_mark },         { "state", probe_state },
-  { "undo", probe_undo },         { "fault-bypass", fault_bypass }, { "fault-write", fault_write },
-  { "fault-hook", fault_hook },
+  { "kind", probe_kind },         { "modified", probe_modified }, { "mark", probe_mark },
+  { "state", probe_state },       { "undo", probe_undo },         { "fault-bypass", fault_bypass },
+  { "fault-write", fault_write }, { "fault-hook", fault_hook },
 };
 
 /* Returns probe ("diff", a, b) of two states, anywhere: a sentence, or None if they are equal. */

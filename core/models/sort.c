@@ -18,8 +18,7 @@ key_of (GmRecorder *r, const GmTracker *key, const GmTracker *item)
 
 /* A key that is no constant, while CPython sorts it. */
 typedef struct {
-  PyObject_HEAD
-  GmRecorder *r;
+  PyObject_HEAD GmRecorder *r;
   const GmTracker *tracker;
 } Key;
 
@@ -39,8 +38,7 @@ compare_keys (PyObject *a, PyObject *b, int op)
 
 /* The type of the keys, which are only made and freed in this file. */
 static PyTypeObject key_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme.sort_key",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.sort_key",
   .tp_basicsize = sizeof (Key),
   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
   .tp_richcompare = compare_keys,

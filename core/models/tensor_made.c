@@ -73,7 +73,8 @@ gm_tensor_made (GmRecorder *r, PyObject *fn, const char *name, const GmCallArgs 
     const GmTracker *t = gm_realize (r, args->args[0]);
     return r->stop ? NULL : gm_from_bool (r, t->kind == &gm_kind_tensor);
   }
-  if (strcmp (name, "tensor") != 0 && strcmp (name, "as_tensor") != 0 && strcmp (name, "asarray") != 0)
+  if (strcmp (name, "tensor") != 0 && strcmp (name, "as_tensor") != 0
+      && strcmp (name, "asarray") != 0)
     return NULL;
   if (strcmp (name, "tensor") == 0 && args->n == 1 && !args->names
       && gm_realize (r, args->args[0])->kind == &gm_kind_tensor)

@@ -101,19 +101,28 @@ py_check (PyObject *module, PyObject *args, PyObject *kwargs)
 #define FAST(f) ((PyCFunction) (void (*) (void)) (f))
 PyMethodDef gm_control_functions[] = {
   { "graph_break", FAST (py_graph_break), METH_FASTCALL | METH_KEYWORDS,
-    "graph_break(msg='')\n\nThe graph that is being recorded ends here, and a new one begins after it.  Nothing in plain Python." },
-  { "is_compiling", py_is_compiling, METH_NOARGS, "is_compiling()\n\nTrue inside a function while it is being recorded, else False." },
+    "graph_break(msg='')\n\nThe graph that is being recorded ends here, and a new one begins after "
+    "it.  Nothing in plain Python." },
+  { "is_compiling", py_is_compiling, METH_NOARGS,
+    "is_compiling()\n\nTrue inside a function while it is being recorded, else False." },
   { "is_symbolic", py_is_symbolic, METH_O,
-    "is_symbolic(size)\n\nTrue where a size is recorded that stays open, so that a loop over it would fix it, else False." },
-  { "comptime", FAST (py_comptime), METH_FASTCALL, "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
+    "is_symbolic(size)\n\nTrue where a size is recorded that stays open, so that a loop over it "
+    "would fix it, else False." },
+  { "comptime", FAST (py_comptime), METH_FASTCALL,
+    "comptime(fn, fallback, *values)\n\nSee gramme._dynamo.comptime." },
   { "error_on_break", py_error_on_break, METH_O,
-    "error_on_break(on) -> bool\n\nWhether a graph break is an error from now on, in this thread.  Returns what it was." },
+    "error_on_break(on) -> bool\n\nWhether a graph break is an error from now on, in this thread.  "
+    "Returns what it was." },
   { "_check", FAST (py_check), METH_VARARGS | METH_KEYWORDS,
-    "_check(cond, message=None)\n\nRuntimeError if cond is false.  While recording, a comparison of a number that only the run knows holds from "
-    "here on, and is\nchecked when the call ends.  In comptime code the same for a comparison of as_fake() of such a number." },
+    "_check(cond, message=None)\n\nRuntimeError if cond is false.  While recording, a comparison "
+    "of a number that only the run knows holds from "
+    "here on, and is\nchecked when the call ends.  In comptime code the same for a comparison of "
+    "as_fake() of such a number." },
   { "substitute", FAST (py_substitute), METH_FASTCALL,
-    "substitute(original, stand_in)\n\nCalls of `original`, a function of C, are recorded as calls of `stand_in`." },
-  { "probe", gm_py_probe, METH_VARARGS, "probe(what, name, out)\n\nFor tests of the recorder; nothing in plain Python." },
+    "substitute(original, stand_in)\n\nCalls of `original`, a function of C, are recorded as calls "
+    "of `stand_in`." },
+  { "probe", gm_py_probe, METH_VARARGS,
+    "probe(what, name, out)\n\nFor tests of the recorder; nothing in plain Python." },
   { NULL },
 };
 
@@ -127,7 +136,8 @@ cell_for (GmRecorder *r, PyObject *session, const GmTracker *cell)
     return PyCell_New (NULL);
   /* An existing object is passed itself, so that comptime code can talk to the program; a tensor is
    * passed as a value, with the graph's knowledge of it. */
-  bool known = t->real && !(gm_host.tensor_type && PyObject_TypeCheck (t->real, gm_host.tensor_type));
+  bool known =
+      t->real && !(gm_host.tensor_type && PyObject_TypeCheck (t->real, gm_host.tensor_type));
   PyObject *value = known ? Py_NewRef (t->real) : gm_comptime_value (session, t);
   PyObject *made = value ? PyCell_New (value) : NULL;
   Py_XDECREF (value);
@@ -143,10 +153,12 @@ callable_of (GmRecorder *r, const GmTracker *t)
   if (t->real)
     return Py_NewRef (t->real);
   PyObject *globals, *builtins;
-  const GmCode *code = t->kind == &gm_kind_function ? gm_function_code (r, t, &globals, &builtins) : NULL;
+  const GmCode *code =
+      t->kind == &gm_kind_function ? gm_function_code (r, t, &globals, &builtins) : NULL;
   if (!code)
     return NULL;
-  PyObject *fn = PyFunction_New ((PyObject *) code->code, globals), *closure = PyTuple_New (code->n_free);
+  PyObject *fn = PyFunction_New ((PyObject *) code->code, globals),
+           *closure = PyTuple_New (code->n_free);
   PyObject *session = gm_comptime_session (r);
   for (uint32_t i = 0; fn && closure && session && i < code->n_free; i++) {
     PyObject *cell = cell_for (r, session, gm_function_cell (r, t, i));
@@ -162,12 +174,13 @@ callable_of (GmRecorder *r, const GmTracker *t)
   return fn;
 }
 
-/* -- Facts about numbers --------------------------------------------------------------------------- */
+/* -- Facts about numbers ----------------------------------------------------------------------- */
 
 /* Assumes the condition from here on; the call checks it at its end, which requires a constant
  * message. */
 static void
-take_for_granted (GmRecorder *r, PyObject *check, const GmTracker *condition, const GmTracker *message)
+take_for_granted (GmRecorder *r, PyObject *check, const GmTracker *condition,
+                  const GmTracker *message)
 {
   const GmTracker *args[2] = { condition, message };
   gm_effect (r, GM_EFFECT_CALL, check, NULL, args, 2);
@@ -220,10 +233,13 @@ add_facts (GmRecorder *r)
     if (r->stop)
       break;
     if (gm_is_condition (cond)) {
-      PyObject *text = PyUnicode_FromFormat ("a fact that comptime code added does not hold: number %s %lld", signs[f->op], (long long) f->with);
+      PyObject *text =
+          PyUnicode_FromFormat ("a fact that comptime code added does not hold: number %s %lld",
+                                signs[f->op], (long long) f->with);
       take_for_granted (r, check, cond, gm_from_constant_take (r, text));
     } else if (cond->real == Py_False) {
-      PyErr_SetString (PyExc_RuntimeError, "a fact that comptime code added contradicts what is known of the number");
+      PyErr_SetString (PyExc_RuntimeError,
+                       "a fact that comptime code added contradicts what is known of the number");
       gm_comptime_failed (r);
       gm_record_break (r, GM_BREAK_COMPTIME_RAISED);
     }
@@ -252,7 +268,8 @@ static const GmTracker *
 call_comptime (GmRecorder *r, const GmCallArgs *args)
 {
   if (args->n < 2 || args->names)
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "comptime() takes a function and its fallback");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "comptime() takes a function and its fallback");
   if (r->stress && has_run (r)) {
     add_facts (r);
     return r->stop ? &gm_tracker_poison : gm_none (r);
@@ -280,7 +297,11 @@ call_substitute (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   PyErr_Clear ();
   if (!to)
     return NULL;
-  return gm_call (r, gm_wrap (r, to, gm_source_const (r, to, PyUnicode_AsUTF8 (((PyFunctionObject *) to)->func_name))), args);
+  return gm_call (
+      r,
+      gm_wrap (r, to,
+               gm_source_const (r, to, PyUnicode_AsUTF8 (((PyFunctionObject *) to)->func_name))),
+      args);
 }
 
 /* Sets the mode for the instructions recorded from here on; the replay sets the thread's mode,
@@ -290,7 +311,8 @@ call_error_on_break (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   PyObject *on = gm_constant (r, args->args[0]);
   if (!on || !PyBool_Check (on))
-    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, "error_on_graph_break() with something other than True or False");
+    return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
+                            "error_on_graph_break() with something other than True or False");
   const GmTracker *old = gm_from_bool (r, gm_break_raises_get (r));
   const GmTracker **items = gm_tracker_array (r, 1);
   items[0] = gm_from_bool (r, on == Py_True);
@@ -304,9 +326,12 @@ gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   PyCFunction address = PyCFunction_Check (fn) ? PyCFunction_GET_FUNCTION (fn) : NULL;
   if (address == FAST (py_graph_break)) {
-    PyObject *message = args->n + gm_args_n_named (args) == 1 ? gm_constant (r, args->args[0]) : NULL;
-    g_autofree char *why = message && PyUnicode_Check (message) && PyUnicode_GET_LENGTH (message) > 0
-                             ? g_strdup_printf (": %s", PyUnicode_AsUTF8 (message)) : g_strdup ("");
+    PyObject *message =
+        args->n + gm_args_n_named (args) == 1 ? gm_constant (r, args->args[0]) : NULL;
+    g_autofree char *why =
+        message && PyUnicode_Check (message) && PyUnicode_GET_LENGTH (message) > 0
+            ? g_strdup_printf (": %s", PyUnicode_AsUTF8 (message))
+            : g_strdup ("");
     return gm_record_break (r, GM_BREAK_ASKED_FOR, why);
   }
   if (address == py_is_compiling)
@@ -368,7 +393,8 @@ call_constant (GmRecorder *r, const GmMarked *m, const GmCallArgs *args)
       return &gm_tracker_poison;
     if (!values[i])
       return gm_record_break (r, GM_BREAK_CALL_ARGUMENTS,
-                              "an argument of a function marked with assume_constant_result is not known while recording");
+                              "an argument of a function marked with assume_constant_result is not "
+                              "known while recording");
   }
   PyObject *result = PyObject_Vectorcall (m->fn, values, args->n, args->names);
   if (!result)
@@ -384,7 +410,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (m->kind == GM_MARK_CONSTANT)
     return call_constant (r, m, args);
   PyObject *name = PyObject_GetAttrString (m->fn, "__qualname__");
-  const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : Py_TYPE (m->fn)->tp_name;
+  const char *text =
+      name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : Py_TYPE (m->fn)->tp_name;
   const char *reason = PyUnicode_AsUTF8 (m->reason);
   g_autofree char *why = reason && *reason ? g_strdup_printf (": %s", reason) : g_strdup ("");
   if (m->kind == GM_MARK_FORBID)
@@ -403,4 +430,6 @@ build (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-const GmTrackerKind gm_kind_control = { .name = "marked function", .type = type, .truth = truth, .call = call, .build = build };
+const GmTrackerKind gm_kind_control = {
+  .name = "marked function", .type = type, .truth = truth, .call = call, .build = build
+};

@@ -8,16 +8,15 @@
 #include "core/trace/recorder.h"
 
 typedef enum {
-  GM_MARK_DISABLE,      /* a call of the function is a break; nothing inside is compiled */
-  GM_MARK_DISABLE_ONE,  /* the same, but compiled functions inside stay compiled */
-  GM_MARK_CONSTANT,     /* the function is called while recording, and its result is a constant */
-  GM_MARK_FORBID,       /* a call of the function is an error */
+  GM_MARK_DISABLE,     /* a call of the function is a break; nothing inside is compiled */
+  GM_MARK_DISABLE_ONE, /* the same, but compiled functions inside stay compiled */
+  GM_MARK_CONSTANT,    /* the function is called while recording, and its result is a constant */
+  GM_MARK_FORBID,      /* a call of the function is an error */
 } GmMarkKind;
 
 /* gramme._core.Marked: a function with a mark. A call by Python calls the function itself. */
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *fn, *reason; /* owned; reason: a str */
   uint8_t kind;
   PyObject *dict, *weakrefs;

@@ -275,7 +275,9 @@ static const GmTracker *
 raise_absent (GmRecorder *r, const GmTracker *value)
 {
   const GmTracker *text = r->stop ? NULL : gm_text_of (r, value, true);
-  return r->stop ? &gm_tracker_poison : gm_raise_new (r, PyExc_ValueError, "%s is not in deque", PyUnicode_AsUTF8 (text->real));
+  return r->stop ? &gm_tracker_poison
+                 : gm_raise_new (r, PyExc_ValueError, "%s is not in deque",
+                                 PyUnicode_AsUTF8 (text->real));
 }
 
 static const GmTracker *
@@ -318,7 +320,8 @@ method_insert (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   gm_list_items_splice (r, t, (uint32_t) at, 0, &args->args[1], 1);
   changed (r, t);
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, method_of (t, "insert"), NULL, (const GmTracker *const[]){ t, gm_from_int (r, at), args->args[1] }, 3);
+    gm_effect (r, GM_EFFECT_CALL, method_of (t, "insert"), NULL,
+               (const GmTracker *const[]){ t, gm_from_int (r, at), args->args[1] }, 3);
   return gm_none (r);
 }
 
@@ -440,7 +443,8 @@ repeat (GmRecorder *r, const GmTracker *t, int64_t times)
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   int64_t times;
   if (op == GM_BIN_ADD && !reflected && (inplace || other->kind == &gm_kind_deque)) {
@@ -448,7 +452,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
     add_all (r, to, &(GmCallArgs){ &other, 1, NULL }, "extend", true, false);
     return r->stop ? &gm_tracker_poison : to;
   }
-  if (op == GM_BIN_MUL && gm_constant_int (r, other, &times) && times <= 100000 && times * gm_list_items_length (r, t) <= 100000)
+  if (op == GM_BIN_MUL && gm_constant_int (r, other, &times) && times <= 100000
+      && times * gm_list_items_length (r, t) <= 100000)
     return repeat (r, inplace && !reflected ? t : copy_of (r, t), times);
   return NULL;
 }
@@ -459,8 +464,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind != &gm_kind_deque)
     return NULL;
   const GmTracker *a = gm_contents_of (r, t), *b = gm_contents_of (r, other);
-  const GmTracker *v = gm_compare (r, op, gm_tuple_new (r, a->items, a->n),
-                                   gm_tuple_new (r, b->items, b->n));
+  const GmTracker *v =
+      gm_compare (r, op, gm_tuple_new (r, a->items, a->n), gm_tuple_new (r, b->items, b->n));
   return gm_contents_still (r, t, a) && gm_contents_still (r, other, b) ? v : &gm_tracker_poison;
 }
 
@@ -488,7 +493,9 @@ constant (GmRecorder *r, const GmTracker *t)
   const GmTracker *contents = gm_contents_of (r, t);
   PyObject *list = gm_constant (r, gm_list_new (r, contents->items, contents->n));
   PyObject *maxlen = t->number < 0 ? Py_NewRef (Py_None) : PyLong_FromLongLong (t->number);
-  PyObject *deque = list && maxlen ? PyObject_CallFunctionObjArgs ((PyObject *) t->data, list, maxlen, NULL) : NULL;
+  PyObject *deque = list && maxlen
+                        ? PyObject_CallFunctionObjArgs ((PyObject *) t->data, list, maxlen, NULL)
+                        : NULL;
   Py_XDECREF (maxlen);
   PyErr_Clear ();
   return deque;

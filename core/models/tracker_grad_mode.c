@@ -100,8 +100,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->number ? Py_True : Py_False);
   gm_residual_emit (b, GM_INSN_CALL, t->data != NULL, NULL);
   gm_residual_allocated (b, t);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
-                    gm_contents_of (r, t)->number ? Py_True : Py_False);
+  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_contents_of (r, t)->number ? Py_True : Py_False);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   gm_residual_emit (b, GM_INSN_STORE_ATTR, 0,
                     gm_record_take (r, PyUnicode_InternFromString ("previous")));

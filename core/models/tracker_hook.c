@@ -35,8 +35,8 @@ gm_hook_pending (GmRecorder *r, GmValueId input)
   for (uint32_t i = 0; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
     if (e->kind == GM_EFFECT_HOOK
-        && gm_inputs_share (r, (GmValueId) gm_contents_of (r, e->args[0])->number, input) &&
-        (e->n == 1 || gm_hook_is_live (r, e->args[2])))
+        && gm_inputs_share (r, (GmValueId) gm_contents_of (r, e->args[0])->number, input)
+        && (e->n == 1 || gm_hook_is_live (r, e->args[2])))
       return true;
   }
   return false;
@@ -60,7 +60,8 @@ add_node (GmRecorder *r, GmValueId value, GmHostFunction *host)
 {
   GmHigher *h = gm_higher_new (GM_OP_gradient_hook);
   h->host = host;
-  GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET, .offset = gm_graph_add_higher (r->graph, h) };
+  GmAttrs at = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_OFFSET,
+                 .offset = gm_graph_add_higher (r->graph, h) };
   GmVal in = gm_val_from_id (value);
   r->builder.where = gm_record_where (r);
   GmVal v = gm_b_op (&r->builder.base, GM_OP_gradient_hook, &in, 1, &at);
@@ -70,8 +71,9 @@ add_node (GmRecorder *r, GmValueId value, GmHostFunction *host)
     return &gm_tracker_poison;
   }
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *handle =
-      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_hook_handle, .id = id, .number = (int64_t) gm_id_from_val (v) + 1 });
+  const GmTracker *handle = gm_tracker_add (
+      r, &(GmTracker){
+             .kind = &gm_kind_hook_handle, .id = id, .number = (int64_t) gm_id_from_val (v) + 1 });
   gm_contents_set (r, handle, state (r, true));
   return handle;
 }
@@ -79,7 +81,8 @@ add_node (GmRecorder *r, GmValueId value, GmHostFunction *host)
 static bool
 is_inside (GmRecorder *r, const GmTracker *t, const GmTracker *fn, const char *name)
 {
-  return !t->source && fn->source && fn->real && r->n_bodies == 0 && gm_host.host_hook && strcmp (name, "register_hook") == 0
+  return !t->source && fn->source && fn->real && r->n_bodies == 0 && gm_host.host_hook
+         && strcmp (name, "register_hook") == 0
          && gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number)->requires_grad;
 }
 
@@ -173,9 +176,9 @@ register_post_hook (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 retain_grad (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  if (!gm_args_plain (r, "retain_grad", args, 0, 0) ||
-      !may_register (r, t, "retain_grad",
-                     "cannot retain the grad of a tensor that does not require grad"))
+  if (!gm_args_plain (r, "retain_grad", args, 0, 0)
+      || !may_register (r, t, "retain_grad",
+                        "cannot retain the grad of a tensor that does not require grad"))
     return &gm_tracker_poison;
   gm_tensor_look (r, t);
   PyObject *method = gm_record_take (r, PyUnicode_InternFromString ("retain_grad"));
@@ -258,8 +261,7 @@ const GmTracker *
 gm_wrap_hook_handle (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
-  const GmTracker *t =
-      gm_tracker (r, .kind = &gm_kind_hook_handle, .real = real, .source = source);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_hook_handle, .real = real, .source = source);
   gm_know (r, t);
   return t;
 }
@@ -295,8 +297,8 @@ gm_hook_emit (GmResidualBuilder *b, const GmTracker *handle)
   const GmEffect *last = registration (r, handle);
   const GmEffect *first = &g_array_index (r->effects, GmEffect, 0);
   for (const GmEffect *e = first; e <= last && !r->stop; e++) {
-    if (e->kind != GM_EFFECT_HOOK || e->n != 3 || e->args[0] != last->args[0] ||
-        gm_residual_is_built (b, e->args[2]) || (e != last && !gm_hook_is_live (r, e->args[2])))
+    if (e->kind != GM_EFFECT_HOOK || e->n != 3 || e->args[0] != last->args[0]
+        || gm_residual_is_built (b, e->args[2]) || (e != last && !gm_hook_is_live (r, e->args[2])))
       continue;
     g_assert (e->args[0]->source != NULL && e->args[0]->real != NULL);
     emit_call (b, e->args[0], e->name, e->args[1]);

@@ -17,10 +17,10 @@ static const struct {
   uint32_t size; /* size of the value, which follows the object's header */
   char kind;     /* b, i, f */
 } rows[] = {
-  { "numpy.bool_", 1, 'b' },    { "numpy.bool", 1, 'b' },     { "numpy.int8", 1, 'i' },
-  { "numpy.int16", 2, 'i' },    { "numpy.int32", 4, 'i' },    { "numpy.int64", 8, 'i' },
-  { "numpy.uint8", 1, 'i' },    { "numpy.uint16", 2, 'i' },   { "numpy.uint32", 4, 'i' },
-  { "numpy.uint64", 8, 'i' },   { "numpy.float16", 2, 'f' },  { "numpy.float32", 4, 'f' },
+  { "numpy.bool_", 1, 'b' },   { "numpy.bool", 1, 'b' },    { "numpy.int8", 1, 'i' },
+  { "numpy.int16", 2, 'i' },   { "numpy.int32", 4, 'i' },   { "numpy.int64", 8, 'i' },
+  { "numpy.uint8", 1, 'i' },   { "numpy.uint16", 2, 'i' },  { "numpy.uint32", 4, 'i' },
+  { "numpy.uint64", 8, 'i' },  { "numpy.float16", 2, 'f' }, { "numpy.float32", 4, 'f' },
   { "numpy.float64", 8, 'f' },
 };
 
@@ -102,13 +102,17 @@ method_item (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_args_plain (r, "item", args, 0, 0) ? t->items[0] : &gm_tracker_poison;
 }
 
-static const GmMethodRow methods[] = { { "item", method_item }, { "tolist", method_item }, { NULL, NULL } };
+static const GmMethodRow methods[] = { { "item", method_item },
+                                       { "tolist", method_item },
+                                       { NULL, NULL } };
 
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const GmTracker *bound = gm_method_row (r, methods, t, name);
-  return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
+  return bound ? bound
+               : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name),
+                                  gm_type_text (r, t));
 }
 
 const GmTrackerKind gm_kind_scalar = {

@@ -91,11 +91,13 @@ set_anomaly (PyObject *module, PyObject *args)
 static PyObject *
 get_anomaly (PyObject *module, PyObject *unused)
 {
-  return Py_BuildValue ("(NN)", PyBool_FromLong (gm_anomaly_on), PyBool_FromLong (gm_anomaly_checks_nan));
+  return Py_BuildValue ("(NN)", PyBool_FromLong (gm_anomaly_on),
+                        PyBool_FromLong (gm_anomaly_checks_nan));
 }
 
 static PyMethodDef functions[] = {
-  { "set_anomaly", set_anomaly, METH_VARARGS, "set_anomaly(on, check_nan)\n\nSee gramme.autograd.anomaly_mode." },
+  { "set_anomaly", set_anomaly, METH_VARARGS,
+    "set_anomaly(on, check_nan)\n\nSee gramme.autograd.anomaly_mode." },
   { "get_anomaly", get_anomaly, METH_NOARGS, "get_anomaly()\n\n(on, check_nan)" },
   { 0 },
 };

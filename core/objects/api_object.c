@@ -50,8 +50,8 @@ fill_direct (void)
         case GM_TYPES_ANY:
           break;
         }
-      if ((op == GM_OP_floor_divide || op == GM_OP_remainder || op == GM_OP_pow) &&
-          category != GM_CATEGORY_FLOAT)
+      if ((op == GM_OP_floor_divide || op == GM_OP_remainder || op == GM_OP_pow)
+          && category != GM_CATEGORY_FLOAT)
         ok = false; /* division by zero and negative powers of integers are checked on the long way
                      */
       if (ok && gm_op_accepts ((GmOp) op, (GmDtype) d))
@@ -111,7 +111,7 @@ run_direct_number (GmOp op, bool inplace, GmTensor *t, PyObject *number, bool nu
   GmTensor *scalar = gm_tensor_new_scalar (s, (GmDtype) t->meta.dtype, &error);
   if (!scalar)
     return gm_py_raise (error);
-  GmTensor *in[2] = {number_first ? scalar : t, number_first ? t : scalar};
+  GmTensor *in[2] = { number_first ? scalar : t, number_first ? t : scalar };
   PyObject *result = run_direct (op, inplace, in, 2);
   gm_tensor_unref (scalar);
   return result;
@@ -191,7 +191,7 @@ gm_py_api_unary (const GmApi *api, GmOp op, PyObject *a)
   GmTensor *t = gm_py_tensor_get (a);
   if (is_direct (op, &t, 1))
     return run_direct (op, false, &t, 1);
-  GmArg arg = {.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (t)};
+  GmArg arg = { .kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (t) };
   return gm_py_api_run (api, false, &arg, 1);
 }
 
@@ -201,12 +201,11 @@ gm_py_api_binary (const GmApi *api, GmOp op, bool inplace, PyObject *a, PyObject
   PyObject *result = NULL;
   if (G_UNLIKELY (gm_py_overrides) && gm_py_override_operator (api, inplace, a, b, &result))
     return result;
-  GmTensor *in[2] = {gm_py_tensor_get (a), gm_py_tensor_get (b)};
+  GmTensor *in[2] = { gm_py_tensor_get (a), gm_py_tensor_get (b) };
   if (in[0] && in[1] && is_direct (op, in, 2))
     return run_direct (op, inplace, in, 2);
   if (op && (!in[0] != !in[1])) {
-    result =
-        run_direct_number (op, inplace, in[0] ? in[0] : in[1], in[0] ? b : a, !in[0]);
+    result = run_direct_number (op, inplace, in[0] ? in[0] : in[1], in[0] ? b : a, !in[0]);
     if (result || PyErr_Occurred ())
       return result;
   }
@@ -215,14 +214,15 @@ gm_py_api_binary (const GmApi *api, GmOp op, bool inplace, PyObject *a, PyObject
   GmArg args[2];
   if (gm_py_args_add (&x, a, &args[0]) && gm_py_args_add (&x, b, &args[1])) {
     GmArgKind other = in[0] ? args[1].kind : args[0].kind;
-    if (other == GM_ARG_TENSOR || other == GM_ARG_INT || other == GM_ARG_FLOAT ||
-        other == GM_ARG_BOOL)
+    if (other == GM_ARG_TENSOR || other == GM_ARG_INT || other == GM_ARG_FLOAT
+        || other == GM_ARG_BOOL)
       result = run_bound (api, inplace, args, 2, NULL, NULL, 0);
     else
       result = Py_NewRef (Py_NotImplemented);
   } else if (PyErr_ExceptionMatches (PyExc_TypeError)) {
     PyErr_Clear (); /* Python tries the other operand, then raises an error that names both types */
-    if (!(gm_py_is_override (a) || gm_py_is_override (b)) || !gm_py_override_operator (api, inplace, a, b, &result))
+    if (!(gm_py_is_override (a) || gm_py_is_override (b))
+        || !gm_py_override_operator (api, inplace, a, b, &result))
       result = Py_NewRef (Py_NotImplemented);
   }
   gm_py_args_clear (&x);
@@ -260,13 +260,15 @@ take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
   return 0;
 }
 
-static PyObject *call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+static PyObject *call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames);
 
 /* Handles x.to (...) and x.cpu () that move the tensor to another device: it is moved first, then
  * the row gets the rest of the arguments.  False: nothing moves.  If true, *result is the value to
  * return; NULL with an exception. */
 static bool
-moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
+moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+       PyObject **result)
 {
   bool to = strcmp (self->api->name, "to") == 0, cpu = strcmp (self->api->name, "cpu") == 0;
   Py_ssize_t n_names = kwnames ? PyTuple_GET_SIZE (kwnames) : 0, n = 0;
@@ -278,8 +280,13 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
   PyObject *rest[MAX_POSITIONAL];
   *result = NULL;
   for (Py_ssize_t i = 1; i < nargs + n_names && n + 1 < MAX_POSITIONAL; i++) {
-    bool named = i >= nargs && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (kwnames, i - nargs), "device") == 0;
-    if (named ? args[i] != Py_None : i < nargs && (PyUnicode_Check (args[i]) || PyLong_CheckExact (args[i]) || Py_TYPE (args[i]) == &gm_py_device_type)) {
+    bool named =
+        i >= nargs
+        && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (kwnames, i - nargs), "device") == 0;
+    if (named ? args[i] != Py_None
+              : i < nargs
+                    && (PyUnicode_Check (args[i]) || PyLong_CheckExact (args[i])
+                        || Py_TYPE (args[i]) == &gm_py_device_type)) {
       if (!gm_py_device_get (args[i], &device))
         return true;
       said = true;
@@ -306,7 +313,8 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
     PyObject *name = PyTuple_GET_ITEM (kwnames, i);
     if (PyUnicode_CompareWithASCIIString (name, "device") == 0)
       continue;
-    PyObject *longer = PyTuple_Pack (1, name), *joined = longer ? PySequence_Concat (names, longer) : NULL;
+    PyObject *longer = PyTuple_Pack (1, name),
+             *joined = longer ? PySequence_Concat (names, longer) : NULL;
     Py_XDECREF (longer);
     Py_DECREF (names);
     names = joined;
@@ -322,7 +330,8 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
 /* After a TypeError for an argument: true if its class, which is no tensor class, overrides the
  * call. */
 static bool
-asks_another (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
+asks_another (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+              PyObject **result)
 {
   if (!PyErr_ExceptionMatches (PyExc_TypeError))
     return false;
@@ -358,7 +367,7 @@ call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObjec
   const char *names[GM_API_MAX_ARGS];
   positional[0].kind = keywords[0].kind = GM_ARG_ABSENT;
   names[0] = NULL;
-  Extra extra = {0};
+  Extra extra = { 0 };
   bool ok = true;
   int n_keywords = 0;
   for (Py_ssize_t i = 0; i < nargs && ok; i++)
@@ -398,17 +407,17 @@ vectorcall (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *
   PyObject *taken;
   if (G_UNLIKELY (gm_py_overrides) && gm_py_override_call (callable, args, nargs, kwnames, &taken))
     return taken;
-  if (self->op && nargs == gm_ops[self->op].arity &&
-      (!kwnames || PyTuple_GET_SIZE (kwnames) == 0)) {
-    GmTensor *in[3] = {NULL};
+  if (self->op && nargs == gm_ops[self->op].arity
+      && (!kwnames || PyTuple_GET_SIZE (kwnames) == 0)) {
+    GmTensor *in[3] = { NULL };
     int n = 0;
     while (n < nargs && (in[n] = gm_py_tensor_get (args[n])))
       n++;
     if (n == nargs && is_direct (self->op, in, n))
       return run_direct (self->op, self->inplace, in, n);
   }
-  if (Py_TYPE (callable) == &gm_py_api_method_type &&
-      (nargs < 1 || !gm_py_tensor_check (args[0]))) {
+  if (Py_TYPE (callable) == &gm_py_api_method_type
+      && (nargs < 1 || !gm_py_tensor_check (args[0]))) {
     PyErr_Format (PyExc_TypeError, "Tensor.%s%s() needs a Tensor as its first argument", api->name,
                   self->inplace ? "_" : "");
     return NULL;
@@ -468,12 +477,12 @@ api_signature (PyObject *self, void *closure)
   PyObject *text =
       PyUnicode_FromFormat ("lambda %s: None", ((const GmPyApi *) self)->api->signature);
   PyObject *lambda = NULL, *signature = NULL;
-  if (inspect && globals && text &&
-      PyDict_SetItemString (globals, "__builtins__", PyEval_GetBuiltins ()) == 0) {
+  if (inspect && globals && text
+      && PyDict_SetItemString (globals, "__builtins__", PyEval_GetBuiltins ()) == 0) {
     const char *source = PyUnicode_AsUTF8 (text);
     lambda = source ? PyRun_String (source, Py_eval_input, globals, globals) : NULL;
-    if (!lambda &&
-        PyErr_ExceptionMatches (PyExc_SyntaxError)) /* torch has an argument named `from` */
+    if (!lambda
+        && PyErr_ExceptionMatches (PyExc_SyntaxError)) /* torch has an argument named `from` */
       PyErr_SetString (PyExc_AttributeError, "__signature__");
   }
   if (lambda)
@@ -508,42 +517,42 @@ bind (PyObject *self, PyObject *object, PyObject *type)
 }
 
 static PyGetSetDef api_getset[] = {
-    {"__name__", api_name, NULL, NULL, NULL},
-    {"__qualname__", api_qualname, NULL, NULL, NULL},
-    {"__module__", api_module, NULL, NULL, NULL},
-    {"__doc__", api_doc, NULL, NULL, NULL},
-    {"__text_signature__", api_text_signature, NULL, NULL, NULL},
-    {"__signature__", api_signature, NULL, NULL, NULL},
-    {0},
+  { "__name__", api_name, NULL, NULL, NULL },
+  { "__qualname__", api_qualname, NULL, NULL, NULL },
+  { "__module__", api_module, NULL, NULL, NULL },
+  { "__doc__", api_doc, NULL, NULL, NULL },
+  { "__text_signature__", api_text_signature, NULL, NULL, NULL },
+  { "__signature__", api_signature, NULL, NULL, NULL },
+  { 0 },
 };
 
 static PyMethodDef api_methods[] = {
-    {"__reduce__", api_reduce, METH_NOARGS, NULL},
-    {0},
+  { "__reduce__", api_reduce, METH_NOARGS, NULL },
+  { 0 },
 };
 
 PyTypeObject gm_py_api_function_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ApiFunction",
-    .tp_basicsize = sizeof (GmPyApi),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_vectorcall_offset = offsetof (GmPyApi, vectorcall),
-    .tp_call = PyVectorcall_Call,
-    .tp_repr = api_repr,
-    .tp_getset = api_getset,
-    .tp_methods = api_methods,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ApiFunction",
+  .tp_basicsize = sizeof (GmPyApi),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_vectorcall_offset = offsetof (GmPyApi, vectorcall),
+  .tp_call = PyVectorcall_Call,
+  .tp_repr = api_repr,
+  .tp_getset = api_getset,
+  .tp_methods = api_methods,
 };
 
 PyTypeObject gm_py_api_method_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ApiMethod",
-    .tp_basicsize = sizeof (GmPyApi),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
-                Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_vectorcall_offset = offsetof (GmPyApi, vectorcall),
-    .tp_call = PyVectorcall_Call,
-    .tp_repr = api_repr,
-    .tp_getset = api_getset,
-    .tp_methods = api_methods,
-    .tp_descr_get = bind,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.ApiMethod",
+  .tp_basicsize = sizeof (GmPyApi),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION
+              | Py_TPFLAGS_METHOD_DESCRIPTOR,
+  .tp_vectorcall_offset = offsetof (GmPyApi, vectorcall),
+  .tp_call = PyVectorcall_Call,
+  .tp_repr = api_repr,
+  .tp_getset = api_getset,
+  .tp_methods = api_methods,
+  .tp_descr_get = bind,
 };
 
 /* Adds the object of a row to `dict`.  Returns -1 with an exception. */
@@ -581,7 +590,8 @@ add_methods (PyObject *module, PyObject *dict)
     int there = PyDict_Contains (methods, name), ours = PySet_Contains (added, name);
     if (there > 0 && ours == 0)
       return PyErr_Format (PyExc_ValueError, "Tensor.%U is there already", name);
-    if (there < 0 || ours < 0 || PyDict_SetItem (methods, name, function) < 0 || PySet_Add (added, name) < 0)
+    if (there < 0 || ours < 0 || PyDict_SetItem (methods, name, function) < 0
+        || PySet_Add (added, name) < 0)
       return NULL;
   }
   PyType_Modified (&gm_py_tensor_type);
@@ -589,18 +599,18 @@ add_methods (PyObject *module, PyObject *dict)
 }
 
 static PyMethodDef functions_of_api[] = {
-    {"add_methods", add_methods, METH_O, NULL},
-    {0},
+  { "add_methods", add_methods, METH_O, NULL },
+  { 0 },
 };
 
 int
 gm_py_init_api (PyObject *module)
 {
   fill_direct ();
-  if (PyType_Ready (&gm_py_api_function_type) < 0 || PyType_Ready (&gm_py_api_method_type) < 0 ||
-      PyModule_AddType (module, &gm_py_api_function_type) < 0 ||
-      PyModule_AddType (module, &gm_py_api_method_type) < 0 ||
-      PyModule_AddFunctions (module, functions_of_api) < 0)
+  if (PyType_Ready (&gm_py_api_function_type) < 0 || PyType_Ready (&gm_py_api_method_type) < 0
+      || PyModule_AddType (module, &gm_py_api_function_type) < 0
+      || PyModule_AddType (module, &gm_py_api_method_type) < 0
+      || PyModule_AddFunctions (module, functions_of_api) < 0)
     return -1;
   PyObject *functions = PyDict_New (), *nn = PyDict_New (), *methods = gm_py_tensor_type.tp_dict;
   int bad = !functions || !nn;
@@ -624,8 +634,8 @@ gm_py_init_api (PyObject *module)
   }
   PyType_Modified (&gm_py_tensor_type);
   if (!bad)
-    bad = PyModule_AddObjectRef (module, "functions", functions) |
-          PyModule_AddObjectRef (module, "nn_functions", nn);
+    bad = PyModule_AddObjectRef (module, "functions", functions)
+          | PyModule_AddObjectRef (module, "nn_functions", nn);
   Py_XDECREF (functions);
   Py_XDECREF (nn);
   return bad ? -1 : 0;

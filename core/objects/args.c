@@ -103,15 +103,16 @@ add_slice (GmPyArgs *x, PySliceObject *slice, GmArg *out)
   out->kind = GM_ARG_SLICE;
   out->n = 3;
   out->items = items;
-  return items && gm_py_args_add (x, slice->start, &items[0]) &&
-         gm_py_args_add (x, slice->stop, &items[1]) && gm_py_args_add (x, slice->step, &items[2]);
+  return items && gm_py_args_add (x, slice->start, &items[0])
+         && gm_py_args_add (x, slice->stop, &items[1])
+         && gm_py_args_add (x, slice->step, &items[2]);
 }
 
 static bool
 is_numpy_array (PyObject *o)
 {
-  return PyObject_CheckBuffer (o) && !PyBytes_Check (o) && !PyByteArray_Check (o) &&
-         PyObject_HasAttrString (o, "shape");
+  return PyObject_CheckBuffer (o) && !PyBytes_Check (o) && !PyByteArray_Check (o)
+         && PyObject_HasAttrString (o, "shape");
 }
 
 /* Adds an object that a tensor stands for: a Generator. */
@@ -127,7 +128,8 @@ add_stand_in (GmPyArgs *x, PyObject *o, GmArg *out)
   Py_XDECREF (tensor);
   if (PyErr_Occurred () && !PyErr_ExceptionMatches (PyExc_AttributeError))
     return false;
-  PyErr_Format (PyExc_TypeError, "a value of type %s is no argument of a tensor function", Py_TYPE (o)->tp_name);
+  PyErr_Format (PyExc_TypeError, "a value of type %s is no argument of a tensor function",
+                Py_TYPE (o)->tp_name);
   return false;
 }
 
@@ -144,15 +146,15 @@ gm_py_number (PyObject *o, GmScalar *out)
     if (!add_int (o, &a))
       return false;
     *out = gm_scalar_int (a.i);
-  } else if (gm_py_tensor_check (o) || strncmp (type->tp_name, "numpy.", 6) != 0 ||
-             strcmp (type->tp_name, "numpy.ndarray") == 0) {
+  } else if (gm_py_tensor_check (o) || strncmp (type->tp_name, "numpy.", 6) != 0
+             || strcmp (type->tp_name, "numpy.ndarray") == 0) {
     return false;
-  } else if (strcmp (type->tp_name, "numpy.bool_") == 0 ||
-             strcmp (type->tp_name, "numpy.bool") == 0) {
+  } else if (strcmp (type->tp_name, "numpy.bool_") == 0
+             || strcmp (type->tp_name, "numpy.bool") == 0) {
     *out = gm_scalar_bool (PyObject_IsTrue (o) == 1);
   } else if (PyIndex_Check (o)) {
     PyObject *index = PyNumber_Index (o);
-    GmArg a = {0};
+    GmArg a = { 0 };
     bool ok = index && add_int (index, &a);
     Py_XDECREF (index);
     *out = gm_scalar_int (a.i);
@@ -195,8 +197,8 @@ add_other (GmPyArgs *x, PyObject *o, GmArg *out)
     out->s = PyUnicode_AsUTF8 (o);
     return out->s != NULL;
   }
-  if (Py_TYPE (o) == &gm_py_dtype_type || o == (PyObject *) &PyFloat_Type ||
-      o == (PyObject *) &PyLong_Type || o == (PyObject *) &PyBool_Type) {
+  if (Py_TYPE (o) == &gm_py_dtype_type || o == (PyObject *) &PyFloat_Type
+      || o == (PyObject *) &PyLong_Type || o == (PyObject *) &PyBool_Type) {
     out->kind = GM_ARG_DTYPE;
     return gm_py_dtype_get (o, &out->dtype);
   }
@@ -306,9 +308,9 @@ gm_py_fields_type (const char *fields)
   PyStructSequence_Field *names = g_new0 (PyStructSequence_Field, n + 1);
   for (int i = 0; i < n; i++)
     names[i].name = words[i + 1];
-  PyStructSequence_Desc desc = {.name = g_strconcat ("gramme.return_types.", words[0], NULL),
-                                .fields = names,
-                                .n_in_sequence = n};
+  PyStructSequence_Desc desc = { .name = g_strconcat ("gramme.return_types.", words[0], NULL),
+                                 .fields = names,
+                                 .n_in_sequence = n };
   type = PyStructSequence_NewType (&desc);
   g_free (names);
   if (type)

@@ -15,7 +15,7 @@ typedef enum {
   GM_PY_ARGS_PLAIN = 0,
   /* For operators: objects with a buffer (numpy arrays) become tensors that share their memory. */
   GM_PY_ARGS_ARRAYS = 1,
-  GM_PY_ARGS_INDEX = 2,  /* for subscripts: like ARRAYS, and lists become index tensors */
+  GM_PY_ARGS_INDEX = 2, /* for subscripts: like ARRAYS, and lists become index tensors */
 } GmPyArgsMode;
 
 typedef struct {

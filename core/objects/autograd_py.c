@@ -45,7 +45,7 @@ list_room (List *l, int n)
 static bool
 list_init (List *l, PyObject *o, bool none_allowed, bool edges, const char *what)
 {
-  *l = (List){0};
+  *l = (List){ 0 };
   if (gm_py_tensor_check (o) || gm_py_edge_check (o)) {
     l->keep = Py_NewRef (o);
     l->is_one = true;
@@ -90,7 +90,7 @@ static bool
 grads_init (List *l, PyObject *o, int n, const char *what)
 {
   if (o == Py_None) {
-    *l = (List){0};
+    *l = (List){ 0 };
     list_room (l, n);
     return true;
   }
@@ -113,7 +113,9 @@ roots_fit (List *roots, const List *given)
     if (gm_py_tensor_check (o) || gm_py_edge_knows (o))
       continue;
     if (!given->items[i]) {
-      PyErr_Format (PyExc_RuntimeError, "root %d is a gradient edge that was not taken of a tensor: give its gradient", i);
+      PyErr_Format (PyExc_RuntimeError,
+                    "root %d is a gradient edge that was not taken of a tensor: give its gradient",
+                    i);
       return false;
     }
     if (!(roots->items[i] = gm_py_edge_tensor (o, &given->items[i]->meta)))
@@ -130,7 +132,8 @@ edges_are_leaves (const List *inputs)
 {
   for (guint i = 0; inputs->made && i < inputs->made->len; i++)
     if (!gm_tensor_is_leaf (inputs->made->pdata[i])) {
-      PyErr_SetString (PyExc_RuntimeError, "an edge among the inputs of backward() leads to no leaf: there is no tensor whose grad it could be");
+      PyErr_SetString (PyExc_RuntimeError, "an edge among the inputs of backward() leads to no "
+                                           "leaf: there is no tensor whose grad it could be");
       return false;
     }
   return true;
@@ -146,23 +149,29 @@ retain (PyObject *retain_graph, int create_graph)
 /* -- Walks ------------------------------------------------------------------------------------- */
 
 static PyObject *
-run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int create_graph, PyObject *only)
+run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int create_graph,
+              PyObject *only)
 {
-  List roots = {0}, given = {0}, inputs = {0};
+  List roots = { 0 }, given = { 0 }, inputs = { 0 };
   GError *error = NULL;
-  bool ok = list_init (&roots, tensors, false, true, "tensors") &&
-            grads_init (&given, grads, roots.n, "gradients") && roots_fit (&roots, &given) &&
-            (only == Py_None || (list_init (&inputs, only, false, true, "inputs") && edges_are_leaves (&inputs)));
+  bool ok =
+      list_init (&roots, tensors, false, true, "tensors")
+      && grads_init (&given, grads, roots.n, "gradients") && roots_fit (&roots, &given)
+      && (only == Py_None
+          || (list_init (&inputs, only, false, true, "inputs") && edges_are_leaves (&inputs)));
   if (ok && only != Py_None && inputs.n == 0) {
-    PyErr_SetString (PyExc_RuntimeError, "inputs of backward() is empty: leave it out for all leaves");
+    PyErr_SetString (PyExc_RuntimeError,
+                     "inputs of backward() is empty: leave it out for all leaves");
     ok = false;
   }
   int keep = ok ? retain (retain_graph, create_graph) : -1;
-  GmBackwardScope scope = {0};
+  GmBackwardScope scope = { 0 };
   ok = keep >= 0 && gm_backward_begin (&scope);
-  if (ok && !(inputs.n ? gm_autograd_backward_to (roots.items, given.items, roots.n, inputs.items, inputs.n, keep,
-                                                  create_graph, &error)
-                       : gm_autograd_backward (roots.items, given.items, roots.n, keep, create_graph, &error))) {
+  if (ok
+      && !(inputs.n ? gm_autograd_backward_to (roots.items, given.items, roots.n, inputs.items,
+                                               inputs.n, keep, create_graph, &error)
+                    : gm_autograd_backward (roots.items, given.items, roots.n, keep, create_graph,
+                                            &error))) {
     gm_py_raise (error);
     ok = false;
   }
@@ -176,7 +185,7 @@ run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int cr
 PyObject *
 gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"gradient", "retain_graph", "create_graph", "inputs", NULL};
+  static char *keywords[] = { "gradient", "retain_graph", "create_graph", "inputs", NULL };
   PyObject *gradient = Py_None, *retain_graph = Py_None, *inputs = Py_None;
   int create_graph = 0;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|OOpO:backward", keywords, &gradient,
@@ -188,7 +197,8 @@ gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *
 autograd_backward (PyObject *module, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"tensors", "grad_tensors", "retain_graph", "create_graph", "inputs", NULL};
+  static char *keywords[] = { "tensors",      "grad_tensors", "retain_graph",
+                              "create_graph", "inputs",       NULL };
   PyObject *tensors, *grads = Py_None, *retain_graph = Py_None, *inputs = Py_None;
   int create_graph = 0;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|OOpO:backward", keywords, &tensors, &grads,
@@ -224,46 +234,53 @@ static PyObject *
 autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
 {
   static char *keywords[] = {
-      "outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched",
-      "materialize_grads", NULL};
+    "outputs",     "inputs",       "grad_outputs",     "retain_graph",      "create_graph",
+    "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads", NULL
+  };
   PyObject *outputs, *inputs, *grads = Py_None, *retain_graph = Py_None, *unused = Py_None;
   int create_graph = 0, only_inputs = 1, batched = 0, materialize = 0;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "OO|OOppOpp:grad", keywords, &outputs, &inputs,
-                                    &grads, &retain_graph, &create_graph, &only_inputs, &unused, &batched, &materialize))
+                                    &grads, &retain_graph, &create_graph, &only_inputs, &unused,
+                                    &batched, &materialize))
     return NULL;
   if (batched)
     return call_batched (PyTuple_Pack (3, outputs, inputs, grads),
-                         Py_BuildValue ("{sOsNsOsN}", "retain_graph", retain_graph, "create_graph", PyBool_FromLong (create_graph), "allow_unused",
-                                        unused, "materialize_grads", PyBool_FromLong (materialize)));
+                         Py_BuildValue ("{sOsNsOsN}", "retain_graph", retain_graph, "create_graph",
+                                        PyBool_FromLong (create_graph), "allow_unused", unused,
+                                        "materialize_grads", PyBool_FromLong (materialize)));
   int allow_unused = unused == Py_None ? materialize : PyObject_IsTrue (unused);
   if (allow_unused < 0)
     return NULL;
   if (!only_inputs) {
-    PyErr_SetString (PyExc_ValueError, "grad(only_inputs=False): other leaves get their gradients from backward()");
+    PyErr_SetString (PyExc_ValueError,
+                     "grad(only_inputs=False): other leaves get their gradients from backward()");
     return NULL;
   }
   if (materialize && !allow_unused) {
-    PyErr_SetString (PyExc_ValueError, "grad(materialize_grads=True) gives zeros for inputs that were not used: allow_unused=False contradicts it");
+    PyErr_SetString (PyExc_ValueError, "grad(materialize_grads=True) gives zeros for inputs that "
+                                       "were not used: allow_unused=False contradicts it");
     return NULL;
   }
-  List roots = {0}, given = {0}, leaves = {0};
+  List roots = { 0 }, given = { 0 }, leaves = { 0 };
   GError *error = NULL;
-  bool ok = list_init (&roots, outputs, false, true, "outputs") &&
-            grads_init (&given, grads, roots.n, "grad_outputs") && roots_fit (&roots, &given) &&
-            list_init (&leaves, inputs, false, true, "inputs");
+  bool ok = list_init (&roots, outputs, false, true, "outputs")
+            && grads_init (&given, grads, roots.n, "grad_outputs") && roots_fit (&roots, &given)
+            && list_init (&leaves, inputs, false, true, "inputs");
   int keep = ok ? retain (retain_graph, create_graph) : -1;
-  GmBackwardScope scope = {0};
+  GmBackwardScope scope = { 0 };
   ok = keep >= 0 && gm_backward_begin (&scope);
   g_autofree GmTensor **results = g_new0 (GmTensor *, leaves.n + 1);
-  if (ok && !gm_autograd_grad (roots.items, given.items, roots.n, leaves.items, leaves.n, keep,
-                               create_graph, allow_unused, results, &error)) {
+  if (ok
+      && !gm_autograd_grad (roots.items, given.items, roots.n, leaves.items, leaves.n, keep,
+                            create_graph, allow_unused, results, &error)) {
     gm_py_raise (error);
     ok = false;
   }
   gm_backward_end (&scope);
   PyObject *tuple = ok ? PyTuple_New (leaves.n) : NULL;
   for (int i = 0; i < leaves.n; i++) {
-    if (tuple && materialize && !results[i] && !(results[i] = zeros_like (leaves.items[i], &error))) {
+    if (tuple && materialize && !results[i]
+        && !(results[i] = zeros_like (leaves.items[i], &error))) {
       gm_py_raise (error);
       Py_CLEAR (tuple);
     }
@@ -343,11 +360,11 @@ handle_dealloc (PyObject *self)
 }
 
 static PyMethodDef handle_methods[] = {
-    {"remove", handle_remove, METH_NOARGS,
-     "remove()\n\nTakes the hook off its tensor; doing it again is harmless."},
-    {"__enter__", handle_enter, METH_NOARGS, NULL},
-    {"__exit__", handle_exit, METH_VARARGS, NULL},
-    {0},
+  { "remove", handle_remove, METH_NOARGS,
+    "remove()\n\nTakes the hook off its tensor; doing it again is harmless." },
+  { "__enter__", handle_enter, METH_NOARGS, NULL },
+  { "__exit__", handle_exit, METH_VARARGS, NULL },
+  { 0 },
 };
 
 /* Returns the class that isinstance () sees: that of the handles of modules and optimizers. */
@@ -503,7 +520,8 @@ queue_callback (PyObject *module, PyObject *function)
 {
   GError *error = NULL;
   if (!PyCallable_Check (function))
-    return PyErr_Format (PyExc_TypeError, "a callback must be callable, not %s", Py_TYPE (function)->tp_name);
+    return PyErr_Format (PyExc_TypeError, "a callback must be callable, not %s",
+                         Py_TYPE (function)->tp_name);
   if (gm_autograd_queue_callback (call_final, Py_NewRef (function), drop_hook, &error))
     Py_RETURN_NONE;
   Py_DECREF (function);
@@ -540,7 +558,8 @@ call_unpack (void *data, void *packed, GError **error)
   if (t)
     gm_tensor_ref (t);
   else if (o)
-    PyErr_Format (PyExc_TypeError, "an unpack hook must return a Tensor, not %s", Py_TYPE (o)->tp_name);
+    PyErr_Format (PyExc_TypeError, "an unpack hook must return a Tensor, not %s",
+                  Py_TYPE (o)->tp_name);
   if (!t)
     gm_py_error_set (error);
   Py_XDECREF (o);
@@ -558,7 +577,8 @@ destroy_saved_hooks (void *data)
   g_free (h);
 }
 
-static const GmSavedHooksType saved_hooks_type = { call_pack, call_unpack, drop_hook, destroy_saved_hooks };
+static const GmSavedHooksType saved_hooks_type = { call_pack, call_unpack, drop_hook,
+                                                   destroy_saved_hooks };
 
 bool
 gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack)
@@ -670,7 +690,7 @@ checkpoint (PyObject *module, PyObject *args)
   if (!gm_grad_enabled ())
     return PyObject_Call (function, positional, keywords);
   Region *data = g_new (Region, 1);
-  *data = (Region){Py_NewRef (function), Py_NewRef (positional), Py_XNewRef (keywords)};
+  *data = (Region){ Py_NewRef (function), Py_NewRef (positional), Py_XNewRef (keywords) };
   GmRegion *r = gm_region_new (region_run, data, region_destroy);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (positional); i++)
     region_watch (r, PyTuple_GET_ITEM (positional, i));
@@ -709,8 +729,8 @@ gm_py_tensor_set_grad (PyObject *self, PyObject *value, void *closure)
                   Py_TYPE (value)->tp_name);
     return -1;
   }
-  if (grad == t || grad->meta.dtype != t->meta.dtype ||
-      !gm_meta_same_shape (&grad->meta, &t->meta)) {
+  if (grad == t || grad->meta.dtype != t->meta.dtype
+      || !gm_meta_same_shape (&grad->meta, &t->meta)) {
     g_autofree char *want = gm_meta_text (&t->meta), *got = gm_meta_text (&grad->meta);
     PyErr_Format (
         PyExc_RuntimeError,
@@ -738,34 +758,43 @@ is_grad_enabled (PyObject *module, PyObject *unused)
 }
 
 PyMethodDef gm_py_autograd_functions[] = {
-    {"autograd_backward", (PyCFunction) (void *) autograd_backward, METH_VARARGS | METH_KEYWORDS,
-     "backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
-     "Adds the gradients of `tensors` to the grad of the leaves that they came from, or of `inputs` alone."},
-    {"queue_callback", queue_callback, METH_O,
-     "queue_callback(function)\n\nCalls function() at the end of the backward that is running, after everything else."},
-    {"autograd_grad", (PyCFunction) (void *) autograd_grad, METH_VARARGS | METH_KEYWORDS,
-     "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, "
-     "is_grads_batched=False, materialize_grads=False)\n\n"
-     "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute.  Of an input that was not used: an error,\n"
-     "None with allow_unused, zeros with materialize_grads.  is_grads_batched: grad_outputs have a dimension more in front, and so have the\n"
-     "gradients, which are computed one after the other.  only_inputs is there for torch's sake and must be true."},
-    {"higher_order", higher_order, METH_VARARGS,
-     "higher_order(op, functions, operands, n_carried, n_mapped, reverse)\n\n"
-     "What gramme.cond and its kin are made of: (spec, results)."},
-    {"checkpoint", checkpoint, METH_VARARGS,
-     "checkpoint(function, args, kwargs={})\n\n"
-     "function(*args, **kwargs) as a region that is computed again in the backward."},
-    {"saved_hooks_push", saved_hooks_push, METH_VARARGS,
-     "saved_hooks_push(pack, unpack, traced=None)\n\nPuts a pair of saved-tensor hooks on this thread's stack; traced: the pair\n"
-     "that a compiled function makes part of its graphs."},
-    {"saved_hooks_pop", saved_hooks_pop, METH_NOARGS, "saved_hooks_pop()\n\nTakes the innermost pair off."},
-    {"saved_hooks_refuse", saved_hooks_refuse, METH_O,
-     "saved_hooks_refuse(text)\n\nA push raises RuntimeError(text) from now on; None: it does not.  Returns the old text."},
-    {"set_grad_enabled", set_grad_enabled, METH_O,
-     "set_grad_enabled(mode)\n\nSets this thread's grad mode; returns the old one."},
-    {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
-     "is_grad_enabled()\n\nWhether operations are recorded on this thread."},
-    {0},
+  { "autograd_backward", (PyCFunction) (void *) autograd_backward, METH_VARARGS | METH_KEYWORDS,
+    "backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
+    "Adds the gradients of `tensors` to the grad of the leaves that they came from, or of `inputs` "
+    "alone." },
+  { "queue_callback", queue_callback, METH_O,
+    "queue_callback(function)\n\nCalls function() at the end of the backward that is running, "
+    "after everything else." },
+  { "autograd_grad", (PyCFunction) (void *) autograd_grad, METH_VARARGS | METH_KEYWORDS,
+    "grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, "
+    "only_inputs=True, allow_unused=None, "
+    "is_grads_batched=False, materialize_grads=False)\n\n"
+    "The gradients of `outputs` with respect to `inputs`, as a tuple; touches no grad attribute.  "
+    "Of an input that was not used: an error,\n"
+    "None with allow_unused, zeros with materialize_grads.  is_grads_batched: grad_outputs have a "
+    "dimension more in front, and so have the\n"
+    "gradients, which are computed one after the other.  only_inputs is there for torch's sake and "
+    "must be true." },
+  { "higher_order", higher_order, METH_VARARGS,
+    "higher_order(op, functions, operands, n_carried, n_mapped, reverse)\n\n"
+    "What gramme.cond and its kin are made of: (spec, results)." },
+  { "checkpoint", checkpoint, METH_VARARGS,
+    "checkpoint(function, args, kwargs={})\n\n"
+    "function(*args, **kwargs) as a region that is computed again in the backward." },
+  { "saved_hooks_push", saved_hooks_push, METH_VARARGS,
+    "saved_hooks_push(pack, unpack, traced=None)\n\nPuts a pair of saved-tensor hooks on this "
+    "thread's stack; traced: the pair\n"
+    "that a compiled function makes part of its graphs." },
+  { "saved_hooks_pop", saved_hooks_pop, METH_NOARGS,
+    "saved_hooks_pop()\n\nTakes the innermost pair off." },
+  { "saved_hooks_refuse", saved_hooks_refuse, METH_O,
+    "saved_hooks_refuse(text)\n\nA push raises RuntimeError(text) from now on; None: it does not.  "
+    "Returns the old text." },
+  { "set_grad_enabled", set_grad_enabled, METH_O,
+    "set_grad_enabled(mode)\n\nSets this thread's grad mode; returns the old one." },
+  { "is_grad_enabled", is_grad_enabled, METH_NOARGS,
+    "is_grad_enabled()\n\nWhether operations are recorded on this thread." },
+  { 0 },
 };
 
 int

@@ -21,7 +21,7 @@ typedef struct {
   const char *hint;
   bool shows_frames; /* the step raises, or calls code that reads frames: all of their variables are
                         needed */
-  bool reads_values;   /* the step needs the elements of a tensor */
+  bool reads_values; /* the step needs the elements of a tensor */
 } GmBreakRow;
 extern const GmBreakRow gm_breaks[GM_N_BREAKS];
 

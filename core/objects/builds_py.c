@@ -29,16 +29,14 @@ wait_builds (PyObject *module, PyObject *arg)
   if (seconds == -1 && PyErr_Occurred ())
     return NULL;
   if (seconds != seconds || (arg != Py_None && seconds < 0))
-    return PyErr_Format (PyExc_ValueError, "wait: a timeout is None or a number of seconds, at least 0");
+    return PyErr_Format (PyExc_ValueError,
+                         "wait: a timeout is None or a number of seconds, at least 0");
   int64_t now = g_get_monotonic_time (),
           end = seconds < 0 || seconds > 1e9 ? INT64_MAX : now + (int64_t) (seconds * 1e6);
   for (bool idle = false;; now = g_get_monotonic_time ()) {
     int64_t step = CLAMP (end - now, 0, STEP_US);
-    Py_BEGIN_ALLOW_THREADS
-    idle = gm_builds_wait (step);
-    Py_END_ALLOW_THREADS
-    if (PyErr_CheckSignals () < 0)
-      return NULL;
+    Py_BEGIN_ALLOW_THREADS idle = gm_builds_wait (step);
+    Py_END_ALLOW_THREADS if (PyErr_CheckSignals () < 0) return NULL;
     if (idle || g_get_monotonic_time () >= end)
       return PyBool_FromLong (idle);
   }
@@ -55,9 +53,15 @@ cache_counts (PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-  { "cache_counts", cache_counts, METH_NOARGS, "cache_counts() -> dict: what came of looking for compiled code on disk since the process began." },
-  { "build_counts", build_counts, METH_NOARGS, "build_counts() -> dict: what compiles in the background, and what became of it since the process began." },
-  { "wait_builds", wait_builds, METH_O, "wait_builds(seconds or None) -> bool: waits until nothing compiles in the background; False if that took too long." },
+  { "cache_counts", cache_counts, METH_NOARGS,
+    "cache_counts() -> dict: what came of looking for compiled code on disk since the process "
+    "began." },
+  { "build_counts", build_counts, METH_NOARGS,
+    "build_counts() -> dict: what compiles in the background, and what became of it since the "
+    "process began." },
+  { "wait_builds", wait_builds, METH_O,
+    "wait_builds(seconds or None) -> bool: waits until nothing compiles in the background; False "
+    "if that took too long." },
   { NULL },
 };
 

@@ -13,8 +13,7 @@
 
 /* An item of the cache, with the same layout in 3.11, 3.12 and 3.13. */
 typedef struct Link {
-  PyObject_HEAD
-  struct Link *prev, *next;
+  PyObject_HEAD struct Link *prev, *next;
   Py_hash_t hash;
   PyObject *key, *result;
 } Link;
@@ -41,7 +40,9 @@ mark_of (PyObject *cache)
 static PyObject *
 again (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-  return PyObject_Vectorcall (args[0], args + 2, (size_t) (n - 2) - (args[1] == Py_None ? 0 : (size_t) PyTuple_GET_SIZE (args[1])),
+  return PyObject_Vectorcall (args[0], args + 2,
+                              (size_t) (n - 2)
+                                  - (args[1] == Py_None ? 0 : (size_t) PyTuple_GET_SIZE (args[1])),
                               args[1] == Py_None ? NULL : args[1]);
 }
 
@@ -63,15 +64,19 @@ give (PyObject *result, PyObject *args, PyObject *named)
 static PyObject *
 remember (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-  static PyMethodDef method = { "give", (PyCFunction) (void (*) (void)) give, METH_VARARGS | METH_KEYWORDS, NULL };
+  static PyMethodDef method = { "give", (PyCFunction) (void (*) (void)) give,
+                                METH_VARARGS | METH_KEYWORDS, NULL };
   Cache *cache = (Cache *) args[0];
-  PyObject *names = args[2] == Py_None ? NULL : args[2], *function = PyCFunction_New (&method, args[1]), *own = cache->func;
+  PyObject *names = args[2] == Py_None ? NULL : args[2],
+           *function = PyCFunction_New (&method, args[1]), *own = cache->func;
   if (function == NULL)
     return NULL;
   Py_ssize_t hits = cache->hits, misses = cache->misses;
   int collects = PyGC_Disable ();
   cache->func = function;
-  PyObject *result = PyObject_Vectorcall ((PyObject *) cache, args + 3, (size_t) (n - 3 - (names ? PyTuple_GET_SIZE (names) : 0)), names);
+  PyObject *result =
+      PyObject_Vectorcall ((PyObject *) cache, args + 3,
+                           (size_t) (n - 3 - (names ? PyTuple_GET_SIZE (names) : 0)), names);
   cache->func = own;
   cache->hits = hits;
   cache->misses = misses;
@@ -116,16 +121,20 @@ static bool
 is_as_known (int maxsize, bool typed)
 {
   Cache *c = sample (maxsize, typed);
-  bool ok = c && strcmp (Py_TYPE (c)->tp_name, "functools._lru_cache_wrapper") == 0 && Py_TYPE (c)->tp_basicsize >= (Py_ssize_t) sizeof (Cache)
-            && c->func == (PyObject *) &PyLong_Type && c->maxsize == maxsize && c->typed == typed && c->hits == (maxsize != 0)
-            && c->misses == (maxsize ? 1 : 2) && c->cache && PyDict_CheckExact (c->cache) && PyDict_GET_SIZE (c->cache) == (maxsize != 0)
+  bool ok = c && strcmp (Py_TYPE (c)->tp_name, "functools._lru_cache_wrapper") == 0
+            && Py_TYPE (c)->tp_basicsize >= (Py_ssize_t) sizeof (Cache)
+            && c->func == (PyObject *) &PyLong_Type && c->maxsize == maxsize && c->typed == typed
+            && c->hits == (maxsize != 0) && c->misses == (maxsize ? 1 : 2) && c->cache
+            && PyDict_CheckExact (c->cache) && PyDict_GET_SIZE (c->cache) == (maxsize != 0)
             && c->mark && Py_TYPE (c->mark) == &PyBaseObject_Type;
   PyObject *key, *value;
   Py_ssize_t pos = 0;
   if (ok && PyDict_Next (c->cache, &pos, &key, &value)) {
     const Link *link = (const Link *) value;
     bool linked = maxsize > 0 && Py_TYPE (value)->tp_basicsize == sizeof (Link);
-    ok = PyUnicode_CheckExact (key) == !typed && (maxsize < 0 ? is_seven (value) : linked && link->key == key && is_seven (link->result));
+    ok =
+        PyUnicode_CheckExact (key) == !typed
+        && (maxsize < 0 ? is_seven (value) : linked && link->key == key && is_seven (link->result));
   }
   Py_XDECREF (c);
   return ok;
@@ -139,13 +148,17 @@ gm_cached_host (void)
     { "cached_missed", (PyCFunction) (void (*) (void)) missed, METH_FASTCALL, NULL },
     { "cached_remember", (PyCFunction) (void (*) (void)) remember, METH_FASTCALL, NULL },
   };
-  GmCachedHost host = { .dict = offsetof (Cache, cache), .result = offsetof (Link, result), .func = offsetof (Cache, func),
-                        .maxsize = offsetof (Cache, maxsize), .typed = offsetof (Cache, typed), .mark = mark_of };
+  GmCachedHost host = { .dict = offsetof (Cache, cache),
+                        .result = offsetof (Link, result),
+                        .func = offsetof (Cache, func),
+                        .maxsize = offsetof (Cache, maxsize),
+                        .typed = offsetof (Cache, typed),
+                        .mark = mark_of };
   host.again = PyCFunction_New (&methods[0], NULL);
   host.missed = PyCFunction_New (&methods[1], NULL);
   host.remember = PyCFunction_New (&methods[2], NULL);
-  host.known = host.again && host.missed && host.remember && is_as_known (-1, false) && is_as_known (4, false) && is_as_known (4, true)
-               && is_as_known (0, false);
+  host.known = host.again && host.missed && host.remember && is_as_known (-1, false)
+               && is_as_known (4, false) && is_as_known (4, true) && is_as_known (0, false);
   PyErr_Clear ();
   return host;
 }

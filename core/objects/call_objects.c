@@ -45,7 +45,9 @@ PyObject *
 gm_call_object_number (PyObject *o)
 {
   bool is_float = o == (PyObject *) &PyFloat_Type || PyFloat_CheckExact (o);
-  GmScalar s = PyFloat_CheckExact (o) ? gm_scalar_float (PyFloat_AS_DOUBLE (o)) : gm_scalar_int (PyType_Check (o) ? 0 : PyLong_AsLongLong (o));
+  GmScalar s = PyFloat_CheckExact (o)
+                   ? gm_scalar_float (PyFloat_AS_DOUBLE (o))
+                   : gm_scalar_int (PyType_Check (o) ? 0 : PyLong_AsLongLong (o));
   GmTensor *t = gm_tensor_new_scalar (s, is_float ? GM_F64 : GM_I64, NULL);
   return t ? lend (gm_py_tensor_take (t)) : NULL;
 }

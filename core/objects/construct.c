@@ -19,9 +19,9 @@
 static bool
 is_sequence (PyObject *o)
 {
-  return PyList_Check (o) || PyTuple_Check (o) || PyRange_Check (o) ||
-         (PySequence_Check (o) && !PyUnicode_Check (o) && !PyBytes_Check (o) &&
-          !PyObject_CheckBuffer (o));
+  return PyList_Check (o) || PyTuple_Check (o) || PyRange_Check (o)
+         || (PySequence_Check (o) && !PyUnicode_Check (o) && !PyBytes_Check (o)
+             && !PyObject_CheckBuffer (o));
 }
 
 /* Returns a number, or an object that stands for a nested list of numbers: arrays and tensors in a
@@ -29,9 +29,9 @@ is_sequence (PyObject *o)
 static PyObject *
 plain_item (PyObject *o)
 {
-  if (gm_py_tensor_check (o) ||
-      (PyObject_CheckBuffer (o) && !PyBytes_Check (o) && PyObject_HasAttrString (o, "tolist") &&
-       PyObject_HasAttrString (o, "shape")))
+  if (gm_py_tensor_check (o)
+      || (PyObject_CheckBuffer (o) && !PyBytes_Check (o) && PyObject_HasAttrString (o, "tolist")
+          && PyObject_HasAttrString (o, "shape")))
     return PyObject_CallMethod (o, "tolist", NULL);
   return Py_NewRef (o);
 }
@@ -143,7 +143,7 @@ store (PyObject *data, int depth, Store *w)
 static GmTensor *
 from_nested (PyObject *data, const GmDtype *dtype, GmDtype dtype_if_empty)
 {
-  Found f = {0};
+  Found f = { 0 };
   if (!look (data, 0, &f))
     return NULL;
   GmDtype d = dtype                             ? *dtype
@@ -160,10 +160,10 @@ from_nested (PyObject *data, const GmDtype *dtype, GmDtype dtype_if_empty)
   }
   size_t size = gm_dtype_size (d);
   char *first = gm_tensor_data (t);
-  Store w = {.meta = &t->meta,
-             .next = first,
-             .end = first + size * (size_t) gm_meta_numel (&meta),
-             .step = size};
+  Store w = { .meta = &t->meta,
+              .next = first,
+              .end = first + size * (size_t) gm_meta_numel (&meta),
+              .step = size };
   if (!store (data, 0, &w)) {
     gm_tensor_unref (t);
     return NULL;
@@ -178,15 +178,16 @@ gm_py_construct_cast (GmTensor *t, GmDtype dtype, bool copy)
 {
   if (!t || (t->meta.dtype == dtype && !copy))
     return t;
-  GmAttrs attrs = {.mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) dtype};
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) dtype };
   GError *error = NULL;
   GmMeta meta = t->meta;
   meta.dtype = (uint8_t) dtype;
   gm_meta_set_contiguous (&meta);
   GmTensor *result = gm_tensor_new (&meta, &error);
   bool same = t->meta.dtype == dtype;
-  if (result && !gm_op_run_into (same ? GM_OP_copy : GM_OP_cast, &t, 1, same ? NULL : &attrs,
-                                 result, &error)) {
+  if (result
+      && !gm_op_run_into (same ? GM_OP_copy : GM_OP_cast, &t, 1, same ? NULL : &attrs, result,
+                          &error)) {
     gm_tensor_unref (result);
     result = NULL;
   }
@@ -257,15 +258,15 @@ parse_device (PyObject *o, PyObject *data, int *device)
 static PyObject *
 tensor (PyObject *module, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
+  static char *keywords[] = { "data", "dtype", "device", "requires_grad", "pin_memory", NULL };
   PyObject *data, *dtype_object = NULL, *device = Py_None;
   int requires_grad = 0, where;
   int pin_memory = 0; /* ignored, since copies to a GPU work from any memory of the CPU */
   GmDtype dtype;
   const GmDtype *wanted;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OOpp:tensor", keywords, &data, &dtype_object,
-                                    &device, &requires_grad, &pin_memory) ||
-      !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
+                                    &device, &requires_grad, &pin_memory)
+      || !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
     return NULL;
   GmTensor *t = put_on (gm_py_construct (data, wanted), where);
   GError *error = NULL;
@@ -279,18 +280,18 @@ tensor (PyObject *module, PyObject *args, PyObject *kwargs)
 static PyObject *
 as_tensor (PyObject *module, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"data", "dtype", "device", NULL};
+  static char *keywords[] = { "data", "dtype", "device", NULL };
   PyObject *data, *dtype_object = NULL, *device = Py_None;
   GmDtype dtype;
   const GmDtype *wanted;
   int where;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|OO:as_tensor", keywords, &data, &dtype_object,
-                                    &device) ||
-      !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
+                                    &device)
+      || !parse_dtype (dtype_object, &dtype, &wanted) || !parse_device (device, data, &where))
     return NULL;
   GmTensor *t = gm_py_tensor_get (data);
   if (t && wanted && t->meta.dtype != *wanted) { /* recorded, like a cast */
-    GmAttrs attrs = {.mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) *wanted};
+    GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) *wanted };
     GError *error = NULL;
     GmTensor *cast = gm_autograd_op (GM_OP_cast, &t, 1, &attrs, &error);
     GmTensor *there = cast ? gm_autograd_to_device (cast, where, &error) : NULL;
@@ -301,7 +302,8 @@ as_tensor (PyObject *module, PyObject *args, PyObject *kwargs)
     return gm_py_tensor_move (data, where);
   if (PyObject_CheckBuffer (data) && !PyBytes_Check (data) && !PyByteArray_Check (data)) {
     t = gm_py_from_buffer (data);
-    return gm_py_tensor_take (put_on (wanted ? gm_py_construct_cast (t, *wanted, false) : t, where));
+    return gm_py_tensor_take (
+        put_on (wanted ? gm_py_construct_cast (t, *wanted, false) : t, where));
   }
   return gm_py_tensor_take (put_on (gm_py_construct (data, wanted), where));
 }
@@ -321,14 +323,14 @@ from_numpy (PyObject *module, PyObject *array)
 static PyObject *
 frombuffer (PyObject *module, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"buffer", "dtype", "count", "offset", "requires_grad", NULL};
+  static char *keywords[] = { "buffer", "dtype", "count", "offset", "requires_grad", NULL };
   PyObject *buffer, *dtype_object = Py_None;
   long long count = -1, offset = 0;
   int requires_grad = 0;
   GmDtype dtype;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|$OLLp:frombuffer", keywords, &buffer,
-                                    &dtype_object, &count, &offset, &requires_grad) ||
-      !gm_py_dtype_get (dtype_object, &dtype))
+                                    &dtype_object, &count, &offset, &requires_grad)
+      || !gm_py_dtype_get (dtype_object, &dtype))
     return NULL;
   GmTensor *t = gm_py_from_bytes (buffer, dtype, count, offset);
   GError *error = NULL;
@@ -340,24 +342,24 @@ frombuffer (PyObject *module, PyObject *args, PyObject *kwargs)
 }
 
 PyMethodDef gm_py_construct_functions[] = {
-    {"tensor", (PyCFunction) (void *) tensor, METH_VARARGS | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False)\n\n"
-     "A new tensor with a copy of `data`: a number, nested lists of numbers, an array or a "
-     "tensor.\n"
-     "dtype: bool, int64 or the default dtype for Python data; the array's own otherwise.\n"
-     "Raises ValueError for uneven lists, TypeError for what is no number."},
-    {"as_tensor", (PyCFunction) (void *) as_tensor, METH_VARARGS | METH_KEYWORDS,
-     "as_tensor(data, dtype=None, device=None)\n\nAs tensor(), but shares memory with `data` where "
-     "it can."},
-    {"asarray", (PyCFunction) (void *) as_tensor, METH_VARARGS | METH_KEYWORDS,
-     "asarray(data, dtype=None, device=None)\n\nThe same as as_tensor()."},
-    {"from_numpy", from_numpy, METH_O,
-     "from_numpy(array)\n\nA tensor that shares the array's memory.  A read-only array gives a "
-     "tensor that refuses in-place\n"
-     "operations."},
-    {"frombuffer", (PyCFunction) (void *) frombuffer, METH_VARARGS | METH_KEYWORDS,
-     "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n\n"
-     "A 1-d tensor over the buffer's memory: `count` elements (-1: all that fit) from byte "
-     "`offset`."},
-    {0},
+  { "tensor", (PyCFunction) (void *) tensor, METH_VARARGS | METH_KEYWORDS,
+    "tensor(data, *, dtype=None, device=None, requires_grad=False)\n\n"
+    "A new tensor with a copy of `data`: a number, nested lists of numbers, an array or a "
+    "tensor.\n"
+    "dtype: bool, int64 or the default dtype for Python data; the array's own otherwise.\n"
+    "Raises ValueError for uneven lists, TypeError for what is no number." },
+  { "as_tensor", (PyCFunction) (void *) as_tensor, METH_VARARGS | METH_KEYWORDS,
+    "as_tensor(data, dtype=None, device=None)\n\nAs tensor(), but shares memory with `data` where "
+    "it can." },
+  { "asarray", (PyCFunction) (void *) as_tensor, METH_VARARGS | METH_KEYWORDS,
+    "asarray(data, dtype=None, device=None)\n\nThe same as as_tensor()." },
+  { "from_numpy", from_numpy, METH_O,
+    "from_numpy(array)\n\nA tensor that shares the array's memory.  A read-only array gives a "
+    "tensor that refuses in-place\n"
+    "operations." },
+  { "frombuffer", (PyCFunction) (void *) frombuffer, METH_VARARGS | METH_KEYWORDS,
+    "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n\n"
+    "A 1-d tensor over the buffer's memory: `count` elements (-1: all that fit) from byte "
+    "`offset`." },
+  { 0 },
 };

@@ -33,7 +33,7 @@
   _PyCode_SetExtra ((PyObject *) (code), (index), (value))
 #define GM_CODE_NEW PyCode_NewWithPosOnlyArgs
 #define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
-#define GM_TYPE_PARAMS_OFFSET 0 /* functions have none */
+#define GM_TYPE_PARAMS_OFFSET 0                             /* functions have none */
 #else
 #include <internal/pycore_intrinsics.h>
 #define GM_CODE_EXTRA_INDEX(free_fn) PyUnstable_Eval_RequestCodeExtraIndex (free_fn)

@@ -47,14 +47,17 @@ counting_set_dict (PyObject *o, PyObject *value, void *closure)
 static PyGetSetDef *
 row_of (PyObject *descriptor)
 {
-  return descriptor && Py_IS_TYPE (descriptor, &PyGetSetDescr_Type) ? ((PyGetSetDescrObject *) descriptor)->d_getset : NULL;
+  return descriptor && Py_IS_TYPE (descriptor, &PyGetSetDescr_Type)
+             ? ((PyGetSetDescrObject *) descriptor)->d_getset
+             : NULL;
 }
 
 /* Returns `class A: __slots__ = slots`; NULL slots: without the line. */
 static PyObject *
 class_new (PyObject *slots)
 {
-  PyObject *type = slots ? PyObject_CallFunction ((PyObject *) &PyType_Type, "s(){s(O)}", "A", "__slots__", slots)
+  PyObject *type = slots ? PyObject_CallFunction ((PyObject *) &PyType_Type, "s(){s(O)}", "A",
+                                                  "__slots__", slots)
                          : PyObject_CallFunction ((PyObject *) &PyType_Type, "s(){}", "A");
   PyErr_Clear ();
   return type;
@@ -65,7 +68,9 @@ static bool
 count_dicts (PyObject *slots)
 {
   PyObject *type = class_new (slots);
-  PyGetSetDef *row = type ? row_of (PyDict_GetItemString (gm_type_dict ((PyTypeObject *) type), "__dict__")) : NULL;
+  PyGetSetDef *row =
+      type ? row_of (PyDict_GetItemString (gm_type_dict ((PyTypeObject *) type), "__dict__"))
+           : NULL;
   bool ok = row && row->set && (!set_dict || row->set == set_dict || row->set == counting_set_dict);
   if (ok && row->set != counting_set_dict) {
     set_dict = row->set;
@@ -82,7 +87,8 @@ gm_identity_epoch (void)
   static int counted;
   if (counted == 0) {
     PyObject *name = PyUnicode_InternFromString ("__dict__");
-    PyGetSetDef *row = row_of (PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__class__"));
+    PyGetSetDef *row =
+        row_of (PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), "__class__"));
     counted = row && row->set && name && count_dicts (NULL) && count_dicts (name) ? 1 : -1;
     if (counted == 1) {
       set_class = row->set;
@@ -99,7 +105,8 @@ gm_identity_told (PyTypeObject *type)
   PyObject *mro = type->tp_mro;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE (mro); i++) {
     PyTypeObject *base = (PyTypeObject *) PyTuple_GET_ITEM (mro, i);
-    PyObject *names = gm_type_dict (base), *own = names ? PyDict_GetItemString (names, "__dict__") : NULL;
+    PyObject *names = gm_type_dict (base),
+             *own = names ? PyDict_GetItemString (names, "__dict__") : NULL;
     PyGetSetDef *row = row_of (own);
     if (own && !(row && (row->set == NULL || row->set == counting_set_dict)))
       return false;
@@ -182,7 +189,8 @@ own_table (PyObject *dict)
   PyObject *last;
   if (((PyDictObject *) dict)->ma_values == NULL)
     return true;
-  if (!PyDict_CheckExact (dict) || PyDict_GET_SIZE (dict) == 0 || (last = PyObject_CallMethod (dict, "popitem", NULL)) == NULL)
+  if (!PyDict_CheckExact (dict) || PyDict_GET_SIZE (dict) == 0
+      || (last = PyObject_CallMethod (dict, "popitem", NULL)) == NULL)
     return false;
   if (PyDict_SetItem (dict, PyTuple_GET_ITEM (last, 0), PyTuple_GET_ITEM (last, 1)) < 0)
     g_error ("out of memory while an attribute was moved");

@@ -109,14 +109,14 @@ describe (Export *x, DlTensor *d)
   const GmDtypeInfo *info = &gm_dtypes[t->meta.dtype];
   memcpy (x->sizes, t->meta.sizes, sizeof x->sizes);
   memcpy (x->strides, t->meta.strides, sizeof x->strides);
-  *d = (DlTensor){.data = t->storage->data ? gm_tensor_data (t) : NULL,
-                  .device = {t->meta.device, 0},
-                  .ndim = t->meta.ndim,
-                  .code = info->dlpack_code,
-                  .bits = info->bits,
-                  .lanes = 1,
-                  .shape = x->sizes,
-                  .strides = x->strides};
+  *d = (DlTensor){ .data = t->storage->data ? gm_tensor_data (t) : NULL,
+                   .device = { t->meta.device, 0 },
+                   .ndim = t->meta.ndim,
+                   .code = info->dlpack_code,
+                   .bits = info->bits,
+                   .lanes = 1,
+                   .shape = x->sizes,
+                   .strides = x->strides };
 }
 
 /* Returns 1 if `max_version`, None or (major, minor), asks for a versioned capsule, 0 if not, -1
@@ -145,7 +145,8 @@ order_streams (PyObject *stream)
   if (handle == -1 && PyErr_Occurred ())
     return false;
   if (handle == 0 || handle < -1) {
-    PyErr_Format (PyExc_ValueError, "__dlpack__(stream=%lld): a stream is None, -1, 1, 2 or a handle", handle);
+    PyErr_Format (PyExc_ValueError,
+                  "__dlpack__(stream=%lld): a stream is None, -1, 1, 2 or a handle", handle);
     return false;
   }
   void *own = gm_gpu_stream_current (false);
@@ -163,7 +164,7 @@ order_streams (PyObject *stream)
 PyObject *
 gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  static char *keywords[] = { "stream", "max_version", "dl_device", "copy", NULL };
   PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$OOOO:__dlpack__", keywords, &stream,
                                     &max_version, &device, &copy))
@@ -171,8 +172,8 @@ gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs)
   GmTensor *t = gm_py_tensor_get (self);
   int versioned = wants_versioned (max_version), device_type = t->meta.device, device_id = 0;
   bool here = t->meta.device == GM_DEVICE_CPU;
-  if (versioned < 0 ||
-      (device != Py_None && !PyArg_ParseTuple (device, "ii", &device_type, &device_id)))
+  if (versioned < 0
+      || (device != Py_None && !PyArg_ParseTuple (device, "ii", &device_type, &device_id)))
     return NULL;
   const char *why = gm_tensor_requires_grad (t)
                         ? "this tensor requires grad, and others would not record operations: use "
@@ -231,7 +232,8 @@ static void
 wait_for_work (const DlTensor *d)
 {
   g_autoptr (GError) error = NULL;
-  const GmDevice *device = d->device.type != GM_DEVICE_CPU ? gm_device_get (GM_DEVICE_CUDA, &error) : NULL;
+  const GmDevice *device =
+      d->device.type != GM_DEVICE_CPU ? gm_device_get (GM_DEVICE_CUDA, &error) : NULL;
   if (device)
     device->synchronize (&error); /* if that fails, nothing runs any more */
 }
@@ -264,10 +266,11 @@ read_kind (const DlTensor *d, GmDtype *dtype)
 {
   if (d->device.type != GM_DEVICE_CPU && !(d->device.type == GM_DEVICE_CUDA && d->device.id == 0))
     PyErr_Format (PyExc_BufferError,
-                  "the tensor is on DLPack device %d:%d; the CPU (1) and the first CUDA device (2:0) can be shared",
+                  "the tensor is on DLPack device %d:%d; the CPU (1) and the first CUDA device "
+                  "(2:0) can be shared",
                   d->device.type, d->device.id);
-  else if (d->lanes != 1 || !gm_dtype_from_dlpack (d->code, d->bits, dtype) ||
-           !gm_dtypes[*dtype].live)
+  else if (d->lanes != 1 || !gm_dtype_from_dlpack (d->code, d->bits, dtype)
+           || !gm_dtypes[*dtype].live)
     PyErr_Format (PyExc_BufferError, "DLPack dtype code %d, %d bits, %d lanes has no gramme dtype",
                   d->code, d->bits, d->lanes);
   else if (d->ndim < 0 || d->ndim > GM_MAX_DIMS)
@@ -299,8 +302,9 @@ read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
   for (int i = 0; i < d->ndim && !empty; i++) {
     if (d->strides && meta->sizes[i] > 1)
       meta->strides[i] = d->strides[i];
-    if (meta->strides[i] < 0 || __builtin_mul_overflow (meta->strides[i], meta->sizes[i] - 1, &reach) ||
-        __builtin_add_overflow (*last, reach, last))
+    if (meta->strides[i] < 0
+        || __builtin_mul_overflow (meta->strides[i], meta->sizes[i] - 1, &reach)
+        || __builtin_add_overflow (*last, reach, last))
       return false;
   }
   if (empty)
@@ -314,7 +318,8 @@ static bool
 is_mapped (uintptr_t begin, size_t bytes)
 {
   uintptr_t page = (uintptr_t) sysconf (_SC_PAGESIZE), from = begin / page * page;
-  return bytes == 0 || msync ((void *) from, begin + bytes - from, MS_ASYNC) == 0 || errno != ENOMEM;
+  return bytes == 0 || msync ((void *) from, begin + bytes - from, MS_ASYNC) == 0
+         || errno != ENOMEM;
 }
 
 /* Reads a foreign tensor's meta, its first element's address and the bytes that the elements reach;
@@ -333,19 +338,25 @@ read_tensor (const DlTensor *d, GmMeta *meta, char **data, size_t *bytes)
   meta->ndim = (uint8_t) d->ndim;
   size_t size = gm_dtype_size (dtype);
   if (d->ndim > 0 && !d->shape)
-    PyErr_Format (PyExc_BufferError, "the capsule says %d dimensions, and has no shape (NULL)", d->ndim);
+    PyErr_Format (PyExc_BufferError, "the capsule says %d dimensions, and has no shape (NULL)",
+                  d->ndim);
   else if (!read_layout (d, meta, &last) || (uint64_t) (last + 1) > PTRDIFF_MAX / size)
-    PyErr_SetString (PyExc_BufferError, "the tensor has negative strides or sizes that do not fit memory");
+    PyErr_SetString (PyExc_BufferError,
+                     "the tensor has negative strides or sizes that do not fit memory");
   else if (last >= 0 && !d->data)
-    PyErr_SetString (PyExc_BufferError, "the capsule says that there are elements, and has no memory for them (NULL)");
-  else if (__builtin_add_overflow ((uintptr_t) d->data, d->byte_offset, &begin) ||
-           begin > UINTPTR_MAX - (uintptr_t) (last + 1) * size ||
-           (d->device.type == GM_DEVICE_CPU && d->byte_offset > 0 && !is_mapped (begin, (size_t) (last + 1) * size)))
-    PyErr_Format (PyExc_BufferError, "a byte offset of %llu does not lie in memory", (unsigned long long) d->byte_offset);
+    PyErr_SetString (PyExc_BufferError,
+                     "the capsule says that there are elements, and has no memory for them (NULL)");
+  else if (__builtin_add_overflow ((uintptr_t) d->data, d->byte_offset, &begin)
+           || begin > UINTPTR_MAX - (uintptr_t) (last + 1) * size
+           || (d->device.type == GM_DEVICE_CPU && d->byte_offset > 0
+               && !is_mapped (begin, (size_t) (last + 1) * size)))
+    PyErr_Format (PyExc_BufferError, "a byte offset of %llu does not lie in memory",
+                  (unsigned long long) d->byte_offset);
   else if (d->device.type == GM_DEVICE_CPU && !is_mapped (begin, (size_t) (last + 1) * size))
     PyErr_SetString (PyExc_BufferError, "the sizes and strides reach past the end of memory");
   else if (begin % size != 0 && last >= 0)
-    PyErr_SetString (PyExc_BufferError, "memory that is not aligned to its elements cannot be shared: copy it before");
+    PyErr_SetString (PyExc_BufferError,
+                     "memory that is not aligned to its elements cannot be shared: copy it before");
   else {
     *bytes = (size_t) (last + 1) * size;
     *data = (char *) begin;
@@ -378,8 +389,7 @@ from_capsule (PyObject *capsule)
   size_t bytes;
   if (!read_tensor (d, &meta, &data, &bytes))
     return NULL;
-  GmTensor *t = gm_tensor_new_foreign (&meta, data, bytes,
-                                       v && (v->flags & FLAG_READ_ONLY),
+  GmTensor *t = gm_tensor_new_foreign (&meta, data, bytes, v && (v->flags & FLAG_READ_ONLY),
                                        versioned ? release_versioned : release_plain, owner);
   if (!t)
     return PyErr_NoMemory ();
@@ -396,7 +406,8 @@ ask_stream (PyObject *o, PyObject **out)
   GError *error = NULL;
   PyObject *where = PyObject_CallMethod (o, "__dlpack_device__", NULL);
   *out = NULL;
-  if (!where && PyErr_ExceptionMatches (PyExc_AttributeError)) { /* a producer that knows only the CPU */
+  if (!where
+      && PyErr_ExceptionMatches (PyExc_AttributeError)) { /* a producer that knows only the CPU */
     PyErr_Clear ();
     return true;
   }
@@ -430,10 +441,12 @@ from_dlpack (PyObject *module, PyObject *o)
     Py_DECREF (method);
     return NULL;
   }
-  version = stream ? Py_BuildValue ("{s(ii)sO}", "max_version", 1, 0, "stream", stream) : Py_BuildValue ("{s(ii)}", "max_version", 1, 0);
+  version = stream ? Py_BuildValue ("{s(ii)sO}", "max_version", 1, 0, "stream", stream)
+                   : Py_BuildValue ("{s(ii)}", "max_version", 1, 0);
   if (version)
     capsule = PyObject_Call (method, none, version);
-  if (!capsule && version && PyErr_ExceptionMatches (PyExc_TypeError)) { /* a producer from before version 1 */
+  if (!capsule && version
+      && PyErr_ExceptionMatches (PyExc_TypeError)) { /* a producer from before version 1 */
     PyErr_Clear ();
     if (PyDict_DelItemString (version, "max_version") == 0)
       capsule = PyObject_Call (method, none, version);
@@ -448,11 +461,13 @@ from_dlpack (PyObject *module, PyObject *o)
 }
 
 PyMethodDef gm_py_dlpack_functions[] = {
-    {"from_dlpack", from_dlpack, METH_O,
-     "from_dlpack(object)\n\nA tensor that shares the memory of a DLPack capsule or of an object "
-     "with __dlpack__.\n"
-     "The capsule is consumed: ValueError for one that was consumed before.  Raises BufferError for memory of other devices than the CPU and "
-     "CUDA's first, for an unknown dtype, and for a description that cannot be one of memory: no shape, no elements where there should be "
-     "some, negative strides, sizes or an offset past the end of the address space."},
-    {0},
+  { "from_dlpack", from_dlpack, METH_O,
+    "from_dlpack(object)\n\nA tensor that shares the memory of a DLPack capsule or of an object "
+    "with __dlpack__.\n"
+    "The capsule is consumed: ValueError for one that was consumed before.  Raises BufferError for "
+    "memory of other devices than the CPU and "
+    "CUDA's first, for an unknown dtype, and for a description that cannot be one of memory: no "
+    "shape, no elements where there should be "
+    "some, negative strides, sizes or an offset past the end of the address space." },
+  { 0 },
 };

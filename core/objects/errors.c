@@ -141,7 +141,7 @@ enter (void *left)
   PyEval_RestoreThread (left);
 }
 
-/* -- Classes ------------------------------------------------------------------------------------- */
+/* -- Classes ----------------------------------------------------------------------------------- */
 
 PyObject *gm_py_dynamo_error, *gm_py_recompile_error, *gm_py_limit_error;
 
@@ -170,9 +170,11 @@ gm_py_init_errors (PyObject *module)
       "A back end refused a graph, or compiling or running through it failed.", PyExc_RuntimeError,
       NULL);
   PyObject *both = PyTuple_Pack (2, PyExc_RuntimeError, PyExc_AttributeError);
-  gm_py_dimension_error = both ? PyErr_NewExceptionWithDoc (
-      "gramme._core.DimensionError",
-      "A tensor with so many dimensions, or of this dtype, has no such attribute.", both, NULL) : NULL;
+  gm_py_dimension_error =
+      both ? PyErr_NewExceptionWithDoc (
+          "gramme._core.DimensionError",
+          "A tensor with so many dimensions, or of this dtype, has no such attribute.", both, NULL)
+           : NULL;
   Py_XDECREF (both);
   if (!gm_py_backend_error || !gm_py_dimension_error
       || PyModule_AddObjectRef (module, "DimensionError", gm_py_dimension_error) < 0)

@@ -19,8 +19,9 @@ extern PyObject *gm_py_backend_error;
 /* Classes of gramme._dynamo.exc: the base of the recorder's errors, a function that is not to be
  * compiled again, and one that reached the limit of its entries.  Immortal. */
 extern PyObject *gm_py_dynamo_error, *gm_py_recompile_error, *gm_py_limit_error;
-/* An attribute that a tensor of these dimensions, or of any dtype there is, lacks: a RuntimeError as torch has it, and an AttributeError, so that hasattr () answers
- * and completion at a prompt goes on. */
+/* An attribute that a tensor of these dimensions, or of any dtype there is, lacks: a RuntimeError
+ * as torch has it, and an AttributeError, so that hasattr () answers and completion at a prompt
+ * goes on. */
 extern PyObject *gm_py_dimension_error;
 
 /* Raises `error` (freed, not NULL) as the exception of its code.  Always returns NULL, for `return

@@ -19,19 +19,18 @@ typedef struct {
 } Item;
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *dict, *weakrefs;
-  PyObject *to_save;            /* argument of save_for_backward, until forward has returned */
+  PyObject_HEAD PyObject *dict, *weakrefs;
+  PyObject *to_save; /* argument of save_for_backward, until forward has returned */
   /* Arguments of mark_dirty, mark_non_differentiable: tuples, or NULL. */
   PyObject *dirty, *plain;
   PyObject *needs_input_grad;
-  PyObject *function;           /* the class */
+  PyObject *function; /* the class */
   char materialize;
   bool freed;
   int n_items, n_outputs;
   Item *items;
-  GmMeta *outputs;  /* metas of the results; dtype GM_N_DTYPES for a result that is not a tensor */
-  GmAgNode *node;   /* weak */
+  GmMeta *outputs; /* metas of the results; dtype GM_N_DTYPES for a result that is not a tensor */
+  GmAgNode *node;  /* weak */
 } Context;
 
 static PyTypeObject context_type;
@@ -99,10 +98,11 @@ context_save (PyObject *self, PyObject *args)
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (args); i++) {
     PyObject *o = PyTuple_GET_ITEM (args, i);
     if (o != Py_None && !gm_py_tensor_check (o))
-      return PyErr_Format (PyExc_TypeError,
-                           "save_for_backward can only save tensors and None, but argument %zd is of "
-                           "type %s: keep other things as attributes of the context",
-                           i, Py_TYPE (o)->tp_name);
+      return PyErr_Format (
+          PyExc_TypeError,
+          "save_for_backward can only save tensors and None, but argument %zd is of "
+          "type %s: keep other things as attributes of the context",
+          i, Py_TYPE (o)->tp_name);
   }
   return keep_tuple (&((Context *) self)->to_save, args);
 }
@@ -135,7 +135,8 @@ same_version (const Context *c, int i)
   const GmSaved *s = &c->items[i].saved;
   if (s->is_packed || gm_tensor_version (s->t) == s->version)
     return true;
-  g_autofree char *who = g_strdup_printf ("the backward of %s", ((PyTypeObject *) c->function)->tp_name),
+  g_autofree char *who = g_strdup_printf ("the backward of %s",
+                                          ((PyTypeObject *) c->function)->tp_name),
                   *which = g_strdup_printf ("saved tensor %d", i);
   GError *error = NULL;
   gm_fail_changed (who, which, s->t, s->version, &error);
@@ -168,10 +169,11 @@ context_saved (PyObject *self, void *closure)
 {
   Context *c = (Context *) self;
   if (c->freed)
-    return PyErr_Format (PyExc_RuntimeError,
-                         "what %s saved was freed by a backward; pass retain_graph=True to it if you "
-                         "need it twice",
-                         ((PyTypeObject *) c->function)->tp_name);
+    return PyErr_Format (
+        PyExc_RuntimeError,
+        "what %s saved was freed by a backward; pass retain_graph=True to it if you "
+        "need it twice",
+        ((PyTypeObject *) c->function)->tp_name);
   if (c->to_save) /* before forward has returned */
     return Py_NewRef (c->to_save);
   PyObject *all = PyTuple_New (c->n_items);
@@ -194,13 +196,16 @@ context_needs (PyObject *self, void *closure)
 
 static PyMethodDef context_methods[] = {
   { "save_for_backward", context_save, METH_VARARGS,
-    "save_for_backward(*tensors)\n\nKeeps tensors (or None) for backward, once, in forward or setup_context." },
+    "save_for_backward(*tensors)\n\nKeeps tensors (or None) for backward, once, in forward or "
+    "setup_context." },
   { "mark_dirty", context_dirty, METH_VARARGS,
-    "mark_dirty(*tensors)\n\nSays that forward changed these inputs in place; they must be among its results." },
+    "mark_dirty(*tensors)\n\nSays that forward changed these inputs in place; they must be among "
+    "its results." },
   { "mark_non_differentiable", context_plain, METH_VARARGS,
     "mark_non_differentiable(*tensors)\n\nSays that these results have no gradient." },
   { "set_materialize_grads", context_materialize, METH_O,
-    "set_materialize_grads(value)\n\nWhether backward gets zeros (the default) or None where no gradient arrived." },
+    "set_materialize_grads(value)\n\nWhether backward gets zeros (the default) or None where no "
+    "gradient arrived." },
   { 0 },
 };
 
@@ -212,9 +217,9 @@ static PyGetSetDef context_getset[] = {
 };
 
 static PyTypeObject context_type = {
-  PyVarObject_HEAD_INIT (NULL, 0)
-  .tp_name = "gramme.autograd.function.FunctionCtx",
-  .tp_doc = "What forward and backward of a Function share: saved tensors, marks, and attributes of the user's.",
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.autograd.function.FunctionCtx",
+  .tp_doc = "What forward and backward of a Function share: saved tensors, marks, and attributes "
+            "of the user's.",
   .tp_basicsize = sizeof (Context),
   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
   .tp_dictoffset = offsetof (Context, dict),
@@ -248,9 +253,10 @@ gradients_in (Context *c, GmTensor *const *grads)
     return NULL;
   PyTuple_SET_ITEM (args, 0, Py_NewRef ((PyObject *) c));
   for (int i = 0; i < c->n_outputs; i++) {
-    PyObject *o = grads[i]                                             ? gm_py_tensor_wrap (grads[i])
-                  : c->materialize && c->outputs[i].dtype < GM_N_DTYPES ? zeros_like (&c->outputs[i])
-                                                                        : Py_NewRef (Py_None);
+    PyObject *o = grads[i] ? gm_py_tensor_wrap (grads[i])
+                  : c->materialize && c->outputs[i].dtype < GM_N_DTYPES
+                      ? zeros_like (&c->outputs[i])
+                      : Py_NewRef (Py_None);
     if (!o) {
       Py_DECREF (args);
       return NULL;
@@ -280,7 +286,8 @@ gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, G
   if (o == Py_None)
     return true;
   if (!t) {
-    PyErr_Format (PyExc_TypeError, "backward of %s returned %s as gradient %zd; return a Tensor or None", name,
+    PyErr_Format (PyExc_TypeError,
+                  "backward of %s returned %s as gradient %zd; return a Tensor or None", name,
                   Py_TYPE (o)->tp_name, i);
     return false;
   }
@@ -296,8 +303,9 @@ gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, G
   }
   if (!gm_meta_same_shape (&t->meta, want)) {
     g_autofree char *have = gm_meta_text (&t->meta), *expected = gm_meta_text (want);
-    PyErr_Format (PyExc_RuntimeError, "backward of %s returned a gradient of %s for argument %zd, which is %s", name, have, i,
-                  expected);
+    PyErr_Format (PyExc_RuntimeError,
+                  "backward of %s returned a gradient of %s for argument %zd, which is %s", name,
+                  have, i, expected);
     return false;
   }
   if (t->meta.dtype == want->dtype) {
@@ -329,7 +337,8 @@ gradients_out (State *s, PyObject *value, GmTensor **result)
     if (PyTuple_GET_ITEM (all, i) != Py_None)
       ok = false;
   if (all && (n < want || !ok)) {
-    PyErr_Format (PyExc_RuntimeError, "backward of %s returned %zd gradients for %zd arguments of apply()",
+    PyErr_Format (PyExc_RuntimeError,
+                  "backward of %s returned %zd gradients for %zd arguments of apply()",
                   ((PyTypeObject *) c->function)->tp_name, n, want);
     ok = false;
   }
@@ -342,13 +351,15 @@ gradients_out (State *s, PyObject *value, GmTensor **result)
 }
 
 static bool
-function_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result, bool create_graph, GError **error)
+function_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
+                   bool create_graph, GError **error)
 {
   State *s = state;
   PyGILState_STATE gil = PyGILState_Ensure ();
   Context *c = (Context *) Py_NewRef ((PyObject *) s->c);
   bool mode = gm_grad_set_enabled (create_graph);
-  PyObject *backward = PyObject_GetAttrString (c->function, "backward"), *args = backward ? gradients_in (c, grads) : NULL;
+  PyObject *backward = PyObject_GetAttrString (c->function, "backward"),
+           *args = backward ? gradients_in (c, grads) : NULL;
   PyObject *value = args ? PyObject_Call (backward, args, NULL) : NULL;
   gm_grad_set_enabled (mode);
   bool ok = value && gradients_out (s, value, result);
@@ -426,7 +437,8 @@ run_forward (PyObject *function, Context *c, PyObject *args, PyObject *setup)
   PyObject *forward = PyObject_GetAttrString (function, "forward"), *all = NULL, *result = NULL;
   if (forward && setup != Py_None) {
     result = PyObject_Call (forward, args, NULL);
-    PyObject *none = result ? PyObject_CallFunctionObjArgs (setup, (PyObject *) c, args, result, NULL) : NULL;
+    PyObject *none =
+        result ? PyObject_CallFunctionObjArgs (setup, (PyObject *) c, args, result, NULL) : NULL;
     if (!none)
       Py_CLEAR (result);
     Py_XDECREF (none);
@@ -449,11 +461,15 @@ check_dirty (Context *c, PyObject *args, PyObject *results)
     PyObject *o = PyTuple_GET_ITEM (c->dirty, i);
     GmTensor *t = gm_py_tensor_get (o);
     if (!t || place_in (args, o) < 0 || place_in (results, o) < 0) {
-      PyErr_Format (PyExc_RuntimeError, "%s marks something as dirty that is not both an argument and a result of forward", name);
+      PyErr_Format (
+          PyExc_RuntimeError,
+          "%s marks something as dirty that is not both an argument and a result of forward", name);
       return false;
     }
     if (gm_grad_enabled () && gm_tensor_requires_grad (t) && gm_tensor_is_leaf (t)) {
-      PyErr_Format (PyExc_RuntimeError, "a leaf that requires grad was changed in place by %s: change a clone () instead", name);
+      PyErr_Format (
+          PyExc_RuntimeError,
+          "a leaf that requires grad was changed in place by %s: change a clone () instead", name);
       return false;
     }
   }
@@ -509,7 +525,8 @@ save (Context *c, PyObject *results, PyObject *before)
     /* A result that is not an argument returned unchanged. */
     bool own = at >= 0 && PyTuple_GET_ITEM (results, at) == o;
     item->output = own && c->node && !in_tuple (c->plain, o) ? (int) at : -1;
-    item->saved = (GmSaved){ .t = own ? gm_tensor_new_alias (t) : gm_autograd_freeze (t), .version = gm_tensor_version (t) };
+    item->saved = (GmSaved){ .t = own ? gm_tensor_new_alias (t) : gm_autograd_freeze (t),
+                             .version = gm_tensor_version (t) };
     ok = gm_saved_pack (&item->saved, &error);
   }
   if (!ok)
@@ -539,7 +556,8 @@ static bool
 attach (PyObject *function, Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
 {
   int n = (int) PyTuple_GET_SIZE (args);
-  g_autofree GmTensor **in = g_new0 (GmTensor *, n + 1), **outs = g_new0 (GmTensor *, c->n_outputs + 1);
+  g_autofree GmTensor **in = g_new0 (GmTensor *, n + 1),
+                      **outs = g_new0 (GmTensor *, c->n_outputs + 1);
   State *s = g_malloc (sizeof *s + sizeof (GmMeta) * (size_t) n);
   bool any = false;
   s->c = (Context *) Py_NewRef ((PyObject *) c);
@@ -550,7 +568,8 @@ attach (PyObject *function, Context *c, PyObject *args, PyObject *results, GmTen
       s->in[i] = in[i]->meta;
   }
   for (int i = 0; i < c->n_outputs; i++)
-    if (fresh[i] && gm_dtype_is_float (fresh[i]->meta.dtype) && !in_tuple (c->plain, PyTuple_GET_ITEM (results, i))) {
+    if (fresh[i] && gm_dtype_is_float (fresh[i]->meta.dtype)
+        && !in_tuple (c->plain, PyTuple_GET_ITEM (results, i))) {
       outs[i] = fresh[i];
       any = true;
     }
@@ -563,7 +582,8 @@ attach (PyObject *function, Context *c, PyObject *args, PyObject *results, GmTen
   GError *error = NULL;
   for (int i = 0; i < c->n_outputs; i++) {
     PyObject *o = PyTuple_GET_ITEM (results, i);
-    if (outs[i] && in_tuple (c->dirty, o) && !gm_autograd_set (gm_py_tensor_get (o), fresh[i], &error)) {
+    if (outs[i] && in_tuple (c->dirty, o)
+        && !gm_autograd_set (gm_py_tensor_get (o), fresh[i], &error)) {
       gm_py_raise (error);
       return false;
     }
@@ -612,13 +632,16 @@ function_apply (PyObject *module, PyObject *all)
   Context *c = context_new (function, args);
   if (!c)
     return NULL;
-  bool mode = gm_grad_set_enabled (false), record = mode && place_in (c->needs_input_grad, Py_True) >= 0;
+  bool mode = gm_grad_set_enabled (false),
+       record = mode && place_in (c->needs_input_grad, Py_True) >= 0;
   PyObject *value = run_forward (function, c, args, setup), *result = NULL;
   gm_grad_set_enabled (mode);
-  PyObject *before = value ? PyTuple_Check (value) ? Py_NewRef (value) : PyTuple_Pack (1, value) : NULL;
+  PyObject *before =
+      value ? PyTuple_Check (value) ? Py_NewRef (value) : PyTuple_Pack (1, value) : NULL;
   PyObject *results = before ? finish (function, c, args, before, record) : NULL;
   if (results)
-    result = PyTuple_Check (value) ? Py_NewRef (results) : Py_NewRef (PyTuple_GET_ITEM (results, 0));
+    result =
+        PyTuple_Check (value) ? Py_NewRef (results) : Py_NewRef (PyTuple_GET_ITEM (results, 0));
   Py_XDECREF (results);
   Py_XDECREF (before);
   Py_XDECREF (value);
@@ -628,7 +651,8 @@ function_apply (PyObject *module, PyObject *all)
 
 static PyMethodDef functions[] = {
   { "function_apply", function_apply, METH_VARARGS,
-    "function_apply(function, setup_context, args)\n\nRuns a Function: setup_context is None where forward takes the context." },
+    "function_apply(function, setup_context, args)\n\nRuns a Function: setup_context is None where "
+    "forward takes the context." },
   { 0 },
 };
 

@@ -37,7 +37,8 @@ size_object (PyObject *self, int64_t size)
     return PyLong_FromLongLong (size);
   PyObject *fx = gm_import ("gramme.fx");
   g_autofree char *text = gm_sym_text (((GmPyGraph *) self)->g->sym, size);
-  PyObject *made = fx ? PyObject_CallMethod (fx, "SymInt", "OLs", self, (long long) size, text) : NULL;
+  PyObject *made =
+      fx ? PyObject_CallMethod (fx, "SymInt", "OLs", self, (long long) size, text) : NULL;
   Py_XDECREF (fx);
   return made;
 }
@@ -60,9 +61,12 @@ ints (PyObject *self, int n, const int64_t *list)
 static PyObject *
 meta_dict (PyObject *self, const GmMeta *m, const char *where)
 {
-  PyObject *shape = gm_meta_is_symbolic (m) ? ints (self, m->ndim, m->sizes) : gm_py_size (m->ndim, m->sizes);
-  return Py_BuildValue ("{s:N,s:N,s:N,s:N,s:z}", "shape", shape, "stride", ints (self, m->ndim, m->strides), "dtype", gm_py_dtype (m->dtype), "requires_grad",
-                        PyBool_FromLong (m->requires_grad), "where", where && *where ? where : NULL);
+  PyObject *shape =
+      gm_meta_is_symbolic (m) ? ints (self, m->ndim, m->sizes) : gm_py_size (m->ndim, m->sizes);
+  return Py_BuildValue ("{s:N,s:N,s:N,s:N,s:z}", "shape", shape, "stride",
+                        ints (self, m->ndim, m->strides), "dtype", gm_py_dtype (m->dtype),
+                        "requires_grad", PyBool_FromLong (m->requires_grad), "where",
+                        where && *where ? where : NULL);
 }
 
 static PyObject *
@@ -77,8 +81,9 @@ attr_value (PyObject *self, int key, const GmAttrs *a)
   case 'D':
     return gm_py_dtype (*(const uint8_t *) field);
   case 'S':
-    return gm_scalar_is_symbolic (*(const GmScalar *) field) ? size_object (self, ((const GmScalar *) field)->i)
-                                                             : gm_py_from_scalar (*(const GmScalar *) field);
+    return gm_scalar_is_symbolic (*(const GmScalar *) field)
+               ? size_object (self, ((const GmScalar *) field)->i)
+               : gm_py_from_scalar (*(const GmScalar *) field);
   case 'W':
     return ints (self, G_N_ELEMENTS (a->window), a->window);
   default:
@@ -140,8 +145,8 @@ append_row (PyObject *list, const char *op, PyObject *name, const char *target, 
             PyObject *attrs, PyObject *meta, PyObject *function)
 {
   PyObject *row = !(name && args && attrs && meta) ? NULL
-                  : function                       ? Py_BuildValue ("(sOOOOO)", op, name, function, args, attrs, meta)
-                                                   : Py_BuildValue ("(sOsOOO)", op, name, target, args, attrs, meta);
+                  : function ? Py_BuildValue ("(sOOOOO)", op, name, function, args, attrs, meta)
+                             : Py_BuildValue ("(sOsOOO)", op, name, target, args, attrs, meta);
   int r = row ? PyList_Append (list, row) : -1;
   Py_XDECREF (row);
   Py_XDECREF (name);
@@ -159,8 +164,10 @@ graph_nodes (PyObject *self, PyObject *unused)
   int bad = !list;
   for (uint32_t i = 0; i < g->inputs->len && !bad; i++) {
     GmValueId v = g_array_index (g->inputs, GmValueId, i);
-    bad = append_row (list, "placeholder", value_name (g, v), gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "input",
-                      PyTuple_New (0), PyDict_New (), meta_dict (self, gm_graph_meta (g, v), NULL), NULL);
+    bad = append_row (list, "placeholder", value_name (g, v),
+                      gm_graph_value (g, v)->name ? gm_graph_value (g, v)->name : "input",
+                      PyTuple_New (0), PyDict_New (), meta_dict (self, gm_graph_meta (g, v), NULL),
+                      NULL);
   }
   for (uint32_t i = 0; i < g->nodes->len && !bad; i++) {
     const GmNode *n = gm_graph_node (g, i);
@@ -171,16 +178,17 @@ graph_nodes (PyObject *self, PyObject *unused)
         Py_CLEAR (attrs);
       Py_XDECREF (t);
     }
-    bad = append_row (list, "call_function", value_name (g, n->out), gm_ops[n->op].name,
-                      names_of (g, n->in, n->n_in), attrs, meta_dict (self, gm_graph_meta (g, n->out), n->where),
-                      n->op == GM_OP_host_call ? gm_py_host_callable (gm_graph_higher (g, n)->host) : NULL);
+    bad = append_row (
+        list, "call_function", value_name (g, n->out), gm_ops[n->op].name,
+        names_of (g, n->in, n->n_in), attrs, meta_dict (self, gm_graph_meta (g, n->out), n->where),
+        n->op == GM_OP_host_call ? gm_py_host_callable (gm_graph_higher (g, n)->host) : NULL);
   }
   g_autofree GmValueId *out = g_new (GmValueId, g->outputs->len + 1);
   for (uint32_t i = 0; i < g->outputs->len; i++)
     out[i] = g_array_index (g->outputs, GmGraphOutput, i).value;
   if (!bad)
-    bad = append_row (list, "output", PyUnicode_FromString ("output"), "output", names_of (g, out, g->outputs->len),
-                      PyDict_New (), PyDict_New (), NULL);
+    bad = append_row (list, "output", PyUnicode_FromString ("output"), "output",
+                      names_of (g, out, g->outputs->len), PyDict_New (), PyDict_New (), NULL);
   if (bad)
     Py_CLEAR (list);
   return list;
@@ -198,7 +206,8 @@ graph_text (PyObject *self, PyObject *unused)
 /* Runs a call of graphs, for the one result that the node is.  values: by value, gets the other
  * results; or NULL. */
 static GmTensor *
-run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values, GError **error)
+run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values,
+            GError **error)
 {
   uint32_t n_out = gm_higher_n_results (gm_graph_higher (g, n));
   g_autofree GmTensor **out = g_new0 (GmTensor *, n_out + 1);
@@ -253,7 +262,8 @@ run_nodes (const GmGraph *g, GmTensor **values, GError **error)
     if (!values[n->out] || n->op == GM_OP_custom)
       values[n->out] = run_node (g, n, in, values, error);
     if (!values[n->out]) {
-      g_prefix_error (error, "%s%s%s: ", gm_ops[n->op].name, n->where ? " from " : "", n->where ? n->where : "");
+      g_prefix_error (error, "%s%s%s: ", gm_ops[n->op].name, n->where ? " from " : "",
+                      n->where ? n->where : "");
       return false;
     }
     for (uint32_t k = 0; k < n->n_in; k++)
@@ -282,7 +292,8 @@ run_graph (const GmGraph *g, PyObject *const *args, Py_ssize_t n)
     if (!t && is_int_of_size (g, (uint32_t) i, args[i]))
       continue;
     if (!t) {
-      PyErr_Format (PyExc_TypeError, "input %zd of the graph is a %.100s, not a Tensor", i, Py_TYPE (args[i])->tp_name);
+      PyErr_Format (PyExc_TypeError, "input %zd of the graph is a %.100s, not a Tensor", i,
+                    Py_TYPE (args[i])->tp_name);
       goto out;
     }
     values[g_array_index (g->inputs, GmValueId, i)] = gm_tensor_ref (t);
@@ -310,7 +321,8 @@ graph_run (PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
   GmPyGraph *o = (GmPyGraph *) self;
   if (n != (Py_ssize_t) o->g->inputs->len)
-    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given", (unsigned) o->g->inputs->len, n);
+    return PyErr_Format (PyExc_TypeError, "the graph takes %u tensors, %zd were given",
+                         (unsigned) o->g->inputs->len, n);
   if (!o->sizes)
     return run_graph (o->g, args, n);
   GmGraphNow *now = gm_graph_sizes_now (o->sizes, args, n);
@@ -335,7 +347,8 @@ graph_call (PyObject *self, PyObject *const *args, Py_ssize_t n)
 }
 
 PyObject *
-gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject *const *args, Py_ssize_t n)
+gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject *const *args,
+                  Py_ssize_t n)
 {
   GmGraphEntered entered;
   if (now)
@@ -358,10 +371,14 @@ graph_size (PyObject *self, PyObject *row)
     return NULL;
   if (!now) {
     g_autofree char *text = gm_size_is_symbolic (size) ? gm_sym_text (o->g->sym, size) : NULL;
-    return PyErr_Format (PyExc_TypeError, "the size %s is a number while the graph runs alone: one graph serves all sizes. "
-                         "gramme.compile(f, dynamic=False) gives a graph of numbers for each set of them", text ? text : "");
+    return PyErr_Format (
+        PyExc_TypeError,
+        "the size %s is a number while the graph runs alone: one graph serves all sizes. "
+        "gramme.compile(f, dynamic=False) gives a graph of numbers for each set of them",
+        text ? text : "");
   }
-  return gm_sym_eval (o->g->sym, size, now->symbols, &value, &error) ? PyLong_FromLongLong (value) : gm_py_raise (error);
+  return gm_sym_eval (o->g->sym, size, now->symbols, &value, &error) ? PyLong_FromLongLong (value)
+                                                                     : gm_py_raise (error);
 }
 
 /* Runs one node of a call with several results, in their order; the call itself runs once. */
@@ -389,20 +406,26 @@ graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
   const GmGraphNow *now = o->sizes ? gm_graph_sizes_entered (o->sizes) : NULL;
   const GmGraph *g = now ? now->graph : o->g;
   if (o->sizes && !now)
-    return PyErr_Format (PyExc_RuntimeError, "a node of a graph for all sizes runs while the graph does: in what the back end returned, in "
-                         "module(...), or in Interpreter.run()");
+    return PyErr_Format (PyExc_RuntimeError, "a node of a graph for all sizes runs while the graph "
+                                             "does: in what the back end returned, in "
+                                             "module(...), or in Interpreter.run()");
   Py_ssize_t i = n_args > 0 ? PyLong_AsSsize_t (args[0]) : -1;
   if (i < 0 || i >= (Py_ssize_t) g->nodes->len)
-    return PyErr_Occurred () ? NULL : PyErr_Format (PyExc_IndexError, "the graph has no node %zd", i);
+    return PyErr_Occurred () ? NULL
+                             : PyErr_Format (PyExc_IndexError, "the graph has no node %zd", i);
   const GmNode *n = gm_graph_node (g, i);
   if (n_args - 1 != (Py_ssize_t) n->n_in)
-    return PyErr_Format (PyExc_TypeError, "%s takes %u tensors, %zd were given", gm_ops[n->op].name, (unsigned) n->n_in, n_args - 1);
+    return PyErr_Format (PyExc_TypeError, "%s takes %u tensors, %zd were given", gm_ops[n->op].name,
+                         (unsigned) n->n_in, n_args - 1);
   g_autofree GmTensor **in = g_new (GmTensor *, n->n_in + 1);
   for (uint32_t k = 0; k < n->n_in; k++)
     if (!(in[k] = gm_py_tensor_get (args[1 + k])))
-      return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k, gm_ops[n->op].name);
+      return PyErr_Format (PyExc_TypeError, "operand %u of %s is no Tensor", (unsigned) k,
+                           gm_ops[n->op].name);
   GError *error = NULL;
-  GmTensor *t = gm_op_has_effects (n->op) || n->op == GM_OP_custom ? run_part (o, g, n, in, &error) : run_node (g, n, in, NULL, &error);
+  GmTensor *t = gm_op_has_effects (n->op) || n->op == GM_OP_custom
+                    ? run_part (o, g, n, in, &error)
+                    : run_node (g, n, in, NULL, &error);
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
@@ -421,26 +444,28 @@ graph_dealloc (PyObject *self)
 }
 
 static PyMethodDef graph_methods[] = {
-    {"nodes", graph_nodes, METH_NOARGS,
-     "nodes() -> list of (op, name, target, args, attrs, meta), in execution order: placeholders, calls, one output."},
-    {"text", graph_text, METH_NOARGS, "text() -> str: the graph as `gramme opt` reads it."},
-    {"run", (PyCFunction) (void (*) (void)) graph_run, METH_FASTCALL,
-     "run(*tensors) -> tuple of tensors: executes node by node; gradients flow through."},
-    {"run_node", (PyCFunction) (void (*) (void)) graph_run_node, METH_FASTCALL,
-     "run_node(i, *tensors) -> tensor: executes call i of the graph."},
-    {"call", (PyCFunction) (void (*) (void)) graph_call, METH_FASTCALL,
-     "call(f, *inputs): f(*inputs), while the graph's sizes are those that the inputs say."},
-    {"size", graph_size, METH_O, "size(row) -> int: what a symbolic size is now; TypeError while the graph does not run."},
-    {0},
+  { "nodes", graph_nodes, METH_NOARGS,
+    "nodes() -> list of (op, name, target, args, attrs, meta), in execution order: placeholders, "
+    "calls, one output." },
+  { "text", graph_text, METH_NOARGS, "text() -> str: the graph as `gramme opt` reads it." },
+  { "run", (PyCFunction) (void (*) (void)) graph_run, METH_FASTCALL,
+    "run(*tensors) -> tuple of tensors: executes node by node; gradients flow through." },
+  { "run_node", (PyCFunction) (void (*) (void)) graph_run_node, METH_FASTCALL,
+    "run_node(i, *tensors) -> tensor: executes call i of the graph." },
+  { "call", (PyCFunction) (void (*) (void)) graph_call, METH_FASTCALL,
+    "call(f, *inputs): f(*inputs), while the graph's sizes are those that the inputs say." },
+  { "size", graph_size, METH_O,
+    "size(row) -> int: what a symbolic size is now; TypeError while the graph does not run." },
+  { 0 },
 };
 
 static PyTypeObject graph_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.Graph",
-    .tp_doc = "A recorded graph; see gramme.fx.GraphModule.",
-    .tp_basicsize = sizeof (GmPyGraph),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = graph_dealloc,
-    .tp_methods = graph_methods,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.Graph",
+  .tp_doc = "A recorded graph; see gramme.fx.GraphModule.",
+  .tp_basicsize = sizeof (GmPyGraph),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_dealloc = graph_dealloc,
+  .tp_methods = graph_methods,
 };
 
 PyObject *

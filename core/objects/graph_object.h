@@ -16,7 +16,8 @@ const GmGraph *gm_py_graph_get (PyObject *o);
 GmGraphSizes *gm_py_graph_sizes (PyObject *o);
 /* Calls fn (*args) while the graph's sizes are those of `now` (may be NULL).  Returns a new
  * reference, or NULL with an exception. */
-PyObject *gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject *const *args, Py_ssize_t n);
+PyObject *gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn,
+                            PyObject *const *args, Py_ssize_t n);
 /* Returns gramme.fx.GraphModule (graph), or NULL with an exception.  Saved-tensor hooks of the
  * graph, and the functions that its cond, while_loop and scan run (cond_true_0, cond_false_0 ...),
  * are modules too, as its attributes. */

@@ -66,8 +66,9 @@ read_symbol (const GmSymbolSource *from, PyObject *const *inputs, int64_t *out)
   else if (PyLong_Check (o))
     *out = PyLong_AsLongLong (o);
   else
-    PyErr_Format (PyExc_TypeError, "input %u of the graph says what a size is: it cannot be a %.100s%s", (unsigned) from->input, Py_TYPE (o)->tp_name,
-                  t ? " of so few dimensions" : "");
+    PyErr_Format (PyExc_TypeError,
+                  "input %u of the graph says what a size is: it cannot be a %.100s%s",
+                  (unsigned) from->input, Py_TYPE (o)->tp_name, t ? " of so few dimensions" : "");
   return !PyErr_Occurred ();
 }
 
@@ -122,7 +123,8 @@ gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n)
   const GmGraphNow *entered = gm_graph_sizes_entered (s);
   g_autofree int64_t *symbols = g_new0 (int64_t, s->n_symbols + 1);
   if (n != (Py_ssize_t) s->graph->inputs->len) {
-    PyErr_Format (PyExc_TypeError, "the graph takes %u inputs, %zd were given", (unsigned) s->graph->inputs->len, n);
+    PyErr_Format (PyExc_TypeError, "the graph takes %u inputs, %zd were given",
+                  (unsigned) s->graph->inputs->len, n);
     return NULL;
   }
   for (uint32_t i = 0; i < s->n_symbols; i++)

@@ -58,7 +58,8 @@ call_python (const Callee *c, GmTensor *const *in)
   bool ok = true;
 
   for (uint32_t i = 0; ok && i < c->n; i++)
-    ok = (args[i] = c->values[i] ? Py_NewRef (c->values[i]) : gm_py_tensor_wrap (in[c->which[i]])) != NULL;
+    ok = (args[i] = c->values[i] ? Py_NewRef (c->values[i]) : gm_py_tensor_wrap (in[c->which[i]]))
+         != NULL;
   gm_failed_program_calls += !c->is_ours;
   gm_hook_suspend ();
   if (ok)
@@ -108,11 +109,15 @@ tensors_of (PyObject *o, char kind)
 static const char *
 kind_text (char kind)
 {
-  return kind == 't' ? "a tuple of tensors" : kind == 'l' ? "a list of tensors" : kind == 0 ? "a tensor" : "something else";
+  return kind == 't'   ? "a tuple of tensors"
+         : kind == 'l' ? "a list of tensors"
+         : kind == 0   ? "a tensor"
+                       : "something else";
 }
 
 static bool
-call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+               GError **error)
 {
   const Callee *c = data;
   PyGILState_STATE gil = PyGILState_Ensure ();
@@ -126,9 +131,11 @@ call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, u
   (void) n_in;
   if (o && !ok) {
     PyErr_Format (PyExc_RuntimeError,
-                  "%S gave %s (%.100s, %u tensors), but %s of %u when its call was recorded; a function that is a node of a graph gives "
+                  "%S gave %s (%.100s, %u tensors), but %s of %u when its call was recorded; a "
+                  "function that is a node of a graph gives "
                   "the same in each call",
-                  c->fn, kind_text (kind), Py_TYPE (o)->tp_name, tensors ? tensors->len : 0, kind_text (c->container), (unsigned) n_out);
+                  c->fn, kind_text (kind), Py_TYPE (o)->tp_name, tensors ? tensors->len : 0,
+                  kind_text (c->container), (unsigned) n_out);
   }
   for (uint32_t i = 0; ok && i < n_out; i++)
     out[i] = gm_tensor_ref (tensors->pdata[i]);
@@ -140,7 +147,8 @@ call_function (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, u
 }
 
 static bool
-call_hook (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+call_hook (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+           GError **error)
 {
   const Callee *c = data;
   GError *own = NULL;
@@ -174,7 +182,8 @@ name_of (PyObject *fn)
 static bool
 is_ours (PyObject *fn)
 {
-  PyObject *module = PyFunction_Check (fn) ? PyDict_GetItemString (PyFunction_GET_GLOBALS (fn), "__name__") : NULL;
+  PyObject *module =
+      PyFunction_Check (fn) ? PyDict_GetItemString (PyFunction_GET_GLOBALS (fn), "__name__") : NULL;
   const char *text = module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : NULL;
 
   return text && g_str_has_prefix (text, "gramme.");
@@ -187,12 +196,16 @@ mix (uint64_t h, uint64_t x)
 }
 
 GmHostFunction *
-gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names)
+gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n,
+                     PyObject *names)
 {
   uint64_t key = mix (1, (uint64_t) (uintptr_t) fn);
   Callee *c = g_new (Callee, 1);
 
-  *c = (Callee){ Py_NewRef (fn), Py_XNewRef (names), g_new (PyObject *, n + 1), g_memdup2 (which, n), n, '?', is_ours (fn) };
+  *c = (Callee){
+    Py_NewRef (fn), Py_XNewRef (names), g_new (PyObject *, n + 1), g_memdup2 (which, n), n, '?',
+    is_ours (fn)
+  };
   for (uint32_t i = 0; i < n; i++) {
     c->values[i] = Py_XNewRef (values[i]);
     key = mix (key, values[i] ? (uint64_t) (uintptr_t) Py_TYPE (values[i]) : which[i]);
@@ -223,7 +236,9 @@ names_grad (PyCodeObject *code)
       return true;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (code->co_consts); i++) {
     PyObject *o = PyTuple_GET_ITEM (code->co_consts, i);
-    if (PyCode_Check (o) ? names_grad ((PyCodeObject *) o) : PyUnicode_CheckExact (o) && PyUnicode_CompareWithASCIIString (o, "grad") == 0)
+    if (PyCode_Check (o)
+            ? names_grad ((PyCodeObject *) o)
+            : PyUnicode_CheckExact (o) && PyUnicode_CompareWithASCIIString (o, "grad") == 0)
       return true;
   }
   return false;
@@ -235,7 +250,8 @@ may_find_reader (PyCodeObject *code, PyObject *dict, int far)
 {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE (code->co_names); i++) {
     PyObject *o = PyDict_GetItemWithError (dict, PyTuple_GET_ITEM (code->co_names, i));
-    if (o && PyModule_Check (o) ? far > 1 && may_find_reader (code, PyModule_GetDict (o), 2) : o && may_read_grad (o, far - 1))
+    if (o && PyModule_Check (o) ? far > 1 && may_find_reader (code, PyModule_GetDict (o), 2)
+                                : o && may_read_grad (o, far - 1))
       return true;
   }
   return false;
@@ -274,7 +290,8 @@ may_read_grad (PyObject *fn, int far)
   if (PyMethod_Check (fn) && PyFunction_Check (PyMethod_GET_FUNCTION (fn)))
     return function_may_read_grad (PyMethod_GET_FUNCTION (fn), PyMethod_GET_SELF (fn), far);
   if (strcmp (Py_TYPE (fn)->tp_name, "functools.partial") == 0) {
-    PyObject *inner = PyObject_GetAttrString (fn, "func"), *args = PyObject_GetAttrString (fn, "args");
+    PyObject *inner = PyObject_GetAttrString (fn, "func"),
+             *args = PyObject_GetAttrString (fn, "args");
     bool reads = inner && may_read_grad (inner, far - 1);
     for (Py_ssize_t i = 0; args && !reads && i < PyTuple_GET_SIZE (args); i++)
       reads = may_read_grad (PyTuple_GET_ITEM (args, i), far - 1);
@@ -286,7 +303,8 @@ may_read_grad (PyObject *fn, int far)
   static PyObject *call_name;
   if (!call_name)
     call_name = PyUnicode_InternFromString ("__call__");
-  PyObject *call = Py_TYPE (fn)->tp_call && !PyType_Check (fn) ? _PyType_Lookup (Py_TYPE (fn), call_name) : NULL;
+  PyObject *call =
+      Py_TYPE (fn)->tp_call && !PyType_Check (fn) ? _PyType_Lookup (Py_TYPE (fn), call_name) : NULL;
   return call && PyFunction_Check (call) && function_may_read_grad (call, fn, far);
 }
 
@@ -331,7 +349,8 @@ stand_in (const GmMeta *like, bool grad, GError **error)
   m.requires_grad = 0;
   if (!gm_meta_is_dense (&m))
     gm_meta_set_contiguous (&m);
-  GmAttrs attrs = gm_attrs_full (&m, gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (1) : gm_scalar_int (0));
+  GmAttrs attrs = gm_attrs_full (&m, gm_dtype_is_float ((GmDtype) m.dtype) ? gm_scalar_float (1)
+                                                                           : gm_scalar_int (0));
   GmTensor *t = gm_tensor_new (&m, error);
   if (t && !gm_op_run_into (GM_OP_full, NULL, 0, &attrs, t, error))
     g_clear_pointer (&t, gm_tensor_unref);
@@ -349,7 +368,9 @@ exception_text (void)
   PyObject *text = value ? PyObject_Str (value) : NULL;
   const char *said = text ? PyUnicode_AsUTF8 (text) : NULL;
   char *why = g_strdup_printf ("on tensors of ones like its arguments it raised %s: %s",
-                               type && PyType_Check (type) ? ((PyTypeObject *) type)->tp_name : "an exception", said ? said : "");
+                               type && PyType_Check (type) ? ((PyTypeObject *) type)->tp_name
+                                                           : "an exception",
+                               said ? said : "");
   PyErr_Clear ();
   Py_XDECREF (text);
   Py_XDECREF (type);
@@ -414,7 +435,8 @@ gm_py_host_is_trying (void)
 }
 
 bool
-gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why)
+gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out,
+                char **why)
 {
   Callee *c = f->data;
   g_autofree GmTensor **args = g_new0 (GmTensor *, n_in + 1);
@@ -442,7 +464,8 @@ gm_py_host_try (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, G
   } else if (!o) {
     *why = exception_text ();
   } else if (!results) {
-    *why = g_strdup_printf ("it gives %s, not a tensor or a tuple or list of tensors", Py_TYPE (o)->tp_name);
+    *why = g_strdup_printf ("it gives %s, not a tensor or a tuple or list of tensors",
+                            Py_TYPE (o)->tp_name);
   } else if (memcmp (before, after, sizeof before)) {
     reason = "it draws random numbers";
   } else {

@@ -94,7 +94,8 @@ typedef struct {
 static bool
 place_of (PyCodeObject *code, int offset, Place *p)
 {
-  return PyCode_Addr2Location (code, offset, &p->at[0], &p->at[1], &p->at[2], &p->at[3]) && p->at[0] >= 0;
+  return PyCode_Addr2Location (code, offset, &p->at[0], &p->at[1], &p->at[2], &p->at[3])
+         && p->at[0] >= 0;
 }
 
 /* Returns the number of the instruction of `to` with the same place as that of `from`, or else the
@@ -222,9 +223,11 @@ adopt (PyObject *module, PyObject *old)
 
 static PyMethodDef methods[] = {
   { "ask", ask, METH_NOARGS,
-    "ask() -> the frame that calls this, if something keeps it or the dict of its variables, or None." },
+    "ask() -> the frame that calls this, if something keeps it or the dict of its variables, or "
+    "None." },
   { "adopt", adopt, METH_O,
-    "adopt(old): the object of the frame that calls this is `old`, that of a frame that has returned." },
+    "adopt(old): the object of the frame that calls this is `old`, that of a frame that has "
+    "returned." },
 };
 
 int

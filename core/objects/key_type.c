@@ -28,8 +28,10 @@ gm_is_enum_hash (PyObject *function)
 bool
 gm_key_is_by_value (const PyTypeObject *type)
 {
-  return (type->tp_hash == PyLong_Type.tp_hash && type->tp_richcompare == PyLong_Type.tp_richcompare)
-         || (type->tp_hash == PyUnicode_Type.tp_hash && type->tp_richcompare == PyUnicode_Type.tp_richcompare);
+  return (type->tp_hash == PyLong_Type.tp_hash
+          && type->tp_richcompare == PyLong_Type.tp_richcompare)
+         || (type->tp_hash == PyUnicode_Type.tp_hash
+             && type->tp_richcompare == PyUnicode_Type.tp_richcompare);
 }
 
 /* True for a member of an Enum that is compared by value: it equals only itself among the
@@ -46,8 +48,8 @@ is_member_by_value (PyTypeObject *type)
 bool
 gm_key_is_plain (const PyTypeObject *type)
 {
-  if (gm_key_is_by_value (type) || gm_is_constant_type ((PyTypeObject *) type) || type->tp_richcompare == NULL
-      || type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+  if (gm_key_is_by_value (type) || gm_is_constant_type ((PyTypeObject *) type)
+      || type->tp_richcompare == NULL || type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
     return true;
   bool number = type->tp_as_number && type != &PyFrozenSet_Type; /* Decimal (1) == 1 */
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !number;
@@ -73,7 +75,8 @@ gm_key_kind (PyObject *key)
   if (type == gm_host.dtype_type || PyFunction_Check (key) || is_member_by_value (type))
     return GM_KEY_IDENTITY;
   if (PyType_Check (key))
-    return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare
+    return type->tp_hash == PyType_Type.tp_hash
+                   && type->tp_richcompare == PyType_Type.tp_richcompare
                ? GM_KEY_IDENTITY
                : GM_KEY_OTHER;
   if (type->tp_richcompare != PyBaseObject_Type.tp_richcompare || !gm_is_user_type (type))

@@ -25,7 +25,8 @@ lapack (PyObject *module, PyObject *args)
     return NULL;
   while (op < GM_N_LAPACK && strcmp (gm_lapack_names[op], name) != 0)
     op++;
-  const GmTensor *a = gm_py_tensor_get (first), *other = second == Py_None ? NULL : gm_py_tensor_get (second);
+  const GmTensor *a = gm_py_tensor_get (first),
+                 *other = second == Py_None ? NULL : gm_py_tensor_get (second);
   if (op == GM_N_LAPACK || (second != Py_None && !other))
     return PyErr_Format (PyExc_TypeError, "lapack() takes the name of a factorization and tensors");
   GmTensor *out[3];
@@ -54,9 +55,9 @@ lapack (PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"lapack", lapack, METH_VARARGS,
-     "lapack(name, a, other, flags)\n\nSee gramme.linalg, and core/ops/lapack.h."},
-    {0},
+  { "lapack", lapack, METH_VARARGS,
+    "lapack(name, a, other, flags)\n\nSee gramme.linalg, and core/ops/lapack.h." },
+  { 0 },
 };
 
 int

@@ -19,7 +19,7 @@ static bool
 positions_here (const GmTensor *mask, GmTensor **out)
 {
   const GmMeta *m = &mask->meta;
-  int64_t index[GM_MAX_DIMS] = {0}, n = gm_meta_numel (m), count = 0;
+  int64_t index[GM_MAX_DIMS] = { 0 }, n = gm_meta_numel (m), count = 0;
   GError *error = NULL;
   for (int pass = 0; pass < 2; pass++) {
     int64_t found = 0;
@@ -74,7 +74,8 @@ static bool
 is_elsewhere (const GmTensor *t, const GmArg *a)
 {
   const GmTensor *index = a->kind == GM_ARG_TENSOR ? gm_tensor_from_val (a->v) : NULL;
-  return index && index->meta.ndim && index->meta.device != t->meta.device && index->meta.device == GM_DEVICE_CPU;
+  return index && index->meta.ndim && index->meta.device != t->meta.device
+         && index->meta.device == GM_DEVICE_CPU;
 }
 
 static const GmTensor *
@@ -89,7 +90,8 @@ static bool
 is_bool (const GmArg *a)
 {
   const GmTensor *t = a->kind == GM_ARG_TENSOR ? gm_tensor_from_val (a->v) : NULL;
-  return a->kind == GM_ARG_BOOL || (t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && !t->meta.ndim);
+  return a->kind == GM_ARG_BOOL
+         || (t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && !t->meta.ndim);
 }
 
 /* Returns the number of dimensions that one item of a key uses. */
@@ -97,7 +99,9 @@ static int
 consumed (const GmArg *a)
 {
   const GmTensor *mask = mask_of (a);
-  return mask ? mask->meta.ndim : a->kind == GM_ARG_NONE || a->kind == GM_ARG_ELLIPSIS || is_bool (a) ? 0 : 1;
+  return mask                                                                  ? mask->meta.ndim
+         : a->kind == GM_ARG_NONE || a->kind == GM_ARG_ELLIPSIS || is_bool (a) ? 0
+                                                                               : 1;
 }
 
 static bool
@@ -134,13 +138,13 @@ gm_py_mask_expand (GmPyArgs *x, const GmTensor *t, GmArg *key)
   for (int i = 0; i < n; i++) {
     const GmTensor *mask = mask_of (&items[i]);
     if (mask) {
-      GmTensor *index[GM_MAX_DIMS] = {NULL};
+      GmTensor *index[GM_MAX_DIMS] = { NULL };
       bool ok = fits (mask, t, dim) && positions (mask, t->meta.device, index);
       for (int d = 0; d < mask->meta.ndim; d++) {
         GmTensor *kept = ok ? gm_py_args_keep (x, gm_py_tensor_take (index[d]))
                             : (gm_tensor_unref (index[d]), NULL);
         ok = kept != NULL;
-        out[n_out++] = (GmArg){.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (kept)};
+        out[n_out++] = (GmArg){ .kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (kept) };
       }
       if (!ok)
         return false;
@@ -149,12 +153,15 @@ gm_py_mask_expand (GmPyArgs *x, const GmTensor *t, GmArg *key)
       there = there ? gm_py_args_keep (x, gm_py_tensor_take (there)) : NULL;
       if (!there)
         return false;
-      out[n_out++] = (GmArg){.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (there)};
+      out[n_out++] = (GmArg){ .kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (there) };
     } else {
       out[n_out++] = items[i];
     }
     dim += items[i].kind == GM_ARG_ELLIPSIS ? MAX (t->meta.ndim - total, 0) : consumed (&items[i]);
   }
-  *key = !masks && !list ? out[0] : (GmArg){.kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n_out, .items = out};
+  *key =
+      !masks && !list
+          ? out[0]
+          : (GmArg){ .kind = GM_ARG_LIST, .is_tuple = true, .n = (uint16_t) n_out, .items = out };
   return true;
 }

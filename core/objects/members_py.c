@@ -72,7 +72,8 @@ read_attribute (PyObject *self, PyObject *name)
   }
   found = find (attrs, name, &table, &which);
   if (!found && !PyErr_Occurred ())
-    PyErr_Format (PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE (self)->tp_name, name);
+    PyErr_Format (PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
+                  Py_TYPE (self)->tp_name, name);
   return Py_XNewRef (found);
 }
 
@@ -84,7 +85,8 @@ learn_to_read (PyTypeObject *type)
     names[0] = PyUnicode_InternFromString ("__getattr__");
     names[1] = PyUnicode_InternFromString ("__getattribute__");
   }
-  if (type->tp_getattro != read_attribute && _PyType_Lookup (type, names[0]) == getattr_method && _PyType_Lookup (type, names[1]) == object_getattribute)
+  if (type->tp_getattro != read_attribute && _PyType_Lookup (type, names[0]) == getattr_method
+      && _PyType_Lookup (type, names[1]) == object_getattribute)
     type->tp_getattro = read_attribute;
 }
 
@@ -96,7 +98,8 @@ members_getattr (PyObject *self, PyObject *name)
   learn_to_read (Py_TYPE (self));
   PyObject *found = PyUnicode_Check (name) ? find (attributes (self), name, &table, &which) : NULL;
   if (!found && !PyErr_Occurred ())
-    PyErr_Format (PyExc_AttributeError, "'%.100s' object has no attribute '%S'", Py_TYPE (self)->tp_name, name);
+    PyErr_Format (PyExc_AttributeError, "'%.100s' object has no attribute '%S'",
+                  Py_TYPE (self)->tp_name, name);
   return Py_XNewRef (found);
 }
 
@@ -166,7 +169,8 @@ members_setattr (PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return NULL;
   /* A tensor with attributes may be a Buffer. */
   bool plain_tensor = Py_TYPE (value) == &gm_py_tensor_type && !((GmPyTensor *) value)->dict;
-  bool foreign = !gm_py_tensor_check (value) && !(module_type && PyObject_TypeCheck (value, module_type));
+  bool foreign =
+      !gm_py_tensor_check (value) && !(module_type && PyObject_TypeCheck (value, module_type));
   if (!found && (plain_tensor || foreign))
     return PyObject_GenericSetAttr (self, name, value) < 0 ? NULL : Py_NewRef (Py_None);
   if (found && which == BUFFERS && plain_tensor)
@@ -175,10 +179,12 @@ members_setattr (PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 }
 
 static PyMethodDef methods[] = {
-    {"__getattr__", members_getattr, METH_O, "The parameter, buffer or child of this name.  Errors: AttributeError."},
-    {"__setattr__", (PyCFunction) (void (*) (void)) members_setattr, METH_FASTCALL,
-     "Sets an attribute; a Parameter, a Buffer and a Module become members, and what replaces a member is checked."},
-    {0},
+  { "__getattr__", members_getattr, METH_O,
+    "The parameter, buffer or child of this name.  Errors: AttributeError." },
+  { "__setattr__", (PyCFunction) (void (*) (void)) members_setattr, METH_FASTCALL,
+    "Sets an attribute; a Parameter, a Buffer and a Module become members, and what replaces a "
+    "member is checked." },
+  { 0 },
 };
 
 /* add_members (Module, Parameter): gives the class the two methods. */
@@ -197,7 +203,8 @@ add_members (PyObject *module, PyObject *args)
     if (def == methods)
       getattr_method = method; /* the class keeps it */
   }
-  object_getattribute = PyDict_GetItemString (GM_TYPE_GET_DICT (&PyBaseObject_Type), "__getattribute__");
+  object_getattribute =
+      PyDict_GetItemString (GM_TYPE_GET_DICT (&PyBaseObject_Type), "__getattribute__");
   own_set_member = Py_XNewRef (_PyType_Lookup (cls, set_member));
   own_register_parameter = Py_XNewRef (_PyType_Lookup (cls, register_parameter));
   module_type = cls;
@@ -206,16 +213,17 @@ add_members (PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"add_members", add_members, METH_VARARGS,
-     "add_members(cls, parameter)\n\nGives the class, nn.Module, __getattr__ and __setattr__; parameter: "
-     "the class Parameter.  Errors: TypeError unless both are classes."},
-    {0},
+  { "add_members", add_members, METH_VARARGS,
+    "add_members(cls, parameter)\n\nGives the class, nn.Module, __getattr__ and __setattr__; "
+    "parameter: "
+    "the class Parameter.  Errors: TypeError unless both are classes." },
+  { 0 },
 };
 
 int
 gm_py_init_members (PyObject *module)
 {
-  static const char *const names[] = {"_parameters", "_buffers", "_modules"};
+  static const char *const names[] = { "_parameters", "_buffers", "_modules" };
   for (int i = 0; i < N_TABLES; i++)
     if (!(tables[i] = PyUnicode_InternFromString (names[i])))
       return -1;

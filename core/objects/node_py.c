@@ -116,7 +116,8 @@ node_variable (PyObject *self, void *closure)
 
   if (leaf)
     return gm_py_tensor_wrap (leaf);
-  PyErr_Format (PyExc_AttributeError, "%s has no attribute 'variable': AccumulateGrad, the node of a leaf, has",
+  PyErr_Format (PyExc_AttributeError,
+                "%s has no attribute 'variable': AccumulateGrad, the node of a leaf, has",
                 gm_node_text (((Node *) self)->n));
   return NULL;
 }
@@ -145,18 +146,22 @@ replace_one (GmTensor **at, PyObject *o, uint32_t i)
   GmTensor *t = o == Py_None ? NULL : gm_py_tensor_get (o);
 
   if (o != Py_None && !t) {
-    PyErr_Format (PyExc_TypeError, "a hook on a node gave a %.100s for gradient %u, not a Tensor or None", Py_TYPE (o)->tp_name,
-                  (unsigned) i);
+    PyErr_Format (PyExc_TypeError,
+                  "a hook on a node gave a %.100s for gradient %u, not a Tensor or None",
+                  Py_TYPE (o)->tp_name, (unsigned) i);
     return false;
   }
   if (t && !*at) {
-    PyErr_Format (PyExc_RuntimeError, "a hook on a node gave a Tensor for gradient %u, which is None", (unsigned) i);
+    PyErr_Format (PyExc_RuntimeError,
+                  "a hook on a node gave a Tensor for gradient %u, which is None", (unsigned) i);
     return false;
   }
   if (t && (t->meta.dtype != (*at)->meta.dtype || !gm_meta_same_shape (&t->meta, &(*at)->meta))) {
     g_autofree char *got = gm_meta_text (&t->meta), *want = gm_meta_text (&(*at)->meta);
-    PyErr_Format (PyExc_RuntimeError, "a hook on a node gave %s for gradient %u, which is %s; give the same shape and dtype, or None", got,
-                  (unsigned) i, want);
+    PyErr_Format (PyExc_RuntimeError,
+                  "a hook on a node gave %s for gradient %u, which is %s; give the same shape and "
+                  "dtype, or None",
+                  got, (unsigned) i, want);
     return false;
   }
   if (t)
@@ -174,7 +179,9 @@ replace_all (PyObject *result, GmTensor **changed, uint32_t n)
   if (n == 1 && gm_py_tensor_check (result))
     return replace_one (changed, result, 0);
   if (!PyTuple_Check (result) || PyTuple_GET_SIZE (result) != (Py_ssize_t) n) {
-    PyErr_Format (PyExc_RuntimeError, "a hook on a node has to give None or a tuple of %u gradients, not %R", (unsigned) n, result);
+    PyErr_Format (PyExc_RuntimeError,
+                  "a hook on a node has to give None or a tuple of %u gradients, not %R",
+                  (unsigned) n, result);
     return false;
   }
   for (uint32_t i = 0; i < n; i++)
@@ -184,10 +191,12 @@ replace_all (PyObject *result, GmTensor **changed, uint32_t n)
 }
 
 static bool
-call (PyObject *fn, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, bool after, GError **error)
+call (PyObject *fn, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others,
+      bool after, GError **error)
 {
   PyGILState_STATE gil = PyGILState_Ensure ();
-  PyObject *first = tuple_of (changed, n), *second = after ? tuple_of (others, n_others) : NULL, *result = NULL;
+  PyObject *first = tuple_of (changed, n), *second = after ? tuple_of (others, n_others) : NULL,
+           *result = NULL;
 
   Py_INCREF (fn); /* the hook may remove itself */
   if (first && (second || !after))
@@ -204,13 +213,15 @@ call (PyObject *fn, GmTensor **changed, uint32_t n, GmTensor *const *others, uin
 }
 
 static bool
-call_before (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error)
+call_before (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others,
+             GError **error)
 {
   return call (data, changed, n, others, n_others, false, error);
 }
 
 static bool
-call_after (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others, GError **error)
+call_after (void *data, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others,
+            GError **error)
 {
   return call (data, changed, n, others, n_others, true, error);
 }
@@ -223,11 +234,14 @@ add_hook (PyObject *self, PyObject *fn, bool before)
   if (!PyCallable_Check (fn))
     return PyErr_Format (PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE (fn)->tp_name);
   if (gm_node_is_apart (n)) {
-    PyErr_SetString (PyExc_RuntimeError, "a backward has taken this compiled function apart into its operations, so a hook on it would not run any more: "
+    PyErr_SetString (PyExc_RuntimeError, "a backward has taken this compiled function apart into "
+                                         "its operations, so a hook on it would not run any more: "
                                          "register hooks before the first backward, or on tensors");
     return NULL;
   }
-  return gm_py_node_handle (n, before, gm_node_add_hook (n, before, before ? call_before : call_after, Py_NewRef (fn), drop_object));
+  return gm_py_node_handle (
+      n, before,
+      gm_node_add_hook (n, before, before ? call_before : call_after, Py_NewRef (fn), drop_object));
 }
 
 static PyObject *
@@ -243,33 +257,38 @@ node_register_prehook (PyObject *self, PyObject *fn)
 }
 
 static PyMethodDef node_methods[] = {
-    {"name", node_name, METH_NOARGS, "name()\n\nThe name of the backward function, such as \"MulBackward0\"."},
-    {"register_hook", node_register_hook, METH_O,
-     "register_hook(fn) -> handle\n\nfn(grad_inputs, grad_outputs) is called after the node has run, with tuples of gradients or None; what it\n"
-     "returns, unless None, takes the place of grad_inputs."},
-    {"register_prehook", node_register_prehook, METH_O,
-     "register_prehook(fn) -> handle\n\nfn(grad_outputs) is called before the node runs, after the hooks on tensors; what it returns, unless\n"
-     "None, takes the place of grad_outputs."},
-    {0},
+  { "name", node_name, METH_NOARGS,
+    "name()\n\nThe name of the backward function, such as \"MulBackward0\"." },
+  { "register_hook", node_register_hook, METH_O,
+    "register_hook(fn) -> handle\n\nfn(grad_inputs, grad_outputs) is called after the node has "
+    "run, with tuples of gradients or None; what it\n"
+    "returns, unless None, takes the place of grad_inputs." },
+  { "register_prehook", node_register_prehook, METH_O,
+    "register_prehook(fn) -> handle\n\nfn(grad_outputs) is called before the node runs, after the "
+    "hooks on tensors; what it returns, unless\n"
+    "None, takes the place of grad_outputs." },
+  { 0 },
 };
 
 static PyGetSetDef node_fields[] = {
-    {"next_functions", node_next_functions, NULL, "A pair (node, number of its output) per input; (None, 0) where nothing flows.", NULL},
-    {"metadata", node_metadata, NULL, "A dict of the program's own, which lasts as long as the node.", NULL},
-    {"variable", node_variable, NULL, "Of AccumulateGrad: the leaf.", NULL},
-    {0},
+  { "next_functions", node_next_functions, NULL,
+    "A pair (node, number of its output) per input; (None, 0) where nothing flows.", NULL },
+  { "metadata", node_metadata, NULL,
+    "A dict of the program's own, which lasts as long as the node.", NULL },
+  { "variable", node_variable, NULL, "Of AccumulateGrad: the leaf.", NULL },
+  { 0 },
 };
 
 PyTypeObject gm_py_node_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.GradFn",
-    .tp_doc = "A node of the history of a tensor; see gramme.autograd.graph.Node.",
-    .tp_basicsize = sizeof (Node),
-    .tp_weaklistoffset = offsetof (Node, weakrefs),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = node_dealloc,
-    .tp_repr = node_repr,
-    .tp_methods = node_methods,
-    .tp_getset = node_fields,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.GradFn",
+  .tp_doc = "A node of the history of a tensor; see gramme.autograd.graph.Node.",
+  .tp_basicsize = sizeof (Node),
+  .tp_weaklistoffset = offsetof (Node, weakrefs),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_dealloc = node_dealloc,
+  .tp_repr = node_repr,
+  .tp_methods = node_methods,
+  .tp_getset = node_fields,
 };
 
 /* -- Edges ------------------------------------------------------------------------------------- */
@@ -279,18 +298,18 @@ typedef struct {
 } EdgeToken;
 
 static PyTypeObject token_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.EdgeToken",
-    .tp_doc = "What the tensor of a gradient edge is like.",
-    .tp_basicsize = sizeof (EdgeToken),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = (destructor) PyObject_Free,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.EdgeToken",
+  .tp_doc = "What the tensor of a gradient edge is like.",
+  .tp_basicsize = sizeof (EdgeToken),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_dealloc = (destructor) PyObject_Free,
 };
 
 bool
 gm_py_edge_check (PyObject *o)
 {
-  return PyTuple_Check (o) && PyTuple_GET_SIZE (o) >= 2 && gm_py_node_check (PyTuple_GET_ITEM (o, 0))
-         && PyLong_Check (PyTuple_GET_ITEM (o, 1));
+  return PyTuple_Check (o) && PyTuple_GET_SIZE (o) >= 2
+         && gm_py_node_check (PyTuple_GET_ITEM (o, 0)) && PyLong_Check (PyTuple_GET_ITEM (o, 1));
 }
 
 bool
@@ -307,7 +326,8 @@ gm_py_edge_tensor (PyObject *edge, const GmMeta *like)
 
   if (nr < 0 || nr >= (long) gm_node_n_outputs (n)) {
     if (!PyErr_Occurred ())
-      PyErr_Format (PyExc_IndexError, "%s has no output %ld: it has %u", gm_node_text (n), nr, (unsigned) gm_node_n_outputs (n));
+      PyErr_Format (PyExc_IndexError, "%s has no output %ld: it has %u", gm_node_text (n), nr,
+                    (unsigned) gm_node_n_outputs (n));
     return NULL;
   }
   if (!like && gm_py_edge_knows (edge))
@@ -322,10 +342,12 @@ gradient_edge (PyObject *module, PyObject *tensor)
   uint32_t nr;
 
   if (!t)
-    return PyErr_Format (PyExc_TypeError, "get_gradient_edge takes a Tensor, not %s", Py_TYPE (tensor)->tp_name);
+    return PyErr_Format (PyExc_TypeError, "get_gradient_edge takes a Tensor, not %s",
+                         Py_TYPE (tensor)->tp_name);
   GmAgNode *n = gm_tensor_node (t, &nr);
   if (!n) {
-    PyErr_SetString (PyExc_RuntimeError, "the tensor does not require grad: no gradient has an edge to it");
+    PyErr_SetString (PyExc_RuntimeError,
+                     "the tensor does not require grad: no gradient has an edge to it");
     return NULL;
   }
   PyObject *node = gm_py_node_take (n);
@@ -339,8 +361,9 @@ gradient_edge (PyObject *module, PyObject *tensor)
 }
 
 PyMethodDef gm_py_node_functions[] = {
-    {"gradient_edge", gradient_edge, METH_O, "gradient_edge(tensor) -> (node, number of its output, token)"},
-    {0},
+  { "gradient_edge", gradient_edge, METH_O,
+    "gradient_edge(tensor) -> (node, number of its output, token)" },
+  { 0 },
 };
 
 int

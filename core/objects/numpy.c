@@ -32,8 +32,8 @@ format_dtype (const Py_buffer *view, GmDtype *out)
              : c && strchr ("BHILQN", c)        ? 1
              : c == 'e' || c == 'f' || c == 'd' ? 2
                                                 : -1;
-  if (code < 0 || f[1] || (!native && bits > 8) ||
-      !gm_dtype_from_dlpack ((uint8_t) code, (uint8_t) bits, out)) {
+  if (code < 0 || f[1] || (!native && bits > 8)
+      || !gm_dtype_from_dlpack ((uint8_t) code, (uint8_t) bits, out)) {
     PyErr_Format (
         PyExc_TypeError,
         "elements of format '%s' (%d bytes) have no gramme dtype; convert the array first, e.g. "
@@ -64,7 +64,7 @@ shape_meta (const Py_buffer *view, GmMeta *out)
                   view->ndim, GM_MAX_DIMS);
     return false;
   }
-  int64_t sizes[GM_MAX_DIMS] = {0};
+  int64_t sizes[GM_MAX_DIMS] = { 0 };
   for (int i = 0; i < view->ndim; i++)
     sizes[i] = view->shape[i];
   *out = gm_meta_make (dtype, view->ndim, sizes);
@@ -186,8 +186,8 @@ gm_py_from_bytes (PyObject *o, GmDtype dtype, int64_t count, int64_t offset)
   else if (count == -1 && room % size)
     PyErr_Format (PyExc_ValueError, "%lld bytes are no whole number of elements of %lld bytes",
                   (long long) room, (long long) size);
-  else if (count != 0 && room >= size &&
-           ((uintptr_t) view->buf + (uintptr_t) offset) % (uintptr_t) size)
+  else if (count != 0 && room >= size
+           && ((uintptr_t) view->buf + (uintptr_t) offset) % (uintptr_t) size)
     PyErr_Format (PyExc_ValueError, "offset %lld is not aligned to elements of %lld bytes",
                   (long long) offset, (long long) size);
   else
@@ -286,7 +286,7 @@ release_export (PyObject *self, Py_buffer *view)
   PyMem_Free (view->internal);
 }
 
-PyBufferProcs gm_py_tensor_buffer = {export_buffer, release_export};
+PyBufferProcs gm_py_tensor_buffer = { export_buffer, release_export };
 
 /* -- numpy ------------------------------------------------------------------------------------- */
 
@@ -317,7 +317,7 @@ as_array (PyObject *self, PyObject *dtype)
 PyObject *
 gm_py_tensor_numpy (PyObject *self, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"force", NULL};
+  static char *keywords[] = { "force", NULL };
   int force = 0;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$p:numpy", keywords, &force))
     return NULL;
@@ -332,7 +332,7 @@ gm_py_tensor_numpy (PyObject *self, PyObject *args, PyObject *kwargs)
 PyObject *
 gm_py_tensor_array (PyObject *self, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"dtype", "copy", NULL};
+  static char *keywords[] = { "dtype", "copy", NULL };
   PyObject *dtype = NULL, *copy = Py_None;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|OO:__array__", keywords, &dtype, &copy))
     return NULL;

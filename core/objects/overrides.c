@@ -36,8 +36,9 @@ bool
 gm_py_is_override (PyObject *o)
 {
   PyTypeObject *type = Py_TYPE (o);
-  if (type == &gm_py_tensor_type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyTuple_Type ||
-      type == &PyList_Type || type == &PyUnicode_Type || o == Py_None)
+  if (type == &gm_py_tensor_type || type == &PyLong_Type || type == &PyFloat_Type
+      || type == &PyBool_Type || type == &PyTuple_Type || type == &PyList_Type
+      || type == &PyUnicode_Type || o == Py_None)
     return false;
   PyObject *found = off ? NULL : _PyType_Lookup (type, name_of_function);
   return found && found != disabled;
@@ -66,7 +67,8 @@ add_asked (Asked *asked, PyObject *o)
     if (PyType_IsSubtype (Py_TYPE (o), Py_TYPE (asked->items[i])))
       at = i;
   }
-  memmove (asked->items + at + 1, asked->items + at, (size_t) (asked->n - at) * sizeof *asked->items);
+  memmove (asked->items + at + 1, asked->items + at,
+           (size_t) (asked->n - at) * sizeof *asked->items);
   asked->items[at] = o;
   asked->n++;
 }
@@ -95,7 +97,8 @@ call_mode (PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
     return NULL;
   }
   PyObject *method = PyObject_GetAttr (mode, name_of_function);
-  PyObject *result = method ? PyObject_CallFunctionObjArgs (method, func, types, args, kwargs, NULL) : NULL;
+  PyObject *result =
+      method ? PyObject_CallFunctionObjArgs (method, func, types, args, kwargs, NULL) : NULL;
   PyObject *type, *value, *traceback;
   PyErr_Fetch (&type, &value, &traceback);
   int bad = PyList_Append (modes, mode);
@@ -115,7 +118,10 @@ call_mode (PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 static PyObject *
 refused (PyObject *func, PyObject *types)
 {
-  PyErr_Format (PyExc_TypeError, "no implementation of __torch_function__ was found for %R on types that have one: %R", func, types);
+  PyErr_Format (
+      PyExc_TypeError,
+      "no implementation of __torch_function__ was found for %R on types that have one: %R", func,
+      types);
   return NULL;
 }
 
@@ -133,7 +139,8 @@ dispatch (PyObject *func, const Asked *asked, PyObject *args, PyObject *kwargs)
     return NULL;
   if (gm_py_function_mode_on ())
     result = call_mode (func, types, args, kwargs);
-  for (int i = 0; i < kept.n && (result == Py_NotImplemented || (!result && !PyErr_Occurred ())); i++) {
+  for (int i = 0; i < kept.n && (result == Py_NotImplemented || (!result && !PyErr_Occurred ()));
+       i++) {
     Py_CLEAR (result);
     PyObject *method = PyObject_GetAttr (kept.items[i], name_of_function);
     result = method ? PyObject_CallFunctionObjArgs (method, func, types, args, kwargs, NULL) : NULL;
@@ -150,10 +157,11 @@ dispatch (PyObject *func, const Asked *asked, PyObject *args, PyObject *kwargs)
 }
 
 bool
-gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
+gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                     PyObject **result)
 {
   Py_ssize_t n_names = kwnames ? PyTuple_GET_SIZE (kwnames) : 0;
-  Asked asked = {.n = 0};
+  Asked asked = { .n = 0 };
   for (Py_ssize_t i = 0; i < nargs + n_names; i++)
     ask (&asked, args[i]);
   if (asked.n == 0 && !gm_py_function_mode_on ())
@@ -179,18 +187,18 @@ gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, Py
 static const struct {
   const char *row, *method, *inplace, *reflected;
 } operators[] = {
-    {"sub", "sub", "sub_", "__rsub__"},
-    {"div", "div", "div_", "__rtruediv__"},
-    {"floor_divide", "__floordiv__", "floor_divide_", "__rfloordiv__"},
-    {"remainder", "remainder", "remainder_", "__rmod__"},
-    {"pow", "__pow__", "__ipow__", "__rpow__"},
-    {"matmul", "matmul", "matmul", "__rmatmul__"},
-    {"bitwise_left_shift", "__lshift__", "__ilshift__", "__rlshift__"},
-    {"bitwise_right_shift", "__rshift__", "__irshift__", "__rrshift__"},
-    {"bitwise_and", "__and__", "__iand__", "__rand__"},
-    {"bitwise_or", "__or__", "__ior__", "__ror__"},
-    {"bitwise_xor", "__xor__", "__ixor__", "__rxor__"},
-    {"bitwise_not", "__invert__", "__invert__", "__invert__"},
+  { "sub", "sub", "sub_", "__rsub__" },
+  { "div", "div", "div_", "__rtruediv__" },
+  { "floor_divide", "__floordiv__", "floor_divide_", "__rfloordiv__" },
+  { "remainder", "remainder", "remainder_", "__rmod__" },
+  { "pow", "__pow__", "__ipow__", "__rpow__" },
+  { "matmul", "matmul", "matmul", "__rmatmul__" },
+  { "bitwise_left_shift", "__lshift__", "__ilshift__", "__rlshift__" },
+  { "bitwise_right_shift", "__rshift__", "__irshift__", "__rrshift__" },
+  { "bitwise_and", "__and__", "__iand__", "__rand__" },
+  { "bitwise_or", "__or__", "__ior__", "__ror__" },
+  { "bitwise_xor", "__xor__", "__ixor__", "__rxor__" },
+  { "bitwise_not", "__invert__", "__invert__", "__invert__" },
 };
 
 /* Returns the method of Tensor that is equivalent to an operator, borrowed. */
@@ -201,7 +209,9 @@ method_of (const GmApi *api, bool inplace, bool reflected)
   const char *name = usual;
   for (size_t i = 0; i < G_N_ELEMENTS (operators); i++)
     if (strcmp (api->name, operators[i].row) == 0)
-      name = reflected ? operators[i].reflected : inplace ? operators[i].inplace : operators[i].method;
+      name = reflected ? operators[i].reflected
+             : inplace ? operators[i].inplace
+                       : operators[i].method;
   PyObject *method = PyDict_GetItemString (gm_py_tensor_type.tp_dict, name);
   if (!method)
     PyErr_Format (PyExc_SystemError, "Tensor has no method %s, which an operator is", name);
@@ -209,12 +219,14 @@ method_of (const GmApi *api, bool inplace, bool reflected)
 }
 
 bool
-gm_py_override_operator (const GmApi *api, bool inplace, PyObject *a, PyObject *b, PyObject **result)
+gm_py_override_operator (const GmApi *api, bool inplace, PyObject *a, PyObject *b,
+                         PyObject **result)
 {
-  if (!gm_py_function_mode_on () && !gm_py_is_override (a) && !(b && gm_py_is_override (b)) && !(b && (PyTuple_Check (b) || PyList_Check (b))))
+  if (!gm_py_function_mode_on () && !gm_py_is_override (a) && !(b && gm_py_is_override (b))
+      && !(b && (PyTuple_Check (b) || PyList_Check (b))))
     return false;
   bool reflected = b && !gm_py_tensor_check (a) && gm_py_tensor_check (b);
-  PyObject *args[2] = {reflected ? b : a, reflected ? a : b};
+  PyObject *args[2] = { reflected ? b : a, reflected ? a : b };
   PyObject *method = method_of (api, inplace, reflected);
   *result = NULL;
   return !method || gm_py_override_call (method, args, b ? 2 : 1, NULL, result);
@@ -223,7 +235,8 @@ gm_py_override_operator (const GmApi *api, bool inplace, PyObject *a, PyObject *
 bool
 gm_py_override_subscript (PyObject *const *args, int n, PyObject **result)
 {
-  PyObject *method = PyDict_GetItemString (gm_py_tensor_type.tp_dict, n == 3 ? "__setitem__" : "__getitem__");
+  PyObject *method =
+      PyDict_GetItemString (gm_py_tensor_type.tp_dict, n == 3 ? "__setitem__" : "__getitem__");
   return gm_py_override_call (method, args, n, NULL, result);
 }
 
@@ -253,12 +266,12 @@ asking_dealloc (PyObject *self)
 }
 
 static PyTypeObject asking_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.AskingMethod",
-    .tp_basicsize = sizeof (Asking),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_vectorcall_offset = offsetof (Asking, vectorcall),
-    .tp_call = PyVectorcall_Call,
-    .tp_dealloc = asking_dealloc,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme._core.AskingMethod",
+  .tp_basicsize = sizeof (Asking),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_vectorcall_offset = offsetof (Asking, vectorcall),
+  .tp_call = PyVectorcall_Call,
+  .tp_dealloc = asking_dealloc,
 };
 
 static PyObject *
@@ -278,8 +291,10 @@ static PyObject *
 asking_getattro (PyObject *self, PyObject *name)
 {
   PyObject *found = gm_py_is_override (self) ? _PyType_Lookup (Py_TYPE (self), name) : NULL;
-  bool attribute = found && Py_IS_TYPE (found, &PyGetSetDescr_Type), method = found && Py_IS_TYPE (found, &PyMethodDescr_Type);
-  if ((!attribute && !method) || ((PyDescrObject *) found)->d_type != &gm_py_tensor_type || strcmp (PyUnicode_AsUTF8 (name), "__dict__") == 0)
+  bool attribute = found && Py_IS_TYPE (found, &PyGetSetDescr_Type),
+       method = found && Py_IS_TYPE (found, &PyMethodDescr_Type);
+  if ((!attribute && !method) || ((PyDescrObject *) found)->d_type != &gm_py_tensor_type
+      || strcmp (PyUnicode_AsUTF8 (name), "__dict__") == 0)
     return PyObject_GenericGetAttr (self, name);
   if (method)
     return bound_asking (found, self);
@@ -296,16 +311,19 @@ gm_py_tensor_init_subclass (PyObject *cls, PyObject *args, PyObject *kwargs)
   PyTypeObject *type = (PyTypeObject *) cls;
   PyObject *dispatch = _PyType_Lookup (type, name_of_dispatch);
   if (dispatch && dispatch != Py_None)
-    return PyErr_Format (PyExc_NotImplementedError,
-                         "class %s has a __torch_dispatch__, which would never be called: functions of gramme ask __torch_function__ alone; define "
-                         "that instead, it gets the function, the types, the arguments and the named ones, too",
-                         type->tp_name);
+    return PyErr_Format (
+        PyExc_NotImplementedError,
+        "class %s has a __torch_dispatch__, which would never be called: functions of gramme ask "
+        "__torch_function__ alone; define "
+        "that instead, it gets the function, the types, the arguments and the named ones, too",
+        type->tp_name);
   if (_PyType_Lookup (type, name_of_function) != disabled) {
     gm_py_overrides = true;
     if (type->tp_getattro == PyObject_GenericGetAttr)
       type->tp_getattro = asking_getattro;
   }
-  PyObject *super = PyObject_CallFunctionObjArgs ((PyObject *) &PySuper_Type, &gm_py_tensor_type, cls, NULL);
+  PyObject *super =
+      PyObject_CallFunctionObjArgs ((PyObject *) &PySuper_Type, &gm_py_tensor_type, cls, NULL);
   PyObject *next = super ? PyObject_GetAttrString (super, "__init_subclass__") : NULL;
   PyObject *result = next ? PyObject_Call (next, args, kwargs) : NULL;
   Py_XDECREF (next);
@@ -329,9 +347,10 @@ call_off (PyObject *func, PyObject *args, PyObject *kwargs)
 static PyObject *
 disabled_torch_function (PyObject *module, PyObject *all, PyObject *named)
 {
-  static char *keywords[] = {"func", "types", "args", "kwargs", NULL};
+  static char *keywords[] = { "func", "types", "args", "kwargs", NULL };
   PyObject *func, *types, *args = NULL, *kwargs = NULL;
-  if (!PyArg_ParseTupleAndKeywords (all, named, "OO|O!O:_disabled_torch_function_impl", keywords, &func, &types, &PyTuple_Type, &args, &kwargs))
+  if (!PyArg_ParseTupleAndKeywords (all, named, "OO|O!O:_disabled_torch_function_impl", keywords,
+                                    &func, &types, &PyTuple_Type, &args, &kwargs))
     return NULL;
   PyObject *none = args ? NULL : PyTuple_New (0);
   PyObject *result = call_off (func, args ? args : none, kwargs == Py_None ? NULL : kwargs);
@@ -398,14 +417,17 @@ static PyObject *
 handle_torch_function (PyObject *module, PyObject *all, PyObject *kwargs)
 {
   if (PyTuple_GET_SIZE (all) < 2) {
-    PyErr_SetString (PyExc_TypeError, "handle_torch_function() takes a function, the arguments that are asked, and those of the call");
+    PyErr_SetString (PyExc_TypeError, "handle_torch_function() takes a function, the arguments "
+                                      "that are asked, and those of the call");
     return NULL;
   }
   PyObject *func = PyTuple_GET_ITEM (all, 0);
-  PyObject *fast = PySequence_Fast (PyTuple_GET_ITEM (all, 1), "handle_torch_function() takes the arguments that are asked in a tuple");
+  PyObject *fast =
+      PySequence_Fast (PyTuple_GET_ITEM (all, 1),
+                       "handle_torch_function() takes the arguments that are asked in a tuple");
   PyObject *args = fast ? PyTuple_GetSlice (all, 2, PyTuple_GET_SIZE (all)) : NULL, *result = NULL;
   PyObject *named = args ? kwargs ? Py_NewRef (kwargs) : PyDict_New () : NULL;
-  Asked asked = {.n = 0};
+  Asked asked = { .n = 0 };
   for (Py_ssize_t i = 0; named && i < PySequence_Fast_GET_SIZE (fast); i++)
     add_asked (&asked, PySequence_Fast_GET_ITEM (fast, i));
   if (named && asked.n == 0 && !gm_py_function_mode_on ()) {
@@ -450,21 +472,30 @@ rewrap (PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"_disabled_torch_function_impl", (PyCFunction) (void (*) (void)) disabled_torch_function, METH_VARARGS | METH_KEYWORDS,
-     "As a class's __torch_function__: its instances are computed with as plain tensors."},
-    {"disable_overrides", disable_overrides, METH_O,
-     "disable_overrides(on)\n\nWhether no class's __torch_function__ is asked on this thread from now on.  Returns the old value."},
-    {"push_function_mode", push_function_mode, METH_O, "push_function_mode(mode)\n\nIts __torch_function__ sees the calls of this thread."},
-    {"pop_function_mode", pop_function_mode, METH_NOARGS, "pop_function_mode()\n\nTakes the innermost mode off, and returns it."},
-    {"function_modes", function_modes, METH_NOARGS, "function_modes()\n\nThe modes of this thread, the innermost last."},
-    {"has_torch_function", has_torch_function, METH_O,
-     "has_torch_function(args)\n\nWhether a mode is active, or one of these has a __torch_function__ that is heard."},
-    {"handle_torch_function", (PyCFunction) (void (*) (void)) handle_torch_function, METH_VARARGS | METH_KEYWORDS,
-     "handle_torch_function(public_api, relevant_args, *args, **kwargs)\n\n"
-     "What the __torch_function__ of the mode, or of one of relevant_args, returns for public_api(*args, **kwargs).\n"
-     "Errors: TypeError if all return NotImplemented."},
-    {"rewrap", rewrap, METH_VARARGS, "rewrap(tensor, cls)\n\nA view of the tensor, with its history, as an object of a subclass."},
-    {0},
+  { "_disabled_torch_function_impl", (PyCFunction) (void (*) (void)) disabled_torch_function,
+    METH_VARARGS | METH_KEYWORDS,
+    "As a class's __torch_function__: its instances are computed with as plain tensors." },
+  { "disable_overrides", disable_overrides, METH_O,
+    "disable_overrides(on)\n\nWhether no class's __torch_function__ is asked on this thread from "
+    "now on.  Returns the old value." },
+  { "push_function_mode", push_function_mode, METH_O,
+    "push_function_mode(mode)\n\nIts __torch_function__ sees the calls of this thread." },
+  { "pop_function_mode", pop_function_mode, METH_NOARGS,
+    "pop_function_mode()\n\nTakes the innermost mode off, and returns it." },
+  { "function_modes", function_modes, METH_NOARGS,
+    "function_modes()\n\nThe modes of this thread, the innermost last." },
+  { "has_torch_function", has_torch_function, METH_O,
+    "has_torch_function(args)\n\nWhether a mode is active, or one of these has a "
+    "__torch_function__ that is heard." },
+  { "handle_torch_function", (PyCFunction) (void (*) (void)) handle_torch_function,
+    METH_VARARGS | METH_KEYWORDS,
+    "handle_torch_function(public_api, relevant_args, *args, **kwargs)\n\n"
+    "What the __torch_function__ of the mode, or of one of relevant_args, returns for "
+    "public_api(*args, **kwargs).\n"
+    "Errors: TypeError if all return NotImplemented." },
+  { "rewrap", rewrap, METH_VARARGS,
+    "rewrap(tensor, cls)\n\nA view of the tensor, with its history, as an object of a subclass." },
+  { 0 },
 };
 
 int
@@ -472,7 +503,8 @@ gm_py_init_overrides (PyObject *module)
 {
   name_of_function = PyUnicode_InternFromString ("__torch_function__");
   name_of_dispatch = PyUnicode_InternFromString ("__torch_dispatch__");
-  if (!name_of_function || !name_of_dispatch || PyType_Ready (&asking_type) < 0 || PyModule_AddFunctions (module, functions) < 0)
+  if (!name_of_function || !name_of_dispatch || PyType_Ready (&asking_type) < 0
+      || PyModule_AddFunctions (module, functions) < 0)
     return -1;
   disabled = PyObject_GetAttrString (module, "_disabled_torch_function_impl");
   return disabled ? 0 : -1;

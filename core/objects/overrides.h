@@ -14,10 +14,12 @@ extern bool gm_py_overrides;
 /* True if a mode or an argument (also an item of a tuple or list) overrides the call of `func`:
  * *result is the value to return, NULL with an exception.  args: positional arguments, then those
  * named by kwnames, as in a vectorcall. */
-bool gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result);
+bool gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames, PyObject **result);
 /* gm_py_override_call for an operator on a, and b if it is not NULL: func is the equivalent method
  * of Tensor. */
-bool gm_py_override_operator (const GmApi *api, bool inplace, PyObject *a, PyObject *b, PyObject **result);
+bool gm_py_override_operator (const GmApi *api, bool inplace, PyObject *a, PyObject *b,
+                              PyObject **result);
 /* gm_py_override_call for a subscript, read or written: self, key and, if n is 3, the value. */
 bool gm_py_override_subscript (PyObject *const *args, int n, PyObject **result);
 /* True if `o` is no plain tensor and its class has a __torch_function__ that is not disabled. */

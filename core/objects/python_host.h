@@ -22,20 +22,22 @@ typedef struct {
   char container; /* 0: one tensor; 't', 'l': a tuple, a list of them */
   uint64_t flows; /* operands, by bit, that gradients flow to */
   uint64_t many;  /* those of them whose gradient is a sum of several */
-  bool shares;    /* it is no node because of its results' memory, which is an argument's or another result's, or has holes */
+  bool shares;    /* it is no node because of its results' memory, which is an argument's or another
+                     result's, or has holes */
 } GmHostTrial;
 
 /* Layout of the object that functools.lru_cache returns: offsets of its fields. */
 typedef struct {
-  bool known;    /* false: no other field is set */
-  size_t dict;   /* PyObject *: key -> result, or an entry if maxsize is not -1 */
-  size_t result; /* offset in an entry: PyObject * */
-  size_t func;   /* PyObject * */
+  bool known;     /* false: no other field is set */
+  size_t dict;    /* PyObject *: key -> result, or an entry if maxsize is not -1 */
+  size_t result;  /* offset in an entry: PyObject * */
+  size_t func;    /* PyObject * */
   size_t maxsize; /* Py_ssize_t; -1: without end; 0: nothing is remembered */
-  size_t typed;  /* int: keys end with the types of the arguments */
+  size_t typed;   /* int: keys end with the types of the arguments */
   PyObject *(*mark) (PyObject *cache); /* the object before named arguments in a key; borrowed */
-  /* Functions: again (cache, names or None, *args) calls it; missed (cache) counts a miss; remember (cache, result, names or None, *args) is the
-   * call as if the function had given that result, without counting. */
+  /* Functions: again (cache, names or None, *args) calls it; missed (cache) counts a miss; remember
+   * (cache, result, names or None, *args) is the call as if the function had given that result,
+   * without counting. */
   PyObject *again, *missed, *remember;
 } GmCachedHost;
 
@@ -45,29 +47,29 @@ typedef struct {
   PyTypeObject *tensor_type;
   size_t tensor_offset;
   PyTypeObject
-      *parameter_type; /* gramme.nn.Parameter or NULL while the package is being imported */
+      *parameter_type;        /* gramme.nn.Parameter or NULL while the package is being imported */
   PyTypeObject *members_type; /* gramme.nn.Module, whose attributes members.c models; or NULL */
   /* Functions and methods that are API rows: *inplace for the "name_" form. */
   PyTypeObject *api_type, *api_method_type; /* the second is a subtype of the first */
   const GmApi *(*api_get) (PyObject *o, bool *inplace);
   /* dtypes and devices: singletons, compared by identity. */
   PyTypeObject *dtype_type;
-  GmDtype (*dtype_get) (PyObject *o); /* GM_N_DTYPES for names of dtypes that no tensor has */
+  GmDtype (*dtype_get) (PyObject *o);      /* GM_N_DTYPES for names of dtypes that no tensor has */
   PyObject *(*dtype_object) (GmDtype d);   /* borrowed */
   PyTypeObject *device_type;               /* or NULL */
   PyObject *(*device_object) (int device); /* borrowed, GmDeviceType; or NULL */
   PyTypeObject *size_type; /* the type of Tensor.shape: a tuple subclass, or tuple itself */
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
-  PyObject *set_grad_mode; /* the C function that they call */
-  PyObject *set_autocast, *get_autocast; /* the C functions of autocast */
+  PyObject *set_grad_mode;                            /* the C function that they call */
+  PyObject *set_autocast, *get_autocast;              /* the C functions of autocast */
   PyObject *refuse_draws, *fence_raise, *fence_lower; /* C functions of vmap */
   PyObject *settle_lazy; /* the C function that makes a lazy layer's parameters */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* the functions of autograd.Function; borrowed, or
                                               NULL */
-  PyObject *higher_order;  /* the C function behind gramme.cond and its kin; borrowed, or NULL */
-  PyObject *checkpoint;    /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
+  PyObject *higher_order; /* the C function behind gramme.cond and its kin; borrowed, or NULL */
+  PyObject *checkpoint;   /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* The type of the library's own named tuples, "max values indices": called with a tuple of the
    * values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
@@ -76,19 +78,20 @@ typedef struct {
   /* True if a tensor may be written in place, with gradients on or off; else sets the error that
    * eager would raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
-  GmTensor *(*grad) (GmTensor *t); /* borrowed, NULL for none */
+  GmTensor *(*grad) (GmTensor *t);        /* borrowed, NULL for none */
   PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
-  PyObject *(*array_object) (PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
+  PyObject *(*array_object) (
+      PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
   /* A new tensor of a Python number, i64 or f64 without dimensions, borrowed likewise; for a type:
    * of its zero. */
   PyObject *(*number_object) (PyObject *number_or_type);
-  PyObject *from_numpy, *as_tensor, *asarray; /* C functions that return a tensor over an array's
-                                                 memory */
+  PyObject *from_numpy, *as_tensor, *asarray;  /* C functions that return a tensor over an array's
+                                                  memory */
   PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* the type of None.__repr__; CPython does not export it since
                                         3.13 */
-  PyTypeObject *marked_type; /* the type of functions with a mark, see control.h; or NULL */
-  PyTypeObject *hook_handle_type; /* the type of Tensor.register_hook's result */
+  PyTypeObject *marked_type;         /* the type of functions with a mark, see control.h; or NULL */
+  PyTypeObject *hook_handle_type;    /* the type of Tensor.register_hook's result */
   PyObject *(*graph_module) (const GmGraph *g); /* an object for comptime code; new reference */
   PyObject *compiled_type; /* the type of gramme.compile's result; its __wrapped__ is traced
                               through.  Or NULL */
@@ -97,14 +100,17 @@ typedef struct {
                                             inlined */
   /* Returns the function as one that a graph can name. values: its arguments, NULL for operand
    * which[i]; `names` (a tuple or NULL) names the last of them. */
-  GmHostFunction *(*host_function) (PyObject *fn, PyObject *const *values, const uint8_t *which, uint32_t n, PyObject *names);
+  GmHostFunction *(*host_function) (PyObject *fn, PyObject *const *values, const uint8_t *which,
+                                    uint32_t n, PyObject *names);
   GmHostFunction *(*host_hook) (PyObject *fn);
   /* Calls the function once, on tensors with these metas, to learn the metas of its results. False:
    * the function cannot be a node, and *why (owned) says the reason. */
-  bool (*host_try) (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out, char **why);
-  PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot names the type; new reference */
-  const char *no_dict_text; /* end of the AttributeError's text for an object without a __dict__ to
-                               set the attribute in */
+  bool (*host_try) (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out,
+                    char **why);
+  PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot
+                                                        names the type; new reference */
+  const char *no_dict_text;  /* end of the AttributeError's text for an object without a __dict__ to
+                                set the attribute in */
   size_t type_params_offset; /* offset of a function's type parameters, a tuple or NULL; 0: it has
                                 none */
   /* Offset of a dict's version, a 64-bit number that no two states of any dict share. 0: the

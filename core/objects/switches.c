@@ -72,7 +72,8 @@ gm_switch_options (char *const *options)
   PyErr_Clear ();
   if (part != 1 && !says (options, "partition") && !says (options, "memory-budget")) {
     char number[G_ASCII_DTOSTR_BUF_SIZE];
-    g_ptr_array_add (all, g_strdup_printf ("memory-budget=%s", g_ascii_dtostr (number, sizeof number, part)));
+    g_ptr_array_add (
+        all, g_strdup_printf ("memory-budget=%s", g_ascii_dtostr (number, sizeof number, part)));
   }
   const char *mode = filter && PyUnicode_Check (filter) ? PyUnicode_AsUTF8 (filter) : NULL;
   PyErr_Clear ();

@@ -39,7 +39,7 @@ wrap_dim (const GmTensor *t, PyObject *o)
 static PyObject *
 per_dim (PyObject *self, PyObject *args, PyObject *kwargs, bool strides)
 {
-  static char *keywords[] = {"dim", NULL};
+  static char *keywords[] = { "dim", NULL };
   PyObject *dim = Py_None;
   const GmTensor *t = T (self);
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|O", keywords, &dim))
@@ -94,13 +94,17 @@ storage_offset (PyObject *s, PyObject *u)
 static PyObject *
 is_contiguous (PyObject *s, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"memory_format", NULL};
+  static char *keywords[] = { "memory_format", NULL };
   const char *format = NULL;
   if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|$z:is_contiguous", keywords, &format))
     return NULL;
-  static const char *const known[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d", NULL};
+  static const char *const known[] = { "contiguous_format", "preserve_format", "channels_last",
+                                       "channels_last_3d", NULL };
   if (format && !g_strv_contains (known, format))
-    return PyErr_Format (PyExc_RuntimeError, "is_contiguous(): memory_format is contiguous_format, preserve_format, channels_last or channels_last_3d, not %s", format);
+    return PyErr_Format (PyExc_RuntimeError,
+                         "is_contiguous(): memory_format is contiguous_format, preserve_format, "
+                         "channels_last or channels_last_3d, not %s",
+                         format);
   return PyBool_FromLong (gm_meta_is_in_format (&T (s)->meta, format));
 }
 static PyObject *
@@ -113,7 +117,8 @@ to_cuda (PyObject *s, PyObject *args)
 {
   PyObject *device = NULL;
   int number = GM_DEVICE_CUDA;
-  if (!PyArg_ParseTuple (args, "|O:cuda", &device) || (device && device != Py_None && !gm_py_device_get (device, &number)))
+  if (!PyArg_ParseTuple (args, "|O:cuda", &device)
+      || (device && device != Py_None && !gm_py_device_get (device, &number)))
     return NULL;
   return gm_py_tensor_move (s, number);
 }
@@ -204,7 +209,7 @@ transposed (PyObject *self, int first)
 {
   GmTensor *t = T (self);
   int n = t->meta.ndim;
-  GmAttrs attrs = {.mask = 1u << GM_ATTR_DIMS, .n_list = (uint8_t) n};
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_DIMS, .n_list = (uint8_t) n };
   for (int i = 0; i < n; i++)
     attrs.list[i] = i < first ? i : n - 1 - (i - first);
   GError *error = NULL;
@@ -234,7 +239,8 @@ static PyObject *
 item (PyObject *self, PyObject *unused)
 {
   GmScalar s;
-  return gm_py_tensor_scalar (self, PyExc_RuntimeError, "item()", &s) ? gm_py_from_scalar (s) : NULL;
+  return gm_py_tensor_scalar (self, PyExc_RuntimeError, "item()", &s) ? gm_py_from_scalar (s)
+                                                                      : NULL;
 }
 
 static PyObject *
@@ -256,7 +262,7 @@ list_from (const GmTensor *t, int depth, int64_t *index)
 static PyObject *
 tolist (PyObject *self, PyObject *unused)
 {
-  return list_from (T (self), 0, (int64_t[GM_MAX_DIMS]){0});
+  return list_from (T (self), 0, (int64_t[GM_MAX_DIMS]){ 0 });
 }
 
 static PyObject *
@@ -278,7 +284,7 @@ cast (PyObject *self, GmDtype dtype)
   GmTensor *t = T (self);
   if (t->meta.dtype == dtype)
     return Py_NewRef (self);
-  GmAttrs attrs = {.mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) dtype};
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = (uint8_t) dtype };
   GError *error = NULL;
   GmTensor *result = gm_autograd_op (GM_OP_cast, &t, 1, &attrs, &error);
   return result ? gm_py_tensor_take (result) : gm_py_raise (error);
@@ -297,7 +303,8 @@ type (PyObject *self, PyObject *args)
       return name ? cast (self, dtype) : NULL;
     return PyErr_Format (PyExc_ValueError, "type(): there are no tensors of type '%s'", name);
   }
-  if (PyType_Check (wanted) && PyObject_HasAttrString (wanted, "dtype")) { /* gramme.FloatTensor ... */
+  if (PyType_Check (wanted)
+      && PyObject_HasAttrString (wanted, "dtype")) { /* gramme.FloatTensor ... */
     PyObject *own = PyObject_GetAttrString (wanted, "dtype");
     PyObject *result = own && gm_py_dtype_get (own, &dtype) ? cast (self, dtype) : NULL;
     Py_XDECREF (own);
@@ -400,10 +407,10 @@ set_requires_grad (PyObject *self, PyObject *value, void *closure)
 static PyObject *
 requires_grad_ (PyObject *self, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"requires_grad", NULL};
+  static char *keywords[] = { "requires_grad", NULL };
   PyObject *on = Py_True;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|O:requires_grad_", keywords, &on) ||
-      set_requires_grad (self, on, NULL) < 0)
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "|O:requires_grad_", keywords, &on)
+      || set_requires_grad (self, on, NULL) < 0)
     return NULL;
   return Py_NewRef (self);
 }
@@ -449,7 +456,9 @@ set_data (PyObject *self, PyObject *value, void *closure)
     return -1;
   }
   if (gm_tensor_requires_grad (t) && !gm_dtype_is_float (from->meta.dtype)) {
-    PyErr_SetString (PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype");
+    PyErr_SetString (
+        PyExc_RuntimeError,
+        "data set to a tensor that requires gradients must be floating point or complex dtype");
     return -1;
   }
   gm_autograd_set_data (t, from);
@@ -576,38 +585,38 @@ PyMethodDef gm_py_tensor_methods[] = {
 };
 
 PyGetSetDef gm_py_tensor_getset[] = {
-    {"shape", get_shape, NULL, "The sizes, as a gramme.Size.", NULL},
-    {"dtype", get_dtype, NULL, "The elements' type.", NULL},
-    {"device", get_device, NULL, "Where the memory is.", NULL},
-    {"is_cuda", get_is_cuda, NULL, "Whether the memory is a GPU's.", NULL},
-    {"is_cpu", get_is_cpu, NULL, "Whether the memory is the CPU's.", NULL},
-    {"is_sparse", get_false, NULL, "False: all tensors are strided.", NULL},
-    {"is_quantized", get_false, NULL, "False: there are no quantized dtypes.", NULL},
-    {"is_meta", get_false, NULL, "False: all tensors have memory.", NULL},
-    {"is_nested", get_false, NULL, "False: there are no nested tensors.", NULL},
-    {"is_sparse_csr", get_false, NULL, "False: all tensors are strided.", NULL},
-    {"is_mps", get_false, NULL, "False: there is no such device.", NULL},
-    {"is_xpu", get_false, NULL, "False: there is no such device.", NULL},
-    {"layout", get_layout, NULL, "gramme.strided: all tensors are.", NULL},
-    {"imag", get_imag, NULL, "RuntimeError: there are no complex dtypes.", NULL},
-    {"real", get_self, NULL, "The tensor itself: there are no complex dtypes.", NULL},
-    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
-    {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
-    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
-    {"T", get_T, NULL, "A view with the dimensions reversed.", NULL},
-    {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
-    {"H", get_T, NULL, "The same as T: there are no complex dtypes.", NULL},
-    {"mH", get_mT, NULL, "The same as mT: there are no complex dtypes.", NULL},
-    {"grad", gm_py_tensor_get_grad, gm_py_tensor_set_grad, "The accumulated gradient, or None.",
-     NULL},
-    {"requires_grad", get_requires_grad, set_requires_grad,
-     "Whether operations on the tensor are recorded.", NULL},
-    {"is_leaf", get_is_leaf, NULL, "Whether the tensor has no history.", NULL},
-    {"retains_grad", get_retains_grad, NULL, "Whether a result keeps its gradient.", NULL},
-    {"grad_fn", gm_py_tensor_grad_fn, NULL, "What made the tensor, or None for leaves.", NULL},
-    {"data", get_data, set_data,
-     "The same memory without autograd; setting it replaces the memory.", NULL},
-    {"_version", get_version, NULL, "Counts in-place changes of the memory.", NULL},
-    {"_base", get_base, NULL, "The tensor that this is a view of, or None.", NULL},
-    {0},
+  { "shape", get_shape, NULL, "The sizes, as a gramme.Size.", NULL },
+  { "dtype", get_dtype, NULL, "The elements' type.", NULL },
+  { "device", get_device, NULL, "Where the memory is.", NULL },
+  { "is_cuda", get_is_cuda, NULL, "Whether the memory is a GPU's.", NULL },
+  { "is_cpu", get_is_cpu, NULL, "Whether the memory is the CPU's.", NULL },
+  { "is_sparse", get_false, NULL, "False: all tensors are strided.", NULL },
+  { "is_quantized", get_false, NULL, "False: there are no quantized dtypes.", NULL },
+  { "is_meta", get_false, NULL, "False: all tensors have memory.", NULL },
+  { "is_nested", get_false, NULL, "False: there are no nested tensors.", NULL },
+  { "is_sparse_csr", get_false, NULL, "False: all tensors are strided.", NULL },
+  { "is_mps", get_false, NULL, "False: there is no such device.", NULL },
+  { "is_xpu", get_false, NULL, "False: there is no such device.", NULL },
+  { "layout", get_layout, NULL, "gramme.strided: all tensors are.", NULL },
+  { "imag", get_imag, NULL, "RuntimeError: there are no complex dtypes.", NULL },
+  { "real", get_self, NULL, "The tensor itself: there are no complex dtypes.", NULL },
+  { "ndim", get_ndim, NULL, "The number of dimensions.", NULL },
+  { "itemsize", get_itemsize, NULL, "Bytes of one element.", NULL },
+  { "nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL },
+  { "T", get_T, NULL, "A view with the dimensions reversed.", NULL },
+  { "mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL },
+  { "H", get_T, NULL, "The same as T: there are no complex dtypes.", NULL },
+  { "mH", get_mT, NULL, "The same as mT: there are no complex dtypes.", NULL },
+  { "grad", gm_py_tensor_get_grad, gm_py_tensor_set_grad, "The accumulated gradient, or None.",
+    NULL },
+  { "requires_grad", get_requires_grad, set_requires_grad,
+    "Whether operations on the tensor are recorded.", NULL },
+  { "is_leaf", get_is_leaf, NULL, "Whether the tensor has no history.", NULL },
+  { "retains_grad", get_retains_grad, NULL, "Whether a result keeps its gradient.", NULL },
+  { "grad_fn", gm_py_tensor_grad_fn, NULL, "What made the tensor, or None for leaves.", NULL },
+  { "data", get_data, set_data, "The same memory without autograd; setting it replaces the memory.",
+    NULL },
+  { "_version", get_version, NULL, "Counts in-place changes of the memory.", NULL },
+  { "_base", get_base, NULL, "The tensor that this is a view of, or None.", NULL },
+  { 0 },
 };

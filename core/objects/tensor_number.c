@@ -67,7 +67,10 @@ unary (const Operator *o, PyObject *a)
 }
 
 #define BINARY(slot, row)                                                                          \
-  static PyObject *slot (PyObject *a, PyObject *b) { return binary (&rows.row, false, a, b); }     \
+  static PyObject *slot (PyObject *a, PyObject *b)                                                 \
+  {                                                                                                \
+    return binary (&rows.row, false, a, b);                                                        \
+  }                                                                                                \
   static PyObject *inplace_##slot (PyObject *a, PyObject *b)                                       \
   {                                                                                                \
     return binary (&rows.row, true, a, b);                                                         \
@@ -148,11 +151,10 @@ gm_py_tensor_scalar (PyObject *self, PyObject *error, const char *what, GmScalar
   const GmTensor *t = gm_py_tensor_get (self);
   if (gm_meta_numel (&t->meta) != 1) {
     g_autofree char *shape = gm_shape_text (t->meta.ndim, t->meta.sizes);
-    PyErr_Format (error, "%s needs a tensor of one element, not of shape %s", what,
-                  shape);
+    PyErr_Format (error, "%s needs a tensor of one element, not of shape %s", what, shape);
     return false;
   }
-  *out = gm_tensor_get (t, (const int64_t[GM_MAX_DIMS]){0});
+  *out = gm_tensor_get (t, (const int64_t[GM_MAX_DIMS]){ 0 });
   return true;
 }
 
@@ -188,8 +190,9 @@ static PyObject *
 as_float (PyObject *self)
 {
   GmScalar s;
-  return gm_py_tensor_scalar (self, PyExc_ValueError, "float()", &s) ? PyFloat_FromDouble (gm_scalar_as_double (s))
-                                                   : NULL;
+  return gm_py_tensor_scalar (self, PyExc_ValueError, "float()", &s)
+             ? PyFloat_FromDouble (gm_scalar_as_double (s))
+             : NULL;
 }
 
 static PyObject *
@@ -207,40 +210,39 @@ as_index (PyObject *self)
 }
 
 PyNumberMethods gm_py_tensor_number = {
-    .nb_add = add,
-    .nb_subtract = subtract,
-    .nb_multiply = multiply,
-    .nb_true_divide = true_divide,
-    .nb_floor_divide = floor_divide,
-    .nb_remainder = remain,
-    .nb_power = power,
-    .nb_matrix_multiply = matrix_multiply,
-    .nb_and = and,
-    .nb_or = or
-    ,
-    .nb_xor = xor,
-    .nb_lshift = left_shift,
-    .nb_rshift = right_shift,
-    .nb_negative = negative,
-    .nb_positive = positive,
-    .nb_absolute = absolute,
-    .nb_invert = invert,
-    .nb_inplace_add = inplace_add,
-    .nb_inplace_subtract = inplace_subtract,
-    .nb_inplace_multiply = inplace_multiply,
-    .nb_inplace_true_divide = inplace_true_divide,
-    .nb_inplace_floor_divide = inplace_floor_divide,
-    .nb_inplace_remainder = inplace_remain,
-    .nb_inplace_power = inplace_power,
-    .nb_inplace_and = inplace_and,
-    .nb_inplace_or = inplace_or,
-    .nb_inplace_xor = inplace_xor,
-    .nb_inplace_lshift = inplace_left_shift,
-    .nb_inplace_rshift = inplace_right_shift,
-    .nb_bool = truth,
-    .nb_int = as_int,
-    .nb_float = as_float,
-    .nb_index = as_index,
+  .nb_add = add,
+  .nb_subtract = subtract,
+  .nb_multiply = multiply,
+  .nb_true_divide = true_divide,
+  .nb_floor_divide = floor_divide,
+  .nb_remainder = remain,
+  .nb_power = power,
+  .nb_matrix_multiply = matrix_multiply,
+  .nb_and = and,
+  .nb_or = or,
+  .nb_xor = xor,
+  .nb_lshift = left_shift,
+  .nb_rshift = right_shift,
+  .nb_negative = negative,
+  .nb_positive = positive,
+  .nb_absolute = absolute,
+  .nb_invert = invert,
+  .nb_inplace_add = inplace_add,
+  .nb_inplace_subtract = inplace_subtract,
+  .nb_inplace_multiply = inplace_multiply,
+  .nb_inplace_true_divide = inplace_true_divide,
+  .nb_inplace_floor_divide = inplace_floor_divide,
+  .nb_inplace_remainder = inplace_remain,
+  .nb_inplace_power = inplace_power,
+  .nb_inplace_and = inplace_and,
+  .nb_inplace_or = inplace_or,
+  .nb_inplace_xor = inplace_xor,
+  .nb_inplace_lshift = inplace_left_shift,
+  .nb_inplace_rshift = inplace_right_shift,
+  .nb_bool = truth,
+  .nb_int = as_int,
+  .nb_float = as_float,
+  .nb_index = as_index,
 };
 
 /* -- Subscripts and iteration ------------------------------------------------------------------ */
@@ -262,8 +264,8 @@ is_one_for_all (const GmArg *key, const GmArg *value)
 {
   if (!value || key->kind != GM_ARG_TENSOR || gm_tensor_from_val (key->v)->meta.dtype != GM_BOOL)
     return false;
-  return value->kind != GM_ARG_TENSOR || gm_tensor_from_val (value->v)->meta.ndim == 0 ||
-         gm_tensor_from_val (key->v)->meta.ndim > 1;
+  return value->kind != GM_ARG_TENSOR || gm_tensor_from_val (value->v)->meta.ndim == 0
+         || gm_tensor_from_val (key->v)->meta.ndim > 1;
 }
 
 /* Reads a subscript or, with `value`, stores to it.  An index arrives as one argument: a number,
@@ -271,16 +273,16 @@ is_one_for_all (const GmArg *key, const GmArg *value)
 static PyObject *
 subscript_run (PyObject *self, PyObject *key, PyObject *value)
 {
-  PyObject *taken, *all[3] = {self, key, value};
+  PyObject *taken, *all[3] = { self, key, value };
   if (G_UNLIKELY (gm_py_overrides) && gm_py_override_subscript (all, value ? 3 : 2, &taken))
     return taken;
   GmPyArgs x;
   gm_py_args_init (&x, GM_PY_ARGS_INDEX);
-  GmArg args[3] = {{.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (gm_py_tensor_get (self))}};
+  GmArg args[3] = { { .kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (gm_py_tensor_get (self)) } };
   PyObject *result = NULL;
-  if (gm_py_args_add (&x, key, &args[1]) && (!value || gm_py_args_add (&x, value, &args[2])) &&
-      (is_one_for_all (&args[1], value ? &args[2] : NULL) ||
-       gm_py_mask_expand (&x, gm_py_tensor_get (self), &args[1])))
+  if (gm_py_args_add (&x, key, &args[1]) && (!value || gm_py_args_add (&x, value, &args[2]))
+      && (is_one_for_all (&args[1], value ? &args[2] : NULL)
+          || gm_py_mask_expand (&x, gm_py_tensor_get (self), &args[1])))
     result =
         gm_py_api_run (value ? rows.setitem.api : rows.getitem.api, false, args, value ? 3 : 2);
   gm_py_args_clear (&x);
@@ -329,19 +331,20 @@ gm_py_tensor_iter (PyObject *self)
     PyErr_SetString (PyExc_TypeError, "iteration over a 0-d tensor");
     return NULL;
   }
-  PyObject *slices = gm_py_is_override (self) ? PyObject_CallMethod (self, "unbind", NULL) : unary (&rows.unbind, self);
+  PyObject *slices = gm_py_is_override (self) ? PyObject_CallMethod (self, "unbind", NULL)
+                                              : unary (&rows.unbind, self);
   PyObject *iterator = slices ? PyObject_GetIter (slices) : NULL;
   Py_XDECREF (slices);
   return iterator;
 }
 
 PyMappingMethods gm_py_tensor_mapping = {
-    .mp_length = length,
-    .mp_subscript = subscript,
-    .mp_ass_subscript = assign_subscript,
+  .mp_length = length,
+  .mp_subscript = subscript,
+  .mp_ass_subscript = assign_subscript,
 };
 
 PySequenceMethods gm_py_tensor_sequence = {
-    .sq_length = length,
-    .sq_contains = contains,
+  .sq_length = length,
+  .sq_contains = contains,
 };

@@ -138,7 +138,7 @@ get_dict (PyObject *self, void *closure)
   return dict;
 }
 
-static PyGetSetDef dict_getset = {"__dict__", get_dict, PyObject_GenericSetDict, NULL, NULL};
+static PyGetSetDef dict_getset = { "__dict__", get_dict, PyObject_GenericSetDict, NULL, NULL };
 
 /* -- Text, identity, construction -------------------------------------------------------------- */
 
@@ -165,18 +165,22 @@ static PyObject *
 new_of_sizes (PyTypeObject *type, PyObject *args)
 {
   Py_ssize_t n = PyTuple_GET_SIZE (args);
-  int64_t sizes[GM_MAX_DIMS] = {0};
+  int64_t sizes[GM_MAX_DIMS] = { 0 };
   if (n > GM_MAX_DIMS)
-    return PyErr_Format (PyExc_RuntimeError, "a tensor has at most %d dimensions, not %zd", GM_MAX_DIMS, n);
+    return PyErr_Format (PyExc_RuntimeError, "a tensor has at most %d dimensions, not %zd",
+                         GM_MAX_DIMS, n);
   for (Py_ssize_t i = 0; i < n; i++) {
     sizes[i] = PyLong_AsLongLong (PyTuple_GET_ITEM (args, i));
     if (sizes[i] < 0)
-      return PyErr_Occurred () ? NULL : PyErr_Format (PyExc_RuntimeError, "a tensor has no negative size: %lld", (long long) sizes[i]);
+      return PyErr_Occurred ()
+                 ? NULL
+                 : PyErr_Format (PyExc_RuntimeError, "a tensor has no negative size: %lld",
+                                 (long long) sizes[i]);
   }
-  GmAttrs attrs = {.mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
-                   .n_list = (uint8_t) (n ? n : 1),
-                   .dtype = (uint8_t) gm_default_dtype (),
-                   .value = gm_scalar_float (0)};
+  GmAttrs attrs = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
+                    .n_list = (uint8_t) (n ? n : 1),
+                    .dtype = (uint8_t) gm_default_dtype (),
+                    .value = gm_scalar_float (0) };
   memcpy (attrs.list, sizes, sizeof sizes);
   GError *error = NULL;
   GmTensor *t = gm_op_run (GM_OP_full, NULL, 0, &attrs, &error);
@@ -189,8 +193,8 @@ static PyObject *
 tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   PyObject *data;
-  if (type != &gm_py_tensor_type && PyTuple_GET_SIZE (args) == 1 &&
-      gm_py_tensor_check (PyTuple_GET_ITEM (args, 0)))
+  if (type != &gm_py_tensor_type && PyTuple_GET_SIZE (args) == 1
+      && gm_py_tensor_check (PyTuple_GET_ITEM (args, 0)))
     return gm_py_tensor_take_as (
         type, gm_tensor_new_alias (gm_py_tensor_get (PyTuple_GET_ITEM (args, 0))));
   bool ints = !kwargs || PyDict_GET_SIZE (kwargs) == 0;
@@ -201,9 +205,8 @@ tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (PyTuple_GET_SIZE (args) == 1 && Py_TYPE (PyTuple_GET_ITEM (args, 0)) == &gm_py_size_type)
     return new_of_sizes (type, PyTuple_GET_ITEM (args, 0));
   if ((kwargs && PyDict_GET_SIZE (kwargs)) || !PyArg_ParseTuple (args, "O:Tensor", &data)) {
-    PyErr_SetString (
-        PyExc_TypeError,
-        "Tensor(data) takes one argument, or sizes; gramme.tensor(), gramme.zeros() and others take more");
+    PyErr_SetString (PyExc_TypeError, "Tensor(data) takes one argument, or sizes; gramme.tensor(), "
+                                      "gramme.zeros() and others take more");
     return NULL;
   }
   GmDtype dtype = gm_default_dtype ();
@@ -211,30 +214,30 @@ tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 PyTypeObject gm_py_tensor_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.Tensor",
-    .tp_doc = "A strided array of numbers of one dtype.\n\nMade by gramme.tensor(data), "
-              "gramme.zeros(sizes), "
-              "gramme.from_numpy(array) and others.",
-    .tp_basicsize = sizeof (GmPyTensor),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_new = tensor_new,
-    .tp_free = PyObject_GC_Del,
-    .tp_dealloc = dealloc,
-    .tp_traverse = traverse,
-    .tp_clear = clear,
-    .tp_setattro = set_attribute,
-    .tp_dictoffset = offsetof (GmPyTensor, dict),
-    .tp_weaklistoffset = offsetof (GmPyTensor, weakrefs),
-    .tp_repr = repr,
-    .tp_hash = hash,
-    .tp_richcompare = gm_py_tensor_compare,
-    .tp_iter = gm_py_tensor_iter,
-    .tp_as_number = &gm_py_tensor_number,
-    .tp_as_mapping = &gm_py_tensor_mapping,
-    .tp_as_sequence = &gm_py_tensor_sequence,
-    .tp_as_buffer = &gm_py_tensor_buffer,
-    .tp_methods = gm_py_tensor_methods,
-    .tp_getset = gm_py_tensor_getset,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.Tensor",
+  .tp_doc = "A strided array of numbers of one dtype.\n\nMade by gramme.tensor(data), "
+            "gramme.zeros(sizes), "
+            "gramme.from_numpy(array) and others.",
+  .tp_basicsize = sizeof (GmPyTensor),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+  .tp_new = tensor_new,
+  .tp_free = PyObject_GC_Del,
+  .tp_dealloc = dealloc,
+  .tp_traverse = traverse,
+  .tp_clear = clear,
+  .tp_setattro = set_attribute,
+  .tp_dictoffset = offsetof (GmPyTensor, dict),
+  .tp_weaklistoffset = offsetof (GmPyTensor, weakrefs),
+  .tp_repr = repr,
+  .tp_hash = hash,
+  .tp_richcompare = gm_py_tensor_compare,
+  .tp_iter = gm_py_tensor_iter,
+  .tp_as_number = &gm_py_tensor_number,
+  .tp_as_mapping = &gm_py_tensor_mapping,
+  .tp_as_sequence = &gm_py_tensor_sequence,
+  .tp_as_buffer = &gm_py_tensor_buffer,
+  .tp_methods = gm_py_tensor_methods,
+  .tp_getset = gm_py_tensor_getset,
 };
 
 int
@@ -244,9 +247,9 @@ gm_py_init_tensor (PyObject *module)
     return -1;
   PyObject *dict = PyDescr_NewGetSet (&gm_py_tensor_type, &dict_getset);
   PyObject *priority = PyLong_FromLong (1000); /* makes numpy leave `array + tensor` to Tensor */
-  int bad = !dict || !priority ||
-            PyDict_SetItemString (gm_py_tensor_type.tp_dict, "__dict__", dict) < 0 ||
-            PyDict_SetItemString (gm_py_tensor_type.tp_dict, "__array_priority__", priority) < 0;
+  int bad = !dict || !priority
+            || PyDict_SetItemString (gm_py_tensor_type.tp_dict, "__dict__", dict) < 0
+            || PyDict_SetItemString (gm_py_tensor_type.tp_dict, "__array_priority__", priority) < 0;
   Py_XDECREF (dict);
   Py_XDECREF (priority);
   return bad ? -1 : PyModule_AddType (module, &gm_py_tensor_type);

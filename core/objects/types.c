@@ -28,12 +28,18 @@ static const struct {
   int bytes;
   bool is_float, is_complex, is_signed;
 } alone[] = {
-    {"complex32", NO_COMPLEX, 4, false, true, true},   {"complex64", NO_COMPLEX, 8, false, true, true},
-    {"complex128", NO_COMPLEX, 16, false, true, true}, {"uint16", NO_UNSIGNED, 2, false, false, false},
-    {"uint32", NO_UNSIGNED, 4, false, false, false},   {"uint64", NO_UNSIGNED, 8, false, false, false},
-    {"qint8", NO_QUANTIZED, 1, false, false, true},    {"quint8", NO_QUANTIZED, 1, false, false, false},
-    {"qint32", NO_QUANTIZED, 4, false, false, true},   {"float8_e4m3fnuz", NO_FLOAT8, 1, true, false, true},
-    {"float8_e5m2fnuz", NO_FLOAT8, 1, true, false, true}, {"float8_e8m0fnu", NO_FLOAT8, 1, true, false, false},
+  { "complex32", NO_COMPLEX, 4, false, true, true },
+  { "complex64", NO_COMPLEX, 8, false, true, true },
+  { "complex128", NO_COMPLEX, 16, false, true, true },
+  { "uint16", NO_UNSIGNED, 2, false, false, false },
+  { "uint32", NO_UNSIGNED, 4, false, false, false },
+  { "uint64", NO_UNSIGNED, 8, false, false, false },
+  { "qint8", NO_QUANTIZED, 1, false, false, true },
+  { "quint8", NO_QUANTIZED, 1, false, false, false },
+  { "qint32", NO_QUANTIZED, 4, false, false, true },
+  { "float8_e4m3fnuz", NO_FLOAT8, 1, true, false, true },
+  { "float8_e5m2fnuz", NO_FLOAT8, 1, true, false, true },
+  { "float8_e8m0fnu", NO_FLOAT8, 1, true, false, false },
 };
 static GmPyDtype names_alone[G_N_ELEMENTS (alone)];
 
@@ -142,29 +148,29 @@ dtype_reduce (PyObject *self, PyObject *unused)
 }
 
 static PyGetSetDef dtype_getset[] = {
-    {"name", dtype_name, NULL, "The name after \"gramme.\".", NULL},
-    {"is_floating_point", dtype_is_floating_point, NULL, "Whether it is a floating dtype.", NULL},
-    {"is_complex", dtype_is_complex, NULL, "True for names of complex dtypes, which no tensor has.",
-     NULL},
-    {"is_signed", dtype_is_signed, NULL, "Whether it has negative values.", NULL},
-    {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
-    {0},
+  { "name", dtype_name, NULL, "The name after \"gramme.\".", NULL },
+  { "is_floating_point", dtype_is_floating_point, NULL, "Whether it is a floating dtype.", NULL },
+  { "is_complex", dtype_is_complex, NULL, "True for names of complex dtypes, which no tensor has.",
+    NULL },
+  { "is_signed", dtype_is_signed, NULL, "Whether it has negative values.", NULL },
+  { "itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL },
+  { 0 },
 };
 
 static PyMethodDef dtype_methods[] = {
-    {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
-    {0},
+  { "__reduce__", dtype_reduce, METH_NOARGS, NULL },
+  { 0 },
 };
 
 PyTypeObject gm_py_dtype_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.dtype",
-    .tp_doc =
-        "The type of a tensor's elements.  Each is a singleton: gramme.float32, gramme.int64 ...",
-    .tp_basicsize = sizeof (GmPyDtype),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_repr = dtype_repr,
-    .tp_getset = dtype_getset,
-    .tp_methods = dtype_methods,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.dtype",
+  .tp_doc =
+      "The type of a tensor's elements.  Each is a singleton: gramme.float32, gramme.int64 ...",
+  .tp_basicsize = sizeof (GmPyDtype),
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+  .tp_repr = dtype_repr,
+  .tp_getset = dtype_getset,
+  .tp_methods = dtype_methods,
 };
 
 /* torch's second names of dtypes. */
@@ -172,8 +178,8 @@ static const struct {
   const char *alias;
   GmDtype dtype;
 } aliases[] = {
-    {"float", GM_F32}, {"double", GM_F64}, {"half", GM_F16},
-    {"long", GM_I64},  {"int", GM_I32},    {"short", GM_I16},
+  { "float", GM_F32 }, { "double", GM_F64 }, { "half", GM_F16 },
+  { "long", GM_I64 },  { "int", GM_I32 },    { "short", GM_I16 },
 };
 
 static int
@@ -198,8 +204,8 @@ add_dtypes (PyObject *module)
     bad = PyDict_SetItemString (others, alone[i].name, (PyObject *) &names_alone[i]);
   }
   if (!bad)
-    bad = PyModule_AddObjectRef (module, "dtypes", names) |
-          PyModule_AddObjectRef (module, "dtype_names", others);
+    bad = PyModule_AddObjectRef (module, "dtypes", names)
+          | PyModule_AddObjectRef (module, "dtype_names", others);
   Py_XDECREF (others);
   Py_DECREF (names);
   return bad;
@@ -245,11 +251,13 @@ gm_py_device_get (PyObject *o, int *device)
       return false;
     *device = GM_DEVICE_CUDA;
     if (number != 0)
-      PyErr_Format (PyExc_RuntimeError, "there is no device 'cuda:%ld': one GPU is used, 'cuda:0'", number);
+      PyErr_Format (PyExc_RuntimeError, "there is no device 'cuda:%ld': one GPU is used, 'cuda:0'",
+                    number);
     return number == 0;
   }
   if (!PyUnicode_Check (o)) {
-    PyErr_Format (PyExc_TypeError, "device must be a gramme.device or a name such as 'cpu', not %s", Py_TYPE (o)->tp_name);
+    PyErr_Format (PyExc_TypeError, "device must be a gramme.device or a name such as 'cpu', not %s",
+                  Py_TYPE (o)->tp_name);
     return false;
   }
   const char *name = PyUnicode_AsUTF8 (o);
@@ -272,13 +280,16 @@ gm_py_device_arg (PyObject *o, int *device)
 static PyObject *
 device_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-  static char *keywords[] = {"type", "index", NULL};
+  static char *keywords[] = { "type", "index", NULL };
   PyObject *name, *index = Py_None;
   int device;
-  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:device", keywords, &name, &index) || !gm_py_device_get (name, &device))
+  if (!PyArg_ParseTupleAndKeywords (args, kwargs, "O|O:device", keywords, &name, &index)
+      || !gm_py_device_get (name, &device))
     return NULL;
   if (index != Py_None && !(PyLong_Check (index) && PyLong_AsLong (index) == 0)) {
-    PyErr_Format (PyExc_RuntimeError, "there is no device '%s:%S': one of each kind is used, number 0", gm_device_name (device), index);
+    PyErr_Format (PyExc_RuntimeError,
+                  "there is no device '%s:%S': one of each kind is used, number 0",
+                  gm_device_name (device), index);
     return NULL;
   }
   return gm_py_device (device);
@@ -303,7 +314,8 @@ static PyObject *
 device_exit (PyObject *self, PyObject *args)
 {
   if (!entered || entered->len == 0) {
-    PyErr_SetString (PyExc_RuntimeError, "this thread has entered no block of a device that it could leave");
+    PyErr_SetString (PyExc_RuntimeError,
+                     "this thread has entered no block of a device that it could leave");
     return NULL;
   }
   gm_default_device_set (g_array_index (entered, int, entered->len - 1));
@@ -328,11 +340,11 @@ get_default_device (PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef default_functions[] = {
-    {"get_default_device", get_default_device, METH_NOARGS,
-     "get_default_device()\n\nWhere new tensors lie if nothing is said."},
-    {"set_default_device", set_default_device, METH_O,
-     "set_default_device(device)\n\nSays where new tensors of this thread lie; None: on the CPU."},
-    {0},
+  { "get_default_device", get_default_device, METH_NOARGS,
+    "get_default_device()\n\nWhere new tensors lie if nothing is said." },
+  { "set_default_device", set_default_device, METH_O,
+    "set_default_device(device)\n\nSays where new tensors of this thread lie; None: on the CPU." },
+  { 0 },
 };
 
 /* -- The type ---------------------------------------------------------------------------------- */
@@ -370,28 +382,29 @@ device_reduce (PyObject *self, PyObject *unused)
 }
 
 static PyGetSetDef device_getset[] = {
-    {"type", device_get_type, NULL, "The kind of device: \"cpu\" or \"cuda\".", NULL},
-    {"index", device_index, NULL, "Which of several; None for the CPU.", NULL},
-    {0},
+  { "type", device_get_type, NULL, "The kind of device: \"cpu\" or \"cuda\".", NULL },
+  { "index", device_index, NULL, "Which of several; None for the CPU.", NULL },
+  { 0 },
 };
 
 static PyMethodDef device_methods[] = {
-    {"__reduce__", device_reduce, METH_NOARGS, NULL},
-    {"__enter__", device_enter, METH_NOARGS, "New tensors of this thread lie there, until the block is left."},
-    {"__exit__", device_exit, METH_VARARGS, NULL},
-    {0},
+  { "__reduce__", device_reduce, METH_NOARGS, NULL },
+  { "__enter__", device_enter, METH_NOARGS,
+    "New tensors of this thread lie there, until the block is left." },
+  { "__exit__", device_exit, METH_VARARGS, NULL },
+  { 0 },
 };
 
 PyTypeObject gm_py_device_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.device",
-    .tp_doc = "device(type)\n\nWhere a tensor's memory is: \"cpu\" or \"cuda\".",
-    .tp_basicsize = sizeof (Device),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = device_new,
-    .tp_repr = device_repr,
-    .tp_str = device_str,
-    .tp_getset = device_getset,
-    .tp_methods = device_methods,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.device",
+  .tp_doc = "device(type)\n\nWhere a tensor's memory is: \"cpu\" or \"cuda\".",
+  .tp_basicsize = sizeof (Device),
+  .tp_flags = Py_TPFLAGS_DEFAULT,
+  .tp_new = device_new,
+  .tp_repr = device_repr,
+  .tp_str = device_str,
+  .tp_getset = device_getset,
+  .tp_methods = device_methods,
 };
 
 /* -- Size -------------------------------------------------------------------------------------- */
@@ -450,7 +463,8 @@ as_size (PyObject *tuple)
   for (Py_ssize_t i = 0; o && i < n; i++) {
     PyObject *item = PyTuple_GET_ITEM (tuple, i);
     if (!PyLong_Check (item)) {
-      PyErr_Format (PyExc_TypeError, "a gramme.Size has ints, and item %zd is a %.100s", i, Py_TYPE (item)->tp_name);
+      PyErr_Format (PyExc_TypeError, "a gramme.Size has ints, and item %zd is a %.100s", i,
+                    Py_TYPE (item)->tp_name);
       Py_CLEAR (o);
     } else {
       PyTuple_SET_ITEM (o, i, Py_NewRef (item));
@@ -487,31 +501,31 @@ size_repeat (PyObject *self, Py_ssize_t n)
   return as_size (PyTuple_Type.tp_as_sequence->sq_repeat (self, n));
 }
 
-static PyNumberMethods size_number = {.nb_add = size_add};
-static PySequenceMethods size_sequence = {.sq_concat = size_concat, .sq_repeat = size_repeat};
-static PyMappingMethods size_mapping = {.mp_subscript = size_subscript};
+static PyNumberMethods size_number = { .nb_add = size_add };
+static PySequenceMethods size_sequence = { .sq_concat = size_concat, .sq_repeat = size_repeat };
+static PyMappingMethods size_mapping = { .mp_subscript = size_subscript };
 
 static PyMethodDef size_methods[] = {
-    {"numel", size_numel, METH_NOARGS, "numel()\n\nThe product of the sizes."},
-    {0},
+  { "numel", size_numel, METH_NOARGS, "numel()\n\nThe product of the sizes." },
+  { 0 },
 };
 
 PyTypeObject gm_py_size_type = {
-    PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.Size",
-    .tp_doc = "A tensor's shape: a tuple of ints.  Slices, sums and multiples of one are Sizes, too.",
-    .tp_as_number = &size_number,
-    .tp_as_sequence = &size_sequence,
-    .tp_as_mapping = &size_mapping,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_base = &PyTuple_Type,
-    .tp_repr = size_repr,
-    .tp_methods = size_methods,
+  PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.Size",
+  .tp_doc = "A tensor's shape: a tuple of ints.  Slices, sums and multiples of one are Sizes, too.",
+  .tp_as_number = &size_number,
+  .tp_as_sequence = &size_sequence,
+  .tp_as_mapping = &size_mapping,
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+  .tp_base = &PyTuple_Type,
+  .tp_repr = size_repr,
+  .tp_methods = size_methods,
 };
 
 int
 gm_py_init_types (PyObject *module)
 {
-  PyTypeObject *const types[] = {&gm_py_dtype_type, &gm_py_device_type, &gm_py_size_type};
+  PyTypeObject *const types[] = { &gm_py_dtype_type, &gm_py_device_type, &gm_py_size_type };
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     if (PyType_Ready (types[i]) < 0 || PyModule_AddType (module, types[i]) < 0)
       return -1;

@@ -37,8 +37,9 @@ note (Search *s, PyObject *function)
   if (value)
     g_string_append_printf (s->salt, "%s=%zu:%s;", name ? name : "?", strlen (value), value);
   else if (!*s->why)
-    *s->why = g_strdup_printf ("the saved-tensor hook %s calls %s, a function of gramme.fx.wrap without a user_cache_hash", s->hook,
-                               name ? name : "?");
+    *s->why = g_strdup_printf (
+        "the saved-tensor hook %s calls %s, a function of gramme.fx.wrap without a user_cache_hash",
+        s->hook, name ? name : "?");
   PyErr_Clear ();
 }
 
@@ -74,7 +75,8 @@ look_at (Search *s, PyObject *o)
 {
   if (PyMethod_Check (o))
     o = PyMethod_GET_FUNCTION (o);
-  if (!PyFunction_Check (o) || PySet_Contains (s->seen, o) || PySet_GET_SIZE (s->seen) >= MAX_FUNCTIONS)
+  if (!PyFunction_Check (o) || PySet_Contains (s->seen, o)
+      || PySet_GET_SIZE (s->seen) >= MAX_FUNCTIONS)
     return;
   PySet_Add (s->seen, o);
   if (own_attribute (o, mark)) {
@@ -84,7 +86,8 @@ look_at (Search *s, PyObject *o)
   PyFunctionObject *f = (PyFunctionObject *) o;
   look_at_code (s, (PyCodeObject *) f->func_code, f->func_globals);
   for (Py_ssize_t i = 0; f->func_closure && i < PyTuple_GET_SIZE (f->func_closure); i++) {
-    PyObject *cell = PyTuple_GET_ITEM (f->func_closure, i), *held = PyCell_Check (cell) ? PyCell_GET (cell) : NULL;
+    PyObject *cell = PyTuple_GET_ITEM (f->func_closure, i),
+             *held = PyCell_Check (cell) ? PyCell_GET (cell) : NULL;
     if (held && PyFunction_Check (held))
       look_at (s, held);
   }
@@ -95,7 +98,10 @@ gm_py_find_wrapped (PyObject *hook, GString *salt, char **why)
 {
   PyObject *name = PyObject_GetAttrString (hook, "__qualname__");
   const char *text = name && PyUnicode_Check (name) ? PyUnicode_AsUTF8 (name) : NULL;
-  Search s = { .seen = PySet_New (NULL), .salt = salt, .why = why, .hook = text ? text : Py_TYPE (hook)->tp_name };
+  Search s = { .seen = PySet_New (NULL),
+               .salt = salt,
+               .why = why,
+               .hook = text ? text : Py_TYPE (hook)->tp_name };
   PyErr_Clear ();
   if (s.seen)
     look_at (&s, hook);

@@ -37,7 +37,8 @@ gm_b_set (GmBuilder *b, GmVal dst, GmVal src)
   if (b->error)
     return NULL;
   if (!b->vt->set)
-    return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "a change of a tensor's shape or memory in place cannot be recorded here");
+    return gm_b_fail (b, GM_ERROR_UNSUPPORTED,
+                      "a change of a tensor's shape or memory in place cannot be recorded here");
   return b->vt->set (b, dst, src);
 }
 
@@ -54,7 +55,7 @@ gm_b_meta (GmBuilder *b, GmVal v)
 static GmVal
 full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, int device)
 {
-  GmMeta m = {.dtype = (uint8_t) dtype, .ndim = (uint8_t) ndim, .device = (uint8_t) device};
+  GmMeta m = { .dtype = (uint8_t) dtype, .ndim = (uint8_t) ndim, .device = (uint8_t) device };
   if (ndim)
     memcpy (m.sizes, sizes, (size_t) ndim * sizeof *sizes);
   GmAttrs at = gm_attrs_full (&m, s);
@@ -98,7 +99,8 @@ gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *siz
 }
 
 GmVal
-gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like)
+gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes,
+                  GmVal like)
 {
   return full (b, s, dtype, ndim, sizes, gm_b_meta (b, like)->device);
 }
@@ -138,7 +140,7 @@ gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype)
 {
   if (b->error || gm_b_meta (b, v)->dtype == dtype)
     return b->error ? NULL : v;
-  GmAttrs at = {.mask = BIT (DTYPE), .dtype = dtype};
+  GmAttrs at = { .mask = BIT (DTYPE), .dtype = dtype };
   return gm_b_op (b, GM_OP_cast, &v, 1, &at);
 }
 
@@ -147,7 +149,7 @@ gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype)
 static GmVal
 movement (GmBuilder *b, GmOp op, GmVal v, uint32_t key, int n, const int64_t *list)
 {
-  GmAttrs at = {.mask = key, .n_list = (uint8_t) n};
+  GmAttrs at = { .mask = key, .n_list = (uint8_t) n };
   if (n)
     memcpy (at.list, list, (size_t) n * sizeof *list);
   return gm_b_op (b, op, &v, 1, &at);
@@ -247,7 +249,8 @@ gm_b_alias (GmBuilder *b, GmVal v)
     return NULL;
   for (int d = 0; d < GM_MAX_DIMS; d++)
     dims[d] = d;
-  return movement (b, GM_OP_permute, v, BIT (DIMS), gm_b_meta (b, v)->ndim, dims); /* the one view that keeps any strides */
+  return movement (b, GM_OP_permute, v, BIT (DIMS), gm_b_meta (b, v)->ndim,
+                   dims); /* the one view that keeps any strides */
 }
 
 /* Returns op of v; marks the node if a gradient of the program's is recorded. */
@@ -265,10 +268,11 @@ marked (GmBuilder *b, GmNodeMark mark, GmOp op, GmVal v, const GmAttrs *attrs)
 GmVal
 gm_b_contiguous (GmBuilder *b, GmVal v)
 {
-  if (b->error || (gm_meta_is_contiguous (gm_b_meta (b, v)) && !(b->gradient && gm_b_meta (b, v)->ndim > 0)))
+  if (b->error
+      || (gm_meta_is_contiguous (gm_b_meta (b, v)) && !(b->gradient && gm_b_meta (b, v)->ndim > 0)))
     return b->error ? NULL : v;
   /* `copy` keeps a dense input's strides; a join of one tensor is always row-major. */
-  GmAttrs at = {.mask = BIT (DIM)};
+  GmAttrs at = { .mask = BIT (DIM) };
   return marked (b, GM_MARK_CONTIGUOUS, GM_OP_cat, v, &at);
 }
 
@@ -283,14 +287,14 @@ gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   if (too_many_dims (b, ndim))
     return NULL;
   if (!gm_meta_is_contiguous (m)) {
-    GmAttrs at = {.mask = BIT (SIZES), .n_list = (uint8_t) ndim};
+    GmAttrs at = { .mask = BIT (SIZES), .n_list = (uint8_t) ndim };
     if (ndim)
       memcpy (at.list, sizes, (size_t) ndim * sizeof *sizes);
     GmMeta out;
     if (!gm_op_infer (GM_OP_view, &m, 1, &at, &out, NULL))
       v = gm_b_contiguous (b, v);
   }
-  GmAttrs at = {.mask = BIT (SIZES), .n_list = (uint8_t) ndim};
+  GmAttrs at = { .mask = BIT (SIZES), .n_list = (uint8_t) ndim };
   if (G_LIKELY (!b->gradient))
     return gm_b_view (b, v, ndim, sizes);
   if (ndim)
@@ -306,25 +310,31 @@ gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t
   const GmMeta *m = gm_b_meta (b, v);
   if (step == 1 && gm_size_eq_if_known (start, 0) && gm_size_eq_if_known (stop, m->sizes[dim]))
     return v;
-  GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
-                .dim = dim,
-                .start = start,
-                .stop = stop,
-                .step = step};
+  GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
+                 .dim = dim,
+                 .start = start,
+                 .stop = stop,
+                 .step = step };
   return gm_b_op (b, GM_OP_slice, &v, 1, &at);
 }
 
 GmVal
 gm_b_diagonal (GmBuilder *b, GmVal v, int row, int column, int64_t start)
 {
-  GmAttrs at = {.mask = BIT (DIMS) | BIT (START), .n_list = 2, .list = {row, column}, .start = start};
+  GmAttrs at = {
+    .mask = BIT (DIMS) | BIT (START), .n_list = 2, .list = { row, column }, .start = start
+  };
   return gm_b_op (b, GM_OP_diagonal, &v, 1, &at);
 }
 
 GmVal
 gm_b_unfold (GmBuilder *b, GmVal v, int dim, int64_t window, int64_t step)
 {
-  GmAttrs at = {.mask = BIT (DIM) | BIT (SIZES) | BIT (STEP), .dim = dim, .n_list = 1, .list = {window}, .step = step};
+  GmAttrs at = { .mask = BIT (DIM) | BIT (SIZES) | BIT (STEP),
+                 .dim = dim,
+                 .n_list = 1,
+                 .list = { window },
+                 .step = step };
   return gm_b_op (b, GM_OP_unfold, &v, 1, &at);
 }
 
@@ -335,7 +345,9 @@ gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bo
 {
   if (b->error)
     return NULL;
-  GmAttrs at = {.mask = BIT (DIMS) | BIT (KEEPDIM), .keepdim = keepdim, .n_list = (uint8_t) n_dims};
+  GmAttrs at = { .mask = BIT (DIMS) | BIT (KEEPDIM),
+                 .keepdim = keepdim,
+                 .n_list = (uint8_t) n_dims };
   if (n_dims)
     memcpy (at.list, dims, (size_t) n_dims * sizeof *dims);
   return gm_b_op (b, op, &v, 1, &at);
@@ -352,7 +364,8 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   int lead = m->ndim - ndim, n = 0;
   int64_t dims[GM_MAX_DIMS];
   for (int i = 0; i < m->ndim; i++)
-    if (i < lead ? !gm_size_same (m->sizes[i], 1) /* a sum of one would make 0 of -0: a view has no such node */
+    if (i < lead ? !gm_size_same (m->sizes[i],
+                                  1) /* a sum of one would make 0 of -0: a view has no such node */
                  : !gm_size_same (m->sizes[i], sizes[i - lead]) && gm_size_eq (sizes[i - lead], 1))
       dims[n++] = i;
   if (n)

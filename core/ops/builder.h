@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * builder.h -- programs over ops, written once, run or recorded.
  *
- * Gradients (gradients.c) and everything above single ops (api.c: torch's functions) are written against a builder.
- * One implementation executes at once (core/autograd/eager_builder.c), one appends nodes to a graph
- * (core/graph/graph_builder.c).  Errors are sticky: the first is kept in b->error, and after it every call returns NULL
- * and does nothing, so programs are straight-line and the caller tests once, at the end.
+ * Gradients (gradients.c) and everything above single ops (api.c: torch's functions) are written
+ * against a builder. One implementation executes at once (core/autograd/eager_builder.c), one
+ * appends nodes to a graph (core/graph/graph_builder.c).  Errors are sticky: the first is kept in
+ * b->error, and after it every call returns NULL and does nothing, so programs are straight-line
+ * and the caller tests once, at the end.
  */
 #ifndef GM_OPS_BUILDER_H
 #define GM_OPS_BUILDER_H
 
 #include "core/ops/ops.h"
 
-/* A value of some builder: opaque; owned by the builder; NULL is "none" (no gradient, or after an error). */
+/* A value of some builder: opaque; owned by the builder; NULL is "none" (no gradient, or after an
+ * error). */
 typedef struct GmValue *GmVal;
 
 typedef struct GmBuilder GmBuilder;
@@ -21,11 +23,14 @@ typedef struct {
   /* Writes op (in ...), cast and broadcast to dst, into dst's elements; returns dst after the
    * write. op may be GM_OP_copy. */
   GmVal (*into) (GmBuilder *b, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
-  /* The generator's state as a value for a RANDOM op with n elements, and the offset to put into its attributes. */
+  /* The generator's state as a value for a RANDOM op with n elements, and the offset to put into
+   * its attributes. */
   GmVal (*random) (GmBuilder *b, uint64_t n_elements, int64_t *offset);
-  /* A tensor that exists already (a default of a library function, a saved tensor) as a value; one of the CPU on b->device. */
+  /* A tensor that exists already (a default of a library function, a saved tensor) as a value; one
+   * of the CPU on b->device. */
   GmVal (*constant) (GmBuilder *b, GmTensor *t);
-  /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder may set an error. */
+  /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder
+   * may set an error. */
   bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
   /* Reads the element v of an argument of kind ELEMENT: its value in this call, which is fixed for
    * each call that the recording serves; false: an error is set. NULL: the builder gets no such
@@ -37,15 +42,16 @@ typedef struct {
   /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns
    * dst afterwards. NULL: this builder cannot. */
   GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);
-  /* The symbolic sizes that metas of this builder may have; NULL, or a result of NULL: all are numbers. */
+  /* The symbolic sizes that metas of this builder may have; NULL, or a result of NULL: all are
+   * numbers. */
   GmSizes *(*sizes) (GmBuilder *b);
   /* The one element of v, an i64 that is not negative, as a size. NULL: `item` reads the size. */
   bool (*count) (GmBuilder *b, GmVal v, int64_t *out);
   /* Returns the number of elements of v's storage before v's first. NULL: the builder does not
    * know. */
   int64_t (*offset) (GmBuilder *b, GmVal v);
-  /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its elements, in memory, stand before v's
-   * first.  NULL: there is none. */
+  /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its
+   * elements, in memory, stand before v's first.  NULL: there is none. */
   GmVal (*around) (GmBuilder *b, GmVal v, int64_t *offset);
   /* Returns v's elements, and those after them in its memory, in a row-major shape; the memory
    * grows if need be. NULL: this builder cannot. */
@@ -56,24 +62,29 @@ typedef struct {
  * tell. OUTSIDE_RUNTIME: a function with R in api.def, so that an index out of bounds is a
  * RuntimeError. RESHAPE: a view if strides allow one, else a copy. CONTIGUOUS: the operand itself
  * if it is contiguous. */
-typedef enum { GM_MARK_OUTSIDE_RUNTIME = 1, GM_MARK_RESHAPE = 2, GM_MARK_CONTIGUOUS = 4 } GmNodeMark;
+typedef enum {
+  GM_MARK_OUTSIDE_RUNTIME = 1,
+  GM_MARK_RESHAPE = 2,
+  GM_MARK_CONTIGUOUS = 4
+} GmNodeMark;
 enum { GM_N_NODE_MARKS = 3 };
 
 struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* dtypes to which functions of api.def cast: gm_autocast_mode */
-  bool outside;       /* the error is about an index among a tensor's elements */
+  bool outside;     /* the error is about an index among a tensor's elements */
   bool gradient; /* a gradient that the program defines is being recorded, whose incoming gradients
                     may have other strides: nodes are marked */
   uint8_t marks; /* GmNodeMark of the nodes that are recorded */
   bool refuses_draws; /* functions that draw random numbers fail: gm_draws_refused */
-  uint8_t device;   /* the device of tensors that functions of api.def make; 0: the CPU */
-  GmVal generator;  /* the generator of the call, an i64[2], seed and next draw; NULL: the process's
-                       generator */
+  uint8_t device;     /* the device of tensors that functions of api.def make; 0: the CPU */
+  GmVal generator; /* the generator of the call, an i64[2], seed and next draw; NULL: the process's
+                      generator */
 };
 
-/* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works. */
+/* Sets the sticky error if there is none yet; returns NULL, so that `return gm_b_fail (...)` works.
+ */
 GmVal gm_b_fail (GmBuilder *b, GmError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
 #define gm_b_failed(b) ((b)->error != NULL)
 /* Returns the sizes with which the builder's metas are read (gm_sizes_enter); NULL: all are
@@ -86,8 +97,9 @@ gm_b_sizes (GmBuilder *b)
 
 GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
 /* gm_b (b, mul, x, y) */
-#define gm_b(b, name, ...) \
-  gm_b_op ((b), GM_OP_##name, (const GmVal[]){ __VA_ARGS__ }, sizeof ((const GmVal[]){ __VA_ARGS__ }) / sizeof (GmVal), NULL)
+#define gm_b(b, name, ...)                                                                         \
+  gm_b_op ((b), GM_OP_##name, (const GmVal[]){ __VA_ARGS__ },                                      \
+           sizeof ((const GmVal[]){ __VA_ARGS__ }) / sizeof (GmVal), NULL)
 GmVal gm_b_set (GmBuilder *b, GmVal dst, GmVal src);
 const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
 
@@ -95,30 +107,39 @@ const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
  * sets the sticky error. */
 bool gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype);
 
-/* Small programs that everything uses.  Each returns its input unchanged when there is nothing to do. */
-GmVal gm_b_scalar (GmBuilder *b, GmScalar s, GmDtype dtype); /* 0-d `full`, of the CPU: a number goes with every device */
-GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes); /* on b->device */
+/* Small programs that everything uses.  Each returns its input unchanged when there is nothing to
+ * do. */
+GmVal gm_b_scalar (GmBuilder *b, GmScalar s,
+                   GmDtype dtype); /* 0-d `full`, of the CPU: a number goes with every device */
+GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim,
+                 const int64_t *sizes); /* on b->device */
 /* The same on the device of `like`, or of its shape and device. */
-GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, GmVal like);
+GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes,
+                        GmVal like);
 GmVal gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *like);
 /* Puts the builder's device into the attributes of an op that makes a tensor. */
 void gm_b_attrs_device (const GmBuilder *b, GmAttrs *attrs);
 GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
 GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
-GmVal gm_b_bitcast (GmBuilder *b, GmVal v, GmDtype dtype); /* a view of other elements; the bytes stay */
+GmVal gm_b_bitcast (GmBuilder *b, GmVal v,
+                    GmDtype dtype); /* a view of other elements; the bytes stay */
 GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);
-GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1); /* negative dims count from the end */
+GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0,
+                      int dim1); /* negative dims count from the end */
 GmVal gm_b_expand (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
-GmVal gm_b_view (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* error if a copy were needed */
+GmVal gm_b_view (GmBuilder *b, GmVal v, int ndim,
+                 const int64_t *sizes); /* error if a copy were needed */
 /* Another tensor of the same elements: a view that keeps shape and strides. */
 GmVal gm_b_alias (GmBuilder *b, GmVal v);
-GmVal gm_b_reshape (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes); /* view, or copy and view */
+GmVal gm_b_reshape (GmBuilder *b, GmVal v, int ndim,
+                    const int64_t *sizes); /* view, or copy and view */
 GmVal gm_b_contiguous (GmBuilder *b, GmVal v);
 GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t step);
 /* v, which has no gaps, as one dimension in the order of memory. */
 GmVal gm_b_flat (GmBuilder *b, GmVal v);
-/* strided.c: elements of `flat` (one dimension) as `want` says, from `offset` on, as a chain of views.  Fails with GM_ERROR_UNSUPPORTED
- * where strides are negative or it is not inside of `flat`. */
+/* strided.c: elements of `flat` (one dimension) as `want` says, from `offset` on, as a chain of
+ * views.  Fails with GM_ERROR_UNSUPPORTED where strides are negative or it is not inside of `flat`.
+ */
 GmVal gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want);
 /* The view of a diagonal, of offset `start` >= 0, and that of windows. */
 GmVal gm_b_diagonal (GmBuilder *b, GmVal v, int row, int column, int64_t start);
@@ -137,9 +158,10 @@ GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
  * know it yet (api_counted.c). */
 bool gm_b_count (GmBuilder *b, GmVal v, int64_t *out);
 
-/* -- Gradients (gradients.c) ------------------------------------------------------------------------------- */
+/* -- Gradients (gradients.c) ------------------------------------------------------------------- */
 
-/* One op's backward.  in[i], out may be NULL where gm_op_saves says that the value is not needed: metas are always there. */
+/* One op's backward.  in[i], out may be NULL where gm_op_saves says that the value is not needed:
+ * metas are always there. */
 typedef struct {
   GmBuilder *b;
   GmOp op;

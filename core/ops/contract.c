@@ -125,8 +125,8 @@ typedef struct {
   int64_t rows, cols, row_stride, col_stride;
 } Matrix;
 
-/* BLAS wants one stride of 1 and the other no smaller than the length that it steps over.  Strides of dimensions with one element
- * mean nothing and are chosen here. */
+/* BLAS wants one stride of 1 and the other no smaller than the length that it steps over.  Strides
+ * of dimensions with one element mean nothing and are chosen here. */
 static bool
 matrix_fits (const GmMeta *m, Matrix *out)
 {
@@ -238,10 +238,21 @@ run_products (Products *j, uint32_t value)
 }
 
 static GmProduct
-product_of (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out, int64_t ldc)
+product_of (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matrix *mb, GmTensor *out,
+            int64_t ldc)
 {
-  return (GmProduct){ out->meta.dtype,    ma->rows,       mb->cols,       ma->cols,       gm_tensor_data (a),   gm_tensor_data (b),
-                      ma->row_stride, ma->col_stride, mb->row_stride, mb->col_stride, gm_tensor_data (out), ldc };
+  return (GmProduct){ out->meta.dtype,
+                      ma->rows,
+                      mb->cols,
+                      ma->cols,
+                      gm_tensor_data (a),
+                      gm_tensor_data (b),
+                      ma->row_stride,
+                      ma->col_stride,
+                      mb->row_stride,
+                      mb->col_stride,
+                      gm_tensor_data (out),
+                      ldc };
 }
 
 static void
@@ -249,7 +260,9 @@ run_batches (const GmTensor *a, const GmTensor *b, const Matrix *ma, const Matri
              GmTensor *out, uint32_t value)
 {
   const GmMeta *m = &out->meta;
-  Products j = { .product = product_of (a, b, ma, mb, out, ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1)) };
+  Products j = { .product =
+                     product_of (a, b, ma, mb, out,
+                                 ma->rows > 1 ? m->strides[m->ndim - 2] : MAX (mb->cols, 1)) };
   init_batches (&j.batch, &a->meta, &b->meta, m);
   j.items = j.batch.numel;
   run_products (&j, value);
@@ -311,7 +324,8 @@ gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error)
   if (gm_dtype_compute (m->dtype) != (GmDtype) m->dtype)
     return run_wide (a, b, out, gm_dtype_compute (m->dtype), error);
   int64_t rows = m->sizes[m->ndim - 2], cols = m->sizes[m->ndim - 1];
-  bool row_major = (cols == 1 || m->strides[m->ndim - 1] == 1) && (rows == 1 || m->strides[m->ndim - 2] >= cols);
+  bool row_major =
+      (cols == 1 || m->strides[m->ndim - 1] == 1) && (rows == 1 || m->strides[m->ndim - 2] >= cols);
   if (row_major)
     return run_row_major (a, b, out, value, error);
   GmMeta meta = *m;

@@ -17,7 +17,11 @@ join (GmBuilder *b, GmVal first, GmVal second, int dim)
 static GmVal
 scatter (GmBuilder *b, GmVal into, GmVal src, int dim, int64_t start, int64_t stop, int64_t step)
 {
-  GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP), .dim = dim, .start = start, .stop = stop, .step = step };
+  GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
+                 .dim = dim,
+                 .start = start,
+                 .stop = stop,
+                 .step = step };
 
   return gm_b_op (b, GM_OP_slice_scatter, (const GmVal[]){ into, src }, 2, &at);
 }
@@ -49,7 +53,8 @@ zeros (GmBuilder *b, GmVal v, int dim, int64_t size, int ndim)
   return gm_b_full_beside (b, gm_scalar_int (0), (GmDtype) m.dtype, ndim, m.sizes, v);
 }
 
-/* Each matrix in the last two dimensions is a row of its elements; columns + 1 of them on is the next one of the diagonal. */
+/* Each matrix in the last two dimensions is a row of its elements; columns + 1 of them on is the
+ * next one of the diagonal. */
 static GmVal
 along_diagonal (GmBuilder *b, GmVal rows, GmVal src, int64_t start, int64_t n)
 {
@@ -63,12 +68,15 @@ along_diagonal (GmBuilder *b, GmVal rows, GmVal src, int64_t start, int64_t n)
     int64_t stop = gm_size_add (gm_size_add (gm_size_mul (gm_size_sub (n, 1), step), start), 1);
     return gm_b_reshape (b, scatter (b, flat, src, last, start, stop, step), m.ndim, m.sizes);
   }
-  /* No step is an expression.  So rows of columns + 1 elements, from the first one on, in which the diagonal is a column. */
+  /* No step is an expression.  So rows of columns + 1 elements, from the first one on, in which the
+   * diagonal is a column. */
   int64_t table[2] = { m.sizes[last], gm_size_add (columns, 1) }, column[2] = { n, 1 };
   int64_t length = gm_size_mul (table[0], table[1]), end = gm_size_add (start, length);
-  GmVal longer = join (b, flat, zeros (b, rows, last, gm_size_add (table[0], start), last + 1), last);
+  GmVal longer =
+      join (b, flat, zeros (b, rows, last, gm_size_add (table[0], start), last + 1), last);
   GmVal v = regroup (b, gm_b_slice (b, longer, last, start, end, 1), last, 1, 2, table);
-  GmVal head = scatter (b, gm_b_slice (b, v, last, 0, n, 1), regroup (b, src, last, 1, 2, column), last + 1, 0, 1, 1);
+  GmVal head = scatter (b, gm_b_slice (b, v, last, 0, n, 1), regroup (b, src, last, 1, 2, column),
+                        last + 1, 0, 1, 1);
   v = regroup (b, scatter (b, v, head, last, 0, n, 1), last, 2, 1, &length);
   longer = scatter (b, longer, v, last, start, end, 1);
   return gm_b_reshape (b, gm_b_slice (b, longer, last, 0, all, 1), m.ndim, m.sizes);
@@ -90,7 +98,8 @@ embed_diagonal (GmBuilder *b, GmVal into, GmVal src, const GmAttrs *attrs)
   order[k + 1] = attrs->list[1];
   for (int d = 0; d < m->ndim; d++)
     back[order[d]] = d;
-  return gm_b_permute (b, along_diagonal (b, gm_b_permute (b, into, order), src, attrs->start, n), back);
+  return gm_b_permute (b, along_diagonal (b, gm_b_permute (b, into, order), src, attrs->start, n),
+                       back);
 }
 
 /* The elements of windows, the last dimension, next to `dim`, which counts the windows. */
@@ -110,7 +119,8 @@ windows_in_place (GmBuilder *b, GmVal src, int dim)
 static GmVal
 embed_windows (GmBuilder *b, GmVal into, GmVal src, const GmAttrs *attrs)
 {
-  int64_t window = attrs->list[0], size = gm_b_meta (b, into)->sizes[attrs->dim], table[2] = { gm_b_meta (b, src)->sizes[attrs->dim], attrs->step };
+  int64_t window = attrs->list[0], size = gm_b_meta (b, into)->sizes[attrs->dim],
+          table[2] = { gm_b_meta (b, src)->sizes[attrs->dim], attrs->step };
   int64_t length = gm_size_mul (table[0], table[1]);
   int dim = (int) attrs->dim;
 
@@ -135,7 +145,8 @@ gm_b_add_windows (GmBuilder *b, const GmAttrs *attrs, GmVal into, GmVal src)
   int64_t n = gm_b_meta (b, src)->sizes[dim], all = gm_size_mul (n, attrs->list[0]);
   b->device = gm_b_meta (b, src)->device;
   GmVal first = gm_unsqueeze (b, gm_arange (b, 0, attrs->step, n, GM_I64), 1);
-  GmVal at = gm_b_reshape (b, gm_b (b, add, first, gm_arange (b, 0, 1, attrs->list[0], GM_I64)), 1, &all);
+  GmVal at =
+      gm_b_reshape (b, gm_b (b, add, first, gm_arange (b, 0, 1, attrs->list[0], GM_I64)), 1, &all);
   b->device = before;
   src = regroup (b, windows_in_place (b, src, dim), dim, 2, 1, &all);
   return gm_b_op (b, GM_OP_index_add, (const GmVal[]){ into, at, src }, 3, &along);
@@ -152,5 +163,6 @@ gm_b_embed (GmBuilder *b, GmOp op, const GmAttrs *attrs, GmVal into, GmVal src)
 {
   if (gm_b_failed (b))
     return NULL;
-  return op == GM_OP_diagonal ? embed_diagonal (b, into, src, attrs) : embed_windows (b, into, src, attrs);
+  return op == GM_OP_diagonal ? embed_diagonal (b, into, src, attrs)
+                              : embed_windows (b, into, src, attrs);
 }

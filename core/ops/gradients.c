@@ -19,7 +19,8 @@ typedef GmVal (*Gradient) (const GmGradient *x, int i);
 static GmVal
 zeros (const GmGradient *x, const GmMeta *shape)
 {
-  return gm_b_full_beside (x->b, gm_scalar_int (0), x->out_meta->dtype, shape->ndim, shape->sizes, x->grad);
+  return gm_b_full_beside (x->b, gm_scalar_int (0), x->out_meta->dtype, shape->ndim, shape->sizes,
+                           x->grad);
 }
 
 static GmVal
@@ -63,7 +64,7 @@ static const Slope slopes[GM_N_OPS] = {
 static GmVal
 pointwise_gradient (const GmGradient *x, int i)
 {
-  GmVal v[3] = {NULL, NULL, NULL};
+  GmVal v[3] = { NULL, NULL, NULL };
   for (int j = 0; j < x->n_in && j < 3; j++)
     v[j] = x->in[j];
   GmVal d = slopes[x->op](x, i, v[0], v[1], v[2], x->out, x->grad);
@@ -122,8 +123,8 @@ extremum_gradient (const GmGradient *x, int i)
 static GmVal
 join (GmBuilder *b, GmVal first, GmVal second, int dim)
 {
-  GmAttrs at = {.mask = BIT (DIM), .dim = dim};
-  return gm_b_op (b, GM_OP_cat, (const GmVal[]){first, second}, 2, &at);
+  GmAttrs at = { .mask = BIT (DIM), .dim = dim };
+  return gm_b_op (b, GM_OP_cat, (const GmVal[]){ first, second }, 2, &at);
 }
 
 /* Products of all elements before (or after) each one along the last dimension, by doubling: log2
@@ -148,8 +149,8 @@ static GmVal
 is_invented (GmBuilder *b, GmVal v, GmVal zeros, int dim)
 {
   GmVal none = gm_b_scalar (b, gm_scalar_int (0), (GmDtype) gm_b_meta (b, zeros)->dtype);
-  GmVal finite = gm_b (b, eq, gm_b_reduce (b, GM_OP_sum, zeros, (const int64_t[]){dim}, 1, true),
-      none);
+  GmVal finite =
+      gm_b (b, eq, gm_b_reduce (b, GM_OP_sum, zeros, (const int64_t[]){ dim }, 1, true), none);
   return gm_b (b, logical_and, gm_b (b, ne, v, v), finite);
 }
 
@@ -161,9 +162,9 @@ without_overflow (GmBuilder *b, GmVal others, GmVal a, int dim)
   GmDtype d = (GmDtype) gm_b_meta (b, a)->dtype;
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d), one = gm_b_scalar (b, gm_scalar_int (1), d);
   GmVal none = gm_b (b, eq, a, zero), here = gm_b_cast (b, none, d),
-      rest = gm_b (b, where, none, one, a);
-  GmVal zeros = gm_b_reduce (b, GM_OP_sum, here, (const int64_t[]){dim}, 1, true);
-  GmVal all = gm_b_reduce (b, GM_OP_prod, rest, (const int64_t[]){dim}, 1, true);
+        rest = gm_b (b, where, none, one, a);
+  GmVal zeros = gm_b_reduce (b, GM_OP_sum, here, (const int64_t[]){ dim }, 1, true);
+  GmVal all = gm_b_reduce (b, GM_OP_prod, rest, (const int64_t[]){ dim }, 1, true);
   GmVal repaired = gm_b (b, where, gm_b (b, gt, zeros, here), zero, gm_b (b, div, all, rest));
   return gm_b (b, where, is_invented (b, others, gm_b (b, mul, a, zero), dim), repaired, others);
 }
@@ -242,21 +243,26 @@ cumprod_gradient (const GmGradient *x, int i)
   bool back = x->attrs->reverse;
   GmVal one = gm_b_full_beside (b, gm_scalar_int (1), m->dtype, m->ndim, line, x->grad);
   GmVal a = x->in[0], sum = x->grad;
-  GmVal before = back ? join (b, part (b, x->out, dim, 1, n), one, dim) : join (b, one, part (b, x->out, dim, 0, less), dim);
-  GmVal factor = back ? join (b, one, part (b, a, dim, 0, less), dim) : join (b, part (b, a, dim, 1, n), one, dim);
+  GmVal before = back ? join (b, part (b, x->out, dim, 1, n), one, dim)
+                      : join (b, one, part (b, x->out, dim, 0, less), dim);
+  GmVal factor = back ? join (b, one, part (b, a, dim, 0, less), dim)
+                      : join (b, part (b, a, dim, 1, n), one, dim);
   for (int64_t step = 1; !gm_b_failed (b) && gm_size_lt (step, n); step *= 2) {
-    int64_t rest = gm_size_sub (n, step), at = back ? step : 0, from = back ? 0 : step, still = back ? 0 : rest;
+    int64_t rest = gm_size_sub (n, step), at = back ? step : 0, from = back ? 0 : step,
+            still = back ? 0 : rest;
     GmVal f = part (b, factor, dim, at, gm_size_add (at, rest));
-    GmVal s = gm_b (b, add, part (b, sum, dim, at, gm_size_add (at, rest)), gm_b (b, mul, f, part (b, sum, dim, from, gm_size_add (from, rest))));
+    GmVal s = gm_b (b, add, part (b, sum, dim, at, gm_size_add (at, rest)),
+                    gm_b (b, mul, f, part (b, sum, dim, from, gm_size_add (from, rest))));
     GmVal both = gm_b (b, mul, f, part (b, factor, dim, from, gm_size_add (from, rest)));
-    GmVal old_sum = part (b, sum, dim, still, gm_size_add (still, step)), old_factor = part (b, factor, dim, still, gm_size_add (still, step));
+    GmVal old_sum = part (b, sum, dim, still, gm_size_add (still, step)),
+          old_factor = part (b, factor, dim, still, gm_size_add (still, step));
     sum = back ? join (b, old_sum, s, dim) : join (b, s, old_sum, dim);
     factor = back ? join (b, old_factor, both, dim) : join (b, both, old_factor, dim);
   }
   /* Behind a zero there is no slope, however large the rest of the products is. */
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), m->dtype), slope = gm_b (b, mul, before, sum);
-  GmVal invented = is_invented (b, slope,
-      gm_b (b, mul, gm_b (b, add, gm_b (b, mul, a, zero), x->grad), zero), dim);
+  GmVal invented = is_invented (
+      b, slope, gm_b (b, mul, gm_b (b, add, gm_b (b, mul, a, zero), x->grad), zero), dim);
   return gm_b (b, where, gm_b (b, logical_and, invented, gm_b (b, eq, before, zero)), zero, slope);
 }
 
@@ -289,7 +295,7 @@ view_gradient (const GmGradient *x, int i)
 static GmVal
 scatter_slice (const GmGradient *x, GmVal into, GmVal src)
 {
-  return gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){into, src}, 2, x->attrs);
+  return gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){ into, src }, 2, x->attrs);
 }
 
 static GmVal
@@ -302,14 +308,16 @@ slice_gradient (const GmGradient *x, int i)
 static GmVal
 diagonal_gradient (const GmGradient *x, int i)
 {
-  return gm_b_contiguous (x->b, gm_b_embed (x->b, x->op, x->attrs, zeros (x, x->in_meta[0]), x->grad));
+  return gm_b_contiguous (x->b,
+                          gm_b_embed (x->b, x->op, x->attrs, zeros (x, x->in_meta[0]), x->grad));
 }
 
 static GmVal
 unfold_gradient (const GmGradient *x, int i)
 {
   GmVal nothing = zeros (x, x->in_meta[0]);
-  return gm_windows_overlap (x->attrs) ? gm_b_add_windows (x->b, x->attrs, nothing, x->grad) : gm_b_embed (x->b, x->op, x->attrs, nothing, x->grad);
+  return gm_windows_overlap (x->attrs) ? gm_b_add_windows (x->b, x->attrs, nothing, x->grad)
+                                       : gm_b_embed (x->b, x->op, x->attrs, nothing, x->grad);
 }
 
 /* -- Products ---------------------------------------------------------------------------------- */
@@ -322,9 +330,9 @@ is_transposed (const GmMeta *m)
 }
 
 /* The product is formed in the input's own layout: the gradient of a transposed weight, transposed
- * back, is row-major as the weight is, and can be kept without a copy.  The bits of a product depend on
- * how its operands lie in memory, and a compiled function gets its gradients row-major: so the
- * gradient is row-major here, too, however it arrives. */
+ * back, is row-major as the weight is, and can be kept without a copy.  The bits of a product
+ * depend on how its operands lie in memory, and a compiled function gets its gradients row-major:
+ * so the gradient is row-major here, too, however it arrives. */
 static GmVal
 matmul_gradient (const GmGradient *x, int i)
 {
@@ -348,10 +356,10 @@ static GmVal
 windowed (const GmGradient *x, GmOp op, GmVal first, GmVal second, int i)
 {
   const GmMeta *m = x->in_meta[i];
-  GmAttrs at = {.mask = BIT (SIZES) | BIT (WINDOW), .n_list = m->ndim};
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (WINDOW), .n_list = m->ndim };
   memcpy (at.list, m->sizes, sizeof *m->sizes * m->ndim);
   memcpy (at.window, x->attrs->window, sizeof at.window);
-  return gm_b_op (x->b, op, (const GmVal[]){first, second}, 2, &at);
+  return gm_b_op (x->b, op, (const GmVal[]){ first, second }, 2, &at);
 }
 
 static GmVal
@@ -393,8 +401,8 @@ window_spread_gradient (const GmGradient *x, int i)
 static GmVal
 indexed (const GmGradient *x, GmOp op, GmVal target, GmVal index, GmVal src)
 {
-  GmAttrs at = {.mask = BIT (DIM), .dim = x->attrs->dim};
-  return gm_b_op (x->b, op, (const GmVal[]){target, index, src}, src ? 3 : 2, &at);
+  GmAttrs at = { .mask = BIT (DIM), .dim = x->attrs->dim };
+  return gm_b_op (x->b, op, (const GmVal[]){ target, index, src }, src ? 3 : 2, &at);
 }
 
 static GmVal
@@ -416,11 +424,10 @@ pad_to (const GmGradient *x, GmVal v, const GmMeta *want)
     if (gm_size_eq (size, want->sizes[d]))
       continue;
     m.sizes[d] = want->sizes[d];
-    GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
-                  .dim = d,
-                  .stop = size,
-                  .step = 1};
-    v = gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){zeros (x, &m), v}, 2, &at);
+    GmAttrs at = {
+      .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP), .dim = d, .stop = size, .step = 1
+    };
+    v = gm_b_op (x->b, GM_OP_slice_scatter, (const GmVal[]){ zeros (x, &m), v }, 2, &at);
   }
   return v;
 }

@@ -17,10 +17,18 @@ static inline void
 put (char *to, const char *from, size_t elem)
 {
   switch (elem) {
-  case 1: memcpy (to, from, 1); break;
-  case 2: memcpy (to, from, 2); break;
-  case 4: memcpy (to, from, 4); break;
-  default: memcpy (to, from, 8); break;
+  case 1:
+    memcpy (to, from, 1);
+    break;
+  case 2:
+    memcpy (to, from, 2);
+    break;
+  case 4:
+    memcpy (to, from, 4);
+    break;
+  default:
+    memcpy (to, from, 8);
+    break;
   }
 }
 
@@ -39,7 +47,9 @@ check_index (GmOp op, const GmTensor *index, const GmTensor *x, int64_t dim, GEr
     for (size_t i = 0; i < n; i++)
       if (G_UNLIKELY ((uint64_t) v[i] >= size)) {
         g_set_error (error, GM_ERROR, GM_ERROR_INDEX,
-                     "%s: index %" G_GINT64_FORMAT " is out of bounds for dimension %" G_GINT64_FORMAT " with size %" G_GUINT64_FORMAT,
+                     "%s: index %" G_GINT64_FORMAT
+                     " is out of bounds for dimension %" G_GINT64_FORMAT
+                     " with size %" G_GUINT64_FORMAT,
                      gm_ops[op].name, v[i], dim, size);
         return false;
       }
@@ -47,9 +57,10 @@ check_index (GmOp op, const GmTensor *index, const GmTensor *x, int64_t dim, GEr
   return true;
 }
 
-/* -- Element by element ------------------------------------------------------------------------------------ */
+/* -- Element by element ------------------------------------------------------------------------ */
 
-/* For each line along `dim` and each j: to[at j or index[j]] (+)= from[at index[j] or j].  Three operands walk together. */
+/* For each line along `dim` and each j: to[at j or index[j]] (+)= from[at index[j] or j].  Three
+ * operands walk together. */
 typedef struct {
   GmTensor *walked; /* the walk is over its shape */
   GmTensor *index, *to, *from;
@@ -113,7 +124,7 @@ run_elements (const Elements *e, int64_t dim)
   gm_threads_run (j.parts, elements_part, &j);
 }
 
-/* -- Slices ------------------------------------------------------------------------------------------------ */
+/* -- Slices ------------------------------------------------------------------------------------ */
 
 static void
 slices_part (void *arg, uint32_t part)
@@ -170,7 +181,8 @@ store_slice (const GmTensor *src, GmTensor *out, int64_t dim, int64_t start, int
 }
 
 static bool
-run_require (const GmTensor *x, const GmTensor *ok, const GmAttrs *attrs, GmTensor *out, GError **error)
+run_require (const GmTensor *x, const GmTensor *ok, const GmAttrs *attrs, GmTensor *out,
+             GError **error)
 {
   static const struct {
     GmError code;
@@ -180,17 +192,19 @@ run_require (const GmTensor *x, const GmTensor *ok, const GmAttrs *attrs, GmTens
 #include "plugin-api/gramme-ops.def"
   };
   if (!*(const uint8_t *) gm_tensor_data (ok)) {
-    g_set_error_literal (error, GM_ERROR, (gint) conditions[attrs->offset].code, conditions[attrs->offset].message);
+    g_set_error_literal (error, GM_ERROR, (gint) conditions[attrs->offset].code,
+                         conditions[attrs->offset].message);
     return false;
   }
   gm_copy_strided (out, x);
   return true;
 }
 
-/* -- The family -------------------------------------------------------------------------------------------- */
+/* -- The family -------------------------------------------------------------------------------- */
 
 bool
-gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+              GError **error)
 {
   GmTensor *x = in[0];
   GmTilePointwise add = gm_run_tiles->pointwise (GM_OP_add, x->meta.dtype);
@@ -203,15 +217,28 @@ gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTe
     run_elements (&(Elements){ .walked = out, .index = in[1], .to = out, .from = x }, attrs->dim);
     return true;
   case GM_OP_index_select:
-    run_slices (&(Elements){ .walked = out, .index = in[1], .to = out, .from = x, .list = true }, attrs->dim);
+    run_slices (&(Elements){ .walked = out, .index = in[1], .to = out, .from = x, .list = true },
+                attrs->dim);
     return true;
   case GM_OP_scatter_add:
     gm_copy_strided (out, x);
-    run_elements (&(Elements){ .walked = in[1], .index = in[1], .to = out, .from = in[2], .index_to = true, .add = add }, attrs->dim);
+    run_elements (&(Elements){ .walked = in[1],
+                               .index = in[1],
+                               .to = out,
+                               .from = in[2],
+                               .index_to = true,
+                               .add = add },
+                  attrs->dim);
     return true;
   case GM_OP_index_add:
     gm_copy_strided (out, x);
-    run_slices (&(Elements){ .walked = in[2], .index = in[1], .to = out, .from = in[2], .index_to = true, .list = true, .add = add },
+    run_slices (&(Elements){ .walked = in[2],
+                             .index = in[1],
+                             .to = out,
+                             .from = in[2],
+                             .index_to = true,
+                             .list = true,
+                             .add = add },
                 attrs->dim);
     return true;
   case GM_OP_slice_scatter:
@@ -222,8 +249,11 @@ gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTe
     for (int64_t i = 0, start = 0; i < n_in; start += in[i++]->meta.sizes[attrs->dim])
       store_slice (in[i], out, attrs->dim, start, 1);
     return true;
-  case GM_OP_require: return run_require (x, in[1], attrs, out, error);
-  case GM_OP_argsort: return gm_argsort_run (x, attrs, out, error);
-  default: g_assert_not_reached ();
+  case GM_OP_require:
+    return run_require (x, in[1], attrs, out, error);
+  case GM_OP_argsort:
+    return gm_argsort_run (x, attrs, out, error);
+  default:
+    g_assert_not_reached ();
   }
 }

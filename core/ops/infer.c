@@ -24,7 +24,7 @@ gm_infer_fail (GError **error, GmError code, const char *format, ...)
   return false;
 }
 
-/* -- Checks ------------------------------------------------------------------------------------------------ */
+/* -- Checks ------------------------------------------------------------------------------------ */
 
 bool
 gm_infer_check_dim (GmOp op, int64_t dim, const GmMeta *x, bool scalar_ok, GError **error)
@@ -33,9 +33,12 @@ gm_infer_check_dim (GmOp op, int64_t dim, const GmMeta *x, bool scalar_ok, GErro
   if (dim >= 0 && dim < ndim)
     return true;
   if (x->ndim == 0)
-    return gm_infer_fail (error, GM_ERROR_INDEX, "%s: a 0-d tensor has no dimension %" G_GINT64_FORMAT, gm_ops[op].name, dim);
+    return gm_infer_fail (error, GM_ERROR_INDEX,
+                          "%s: a 0-d tensor has no dimension %" G_GINT64_FORMAT, gm_ops[op].name,
+                          dim);
   g_autofree char *shape = gm_shape_text (x->ndim, x->sizes);
-  return gm_infer_fail (error, GM_ERROR_INDEX, "%s: dimension %" G_GINT64_FORMAT " is out of range for shape %s (0 to %d)",
+  return gm_infer_fail (error, GM_ERROR_INDEX,
+                        "%s: dimension %" G_GINT64_FORMAT " is out of range for shape %s (0 to %d)",
                         gm_ops[op].name, dim, shape, x->ndim - 1);
 }
 
@@ -45,22 +48,24 @@ gm_infer_check_sizes (GmOp op, int ndim, const int64_t *sizes, GError **error)
   int64_t n = 1;
   bool empty = false, huge = false;
   if (ndim > GM_MAX_DIMS)
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: %d dimensions, at most %d are supported", gm_ops[op].name, ndim,
-                          GM_MAX_DIMS);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: %d dimensions, at most %d are supported",
+                          gm_ops[op].name, ndim, GM_MAX_DIMS);
   for (int d = 0; d < ndim; d++) {
     if (gm_size_is_symbolic (sizes[d]) ? !gm_size_le (0, sizes[d]) : sizes[d] < 0) {
       g_autofree char *shape = gm_shape_text (ndim, sizes);
       g_autofree char *size = gm_size_text (sizes[d]);
-      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: size %s of dimension %d in %s is negative", gm_ops[op].name, size, d,
-                            shape);
+      return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                            "%s: size %s of dimension %d in %s is negative", gm_ops[op].name, size,
+                            d, shape);
     }
     empty |= sizes[d] == 0;
     huge |= !huge && !gm_size_is_symbolic (sizes[d]) && __builtin_mul_overflow (n, sizes[d], &n);
   }
   if (huge && !empty) {
     g_autofree char *shape = gm_shape_text (ndim, sizes);
-    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: the number of elements of %s does not fit in 63 bits", gm_ops[op].name,
-                          shape);
+    return gm_infer_fail (error, GM_ERROR_MEMORY,
+                          "%s: the number of elements of %s does not fit in 63 bits",
+                          gm_ops[op].name, shape);
   }
   return true;
 }
@@ -69,16 +74,22 @@ bool
 gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **error)
 {
   return a->dtype == b->dtype
-         || gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected inputs of one dtype, but found %s and %s; cast one of them",
-                           gm_ops[op].name, gm_dtypes[a->dtype].torch_name, gm_dtypes[b->dtype].torch_name);
+         || gm_infer_fail (
+             error, GM_ERROR_RUNTIME,
+             "%s: expected inputs of one dtype, but found %s and %s; cast one of them",
+             gm_ops[op].name, gm_dtypes[a->dtype].torch_name, gm_dtypes[b->dtype].torch_name);
 }
 
 bool
 gm_infer_accepts (GmOp op, const GmMeta *x, GError **error)
 {
   static const char *const wanted[] = {
-    [GM_TYPES_ANY] = "a",      [GM_TYPES_ARITH] = "a numeric",   [GM_TYPES_FLOAT] = "a floating point",
-    [GM_TYPES_COMPARE] = "a",  [GM_TYPES_LOGICAL] = "a bool",    [GM_TYPES_BITWISE] = "an integer or bool",
+    [GM_TYPES_ANY] = "a",
+    [GM_TYPES_ARITH] = "a numeric",
+    [GM_TYPES_FLOAT] = "a floating point",
+    [GM_TYPES_COMPARE] = "a",
+    [GM_TYPES_LOGICAL] = "a bool",
+    [GM_TYPES_BITWISE] = "an integer or bool",
     [GM_TYPES_SELECT] = "a",
   };
   if (gm_dtypes[x->dtype].live && !gm_dtype_computes (x->dtype)
@@ -88,8 +99,9 @@ gm_infer_accepts (GmOp op, const GmMeta *x, GError **error)
         "%s: %s tensors are stored and cast, nothing else; cast to float32 or bfloat16 first",
         gm_ops[op].name, gm_dtypes[x->dtype].torch_name);
   return gm_op_accepts (op, (GmDtype) x->dtype)
-         || gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected %s tensor, but found dtype %s", gm_ops[op].name,
-                           wanted[gm_ops[op].types], gm_dtypes[x->dtype].torch_name);
+         || gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected %s tensor, but found dtype %s",
+                           gm_ops[op].name, wanted[gm_ops[op].types],
+                           gm_dtypes[x->dtype].torch_name);
 }
 
 static const char *
@@ -116,31 +128,38 @@ check_call (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GE
   const GmOpInfo *info = &gm_ops[op];
   if (info->arity >= 0 ? n_in != info->arity : n_in < 1)
     return info->arity >= 0
-             ? gm_infer_fail (error, GM_ERROR_TYPE, "%s takes %d input(s), not %d", info->name, info->arity, n_in)
-             : gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected a non-empty list of tensors", info->name);
+               ? gm_infer_fail (error, GM_ERROR_TYPE, "%s takes %d input(s), not %d", info->name,
+                                info->arity, n_in)
+               : gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected a non-empty list of tensors",
+                                info->name);
   uint32_t have = attrs ? attrs->mask : 0, need = gm_op_attr_mask (op);
   uint32_t missing = need & ~have, extra = have & ~(need | gm_op_attr_optional (op));
   if (missing || extra)
-    return gm_infer_fail (error, GM_ERROR_TYPE, missing ? "%s: the attribute %s is missing" : "%s has no attribute %s",
+    return gm_infer_fail (error, GM_ERROR_TYPE,
+                          missing ? "%s: the attribute %s is missing" : "%s has no attribute %s",
                           info->name, gm_attrs[__builtin_ctz (missing ? missing : extra)].name);
   if (attrs && attrs->n_list > GM_MAX_DIMS)
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: %d dimensions, at most %d are supported", info->name, attrs->n_list,
-                          GM_MAX_DIMS);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: %d dimensions, at most %d are supported",
+                          info->name, attrs->n_list, GM_MAX_DIMS);
   if (have & 1u << GM_ATTR_DTYPE && (attrs->dtype >= GM_N_DTYPES || !gm_dtypes[attrs->dtype].live))
     return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: dtype %s is not supported", info->name,
-                          attrs->dtype < GM_N_DTYPES ? gm_dtypes[attrs->dtype].torch_name : "out of range");
+                          attrs->dtype < GM_N_DTYPES ? gm_dtypes[attrs->dtype].torch_name
+                                                     : "out of range");
   int lead = lead_device (in, n_in);
   for (int i = 0; i < n_in; i++)
-    if (in[i]->device != lead && !(info->family == GM_FAMILY_POINTWISE && in[i]->device == GM_DEVICE_CPU && in[i]->ndim == 0)
+    if (in[i]->device != lead
+        && !(info->family == GM_FAMILY_POINTWISE && in[i]->device == GM_DEVICE_CPU
+             && in[i]->ndim == 0)
         && info->family != GM_FAMILY_MUTATE)
       return gm_infer_fail (error, GM_ERROR_RUNTIME,
-                            "%s: expected all tensors on one device, but found some on '%s' and some on '%s' (input %d); move one with "
+                            "%s: expected all tensors on one device, but found some on '%s' and "
+                            "some on '%s' (input %d); move one with "
                             ".to()",
                             info->name, device_text (lead), device_text (in[i]->device), i);
   return true;
 }
 
-/* -- Elementwise ------------------------------------------------------------------------------------------- */
+/* -- Elementwise ------------------------------------------------------------------------------- */
 
 static bool
 infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError **error)
@@ -148,7 +167,8 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
   GmTypes types = (GmTypes) gm_ops[op].types;
   int first = types == GM_TYPES_SELECT; /* the first of the inputs that share a dtype */
   if (first && in[0]->dtype != GM_BOOL)
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected a bool condition, but found dtype %s", gm_ops[op].name,
+    return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                          "%s: expected a bool condition, but found dtype %s", gm_ops[op].name,
                           gm_dtypes[in[0]->dtype].torch_name);
   if (!gm_infer_accepts (op, in[first], error))
     return false;
@@ -201,7 +221,9 @@ infer_mutate (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error)
   if (op == GM_OP_set_) {
     if (dst->dtype != src->dtype || dst->device != src->device) {
       g_autofree char *a = gm_meta_text (dst), *b = gm_meta_text (src);
-      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: a tensor %s cannot become %s: dtype and device stay", gm_ops[op].name, a, b);
+      return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                            "%s: a tensor %s cannot become %s: dtype and device stay",
+                            gm_ops[op].name, a, b);
     }
     *out = *src;
     return true;
@@ -211,15 +233,18 @@ infer_mutate (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error)
   for (int d = 0; fits && d < src->ndim; d++)
     fits = gm_size_expands (src->sizes[d], dst->sizes[d + shift]);
   if (!fits) {
-    g_autofree char *a = gm_shape_text (src->ndim, src->sizes), *b = gm_shape_text (dst->ndim, dst->sizes);
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: a source of shape %s cannot be broadcast to the destination's shape %s",
-                          gm_ops[op].name, a, b);
+    g_autofree char *a = gm_shape_text (src->ndim, src->sizes),
+                    *b = gm_shape_text (dst->ndim, dst->sizes);
+    return gm_infer_fail (
+        error, GM_ERROR_RUNTIME,
+        "%s: a source of shape %s cannot be broadcast to the destination's shape %s",
+        gm_ops[op].name, a, b);
   }
   *out = *dst;
   return true;
 }
 
-/* -- Reductions and scans ---------------------------------------------------------------------------------- */
+/* -- Reductions and scans ---------------------------------------------------------------------- */
 
 /* Drops, or makes 1, the dimensions in `reduced`. */
 static void
@@ -240,10 +265,11 @@ check_not_empty (GmOp op, const GmMeta *x, uint32_t reduced, GError **error)
   for (int d = 0; d < x->ndim; d++)
     if (reduced >> d & 1 && gm_size_eq (x->sizes[d], 0)) {
       g_autofree char *shape = gm_shape_text (x->ndim, x->sizes);
-      return gm_infer_fail (error, GM_ERROR_RUNTIME,
-                            "%s: dimension %d of shape %s is empty, and the operation has no neutral element; "
-                            "give a dimension of non-zero size",
-                            gm_ops[op].name, d, shape);
+      return gm_infer_fail (
+          error, GM_ERROR_RUNTIME,
+          "%s: dimension %d of shape %s is empty, and the operation has no neutral element; "
+          "give a dimension of non-zero size",
+          gm_ops[op].name, d, shape);
     }
   return true;
 }
@@ -259,7 +285,8 @@ infer_reduce (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
     if (!gm_infer_check_dim (op, d, x, true, error))
       return false;
     if (reduced >> d & 1)
-      return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: dimension %" G_GINT64_FORMAT " appears twice in the list of dims",
+      return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                            "%s: dimension %" G_GINT64_FORMAT " appears twice in the list of dims",
                             gm_ops[op].name, d);
     reduced |= 1u << d;
   }
@@ -296,7 +323,7 @@ infer_scan (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError 
   return true;
 }
 
-/* -- Sources ----------------------------------------------------------------------------------------------- */
+/* -- Sources ----------------------------------------------------------------------------------- */
 
 static bool
 infer_sizes (GmOp op, const GmAttrs *attrs, GmMeta *out, GError **error)
@@ -308,7 +335,9 @@ infer_sizes (GmOp op, const GmAttrs *attrs, GmMeta *out, GError **error)
     return true;
   /* The CPU is never in the attributes: equal tensors have equal attributes. */
   if (attrs->device != GM_DEVICE_CUDA)
-    return gm_infer_fail (error, GM_ERROR_VALUE, "%s: there is no device of number %" G_GINT64_FORMAT, gm_ops[op].name, attrs->device);
+    return gm_infer_fail (error, GM_ERROR_VALUE,
+                          "%s: there is no device of number %" G_GINT64_FORMAT, gm_ops[op].name,
+                          attrs->device);
   out->device = (uint8_t) attrs->device;
   return true;
 }
@@ -318,10 +347,13 @@ infer_random (GmOp op, const GmMeta *state, const GmAttrs *attrs, GmMeta *out, G
 {
   if (state->dtype != GM_I64 || state->ndim != 1 || state->sizes[0] != 2) {
     g_autofree char *text = gm_meta_text (state);
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the generator's state must be i64[2], not %s", gm_ops[op].name, text);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                          "%s: the generator's state must be i64[2], not %s", gm_ops[op].name,
+                          text);
   }
   if (attrs->dtype != GM_F32 && attrs->dtype != GM_F64)
-    return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: random numbers are float32 or float64, not %s", gm_ops[op].name,
+    return gm_infer_fail (error, GM_ERROR_UNSUPPORTED,
+                          "%s: random numbers are float32 or float64, not %s", gm_ops[op].name,
                           gm_dtypes[attrs->dtype].torch_name);
   return infer_sizes (op, attrs, out, error);
 }
@@ -330,53 +362,78 @@ static bool
 infer_create (GmOp op, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
   if (op == GM_OP_arange && attrs->n_list != 1)
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected one size, but found %d", gm_ops[op].name, attrs->n_list);
+    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: expected one size, but found %d",
+                          gm_ops[op].name, attrs->n_list);
   if (op == GM_OP_arange && (attrs->dtype == GM_BOOL || !gm_dtype_computes (attrs->dtype)))
     return gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "%s: not defined for dtype %s",
                           gm_ops[op].name, gm_dtypes[attrs->dtype].torch_name);
   uint32_t whole = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE;
   if (op == GM_OP_constant && (attrs->mask & whole) != whole)
-    return gm_infer_fail (error, GM_ERROR_RUNTIME,
-                          "%s: without sizes and dtype, only the table of constants knows what row %" G_GINT64_FORMAT " is",
-                          gm_ops[op].name, attrs->offset);
+    return gm_infer_fail (
+        error, GM_ERROR_RUNTIME,
+        "%s: without sizes and dtype, only the table of constants knows what row %" G_GINT64_FORMAT
+        " is",
+        gm_ops[op].name, attrs->offset);
   return infer_sizes (op, attrs, out, error);
 }
 
-/* -- The entry --------------------------------------------------------------------------------------------- */
+/* -- The entry --------------------------------------------------------------------------------- */
 
 static bool
-infer_family (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error)
+infer_family (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
+              GError **error)
 {
   switch ((GmFamily) gm_ops[op].family) {
-  case GM_FAMILY_POINTWISE: return infer_pointwise (op, in, n_in, out, error);
-  case GM_FAMILY_CAST: infer_cast (in[0], attrs, out); return true;
-  case GM_FAMILY_REDUCE: return infer_reduce (op, in[0], attrs, out, error);
-  case GM_FAMILY_ARGREDUCE: return infer_argreduce (op, in[0], attrs, out, error);
-  case GM_FAMILY_MOVEMENT: return gm_infer_movement (op, in[0], attrs, out, error);
+  case GM_FAMILY_POINTWISE:
+    return infer_pointwise (op, in, n_in, out, error);
+  case GM_FAMILY_CAST:
+    infer_cast (in[0], attrs, out);
+    return true;
+  case GM_FAMILY_REDUCE:
+    return infer_reduce (op, in[0], attrs, out, error);
+  case GM_FAMILY_ARGREDUCE:
+    return infer_argreduce (op, in[0], attrs, out, error);
+  case GM_FAMILY_MOVEMENT:
+    return gm_infer_movement (op, in[0], attrs, out, error);
   case GM_FAMILY_CONTRACT:
     return gm_infer_accepts (op, in[0], error) && gm_infer_contract (op, in, out, error);
-  case GM_FAMILY_CONVOLVE: return gm_infer_accepts (op, in[0], error) && gm_infer_convolve (op, in, attrs, out, error);
-  case GM_FAMILY_INDEX: return gm_infer_index (op, in, n_in, attrs, out, error);
-  case GM_FAMILY_SCAN: return infer_scan (op, in[0], attrs, out, error);
-  case GM_FAMILY_RANDOM: return infer_random (op, in[0], attrs, out, error);
-  case GM_FAMILY_CREATE: return infer_create (op, attrs, out, error);
-  case GM_FAMILY_MUTATE: return infer_mutate (op, in, out, error);
-  case GM_FAMILY_CUSTOM: *out = *in[0]; return true;
+  case GM_FAMILY_CONVOLVE:
+    return gm_infer_accepts (op, in[0], error) && gm_infer_convolve (op, in, attrs, out, error);
+  case GM_FAMILY_INDEX:
+    return gm_infer_index (op, in, n_in, attrs, out, error);
+  case GM_FAMILY_SCAN:
+    return infer_scan (op, in[0], attrs, out, error);
+  case GM_FAMILY_RANDOM:
+    return infer_random (op, in[0], attrs, out, error);
+  case GM_FAMILY_CREATE:
+    return infer_create (op, attrs, out, error);
+  case GM_FAMILY_MUTATE:
+    return infer_mutate (op, in, out, error);
+  case GM_FAMILY_CUSTOM:
+    *out = *in[0];
+    return true;
   case GM_FAMILY_HIGHER:
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: only the graph that holds its bodies knows its result", gm_ops[op].name);
-  case GM_FAMILY_NONE: break;
+    return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                          "%s: only the graph that holds its bodies knows its result",
+                          gm_ops[op].name);
+  case GM_FAMILY_NONE:
+    break;
   }
   g_assert_not_reached ();
 }
 
 bool
-gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error)
+gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
+             GError **error)
 {
-  if (G_UNLIKELY ((unsigned) op >= GM_N_OPS) || (attrs && attrs->mask) || !gm_infer_plain (op, in, n_in, out)) {
+  if (G_UNLIKELY ((unsigned) op >= GM_N_OPS) || (attrs && attrs->mask)
+      || !gm_infer_plain (op, in, n_in, out)) {
     if (!check_call (op, in, n_in, attrs, error))
       return false;
     memset (out, 0, sizeof *out);
-    out->device = (uint8_t) (gm_ops[op].family == GM_FAMILY_POINTWISE ? lead_device (in, n_in) : n_in > 0 ? in[0]->device : GM_DEVICE_CPU);
+    out->device = (uint8_t) (gm_ops[op].family == GM_FAMILY_POINTWISE ? lead_device (in, n_in)
+                             : n_in > 0                               ? in[0]->device
+                                                                      : GM_DEVICE_CPU);
     out->dtype = n_in > 0 ? in[0]->dtype : 0;
     if (!infer_family (op, in, n_in, attrs, out, error))
       return false;

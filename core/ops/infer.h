@@ -18,11 +18,14 @@ bool gm_infer_accepts (GmOp op, const GmMeta *x, GError **error);
 bool gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **error);
 
 /* infer_shape.c: *out comes with dtype and device of in[0] and is otherwise zero. */
-bool gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error);
+bool gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out,
+                        GError **error);
 bool gm_infer_contract (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error);
-bool gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error);
+bool gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
+                     GError **error);
 /* infer_convolve.c: the same. */
-bool gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMeta *out, GError **error);
+bool gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMeta *out,
+                        GError **error);
 
 /* True for the common case of POINTWISE, decided without calls: every input has one shape, or is
  * 0-d beside it; the first of that shape is row-major, and all of it have its strides. False

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernels.h -- what the families' eager kernels share: loops over strided operands, and one entry for each family.
+ * kernels.h -- what the families' eager kernels share: loops over strided operands, and one entry
+ * for each family.
  *
- * Private to this room.  Kernels get operands and a result that gm_op_infer has accepted, allocate nothing but scratch, and do no
- * arithmetic of their own: that is core/tiles.
+ * Private to this room.  Kernels get operands and a result that gm_op_infer has accepted, allocate
+ * nothing but scratch, and do no arithmetic of their own: that is core/tiles.
  */
 #ifndef GM_OPS_KERNELS_H
 #define GM_OPS_KERNELS_H
@@ -15,12 +16,13 @@ extern const GmTiles *gm_run_tiles;
 
 #define GM_TILE_BYTES (GM_TILE * 8) /* of the widest element */
 
-/* -- Loops (loop.c) ---------------------------------------------------------------------------------------- */
+/* -- Loops (loop.c) ---------------------------------------------------------------------------- */
 
 #define GM_LOOP_OPERANDS 4 /* the result and at most three inputs */
 
-/* A walk over some shape with several operands, dimensions merged where every operand allows it.  Dimension ndim - 1 is the innermost;
- * ndim >= 1.  Strides are in elements, 0 where an operand repeats. */
+/* A walk over some shape with several operands, dimensions merged where every operand allows it.
+ * Dimension ndim - 1 is the innermost; ndim >= 1.  Strides are in elements, 0 where an operand
+ * repeats. */
 typedef struct {
   int n, ndim;
   int64_t numel;
@@ -29,9 +31,10 @@ typedef struct {
   size_t elem[GM_LOOP_OPERANDS]; /* bytes */
 } GmLoop;
 
-/* A loop over `ndim` sizes; operand i has strides[i], broadcast already.  `sorted`: dimensions may be put in the order of operand
- * 0's strides; else they stay in the order given. */
-void gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64_t *const *strides, const size_t *elem, bool sorted);
+/* A loop over `ndim` sizes; operand i has strides[i], broadcast already.  `sorted`: dimensions may
+ * be put in the order of operand 0's strides; else they stay in the order given. */
+void gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64_t *const *strides,
+                   const size_t *elem, bool sorted);
 /* Over the shape of operands[0]; the others broadcast to it. */
 void gm_loop_init_metas (GmLoop *l, int n, const GmMeta *const *operands);
 
@@ -56,7 +59,8 @@ typedef struct {
 } GmCursor;
 
 void gm_cursor_init (GmCursor *c, const GmLoop *l, int operand, const void *data);
-/* The next n elements: a pointer into the operand where they are contiguous, else `buffer`, filled. */
+/* The next n elements: a pointer into the operand where they are contiguous, else `buffer`, filled.
+ */
 const void *gm_cursor_read (GmCursor *c, void *buffer, size_t n);
 /* Stores the next n elements; the operand must be writable memory. */
 void gm_cursor_write (GmCursor *c, const void *values, size_t n);
@@ -69,10 +73,11 @@ gm_cursor_is_run (const GmCursor *c, size_t n)
   return c->strides[last] == 1 && (int64_t) n <= c->sizes[last] - c->index[last];
 }
 
-/* Advances an odometer over `ndim` dimensions, the last fastest, and the pointers with it.  False after the last. */
+/* Advances an odometer over `ndim` dimensions, the last fastest, and the pointers with it.  False
+ * after the last. */
 static inline bool
-gm_odometer_next (int64_t *index, int ndim, const int64_t *sizes, int n, char **at, const ptrdiff_t *const *strides,
-                  const size_t *elem)
+gm_odometer_next (int64_t *index, int ndim, const int64_t *sizes, int n, char **at,
+                  const ptrdiff_t *const *strides, const size_t *elem)
 {
   for (int d = ndim - 1; d >= 0; d--) {
     if (++index[d] < sizes[d]) {
@@ -95,27 +100,34 @@ void gm_loop_go (const GmLoop *l, int ndim, int64_t i, int n, char **at, int64_t
  * elements in all: 1 if no thread is worth waking.  No bit of a result may depend on it. */
 uint32_t gm_loop_parts (int64_t items, int64_t elements);
 
-/* The loop over all dimensions but `dim` of operands[0], in which operands of the same rank walk together; along[i] is operand i's
- * stride in `dim` (elements).  A 0-d tensor counts as one dimension of size 1. */
+/* The loop over all dimensions but `dim` of operands[0], in which operands of the same rank walk
+ * together; along[i] is operand i's stride in `dim` (elements).  A 0-d tensor counts as one
+ * dimension of size 1. */
 void gm_lines_init (GmLoop *l, int n, GmTensor *const *operands, int64_t dim, int64_t *along);
 
 /* Copies src's elements to dst, broadcast and cast. Memory must not overlap. */
 void gm_copy_strided (GmTensor *dst, const GmTensor *src);
 
-/* -- Families ---------------------------------------------------------------------------------------------- */
+/* -- Families ---------------------------------------------------------------------------------- */
 
-void gm_pointwise_run (GmOp op, GmTensor *const *in, int n_in, GmTensor *out);                       /* pointwise.c */
-void gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);                /* reduce.c */
-void gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);             /* reduce.c */
-GmTensor *gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta, GError **error);          /* movement.c */
-bool gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error);                      /* contract.c */
-bool gm_convolve_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error); /* convolve.c */
-bool gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, GError **error);     /* pool.c */
-bool gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error); /* index.c */
-bool gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError **error);        /* scan.c */
-void gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out);                  /* scan.c */
-void gm_random_run (GmOp op, const GmTensor *state, const GmAttrs *attrs, GmTensor *out);            /* random.c */
-bool gm_create_run (GmOp op, const GmAttrs *attrs, GmTensor *out, GError **error);                   /* create.c */
-
+void gm_pointwise_run (GmOp op, GmTensor *const *in, int n_in, GmTensor *out); /* pointwise.c */
+void gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out); /* reduce.c */
+void gm_argreduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs,
+                       GmTensor *out); /* reduce.c */
+GmTensor *gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta,
+                           GError **error);                                     /* movement.c */
+bool gm_contract_run (GmTensor *a, GmTensor *b, GmTensor *out, GError **error); /* contract.c */
+bool gm_convolve_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out,
+                      GError **error); /* convolve.c */
+bool gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out,
+                  GError **error); /* pool.c */
+bool gm_index_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+                   GError **error); /* index.c */
+bool gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out,
+                     GError **error);                                                  /* scan.c */
+void gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out); /* scan.c */
+void gm_random_run (GmOp op, const GmTensor *state, const GmAttrs *attrs,
+                    GmTensor *out);                                                /* random.c */
+bool gm_create_run (GmOp op, const GmAttrs *attrs, GmTensor *out, GError **error); /* create.c */
 
 #endif

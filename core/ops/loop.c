@@ -16,10 +16,11 @@
 
 #define LONG_RUN 64 /* elements from which an inner stretch is worth calls of its own */
 
-/* -- Making loops ------------------------------------------------------------------------------------------ */
+/* -- Making loops ------------------------------------------------------------------------------ */
 
 void
-gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64_t *const *strides, const size_t *elem, bool sorted)
+gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64_t *const *strides,
+              const size_t *elem, bool sorted)
 {
   int order[GM_MAX_DIMS], kept = 0;
   l->n = n;
@@ -96,7 +97,7 @@ is_constant (const GmLoop *l, int operand)
   return true;
 }
 
-/* -- Cursors ----------------------------------------------------------------------------------------------- */
+/* -- Cursors ----------------------------------------------------------------------------------- */
 
 void
 gm_cursor_init (GmCursor *c, const GmLoop *l, int operand, const void *data)
@@ -167,7 +168,7 @@ gm_cursor_skip (GmCursor *c, size_t n)
   }
 }
 
-/* -- Running them ------------------------------------------------------------------------------------------ */
+/* -- Running them ------------------------------------------------------------------------------ */
 
 static inline void
 call (GmLoopBody body, void *out, const void *const *x, size_t n, size_t elem)
@@ -208,7 +209,8 @@ run_stretch (Runner *r, char *const *at, int64_t n)
         continue;
       x[i - 1] = r->tile[i];
       if (stride != 0 || r->splat[i] != from)
-        gm_run_tiles->gather (r->tile[i], from, stride, stride == 0 ? (size_t) MIN (n, GM_TILE) : take, l->elem[i]);
+        gm_run_tiles->gather (r->tile[i], from, stride,
+                              stride == 0 ? (size_t) MIN (n, GM_TILE) : take, l->elem[i]);
       r->splat[i] = stride == 0 ? from : NULL;
     }
     ptrdiff_t stride = l->strides[0][last];
@@ -393,7 +395,7 @@ gm_loop_go (const GmLoop *l, int ndim, int64_t i, int n, char **at, int64_t *ind
   }
 }
 
-/* -- Copies and lines -------------------------------------------------------------------------------------- */
+/* -- Copies and lines -------------------------------------------------------------------------- */
 
 void
 gm_copy_strided (GmTensor *dst, const GmTensor *src)

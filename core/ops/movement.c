@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * movement.c -- views: a new meta over the same storage.
  *
- * The meta is gm_op_infer's; only a slice and a diagonal move the first element.  A detached tensor shares storage and
- * version but is nobody's view, so that autograd does not follow it to the base.  Other dtypes, and x.data, are detached tensors.
+ * The meta is gm_op_infer's; only a slice and a diagonal move the first element.  A detached tensor
+ * shares storage and version but is nobody's view, so that autograd does not follow it to the base.
+ * Other dtypes, and x.data, are detached tensors.
  */
 #include "core/ops/kernels.h"
 
@@ -10,10 +11,14 @@ int64_t
 gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta *view)
 {
   switch (op) {
-  case GM_OP_slice: return gm_size_mul (attrs->start, x->strides[attrs->dim]);
+  case GM_OP_slice:
+    return gm_size_mul (attrs->start, x->strides[attrs->dim]);
   case GM_OP_diagonal: /* without elements it begins where x does, which has no such column */
-    return gm_size_same (view->sizes[view->ndim - 1], 0) ? 0 : gm_size_mul (attrs->start, x->strides[attrs->list[1]]);
-  default: return 0;
+    return gm_size_same (view->sizes[view->ndim - 1], 0)
+               ? 0
+               : gm_size_mul (attrs->start, x->strides[attrs->list[1]]);
+  default:
+    return 0;
   }
 }
 
@@ -22,14 +27,17 @@ gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta
 static bool
 bitcast_offset (const GmTensor *x, const GmMeta *meta, int64_t *out, GError **error)
 {
-  int64_t from = (int64_t) gm_dtype_size (x->meta.dtype), to = (int64_t) gm_dtype_size (meta->dtype);
+  int64_t from = (int64_t) gm_dtype_size (x->meta.dtype),
+          to = (int64_t) gm_dtype_size (meta->dtype);
   if (x->offset * from % to == 0) {
     *out = x->offset * from / to;
     return true;
   }
-  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "view(dtype): the input begins %" G_GINT64_FORMAT " elements of %s after the beginning of its memory, which is no multiple of the size of %s",
-               x->offset, gm_dtypes[x->meta.dtype].torch_name, gm_dtypes[meta->dtype].torch_name);
+  g_set_error (
+      error, GM_ERROR, GM_ERROR_RUNTIME,
+      "view(dtype): the input begins %" G_GINT64_FORMAT
+      " elements of %s after the beginning of its memory, which is no multiple of the size of %s",
+      x->offset, gm_dtypes[x->meta.dtype].torch_name, gm_dtypes[meta->dtype].torch_name);
   return false;
 }
 
@@ -53,7 +61,7 @@ gm_movement_run (GmOp op, GmTensor *x, const GmAttrs *attrs, const GmMeta *meta,
   return gm_tensor_new_view (x, &view, x->offset + gm_movement_offset (op, &x->meta, attrs, meta));
 }
 
-/* -- Memory that is there twice ---------------------------------------------------------------------------- */
+/* -- Memory that is there twice ---------------------------------------------------------------- */
 
 enum { MOST_TRIED = 1 << 30 };
 
@@ -124,9 +132,11 @@ gm_meta_overlaps_itself (const GmMeta *m)
   for (int k = 0; k < n; k++) {
     if (dims[k].stride == 0)
       return true;
-    crosses |= dims[k].stride <= reach; /* else a step along it is more than all before it together */
+    crosses |=
+        dims[k].stride <= reach; /* else a step along it is more than all before it together */
     int64_t most;
-    if (__builtin_mul_overflow (dims[k].size - 1, dims[k].stride, &most) || __builtin_add_overflow (reach, most, &reach))
+    if (__builtin_mul_overflow (dims[k].size - 1, dims[k].stride, &most)
+        || __builtin_add_overflow (reach, most, &reach))
       return true; /* such strides occur in no real memory */
   }
   return crosses && meet (dims, n, reach + 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ops.c -- the op table as data: names, families, attributes, what each family asks for.
  *
- * Everything here is expanded from gramme-ops.def, or follows from an op's family.  The one thing that the table says
- * only in words is which attributes a MOVEMENT, INDEX or CREATE row takes: gm_op_attr_mask holds that, once.
+ * Everything here is expanded from gramme-ops.def, or follows from an op's family.  The one thing
+ * that the table says only in words is which attributes a MOVEMENT, INDEX or CREATE row takes:
+ * gm_op_attr_mask holds that, once.
  */
 #include "core/ops/builder.h"
 #include "core/ops/ops.h"
@@ -78,7 +79,7 @@ const GmAttrInfo gm_attrs[GM_N_ATTRS] = {
 G_STATIC_ASSERT (GM_N_ATTRS <= 32); /* they are bits of GmAttrs.mask */
 /* clang-format on */
 
-/* -- Names ------------------------------------------------------------------------------------------------- */
+/* -- Names ------------------------------------------------------------------------------------- */
 
 static GHashTable *
 names_get (void)
@@ -105,7 +106,7 @@ gm_op_find (const char *name, size_t len)
   return (GmOp) GPOINTER_TO_INT (g_hash_table_lookup (names_get (), key));
 }
 
-/* -- What a row implies ------------------------------------------------------------------------------------ */
+/* -- What a row implies ------------------------------------------------------------------------ */
 
 #define BIT(name) (1u << GM_ATTR_##name)
 
@@ -113,44 +114,67 @@ uint32_t
 gm_op_attr_mask (GmOp op)
 {
   switch ((GmFamily) gm_ops[op].family) {
-  case GM_FAMILY_CAST: return BIT (DTYPE);
-  case GM_FAMILY_REDUCE: return BIT (DIMS) | BIT (KEEPDIM);
-  case GM_FAMILY_ARGREDUCE: return BIT (KEEPDIM);
-  case GM_FAMILY_SCAN: return BIT (DIM) | BIT (REVERSE);
-  case GM_FAMILY_CONVOLVE: return BIT (SIZES) | BIT (WINDOW);
-  case GM_FAMILY_RANDOM: return BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET);
+  case GM_FAMILY_CAST:
+    return BIT (DTYPE);
+  case GM_FAMILY_REDUCE:
+    return BIT (DIMS) | BIT (KEEPDIM);
+  case GM_FAMILY_ARGREDUCE:
+    return BIT (KEEPDIM);
+  case GM_FAMILY_SCAN:
+    return BIT (DIM) | BIT (REVERSE);
+  case GM_FAMILY_CONVOLVE:
+    return BIT (SIZES) | BIT (WINDOW);
+  case GM_FAMILY_RANDOM:
+    return BIT (SIZES) | BIT (DTYPE) | BIT (OFFSET);
   case GM_FAMILY_NONE:
   case GM_FAMILY_POINTWISE:
   case GM_FAMILY_CONTRACT:
-  case GM_FAMILY_MUTATE: return 0;
+  case GM_FAMILY_MUTATE:
+    return 0;
   case GM_FAMILY_CUSTOM:
-  case GM_FAMILY_HIGHER: return BIT (DIM) | BIT (OFFSET);
+  case GM_FAMILY_HIGHER:
+    return BIT (DIM) | BIT (OFFSET);
   case GM_FAMILY_MOVEMENT:
   case GM_FAMILY_INDEX:
-  case GM_FAMILY_CREATE: break;
+  case GM_FAMILY_CREATE:
+    break;
   }
   switch (op) {
-  case GM_OP_permute: return BIT (DIMS);
+  case GM_OP_permute:
+    return BIT (DIMS);
   case GM_OP_expand:
-  case GM_OP_view: return BIT (SIZES);
+  case GM_OP_view:
+    return BIT (SIZES);
   case GM_OP_slice:
-  case GM_OP_slice_scatter: return BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP);
+  case GM_OP_slice_scatter:
+    return BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP);
   case GM_OP_detach:
-  case GM_OP_data: return 0;
-  case GM_OP_bitcast: return BIT (DTYPE);
-  case GM_OP_diagonal: return BIT (DIMS) | BIT (START);
-  case GM_OP_unfold: return BIT (DIM) | BIT (SIZES) | BIT (STEP);
+  case GM_OP_data:
+    return 0;
+  case GM_OP_bitcast:
+    return BIT (DTYPE);
+  case GM_OP_diagonal:
+    return BIT (DIMS) | BIT (START);
+  case GM_OP_unfold:
+    return BIT (DIM) | BIT (SIZES) | BIT (STEP);
   case GM_OP_gather:
   case GM_OP_scatter_add:
   case GM_OP_index_select:
   case GM_OP_index_add:
-  case GM_OP_cat: return BIT (DIM);
-  case GM_OP_argsort: return BIT (DIM) | BIT (DESCENDING);
-  case GM_OP_require: return BIT (OFFSET);
-  case GM_OP_full: return BIT (SIZES) | BIT (DTYPE) | BIT (VALUE);
-  case GM_OP_arange: return BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2);
-  case GM_OP_constant: return BIT (OFFSET);
-  default: g_assert_not_reached ();
+  case GM_OP_cat:
+    return BIT (DIM);
+  case GM_OP_argsort:
+    return BIT (DIM) | BIT (DESCENDING);
+  case GM_OP_require:
+    return BIT (OFFSET);
+  case GM_OP_full:
+    return BIT (SIZES) | BIT (DTYPE) | BIT (VALUE);
+  case GM_OP_arange:
+    return BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2);
+  case GM_OP_constant:
+    return BIT (OFFSET);
+  default:
+    g_assert_not_reached ();
   }
 }
 
@@ -167,7 +191,10 @@ gm_op_attr_optional (GmOp op)
 GmAttrs
 gm_attrs_full (const GmMeta *like, GmScalar value)
 {
-  GmAttrs a = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE), .dtype = like->dtype, .n_list = like->ndim, .value = value };
+  GmAttrs a = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE),
+                .dtype = like->dtype,
+                .n_list = like->ndim,
+                .value = value };
   if (like->ndim)
     memcpy (a.list, like->sizes, (size_t) like->ndim * sizeof *a.list);
   if (like->device == GM_DEVICE_CUDA) {
@@ -195,8 +222,10 @@ gm_op_accepts (GmOp op, GmDtype dtype)
     return (c != GM_CATEGORY_BOOL && computes) || op == GM_OP_copy;
   case GM_TYPES_FLOAT:
     return c == GM_CATEGORY_FLOAT && computes;
-  case GM_TYPES_LOGICAL: return c == GM_CATEGORY_BOOL;
-  case GM_TYPES_BITWISE: return c != GM_CATEGORY_FLOAT;
+  case GM_TYPES_LOGICAL:
+    return c == GM_CATEGORY_BOOL;
+  case GM_TYPES_BITWISE:
+    return c != GM_CATEGORY_FLOAT;
   }
   g_assert_not_reached ();
 }
@@ -208,8 +237,10 @@ gm_op_index_input (GmOp op)
   case GM_OP_gather:
   case GM_OP_scatter_add:
   case GM_OP_index_select:
-  case GM_OP_index_add: return 1;
-  default: return -1;
+  case GM_OP_index_add:
+    return 1;
+  default:
+    return -1;
   }
 }
 
@@ -226,14 +257,17 @@ gm_op_may_fail (GmOp op)
 /* One bit per input, set if its gradient column is not NONE. Inputs past the third share bit 2's
  * answer only for rows of any arity, whose inputs are all alike. */
 static const uint8_t slopes[GM_N_OPS] = {
-#define SLOPE(text, bit) ((text)[0] == 'N' && (text)[1] == 'O' && (text)[2] == 'N' && (text)[3] == 'E' ? 0 : (bit))
-#define POINTWISE(code, version, name, arity, types, value, da, db, dc) [code] = SLOPE (#da, 1) | SLOPE (#db, 2) | SLOPE (#dc, 4),
+#define SLOPE(text, bit)                                                                           \
+  ((text)[0] == 'N' && (text)[1] == 'O' && (text)[2] == 'N' && (text)[3] == 'E' ? 0 : (bit))
+#define POINTWISE(code, version, name, arity, types, value, da, db, dc)                            \
+  [code] = SLOPE (#da, 1) | SLOPE (#db, 2) | SLOPE (#dc, 4),
 #define WHOLE(code, grad) [code] = SLOPE (#grad, 7),
 #define CAST(code, version, name) [code] = 1,
 #define REDUCE(code, version, name, types, init, combine, grad) WHOLE (code, grad)
 #define MOVEMENT(code, version, name, grad) WHOLE (code, grad)
 #define CONTRACT(code, version, name, grad) WHOLE (code, grad)
-#define CONVOLVE(code, version, name, grad) [code] = (code) == GM_OP_window_pick || (code) == GM_OP_window_spread ? 2 : 3,
+#define CONVOLVE(code, version, name, grad)                                                        \
+  [code] = (code) == GM_OP_window_pick || (code) == GM_OP_window_spread ? 2 : 3,
 #define INDEX(code, version, name, arity, grad) WHOLE (code, grad)
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
 /* dst's former elements are overwritten */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ops.h -- the op table's C side: names, attributes, shape rules, eager execution.
  *
- * infer.c says what an op's result is from metas alone; the eager kernels, the recorder, the parser and the verifier
- * all ask it, so a fake and a real tensor cannot disagree.  run_op.c executes one op on real tensors, without autograd
- * (core/autograd records; everyone above calls that).
+ * infer.c says what an op's result is from metas alone; the eager kernels, the recorder, the parser
+ * and the verifier all ask it, so a fake and a real tensor cannot disagree.  run_op.c executes one
+ * op on real tensors, without autograd (core/autograd records; everyone above calls that).
  */
 #ifndef GM_OPS_OPS_H
 #define GM_OPS_OPS_H
@@ -34,17 +34,35 @@ typedef enum {
 } GmOp;
 
 typedef enum {
-  GM_FAMILY_NONE, GM_FAMILY_POINTWISE, GM_FAMILY_CAST, GM_FAMILY_REDUCE, GM_FAMILY_ARGREDUCE, GM_FAMILY_MOVEMENT,
-  GM_FAMILY_CONTRACT, GM_FAMILY_INDEX, GM_FAMILY_SCAN, GM_FAMILY_RANDOM, GM_FAMILY_CREATE, GM_FAMILY_MUTATE,
-  GM_FAMILY_CUSTOM, GM_FAMILY_HIGHER, GM_FAMILY_CONVOLVE,
+  GM_FAMILY_NONE,
+  GM_FAMILY_POINTWISE,
+  GM_FAMILY_CAST,
+  GM_FAMILY_REDUCE,
+  GM_FAMILY_ARGREDUCE,
+  GM_FAMILY_MOVEMENT,
+  GM_FAMILY_CONTRACT,
+  GM_FAMILY_INDEX,
+  GM_FAMILY_SCAN,
+  GM_FAMILY_RANDOM,
+  GM_FAMILY_CREATE,
+  GM_FAMILY_MUTATE,
+  GM_FAMILY_CUSTOM,
+  GM_FAMILY_HIGHER,
+  GM_FAMILY_CONVOLVE,
 } GmFamily;
 
 typedef enum {
-  GM_TYPES_ANY, GM_TYPES_ARITH, GM_TYPES_FLOAT, GM_TYPES_COMPARE, GM_TYPES_LOGICAL, GM_TYPES_BITWISE, GM_TYPES_SELECT,
+  GM_TYPES_ANY,
+  GM_TYPES_ARITH,
+  GM_TYPES_FLOAT,
+  GM_TYPES_COMPARE,
+  GM_TYPES_LOGICAL,
+  GM_TYPES_BITWISE,
+  GM_TYPES_SELECT,
 } GmTypes;
 
 typedef struct {
-  const char *name; /* NULL: no such op */
+  const char *name;  /* NULL: no such op */
   const char *value; /* POINTWISE: its text; REDUCE: combine's text */
   uint8_t family, types, version;
   int8_t arity; /* -1: any number */
@@ -127,7 +145,11 @@ typedef struct {
   int64_t window[12]; /* window.h */
   GmScalar value, value2;
 } GmAttrs;
-typedef struct { const char *name; char type; uint16_t offset; } GmAttrInfo; /* lower-case name; offsetof in GmAttrs */
+typedef struct {
+  const char *name;
+  char type;
+  uint16_t offset;
+} GmAttrInfo; /* lower-case name; offsetof in GmAttrs */
 extern const GmAttrInfo gm_attrs[GM_N_ATTRS];
 /* Bit mask of the keys that a node of `op` must have. */
 uint32_t gm_op_attr_mask (GmOp op);
@@ -142,25 +164,33 @@ bool gm_op_accepts (GmOp op, GmDtype dtype);
 /* The input that holds positions (i64) and not values, or -1. */
 int gm_op_index_input (GmOp op);
 
-/* The result's meta (every op has one result).  Strides: POINTWISE and CAST take the strides of the first input that has the
- * result's shape and is dense, else row-major; MOVEMENT gives the view's strides; all others are row-major.
- * requires_grad of *out is the OR of the differentiable inputs', 0 for results that are not floating.
- * Errors: GM_ERROR_RUNTIME, GM_ERROR_INDEX, GM_ERROR_TYPE with both shapes or dtypes in the message. */
-bool gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error);
+/* The result's meta (every op has one result).  Strides: POINTWISE and CAST take the strides of the
+ * first input that has the result's shape and is dense, else row-major; MOVEMENT gives the view's
+ * strides; all others are row-major. requires_grad of *out is the OR of the differentiable inputs',
+ * 0 for results that are not floating. Errors: GM_ERROR_RUNTIME, GM_ERROR_INDEX, GM_ERROR_TYPE with
+ * both shapes or dtypes in the message. */
+bool gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
+                  GError **error);
 
-/* Runs one op on CPU tensors, without autograd: requires_grad of the result is 0.  MOVEMENT returns a view.  MUTATE writes in[0], advances its version and returns a
- * new reference to it.  Result: a new reference, NULL on error.  attrs may be NULL when the op has none. */
+/* Runs one op on CPU tensors, without autograd: requires_grad of the result is 0.  MOVEMENT returns
+ * a view.  MUTATE writes in[0], advances its version and returns a new reference to it.  Result: a
+ * new reference, NULL on error.  attrs may be NULL when the op has none. */
 GmTensor *gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
-/* The same for a result on another device than the CPU, into `out`, which overlaps no input; set once, by core/plugin. */
-extern bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
-/* The same into an existing tensor whose meta equals the inferred one in shape and dtype (strides may differ).  Not for MOVEMENT and
- * MUTATE.  `out` may be one of the inputs of a POINTWISE op if it is exactly that tensor; where it overlaps them otherwise, a
- * temporary is made.  Refused: read-only storage, and an `out` whose own elements share memory (expanded).
- * Does not advance versions. */
-bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
+/* The same for a result on another device than the CPU, into `out`, which overlaps no input; set
+ * once, by core/plugin. */
+extern bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                                    GmTensor *out, GError **error);
+/* The same into an existing tensor whose meta equals the inferred one in shape and dtype (strides
+ * may differ).  Not for MOVEMENT and MUTATE.  `out` may be one of the inputs of a POINTWISE op if
+ * it is exactly that tensor; where it overlaps them otherwise, a temporary is made.  Refused:
+ * read-only storage, and an `out` whose own elements share memory (expanded). Does not advance
+ * versions. */
+bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+                     GError **error);
 /* The same for every op but MUTATE: the result of a MOVEMENT op is copied into `out`. For hosts of
  * foreign memory. */
-bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
+bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                          GmTensor *out, GError **error);
 /* Returns the number of elements between the first one of the input and that of the result `view`
  * of a MOVEMENT op. */
 int64_t gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta *view);
@@ -171,16 +201,19 @@ bool gm_meta_overlaps_itself (const GmMeta *m);
  * elements: a graph's output may be part of a tensor. */
 bool gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m);
 
-/* -- The generator (random.c) ------------------------------------------------------------------------------ */
+/* -- The generator (random.c) ------------------------------------------------------------------ */
 
-/* One per process.  A RANDOM op over n elements takes (n + 3) / 4 draws; take returns the offset of the first. */
-#define GM_DEFAULT_SEED 1871 /* fixed, so that a program that never seeds is repeatable: the year of Gramme's machine */
+/* One per process.  A RANDOM op over n elements takes (n + 3) / 4 draws; take returns the offset of
+ * the first. */
+#define GM_DEFAULT_SEED                                                                            \
+  1871 /* fixed, so that a program that never seeds is repeatable: the year of Gramme's machine */
 void gm_random_seed (uint64_t seed);
 uint64_t gm_random_current_seed (void);
 uint64_t gm_random_take (uint64_t draws);
 void gm_random_get_state (int64_t state[2]); /* {seed, next draw} */
 void gm_random_set_state (const int64_t state[2]);
-/* True while functions that draw random numbers fail on this thread.  A builder that executes takes it over when it is made. */
+/* True while functions that draw random numbers fail on this thread.  A builder that executes takes
+ * it over when it is made. */
 bool gm_draws_refused (void);
 bool gm_draws_refuse (bool refuse); /* returns the old one */
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pointwise.c -- elementwise ops: decide how the operands lie, then call the op's tile.
  *
- * Most calls are one of two: everything has the result's layout (one tile call for all of it), or some operands are 0-d,
- * as every Python number is (their tile is filled once).  The rest is a loop over strides.
+ * Most calls are one of two: everything has the result's layout (one tile call for all of it), or
+ * some operands are 0-d, as every Python number is (their tile is filled once).  The rest is a loop
+ * over strides.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"
 
-/* -- In parts ---------------------------------------------------------------------------------------------- */
+/* -- In parts ---------------------------------------------------------------------------------- */
 
 /* Number of elements for which one more thread is worth waking: for functions, and for ops of a few
  * instructions. */
@@ -20,8 +21,8 @@ is_function (GmOp op)
 {
   enum { ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
   switch (op) {
-#define POINTWISE(code, version, name, n, types, ...) \
-  case code: \
+#define POINTWISE(code, version, name, n, types, ...)                                              \
+  case code:                                                                                       \
     return types == FLOAT;
 #include "plugin-api/gramme-ops.def"
   default:
@@ -54,12 +55,17 @@ stretch_part (void *arg, uint32_t part)
 static void
 run_stretch (GmOp op, GmTilePointwise tile, GmTensor *const *in, int n_in, GmTensor *out, int64_t n)
 {
-  Stretch s = { .tile = tile, .out = gm_tensor_data (out), .out_elem = gm_dtype_size (out->meta.dtype), .n = n, .parts = 1 };
+  Stretch s = { .tile = tile,
+                .out = gm_tensor_data (out),
+                .out_elem = gm_dtype_size (out->meta.dtype),
+                .n = n,
+                .parts = 1 };
   for (int i = 0; i < n_in; i++) {
     s.x[i] = gm_tensor_data (in[i]);
     s.elem[i] = gm_dtype_size (in[i]->meta.dtype);
   }
-  if (G_LIKELY (n < WORTH_PARTS) || (n < WORTH_PARTS_CHEAP && !is_function (op)) || gm_threads_count () == 1)
+  if (G_LIKELY (n < WORTH_PARTS) || (n < WORTH_PARTS_CHEAP && !is_function (op))
+      || gm_threads_count () == 1)
     tile (s.out, s.x[0], s.x[1], s.x[2], (size_t) n);
   else {
     s.parts = MOST_PARTS;
@@ -67,7 +73,7 @@ run_stretch (GmOp op, GmTilePointwise tile, GmTensor *const *in, int n_in, GmTen
   }
 }
 
-/* -- Whole operands ---------------------------------------------------------------------------------------- */
+/* -- Whole operands ---------------------------------------------------------------------------- */
 
 static bool
 same_layout (const GmMeta *a, const GmMeta *b)
@@ -80,9 +86,11 @@ same_layout (const GmMeta *a, const GmMeta *b)
   return true;
 }
 
-/* Operands with `scalar` repeat their one element; all others, and out, are n elements in the same order. */
+/* Operands with `scalar` repeat their one element; all others, and out, are n elements in the same
+ * order. */
 static void
-run_flat (GmTilePointwise tile, GmTensor *const *in, int n_in, const bool *scalar, GmTensor *out, int64_t n)
+run_flat (GmTilePointwise tile, GmTensor *const *in, int n_in, const bool *scalar, GmTensor *out,
+          int64_t n)
 {
   char filled[3][GM_TILE_BYTES] __attribute__ ((aligned (64)));
   const char *x[3] = { NULL, NULL, NULL };
@@ -136,6 +144,7 @@ gm_pointwise_run (GmOp op, GmTensor *const *in, int n_in, GmTensor *out)
     data[i + 1] = gm_tensor_data (in[i]);
   }
   gm_loop_init_metas (&l, n_in + 1, metas);
-  /* In place, `out` as an operand is the same pointer and the same strides, so it is read before it is written. */
+  /* In place, `out` as an operand is the same pointer and the same strides, so it is read before it
+   * is written. */
   gm_loop_run (&l, (GmLoopBody){ .pointwise = op == GM_OP_copy ? NULL : tile }, data);
 }

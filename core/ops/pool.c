@@ -16,8 +16,8 @@ typedef struct {
   GmWindow w;
   GmImage x;
   int64_t out[SPACE], windows;
-  bool padded;       /* a window reaches outside of x */
-  int64_t *offsets;  /* offset of each place from the first one; dense */
+  bool padded;      /* a window reaches outside of x */
+  int64_t *offsets; /* offset of each place from the first one; dense */
   int64_t n_places;
 } Pool;
 
@@ -51,35 +51,35 @@ element_of (const Pool *p, int64_t k, const int64_t *origin)
 }
 
 /* EACH (window, element) in order. */
-#define WINDOWS(EACH) \
-  do { \
-    int64_t origin[SPACE], window = 0; \
-    for (int64_t i = 0; i < p->out[0]; i++) \
-      for (int64_t j = 0; j < p->out[1]; j++) { \
-        origin[0] = i * p->w.stride[0] - p->w.pad[0]; \
-        origin[1] = j * p->w.stride[1] - p->w.pad[1]; \
-        int64_t line = (origin[0] * p->x.sizes[3] + origin[1]) * p->x.sizes[4] - p->w.pad[2]; \
-        for (int64_t l = 0; l < p->out[2]; l++, window++) { \
-          int64_t element = line + l * p->w.stride[2]; \
-          if (!p->padded) \
-            element += p->offsets[where[window]]; \
-          else { \
-            origin[2] = l * p->w.stride[2] - p->w.pad[2]; \
-            element = element_of (p, where[window], origin); \
-          } \
-          EACH; \
-        } \
-      } \
+#define WINDOWS(EACH)                                                                              \
+  do {                                                                                             \
+    int64_t origin[SPACE], window = 0;                                                             \
+    for (int64_t i = 0; i < p->out[0]; i++)                                                        \
+      for (int64_t j = 0; j < p->out[1]; j++) {                                                    \
+        origin[0] = i * p->w.stride[0] - p->w.pad[0];                                              \
+        origin[1] = j * p->w.stride[1] - p->w.pad[1];                                              \
+        int64_t line = (origin[0] * p->x.sizes[3] + origin[1]) * p->x.sizes[4] - p->w.pad[2];      \
+        for (int64_t l = 0; l < p->out[2]; l++, window++) {                                        \
+          int64_t element = line + l * p->w.stride[2];                                             \
+          if (!p->padded)                                                                          \
+            element += p->offsets[where[window]];                                                  \
+          else {                                                                                   \
+            origin[2] = l * p->w.stride[2] - p->w.pad[2];                                          \
+            element = element_of (p, where[window], origin);                                       \
+          }                                                                                        \
+          EACH;                                                                                    \
+        }                                                                                          \
+      }                                                                                            \
   } while (0)
 
-#define LOOPS(T, I, infinity) \
-  static void pick_##T (const Pool *p, const I *where, const T *v, T *out) \
-  { \
-    WINDOWS (out[window] = element < 0 ? -infinity : v[element]); \
-  } \
-  static void spread_##T (const Pool *p, const I *where, const T *g, T *out) \
-  { \
-    WINDOWS (if (element >= 0) out[element] += g[window]); \
+#define LOOPS(T, I, infinity)                                                                      \
+  static void pick_##T (const Pool *p, const I *where, const T *v, T *out)                         \
+  {                                                                                                \
+    WINDOWS (out[window] = element < 0 ? -infinity : v[element]);                                  \
+  }                                                                                                \
+  static void spread_##T (const Pool *p, const I *where, const T *g, T *out)                       \
+  {                                                                                                \
+    WINDOWS (if (element >= 0) out[element] += g[window]);                                         \
   }
 LOOPS (float, int32_t, (float) INFINITY)
 LOOPS (double, int64_t, (double) INFINITY)
@@ -167,8 +167,10 @@ run_pool (GmOp op, const GmAttrs *attrs, GmTensor *x, GmTensor *other, GmTensor 
   if (!(p.offsets = gm_alloc (bytes)))
     return false;
   for (int64_t k = 0; k < p.n_places; k++) {
-    int64_t l = k % p.w.kernel[2], j = k / p.w.kernel[2] % p.w.kernel[1], i = k / p.w.kernel[2] / p.w.kernel[1];
-    p.offsets[k] = (i * p.w.dilation[0] * p.x.sizes[3] + j * p.w.dilation[1]) * p.x.sizes[4] + l * p.w.dilation[2];
+    int64_t l = k % p.w.kernel[2], j = k / p.w.kernel[2] % p.w.kernel[1],
+            i = k / p.w.kernel[2] / p.w.kernel[1];
+    p.offsets[k] = (i * p.w.dilation[0] * p.x.sizes[3] + j * p.w.dilation[1]) * p.x.sizes[4]
+                   + l * p.w.dilation[2];
   }
   int64_t channels = p.x.sizes[0] * p.x.sizes[1];
   PoolJob j = { .op = op,
@@ -192,14 +194,17 @@ gm_pool_run (GmOp op, GmTensor *const *in, const GmAttrs *attrs, GmTensor *out, 
     return true;
   GmDtype dtype = gm_dtype_compute (out->meta.dtype);
   g_autoptr (GmTensor) x = gm_plain_tensor (in[0], dtype, true, error);
-  g_autoptr (GmTensor) other = !x ? NULL : in[0] == in[1] ? gm_tensor_ref (x) : gm_plain_tensor (in[1], dtype, true, error);
+  g_autoptr (GmTensor) other = !x               ? NULL
+                               : in[0] == in[1] ? gm_tensor_ref (x)
+                                                : gm_plain_tensor (in[1], dtype, true, error);
   g_autoptr (GmTensor) r = other ? gm_plain_tensor (out, dtype, false, error) : NULL;
   if (!r)
     return false;
   if (op == GM_OP_window_spread)
     memset (gm_tensor_data (r), 0, (size_t) gm_meta_numel (&r->meta) * gm_dtype_size (dtype));
   if (gm_meta_numel (&other->meta) && !run_pool (op, attrs, x, other, r))
-    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: no memory for a copy of one image", gm_ops[op].name);
+    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: no memory for a copy of one image",
+                          gm_ops[op].name);
   if (r != out)
     gm_copy_strided (out, r);
   return true;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random.c -- the process's generator, and random tensors.
  *
- * The generator is a counter: {seed, next draw}.  Philox makes element i of a tensor from (seed, draw i / 4), so a tensor's numbers
- * follow from where its draws start, whatever the order, the chunks or the threads in which they are made, and a
- * compiled graph that gets the state as an input draws what eager draws.
+ * The generator is a counter: {seed, next draw}.  Philox makes element i of a tensor from (seed,
+ * draw i / 4), so a tensor's numbers follow from where its draws start, whatever the order, the
+ * chunks or the threads in which they are made, and a compiled graph that gets the state as an
+ * input draws what eager draws.
  */
 #include "core/ops/kernels.h"
 
@@ -12,7 +13,7 @@
 static GMutex lock;
 static uint64_t seed = GM_DEFAULT_SEED, next_draw; /* under `lock` */
 
-/* -- The generator ----------------------------------------------------------------------------------------- */
+/* -- The generator ----------------------------------------------------------------------------- */
 
 void
 gm_random_seed (uint64_t new_seed)
@@ -72,17 +73,18 @@ gm_draws_refuse (bool refuse)
   return old;
 }
 
-/* -- Random tensors ---------------------------------------------------------------------------------------- */
+/* -- Random tensors ---------------------------------------------------------------------------- */
 
 void
 gm_random_run (GmOp op, const GmTensor *state, const GmAttrs *attrs, GmTensor *out)
 {
   uint64_t key = (uint64_t) gm_tensor_get (state, (const int64_t[]){ 0 }).i;
-  uint64_t offset = (uint64_t) gm_tensor_get (state, (const int64_t[]){ 1 }).i + (uint64_t) attrs->offset;
+  uint64_t offset =
+      (uint64_t) gm_tensor_get (state, (const int64_t[]){ 1 }).i + (uint64_t) attrs->offset;
   int64_t n = gm_meta_numel (&out->meta);
   int dtype = out->meta.dtype;
-  void (*fill) (void *, int, uint64_t, uint64_t, uint64_t, size_t)
-    = op == GM_OP_uniform ? gm_run_tiles->uniform : gm_run_tiles->normal;
+  void (*fill) (void *, int, uint64_t, uint64_t, uint64_t, size_t) =
+      op == GM_OP_uniform ? gm_run_tiles->uniform : gm_run_tiles->normal;
   if (n == 0)
     return;
   if (gm_meta_is_contiguous (&out->meta)) {
@@ -93,7 +95,8 @@ gm_random_run (GmOp op, const GmTensor *state, const GmAttrs *attrs, GmTensor *o
   size_t elem = gm_dtype_size (dtype);
   GmLoop l;
   GmCursor c;
-  gm_loop_init (&l, out->meta.ndim, out->meta.sizes, 1, (const int64_t *const[]){ out->meta.strides }, &elem, false);
+  gm_loop_init (&l, out->meta.ndim, out->meta.sizes, 1,
+                (const int64_t *const[]){ out->meta.strides }, &elem, false);
   gm_cursor_init (&c, &l, 0, gm_tensor_data (out));
   for (int64_t pos = 0; pos < n; pos += GM_TILE) {
     size_t take = (size_t) MIN (GM_TILE, n - pos);

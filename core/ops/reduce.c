@@ -29,7 +29,8 @@ reduced_dims (const GmMeta *x, const GmAttrs *attrs)
   return attrs->n_list ? mask : (1u << x->ndim) - 1;
 }
 
-/* Kept dimensions come in the order of x's strides, so that the columns' way finds its contiguous dimension innermost. */
+/* Kept dimensions come in the order of x's strides, so that the columns' way finds its contiguous
+ * dimension innermost. */
 static void
 split (const GmMeta *x, uint32_t mask, bool keepdim, const GmMeta *out, Split *s)
 {
@@ -48,15 +49,17 @@ split (const GmMeta *x, uint32_t mask, bool keepdim, const GmMeta *out, Split *s
     kept_out[kept++] = out->strides[o++];
   }
   size_t elem[2] = { gm_dtype_size (x->dtype), gm_dtype_size (out->dtype) };
-  gm_loop_init (&s->kept, kept, kept_sizes, 2, (const int64_t *const[]){ kept_x, kept_out }, elem, true);
-  gm_loop_init (&s->reduced, reduced, reduced_sizes, 1, (const int64_t *const[]){ reduced_x }, elem, false);
+  gm_loop_init (&s->kept, kept, kept_sizes, 2, (const int64_t *const[]){ kept_x, kept_out }, elem,
+                true);
+  gm_loop_init (&s->reduced, reduced, reduced_sizes, 1, (const int64_t *const[]){ reduced_x }, elem,
+                false);
 }
 
 enum { X, OUT }; /* operands of Split.kept */
 
 #define ROWS_AT_ONCE 64 /* results that are cast together */
 
-/* -- Rows -------------------------------------------------------------------------------------------------- */
+/* -- Rows -------------------------------------------------------------------------------------- */
 
 /* How an op folds a dtype. */
 typedef struct {
@@ -132,13 +135,14 @@ run_rows (const Fold *f, const Split *s, const char *x, char *out, int64_t from,
     f->finish (first, accums, n);
 }
 
-/* -- Columns ----------------------------------------------------------------------------------------------- */
+/* -- Columns ----------------------------------------------------------------------------------- */
 
 static bool
 columns_fit (const Split *s)
 {
   int last = s->kept.ndim - 1;
-  return s->kept.sizes[last] >= 4 && s->kept.strides[X][last] == 1 && s->kept.strides[OUT][last] == 1 && s->reduced.ndim == 1;
+  return s->kept.sizes[last] >= 4 && s->kept.strides[X][last] == 1
+         && s->kept.strides[OUT][last] == 1 && s->reduced.ndim == 1;
 }
 
 static void
@@ -235,7 +239,7 @@ gm_reduce_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   gm_threads_run (j.n, reduce_part, &j);
 }
 
-/* -- Positions of extrema ---------------------------------------------------------------------------------- */
+/* -- Positions of extrema ---------------------------------------------------------------------- */
 
 static int64_t
 find_best (GmTileArgFold fold, const GmLoop *reduced, const char *x)

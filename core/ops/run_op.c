@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run_op.c -- one op on real tensors: infer, allocate, run the family's kernel.
  *
- * No autograd here: results have requires_grad 0, and core/autograd records around these calls.  Every eager op comes through
- * gm_op_run, so its common case, elementwise on row-major tensors of one shape, is decided first and goes straight to the tile.
- * Memory that is written is checked: never read-only storage, never a tensor whose own elements share memory, never an input
- * that is still to be read.
+ * No autograd here: results have requires_grad 0, and core/autograd records around these calls.
+ * Every eager op comes through gm_op_run, so its common case, elementwise on row-major tensors of
+ * one shape, is decided first and goes straight to the tile. Memory that is written is checked:
+ * never read-only storage, never a tensor whose own elements share memory, never an input that is
+ * still to be read.
  */
 #include "core/ops/infer.h"
 #include "core/ops/kernels.h"
@@ -14,11 +15,12 @@
 #include <string.h>
 
 const GmTiles *gm_run_tiles;
-bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error);
+bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
+                             GmTensor *out, GError **error);
 
 #define FEW 8 /* inputs whose metas need no allocation: all ops but a long cat */
 
-/* -- Checks ------------------------------------------------------------------------------------------------ */
+/* -- Checks ------------------------------------------------------------------------------------ */
 
 /* The tables are constant once found: threads that race here store the same pointer. */
 static bool
@@ -27,7 +29,8 @@ find_tiles (GError **error)
   const char *why = "unknown reason";
   gm_run_tiles = gm_tiles_get (&why);
   return gm_run_tiles
-         || gm_infer_fail (error, GM_ERROR_UNSUPPORTED, "this CPU cannot run gramme's tensor arithmetic: %s", why);
+         || gm_infer_fail (error, GM_ERROR_UNSUPPORTED,
+                           "this CPU cannot run gramme's tensor arithmetic: %s", why);
 }
 
 bool
@@ -35,14 +38,16 @@ gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m)
 {
   GmMeta same = *is;
   int64_t last = 0, step;
-  if ((gm_ops[op].family != GM_FAMILY_POINTWISE && gm_ops[op].family != GM_FAMILY_CAST) || gm_meta_is_symbolic (m))
+  if ((gm_ops[op].family != GM_FAMILY_POINTWISE && gm_ops[op].family != GM_FAMILY_CAST)
+      || gm_meta_is_symbolic (m))
     return false;
   same.requires_grad = m->requires_grad;
   memcpy (same.strides, m->strides, sizeof same.strides);
   if (memcmp (&same, m, sizeof same) || gm_meta_overlaps_itself (m))
     return false;
   for (int d = 0; d < m->ndim; d++)
-    if (m->strides[d] < 0 || __builtin_mul_overflow (m->sizes[d], m->strides[d], &step) || __builtin_add_overflow (last, step, &last))
+    if (m->strides[d] < 0 || __builtin_mul_overflow (m->sizes[d], m->strides[d], &step)
+        || __builtin_add_overflow (last, step, &last))
       return false;
   return last <= INT64_MAX / 16; /* a number of elements, in bytes */
 }
@@ -51,15 +56,18 @@ static bool
 check_writable (GmOp op, const GmTensor *out, GError **error)
 {
   if (out->storage->readonly)
-    return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the written-to tensor is read-only memory; clone () it first",
+    return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                          "%s: the written-to tensor is read-only memory; clone () it first",
                           gm_ops[op].name);
   if (gm_meta_overlaps_itself (&out->meta)) {
     g_autofree char *shape = gm_shape_text (out->meta.ndim, out->meta.sizes);
     g_autofree char *strides = gm_shape_text (out->meta.ndim, out->meta.strides);
-    return gm_infer_fail (error, GM_ERROR_RUNTIME,
-                          "%s: unsupported operation: more than one element of the written-to tensor (shape %s, strides %s) "
-                          "refers to a single memory location; clone () the tensor before performing the operation",
-                          gm_ops[op].name, shape, strides);
+    return gm_infer_fail (
+        error, GM_ERROR_RUNTIME,
+        "%s: unsupported operation: more than one element of the written-to tensor (shape %s, "
+        "strides %s) "
+        "refers to a single memory location; clone () the tensor before performing the operation",
+        gm_ops[op].name, shape, strides);
   }
   return true;
 }
@@ -67,8 +75,9 @@ check_writable (GmOp op, const GmTensor *out, GError **error)
 static bool
 identical (const GmTensor *a, const GmTensor *b)
 {
-  bool same = gm_tensor_data (a) == gm_tensor_data (b) && a->meta.dtype == b->meta.dtype
-              && a->meta.ndim == b->meta.ndim; /* two storages may stand for the same foreign memory */
+  bool same =
+      gm_tensor_data (a) == gm_tensor_data (b) && a->meta.dtype == b->meta.dtype
+      && a->meta.ndim == b->meta.ndim; /* two storages may stand for the same foreign memory */
   for (int d = 0; same && d < a->meta.ndim; d++)
     same = a->meta.sizes[d] == b->meta.sizes[d] && a->meta.strides[d] == b->meta.strides[d];
   return same;
@@ -79,21 +88,25 @@ static bool
 needs_temporary (GmOp op, GmTensor *const *in, int n_in, const GmTensor *out)
 {
   for (int i = 0; i < n_in; i++)
-    if (gm_tensor_may_overlap (in[i], out) && !(out->meta.device == GM_DEVICE_CPU && gm_ops[op].family == GM_FAMILY_POINTWISE && identical (in[i], out)))
+    if (gm_tensor_may_overlap (in[i], out)
+        && !(out->meta.device == GM_DEVICE_CPU && gm_ops[op].family == GM_FAMILY_POINTWISE
+             && identical (in[i], out)))
       return true;
   return false;
 }
 
-/* -- Metas ------------------------------------------------------------------------------------------------- */
+/* -- Metas ------------------------------------------------------------------------------------- */
 
 static bool
-infer_tensors (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmMeta *out, GError **error)
+infer_tensors (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
+               GError **error)
 {
   const GmMeta *few[FEW] = { NULL };
   size_t bytes = sizeof (GmMeta *) * (size_t) MAX (n_in, 0);
   const GmMeta **metas = n_in <= FEW ? few : gm_alloc (bytes);
   if (!metas)
-    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: no memory for a list of %d tensors", gm_ops[op].name, n_in);
+    return gm_infer_fail (error, GM_ERROR_MEMORY, "%s: no memory for a list of %d tensors",
+                          gm_ops[op].name, n_in);
   for (int i = 0; i < n_in; i++)
     metas[i] = &in[i]->meta;
   bool ok = gm_op_infer (op, metas, n_in, attrs, out, error);
@@ -105,15 +118,18 @@ infer_tensors (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmM
 static bool
 check_result (GmOp op, const GmMeta *inferred, const GmMeta *out, GError **error)
 {
-  if (inferred->dtype == out->dtype && gm_meta_same_shape (inferred, out) && inferred->device == out->device)
+  if (inferred->dtype == out->dtype && gm_meta_same_shape (inferred, out)
+      && inferred->device == out->device)
     return true;
   g_autofree char *a = gm_meta_text (inferred), *b = gm_meta_text (out);
-  return gm_infer_fail (error, GM_ERROR_RUNTIME, "%s: the result is %s and does not fit the given output %s", gm_ops[op].name, a, b);
+  return gm_infer_fail (error, GM_ERROR_RUNTIME,
+                        "%s: the result is %s and does not fit the given output %s",
+                        gm_ops[op].name, a, b);
 }
 
 static bool copy_between (GmTensor *dst, GmTensor *src, GError **error);
 
-/* -- Running ----------------------------------------------------------------------------------------------- */
+/* -- Running ----------------------------------------------------------------------------------- */
 
 /* Fills a tensor on another device: zeros by the device itself, another number as a copy of one
  * element, so that no kernel is made for each number. */
@@ -158,16 +174,20 @@ count_on_device (const GmAttrs *attrs, GmTensor *out, GError **error)
   count.value = gm_scalar_int (0);
   count.value2 = gm_scalar_int (1);
   g_autoptr (GmTensor) n = gm_op_run (GM_OP_arange, NULL, 0, &count, error);
-  g_autoptr (GmTensor) place = !n || whole ? g_steal_pointer (&n) : gm_op_run (GM_OP_cast, &n, 1, &wide, error);
+  g_autoptr (GmTensor) place =
+      !n || whole ? g_steal_pointer (&n) : gm_op_run (GM_OP_cast, &n, 1, &wide, error);
   GmScalar first = whole ? attrs->value : gm_scalar_float (gm_scalar_as_double (attrs->value));
   GmScalar step = whole ? attrs->value2 : gm_scalar_float (gm_scalar_as_double (attrs->value2));
-  g_autoptr (GmTensor) scaled = plain ? g_steal_pointer (&place) : with_number (GM_OP_mul, place, step, error);
-  g_autoptr (GmTensor) moved = plain ? g_steal_pointer (&scaled) : with_number (GM_OP_add, scaled, first, error);
+  g_autoptr (GmTensor) scaled =
+      plain ? g_steal_pointer (&place) : with_number (GM_OP_mul, place, step, error);
+  g_autoptr (GmTensor) moved =
+      plain ? g_steal_pointer (&scaled) : with_number (GM_OP_add, scaled, first, error);
   return moved && copy_between (out, moved, error);
 }
 
 static bool
-run_on_device (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+run_on_device (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+               GError **error)
 {
   if (gm_meta_numel (&out->meta) == 0)
     return true;
@@ -177,29 +197,48 @@ run_on_device (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmT
 }
 
 static bool
-dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+dispatch (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+          GError **error)
 {
   if (G_UNLIKELY (out->meta.device != GM_DEVICE_CPU))
     return run_on_device (op, in, n_in, attrs, out, error);
   switch ((GmFamily) gm_ops[op].family) {
-  case GM_FAMILY_POINTWISE: gm_pointwise_run (op, in, n_in, out); return true;
-  case GM_FAMILY_CAST: gm_copy_strided (out, in[0]); return true;
-  case GM_FAMILY_REDUCE: gm_reduce_run (op, in[0], attrs, out); return true;
-  case GM_FAMILY_ARGREDUCE: gm_argreduce_run (op, in[0], attrs, out); return true;
-  case GM_FAMILY_CONTRACT: return gm_contract_run (in[0], in[1], out, error);
+  case GM_FAMILY_POINTWISE:
+    gm_pointwise_run (op, in, n_in, out);
+    return true;
+  case GM_FAMILY_CAST:
+    gm_copy_strided (out, in[0]);
+    return true;
+  case GM_FAMILY_REDUCE:
+    gm_reduce_run (op, in[0], attrs, out);
+    return true;
+  case GM_FAMILY_ARGREDUCE:
+    gm_argreduce_run (op, in[0], attrs, out);
+    return true;
+  case GM_FAMILY_CONTRACT:
+    return gm_contract_run (in[0], in[1], out, error);
   case GM_FAMILY_CONVOLVE:
     if (op == GM_OP_window_pick || op == GM_OP_window_spread)
       return gm_pool_run (op, in, attrs, out, error);
     return gm_convolve_run (op, in, attrs, out, error);
-  case GM_FAMILY_INDEX: return gm_index_run (op, in, n_in, attrs, out, error);
-  case GM_FAMILY_SCAN: gm_running_run (op, in[0], attrs, out); return true;
-  case GM_FAMILY_RANDOM: gm_random_run (op, in[0], attrs, out); return true;
-  case GM_FAMILY_CREATE: return gm_create_run (op, attrs, out, error);
-  case GM_FAMILY_CUSTOM: gm_copy_strided (out, in[0]); return true;
+  case GM_FAMILY_INDEX:
+    return gm_index_run (op, in, n_in, attrs, out, error);
+  case GM_FAMILY_SCAN:
+    gm_running_run (op, in[0], attrs, out);
+    return true;
+  case GM_FAMILY_RANDOM:
+    gm_random_run (op, in[0], attrs, out);
+    return true;
+  case GM_FAMILY_CREATE:
+    return gm_create_run (op, attrs, out, error);
+  case GM_FAMILY_CUSTOM:
+    gm_copy_strided (out, in[0]);
+    return true;
   case GM_FAMILY_MOVEMENT:
   case GM_FAMILY_MUTATE:
   case GM_FAMILY_HIGHER: /* the owner of the bodies runs it */
-  case GM_FAMILY_NONE: break;
+  case GM_FAMILY_NONE:
+    break;
   }
   g_assert_not_reached ();
 }
@@ -230,10 +269,12 @@ copy_between (GmTensor *dst, GmTensor *src, GError **error)
   }
   meta.ndim = dst->meta.ndim;
   g_autoptr (GmTensor) wide = gm_tensor_new_view (here, &meta, here->offset);
-  return gm_op_run_on_device (same ? GM_OP_copy : GM_OP_cast, &wide, 1, same ? NULL : &attrs, dst, error);
+  return gm_op_run_on_device (same ? GM_OP_copy : GM_OP_cast, &wide, 1, same ? NULL : &attrs, dst,
+                              error);
 }
 
-/* copy_ writes elements; set_ writes none, but counts as a write to the memory that dst still has. */
+/* copy_ writes elements; set_ writes none, but counts as a write to the memory that dst still has.
+ */
 static GmTensor *
 run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -292,7 +333,8 @@ gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError 
 {
   if (G_UNLIKELY (!gm_run_tiles) && !find_tiles (error))
     return NULL;
-  if (n_in >= 1 && n_in <= 3 && (unsigned) op < GM_N_OPS && gm_ops[op].family == GM_FAMILY_POINTWISE && (!attrs || !attrs->mask)) {
+  if (n_in >= 1 && n_in <= 3 && (unsigned) op < GM_N_OPS && gm_ops[op].family == GM_FAMILY_POINTWISE
+      && (!attrs || !attrs->mask)) {
     g_autoptr (GError) why = NULL;
     GmTensor *out = run_plain (op, in, n_in, &why);
     if (out)
@@ -317,13 +359,14 @@ gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError 
 }
 
 bool
-gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+                GError **error)
 {
   GmMeta meta;
   if (G_UNLIKELY (!gm_run_tiles) && !find_tiles (error))
     return false;
-  if (!infer_tensors (op, in, n_in, attrs, &meta, error) || !check_result (op, &meta, &out->meta, error)
-      || !check_writable (op, out, error))
+  if (!infer_tensors (op, in, n_in, attrs, &meta, error)
+      || !check_result (op, &meta, &out->meta, error) || !check_writable (op, out, error))
     return false;
   GmFamily family = (GmFamily) gm_ops[op].family;
   g_return_val_if_fail (family != GM_FAMILY_MOVEMENT && family != GM_FAMILY_MUTATE, false);
@@ -334,7 +377,8 @@ gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, Gm
 }
 
 bool
-gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out, GError **error)
+gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
+                     GError **error)
 {
   if ((unsigned) op >= GM_N_OPS || gm_ops[op].family != GM_FAMILY_MOVEMENT)
     return gm_op_run_into (op, in, n_in, attrs, out, error);

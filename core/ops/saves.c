@@ -47,29 +47,30 @@ watch_meta (GmBuilder *b, GmVal v)
 }
 
 /* Gradients are functions of values: they neither write, draw, nor look at numbers. */
-static const GmBuilderVtable watch_vtable = {.op = watch_op, .meta = watch_meta};
+static const GmBuilderVtable watch_vtable = { .op = watch_op, .meta = watch_meta };
 
 static uint32_t
 watch (GmOp op, int n_in, uint32_t need_mask)
 {
-  Watch w = {.base.vt = &watch_vtable, .meta = gm_meta_make (GM_F64, 2, (const int64_t[]){2, 2})};
-  GmAttrs attrs = {.n_list = 2, .list = {0, 1}, .stop = 1, .step = 1};
-  const GmMeta *metas[MAX_IN] = {&w.meta, &w.meta, &w.meta};
-  GmVal in[MAX_IN] = {MARK (0), MARK (1), MARK (2)}, result[MAX_IN];
+  Watch w = { .base.vt = &watch_vtable,
+              .meta = gm_meta_make (GM_F64, 2, (const int64_t[]){ 2, 2 }) };
+  GmAttrs attrs = { .n_list = 2, .list = { 0, 1 }, .stop = 1, .step = 1 };
+  const GmMeta *metas[MAX_IN] = { &w.meta, &w.meta, &w.meta };
+  GmVal in[MAX_IN] = { MARK (0), MARK (1), MARK (2) }, result[MAX_IN];
   bool need[MAX_IN];
   for (int i = 0; i < MAX_IN; i++)
     need[i] = need_mask >> i & 1;
-  GmGradient x = {.b = &w.base,
-                  .op = op,
-                  .n_in = n_in,
-                  .in = in,
-                  .out = MARK (OUT),
-                  .in_meta = metas,
-                  .out_meta = &w.meta,
-                  .attrs = &attrs,
-                  .grad = MARK (GRAD),
-                  .need = need,
-                  .result = result};
+  GmGradient x = { .b = &w.base,
+                   .op = op,
+                   .n_in = n_in,
+                   .in = in,
+                   .out = MARK (OUT),
+                   .in_meta = metas,
+                   .out_meta = &w.meta,
+                   .attrs = &attrs,
+                   .grad = MARK (GRAD),
+                   .need = need,
+                   .result = result };
   gm_op_gradient (&x);
   g_assert (!w.base.error);
   for (int i = 0; i < n_in; i++)

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* -- Running sums and products ---------------------------------------------------------------------- */
+/* -- Running sums and products ----------------------------------------------------------------- */
 
 #define LONG_LINE 16 /* elements */
 
@@ -95,7 +95,8 @@ gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   int64_t n = x->meta.ndim ? x->meta.sizes[attrs->dim] : 1;
   if (l.numel == 0 || n == 0)
     return;
-  GmDtype dtype = (GmDtype) x->meta.dtype, accum = dtype == GM_F32 ? GM_F64 : gm_dtype_compute (dtype);
+  GmDtype dtype = (GmDtype) x->meta.dtype,
+          accum = dtype == GM_F32 ? GM_F64 : gm_dtype_compute (dtype);
   Run s = { .scan = gm_run_tiles->scan (op, dtype),
             .accum_bytes = gm_dtype_size (accum),
             .n = n,
@@ -120,14 +121,15 @@ gm_running_run (GmOp op, const GmTensor *x, const GmAttrs *attrs, GmTensor *out)
   gm_threads_run (j.n, run_part, &j);
 }
 
-/* -- Sorting ----------------------------------------------------------------------------------------------- */
+/* -- Sorting ----------------------------------------------------------------------------------- */
 
 typedef struct {
   uint64_t key;
   int64_t position;
 } Pair;
 
-/* An unsigned number that orders as the scalar does: -0 and 0 are equal, NaN is above everything. */
+/* An unsigned number that orders as the scalar does: -0 and 0 are equal, NaN is above everything.
+ */
 static uint64_t
 key_of (GmScalar s)
 {
@@ -181,7 +183,8 @@ sort_part (void *arg, uint32_t part)
   const GmLoop *l = j->l;
   const int64_t n = j->n;
   size_t bytes;
-  Pair *pairs = __builtin_mul_overflow ((size_t) n, 2 * sizeof (Pair), &bytes) ? NULL : gm_alloc (bytes);
+  Pair *pairs =
+      __builtin_mul_overflow ((size_t) n, 2 * sizeof (Pair), &bytes) ? NULL : gm_alloc (bytes);
   if (!pairs) {
     __atomic_store_n (&j->failed, true, __ATOMIC_RELAXED);
     return;

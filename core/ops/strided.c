@@ -56,7 +56,8 @@ fail (GmBuilder *b, const GmMeta *want)
 {
   g_autofree char *text = gm_meta_text (want), *strides = gm_shape_text (want->ndim, want->strides);
 
-  return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "no slices of memory make a tensor %s with strides %s", text, strides);
+  return gm_b_fail (b, GM_ERROR_UNSUPPORTED, "no slices of memory make a tensor %s with strides %s",
+                    text, strides);
 }
 
 /* Cuts the last dimension of v into dims. */

@@ -7,12 +7,13 @@
 
 #include <string.h>
 
-/* -- Along one dimension ----------------------------------------------------------------------------------- */
+/* -- Along one dimension ----------------------------------------------------------------------- */
 
 static void
 find_cover (GmAxis *a)
 {
-  int64_t last = a->first + (a->taps - 1) * a->by, least = MIN (a->first, last), most = MAX (a->first, last);
+  int64_t last = a->first + (a->taps - 1) * a->by, least = MIN (a->first, last),
+          most = MAX (a->first, last);
   a->before = MAX (-least, 0);
   a->covered = (a->n_out - 1) * a->step + most + a->before + 1;
 }
@@ -20,8 +21,13 @@ find_cover (GmAxis *a)
 GmAxis
 gm_axis_forward (const GmWindow *w, int d, int64_t n_in, int64_t n_out)
 {
-  GmAxis a = { .n_out = n_out, .n_in = n_in, .taps = w->kernel[d], .step = w->stride[d], .first = -w->pad[d], .by = w->dilation[d],
-             .tap_by = 1 };
+  GmAxis a = { .n_out = n_out,
+               .n_in = n_in,
+               .taps = w->kernel[d],
+               .step = w->stride[d],
+               .first = -w->pad[d],
+               .by = w->dilation[d],
+               .tap_by = 1 };
   find_cover (&a);
   return a;
 }
@@ -35,9 +41,13 @@ gm_axis_phase (const GmWindow *w, int d, int64_t phase, int64_t n_in, int64_t n_
     x = y;
     y = rest;
   }
-  GmAxis a = { .n_out = phase < n_in ? (n_in - phase - 1) / stride + 1 : 0, .n_in = n_out, .step = 1, .by = -dilation / x,
-             .tap_by = stride / x };
-  while (a.tap < w->kernel[d] && (phase + w->pad[d] - a.tap * dilation) % stride != 0 && a.tap < a.tap_by)
+  GmAxis a = { .n_out = phase < n_in ? (n_in - phase - 1) / stride + 1 : 0,
+               .n_in = n_out,
+               .step = 1,
+               .by = -dilation / x,
+               .tap_by = stride / x };
+  while (a.tap < w->kernel[d] && (phase + w->pad[d] - a.tap * dilation) % stride != 0
+         && a.tap < a.tap_by)
     a.tap++;
   if (a.tap < a.tap_by && a.tap < w->kernel[d])
     a.taps = (w->kernel[d] - 1 - a.tap) / a.tap_by + 1;
@@ -48,12 +58,14 @@ gm_axis_phase (const GmWindow *w, int d, int64_t phase, int64_t n_in, int64_t n_
   return a;
 }
 
-/* -- Images ------------------------------------------------------------------------------------------------ */
+/* -- Images ------------------------------------------------------------------------------------ */
 
 GmImage
 gm_image_of (const GmTensor *t)
 {
-  GmImage i = { .data = gm_tensor_data (t), .sizes = { t->meta.sizes[0], t->meta.sizes[1] }, .strides = { t->meta.strides[0], t->meta.strides[1] } };
+  GmImage i = { .data = gm_tensor_data (t),
+                .sizes = { t->meta.sizes[0], t->meta.sizes[1] },
+                .strides = { t->meta.strides[0], t->meta.strides[1] } };
   int space = t->meta.ndim - 2;
   for (int d = 0; d < SPACE; d++) {
     int from = 2 + d - (SPACE - space);
@@ -98,19 +110,24 @@ gm_windows_merge (GmWindows *w, const int64_t *out_step)
 
 /* Computes the size of a copy of the image, in elements; false if it overflows. */
 static bool
-copied_elements (const GmAxis *axes, int64_t channels, int64_t *line, int64_t *per_channel, int64_t *all)
+copied_elements (const GmAxis *axes, int64_t channels, int64_t *line, int64_t *per_channel,
+                 int64_t *all)
 {
   *line = axes[2].step * ((axes[2].covered - 1) / axes[2].step + 1);
-  return !__builtin_mul_overflow (*line, axes[1].covered, per_channel) && !__builtin_mul_overflow (*per_channel, axes[0].covered, per_channel)
+  return !__builtin_mul_overflow (*line, axes[1].covered, per_channel)
+         && !__builtin_mul_overflow (*per_channel, axes[0].covered, per_channel)
          && !__builtin_mul_overflow (*per_channel, channels, all) && *all < INT64_MAX / 16;
 }
 
 bool
-gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels, GmDtype dtype, double padding)
+gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
+                GmDtype dtype, double padding)
 {
   GmWindows *w = &s->windows;
   size_t elem = gm_dtype_size (dtype);
-  *s = (GmImageSource){ .image = image, .tiles = gm_run_tiles->convolve (dtype), .channels = channels, .elem = elem };
+  *s = (GmImageSource){
+    .image = image, .tiles = gm_run_tiles->convolve (dtype), .channels = channels, .elem = elem
+  };
   memcpy (s->axes, axes, sizeof s->axes);
   w->depth = channels * axes[0].taps * axes[1].taps * axes[2].taps;
   for (int d = 0; d < SPACE; d++)
@@ -137,8 +154,10 @@ gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int6
     for (int64_t i = 0; i < axes[0].taps; i++)
       for (int64_t j = 0; j < axes[1].taps; j++)
         for (int64_t l = 0; l < axes[2].taps; l++)
-          s->places[k++] = c * s->per_channel + (axes[0].first + i * axes[0].by + axes[0].before) * plane
-                           + (axes[1].first + j * axes[1].by + axes[1].before) * line + column_place (s, axes[2].first + l * axes[2].by);
+          s->places[k++] = c * s->per_channel
+                           + (axes[0].first + i * axes[0].by + axes[0].before) * plane
+                           + (axes[1].first + j * axes[1].by + axes[1].before) * line
+                           + column_place (s, axes[2].first + l * axes[2].by);
   if (s->in_place)
     return true;
   s->copy_bytes = ((size_t) all + GM_WINDOW_SLACK) * elem;
@@ -175,10 +194,12 @@ copy_line (const GmImageSource *s, char *to, const char *from)
   int64_t done = 0;
   if (a->step == 2 && stride == 1) {
     done = n / 2 * 2;
-    s->tiles->part (to + (size_t) column_place (s, 0) * s->elem, to + (size_t) column_place (s, 1) * s->elem, from, n / 2);
+    s->tiles->part (to + (size_t) column_place (s, 0) * s->elem,
+                    to + (size_t) column_place (s, 1) * s->elem, from, n / 2);
   }
   for (int64_t phase = done; phase < MIN (done + a->step, n); phase++)
-    gm_run_tiles->gather (to + (size_t) column_place (s, phase) * s->elem, from + phase * stride * (int64_t) s->elem, stride * a->step,
+    gm_run_tiles->gather (to + (size_t) column_place (s, phase) * s->elem,
+                          from + phase * stride * (int64_t) s->elem, stride * a->step,
                           (size_t) ((n - phase - 1) / a->step + 1), s->elem);
 }
 
@@ -198,11 +219,16 @@ gm_source_read (GmImageSource *s, int64_t n, int64_t first)
   for (int64_t c = 0; c < s->channels; c++)
     for (int64_t i = 0; i < MIN (a[0].n_in, a[0].covered - a[0].before); i++)
       for (int64_t j = 0; j < MIN (a[1].n_in, a[1].covered - a[1].before); j++)
-        copy_line (s, s->copy + (size_t) (c * s->per_channel + ((i + a[0].before) * a[1].covered + j + a[1].before) * line) * s->elem,
-                   from + (c * m->strides[1] + i * m->strides[2] + j * m->strides[3]) * (int64_t) s->elem);
+        copy_line (
+            s,
+            s->copy
+                + (size_t) (c * s->per_channel
+                            + ((i + a[0].before) * a[1].covered + j + a[1].before) * line)
+                      * s->elem,
+            from + (c * m->strides[1] + i * m->strides[2] + j * m->strides[3]) * (int64_t) s->elem);
 }
 
-/* -- Tensors ----------------------------------------------------------------------------------------------- */
+/* -- Tensors ----------------------------------------------------------------------------------- */
 
 GmTensor *
 gm_plain_tensor (GmTensor *x, GmDtype dtype, bool fill, GError **error)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * windows.h -- images laid out for the kernels of core/tiles/convolve.h.
  *
- * Along every dimension result t meets, for tap m, element t * step + first + m * by of an image.  The image is copied once, with its
- * padding, columns `step` apart beside each other; or read where it is, if it needs neither.  Private to this room.
+ * Along every dimension result t meets, for tap m, element t * step + first + m * by of an image.
+ * The image is copied once, with its padding, columns `step` apart beside each other; or read where
+ * it is, if it needs neither.  Private to this room.
  */
 #ifndef GM_OPS_WINDOWS_H
 #define GM_OPS_WINDOWS_H
@@ -59,11 +60,13 @@ typedef struct {
 /* Prepares a source. `dtype`: that of the elements, f32 or f64. padding: the value read outside of
  * the image. The image stays the caller's. False: no memory. The source must be cleared in any
  * case. */
-bool gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels, GmDtype dtype, double padding);
+bool gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
+                     GmDtype dtype, double padding);
 void gm_source_clear (GmImageSource *s);
 /* Makes channels first, first + 1, ... of image n the ones that the windows read. */
 void gm_source_read (GmImageSource *s, int64_t n, int64_t first);
-/* Lines, and planes, that follow one another without a gap, in the result as well, become one line. */
+/* Lines, and planes, that follow one another without a gap, in the result as well, become one line.
+ */
 void gm_windows_merge (GmWindows *w, const int64_t *out_step);
 
 /* memcpy of multiples of 4 bytes that are mostly few: without a call. */

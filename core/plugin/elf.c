@@ -133,8 +133,8 @@ open_elf (Elf *e, int fd, GmRefused *why)
     return gm_refuse (why, GM_REFUSAL_MACHINE,
                       "ELF machine %u, here it is %u; build it for this machine", h->e_machine,
                       THIS_MACHINE);
-  if (h->e_phnum == 0 || h->e_phnum > MAX_SEGMENTS || h->e_phentsize != sizeof (Elf64_Phdr) ||
-      !read_at (e, h->e_phoff, e->segments, h->e_phnum * sizeof (Elf64_Phdr)))
+  if (h->e_phnum == 0 || h->e_phnum > MAX_SEGMENTS || h->e_phentsize != sizeof (Elf64_Phdr)
+      || !read_at (e, h->e_phoff, e->segments, h->e_phnum * sizeof (Elf64_Phdr)))
     return gm_refuse (why, GM_REFUSAL_TRUNCATED,
                       "its table of segments does not lie in the file; build or copy it again");
   for (unsigned i = 0; i < h->e_phnum; i++)
@@ -143,8 +143,9 @@ open_elf (Elf *e, int fd, GmRefused *why)
                         "segment %u reaches past the end of the file; build or copy it again", i);
   /* Section headers stand last in the file, so they reveal a truncation that leaves the segments
    * whole. */
-  if (h->e_shoff != 0 && (h->e_shnum > MAX_SECTIONS || h->e_shentsize != sizeof (Elf64_Shdr) ||
-                          !inside (e, h->e_shoff, (uint64_t) h->e_shnum * sizeof (Elf64_Shdr))))
+  if (h->e_shoff != 0
+      && (h->e_shnum > MAX_SECTIONS || h->e_shentsize != sizeof (Elf64_Shdr)
+          || !inside (e, h->e_shoff, (uint64_t) h->e_shnum * sizeof (Elf64_Shdr))))
     return gm_refuse (why, GM_REFUSAL_TRUNCATED,
                       "its table of sections does not lie in the file; build or copy it again");
   return true;
@@ -164,11 +165,12 @@ check_mapping (const Elf *e, GmRefused *why)
     if (p->p_type != PT_LOAD)
       continue;
     uint64_t last;
-    if (__builtin_add_overflow (p->p_vaddr, p->p_memsz, &last) || last > UINT64_MAX - page ||
-        p->p_memsz < p->p_filesz || (p->p_vaddr - p->p_offset) % page != 0 ||
-        p->p_vaddr / page * page < end)
+    if (__builtin_add_overflow (p->p_vaddr, p->p_memsz, &last) || last > UINT64_MAX - page
+        || p->p_memsz < p->p_filesz || (p->p_vaddr - p->p_offset) % page != 0
+        || p->p_vaddr / page * page < end)
       return gm_refuse (why, GM_REFUSAL_TRUNCATED,
-                        "segment %u lies over another one, or is not mapped as it is in the file", i);
+                        "segment %u lies over another one, or is not mapped as it is in the file",
+                        i);
     end = (last + page - 1) / page * page;
   }
   return true;
@@ -270,7 +272,8 @@ read_entries (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
 {
   uint64_t n = p->p_filesz / sizeof (Elf64_Dyn), offset;
   if (n > MAX_DYNAMIC) {
-    gm_refuse (why, GM_REFUSAL_TRUNCATED, "its dynamic section has %" G_GUINT64_FORMAT " entries", n);
+    gm_refuse (why, GM_REFUSAL_TRUNCATED, "its dynamic section has %" G_GUINT64_FORMAT " entries",
+               n);
     return NULL;
   }
   if (!file_offset (e, p->p_vaddr, p->p_filesz, &offset) || offset != p->p_offset) {
@@ -309,8 +312,8 @@ read_needs (const Elf *e, GmElfNeeds *needs, bool *text_relocations, GmRefused *
   for (const Elf64_Dyn *d = entries; d->d_tag != DT_NULL; d++) {
     if (d->d_tag == DT_STRTAB)
       strings = d->d_un.d_ptr;
-    *text_relocations = *text_relocations || d->d_tag == DT_TEXTREL ||
-                        (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_TEXTREL));
+    *text_relocations = *text_relocations || d->d_tag == DT_TEXTREL
+                        || (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_TEXTREL));
   }
   for (const Elf64_Dyn *d = entries; d->d_tag != DT_NULL; d++) {
     bool path = d->d_tag == DT_RUNPATH || d->d_tag == DT_RPATH;
@@ -383,20 +386,20 @@ note_in_segment (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
       break;
     uint64_t name_at = at + sizeof n, text_at = name_at + ((uint64_t) n.n_namesz + 3) / 4 * 4;
     uint64_t next = text_at + ((uint64_t) n.n_descsz + 3) / 4 * 4;
-    bool ours = n.n_type == GRAMME_NOTE_TYPE && n.n_namesz == sizeof name &&
-                name_at + sizeof name <= end && read_at (e, name_at, name, sizeof name) &&
-                memcmp (name, GRAMME_NOTE_NAME, sizeof name) == 0;
+    bool ours = n.n_type == GRAMME_NOTE_TYPE && n.n_namesz == sizeof name
+                && name_at + sizeof name <= end && read_at (e, name_at, name, sizeof name)
+                && memcmp (name, GRAMME_NOTE_NAME, sizeof name) == 0;
     if (ours) {
-      if (text_at > end || n.n_descsz > end - text_at || n.n_descsz > GRAMME_MANIFEST_MAX_BYTES ||
-          n.n_descsz < 2) {
+      if (text_at > end || n.n_descsz > end - text_at || n.n_descsz > GRAMME_MANIFEST_MAX_BYTES
+          || n.n_descsz < 2) {
         gm_refuse (why, GM_REFUSAL_MANIFEST,
                    "the note claims %u bytes of text; at most %u that lie in the file are read",
                    n.n_descsz, GRAMME_MANIFEST_MAX_BYTES);
         return NULL;
       }
       g_autofree char *text = g_malloc0 (n.n_descsz + 1); /* at most 16 KiB */
-      if (!read_at (e, text_at, text, n.n_descsz) || strlen (text) + 1 < n.n_descsz ||
-          !g_utf8_validate (text, -1, NULL)) {
+      if (!read_at (e, text_at, text, n.n_descsz) || strlen (text) + 1 < n.n_descsz
+          || !g_utf8_validate (text, -1, NULL)) {
         gm_refuse (why, GM_REFUSAL_MANIFEST, "the note's text is not UTF-8 up to its end");
         return NULL;
       }
@@ -416,15 +419,15 @@ has_note_section (const Elf *e)
 {
   Elf64_Shdr names, s;
   const Elf64_Ehdr *h = &e->header;
-  if (h->e_shoff == 0 || h->e_shstrndx >= h->e_shnum ||
-      !read_at (e, h->e_shoff + h->e_shstrndx * sizeof s, &names, sizeof names))
+  if (h->e_shoff == 0 || h->e_shstrndx >= h->e_shnum
+      || !read_at (e, h->e_shoff + h->e_shstrndx * sizeof s, &names, sizeof names))
     return false;
   for (unsigned i = 0; i < h->e_shnum; i++) {
     char name[sizeof ".note.gramme.plugin"];
-    if (read_at (e, h->e_shoff + i * sizeof s, &s, sizeof s) &&
-        inside (e, names.sh_offset, names.sh_size) &&
-        read_at (e, names.sh_offset + s.sh_name, name, sizeof name) &&
-        memcmp (name, ".note.gramme.plugin", sizeof name) == 0)
+    if (read_at (e, h->e_shoff + i * sizeof s, &s, sizeof s)
+        && inside (e, names.sh_offset, names.sh_size)
+        && read_at (e, names.sh_offset + s.sh_name, name, sizeof name)
+        && memcmp (name, ".note.gramme.plugin", sizeof name) == 0)
       return true;
   }
   return false;

@@ -53,8 +53,8 @@ gm_fpu_restore (const GmPlugin *p, GmFpuControl before, const char *when)
   GmRefused found = { 0 };
   gm_refuse (&found, GM_REFUSAL_CHANGED_FPU, "MXCSR 0x%04x to 0x%04x, x87 0x%04x to 0x%04x, %s",
              before.mxcsr, now.mxcsr, before.x87, now.x87, when);
-  gm_log_warn ("back end %s %s; the mode is put back each time, and other processes refuse it", p->manifest->name,
-               found.text);
+  gm_log_warn ("back end %s %s; the mode is put back each time, and other processes refuse it",
+               p->manifest->name, found.text);
   note (p, &found);
   gm_refused_clear (&found);
 }

@@ -475,8 +475,8 @@ timer_may_have_ended (const GmSnapshot *a, unsigned i)
 {
   const struct itimerval *was = &a->timers[i];
   gint64 left = was->it_value.tv_sec * G_USEC_PER_SEC + was->it_value.tv_usec;
-  return !timerisset (&was->it_interval) &&
-         left <= microseconds (timers[i].clock) - a->read_at[i] + TICK_US;
+  return !timerisset (&was->it_interval)
+         && left <= microseconds (timers[i].clock) - a->read_at[i] + TICK_US;
 }
 
 static void
@@ -500,9 +500,10 @@ check_signals (const GmSnapshot *a, const char *when, GmRefused *why)
 {
   for (int i = 1; i < N_SIGNALS; i++) {
     struct sigaction now;
-    if (sigaction (i, NULL, &now) != 0 ||
-        (now.sa_handler == a->actions[i].sa_handler && !((now.sa_flags ^ a->actions[i].sa_flags) & ~NOT_OURS) &&
-         !masks_differ (&now.sa_mask, &a->actions[i].sa_mask)))
+    if (sigaction (i, NULL, &now) != 0
+        || (now.sa_handler == a->actions[i].sa_handler
+            && !((now.sa_flags ^ a->actions[i].sa_flags) & ~NOT_OURS)
+            && !masks_differ (&now.sa_mask, &a->actions[i].sa_mask)))
       continue;
     sigaction (i, &a->actions[i], NULL);
     gm_refuse (why, GM_REFUSAL_CHANGED_SIGNALS, "the handler of signal %d (%s), %s", i,
@@ -553,8 +554,8 @@ check_limits (const GmSnapshot *a, const char *when, GmRefused *why)
   }
   for (int i = 0; i < (int) RLIM_NLIMITS; i++) {
     struct rlimit now;
-    if (getrlimit (i, &now) != 0 ||
-        (now.rlim_cur == a->limits[i].rlim_cur && now.rlim_max == a->limits[i].rlim_max))
+    if (getrlimit (i, &now) != 0
+        || (now.rlim_cur == a->limits[i].rlim_cur && now.rlim_max == a->limits[i].rlim_max))
       continue;
     setrlimit (i, &a->limits[i]);
     gm_refuse (why, GM_REFUSAL_CHANGED_LIMITS, "resource limit %d, %s", i, when);
@@ -578,8 +579,9 @@ check_attributes (const GmSnapshot *a, const char *when, GmRefused *why)
   sched_getaffinity (0, sizeof processors, &processors);
   if (!CPU_EQUAL (&processors, &a->processors)) {
     sched_setaffinity (0, sizeof a->processors, &a->processors);
-    gm_refuse (why, GM_REFUSAL_CHANGED_ATTRIBUTE, "on which processors it runs: %d of them, not %d, %s",
-               CPU_COUNT (&processors), CPU_COUNT (&a->processors), when);
+    gm_refuse (why, GM_REFUSAL_CHANGED_ATTRIBUTE,
+               "on which processors it runs: %d of them, not %d, %s", CPU_COUNT (&processors),
+               CPU_COUNT (&a->processors), when);
   }
   char name[THREAD_NAME_BYTES] = "";
   prctl (PR_GET_NAME, name);
@@ -596,13 +598,13 @@ check_environment (const GmSnapshot *a, const char *when, GmRefused *why)
 {
   g_autoptr (GPtrArray) now = read_environment ();
   guint i = 0;
-  while (i < now->len && i < a->environment->len &&
-         strcmp (now->pdata[i], a->environment->pdata[i]) == 0)
+  while (i < now->len && i < a->environment->len
+         && strcmp (now->pdata[i], a->environment->pdata[i]) == 0)
     i++;
   if (i == now->len && i == a->environment->len)
     return;
-  bool gone = i == now->len || (i < a->environment->len &&
-                                strcmp (a->environment->pdata[i], now->pdata[i]) < 0);
+  bool gone = i == now->len
+              || (i < a->environment->len && strcmp (a->environment->pdata[i], now->pdata[i]) < 0);
   const char *text = gone ? a->environment->pdata[i] : now->pdata[i];
   g_autofree char *name = g_strndup (text, MIN (strcspn (text, "="), (size_t) 100));
   g_autofree char *clean = g_utf8_make_valid (name, -1);
@@ -614,15 +616,17 @@ check_descriptors (const GmSnapshot *a, const char *when, GmRefused *why)
 {
   g_autoptr (GArray) now = read_descriptors ();
   guint i = 0;
-  while (i < now->len && i < a->descriptors->len &&
-         memcmp (&g_array_index (now, Descriptor, i), &g_array_index (a->descriptors, Descriptor, i),
-                 sizeof (Descriptor)) == 0)
+  while (i < now->len && i < a->descriptors->len
+         && memcmp (&g_array_index (now, Descriptor, i),
+                    &g_array_index (a->descriptors, Descriptor, i), sizeof (Descriptor))
+                == 0)
     i++;
   if (i == now->len && i == a->descriptors->len)
     return;
-  bool is_new = i == a->descriptors->len ||
-                (i < now->len && g_array_index (now, Descriptor, i).fd <
-                                     g_array_index (a->descriptors, Descriptor, i).fd);
+  bool is_new = i == a->descriptors->len
+                || (i < now->len
+                    && g_array_index (now, Descriptor, i).fd
+                           < g_array_index (a->descriptors, Descriptor, i).fd);
   int fd = g_array_index (is_new ? now : a->descriptors, Descriptor, i).fd;
   gm_refuse (why, GM_REFUSAL_CHANGED_DESCRIPTORS, "descriptor %d was %s, %s", fd,
              is_new ? "opened" : "closed or replaced", when);

@@ -70,15 +70,15 @@ check_descriptor (const GrammePlugin *d, const GmPlugin *p, GmRefused *why)
   if (!d->manifest || !d->api)
     return gm_refuse (why, GM_REFUSAL_DESCRIPTOR, "its %s is NULL",
                       d->manifest ? "table of functions" : "manifest");
-  if (strcmp (d->manifest, m->text) != 0 || (int32_t) d->abi_minor != m->abi_minor ||
-      (int32_t) d->min_host_minor != m->min_host_minor)
+  if (strcmp (d->manifest, m->text) != 0 || (int32_t) d->abi_minor != m->abi_minor
+      || (int32_t) d->min_host_minor != m->min_host_minor)
     return gm_refuse (why, GM_REFUSAL_MISMATCH,
                       "the note in the file and the loaded code differ; build it again from clean");
   if (d->sanitizers & ~OWN_SANITIZERS)
     return gm_refuse (why, GM_REFUSAL_SANITIZER, "sanitizers %u, here %u; build both alike",
                       d->sanitizers, OWN_SANITIZERS);
-  if (d->api->struct_size < offsetof (GrammeBackendApi, flags) + sizeof d->api->flags ||
-      d->api->struct_size % 8 != 0)
+  if (d->api->struct_size < offsetof (GrammeBackendApi, flags) + sizeof d->api->flags
+      || d->api->struct_size % 8 != 0)
     return gm_refuse (why, GM_REFUSAL_DESCRIPTOR, "its table of functions claims %u bytes",
                       d->api->struct_size);
   if (d->api->flags != 0)

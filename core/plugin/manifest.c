@@ -89,8 +89,8 @@ parse_option (GKeyFile *f, const char *group, GmManifest *m, GmRefused *why)
   o->fallback = g_key_file_get_string (f, group, "default", NULL);
   o->help = g_key_file_get_string (f, group, "help", NULL);
   o->values = g_key_file_get_string_list (f, group, "values", NULL, NULL);
-  o->no_code = g_key_file_has_key (f, group, "changes-code", NULL) &&
-               !g_key_file_get_boolean (f, group, "changes-code", NULL);
+  o->no_code = g_key_file_has_key (f, group, "changes-code", NULL)
+               && !g_key_file_get_boolean (f, group, "changes-code", NULL);
   o->min = INT64_MIN;
   o->max = INT64_MAX;
   if (!is_word (o->key))
@@ -141,8 +141,8 @@ parse_version (GKeyFile *f, GmManifest *m, GmRefused *why)
 {
   g_autofree char *abi = g_key_file_get_string (f, GROUP, "abi", NULL);
   int used = 0;
-  if (!abi || sscanf (abi, "%d.%d%n", &m->abi_major, &m->abi_minor, &used) != 2 || abi[used] ||
-      m->abi_major < 0 || m->abi_minor < 0)
+  if (!abi || sscanf (abi, "%d.%d%n", &m->abi_major, &m->abi_minor, &used) != 2 || abi[used]
+      || m->abi_major < 0 || m->abi_minor < 0)
     return gm_refuse (why, GM_REFUSAL_MANIFEST, "abi \"%s\" is not like 0.0", abi ? abi : "");
   m->min_host_minor = g_key_file_get_integer (f, GROUP, "min-host-minor", NULL);
   if (m->min_host_minor < 0 || m->min_host_minor > m->abi_minor)
@@ -193,8 +193,8 @@ parse (GKeyFile *f, GmManifest *m, GmRefused *why)
   m->dtypes = list (f, "dtypes");
   m->flags = list (f, "flags");
   m->needs = list (f, "needs");
-  if (!keep_word (&m->id, "id", why) | !keep_word (&m->name, "name", why) |
-      !keep_word (&m->version, "version", why))
+  if (!keep_word (&m->id, "id", why) | !keep_word (&m->name, "name", why)
+      | !keep_word (&m->version, "version", why))
     return false; /* every key was checked: a bad one must not reach a terminal */
   parse_reasons (f, m);
   g_auto (GStrv) groups = g_key_file_get_groups (f, NULL);
@@ -308,8 +308,8 @@ gm_manifest_check_option (const GmManifest *m, const char *key, const char *valu
     break;
   }
   case GM_OPTION_BOOL:
-    if (strcmp (value, "true") == 0 || strcmp (value, "false") == 0 || strcmp (value, "1") == 0 ||
-        strcmp (value, "0") == 0)
+    if (strcmp (value, "true") == 0 || strcmp (value, "false") == 0 || strcmp (value, "1") == 0
+        || strcmp (value, "0") == 0)
       return true;
     wanted = g_strdup ("true or false");
     break;

@@ -18,17 +18,23 @@
 #define MAX_CACHE_BYTES ((goffset) 64 << 20)
 
 /* The loader's default folders, searched last. */
-static const char *const system_folders[] = { "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+static const char *const system_folders[] = { "/lib64",
+                                              "/usr/lib64",
+                                              "/lib",
+                                              "/usr/lib",
 #if defined(__x86_64__)
-                                              "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"
+                                              "/lib/x86_64-linux-gnu",
+                                              "/usr/lib/x86_64-linux-gnu"
 #else
-                                              "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"
+                                              "/lib/aarch64-linux-gnu",
+                                              "/usr/lib/aarch64-linux-gnu"
 #endif
 };
 
 /* The names of folders for particular processors: "glibc-hwcaps" holds any, older loaders know
  * these. */
-static const char *const processors[] = { "tls", "haswell", "avx512_1", "xeon_phi", "x86_64", "atomics" };
+static const char *const processors[] = { "tls",      "haswell", "avx512_1",
+                                          "xeon_phi", "x86_64",  "atomics" };
 
 typedef struct {
   /* char: libraries found, named as the loader names them, with a first letter for their origin:
@@ -36,14 +42,14 @@ typedef struct {
   GPtrArray *files;
   /* char: these libraries, names already searched for, and folders already checked */
   GHashTable *known;
-  GPtrArray *own;    /* char: the folders of LD_LIBRARY_PATH, then of the run paths read so far */
-  GString *found;    /* text whose digest is returned */
-  char *cache;       /* CACHE_FILE's bytes, or NULL */
+  GPtrArray *own; /* char: the folders of LD_LIBRARY_PATH, then of the run paths read so far */
+  GString *found; /* text whose digest is returned */
+  char *cache;    /* CACHE_FILE's bytes, or NULL */
   gsize n_cache;
   GmRefused *why;
 } Walk;
 
-#define OWN 'o'    /* found by a run path or by an absolute path: checked like the plugin itself */
+#define OWN 'o' /* found by a run path or by an absolute path: checked like the plugin itself */
 /* Found through settings of the administrator: a group may write there, too, as for the libraries
  * of all programs. */
 #define SYSTEM 's'
@@ -76,7 +82,8 @@ static void
 look_into_cache (const Walk *w, const char *name, GPtrArray *paths)
 {
   /* A table of the old format may precede this table. */
-  const char *cache = w->cache ? memmem (w->cache, w->n_cache, CACHE_MAGIC, strlen (CACHE_MAGIC)) : NULL;
+  const char *cache =
+      w->cache ? memmem (w->cache, w->n_cache, CACHE_MAGIC, strlen (CACHE_MAGIC)) : NULL;
   gsize n = cache ? w->n_cache - (gsize) (cache - w->cache) : 0;
   CacheHeader h;
   if (n < sizeof h)
@@ -142,7 +149,8 @@ look_into (const char *folder, const char *name, int depth, GPtrArray *paths)
   if (depth == 0)
     return;
   g_autoptr (GDir) dir = depth == DEEPEST ? g_dir_open (levels, 0, NULL) : NULL;
-  for (const char *level = dir ? g_dir_read_name (dir) : NULL; level; level = g_dir_read_name (dir)) {
+  for (const char *level = dir ? g_dir_read_name (dir) : NULL; level;
+       level = g_dir_read_name (dir)) {
     g_autofree char *below = g_build_filename (levels, level, NULL);
     look_into (below, name, 0, paths);
   }
@@ -270,9 +278,9 @@ judge (char whose, const char *path, GmRefused *why)
     j->line = line_of (path, fd);
     /* The loader skips a file for another machine, and fails on a file that is no library, but runs
      * neither. */
-    if (!gm_elf_read_needs (fd, &j->needs, &inner) && inner.code != GM_REFUSAL_NOT_ELF &&
-        inner.code != GM_REFUSAL_CLASS && inner.code != GM_REFUSAL_TYPE &&
-        inner.code != GM_REFUSAL_MACHINE)
+    if (!gm_elf_read_needs (fd, &j->needs, &inner) && inner.code != GM_REFUSAL_NOT_ELF
+        && inner.code != GM_REFUSAL_CLASS && inner.code != GM_REFUSAL_TYPE
+        && inner.code != GM_REFUSAL_MACHINE)
       g_clear_pointer (&j, judged_free);
   }
   if (!j)
@@ -370,8 +378,9 @@ gm_needed_check (int fd, const char *canonical, uint64_t *digest, GmRefused *why
   bool good = gm_elf_read_needs (fd, &needs, why) && find_needs (&w, OWN, &needs, canonical);
   for (guint i = 0; i < w.files->len && good; i++) {
     const char *file = w.files->pdata[i];
-    good = i < MAX_LIBRARIES ? check_library (&w, file[0], file + 1)
-                             : gm_refuse (why, GM_REFUSAL_NEEDED, "more than %d of them", MAX_LIBRARIES);
+    good = i < MAX_LIBRARIES
+               ? check_library (&w, file[0], file + 1)
+               : gm_refuse (why, GM_REFUSAL_NEEDED, "more than %d of them", MAX_LIBRARIES);
   }
   g_autofree char *sum = g_compute_checksum_for_string (G_CHECKSUM_SHA256, w.found->str, -1);
   sum[16] = 0;

@@ -207,8 +207,8 @@ start (Probe *p, const char *file, const char *token)
   posix_spawn_file_actions_adddup2 (&actions, output[1], 2);
   posix_spawn_file_actions_adddup2 (&actions, report[1], REPORT_FD);
   posix_spawnattr_init (&attributes);
-  posix_spawnattr_setflags (&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                             POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setflags (&attributes,
+                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawnattr_setpgroup (&attributes, 0);
   posix_spawnattr_setsigmask (&attributes, &none);
   posix_spawnattr_setsigdefault (&attributes, &defaults);

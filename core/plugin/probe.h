@@ -2,8 +2,9 @@
  * probe.h -- tries a plugin in a process of its own.
  *
  * That process is the program `gramme`, found beside libgramme, with limits on time, memory,
- * files and descriptors.  It loads the plugin, opens it, runs a first graph (trial.h), closes it, compares
- * itself before and after, and reports on a descriptor of its own; whatever else happens to it is the plugin's doing.
+ * files and descriptors.  It loads the plugin, opens it, runs a first graph (trial.h), closes it,
+ * compares itself before and after, and reports on a descriptor of its own; whatever else happens
+ * to it is the plugin's doing.
  */
 #ifndef GM_PLUGIN_PROBE_H
 #define GM_PLUGIN_PROBE_H

@@ -59,8 +59,8 @@ read_own_file (const char *path)
   int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   struct stat st;
   g_autofree char *text = NULL;
-  if (fd >= 0 && fstat (fd, &st) == 0 && S_ISREG (st.st_mode) && st.st_uid == geteuid () &&
-      !(st.st_mode & (S_IWGRP | S_IWOTH)) && st.st_size <= MAX_BYTES) {
+  if (fd >= 0 && fstat (fd, &st) == 0 && S_ISREG (st.st_mode) && st.st_uid == geteuid ()
+      && !(st.st_mode & (S_IWGRP | S_IWOTH)) && st.st_size <= MAX_BYTES) {
     text = g_malloc0 ((gsize) st.st_size + 1);
     for (off_t at = 0; text && at < st.st_size;) {
       ssize_t n = pread (fd, text + at, (size_t) (st.st_size - at), at);
@@ -97,8 +97,8 @@ known_file (void)
   struct stat now = { 0 };
   if (path && lstat (path, &now) != 0)
     memset (&now, 0, sizeof now);
-  if (known && now.st_ino == of.st_ino && now.st_size == of.st_size &&
-      now.st_ctim.tv_sec == of.st_ctim.tv_sec && now.st_ctim.tv_nsec == of.st_ctim.tv_nsec)
+  if (known && now.st_ino == of.st_ino && now.st_size == of.st_size
+      && now.st_ctim.tv_sec == of.st_ctim.tv_sec && now.st_ctim.tv_nsec == of.st_ctim.tv_nsec)
     return known;
   if (known)
     g_key_file_unref (known);
@@ -139,12 +139,11 @@ group_of (const char *canonical)
 static char *
 key_text (const GmFileKey *k)
 {
-  return g_strdup_printf ("%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER
-                          "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER
-                          "x.%" G_GINT64_MODIFIER "x %s/%d.%d",
-                          k->device, k->inode, k->size, (uint64_t) k->mtime_ns,
-                          (uint64_t) k->ctime_ns, k->libraries, PACKAGE_VERSION, GRAMME_ABI_MAJOR,
-                          GRAMME_ABI_MINOR);
+  return g_strdup_printf (
+      "%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER
+      "x.%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x %s/%d.%d",
+      k->device, k->inode, k->size, (uint64_t) k->mtime_ns, (uint64_t) k->ctime_ns, k->libraries,
+      PACKAGE_VERSION, GRAMME_ABI_MAJOR, GRAMME_ABI_MINOR);
 }
 
 void
@@ -170,8 +169,9 @@ installed_text (void)
   struct stat st;
   if (stat (other ? other : "/etc/ld.so.cache", &st) != 0)
     memset (&st, 0, sizeof st);
-  return g_strdup_printf ("%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x %ld.%ld", (guint64) st.st_ino, (guint64) st.st_size,
-                          (long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec);
+  return g_strdup_printf ("%" G_GINT64_MODIFIER "x.%" G_GINT64_MODIFIER "x %ld.%ld",
+                          (guint64) st.st_ino, (guint64) st.st_size, (long) st.st_mtim.tv_sec,
+                          (long) st.st_mtim.tv_nsec);
 }
 
 /* True if the cause of a recorded refusal may have gone. */
@@ -181,10 +181,12 @@ may_be_over (GKeyFile *f, const char *group, GmCause cause)
   if (cause == GM_CAUSE_INSIDE)
     return false;
   if (cause == GM_CAUSE_MOMENT) {
-    gint64 seconds = g_get_real_time () / G_USEC_PER_SEC - g_key_file_get_int64 (f, group, "second", NULL);
+    gint64 seconds =
+        g_get_real_time () / G_USEC_PER_SEC - g_key_file_get_int64 (f, group, "second", NULL);
     return seconds < 0 || seconds > MOMENT_SECONDS; /* below 0: the clock was set back */
   }
-  g_autofree char *then = g_key_file_get_string (f, group, "installed", NULL), *now = installed_text ();
+  g_autofree char *then = g_key_file_get_string (f, group, "installed", NULL),
+                  *now = installed_text ();
   return g_strcmp0 (then, now) != 0;
 }
 
@@ -199,8 +201,8 @@ find_in (GKeyFile *f, const char *group, const char *key, GmRefused *why)
   if (strcmp (result, "good") == 0)
     return GM_TRIED_GOOD;
   for (int code = GM_REFUSAL_NONE + 1; code < GM_N_REFUSALS; code++)
-    if (strcmp (result, gm_refusal_names[code]) == 0 && why->code == GM_REFUSAL_NONE &&
-        !may_be_over (f, group, gm_refusal_causes[code])) {
+    if (strcmp (result, gm_refusal_names[code]) == 0 && why->code == GM_REFUSAL_NONE
+        && !may_be_over (f, group, gm_refusal_causes[code])) {
       *why = (GmRefused){ (GmRefusal) code, g_utf8_make_valid (text ? text : "", -1) };
       return GM_TRIED_BAD;
     }

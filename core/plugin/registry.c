@@ -86,8 +86,8 @@ static char *
 name_from_file (const char *file)
 {
   g_autofree char *base = g_path_get_basename (file);
-  bool usual = g_str_has_prefix (base, PREFIX) && g_str_has_suffix (base, SUFFIX) &&
-               strlen (base) > strlen (PREFIX SUFFIX);
+  bool usual = g_str_has_prefix (base, PREFIX) && g_str_has_suffix (base, SUFFIX)
+               && strlen (base) > strlen (PREFIX SUFFIX);
   char *name = usual ? g_strndup (base + strlen (PREFIX), strlen (base) - strlen (PREFIX SUFFIX))
                      : g_strndup (base, 64);
   return g_strcanon (name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.",
@@ -183,8 +183,8 @@ gm_registry_scan (void)
      * file first. */
     g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
     for (const char *name = g_dir_read_name (dir); name; name = g_dir_read_name (dir))
-      if (g_str_has_prefix (name, PREFIX) && g_str_has_suffix (name, SUFFIX) &&
-          strlen (name) > strlen (PREFIX SUFFIX))
+      if (g_str_has_prefix (name, PREFIX) && g_str_has_suffix (name, SUFFIX)
+          && strlen (name) > strlen (PREFIX SUFFIX))
         g_ptr_array_add (files, g_build_filename (*f, name, NULL));
     g_ptr_array_sort (files, by_string);
     for (guint i = 0; i < files->len; i++) {
@@ -221,8 +221,8 @@ gm_registry_note_failure (const char *file, const GmRefused *why)
 static bool
 answers_to (const GmPluginInfo *info, const char *name)
 {
-  return strcmp (info->name, name) == 0 ||
-         (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
+  return strcmp (info->name, name) == 0
+         || (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
 }
 
 /* Returns the folders searched, and why an existing folder cannot be read: a process out of
@@ -289,15 +289,16 @@ gm_registry_find (GPtrArray *plugins, const char *name, GError **error)
     if (!answers_to (info, name))
       continue;
     bool by_id = info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0;
-    if (info->refused.code == GM_REFUSAL_NONE ||
-        (info->refused.code == GM_REFUSAL_NAME_TAKEN && by_id))
+    if (info->refused.code == GM_REFUSAL_NONE
+        || (info->refused.code == GM_REFUSAL_NAME_TAKEN && by_id))
       return info;
     if (!refused)
       refused = info;
   }
   if (refused)
-    g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND, "back end \"%s\" is installed but refused: %s %s",
-                 name, refused->file, refused->refused.text);
+    g_set_error (error, GM_ERROR, GM_ERROR_NO_BACKEND,
+                 "back end \"%s\" is installed but refused: %s %s", name, refused->file,
+                 refused->refused.text);
   else
     fail_unknown (plugins, name, error);
   return NULL;

@@ -6,8 +6,9 @@
  *   GRAMME_PLUGIN_PATH      absolute folders, separated by ':'
  *   $XDG_DATA_HOME/gramme/plugins-1
  *   the install folder      gramme/plugins-1 beside libgramme, wherever that was moved
- * Files: libgramme-*.so, not in subfolders.  A scan reads manifests and headers and what is known from
- * trying them (quarantine.h), some 150 us a file, most of it for the libraries that it needs; it starts no process.
+ * Files: libgramme-*.so, not in subfolders.  A scan reads manifests and headers and what is known
+ * from trying them (quarantine.h), some 150 us a file, most of it for the libraries that it needs;
+ * it starts no process.
  */
 #ifndef GM_PLUGIN_REGISTRY_H
 #define GM_PLUGIN_REGISTRY_H

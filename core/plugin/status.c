@@ -83,8 +83,8 @@ code_find (int32_t code)
 const char *
 gm_status_text (const GrammeStatus *s, int32_t code)
 {
-  if (s->message[0] && memchr (s->message, 0, sizeof s->message) &&
-      g_utf8_validate (s->message, -1, NULL))
+  if (s->message[0] && memchr (s->message, 0, sizeof s->message)
+      && g_utf8_validate (s->message, -1, NULL))
     return s->message;
   return code_find (code)->text;
 }

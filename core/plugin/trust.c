@@ -35,8 +35,8 @@ is_private_group (gid_t gid, uid_t owner)
   struct group group, *g = NULL;
   if (getpwuid_r (owner, &user, room_user, sizeof room_user, &u) != 0 || !u || u->pw_gid != gid)
     return false;
-  if (getgrgid_r (gid, &group, room_group, sizeof room_group, &g) != 0 || !g ||
-      strcmp (g->gr_name, u->pw_name) != 0)
+  if (getgrgid_r (gid, &group, room_group, sizeof room_group, &g) != 0 || !g
+      || strcmp (g->gr_name, u->pw_name) != 0)
     return false;
   for (char **m = g->gr_mem; *m; m++)
     if (strcmp (*m, u->pw_name) != 0)
@@ -118,7 +118,8 @@ check_file (int fd, const char *path, const char *vouched, GmRefused *why)
   if (fstat (fd, &st) != 0)
     return gm_refuse (why, GM_REFUSAL_OPEN, "%s", g_strerror (errno));
   if (!S_ISREG (st.st_mode))
-    return gm_refuse (why, GM_REFUSAL_NOT_REGULAR, "a plugin is a shared object, and what it needs");
+    return gm_refuse (why, GM_REFUSAL_NOT_REGULAR,
+                      "a plugin is a shared object, and what it needs");
   if (!owner_is_trusted (st.st_uid))
     return gm_refuse (why, GM_REFUSAL_OWNER, "user %u, not root or you; chown it if you trust it",
                       st.st_uid);

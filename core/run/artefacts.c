@@ -63,14 +63,14 @@ finish (GChecksum *sum, uint8_t out[32])
 /* -- Who made it ------------------------------------------------------------------------------- */
 
 typedef struct {
-  const char *path;   /* path of the file to look for, or NULL: the file that contains `address` */
+  const char *path; /* path of the file to look for, or NULL: the file that contains `address` */
   const void *address;
   GChecksum *sum;
   bool found;
 } Search;
 
 static void
-add_build_id (Search *s, const struct dl_phdr_info *info, const ElfW (Phdr) *p)
+add_build_id (Search *s, const struct dl_phdr_info *info, const ElfW (Phdr) * p)
 {
   const char *at = (const char *) (info->dlpi_addr + p->p_vaddr), *end = at + p->p_memsz;
   while (end - at >= (ptrdiff_t) sizeof (ElfW (Nhdr))) {
@@ -146,16 +146,18 @@ void
 gm_artefacts_init (GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance)
 {
   static const char here[1];
-  const GrammeSerialize *api = gm_manifest_has_flag (p->manifest, "serialize") && p->api.get_extension
-                                   ? p->api.get_extension (instance, GRAMME_SERIALIZE_ID)
-                                   : NULL;
+  const GrammeSerialize *api =
+      gm_manifest_has_flag (p->manifest, "serialize") && p->api.get_extension
+          ? p->api.get_extension (instance, GRAMME_SERIALIZE_ID)
+          : NULL;
   const int numbers[] = { FORMAT, GRAMME_ABI_MAJOR, GRAMME_ABI_MINOR };
   uint8_t fingerprint[32] = { 0 };
   GrammeStatus status;
   gm_status_clear (&status);
   *a = (GmArtefacts){ 0 };
-  if (!api || !GRAMME_HAS_FN (api, GrammeSerialize, size) || !GRAMME_HAS_FN (api, GrammeSerialize, write)
-      || !GRAMME_HAS_FN (api, GrammeSerialize, read) || !p->api.fingerprint
+  if (!api || !GRAMME_HAS_FN (api, GrammeSerialize, size)
+      || !GRAMME_HAS_FN (api, GrammeSerialize, write) || !GRAMME_HAS_FN (api, GrammeSerialize, read)
+      || !p->api.fingerprint
       || p->api.fingerprint (instance, 1, 0, fingerprint, &status) != GRAMME_OK)
     return;
   GChecksum *sum = g_checksum_new (G_CHECKSUM_SHA256);
@@ -194,12 +196,18 @@ add_options (GChecksum *sum, const GmManifest *m, const GrammeCompileRequest *r)
 }
 
 static void
-make_key (const GmArtefacts *a, const GmManifest *m, const GrammeCompileRequest *r, const char *salt,
-          GmCacheKey *key)
+make_key (const GmArtefacts *a, const GmManifest *m, const GrammeCompileRequest *r,
+          const char *salt, GmCacheKey *key)
 {
-  const uint32_t numbers[] = { r->flags,       (uint32_t) r->device_type, (uint32_t) r->device_id,
-                               r->max_threads, r->region,                 r->n_regions,
-                               r->n_constants, r->n_forward_constants,    r->backward != NULL };
+  const uint32_t numbers[] = { r->flags,
+                               (uint32_t) r->device_type,
+                               (uint32_t) r->device_id,
+                               r->max_threads,
+                               r->region,
+                               r->n_regions,
+                               r->n_constants,
+                               r->n_forward_constants,
+                               r->backward != NULL };
   GChecksum *sum = g_checksum_new (G_CHECKSUM_SHA256);
   add (sum, a->identity, sizeof a->identity);
   add (sum, numbers, sizeof numbers);
@@ -316,5 +324,6 @@ GmArtefactCounts
 gm_artefacts_count (void)
 {
 #define READ(what) __atomic_load_n (&counts.what, __ATOMIC_RELAXED)
-  return (GmArtefactCounts){ READ (hits), READ (misses), READ (stored), READ (refused), READ (bypassed) };
+  return (GmArtefactCounts){ READ (hits), READ (misses), READ (stored), READ (refused),
+                             READ (bypassed) };
 }

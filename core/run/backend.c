@@ -37,8 +37,8 @@ find_open (const char *name)
 {
   for (guint i = 0; backends && i < backends->len; i++) {
     GmBackend *b = backends->pdata[i];
-    if (strcmp (b->name, name) == 0 || strcmp (b->plugin->manifest->id, name) == 0 ||
-        strcmp (b->plugin->file, name) == 0)
+    if (strcmp (b->name, name) == 0 || strcmp (b->plugin->manifest->id, name) == 0
+        || strcmp (b->plugin->file, name) == 0)
       return b;
   }
   return NULL;
@@ -334,15 +334,15 @@ ask (GmBackend *b, Request *q, GmExec *e)
     if (r->n_inner == 0)
       continue;
     name_places (&r->places, &p->inner);
-    p->verdicts =
-        gm_support_ask (b->plugin, b->instance, p->part.image->bytes, gm_op_minor, &why);
+    p->verdicts = gm_support_ask (b->plugin, b->instance, p->part.image->bytes, gm_op_minor, &why);
     if (!p->verdicts)
       return why;
     for (uint32_t i = 0; i < r->places.n; i++)
       if (is_higher (p, i)) {
         p->verdicts[i].yes = false;
-        r->places.rows[i].why = gm_op_has_effects (gm_graph_node (&p->inner, i)->op) ? "it is a function of the host's"
-                                                                                     : "it runs graphs, each compiled by itself";
+        r->places.rows[i].why = gm_op_has_effects (gm_graph_node (&p->inner, i)->op)
+                                    ? "it is a function of the host's"
+                                    : "it runs graphs, each compiled by itself";
       } else if (!p->verdicts[i].yes)
         r->places.rows[i].why = gm_manifest_reason (b->plugin->manifest, p->verdicts[i].reason);
   }
@@ -416,10 +416,9 @@ fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
     if (r->places.n == 0)
       name_places (&r->places, &q->parts[role].inner);
     for (uint32_t i = 0; i < r->places.n; i++)
-      r->places.rows[i] = (GmExecPlace){
-        GM_PLACE_HOST, GM_NO_ID,
-        r->places.rows[i].why ? r->places.rows[i].why : e->fallback_reason
-      };
+      r->places.rows[i] =
+          (GmExecPlace){ GM_PLACE_HOST, GM_NO_ID,
+                         r->places.rows[i].why ? r->places.rows[i].why : e->fallback_reason };
     r->eager =
         gm_image_read (image->bytes, image->length, (GmTensor *const *) image->constants->pdata,
                        image->constants->len, error);
@@ -536,10 +535,13 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
   if (why && !q->how->cached_only)
     return fall_back (e, q, why, false, error);
   Answer a = why ? (Answer){ 0 } : sum_up (q, e);
-  const GmRequest with = {
-    .backend = b, .options = q->options.rows, .option_list = q->option_list, .job = &q->job,
-    .region = 0, .n_regions = 1, .how = q->how
-  };
+  const GmRequest with = { .backend = b,
+                           .options = q->options.rows,
+                           .option_list = q->option_list,
+                           .job = &q->job,
+                           .region = 0,
+                           .n_regions = 1,
+                           .how = q->how };
   if (q->how->cached_only && (why || a.n_no > 0 || !a.one_cluster || a.higher)) {
     g_free (why);
     g_set_error (error, GM_ERROR, GM_ERROR_BACKEND, "%s does not take the whole graph", b->name);
@@ -554,7 +556,7 @@ compile (GmBackend *b, Request *q, GmExec *e, GError **error)
     return true;
   }
   return a.n_yes == 0 && !a.higher ? fall_back (e, q, why, false, error)
-                      : compile_split (b, q, e, &with, why, error);
+                                   : compile_split (b, q, e, &with, why, error);
 }
 
 GmExec *
@@ -588,9 +590,9 @@ gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *bac
     forward = gm_sized_graph (e->sized, GM_EXEC_FORWARD);
     backward = gm_sized_graph (e->sized, GM_EXEC_BACKWARD);
   }
-  if (!options_read (&q.options, b, options, error) ||
-      !part_init (&q.parts[0], &e->roles[0], forward, error) ||
-      (backward && !part_init (&q.parts[1], &e->roles[1], backward, error)))
+  if (!options_read (&q.options, b, options, error)
+      || !part_init (&q.parts[0], &e->roles[0], forward, error)
+      || (backward && !part_init (&q.parts[1], &e->roles[1], backward, error)))
     return NULL;
   for (int role = 0; e->sized && role < 2 && q.parts[role].graph; role++)
     gm_sized_set_role (e->sized, role, q.parts[role].part.image, &e->roles[role]);

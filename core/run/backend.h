@@ -15,8 +15,7 @@
 typedef struct GmBackend GmBackend; /* a plugin that was loaded and opened; process lifetime */
 /* A compiled graph, perhaps with its backward (but see compiled_pair.h); immutable, reference
  * counted. */
-typedef struct GmExec
-    GmExec;
+typedef struct GmExec GmExec;
 
 /* Returns the back end `name` (a plugin's name or id), which is loaded on first use.  Borrowed;
  * process lifetime.  Errors: GM_ERROR_VALUE lists the near and the installed names, or says why the
@@ -47,7 +46,8 @@ typedef struct {
   const char *cache_salt;
 } GmCompileHow;
 GmExec *gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
-                                const char *const *options, const GmCompileHow *how, GError **error);
+                                const char *const *options, const GmCompileHow *how,
+                                GError **error);
 
 enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
 
@@ -62,8 +62,8 @@ bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *
 
 /* gm_exec_run for a caller who knows that all tensors fit, because the caller made the outputs and
  * checked the inputs.  symbols: NULL, or as in gm_exec_run_sized. */
-bool gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-                        GError **error);
+bool gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                        GmTensor *const *out, int n_out, GError **error);
 
 /* Runs a forward with symbolic sizes that is one piece of a plugin's code, without any tensors.
  * data: the address of the first element of each input, then of each output.  The caller guarantees

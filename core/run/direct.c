@@ -12,7 +12,7 @@
 #include "core/run/scans.h"
 
 struct GmExecDirect {
-  const GmGraph *host;   /* borrowed, like `call` and `h` */
+  const GmGraph *host; /* borrowed, like `call` and `h` */
   const GmHigher *h;
   const GmNode *call;
   uint32_t n_before;     /* number of nodes that make operands: the first nodes of the graph */
@@ -34,7 +34,8 @@ count_before (const GmGraph *g)
     return GM_NO_ID;
   for (uint32_t i = 0; i < before; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT && n->op != GM_OP_full && n->op != GM_OP_constant)
+    if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT && n->op != GM_OP_full
+        && n->op != GM_OP_constant)
       return GM_NO_ID;
   }
   for (uint32_t i = before; i < g->nodes->len; i++) {
@@ -84,7 +85,8 @@ bool
 gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GError **error)
 {
   uint32_t before = count_before (host);
-  const GmHigher *h = before == GM_NO_ID ? NULL : gm_graph_higher (host, gm_graph_node (host, before));
+  const GmHigher *h =
+      before == GM_NO_ID ? NULL : gm_graph_higher (host, gm_graph_node (host, before));
   *out = NULL;
   bool scan = h && (h->op == GM_OP_associative_scan || h->op == GM_OP_associative_scan_grad);
   if (!h || (!scan && h->op != GM_OP_cond && h->op != GM_OP_invoke_subgraph))
@@ -99,7 +101,8 @@ gm_direct_new (const GmGraph *host, const GmRequest *q, GmExecDirect **out, GErr
   g_autofree bool *wanted = g_new0 (bool, d->n_out + 1);
   memset (d->from, 0xff, d->n_out * sizeof *d->from);
   for (uint32_t i = 0; i < host->outputs->len; i++) {
-    const GmGraphValue *v = gm_graph_value (host, g_array_index (host->outputs, GmGraphOutput, i).value);
+    const GmGraphValue *v =
+        gm_graph_value (host, g_array_index (host->outputs, GmGraphOutput, i).value);
     int64_t result = gm_graph_node (host, v->node)->attrs->dim;
     if (d->from[result] != GM_NO_ID)
       return true;
@@ -147,7 +150,8 @@ unwanted (const GmGraph *g, uint32_t i, const int64_t *symbols, GError **error)
 }
 
 static bool
-run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
+run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, GmTensor *const *in,
+          GmTensor *const *out, GError **error)
 {
   const GmGraph *g = d->h->bodies[b];
   uint32_t n_in = g->inputs->len;
@@ -170,8 +174,11 @@ run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, 
     good = good && (all[i] = gm_higher_laid_out (in[i], want, error)) != NULL;
   }
   for (uint32_t i = 0; good && i < d->n_out; i++)
-    good = (all[n_in + i] = out[i] ? gm_tensor_ref (out[i]) : unwanted (g, i, symbols, error)) != NULL;
-  good = good && gm_exec_run_sized (e, GM_EXEC_FORWARD, symbols, all, (int) n_in, all + n_in, (int) d->n_out, error);
+    good =
+        (all[n_in + i] = out[i] ? gm_tensor_ref (out[i]) : unwanted (g, i, symbols, error)) != NULL;
+  good = good
+         && gm_exec_run_sized (e, GM_EXEC_FORWARD, symbols, all, (int) n_in, all + n_in,
+                               (int) d->n_out, error);
   for (uint32_t i = 0; i < n_in + d->n_out; i++)
     gm_tensor_unref (all[i]);
   return good;
@@ -191,8 +198,9 @@ make_operands (const GmExecDirect *d, const int64_t *symbols, GmTensor **values,
         return false;
     } else if (n->attrs)
       attrs = *n->attrs;
-    values[n->out] = n->op == GM_OP_constant ? gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset))
-                                             : gm_op_run (n->op, &in, (int) n->n_in, n->attrs ? &attrs : NULL, error);
+    values[n->out] = n->op == GM_OP_constant
+                         ? gm_tensor_ref (g_ptr_array_index (g->constants, n->attrs->offset))
+                         : gm_op_run (n->op, &in, (int) n->n_in, n->attrs ? &attrs : NULL, error);
     if (!values[n->out])
       return false;
   }
@@ -200,10 +208,12 @@ make_operands (const GmExecDirect *d, const int64_t *symbols, GmTensor **values,
 }
 
 GmRunAt
-gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
+gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols,
+               GmTensor *const *in, GmTensor *const *out, GError **error)
 {
   uint32_t n_in = d->call->n_in, n_values = d->host->values->len;
-  GmTensor **values = g_newa (GmTensor *, n_values + 1), **operands = g_newa (GmTensor *, n_in + 1), **results = g_newa (GmTensor *, d->n_out + 1);
+  GmTensor **values = g_newa (GmTensor *, n_values + 1), **operands = g_newa (GmTensor *, n_in + 1),
+           **results = g_newa (GmTensor *, d->n_out + 1);
   GmRunAt done = GM_RUN_FAILED;
   memset (values, 0, n_values * sizeof *values);
   for (uint32_t i = 0; i < d->host->inputs->len; i++)
@@ -217,7 +227,8 @@ gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symb
   if (good && d->scan)
     done = gm_scan_run (d->scan, symbols, operands, results, error);
   else if (good)
-    done = run_body (d, b, bodies[b], symbols, operands + skip, results, error) ? GM_RUN_DONE : GM_RUN_FAILED;
+    done = run_body (d, b, bodies[b], symbols, operands + skip, results, error) ? GM_RUN_DONE
+                                                                                : GM_RUN_FAILED;
   for (uint32_t i = 0; i < d->n_before; i++)
     gm_tensor_unref (values[gm_graph_node (d->host, i)->out]);
   return done;

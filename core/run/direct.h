@@ -23,7 +23,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmExecDirect, gm_direct_free)
 bool gm_direct_needs_bodies (const GmExecDirect *d);
 /* Runs the call.  in, out: the graph's inputs, and memory for its outputs.  bodies: by number of
  * the body.  symbols: values of the graph's symbols, or NULL.  GM_RUN_UNABLE: as gm_exec_run_at. */
-GmRunAt gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out,
-                       GError **error);
+GmRunAt gm_direct_run (const GmExecDirect *d, GmExec *const *bodies, const int64_t *symbols,
+                       GmTensor *const *in, GmTensor *const *out, GError **error);
 
 #endif

@@ -25,7 +25,8 @@ G_GNUC_NO_INLINE static bool
 fail_tensor (const GmExec *e, int role, const char *kind, uint32_t i, const GmTensor *t,
              const GmMeta *m, GError **error)
 {
-  g_autofree char *want = gm_meta_layout_text (m), *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
+  g_autofree char *want = gm_meta_layout_text (m),
+                  *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
   g_set_error (
       error, GM_ERROR, GM_ERROR_RUNTIME,
       "compiled %s (%s): %s %u is %s, it was compiled for %s%s; compile again for these tensors",
@@ -51,7 +52,8 @@ fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
 
 /* Sets an error for the first tensor that does not fit.  Returns false. */
 G_GNUC_NO_INLINE static bool
-fail_fit (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out, GError **error)
+fail_fit (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out,
+          GError **error)
 {
   for (uint32_t i = 0; i < r->n_in; i++)
     if (!gm_exec_fits (in[i], &r->metas[i]))
@@ -68,7 +70,8 @@ __attribute__ ((always_inline)) static inline bool
 check (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out,
        GrammeTensor *described, bool known_to_fit, GError **error)
 {
-  return G_LIKELY (gm_exec_take (r, r->metas, r->known, in, out, described, known_to_fit)) || fail_fit (e, r, role, in, out, error);
+  return G_LIKELY (gm_exec_take (r, r->metas, r->known, in, out, described, known_to_fit))
+         || fail_fit (e, r, role, in, out, error);
 }
 
 /* -- The plugin's run -------------------------------------------------------------------------- */
@@ -84,14 +87,16 @@ static inline void
 block_give (GmExecRole *r, void *block)
 {
   void *none = NULL;
-  if (r->block_bytes > GM_EXEC_KEPT_BYTES || !__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
-                                    __ATOMIC_RELAXED))
+  if (r->block_bytes > GM_EXEC_KEPT_BYTES
+      || !__atomic_compare_exchange_n (&r->spare, &none, block, false, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED))
     gm_free (block, r->block_bytes);
 }
 
 /* Checks the tensors unless known_to_fit, and calls the plugin. */
 __attribute__ ((always_inline)) static inline bool
-run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool known_to_fit, GError **error)
+run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool known_to_fit,
+            GError **error)
 {
   GmExecRole *r = &e->roles[role];
   GrammeTensor stack[GM_EXEC_STACK_TENSORS], *tensors = stack;
@@ -129,8 +134,7 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool
     block_give (r, block);
   if (G_LIKELY (code == GRAMME_OK))
     return true;
-  gm_status_to_error (&status, code, e->backend->name,
-                      gm_exec_run_name (e, role), error);
+  gm_status_to_error (&status, code, e->backend->name, gm_exec_run_name (e, role), error);
   return false;
 }
 
@@ -162,17 +166,21 @@ run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErr
 
 /* Passes the caller's tensors for the inner outputs, in their order. */
 bool
-gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
+gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in,
+                   GmTensor *const *out, GError **error)
 {
   g_autofree GmTensor **inner = g_new (GmTensor *, r->n_inner + 1);
   for (uint32_t i = 0; i < r->n_inner; i++)
     inner[i] = out[r->inner[i]];
-  return gm_split_run (e, r->split, symbols ? gm_sized_graph (e->sized, (int) (r - e->roles)) : NULL, symbols, in, inner, error);
+  return gm_split_run (e, r->split,
+                       symbols ? gm_sized_graph (e->sized, (int) (r - e->roles)) : NULL, symbols,
+                       in, inner, error);
 }
 
 /* Runs a role that the host executes itself, or that is split between the plugin and the host. */
 G_GNUC_NO_INLINE static bool
-run_other (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
+run_other (GmExec *e, const GmExecRole *r, GmTensor *const *in, GmTensor *const *out,
+           GError **error)
 {
   return r->eager ? run_eager (r, in, out, error) : gm_exec_run_split (e, r, NULL, in, out, error);
 }
@@ -185,8 +193,8 @@ run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int
   const GmExecRole *r = &e->roles[role];
   if (!r->present || (uint32_t) n_in != r->n_in || (uint32_t) n_out != r->n_out)
     return fail_count (e, role, n_in, n_out, error);
-  return gm_sized_run (e, role, symbols, in, out, error) &&
-         (!r->copies || run_copies (r, in, out, error));
+  return gm_sized_run (e, role, symbols, in, out, error)
+         && (!r->copies || run_copies (r, in, out, error));
 }
 
 bool
@@ -222,7 +230,8 @@ gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const
 }
 
 bool
-gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
+                   GmTensor *const *out, int n_out, GError **error)
 {
   GmExec *better = e->tiers ? gm_tiers_better (e->tiers) : e;
   const GmExecRole *r = better ? &better->roles[role] : NULL;
@@ -239,7 +248,8 @@ gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const 
     if (!better->sized)
       return run_plugin (better, role, in, out, true, error);
   }
-  return symbols ? gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error) : gm_exec_run (e, role, in, n_in, out, n_out, error);
+  return symbols ? gm_exec_run_sized (e, role, symbols, in, n_in, out, n_out, error)
+                 : gm_exec_run (e, role, in, n_in, out, n_out, error);
 }
 
 bool
@@ -251,7 +261,8 @@ gm_exec_runs_at (GmExec *e)
     return does;
   }
   const GmExecRole *r = &e->roles[GM_EXEC_FORWARD];
-  return e->sized && e->executable && !r->copies && !r->eager && !r->split && r->n_in + r->n_inner <= GM_EXEC_STACK_TENSORS;
+  return e->sized && e->executable && !r->copies && !r->eager && !r->split
+         && r->n_in + r->n_inner <= GM_EXEC_STACK_TENSORS;
 }
 
 GmRunAt
@@ -275,7 +286,8 @@ gm_exec_may_share (GmExec *e, int role, uint32_t in, uint32_t out)
   if (e->sized || !r->present || r->eager || r->split || !e->executable || in >= r->n_in)
     return false;
   const GrammeBackendApi *api = &e->backend->plugin->api;
-  const GrammeDonation *d = api->get_extension ? api->get_extension (e->backend->instance, GRAMME_DONATION_ID) : NULL;
+  const GrammeDonation *d =
+      api->get_extension ? api->get_extension (e->backend->instance, GRAMME_DONATION_ID) : NULL;
   for (guint i = 0; r->copies && i < r->copies->len; i++) {
     const GmExecCopy *c = &g_array_index (r->copies, GmExecCopy, i);
     if (c->from_input && c->from == in) /* the copy reads the input after the run */

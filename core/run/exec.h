@@ -62,8 +62,8 @@ typedef struct {
   /* The tensors that the executable gets, without the data: n_in, then n_inner; points into metas.
    * NULL: nothing is run. */
   GrammeTensor *known;
-  GArray *copies;   /* GmExecCopy */
-  GmGraph *eager;   /* not NULL: the host runs this graph itself; its outputs are the inner ones */
+  GArray *copies; /* GmExecCopy */
+  GmGraph *eager; /* not NULL: the host runs this graph itself; its outputs are the inner ones */
   GmExecSplit *split;  /* not NULL: the plugin runs parts of it; its outputs are the inner ones */
   GmExecPlaces places; /* of the inner graph's nodes */
   size_t workspace_bytes,
@@ -156,8 +156,8 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
  * known_to_fit that is not checked.  Describes the tensors that the executable gets, in the form of
  * `known`.  described: has room for n_in and n_inner, or is NULL. */
 __attribute__ ((always_inline)) static inline bool
-gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *known, GmTensor *const *in, GmTensor *const *out,
-              GrammeTensor *described, bool known_to_fit)
+gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *known,
+              GmTensor *const *in, GmTensor *const *out, GrammeTensor *described, bool known_to_fit)
 {
   const GmMeta *m = metas;
   uint32_t next = 0; /* next inner output, in the order of the outputs */
@@ -191,7 +191,7 @@ gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
 
 static inline int32_t
 gm_exec_call_unlocked (const GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args,
-             GrammeStatus *status)
+                       GrammeStatus *status)
 {
   GmFpuControl before = gm_fpu_look ();
   bool outer = gm_packs_begin ();
@@ -216,6 +216,7 @@ gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, Gram
 
 /* Runs a role that is split.  symbols: values of its graph's symbols, or NULL: its sizes are
  * numbers. */
-bool gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error);
+bool gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in,
+                        GmTensor *const *out, GError **error);
 
 #endif

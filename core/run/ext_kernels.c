@@ -51,8 +51,8 @@ static bool
 decode_dtype (uint32_t triple, uint8_t *out)
 {
   GmDtype d;
-  if (triple >> 16 != 1 || !gm_dtype_from_dlpack ((uint8_t) triple, (uint8_t) (triple >> 8), &d) ||
-      !gm_dtypes[d].live)
+  if (triple >> 16 != 1 || !gm_dtype_from_dlpack ((uint8_t) triple, (uint8_t) (triple >> 8), &d)
+      || !gm_dtypes[d].live)
     return false;
   *out = (uint8_t) d;
   return true;
@@ -103,9 +103,8 @@ decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
   out->mask |= 1u << a->key;
   switch (a->type) {
   case GRAMME_TYPE_I:
-    *(int64_t *) field =
-        decode_size (k, gramme_attr_int (image, a, 0),
-                     a->key == GRAMME_ATTR_START || a->key == GRAMME_ATTR_STOP);
+    *(int64_t *) field = decode_size (k, gramme_attr_int (image, a, 0),
+                                      a->key == GRAMME_ATTR_START || a->key == GRAMME_ATTR_STOP);
     return true;
   case GRAMME_TYPE_B:
     *(uint8_t *) field = gramme_attr_int (image, a, 0) != 0;
@@ -124,7 +123,8 @@ decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
     return s.kind <= GRAMME_SCALAR_FLOAT;
   }
   case GRAMME_TYPE_W:
-    for (uint32_t i = 0; i < G_N_ELEMENTS (out->window) && a->count == G_N_ELEMENTS (out->window); i++)
+    for (uint32_t i = 0; i < G_N_ELEMENTS (out->window) && a->count == G_N_ELEMENTS (out->window);
+         i++)
       out->window[i] = gramme_attr_int (image, a, i);
     return a->count == G_N_ELEMENTS (out->window);
   case GRAMME_TYPE_L:
@@ -132,8 +132,7 @@ decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
       return false;
     out->n_list = (uint8_t) a->count;
     for (uint32_t i = 0; i < a->count; i++)
-      out->list[i] =
-          decode_size (k, gramme_attr_int (image, a, i), a->key == GRAMME_ATTR_SIZES);
+      out->list[i] = decode_size (k, gramme_attr_int (image, a, i), a->key == GRAMME_ATTR_SIZES);
     return true;
   }
   return false;
@@ -170,7 +169,8 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
                             "attribute %u of %s is unknown", i, gm_ops[k->op].name);
   for (uint32_t i = 0; i <= n->n_in; i++)
     if (!decode_meta (k, image, i < n->n_in ? gramme_node_in (image, n, i) : n->out, &k->metas[i])
-        || (gm_ops[k->op].family != GM_FAMILY_MOVEMENT && !is_here (image, i < n->n_in ? gramme_node_in (image, n, i) : n->out)))
+        || (gm_ops[k->op].family != GM_FAMILY_MOVEMENT
+            && !is_here (image, i < n->n_in ? gramme_node_in (image, n, i) : n->out)))
       return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                             "%s: operand %u has a dtype, device or size that eager does not run",
                             gm_ops[k->op].name, i);
@@ -192,8 +192,8 @@ check_result (const GrammeKernel *k, int32_t node, GrammeStatus *status)
     in[i] = &k->metas[i];
   if (!gm_op_infer (k->op, in, (int) k->n_in, k->has_attrs ? &k->attrs : NULL, &inferred, &error))
     return gm_status_set (status, GRAMME_INVALID, node, "%s", error->message);
-  if (inferred.dtype != k->metas[k->n_in].dtype ||
-      !gm_meta_same_shape (&inferred, &k->metas[k->n_in]))
+  if (inferred.dtype != k->metas[k->n_in].dtype
+      || !gm_meta_same_shape (&inferred, &k->metas[k->n_in]))
     return gm_status_set (status, GRAMME_INVALID, node,
                           "%s: its result has another shape or dtype than the image says",
                           gm_ops[k->op].name);
@@ -211,8 +211,8 @@ find_tile (GrammeKernel *k)
   if (!tiles || k->n_in == 0 || k->n_in > 3 || !gm_meta_is_dense (out))
     return;
   for (uint32_t i = 0; i < k->n_in; i++)
-    if (!gm_meta_same_shape (&k->metas[i], out) ||
-        memcmp (k->metas[i].strides, out->strides, sizeof out->strides) != 0)
+    if (!gm_meta_same_shape (&k->metas[i], out)
+        || memcmp (k->metas[i].strides, out->strides, sizeof out->strides) != 0)
       return;
   k->n = (size_t) gm_meta_numel (out);
   if (gm_ops[k->op].family == GM_FAMILY_POINTWISE && !k->has_attrs)
@@ -225,8 +225,8 @@ find_tile (GrammeKernel *k)
 static bool
 is_kernel_op (GmOp op)
 {
-  return op != GM_OP_constant && gm_ops[op].family != GM_FAMILY_MOVEMENT &&
-         (gm_ops[op].family < GM_FAMILY_MUTATE || gm_ops[op].family == GM_FAMILY_CONVOLVE);
+  return op != GM_OP_constant && gm_ops[op].family != GM_FAMILY_MOVEMENT
+         && (gm_ops[op].family < GM_FAMILY_MUTATE || gm_ops[op].family == GM_FAMILY_CONVOLVE);
 }
 
 static int32_t
@@ -258,8 +258,8 @@ kernels_prepare_copy (void *ctx, const GrammeImage *image, uint32_t from, uint32
   g_autofree GrammeKernel *k = g_malloc0 (sizeof *k + 2 * sizeof (GmMeta));
   k->op = GM_OP_copy;
   k->n_in = 1;
-  if (!decode_meta (k, image, from, &k->metas[0]) || !decode_meta (k, image, to, &k->metas[1]) || !is_here (image, from)
-      || !is_here (image, to))
+  if (!decode_meta (k, image, from, &k->metas[0]) || !decode_meta (k, image, to, &k->metas[1])
+      || !is_here (image, from) || !is_here (image, to))
     return gm_status_set (status, GRAMME_UNSUPPORTED, -1,
                           "values %u and %u cannot be copied by eager", from, to);
   int32_t code = k->symbolic ? GRAMME_OK : check_result (k, -1, status);
@@ -380,7 +380,8 @@ take_numbers (const GrammeKernel *k, const int64_t *sizes, GrammeKernel *now)
   int64_t differ = 0;
   for (uint32_t i = 0; i <= k->n_in; i++)
     for (int d = 0; d < k->metas[i].ndim; d++) {
-      int64_t size = size_now (k->metas[i].sizes[d], sizes), stride = size_now (k->metas[i].strides[d], sizes);
+      int64_t size = size_now (k->metas[i].sizes[d], sizes),
+              stride = size_now (k->metas[i].strides[d], sizes);
       differ |= (now->metas[i].sizes[d] ^ size) | (now->metas[i].strides[d] ^ stride);
       now->metas[i].sizes[d] = size;
       now->metas[i].strides[d] = stride;
@@ -421,7 +422,9 @@ kernels_run_sized (GrammeKernel *k, void *const *data, const int64_t *sizes, Gra
   bool checked = code == GRAMME_OK;
   if (checked)
     code = kernels_run (now, data, status);
-  if (!checked || !__atomic_compare_exchange_n (&k->numbers, &none, now, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+  if (!checked
+      || !__atomic_compare_exchange_n (&k->numbers, &none, now, false, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED))
     gm_free (now, kernel_bytes (k));
   return code;
 }
@@ -433,8 +436,8 @@ static bool
 take_tensor (GmMeta *meta, const GrammeTensor *t)
 {
   uint8_t dtype;
-  if (!decode_dtype (GRAMME_DTYPE_OF (t), &dtype) || dtype != meta->dtype ||
-      t->ndim != meta->ndim || t->device_type != GM_DEVICE_CPU)
+  if (!decode_dtype (GRAMME_DTYPE_OF (t), &dtype) || dtype != meta->dtype || t->ndim != meta->ndim
+      || t->device_type != GM_DEVICE_CPU)
     return false;
   if (memcmp (t->shape, meta->sizes, meta->ndim * sizeof (int64_t)) != 0)
     return false;
@@ -452,7 +455,8 @@ kernels_run_node (void *ctx, const GrammeImage *image, uint32_t node, const Gram
     return code;
   if (k->symbolic)
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
-                          "%s has symbolic sizes: prepare it and use run_sized", gm_ops[k->op].name);
+                          "%s has symbolic sizes: prepare it and use run_sized",
+                          gm_ops[k->op].name);
   k->tile = NULL; /* the tiles were found for the image's strides, but the tensors have their own */
   k->cast = NULL;
   if (n_in != k->n_in)
@@ -483,7 +487,8 @@ kernels_view_offset (void *ctx, const GrammeImage *image, uint32_t node, int64_t
                           gm_ops[k->op].name);
   if (k->symbolic)
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
-                          "%s has symbolic sizes: where it begins shows at the run", gm_ops[k->op].name);
+                          "%s has symbolic sizes: where it begins shows at the run",
+                          gm_ops[k->op].name);
   Header h;
   header_init (&h, &k->metas[0], NULL); /* views do not read the data */
   GmTensor *in = &h.tensor;
@@ -491,8 +496,8 @@ kernels_view_offset (void *ctx, const GrammeImage *image, uint32_t node, int64_t
   GmTensor *view = gm_op_run (k->op, &in, 1, k->has_attrs ? &k->attrs : NULL, &error);
   if (!view)
     return gm_status_take_error (status, error);
-  bool same = memcmp (view->meta.strides, k->metas[1].strides, sizeof view->meta.strides) == 0 &&
-              gm_meta_same_shape (&view->meta, &k->metas[1]);
+  bool same = memcmp (view->meta.strides, k->metas[1].strides, sizeof view->meta.strides) == 0
+              && gm_meta_same_shape (&view->meta, &k->metas[1]);
   *bytes = view->offset * (int64_t) gm_dtype_size (view->meta.dtype);
   gm_tensor_unref (view);
   if (!same)

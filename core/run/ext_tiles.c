@@ -18,25 +18,25 @@ static const GmTiles *tiles; /* set before the table is handed out */
 
 /* -- One function per dtype -------------------------------------------------------------------- */
 
-#define RANDOM_WRAPPERS(NAME) \
+#define RANDOM_WRAPPERS(NAME)                                                                      \
   static void uniform_##NAME (void *out, uint64_t seed, uint64_t offset, uint64_t first, size_t n) \
-  { \
-    tiles->uniform (out, GM_##NAME, seed, offset, first, n); \
-  } \
-  static void normal_##NAME (void *out, uint64_t seed, uint64_t offset, uint64_t first, size_t n) \
-  { \
-    tiles->normal (out, GM_##NAME, seed, offset, first, n); \
+  {                                                                                                \
+    tiles->uniform (out, GM_##NAME, seed, offset, first, n);                                       \
+  }                                                                                                \
+  static void normal_##NAME (void *out, uint64_t seed, uint64_t offset, uint64_t first, size_t n)  \
+  {                                                                                                \
+    tiles->normal (out, GM_##NAME, seed, offset, first, n);                                        \
   }
 RANDOM_WRAPPERS (F32)
 RANDOM_WRAPPERS (F64)
 
-#define DTYPE(code, NAME, ...) \
+#define DTYPE(code, NAME, ...)                                                                     \
   static void matmul_##NAME (int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride, \
-                             int64_t a_col_stride, const void *b, int64_t b_row_stride, \
-                             int64_t b_col_stride, void *c, int64_t ldc) \
-  { \
-    gm_tile_matmul (GM_##NAME, m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride, \
-                    b_col_stride, c, ldc); \
+                             int64_t a_col_stride, const void *b, int64_t b_row_stride,            \
+                             int64_t b_col_stride, void *c, int64_t ldc)                           \
+  {                                                                                                \
+    gm_tile_matmul (GM_##NAME, m, n, k, a, a_row_stride, a_col_stride, b, b_row_stride,            \
+                    b_col_stride, c, ldc);                                                         \
   }
 #include "core/tensor/dtypes.def"
 
@@ -50,8 +50,8 @@ static const GrammeTileMatmul matmuls[GM_N_DTYPES] = {
 static bool
 dtype_find (uint32_t dtype, GmDtype *out)
 {
-  return dtype >> 16 == 1 && gm_dtype_from_dlpack ((uint8_t) dtype, (uint8_t) (dtype >> 8), out) &&
-         gm_dtypes[*out].live;
+  return dtype >> 16 == 1 && gm_dtype_from_dlpack ((uint8_t) dtype, (uint8_t) (dtype >> 8), out)
+         && gm_dtypes[*out].live;
 }
 
 static void
@@ -91,8 +91,8 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
   uint32_t second = from & ~GRAMME_TILE_BEHIND;
   if (kind == GRAMME_TILE_PAIR && (d != GM_F32 || second >= GM_N_OPS || !gm_ops[second].name))
     return NULL;
-  bool with_op =
-      kind == GRAMME_TILE_POINTWISE || kind == GRAMME_TILE_PAIR || (kind >= GRAMME_TILE_FOLD && kind <= GRAMME_TILE_ARG_FOLD);
+  bool with_op = kind == GRAMME_TILE_POINTWISE || kind == GRAMME_TILE_PAIR
+                 || (kind >= GRAMME_TILE_FOLD && kind <= GRAMME_TILE_ARG_FOLD);
   if (with_op && (op >= GM_N_OPS || !gm_ops[op].name))
     return NULL;
   const char *op_name = with_op ? gm_ops[op].name : "", *d_name = strided ? "" : gm_dtypes[d].text;
@@ -104,7 +104,8 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
     break;
   case GRAMME_TILE_PAIR:
     f.pointwise = t->pair ((int) op, (int) second, from & GRAMME_TILE_BEHIND);
-    tile_name (name, from & GRAMME_TILE_BEHIND ? "pair_behind" : "pair", op_name, gm_ops[second].name, d_name);
+    tile_name (name, from & GRAMME_TILE_BEHIND ? "pair_behind" : "pair", op_name,
+               gm_ops[second].name, d_name);
     break;
   case GRAMME_TILE_CAST:
     f.cast = t->cast (s, d);
@@ -115,8 +116,10 @@ find (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from, char
     tile_name (name, from == GRAMME_TILE_WIDE ? "fold_wide" : "fold", op_name, "", d_name);
     break;
   case GRAMME_TILE_FOLD_COLUMNS:
-    f.fold_columns = from == GRAMME_TILE_WIDE ? t->fold_columns_wide ((int) op, d) : t->fold_columns ((int) op, d);
-    tile_name (name, from == GRAMME_TILE_WIDE ? "fold_columns_wide" : "fold_columns", op_name, "", d_name);
+    f.fold_columns = from == GRAMME_TILE_WIDE ? t->fold_columns_wide ((int) op, d)
+                                              : t->fold_columns ((int) op, d);
+    tile_name (name, from == GRAMME_TILE_WIDE ? "fold_columns_wide" : "fold_columns", op_name, "",
+               d_name);
     break;
   case GRAMME_TILE_ARG_FOLD:
     f.arg_fold = t->arg_fold ((int) op, d);
@@ -151,8 +154,8 @@ reduce_init (void *ctx, uint32_t op, uint32_t dtype, void *out)
 {
   const GmTiles *t = ctx;
   GmDtype d;
-  if (op >= GM_N_OPS || gm_ops[op].family != GM_FAMILY_REDUCE || !dtype_find (dtype, &d) ||
-      !t->fold ((int) op, d))
+  if (op >= GM_N_OPS || gm_ops[op].family != GM_FAMILY_REDUCE || !dtype_find (dtype, &d)
+      || !t->fold ((int) op, d))
     return GRAMME_NOT_FOUND;
   t->reduce_init ((int) op, d, out);
   return GRAMME_OK;
@@ -189,8 +192,9 @@ gm_host_source (void)
   if (!gm_host_tiles ())
     return NULL;
   if (g_once_init_enter (&once)) {
-    table = (GrammeSource){ sizeof table,  (uint32_t) tiles->vector_bytes, (void *) tiles,
-                            tiles->source, tiles->flags,                   find_external };
+    table = (GrammeSource){ sizeof table,   (uint32_t) tiles->vector_bytes,
+                            (void *) tiles, tiles->source,
+                            tiles->flags,   find_external };
     g_once_init_leave (&once, 1);
   }
   return &table;

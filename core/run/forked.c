@@ -20,14 +20,17 @@ typedef struct Watched {
 
 static Watched *watched; /* atomic; process lifetime */
 
-#define WHY                                                                                          \
-  "this process was forked after the back end had opened its device, which does not survive that; "  \
-  "start such a process with spawn (multiprocessing.set_start_method), or use the device in the child alone"
+#define WHY                                                                                        \
+  "this process was forked after the back end had opened its device, which does not survive "      \
+  "that; "                                                                                         \
+  "start such a process with spawn (multiprocessing.set_start_method), or use the device in the "  \
+  "child alone"
 
 /* -- What is called in its place --------------------------------------------------------------- */
 
 static int32_t
-no_open (const GrammeHost *host, const GrammeOption *options, uint32_t n, GrammeBackend **out, GrammeStatus *status)
+no_open (const GrammeHost *host, const GrammeOption *options, uint32_t n, GrammeBackend **out,
+         GrammeStatus *status)
 {
   return gm_status_set (status, GRAMME_DEVICE, -1, "%s", WHY);
 }
@@ -50,13 +53,15 @@ no_fingerprint (GrammeBackend *b, int32_t type, int32_t id, uint8_t out[32], Gra
 }
 
 static int32_t
-no_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride, GrammeStatus *status)
+no_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride,
+            GrammeStatus *status)
 {
   return gm_status_set (status, GRAMME_DEVICE, -1, "%s", WHY);
 }
 
 static int32_t
-no_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
+no_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
+            GrammeStatus *status)
 {
   return gm_status_set (status, GRAMME_DEVICE, -1, "%s", WHY);
 }
@@ -68,7 +73,8 @@ no_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
 }
 
 static int32_t
-no_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes, GrammeStatus *status)
+no_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
+              GrammeStatus *status)
 {
   return gm_status_set (status, GRAMME_DEVICE, -1, "%s", WHY);
 }
@@ -122,7 +128,8 @@ gm_forked_watch (GmPlugin *p)
   }
   Watched *w = g_new (Watched, 1);
   *w = (Watched){ __atomic_load_n (&watched, __ATOMIC_RELAXED), p };
-  while (!__atomic_compare_exchange_n (&watched, &w->next, w, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+  while (!__atomic_compare_exchange_n (&watched, &w->next, w, false, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED))
     ;
 }
 

@@ -50,7 +50,9 @@ note_peak (void)
 {
   uint64_t now[3], most = __atomic_load_n (&peak, __ATOMIC_RELAXED);
   count (now);
-  while (now[0] > most && !__atomic_compare_exchange_n (&peak, &most, now[0], true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  while (now[0] > most
+         && !__atomic_compare_exchange_n (&peak, &most, now[0], true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED))
     ;
 }
 
@@ -62,7 +64,8 @@ cuda_alloc (size_t bytes, GError **error)
   if (gm_forked_refuses (driver->plugin, error))
     return NULL;
   gm_status_clear (&status);
-  int32_t code = memory->alloc (driver->instance, 0, GRAMME_MEMORY_DEVICE, bytes, ALIGN, &data, &status);
+  int32_t code =
+      memory->alloc (driver->instance, 0, GRAMME_MEMORY_DEVICE, bytes, ALIGN, &data, &status);
   if (G_UNLIKELY (__atomic_load_n (&peak_is_ours, __ATOMIC_RELAXED)))
     note_peak ();
   return fail (&status, code, "memory", error) ? data : NULL;
@@ -94,7 +97,8 @@ cuda_zero (void *to, size_t bytes, GError **error)
   if (gm_forked_refuses (driver->plugin, error))
     return false;
   gm_status_clear (&status);
-  return fail (&status, memory->fill (driver->instance, to, 0, 0, 1, bytes, NULL, &status), "fill", error);
+  return fail (&status, memory->fill (driver->instance, to, 0, 0, 1, bytes, NULL, &status), "fill",
+               error);
 }
 
 static bool
@@ -104,7 +108,8 @@ cuda_synchronize (GError **error)
   if (gm_forked_refuses (driver->plugin, error))
     return false;
   gm_status_clear (&status);
-  return fail (&status, streams->synchronize (driver->instance, NULL, &status), "synchronize", error);
+  return fail (&status, streams->synchronize (driver->instance, NULL, &status), "synchronize",
+               error);
 }
 
 /* -- The driver -------------------------------------------------------------------------------- */
@@ -124,8 +129,10 @@ static bool
 try_driver (GmBackend *b, GString *why)
 {
   const GrammeBackendApi *api = &b->plugin->api;
-  const GrammeMemory *m = api->get_extension ? api->get_extension (b->instance, GRAMME_MEMORY_ID) : NULL;
-  const GrammeStream *s = api->get_extension ? api->get_extension (b->instance, GRAMME_STREAM_ID) : NULL;
+  const GrammeMemory *m =
+      api->get_extension ? api->get_extension (b->instance, GRAMME_MEMORY_ID) : NULL;
+  const GrammeStream *s =
+      api->get_extension ? api->get_extension (b->instance, GRAMME_STREAM_ID) : NULL;
   info = (GrammeDeviceInfo){ .struct_size = sizeof info };
   GrammeStatus status;
   gm_status_clear (&status);
@@ -181,7 +188,8 @@ open_device (int device, GError **error)
   g_mutex_unlock (&lock);
   if (driver)
     return &cuda;
-  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "device 'cuda' cannot be used%s", why->len ? why->str : "; no installed back end drives it");
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "device 'cuda' cannot be used%s",
+               why->len ? why->str : "; no installed back end drives it");
   return NULL;
 }
 
@@ -231,7 +239,8 @@ gm_gpu_capability (int out[2], GError **error)
   const char *at = text ? strstr (text, "compute capability ") : NULL;
   if (at && sscanf (at, "compute capability %d.%d", &out[0], &out[1]) == 2)
     return true;
-  g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "back end \"%s\" does not say what its device is capable of", driver->name);
+  g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
+               "back end \"%s\" does not say what its device is capable of", driver->name);
   return false;
 }
 
@@ -246,7 +255,8 @@ may_call (bool there, GrammeStatus *status, GError **error)
   if (gm_forked_refuses (driver->plugin, error))
     return false;
   if (!there)
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "back end \"%s\" has one stream alone", driver->name);
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "back end \"%s\" has one stream alone",
+                 driver->name);
   return there;
 }
 
@@ -257,7 +267,9 @@ gm_gpu_stream_new (GError **error)
 {
   void *stream = NULL;
   GrammeStatus status;
-  return may_call (HAS (use), &status, error) && fail (&status, streams->create (driver->instance, 0, &stream, &status), "stream", error)
+  return may_call (HAS (use), &status, error)
+                 && fail (&status, streams->create (driver->instance, 0, &stream, &status),
+                          "stream", error)
              ? stream
              : NULL;
 }
@@ -272,14 +284,17 @@ gm_gpu_stream_free (void *stream)
 void *
 gm_gpu_stream_current (bool own)
 {
-  return HAS (current) && !gm_forked_refuses (driver->plugin, NULL) ? streams->current (driver->instance, 0, own) : NULL;
+  return HAS (current) && !gm_forked_refuses (driver->plugin, NULL)
+             ? streams->current (driver->instance, 0, own)
+             : NULL;
 }
 
 bool
 gm_gpu_stream_use (void *stream, GError **error)
 {
   GrammeStatus status;
-  return may_call (HAS (use), &status, error) && fail (&status, streams->use (driver->instance, 0, stream, &status), "stream", error);
+  return may_call (HAS (use), &status, error)
+         && fail (&status, streams->use (driver->instance, 0, stream, &status), "stream", error);
 }
 
 bool
@@ -287,7 +302,9 @@ gm_gpu_stream_synchronize (void *stream, GError **error)
 {
   GrammeStatus status;
   return may_call (true, &status, error)
-         && fail (&status, streams->synchronize (driver->instance, stream ? stream : gm_gpu_stream_current (false), &status),
+         && fail (&status,
+                  streams->synchronize (driver->instance,
+                                        stream ? stream : gm_gpu_stream_current (false), &status),
                   "synchronize", error);
 }
 
@@ -296,7 +313,9 @@ gm_gpu_event_new (void *stream, GError **error)
 {
   void *event = NULL;
   GrammeStatus status;
-  return may_call (true, &status, error) && fail (&status, streams->record (driver->instance, stream, &event, &status), "event", error)
+  return may_call (true, &status, error)
+                 && fail (&status, streams->record (driver->instance, stream, &event, &status),
+                          "event", error)
              ? event
              : NULL;
 }
@@ -312,7 +331,9 @@ bool
 gm_gpu_event_wait (void *stream, void *event, GError **error)
 {
   GrammeStatus status;
-  return may_call (true, &status, error) && fail (&status, streams->wait (driver->instance, stream, event, &status), "event", error);
+  return may_call (true, &status, error)
+         && fail (&status, streams->wait (driver->instance, stream, event, &status), "event",
+                  error);
 }
 
 bool
@@ -320,7 +341,9 @@ gm_gpu_stream_query (void *stream, bool *done, GError **error)
 {
   GrammeStatus status;
   int32_t idle = 0;
-  bool good = may_call (HAS (idle), &status, error) && fail (&status, streams->idle (driver->instance, stream, &idle, &status), "stream", error);
+  bool good =
+      may_call (HAS (idle), &status, error)
+      && fail (&status, streams->idle (driver->instance, stream, &idle, &status), "stream", error);
   *done = idle != 0;
   return good;
 }
@@ -330,7 +353,9 @@ gm_gpu_event_query (void *event, bool *done, GError **error)
 {
   GrammeStatus status;
   int32_t fired = 0;
-  bool good = may_call (true, &status, error) && fail (&status, streams->query (driver->instance, event, &fired, &status), "event", error);
+  bool good =
+      may_call (true, &status, error)
+      && fail (&status, streams->query (driver->instance, event, &fired, &status), "event", error);
   *done = fired != 0;
   return good;
 }
@@ -339,7 +364,8 @@ bool
 gm_gpu_event_finish (void *event, GError **error)
 {
   GrammeStatus status;
-  return may_call (HAS (finish), &status, error) && fail (&status, streams->finish (driver->instance, event, &status), "event", error);
+  return may_call (HAS (finish), &status, error)
+         && fail (&status, streams->finish (driver->instance, event, &status), "event", error);
 }
 
 bool
@@ -348,7 +374,8 @@ gm_gpu_event_elapsed (void *from, void *to, double *ms, GError **error)
   GrammeStatus status;
   float between = 0;
   bool good = may_call (HAS (elapsed), &status, error)
-              && fail (&status, streams->elapsed (driver->instance, from, to, &between, &status), "event", error);
+              && fail (&status, streams->elapsed (driver->instance, from, to, &between, &status),
+                       "event", error);
   *ms = between;
   return good;
 }
@@ -357,7 +384,9 @@ bool
 gm_gpu_keep (void *memory, void *stream, GError **error)
 {
   GrammeStatus status;
-  return may_call (HAS (keep), &status, error) && fail (&status, streams->keep (driver->instance, 0, memory, stream, &status), "memory", error);
+  return may_call (HAS (keep), &status, error)
+         && fail (&status, streams->keep (driver->instance, 0, memory, stream, &status), "memory",
+                  error);
 }
 
 /* -- Single ops -------------------------------------------------------------------------------- */
@@ -382,7 +411,8 @@ key_of (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const GmTe
 }
 
 static GmExec *
-compile_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const GmTensor *out, GError **error)
+compile_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const GmTensor *out,
+            GError **error)
 {
   g_autoptr (GmGraph) g = gm_graph_new ("eager", NULL);
   g_autofree GmValueId *values = g_new (GmValueId, n_in + 1);
@@ -398,8 +428,8 @@ compile_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, const 
   GmExec *e = gm_backend_compile (driver, g, NULL, NULL, error);
   /* An exec that fell back would call this function again. */
   if (e && gm_exec_fallback_reason (e)) {
-    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: device cuda cannot run it: %s", gm_ops[op].name,
-                 gm_exec_fallback_reason (e));
+    g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED, "%s: device cuda cannot run it: %s",
+                 gm_ops[op].name, gm_exec_fallback_reason (e));
     gm_exec_unref (e);
     return NULL;
   }
@@ -416,7 +446,8 @@ run_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *
   GBytes *key = key_of (op, in, n_in, attrs, out);
   g_mutex_lock (&ops_lock);
   if (!ops)
-    ops = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, (GDestroyNotify) gm_exec_unref);
+    ops = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref,
+                                 (GDestroyNotify) gm_exec_unref);
   GmExec *known = g_hash_table_lookup (ops, key);
   g_autoptr (GmExec) e = known ? gm_exec_ref (known) : NULL;
   g_mutex_unlock (&ops_lock);

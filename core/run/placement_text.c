@@ -102,9 +102,9 @@ add_role (GString *text, const GmExec *e, int role, bool every)
     }
   }
   uint32_t n = n_plugin ? n_regions - first : 0;
-  g_string_append_printf (text, "%s: %u of %u nodes in %u region%s of %s%s\n", gm_exec_role_name (e, role), n_plugin,
-                          n_plugin + n_host, n, n == 1 ? "" : "s", e->backend->name,
-                          n_host ? "" : ", nothing in eager");
+  g_string_append_printf (text, "%s: %u of %u nodes in %u region%s of %s%s\n",
+                          gm_exec_role_name (e, role), n_plugin, n_plugin + n_host, n,
+                          n == 1 ? "" : "s", e->backend->name, n_host ? "" : ", nothing in eager");
   if (every) {
     add_every (text, p, e->backend->name);
     return;
@@ -130,8 +130,8 @@ gm_exec_places_text (const GmExec *e, bool every)
   GString *text = g_string_new (NULL);
   if (e->sized && gm_sized_why (e->sized)) { /* no call has run yet */
     g_autofree char *last = gm_sized_places_text (e->sized, every);
-    g_string_append_printf (text, "%s compiles for the numbers of each call: %s\n%s", e->backend->name,
-                            gm_sized_why (e->sized), last ? last : "");
+    g_string_append_printf (text, "%s compiles for the numbers of each call: %s\n%s",
+                            e->backend->name, gm_sized_why (e->sized), last ? last : "");
     return g_string_free (text, FALSE);
   }
   for (int role = 0; role < 2; role++)

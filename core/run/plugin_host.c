@@ -16,7 +16,7 @@
 
 #define ALLOC_ALIGN 64 /* alignment of gm_alloc */
 #define LOG_MAX_BYTES (1u << 20)
-#define WARNINGS_MAX \
+#define WARNINGS_MAX                                                                               \
   32 /* warnings of one plugin in one process, at most: a loop must not fill the terminal */
 
 typedef struct {
@@ -145,8 +145,8 @@ host_alloc (void *ctx, size_t bytes, size_t align)
   char *block = gm_alloc (bytes + align);
   if (!block)
     return NULL;
-  char *p = (char *) (((uintptr_t) block + align) &
-                      ~(uintptr_t) (align - 1)); /* at least ALLOC_ALIGN after block */
+  char *p = (char *) (((uintptr_t) block + align)
+                      & ~(uintptr_t) (align - 1)); /* at least ALLOC_ALIGN after block */
   memcpy (p - sizeof block, &block, sizeof block);
   return p;
 }

@@ -36,7 +36,7 @@ typedef struct {
   GArray *items;     /* Item */
   uint32_t open[64]; /* items by bit, or GM_REGION_NONE */
   unsigned next_bit;
-  GArray *reads;     /* scratch: the items that a node reads */
+  GArray *reads; /* scratch: the items that a node reads */
   /* Item of the last node that has effects: the next such node comes after it ... */
   uint32_t last;
   /* ... and after all nodes from this node on that may fail: a function of the program must not be
@@ -89,7 +89,8 @@ static void
 find_readers (Cutter *c)
 {
   for (uint32_t i = 0; i < c->g->outputs->len; i++) {
-    uint32_t node = gm_graph_value (c->g, g_array_index (c->g->outputs, GmGraphOutput, i).value)->node;
+    uint32_t node =
+        gm_graph_value (c->g, g_array_index (c->g->outputs, GmGraphOutput, i).value)->node;
     c->needed[node] |= OUTPUT;
   }
   for (uint32_t i = c->g->nodes->len; i-- > 0;) {
@@ -178,7 +179,8 @@ add_order (Cutter *c, uint32_t node)
     g_array_append_val (c->reads, c->last);
   for (; c->since < node; c->since++) {
     uint32_t item = c->item_of[c->since];
-    if (item != GM_REGION_NONE && item != c->last && gm_graph_needs_check (c->g, gm_graph_node (c->g, c->since)))
+    if (item != GM_REGION_NONE && item != c->last
+        && gm_graph_needs_check (c->g, gm_graph_node (c->g, c->since)))
       g_array_append_val (c->reads, item);
   }
 }
@@ -281,7 +283,8 @@ take (Cutter *c, GmRegion *r, GmValueId v)
   g_array_append_val (r->ins, slot);
   const char *name = gm_graph_value (c->g, v)->name;
   g_autofree char *made = name ? NULL : g_strdup_printf ("s%u", slot);
-  return set_local (c, v, gm_graph_add_input (r->graph, name ? name : made, gm_graph_meta (c->g, v)));
+  return set_local (c, v,
+                    gm_graph_add_input (r->graph, name ? name : made, gm_graph_meta (c->g, v)));
 }
 
 static void

@@ -14,12 +14,12 @@
 
 typedef struct {
   bool host;
-  bool has_effects;       /* runs even if its results are not read */
-  uint32_t cluster;       /* the plugin's number; 0 for the host */
-  GmGraph *graph;         /* of its own arena; outputs are never inputs, and no value twice */
+  bool has_effects; /* runs even if its results are not read */
+  uint32_t cluster; /* the plugin's number; 0 for the host */
+  GmGraph *graph;   /* of its own arena; outputs are never inputs, and no value twice */
   /* uint32_t: nodes of the whole graph that this region computes for all others */
   GArray *nodes;
-  GArray *ins, *outs;     /* uint32_t: slots of the graph's inputs and outputs */
+  GArray *ins, *outs; /* uint32_t: slots of the graph's inputs and outputs */
 } GmRegion;
 
 /* A node without a region: computed by each region that reads it. */

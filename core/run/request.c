@@ -81,8 +81,9 @@ static const GrammeWait *
 waiting_of (const GmBackend *b)
 {
   const GrammeBackendApi *api = &b->plugin->api;
-  const GrammeWait *w =
-      gm_yield_is_set () && api->get_extension ? api->get_extension (b->instance, GRAMME_WAIT_ID) : NULL;
+  const GrammeWait *w = gm_yield_is_set () && api->get_extension
+                            ? api->get_extension (b->instance, GRAMME_WAIT_ID)
+                            : NULL;
   return w && GRAMME_HAS_FN (w, GrammeWait, wait) ? w : NULL;
 }
 
@@ -124,8 +125,9 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
     gm_yield_lock (&b->compile_lock);
   const GmCompileHow none = { .no_cache = "" }, *how = q->how ? q->how : &none;
   g_autoptr (GmArtefact) kept =
-      how->no_cache ? NULL
-                    : gm_artefact_new (&b->artefacts, b->plugin, b->instance, request, how->cache_salt);
+      how->no_cache
+          ? NULL
+          : gm_artefact_new (&b->artefacts, b->plugin, b->instance, request, how->cache_salt);
   int32_t code = kept ? gm_artefact_load (kept, out, status) : GRAMME_NOT_FOUND;
   bool compiles = code == GRAMME_NOT_FOUND && !how->cached_only;
   if (compiles) {
@@ -136,7 +138,8 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
   }
   if (b->compile_serial)
     gm_yield_unlock (&b->compile_lock);
-  if (compiles && code == GRAMME_OK && *out && (code = wait_for_code (q, *out, status)) != GRAMME_OK)
+  if (compiles && code == GRAMME_OK && *out
+      && (code = wait_for_code (q, *out, status)) != GRAMME_OK)
     b->plugin->api.destroy (*out);
   if (compiles && kept && code == GRAMME_OK && *out)
     gm_artefact_save (kept, *out);
@@ -199,9 +202,8 @@ gm_request_workspace (GmBackend *b, GrammeExecutable *e, uint32_t role, size_t *
                       GrammeStatus *status)
 {
   uint64_t asked = 0;
-  int32_t code = b->plugin->api.workspace
-                     ? b->plugin->api.workspace (e, role, NULL, &asked, status)
-                     : GRAMME_OK;
+  int32_t code = b->plugin->api.workspace ? b->plugin->api.workspace (e, role, NULL, &asked, status)
+                                          : GRAMME_OK;
   if (code == GRAMME_OK && asked > SIZE_MAX / 2)
     return gm_status_set (status, GRAMME_NO_MEMORY, -1,
                           "it asks for %" G_GUINT64_FORMAT " bytes of workspace", asked);

@@ -21,8 +21,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GmRequestPart, gm_request_part_clear)
 
 typedef struct {
   GmBackend *backend;
-  GmRequestPart *parts[2]; /* by role; the second may be NULL */
-  const GArray *options;   /* GrammeOption */
+  GmRequestPart *parts[2];        /* by role; the second may be NULL */
+  const GArray *options;          /* GrammeOption */
   const char *const *option_list; /* the same in the caller's form, for the graphs of bodies */
   GmCompileJob *job;
   uint32_t region, n_regions; /* (0, 1): the whole graph */

@@ -28,10 +28,10 @@ typedef struct {
 } Code;
 
 struct GmExecScan {
-  const GmHigher *h; /* borrowed */
+  const GmHigher *h;                       /* borrowed */
   Code pairs, rest, back_rest, back_pairs; /* back_rest, back_pairs: of the gradient */
-  bool *wanted;       /* by operand: of `rest` */
-  uint32_t m, n_args; /* m: mapped operands; n_args: operands after them */
+  bool *wanted;                            /* by operand: of `rest` */
+  uint32_t m, n_args;                      /* m: mapped operands; n_args: operands after them */
 };
 
 #define MAX_STEPS 3
@@ -42,7 +42,8 @@ static bool
 compile (Code *c, GmGraph *g, const GmGraph *body, const GmRequest *q, GError **error)
 {
   g_autoptr (GmGraph) own = g;
-  g_autoptr (GmExec) e = own ? gm_backend_compile_how (q->backend, own, NULL, q->option_list, q->how, error) : NULL;
+  g_autoptr (GmExec) e =
+      own ? gm_backend_compile_how (q->backend, own, NULL, q->option_list, q->how, error) : NULL;
   if (!e || !gm_exec_runs_at (e))
     return false;
   c->exec = g_steal_pointer (&e);
@@ -55,7 +56,8 @@ static bool
 has_blocks (const GmGraph *body)
 {
   int64_t block = gm_body_input (body, 0)->ndim ? gm_body_input (body, 0)->sizes[0] : 0;
-  return gm_size_is_symbolic (block) && gm_sym_row (body->sym, gm_size_row (block))->kind == GM_SYM_SYMBOL;
+  return gm_size_is_symbolic (block)
+         && gm_sym_row (body->sym, gm_size_row (block))->kind == GM_SYM_SYMBOL;
 }
 
 static bool
@@ -75,16 +77,21 @@ compile_all (GmExecScan *s, const bool *wanted, const GmRequest *q, GError **err
     s->rest.exec = gm_exec_ref (s->pairs.exec);
   else if (!compile (&s->rest, gm_graph_blocks_apart (body, m, s->wanted), body, q, error))
     return false;
-  return !step || (compile (&s->back_rest, gm_graph_gradients_apart (step, m, true), step, q, error)
-                   && compile (&s->back_pairs, gm_graph_gradients_apart (step, m, false), step, q, error));
+  return !step
+         || (compile (&s->back_rest, gm_graph_gradients_apart (step, m, true), step, q, error)
+             && compile (&s->back_pairs, gm_graph_gradients_apart (step, m, false), step, q,
+                         error));
 }
 
 bool
-gm_scan_compile (const GmHigher *h, const bool *wanted, const GmRequest *q, GmExecScan **out, GError **error)
+gm_scan_compile (const GmHigher *h, const bool *wanted, const GmRequest *q, GmExecScan **out,
+                 GError **error)
 {
   GError *failed = NULL;
   *out = NULL;
-  if (!has_blocks (h->bodies[0]) || (h->n_bodies > 1 && (!has_blocks (h->bodies[1]) || h->bodies[1]->outputs->len != 2 * h->n_mapped)))
+  if (!has_blocks (h->bodies[0])
+      || (h->n_bodies > 1
+          && (!has_blocks (h->bodies[1]) || h->bodies[1]->outputs->len != 2 * h->n_mapped)))
     return true;
   GmExecScan *s = g_new0 (GmExecScan, 1);
   s->h = h;
@@ -157,8 +164,8 @@ put_operands (const Run *r, char *const *first, char *const *second)
 
 /* Combines blocks of `count` slices: `first` with `second`, the result in `to`. */
 static GmRunAt
-combine (const Run *r, const Code *c, char *const *first, int64_t first_step, char *const *second, char *const *to, int64_t to_step, int64_t count,
-         const bool *wanted)
+combine (const Run *r, const Code *c, char *const *first, int64_t first_step, char *const *second,
+         char *const *to, int64_t to_step, int64_t count, const bool *wanted)
 {
   put_data (r, put_operands (r, first, second), to, wanted);
   return run_code (r, c, count, 3, (const int64_t[]){ first_step, 2, to_step });
@@ -198,7 +205,8 @@ prefixes (Run *r, char *const *xs, int64_t n, char *const *to, int64_t step)
   put_first (r, xs, to);
   if (n < 2)
     return GM_RUN_DONE;
-  char **pairs = g_newa (char *, m), **odd = g_newa (char *, m), **other = g_newa (char *, m), **even = g_newa (char *, m);
+  char **pairs = g_newa (char *, m), **odd = g_newa (char *, m), **other = g_newa (char *, m),
+       **even = g_newa (char *, m);
   take_memory (r, half, pairs);
   for (uint32_t i = 0; r->levels && i < m; i++)
     g_ptr_array_add (r->levels, pairs[i]);
@@ -206,7 +214,8 @@ prefixes (Run *r, char *const *xs, int64_t n, char *const *to, int64_t step)
   if (done == GM_RUN_DONE)
     done = prefixes (r, pairs, half, moved (r, to, step, odd), 2 * step);
   if (done == GM_RUN_DONE && rest > 0)
-    done = combine (r, &s->rest, odd, 2 * step, moved (r, xs, 2, other), moved (r, to, 2 * step, even), 2 * step, rest, s->wanted);
+    done = combine (r, &s->rest, odd, 2 * step, moved (r, xs, 2, other),
+                    moved (r, to, 2 * step, even), 2 * step, rest, s->wanted);
   return done;
 }
 
@@ -214,13 +223,15 @@ static void
 put_slice (const Run *r, char *const *from, int64_t from_slice, char *const *to, int64_t to_slice)
 {
   for (uint32_t i = 0; i < r->s->m; i++)
-    memcpy (to[i] + (size_t) to_slice * r->row_bytes[i], from[i] + (size_t) from_slice * r->row_bytes[i], r->row_bytes[i]);
+    memcpy (to[i] + (size_t) to_slice * r->row_bytes[i],
+            from[i] + (size_t) from_slice * r->row_bytes[i], r->row_bytes[i]);
 }
 
 /* Computes the gradients `to` of n neighbours xs from g, the gradients of their prefixes; ys: the
  * prefixes, at each step'th slice. */
 static GmRunAt
-back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64_t step, char *const *g, char *const *to)
+back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64_t step,
+      char *const *g, char *const *to)
 {
   const GmExecScan *s = r->s;
   uint32_t m = s->m, k;
@@ -229,7 +240,8 @@ back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64
     put_slice (r, g, 0, to, 0);
     return GM_RUN_DONE;
   }
-  char **odd = g_newa (char *, m), **sums = g_newa (char *, m), **even = g_newa (char *, m), **of_pairs = g_newa (char *, m), **other = g_newa (char *, m);
+  char **odd = g_newa (char *, m), **sums = g_newa (char *, m), **even = g_newa (char *, m),
+       **of_pairs = g_newa (char *, m), **other = g_newa (char *, m);
   char *const *pairs = (char *const *) r->levels->pdata + level * m;
   GmRunAt done = GM_RUN_DONE;
   moved (r, ys, step, odd);
@@ -263,7 +275,8 @@ back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64
 
 /* Converts the operands to the layout that the code reads: t[i] is a new reference. */
 static bool
-lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint32_t n_in, GmTensor **t, GError **error)
+lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint32_t n_in,
+         GmTensor **t, GError **error)
 {
   const GmGraph *body = s->h->bodies[0];
   for (uint32_t i = 0; i < n_in; i++) {
@@ -293,18 +306,22 @@ run (Run *r, int64_t n, GmTensor *const *in, GmTensor *const *out)
   const GmExecScan *s = r->s;
   uint32_t m = s->m;
   size_t bytes = 0;
-  char **xs = g_newa (char *, m), **to = g_newa (char *, m), **ys = g_newa (char *, m), **g = g_newa (char *, m);
+  char **xs = g_newa (char *, m), **to = g_newa (char *, m), **ys = g_newa (char *, m),
+       **g = g_newa (char *, m);
   size_t *sizes = g_newa (size_t, m);
   r->row_bytes = g_newa (size_t, m);
   r->memory = g_newa (char *, m);
   for (uint32_t i = 0; i < m; i++) {
-    r->row_bytes[i] = (size_t) (gm_meta_numel (&in[i]->meta) / n) * gm_dtype_size (in[i]->meta.dtype);
-    sizes[i] = ((size_t) slices_needed (s, n, out[i] || !s->wanted[i]) * r->row_bytes[i] + 63) & ~(size_t) 63;
+    r->row_bytes[i] =
+        (size_t) (gm_meta_numel (&in[i]->meta) / n) * gm_dtype_size (in[i]->meta.dtype);
+    sizes[i] = ((size_t) slices_needed (s, n, out[i] || !s->wanted[i]) * r->row_bytes[i] + 63)
+               & ~(size_t) 63;
     bytes += sizes[i];
   }
   char *memory = gm_alloc (bytes), *next = memory;
   if (!memory && bytes) {
-    g_set_error (r->error, GM_ERROR, GM_ERROR_MEMORY, "no memory for the %zu bytes that an associative_scan needs", bytes);
+    g_set_error (r->error, GM_ERROR, GM_ERROR_MEMORY,
+                 "no memory for the %zu bytes that an associative_scan needs", bytes);
     return GM_RUN_FAILED;
   }
   for (uint32_t i = 0; i < m; i++) {
@@ -336,9 +353,11 @@ max_symbols (const GmExecScan *s)
 }
 
 GmRunAt
-gm_scan_run (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error)
+gm_scan_run (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out,
+             GError **error)
 {
-  uint32_t n_in = s->m + s->n_args + (s->back_rest.exec ? s->m : 0), n_symbols = max_symbols (s) + MAX_STEPS;
+  uint32_t n_in = s->m + s->n_args + (s->back_rest.exec ? s->m : 0),
+           n_symbols = max_symbols (s) + MAX_STEPS;
   int64_t n = in[0]->meta.sizes[0], *now = g_newa (int64_t, n_symbols);
   GmTensor **t = g_newa (GmTensor *, n_in);
   void **args = g_newa (void *, s->n_args + 1);

@@ -10,12 +10,16 @@ static char *
 get (GmBackend *b, GrammeExecutable *e, const char *kind, GError **error)
 {
   const GrammeBackendApi *api = &b->plugin->api;
-  const GrammeText *texts = api->get_extension ? api->get_extension (b->instance, GRAMME_TEXT_ID) : NULL;
+  const GrammeText *texts =
+      api->get_extension ? api->get_extension (b->instance, GRAMME_TEXT_ID) : NULL;
   GrammeStatus status;
   uint64_t bytes = 0;
   gm_status_clear (&status);
   if (!texts) {
-    g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end %s has no text to show of what it generates; GRAMME_LOGS=output_code shows what it logs", b->name);
+    g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
+                 "back end %s has no text to show of what it generates; GRAMME_LOGS=output_code "
+                 "shows what it logs",
+                 b->name);
     return NULL;
   }
   int32_t code = texts->get (b->instance, e, kind, NULL, 0, &bytes, &status);
@@ -34,7 +38,8 @@ gm_exec_text (GmExec *e, const char *kind, GError **error)
 {
   if (e->executable)
     return get (e->backend, e->executable, kind, error);
-  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end %s compiled nothing: %s", e->backend->name,
+  g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "back end %s compiled nothing: %s",
+               e->backend->name,
                e->fallback_reason ? e->fallback_reason : "there is nothing to compute");
   return NULL;
 }

@@ -48,10 +48,10 @@ typedef struct {
   uint32_t n_rows;
   GmMeta *metas; /* like the role's, with rows of the image in the place of the graph's */
   /* All of these are atomic. */
-  Numbers *now;                      /* numbers of the run before, if they are kept */
-  Numbers *kept[GM_SIZED_NUMBERS];   /* immutable; filled from the first on, under the lock */
-  Numbers *spare;                    /* NULL while a run uses it */
-  Block *block;                      /* NULL while a run uses it */
+  Numbers *now;                    /* numbers of the run before, if they are kept */
+  Numbers *kept[GM_SIZED_NUMBERS]; /* immutable; filled from the first on, under the lock */
+  Numbers *spare;                  /* NULL while a run uses it */
+  Block *block;                    /* NULL while a run uses it */
 } Role;
 
 /* An exec for one set of numbers. */
@@ -238,8 +238,8 @@ is_said (const Role *r, int64_t size)
   const GmSymRow *row = gm_sym_row (r->graph->sym, gm_size_row (size));
   if (row->kind == GM_SYM_SYMBOL)
     return r->sources[row->a].input != GM_NO_ID;
-  return row->kind == GM_SYM_CONST ||
-         (is_said (r, gm_size_from_row (row->a)) && is_said (r, gm_size_from_row (row->b)));
+  return row->kind == GM_SYM_CONST
+         || (is_said (r, gm_size_from_row (row->a)) && is_said (r, gm_size_from_row (row->b)));
 }
 
 /* Checks the facts on which the shapes of the graph rest.  Not needed for given symbols, which the
@@ -253,10 +253,13 @@ check_facts (const Role *r, const int64_t *symbols, GError **error)
     int64_t a, b;
     if (!is_said (r, f.a) || !is_said (r, f.b))
       continue;
-    if (!gm_sym_eval (sizes->sym, f.a, symbols, &a, error) ||
-        !gm_sym_eval (sizes->sym, f.b, symbols, &b, error))
+    if (!gm_sym_eval (sizes->sym, f.a, symbols, &a, error)
+        || !gm_sym_eval (sizes->sym, f.b, symbols, &b, error))
       return false;
-    if (f.rel == GM_REL_EQ ? a == b : f.rel == GM_REL_NE ? a != b : f.rel == GM_REL_LT ? a < b : a <= b)
+    if (f.rel == GM_REL_EQ   ? a == b
+        : f.rel == GM_REL_NE ? a != b
+        : f.rel == GM_REL_LT ? a < b
+                             : a <= b)
       continue;
     g_autofree char *text = gm_size_fact_text (sizes->sym, &f);
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
@@ -320,10 +323,11 @@ evaluate (const Role *r, const int64_t *symbols, int64_t *values, GError **error
     else if (row->kind == GRAMME_SIZE_SYMBOL)
       values[i] = symbols[row->value];
     else if (!gm_sym_compute ((GmSymKind) row->kind, values[row->a], values[row->b], &values[i])) {
-      g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
-                   "the compiled %s: a size has no 64-bit value for these inputs (of %" G_GINT64_FORMAT
-                   " and %" G_GINT64_FORMAT "): it divides by zero or overflows",
-                   r->graph->name, values[row->a], values[row->b]);
+      g_set_error (
+          error, GM_ERROR, GM_ERROR_VALUE,
+          "the compiled %s: a size has no 64-bit value for these inputs (of %" G_GINT64_FORMAT
+          " and %" G_GINT64_FORMAT "): it divides by zero or overflows",
+          r->graph->name, values[row->a], values[row->b]);
       return false;
     }
   }
@@ -336,7 +340,8 @@ static Numbers *
 numbers_new (const Role *r, const GmExecRole *x, GError **error)
 {
   size_t n_all = x->n_in + x->n_out, words = (r->n_symbols + r->n_rows) * sizeof (int64_t),
-         bytes = sizeof (Numbers) + words + n_all * sizeof (GmMeta) + (x->n_in + x->n_inner) * sizeof (GrammeTensor);
+         bytes = sizeof (Numbers) + words + n_all * sizeof (GmMeta)
+                 + (x->n_in + x->n_inner) * sizeof (GrammeTensor);
   Numbers *n = gm_alloc (bytes);
   if (!n) {
     g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "no memory for %zu bytes of sizes", bytes);
@@ -367,7 +372,8 @@ meta_now (const GmMeta *m, const int64_t *values, GmMeta *out)
 }
 
 static void
-numbers_set (Numbers *n, const Role *r, const GmExecRole *x, const int64_t *symbols, const int64_t *values)
+numbers_set (Numbers *n, const Role *r, const GmExecRole *x, const int64_t *symbols,
+             const int64_t *values)
 {
   memcpy (n->symbols, symbols, r->n_symbols * sizeof *symbols);
   memcpy (n->values, values, r->n_rows * sizeof *values);
@@ -384,7 +390,9 @@ static void
 numbers_give (Role *r, Numbers *n)
 {
   Numbers *none = NULL;
-  if (n && !n->kept && !__atomic_compare_exchange_n (&r->spare, &none, n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+  if (n && !n->kept
+      && !__atomic_compare_exchange_n (&r->spare, &none, n, false, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED))
     gm_free (n, n->bytes);
 }
 
@@ -422,11 +430,12 @@ ask_workspace (GmExec *e, int role, const int64_t *values, size_t *bytes, GError
   *bytes = 0;
   if (!e->executable || !e->backend->plugin->api.workspace || e->roles[role].n_inner == 0)
     return true;
-  int32_t code = e->backend->plugin->api.workspace (e->executable, (uint32_t) role, values, &asked, &status);
+  int32_t code =
+      e->backend->plugin->api.workspace (e->executable, (uint32_t) role, values, &asked, &status);
   if (code == GRAMME_OK && asked > G_MAXSSIZE / 2) {
     g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
-                 "no memory for the %" G_GUINT64_FORMAT " bytes that a run of back end %s needs", asked,
-                 e->backend->name);
+                 "no memory for the %" G_GUINT64_FORMAT " bytes that a run of back end %s needs",
+                 asked, e->backend->name);
     return false;
   }
   *bytes = (size_t) (asked + ALIGN - 1) / ALIGN * ALIGN;
@@ -449,8 +458,10 @@ numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, 
   if (n && memcmp (n->symbols, symbols, r->n_symbols * sizeof *symbols) == 0)
     return n;
   g_autofree int64_t *values = g_new (int64_t, r->n_rows + 1);
-  if (!check_symbols (r, symbols, error) || !(given || check_facts (r, symbols, error)) || !evaluate (r, symbols, values, error) ||
-      !ask_workspace (e, role, values, &workspace, error) || !(n || (n = numbers_new (r, &e->roles[role], error)))) {
+  if (!check_symbols (r, symbols, error) || !(given || check_facts (r, symbols, error))
+      || !evaluate (r, symbols, values, error)
+      || !ask_workspace (e, role, values, &workspace, error)
+      || !(n || (n = numbers_new (r, &e->roles[role], error)))) {
     numbers_give (r, n);
     return NULL;
   }
@@ -475,7 +486,8 @@ block_take (const GmExec *e, Role *r, size_t workspace_bytes, GError **error)
   if (block)
     block->bytes = bytes;
   else
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "no memory for the %zu bytes that a run of back end %s needs", workspace_bytes,
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                 "no memory for the %zu bytes that a run of back end %s needs", workspace_bytes,
                  e->backend->name);
   return block;
 }
@@ -484,8 +496,9 @@ static void
 block_give (Role *r, Block *block)
 {
   Block *none = NULL;
-  if (block->bytes > GM_EXEC_KEPT_BYTES ||
-      !__atomic_compare_exchange_n (&r->block, &none, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+  if (block->bytes > GM_EXEC_KEPT_BYTES
+      || !__atomic_compare_exchange_n (&r->block, &none, block, false, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED))
     gm_free (block, block->bytes);
 }
 
@@ -514,18 +527,20 @@ G_GNUC_NO_INLINE static bool
 fail_tensor (const GmExec *e, const Role *r, const char *kind, uint32_t i, const GmTensor *t,
              const GmMeta *now, GError **error)
 {
-  g_autofree char *want = gm_meta_layout_text (now), *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
-  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-               "compiled %s (%s): %s %u is %s, with these sizes it should be %s%s; compile again for "
-               "these tensors",
-               r->graph->name, e->backend->name, kind, i, have, want,
-               t && t->storage->readonly ? ", writable" : "");
+  g_autofree char *want = gm_meta_layout_text (now),
+                  *have = t ? gm_meta_layout_text (&t->meta) : g_strdup ("NULL");
+  g_set_error (
+      error, GM_ERROR, GM_ERROR_RUNTIME,
+      "compiled %s (%s): %s %u is %s, with these sizes it should be %s%s; compile again for "
+      "these tensors",
+      r->graph->name, e->backend->name, kind, i, have, want,
+      t && t->storage->readonly ? ", writable" : "");
   return false;
 }
 
 static bool
-check (const GmExec *e, int role, const Numbers *n, GmTensor *const *in, GmTensor *const *out, bool *odd,
-       GError **error)
+check (const GmExec *e, int role, const Numbers *n, GmTensor *const *in, GmTensor *const *out,
+       bool *odd, GError **error)
 {
   const GmExecRole *x = &e->roles[role];
   const Role *r = &e->sized->roles[role];
@@ -589,7 +604,8 @@ compile_numbers (GmExecSized *s, const int64_t *symbols, GError **error)
     if (!backward)
       return NULL;
   }
-  return gm_backend_compile (s->backend, forward, backward, (const char *const *) s->options, error);
+  return gm_backend_compile (s->backend, forward, backward, (const char *const *) s->options,
+                             error);
 }
 
 /* Returns the exec for these symbols of the forward graph: a new reference. */
@@ -622,8 +638,8 @@ as_said (GmTensor *t, const GmMeta *m)
   GmMeta now = t->meta;
   memcpy (now.strides, m->strides, sizeof now.strides);
   return memcmp (now.strides, t->meta.strides, sizeof now.strides) == 0
-           ? gm_tensor_ref (t)
-           : gm_tensor_new_view (t, &now, t->offset);
+             ? gm_tensor_ref (t)
+             : gm_tensor_new_view (t, &now, t->offset);
 }
 
 static bool
@@ -699,16 +715,15 @@ call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError
     block_give (r, block);
   if (G_LIKELY (code == GRAMME_OK))
     return true;
-  gm_status_to_error (&status, code, e->backend->name,
-                      gm_exec_run_name (e, role), error);
+  gm_status_to_error (&status, code, e->backend->name, gm_exec_run_name (e, role), error);
   return false;
 }
 
 /* Describes the tensors and calls the plugin.  odd: some strides differ from those of the
  * numbers. */
 static bool
-run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in, GmTensor *const *out,
-            GError **error)
+run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in,
+            GmTensor *const *out, GError **error)
 {
   const GmExecRole *x = &e->roles[role];
   uint32_t n_tensors = x->n_in + x->n_inner;
@@ -725,13 +740,15 @@ run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in
 
 /* Runs with tensors whose layouts differ from those of the run before. */
 G_GNUC_NO_INLINE static bool
-run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, GError **error)
+run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
+          GError **error)
 {
   GmExecSized *s = e->sized;
   Role *r = &s->roles[role];
   int64_t *symbols = g_newa (int64_t, r->n_symbols + 1);
   bool odd = false;
-  Numbers *n = bind (e, r, given, in, symbols, error) ? numbers_for (e, role, given, symbols, error) : NULL;
+  Numbers *n =
+      bind (e, r, given, in, symbols, error) ? numbers_for (e, role, given, symbols, error) : NULL;
   if (!n)
     return false;
   bool good = check (e, role, n, in, out, &odd, error);
@@ -758,14 +775,16 @@ is_given (const Numbers *n, const Role *r, const int64_t *given)
 }
 
 __attribute__ ((always_inline)) static inline bool
-run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, bool known_to_fit, GError **error)
+run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
+     bool known_to_fit, GError **error)
 {
   const GmExecRole *x = &e->roles[role];
   Role *r = &e->sized->roles[role];
   const Numbers *n = __atomic_load_n (&r->now, __ATOMIC_ACQUIRE);
   GrammeTensor tensors[GM_EXEC_STACK_TENSORS];
-  if (G_LIKELY (n && is_given (n, r, given) && x->n_in + x->n_inner <= GM_EXEC_STACK_TENSORS &&
-                gm_exec_take (x, n->metas, n->known, in, out, x->split ? NULL : tensors, known_to_fit))) {
+  if (G_LIKELY (n && is_given (n, r, given) && x->n_in + x->n_inner <= GM_EXEC_STACK_TENSORS
+                && gm_exec_take (x, n->metas, n->known, in, out, x->split ? NULL : tensors,
+                                 known_to_fit))) {
     if (G_UNLIKELY (x->split))
       return gm_exec_run_split (e, x, n->symbols, in, out, error);
     return x->n_inner == 0 || call (e, role, n, tensors, error);
@@ -781,7 +800,8 @@ gm_sized_run (GmExec *e, int role, const int64_t *given, GmTensor *const *in, Gm
 }
 
 bool
-gm_sized_run_known (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out, GError **error)
+gm_sized_run_known (GmExec *e, int role, const int64_t *given, GmTensor *const *in,
+                    GmTensor *const *out, GError **error)
 {
 #ifdef GM_DEBUG_CHECKS
   return run (e, role, given, in, out, false, error); /* verifies the caller's claim */

@@ -26,7 +26,7 @@ const GmGraph *gm_sized_graph (const GmExecSized *s, int role);
 void gm_sized_set_role (GmExecSized *s, int role, const GmImage *image, const GmExecRole *r);
 /* Makes each further run use a specialised exec.  why: owned from here on; for the log. */
 void gm_sized_specialise (GmExecSized *s, GmBackend *b, const char *const *options, char *why);
-/* Returns NULL if one code serves all sizes, else why each run uses a specialised exec. 
+/* Returns NULL if one code serves all sizes, else why each run uses a specialised exec.
  * Borrowed. */
 const char *gm_sized_why (const GmExecSized *s);
 /* Returns the text of gm_exec_places_text for the numbers that ran last; NULL: none did.  The
@@ -41,6 +41,7 @@ bool gm_sized_run (GmExec *e, int role, const int64_t *symbols, GmTensor *const 
 /* gm_exec_run_at for an exec for which gm_exec_runs_at is true. */
 bool gm_sized_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error);
 /* gm_exec_run_known; symbols: the values of all symbols that the graph needs. */
-bool gm_sized_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, GmTensor *const *out, GError **error);
+bool gm_sized_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in,
+                         GmTensor *const *out, GError **error);
 
 #endif

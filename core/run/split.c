@@ -23,8 +23,8 @@ typedef struct {
   GmGraph *host;          /* else the graph that the host interprets */
   /* Bodies of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it calls no graphs. */
   GmExec **bodies;
-  uint32_t n_bodies; /* number of rows here, since the graph's shared table may grow */
-  GmExecDirect *direct;  /* the host's graph as one call; NULL: it is not a single call */
+  uint32_t n_bodies;            /* number of rows here, since the graph's shared table may grow */
+  GmExecDirect *direct;         /* the host's graph as one call; NULL: it is not a single call */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
 } Step;
@@ -32,9 +32,9 @@ typedef struct {
 struct GmExecSplit {
   Step *steps;
   uint32_t n_steps, n_in, n_out, n_slots, widest; /* widest: number of tensors of a step, at most */
-  GmMeta *metas;       /* by slot */
-  uint32_t *output_of; /* by slot: its output, or GM_NO_ID */
-  uint32_t *last_use;  /* by slot: the last step that reads it */
+  GmMeta *metas;                                  /* by slot */
+  uint32_t *output_of;                            /* by slot: its output, or GM_NO_ID */
+  uint32_t *last_use;                             /* by slot: the last step that reads it */
 };
 
 /* -- Compiling --------------------------------------------------------------------------------- */
@@ -65,7 +65,8 @@ compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, Gramm
   gm_status_clear (status);
   int32_t code = gm_request_compile (q, &step->code, status);
   if (code == GRAMME_OK)
-    code = gm_request_workspace (q->backend, step->code, GRAMME_FORWARD, &step->workspace_bytes, status);
+    code = gm_request_workspace (q->backend, step->code, GRAMME_FORWARD, &step->workspace_bytes,
+                                 status);
   if (code != GRAMME_OK && step->code) {
     q->backend->plugin->api.destroy (step->code);
     step->code = NULL;
@@ -95,8 +96,8 @@ compile_bodies (Step *step, const GmRequest *q, GError **error)
     }
     GmExec **at = &step->bodies[n->attrs->offset * GM_HIGHER_MAX_BODIES];
     for (uint32_t b = 0; b < h->n_bodies && !at[0 + b]; b++)
-      if (!(at[b] = gm_backend_compile_how (q->backend, h->bodies[b], NULL, q->option_list,
-                                               q->how, error)))
+      if (!(at[b] = gm_backend_compile_how (q->backend, h->bodies[b], NULL, q->option_list, q->how,
+                                            error)))
         return false;
   }
   return true;
@@ -163,13 +164,15 @@ gm_split_new (const GmGraph *g, const GmVerdict *verdicts, const GmRequest *with
       q.region = number = (*next_region)++;
       q.n_regions = n_regions;
       if (sized)
-        step->exec = gm_backend_compile_how (q.backend, r->graph, NULL, q.option_list, q.how, &failed);
+        step->exec =
+            gm_backend_compile_how (q.backend, r->graph, NULL, q.option_list, q.how, &failed);
       else
         *code = compile_step (step, r, &q, &demoted, status, &failed);
     }
     if (!step->code && !step->exec && !failed) {
       step->host = g_steal_pointer (&r->graph);
-      if (gm_direct_new (step->host, with, &step->direct, &failed) && gm_direct_needs_bodies (step->direct))
+      if (gm_direct_new (step->host, with, &step->direct, &failed)
+          && gm_direct_needs_bodies (step->direct))
         compile_bodies (step, with, &failed);
     }
     note_places (r, number, demoted, places);
@@ -236,7 +239,8 @@ static bool
 slot_meta (const Run *r, uint32_t slot, GmMeta *out)
 {
   *out = r->s->metas[slot];
-  return !r->sized || !gm_meta_is_symbolic (out) || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
+  return !r->sized || !gm_meta_is_symbolic (out)
+         || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
 }
 
 /* Makes the memory for a slot, which is the caller's if the slot is an output. */
@@ -254,8 +258,8 @@ make_slot (const Run *r, uint32_t slot)
 
 /* Runs a body of a row of the step's graph. */
 static bool
-run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in, GmTensor **out,
-          GError **error)
+run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in,
+          GmTensor **out, GError **error)
 {
   const Step *step = data;
   const GmGraph *g = h->bodies[body];
@@ -271,8 +275,8 @@ run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, 
     good = good && (out[i] = gm_tensor_new (&m, error)) != NULL;
   }
   good = good
-         && gm_exec_run_sized (step->bodies[row * GM_HIGHER_MAX_BODIES + body], GM_EXEC_FORWARD, symbols, in,
-                               (int) g->inputs->len, out, (int) n_out, error);
+         && gm_exec_run_sized (step->bodies[row * GM_HIGHER_MAX_BODIES + body], GM_EXEC_FORWARD,
+                               symbols, in, (int) g->inputs->len, out, (int) n_out, error);
   for (uint32_t i = 0; !good && i < n_out; i++)
     g_clear_pointer (&out[i], gm_tensor_unref);
   return good;
@@ -289,7 +293,9 @@ run_direct (const Run *r, const Step *step)
     all[k] = r->slots[step->slots[k]];
   }
   uint32_t row = gm_graph_node (step->host, step->host->nodes->len - 1)->attrs->offset;
-  return gm_direct_run (step->direct, step->bodies ? step->bodies + row * GM_HIGHER_MAX_BODIES : NULL, r->symbols, all, all + step->n_in, r->error);
+  return gm_direct_run (step->direct,
+                        step->bodies ? step->bodies + row * GM_HIGHER_MAX_BODIES : NULL, r->symbols,
+                        all, all + step->n_in, r->error);
 }
 
 static bool
@@ -303,13 +309,17 @@ run_host (const Run *r, const Step *step)
   g_autofree GmTensor **made = g_new0 (GmTensor *, step->n_out + 1);
   for (uint32_t k = 0; k < step->n_in; k++)
     in[k] = r->slots[step->slots[k]];
-  bool good = gm_graph_interpret_with (step->host, r->symbols, in, made, step->bodies ? &by : NULL, r->error);
+  bool good = gm_graph_interpret_with (step->host, r->symbols, in, made, step->bodies ? &by : NULL,
+                                       r->error);
   for (uint32_t k = 0; k < step->n_out; k++) {
     uint32_t slot = step->slots[step->n_in + k];
     GmMeta want;
     good = good && slot_meta (r, slot, &want);
-    if (good && (r->slots[slot] || r->s->output_of[slot] != GM_NO_ID || !gm_meta_is_laid_out (&made[k]->meta, &want)))
-      good = (r->slots[slot] || make_slot (r, slot)) && gm_exec_copy (made[k], r->slots[slot], r->error);
+    if (good
+        && (r->slots[slot] || r->s->output_of[slot] != GM_NO_ID
+            || !gm_meta_is_laid_out (&made[k]->meta, &want)))
+      good = (r->slots[slot] || make_slot (r, slot))
+             && gm_exec_copy (made[k], r->slots[slot], r->error);
     else if (good)
       r->slots[slot] = g_steal_pointer (&made[k]);
     gm_tensor_unref (made[k]);
@@ -327,8 +337,8 @@ run_exec (const Run *r, const Step *step)
       return false;
     all[k] = r->slots[step->slots[k]];
   }
-  return gm_exec_run_sized (step->exec, GM_EXEC_FORWARD, r->symbols, all, (int) step->n_in, all + step->n_in,
-                            (int) step->n_out, r->error);
+  return gm_exec_run_sized (step->exec, GM_EXEC_FORWARD, r->symbols, all, (int) step->n_in,
+                            all + step->n_in, (int) step->n_out, r->error);
 }
 
 static bool
@@ -372,8 +382,8 @@ run_plugin (const Run *r, const Step *step)
 }
 
 bool
-gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64_t *symbols, GmTensor *const *in,
-              GmTensor *const *out, GError **error)
+gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64_t *symbols,
+              GmTensor *const *in, GmTensor *const *out, GError **error)
 {
   g_autofree GmTensor **slots = g_new0 (GmTensor *, s->n_slots + 1);
   const Run r = { e, s, sized, symbols, slots, out, error };
@@ -382,7 +392,9 @@ gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64
     slots[i] = gm_tensor_ref (in[i]);
   for (uint32_t i = 0; i < s->n_steps && good; i++) {
     const Step *step = &s->steps[i];
-    good = step->code ? run_plugin (&r, step) : step->exec ? run_exec (&r, step) : run_host (&r, step);
+    good = step->code   ? run_plugin (&r, step)
+           : step->exec ? run_exec (&r, step)
+                        : run_host (&r, step);
     for (uint32_t k = 0; k < step->n_in + step->n_out; k++)
       if (s->last_use[step->slots[k]] == i)
         g_clear_pointer (&slots[step->slots[k]], gm_tensor_unref);

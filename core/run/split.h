@@ -22,7 +22,7 @@ void gm_split_free (GmExecSplit *s, const GmBackend *b); /* NULL is fine */
 
 /* Runs the steps.  out: by output of the graph; written.  sized: the graph, or NULL if its sizes
  * are numbers; symbols: values of its symbols. */
-bool gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64_t *symbols, GmTensor *const *in,
-                   GmTensor *const *out, GError **error);
+bool gm_split_run (GmExec *e, const GmExecSplit *s, const GmGraph *sized, const int64_t *symbols,
+                   GmTensor *const *in, GmTensor *const *out, GError **error);
 
 #endif

@@ -24,7 +24,8 @@ static const uint8_t released[][GM_N_OPS] = {
   },
 };
 G_STATIC_ASSERT (GRAMME_ABI_MAJOR == 0);
-G_STATIC_ASSERT (G_N_ELEMENTS (released) == GRAMME_ABI_MINOR || G_N_ELEMENTS (released) == GRAMME_ABI_MINOR + 1);
+G_STATIC_ASSERT (G_N_ELEMENTS (released) == GRAMME_ABI_MINOR
+                 || G_N_ELEMENTS (released) == GRAMME_ABI_MINOR + 1);
 
 uint32_t
 gm_op_minor (uint32_t op, uint32_t version)
@@ -38,8 +39,8 @@ gm_op_minor (uint32_t op, uint32_t version)
 /* -- Asking ------------------------------------------------------------------------------------ */
 
 static GmVerdict
-judge (const GrammeVerdict *said, const GrammeImage *image, const GrammeNode *n, uint32_t built_against,
-       uint32_t (*op_minor) (uint32_t, uint32_t))
+judge (const GrammeVerdict *said, const GrammeImage *image, const GrammeNode *n,
+       uint32_t built_against, uint32_t (*op_minor) (uint32_t, uint32_t))
 {
   GmVerdict v = { .reason = said->reason };
   if (op_minor (n->op, n->op_version) > built_against) {
@@ -79,6 +80,7 @@ gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance, const GrammeIma
   }
   GmVerdict *out = g_new (GmVerdict, n + 1);
   for (uint32_t i = 0; i < n; i++)
-    out[i] = judge (&rows[i], image, gramme_image_node (image, i), (uint32_t) plugin->manifest->abi_minor, op_minor);
+    out[i] = judge (&rows[i], image, gramme_image_node (image, i),
+                    (uint32_t) plugin->manifest->abi_minor, op_minor);
   return out;
 }

@@ -23,7 +23,8 @@ typedef struct {
 
 /* Asks the plugin.  Returns one verdict per node of the image, which the caller frees.  NULL and
  * *why (the caller frees): the plugin cannot be asked.  op_minor: gm_op_minor, or a test's. */
-GmVerdict *gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance, const GrammeImage *image,
+GmVerdict *gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance,
+                           const GrammeImage *image,
                            uint32_t (*op_minor) (uint32_t op, uint32_t version), char **why);
 
 #endif

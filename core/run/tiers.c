@@ -59,13 +59,16 @@ struct GmTiers {
   uint32_t calls, after;
   GmBackend *then;
   GmGraph *graphs[2]; /* forward, and backward or NULL; names are literals */
-  char **options; /* options of `then` */
+  char **options;     /* options of `then` */
   char *no_cache, *cache_salt;
   GmBuild *build; /* atomic */
   GArray *shared; /* Shared: results of gm_exec_may_share before the build began; NULL: none */
 };
 
-typedef struct { int role; uint32_t in, out; } Shared;
+typedef struct {
+  int role;
+  uint32_t in, out;
+} Shared;
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
@@ -213,8 +216,8 @@ read_own (Choice *c, const GmBackend *b, const char *const *options, GError **er
   for (const char *const *o = options; o && *o; o++) {
     const char *equals = strchr (*o, '=');
     g_autofree char *key = equals ? g_strndup (*o, (gsize) (equals - *o)) : NULL;
-    if (key && g_str_has_prefix (key, "auto.") &&
-        !take_own (c, b->plugin->manifest, key, equals + 1, error))
+    if (key && g_str_has_prefix (key, "auto.")
+        && !take_own (c, b->plugin->manifest, key, equals + 1, error))
       return false;
   }
   return true;
@@ -249,14 +252,16 @@ hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GErr
     const char *equals = strchr (*o, '=');
     g_autofree char *key = g_strndup (*o, equals ? (gsize) (equals - *o) : strlen (*o));
     bool taken = g_str_has_prefix (*o, "auto.") || take (c, tiers, *o, key);
-    if (!taken && !tiers[DEVICE_TIER] && (tiers[DEVICE_TIER] = gm_backend_get (device_table[0].name, NULL)))
+    if (!taken && !tiers[DEVICE_TIER]
+        && (tiers[DEVICE_TIER] = gm_backend_get (device_table[0].name, NULL)))
       taken = take (c, tiers, *o, key);
     if (!taken) {
-      g_set_error (error, GM_ERROR, GM_ERROR_VALUE,
-                   "back end \"auto\" has no option \"%s\"; its own begin with auto. (gramme inspect "
-                   "auto), those of %s%s%s with its name, as in %s.KEY",
-                   key, tiers[0]->name, tiers[1] ? " and " : "", tiers[1] ? tiers[1]->name : "",
-                   tiers[0]->name);
+      g_set_error (
+          error, GM_ERROR, GM_ERROR_VALUE,
+          "back end \"auto\" has no option \"%s\"; its own begin with auto. (gramme inspect "
+          "auto), those of %s%s%s with its name, as in %s.KEY",
+          key, tiers[0]->name, tiers[1] ? " and " : "", tiers[1] ? tiers[1]->name : "",
+          tiers[0]->name);
       return false;
     }
   }
@@ -268,8 +273,8 @@ hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GErr
     g_ptr_array_add (c->given[1], g_strdup ("wait=true"));
   for (int i = 0; i < N_TIERS; i++) {
     g_ptr_array_add (c->given[i], NULL);
-    if (tiers[i] && !gm_backend_check_options (
-                        tiers[i], (const char *const *) c->given[i]->pdata, error))
+    if (tiers[i]
+        && !gm_backend_check_options (tiers[i], (const char *const *) c->given[i]->pdata, error))
       return false;
   }
   return true;
@@ -385,7 +390,8 @@ static GmExec *
 compile_better (GmTiers *t, const int *stop, GError **error)
 {
   const GmCompileHow how = { .stop = stop, .no_cache = t->no_cache, .cache_salt = t->cache_salt };
-  return gm_backend_compile_how (t->then, t->graphs[0], t->graphs[1], (const char *const *) t->options, &how, error);
+  return gm_backend_compile_how (t->then, t->graphs[0], t->graphs[1],
+                                 (const char *const *) t->options, &how, error);
 }
 
 /* True if `better` confirms every result of gm_exec_may_share that the first code has given. */
@@ -419,7 +425,9 @@ work (void *data, const int *stop)
   } else
     note_failure (t->then, gm_exec_backend_name (t->first), made ? NULL : error->message);
   if (made && !keeps_promises (t, better)) {
-    gm_log (GM_LOG_PLUGINS, "auto: %s's code writes outputs before it has read what lends them memory: the first one's stays",
+    gm_log (GM_LOG_PLUGINS,
+            "auto: %s's code writes outputs before it has read what lends them memory: the first "
+            "one's stays",
             t->then->name);
     made = false;
   }
@@ -452,8 +460,8 @@ gm_tiers_enter (GmTiers *t)
 void
 gm_tiers_leave (GmTiers *t)
 {
-  if (__atomic_sub_fetch (&t->inside, 1, __ATOMIC_SEQ_CST) == 0 &&
-      __atomic_load_n (&t->better, __ATOMIC_SEQ_CST))
+  if (__atomic_sub_fetch (&t->inside, 1, __ATOMIC_SEQ_CST) == 0
+      && __atomic_load_n (&t->better, __ATOMIC_SEQ_CST))
     free_first (t);
 }
 
@@ -515,8 +523,9 @@ gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out)
 /* Compiles with the first back end.  If the table chose it and it does not work here, tries the
  * next row. */
 static GmExec *
-compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c, const GmGraph *forward,
-               const GmGraph *backward, const char *const *options, GError **error)
+compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c,
+               const GmGraph *forward, const GmGraph *backward, const char *const *options,
+               GError **error)
 {
   for (;;) {
     GError *failed = NULL;
@@ -524,8 +533,8 @@ compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c
                                     (const char *const *) c->given[0]->pdata, &failed);
     if (e)
       return e;
-    if (!rows[0] || rows[0] + 1 == table + G_N_ELEMENTS (table) || !rows[0][1].first ||
-        !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND) || gm_host_is_interrupted ()) {
+    if (!rows[0] || rows[0] + 1 == table + G_N_ELEMENTS (table) || !rows[0][1].first
+        || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND) || gm_host_is_interrupted ()) {
       g_propagate_error (error, failed);
       return NULL;
     }
@@ -578,17 +587,21 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
                   const char *const *options, const GmCompileHow *how, GError **error)
 {
   g_auto (Choice) c = { 0 };
-  GmBackend *device = device_tier (forward), *tiers[N_TIERS] = { [DEVICE_TIER] = device ? device : device_tier (backward) };
+  GmBackend *device = device_tier (forward),
+            *tiers[N_TIERS] = { [DEVICE_TIER] = device ? device : device_tier (backward) };
   Tier *rows[2] = { NULL, NULL };
   device = tiers[DEVICE_TIER];
   if (!read_options (&c, b, tiers, rows, options, error))
     return NULL;
   if (device)
-    return gm_backend_compile_how (device, forward, backward, (const char *const *) c.given[DEVICE_TIER]->pdata, how, error);
+    return gm_backend_compile_how (device, forward, backward,
+                                   (const char *const *) c.given[DEVICE_TIER]->pdata, how, error);
   if (c.wait && tiers[1]) {
     GError *failed = NULL;
-    GmExec *better = gm_backend_compile_how (tiers[1], forward, backward, (const char *const *) c.given[1]->pdata, how, &failed);
-    if (better || gm_host_is_interrupted () || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND)) {
+    GmExec *better = gm_backend_compile_how (tiers[1], forward, backward,
+                                             (const char *const *) c.given[1]->pdata, how, &failed);
+    if (better || gm_host_is_interrupted ()
+        || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND)) {
       if (failed)
         g_propagate_error (error, failed);
       return better;
@@ -599,15 +612,13 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
   }
   if (tiers[1] && !how->no_cache) { /* code that another process has compiled is used at once */
     g_autoptr (GError) not_there = NULL;
-    GmExec *kept = gm_backend_compile_how (tiers[1], forward, backward,
-                                           (const char *const *) c.given[1]->pdata,
-                                           &(GmCompileHow){ .cached_only = true, .cache_salt = how->cache_salt },
-                                           &not_there);
+    GmExec *kept = gm_backend_compile_how (
+        tiers[1], forward, backward, (const char *const *) c.given[1]->pdata,
+        &(GmCompileHow){ .cached_only = true, .cache_salt = how->cache_salt }, &not_there);
     if (kept)
       return kept;
   }
-  g_autoptr (GmExec) first =
-      compile_first (b, tiers, rows, &c, forward, backward, options, error);
+  g_autoptr (GmExec) first = compile_first (b, tiers, rows, &c, forward, backward, options, error);
   if (!first || !tiers[1])
     return g_steal_pointer (&first);
   GmTiers *t = g_new0 (GmTiers, 1);

@@ -18,13 +18,15 @@
 
 /* Ordered from most to fewest ops: the first graph that is wholly supported is run. */
 static const char *const graphs[] = {
-  "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%2) {\n %0 = mul %x %y\n %1 = add %0 %x\n %2 = neg %1\n}",
+  "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%2) {\n %0 = mul %x %y\n %1 = add %0 %x\n %2 = neg "
+  "%1\n}",
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%0) {\n %0 = add %x %y\n}",
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%0) {\n %0 = mul %x %y\n}",
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%0) {\n %0 = neg %x\n}",
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%0) {\n %0 = exp %y\n}",
 };
-static const float numbers[2][N_ELEMS] = { { 1, -2, 0.5f, 3, -0.25f, 7 }, { 2, 3, -4, 0.125f, 1, -1 } };
+static const float numbers[2][N_ELEMS] = { { 1, -2, 0.5f, 3, -0.25f, 7 },
+                                           { 2, 3, -4, 0.125f, 1, -1 } };
 
 /* A buffer between two zones. */
 typedef struct {
@@ -44,8 +46,8 @@ static bool
 zoned_check (const Zoned *z, const char *what, GmRefused *why)
 {
   for (size_t i = 0; i < ZONE; i++)
-    if ((unsigned char) z->block[i] != PATTERN ||
-        (unsigned char) z->block[ZONE + z->bytes + i] != PATTERN)
+    if ((unsigned char) z->block[i] != PATTERN
+        || (unsigned char) z->block[ZONE + z->bytes + i] != PATTERN)
       return gm_refuse (why, GM_REFUSAL_OVERRUN, "%s of %zu bytes, in a first run", what, z->bytes);
   return true;
 }
@@ -114,14 +116,16 @@ run (const GmBackend *b, GrammeExecutable *e, const GmGraph *g, size_t workspace
   gm_status_clear (&status);
   reference (g, want);
   int32_t code = b->plugin->api.run (e, &args, &status);
-  bool good = zoned_check (&out, "an output", why) && zoned_check (&in[0], "an input", why) &&
-              zoned_check (&in[1], "an input", why) &&
-              zoned_check (&workspace, "a workspace", why);
+  bool good = zoned_check (&out, "an output", why) && zoned_check (&in[0], "an input", why)
+              && zoned_check (&in[1], "an input", why)
+              && zoned_check (&workspace, "a workspace", why);
   for (int i = 0; i < 2 && good; i++)
     if (memcmp (in[i].block + ZONE, numbers[i], sizeof want) != 0)
       good = gm_refuse (why, GM_REFUSAL_OVERRUN, "an input, which is read-only, in a first run");
-  good = good && (code != GRAMME_OK || is_near ((const float *) (void *) (out.block + ZONE), want,
-                          b->plugin->manifest->bit_exact, why)); /* a failed run is not refused */
+  good = good
+         && (code != GRAMME_OK
+             || is_near ((const float *) (void *) (out.block + ZONE), want,
+                         b->plugin->manifest->bit_exact, why)); /* a failed run is not refused */
   g_free (in[0].block);
   g_free (in[1].block);
   g_free (out.block);
@@ -149,7 +153,9 @@ try_graph (GmBackend *b, const GmGraph *g, GmRefused *why)
   GmCompileJob job;
   gm_compile_job_init (&job);
   g_autoptr (GArray) options = g_array_new (FALSE, FALSE, sizeof (GrammeOption));
-  const GmRequest q = { .backend = b, .parts = { &part }, .options = options, .job = &job, .n_regions = 1 };
+  const GmRequest q = {
+    .backend = b, .parts = { &part }, .options = options, .job = &job, .n_regions = 1
+  };
   GrammeExecutable *e = NULL;
   GrammeStatus status;
   size_t workspace_bytes = 0;
@@ -161,8 +167,8 @@ try_graph (GmBackend *b, const GmGraph *g, GmRefused *why)
   gm_request_part_clear (&part); /* a pointer into it that the plugin kept is invalid now */
   if (code == GRAMME_OK)
     code = gm_request_workspace (b, e, GRAMME_FORWARD, &workspace_bytes, &status);
-  bool good = code == GRAMME_OK && workspace_bytes < (size_t) 1 << 28 &&
-              run (b, e, g, workspace_bytes, why);
+  bool good = code == GRAMME_OK && workspace_bytes < (size_t) 1 << 28
+              && run (b, e, g, workspace_bytes, why);
   if (e)
     b->plugin->api.destroy (e);
   gm_compile_job_clear (&job);

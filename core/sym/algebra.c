@@ -174,7 +174,8 @@ end_moves (int64_t *end, bool *closed, int64_t bound, int64_t open, int64_t time
   int64_t part;
   *closed &= bound != open;
   return !*closed
-      || (!__builtin_mul_overflow (bound, times, &part) && !__builtin_add_overflow (*end, part, end));
+         || (!__builtin_mul_overflow (bound, times, &part)
+             && !__builtin_add_overflow (*end, part, end));
 }
 
 GmInterval
@@ -189,7 +190,7 @@ gm_algebra_interval (GmAlgebra *g, const GmForm *x)
     int64_t times = copy.terms[i].times;
     bool up = times > 0;
     fits = end_moves (&low, &has_low, up ? a.min : a.max, up ? INT64_MIN : INT64_MAX, times)
-        && end_moves (&high, &has_high, up ? a.max : a.min, up ? INT64_MAX : INT64_MIN, times);
+           && end_moves (&high, &has_high, up ? a.max : a.min, up ? INT64_MAX : INT64_MIN, times);
   }
   if (fits)
     return (GmInterval){ has_low ? low : INT64_MIN, has_high ? high : INT64_MAX };
@@ -679,7 +680,8 @@ gm_algebra_difference (GmAlgebra *g, int64_t a, int64_t b, GmForm *out)
     uint32_t x = now_of_row (g, gm_size_row (a));
     return gm_form_add (FORM (g, x), FORM (g, y), -1, out);
   }
-  return gm_form_scale (FORM (g, y), -1, out) && !__builtin_add_overflow (out->constant, a, &out->constant);
+  return gm_form_scale (FORM (g, y), -1, out)
+         && !__builtin_add_overflow (out->constant, a, &out->constant);
 }
 
 bool

@@ -24,8 +24,8 @@ typedef enum {
   GM_ATOM_PRODUCT,  /* a * b: atoms; a is no product and not above the first factor of b */
   GM_ATOM_QUOTIENT, /* a // b: forms */
   GM_ATOM_POSITIVE, /* max (a, 0): a form */
-  GM_ATOM_STEP, /* the symbol a is b * this + its rest modulo b, according to facts: an atom, a
-                 * number */
+  GM_ATOM_STEP,     /* the symbol a is b * this + its rest modulo b, according to facts: an atom, a
+                     * number */
 } GmAtomKind;
 
 /* INT64_MIN and INT64_MAX: no bound. */

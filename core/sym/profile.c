@@ -86,7 +86,8 @@ note (GmProfile *p, int64_t *was, int64_t is, uint8_t *varies)
 }
 
 const GmProfileRow *
-gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes, const int64_t *strides)
+gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes,
+                const int64_t *strides)
 {
   GmProfileRow *row = find (p, source, p->instance);
   if (row && row->ndim != ndim) { /* another kind of value under that name: its former sizes do not
@@ -161,7 +162,9 @@ print_list (GString *s, const int64_t *values, const uint8_t *varies, uint32_t n
   g_string_append_c (s, ' ');
   for (uint32_t d = 0; d < n; d++)
     g_string_append_printf (s, "%s%" G_GINT64_FORMAT "%s", d ? "," : "", values[d],
-                            varies[d] == GM_VARIES_ALL ? "**" : varies[d] ? "*" : "");
+                            varies[d] == GM_VARIES_ALL ? "**"
+                            : varies[d]                ? "*"
+                                                       : "");
 }
 
 /* Returns the text, "2 7*,64 64,1 L['x']": a star marks a size that varies, two stars a size that

@@ -34,17 +34,17 @@ typedef struct {
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
   /* GmVaries; strides: GM_VARIES_NOT or GM_VARIES */
   uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS];
-  uint8_t special[GM_PROFILE_DIMS];   /* times that a varying size was recorded as 0 or 1, ... */
+  uint8_t special[GM_PROFILE_DIMS];     /* times that a varying size was recorded as 0 or 1, ... */
   uint64_t special_in[GM_PROFILE_DIMS]; /* ... and number of the recording in which it was */
 } GmProfileRow;
 
 typedef struct {
-  GPtrArray *rows; /* GmProfileRow */
+  GPtrArray *rows;       /* GmProfileRow */
   GHashTable *by_source; /* GmProfileRow set, by source and instance */
-  uint32_t instance; /* the instance whose rows are used */
-  bool changed;      /* since it was made, read or written ... */
-  bool widened;      /* ... and so that more varies */
-  bool added;        /* ... and there are new rows of sizes that were seen, not read from text */
+  uint32_t instance;     /* the instance whose rows are used */
+  bool changed;          /* since it was made, read or written ... */
+  bool widened;          /* ... and so that more varies */
+  bool added; /* ... and there are new rows of sizes that were seen, not read from text */
 } GmProfile;
 
 GmProfile *gm_profile_new (void);
@@ -52,8 +52,8 @@ void gm_profile_free (GmProfile *p); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmProfile, gm_profile_free)
 
 /* Returns the row of a source, after updating it with the present sizes.  Strides may be NULL. */
-const GmProfileRow *gm_profile_see (GmProfile *p, const char *source, uint32_t ndim, const int64_t *sizes,
-                                    const int64_t *strides);
+const GmProfileRow *gm_profile_see (GmProfile *p, const char *source, uint32_t ndim,
+                                    const int64_t *sizes, const int64_t *strides);
 /* Does the same for a number that is no argument: a number that does not vary has no use in another
  * process. */
 const GmProfileRow *gm_profile_see_value (GmProfile *p, const char *source, int64_t value);

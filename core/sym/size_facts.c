@@ -373,7 +373,8 @@ is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
   }
   if (!gm_form_scale (x, -1, &minus))
     return GM_UNKNOWN;
-  if ((!(was & ~GM_WAS_LESS) && proved_from (f, x, -1)) || (!(was & ~GM_WAS_GREATER) && proved_from (f, &minus, -1)))
+  if ((!(was & ~GM_WAS_LESS) && proved_from (f, x, -1))
+      || (!(was & ~GM_WAS_GREATER) && proved_from (f, &minus, -1)))
     return GM_NO;
   return !(was & ~GM_WAS_EQUAL) && proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
 }
@@ -385,7 +386,9 @@ is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
   GmForm minus;
   if (!(was & GM_WAS_GREATER) && proved (f, x))
     return GM_YES;
-  return !(was & ~GM_WAS_GREATER) && gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1) ? GM_NO : GM_UNKNOWN;
+  return !(was & ~GM_WAS_GREATER) && gm_form_scale (x, -1, &minus) && proved_from (f, &minus, -1)
+             ? GM_NO
+             : GM_UNKNOWN;
 }
 
 /* -- Consequences of the facts ----------------------------------------------------------------- */
@@ -606,7 +609,8 @@ take_bounds_again (GmSizeFacts *f)
   for (uint32_t i = 0; i < old->len; i++) {
     const Bound *b = &g_array_index (old, Bound, i);
     GmForm now;
-    if (!take_bound (f, gm_algebra_now (&f->algebra, &b->direction, &now) ? &now : &b->direction, b->min, b->max))
+    if (!take_bound (f, gm_algebra_now (&f->algebra, &b->direction, &now) ? &now : &b->direction,
+                     b->min, b->max))
       return false;
   }
   return true;
@@ -660,7 +664,8 @@ work_out (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b)
 {
   GmForm x;
   gm_witness_update (&f->witness, &f->algebra, (const GmSizeFact *) f->facts->data, f->facts->len);
-  unsigned was = gm_witness_compare (&f->witness, &f->algebra, a, b), yes = rel == GM_REL_EQ ? GM_WAS_EQUAL : GM_WAS_EQUAL | GM_WAS_LESS;
+  unsigned was = gm_witness_compare (&f->witness, &f->algebra, a, b),
+           yes = rel == GM_REL_EQ ? GM_WAS_EQUAL : GM_WAS_EQUAL | GM_WAS_LESS;
   if ((was & yes && was & ~yes) || !gm_algebra_difference (&f->algebra, b, a, &x))
     return GM_UNKNOWN;
   return rel == GM_REL_EQ ? is_0 (f, &x, was) : is_positive (f, &x, was);

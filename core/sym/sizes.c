@@ -201,8 +201,8 @@ gm_sizes_hint (const GmSizes *s, int64_t size, int64_t *out)
 {
   *out = size;
   return !gm_size_is_symbolic (size)
-      || (hint_is_there (s, size)
-          && gm_sym_eval (s->sym, size, (const int64_t *) s->hints->data, out, NULL));
+         || (hint_is_there (s, size)
+             && gm_sym_eval (s->sym, size, (const int64_t *) s->hints->data, out, NULL));
 }
 
 bool
@@ -243,10 +243,14 @@ GmSizeFact
 gm_size_fact_not (GmSizeFact f)
 {
   switch (f.rel) {
-  case GM_REL_EQ: return (GmSizeFact){ GM_REL_NE, f.a, f.b };
-  case GM_REL_NE: return (GmSizeFact){ GM_REL_EQ, f.a, f.b };
-  case GM_REL_LT: return (GmSizeFact){ GM_REL_LE, f.b, f.a };
-  default: return (GmSizeFact){ GM_REL_LT, f.b, f.a };
+  case GM_REL_EQ:
+    return (GmSizeFact){ GM_REL_NE, f.a, f.b };
+  case GM_REL_NE:
+    return (GmSizeFact){ GM_REL_EQ, f.a, f.b };
+  case GM_REL_LT:
+    return (GmSizeFact){ GM_REL_LE, f.b, f.a };
+  default:
+    return (GmSizeFact){ GM_REL_LT, f.b, f.a };
   }
 }
 
@@ -260,7 +264,8 @@ gm_sizes_advice (const GmSizes *s, GmSizeFact f)
     now[i] = g_array_index (s->hints, int64_t, i);
     now[i] = now[i] == GM_SIZE_NO_HINT ? 2 : now[i];
   }
-  if (gm_sym_eval (s->sym, f.a, now, &a, NULL) && gm_sym_eval (s->sym, f.b, now, &b, NULL) && !holds (f.rel, a, b))
+  if (gm_sym_eval (s->sym, f.a, now, &a, NULL) && gm_sym_eval (s->sym, f.b, now, &b, NULL)
+      && !holds (f.rel, a, b))
     f = gm_size_fact_not (f);
   return gm_size_fact_text (s->sym, &f);
 }
@@ -333,7 +338,8 @@ int64_t
 gm_size_extremum (GmSymKind kind, int64_t a, int64_t b)
 {
   GmSizeFact f = { GM_REL_LE, a, b };
-  if (current && gm_sizes_fact_is_open (current, &f) && gm_sizes_ask (current, GM_REL_LE, a, b) == GM_UNKNOWN)
+  if (current && gm_sizes_fact_is_open (current, &f)
+      && gm_sizes_ask (current, GM_REL_LE, a, b) == GM_UNKNOWN)
     return gm_sizes_op (current, kind, a, b);
   return gm_size_decide (GM_REL_LE, a, b) == (kind == GM_SYM_MIN) ? a : b;
 }
@@ -350,7 +356,8 @@ gm_size_eq_if_known (int64_t a, int64_t b)
   GmSizeFact f = { GM_REL_EQ, a, b };
   if (a == b || gm_sizes_are_numbers (a, b))
     return a == b;
-  return current && gm_sizes_fact_is_open (current, &f) ? gm_size_surely (GM_REL_EQ, a, b) : gm_size_eq (a, b);
+  return current && gm_sizes_fact_is_open (current, &f) ? gm_size_surely (GM_REL_EQ, a, b)
+                                                        : gm_size_eq (a, b);
 }
 
 static bool
@@ -571,7 +578,8 @@ parse_one (GmSizes *s, const char **text, GError **error)
     return false;
   }
   if (relation) {
-    if (!is_said (s, rel, swap ? b : a, swap ? a : b) && !gm_size_facts_add (s->facts, rel, swap ? b : a, swap ? a : b))
+    if (!is_said (s, rel, swap ? b : a, swap ? a : b)
+        && !gm_size_facts_add (s->facts, rel, swap ? b : a, swap ? a : b))
       return fail (text, place, error, "this contradicts those before");
   } else {
     const GmSymRow *r = gm_size_is_symbolic (a) ? gm_sym_row (s->sym, gm_size_row (a)) : NULL;

@@ -27,14 +27,14 @@ typedef struct {
 } GmSizeCount;
 
 typedef struct {
-  GmSym *sym;         /* owned, as the other members */
+  GmSym *sym; /* owned, as the other members */
   GmSizeFacts *facts;
-  GArray *hints;      /* int64_t, by symbol number; GM_SIZE_NO_HINT */
-  GHashTable *named;  /* keys of gm_sizes_named: name -> key */
-  GArray *counts;     /* GmSizeCount, in the order in which they are computed */
-  GHashTable *said;   /* by number of a fact + 1: the text of the error where it does not hold */
-  bool frozen;        /* answers come from the facts alone */
-  char *undecided;    /* the first question without an answer, as text; NULL: none */
+  GArray *hints;       /* int64_t, by symbol number; GM_SIZE_NO_HINT */
+  GHashTable *named;   /* keys of gm_sizes_named: name -> key */
+  GArray *counts;      /* GmSizeCount, in the order in which they are computed */
+  GHashTable *said;    /* by number of a fact + 1: the text of the error where it does not hold */
+  bool frozen;         /* answers come from the facts alone */
+  char *undecided;     /* the first question without an answer, as text; NULL: none */
   GmSizeFact question; /* the same question; it stays when the text was taken */
   void (*on_fact) (void *data, const GmSizeFact *fact); /* called for each fact that a question
                                                          * added */

@@ -224,8 +224,10 @@ bool
 gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out)
 {
   switch (kind) {
-  case GM_SYM_ADD: return !__builtin_add_overflow (a, b, out);
-  case GM_SYM_MUL: return !__builtin_mul_overflow (a, b, out);
+  case GM_SYM_ADD:
+    return !__builtin_add_overflow (a, b, out);
+  case GM_SYM_MUL:
+    return !__builtin_mul_overflow (a, b, out);
   case GM_SYM_FLOORDIV:
   case GM_SYM_MOD: {
     if (b == 0 || (a == INT64_MIN && b == -1))
@@ -238,9 +240,14 @@ gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out)
     *out = kind == GM_SYM_MOD ? m : q;
     return true;
   }
-  case GM_SYM_MIN: *out = MIN (a, b); return true;
-  case GM_SYM_MAX: *out = MAX (a, b); return true;
-  default: g_assert_not_reached ();
+  case GM_SYM_MIN:
+    *out = MIN (a, b);
+    return true;
+  case GM_SYM_MAX:
+    *out = MAX (a, b);
+    return true;
+  default:
+    g_assert_not_reached ();
   }
 }
 
@@ -392,7 +399,8 @@ gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool
     else if (r->kind == GM_SYM_SYMBOL)
       values[i] = symbols[r->a];
     else
-      known[i] = known[r->a] && known[r->b] && gm_sym_compute (r->kind, values[r->a], values[r->b], &values[i]);
+      known[i] = known[r->a] && known[r->b]
+                 && gm_sym_compute (r->kind, values[r->a], values[r->b], &values[i]);
   }
 }
 

@@ -48,7 +48,7 @@ gm_size_is_symbolic (int64_t size)
   return (uint64_t) size - (uint64_t) GM_SIZE_ROW_0 <= UINT32_MAX;
 }
 
-#define gm_size_row(size) ((uint32_t) ((size) - GM_SIZE_ROW_0))
+#define gm_size_row(size) ((uint32_t) ((size) -GM_SIZE_ROW_0))
 #define gm_size_from_row(row) (GM_SIZE_ROW_0 + (int64_t) (row))
 
 GmSym *gm_sym_new (void);

@@ -9,8 +9,8 @@
 struct GmSym {
   GArray *rows; /* GmSymRow */
   uint32_t n_symbols;
-  uint32_t *slots;  /* row + 1, or 0 */
-  uint32_t n_slots; /* a power of two */
+  uint32_t *slots;   /* row + 1, or 0 */
+  uint32_t n_slots;  /* a power of two */
   GHashTable *named; /* name of a symbol -> row + 1; NULL while there are few */
 };
 

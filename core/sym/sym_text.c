@@ -21,8 +21,12 @@ print (const GmSym *s, GString *out, uint32_t row, int level)
   const char *between = NULL;
   int own = PRODUCT;
   switch ((GmSymKind) r->kind) {
-  case GM_SYM_CONST: g_string_append_printf (out, "%" G_GINT64_FORMAT, r->value); return;
-  case GM_SYM_SYMBOL: g_string_append (out, r->name); return;
+  case GM_SYM_CONST:
+    g_string_append_printf (out, "%" G_GINT64_FORMAT, r->value);
+    return;
+  case GM_SYM_SYMBOL:
+    g_string_append (out, r->name);
+    return;
   case GM_SYM_MIN:
   case GM_SYM_MAX:
     g_string_append (out, r->kind == GM_SYM_MIN ? "min(" : "max(");
@@ -35,10 +39,17 @@ print (const GmSym *s, GString *out, uint32_t row, int level)
     own = SUM;
     between = " + ";
     break;
-  case GM_SYM_MUL: between = "*"; break;
-  case GM_SYM_FLOORDIV: between = "//"; break;
-  case GM_SYM_MOD: between = "%"; break;
-  default: g_assert_not_reached ();
+  case GM_SYM_MUL:
+    between = "*";
+    break;
+  case GM_SYM_FLOORDIV:
+    between = "//";
+    break;
+  case GM_SYM_MOD:
+    between = "%";
+    break;
+  default:
+    g_assert_not_reached ();
   }
   if (own < level)
     g_string_append_c (out, '(');

@@ -16,7 +16,9 @@
 void
 gm_witness_init (GmWitness *w, const GmSym *s)
 {
-  *w = (GmWitness){ .s = s, .rows = g_array_new (FALSE, TRUE, sizeof (GmWitnessRow)), .n_facts = UINT32_MAX };
+  *w = (GmWitness){ .s = s,
+                    .rows = g_array_new (FALSE, TRUE, sizeof (GmWitnessRow)),
+                    .n_facts = UINT32_MAX };
 }
 
 void
@@ -56,10 +58,11 @@ distance (uint32_t row, int set, int try)
   }
 }
 
-static bool row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth, int64_t *out);
+static bool row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth,
+                       int64_t *out);
 
-static bool
-atom_value (GmWitness *w, GmAlgebra *g, uint32_t atom, int set, int try, int depth, int64_t *out);
+static bool atom_value (GmWitness *w, GmAlgebra *g, uint32_t atom, int set, int try, int depth,
+                        int64_t *out);
 
 static bool
 form_value (GmWitness *w, GmAlgebra *g, uint32_t form, int set, int try, int depth, int64_t *out)
@@ -69,7 +72,8 @@ form_value (GmWitness *w, GmAlgebra *g, uint32_t form, int set, int try, int dep
   *out = x.constant;
   for (uint32_t i = 0; i < x.n_terms; i++)
     if (!atom_value (w, g, x.terms[i].atom, set, try, depth, &v)
-        || __builtin_mul_overflow (v, x.terms[i].times, &v) || __builtin_add_overflow (*out, v, out))
+        || __builtin_mul_overflow (v, x.terms[i].times, &v)
+        || __builtin_add_overflow (*out, v, out))
       return false;
   return true;
 }
@@ -91,11 +95,13 @@ atom_value (GmWitness *w, GmAlgebra *g, uint32_t atom, int set, int try, int dep
     *out = gm_floor_div (x, a.b);
     return true;
   case GM_ATOM_PRODUCT:
-    return atom_value (w, g, a.a, set, try, depth + 1, &x) && atom_value (w, g, a.b, set, try, depth + 1, &y)
-        && gm_sym_compute (GM_SYM_MUL, x, y, out);
+    return atom_value (w, g, a.a, set, try, depth + 1, &x)
+           && atom_value (w, g, a.b, set, try, depth + 1, &y)
+           && gm_sym_compute (GM_SYM_MUL, x, y, out);
   case GM_ATOM_QUOTIENT:
-    return form_value (w, g, a.a, set, try, depth + 1, &x) && form_value (w, g, a.b, set, try, depth + 1, &y)
-        && gm_sym_compute (GM_SYM_FLOORDIV, x, y, out);
+    return form_value (w, g, a.a, set, try, depth + 1, &x)
+           && form_value (w, g, a.b, set, try, depth + 1, &y)
+           && gm_sym_compute (GM_SYM_FLOORDIV, x, y, out);
   case GM_ATOM_POSITIVE:
     if (!form_value (w, g, a.a, set, try, depth + 1, &x))
       return false;
@@ -117,7 +123,9 @@ symbol_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int de
   int64_t least = r.min == INT64_MIN ? MIN (r.max, -3) : r.min, v;
   if (__builtin_add_overflow (least, distance (row, set, try), &v) || v > r.max)
     v = least;
-  if (of.modulus > 1 && __builtin_add_overflow (v, gm_floor_mod (of.rest - gm_floor_mod (v, of.modulus), of.modulus), &v))
+  if (of.modulus > 1
+      && __builtin_add_overflow (
+          v, gm_floor_mod (of.rest - gm_floor_mod (v, of.modulus), of.modulus), &v))
     return false;
   *out = of.modulus ? v : of.rest;
   return true;
@@ -140,12 +148,13 @@ row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth
     *out = r->value;
     ok = true;
   } else if (r->kind == GM_SYM_SYMBOL) {
-    ok = symbol_value (w, g, row, set, try, depth, out) && *out >= r->min && *out <= r->max && *out % r->multiple_of == 0;
+    ok = symbol_value (w, g, row, set, try, depth, out) && *out >= r->min && *out <= r->max
+         && *out % r->multiple_of == 0;
     if (!ok)
       w->alive &= (uint8_t) ~(1u << set);
   } else {
     ok = depth <= DEEPEST && row_value (w, g, r->a, set, try, depth + 1, &x)
-      && row_value (w, g, r->b, set, try, depth + 1, &y) && gm_sym_compute (r->kind, x, y, out);
+         && row_value (w, g, r->b, set, try, depth + 1, &y) && gm_sym_compute (r->kind, x, y, out);
   }
   if (ok) {
     ROW (w, row)->values[set] = *out;
@@ -240,7 +249,7 @@ gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b)
   known &= size_values (w, g, b, y) & w->alive; /* a new symbol may have ended a set */
   for (int set = 0; set < GM_N_WITNESSES; set++)
     was |= (known >> set & 1)
-         * (unsigned) ((x[set] < y[set]) * GM_WAS_LESS | (x[set] == y[set]) * GM_WAS_EQUAL
-                       | (x[set] > y[set]) * GM_WAS_GREATER);
+           * (unsigned) ((x[set] < y[set]) * GM_WAS_LESS | (x[set] == y[set]) * GM_WAS_EQUAL
+                         | (x[set] > y[set]) * GM_WAS_GREATER);
   return was;
 }

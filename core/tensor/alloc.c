@@ -33,9 +33,9 @@
 #include "core/base/thread.h"
 #include "core/tensor/tensor.h"
 
-#define N_SMALL 64               /* number of classes up to SMALL_MAX */
+#define N_SMALL 64 /* number of classes up to SMALL_MAX */
 #define SMALL_MAX (64 * 1024)
-#define N_CLASSES 312            /* up to 2^47 bytes */
+#define N_CLASSES 312 /* up to 2^47 bytes */
 #define LARGEST ((size_t) 1 << 46)
 #define CHUNK_BYTES ((size_t) 1024 * 1024)
 #define HUGE_BYTES ((size_t) 2 * 1024 * 1024)
@@ -175,8 +175,16 @@ thread_end (void *data)
   free (tc);
 }
 
-static void lock_take (void) { pthread_mutex_lock (&lock); }
-static void lock_give (void) { pthread_mutex_unlock (&lock); }
+static void
+lock_take (void)
+{
+  pthread_mutex_lock (&lock);
+}
+static void
+lock_give (void)
+{
+  pthread_mutex_unlock (&lock);
+}
 
 static void
 start (void)
@@ -343,7 +351,8 @@ large_release (void *p, unsigned c)
 static size_t
 next_start (void)
 {
-  return CACHING ? __atomic_fetch_add (&next_shift, 1, __ATOMIC_RELAXED) % N_SHIFTS * START_STEP : 0;
+  return CACHING ? __atomic_fetch_add (&next_shift, 1, __ATOMIC_RELAXED) % N_SHIFTS * START_STEP
+                 : 0;
 }
 
 static void *
@@ -355,7 +364,8 @@ large_fresh (unsigned c)
     return posix_memalign (&p, PAGE, class_bytes (c) + shift) ? NULL : (char *) p + shift;
   }
   size_t bytes = mapped_bytes (c);
-  char *raw = mmap (NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *raw =
+      mmap (NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED)
     return NULL;
   char *at = mapping_of (raw + HUGE_BYTES - 1);
@@ -462,10 +472,12 @@ count (int64_t bytes)
     int64_t uncounted = tc->uncounted + bytes;
     bool too_many = uncounted > UNCOUNTED_MAX || uncounted < -UNCOUNTED_MAX;
     __atomic_store_n (&tc->uncounted, too_many ? 0 : uncounted, __ATOMIC_RELAXED);
-    live = G_UNLIKELY (too_many) ? __atomic_add_fetch (&live_bytes, (size_t) uncounted, __ATOMIC_RELAXED)
-                                 : __atomic_load_n (&live_bytes, __ATOMIC_RELAXED) + (size_t) uncounted;
+    live = G_UNLIKELY (too_many)
+               ? __atomic_add_fetch (&live_bytes, (size_t) uncounted, __ATOMIC_RELAXED)
+               : __atomic_load_n (&live_bytes, __ATOMIC_RELAXED) + (size_t) uncounted;
   } else {
-    live = __atomic_add_fetch (&live_bytes, (size_t) bytes, __ATOMIC_RELAXED) + (size_t) (tc ? tc->uncounted : 0);
+    live = __atomic_add_fetch (&live_bytes, (size_t) bytes, __ATOMIC_RELAXED)
+           + (size_t) (tc ? tc->uncounted : 0);
   }
   if (bytes > 0 && (int64_t) live > 0) { /* below 0 if this thread freed memory that other threads
                                           * have not reported yet */
@@ -553,5 +565,6 @@ gm_alloc_reset_peak (void)
 void
 gm_alloc_fail_at (uint64_t k)
 {
-  __atomic_store_n (&calls_until_failure, (int64_t) MIN (k, (uint64_t) INT64_MAX), __ATOMIC_RELAXED);
+  __atomic_store_n (&calls_until_failure, (int64_t) MIN (k, (uint64_t) INT64_MAX),
+                    __ATOMIC_RELAXED);
 }

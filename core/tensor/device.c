@@ -20,7 +20,8 @@ gm_device_find (const char *name, int *device)
 {
   for (int d = GM_DEVICE_CPU; d <= GM_DEVICE_CUDA; d++) {
     size_t n = strlen (gm_device_name (d));
-    if (strncmp (name, gm_device_name (d), n) == 0 && (name[n] == 0 || strcmp (name + n, ":0") == 0)) {
+    if (strncmp (name, gm_device_name (d), n) == 0
+        && (name[n] == 0 || strcmp (name + n, ":0") == 0)) {
       *device = d;
       return true;
     }
@@ -56,7 +57,8 @@ gm_device_get (int device, GError **error)
 {
   if (gm_device_open)
     return gm_device_open (device, error);
-  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "there is no device '%s' in this program", gm_device_name (device));
+  g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "there is no device '%s' in this program",
+               gm_device_name (device));
   return NULL;
 }
 
@@ -84,7 +86,8 @@ gm_tensor_to_device (GmTensor *t, int device, GError **error)
   g_autoptr (GmTensor) bytes = gm_tensor_new (&flat, error);
   if (!bytes)
     return NULL;
-  if (n && !d->copy (bytes->storage->data, device, gm_tensor_data (t), from, extent_bytes (t), error))
+  if (n
+      && !d->copy (bytes->storage->data, device, gm_tensor_data (t), from, extent_bytes (t), error))
     return NULL;
   GmTensor *out = gm_tensor_new_view (bytes, &meta, 0);
   gm_tensor_unref (out->base); /* the program knows no base of it */

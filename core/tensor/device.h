@@ -19,7 +19,8 @@ typedef struct {
   void *(*alloc) (size_t bytes, GError **error);
   void (*release) (void *owner, void *data, size_t bytes); /* of a storage */
   /* Device numbers are GmDeviceType: one of the two is this device, the other it or the CPU. */
-  bool (*copy) (void *to, int to_device, const void *from, int from_device, size_t bytes, GError **error);
+  bool (*copy) (void *to, int to_device, const void *from, int from_device, size_t bytes,
+                GError **error);
   /* Zeroes bytes. */
   bool (*zero) (void *to, size_t bytes, GError **error);
   bool (*synchronize) (GError **error);

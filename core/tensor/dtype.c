@@ -117,10 +117,10 @@ scalar_is_true (GmScalar s)
 }
 
 /* Stores by memcpy: foreign memory need not be aligned. */
-#define STORE(ctype, value) \
-  do { \
-    ctype x_ = (ctype) (value); \
-    memcpy (out, &x_, sizeof x_); \
+#define STORE(ctype, value)                                                                        \
+  do {                                                                                             \
+    ctype x_ = (ctype) (value);                                                                    \
+    memcpy (out, &x_, sizeof x_);                                                                  \
   } while (0)
 
 void
@@ -169,11 +169,11 @@ gm_scalar_store (GmScalar s, GmDtype d, void *out)
 }
 #undef STORE
 
-#define LOAD(ctype, make) \
-  do { \
-    ctype x_; \
-    memcpy (&x_, in, sizeof x_); \
-    return make (x_); \
+#define LOAD(ctype, make)                                                                          \
+  do {                                                                                             \
+    ctype x_;                                                                                      \
+    memcpy (&x_, in, sizeof x_);                                                                   \
+    return make (x_);                                                                              \
   } while (0)
 
 bool
@@ -210,8 +210,8 @@ gm_scalar_fits (GmScalar s, GmDtype d, GError **error)
     fits = !gm_dtype_int_range (d, &low, &high) || (low <= s.i && s.i <= high);
   }
   if (!fits)
-    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME, "value cannot be converted to type %s without overflow",
-                 gm_dtypes[d].torch_name);
+    g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
+                 "value cannot be converted to type %s without overflow", gm_dtypes[d].torch_name);
   return fits;
 }
 
@@ -301,11 +301,18 @@ const char *
 gm_dtype_tensor_name (GmDtype d)
 {
   static const char *const names[GM_N_DTYPES] = {
-    [GM_BOOL] = "BoolTensor",     [GM_U8] = "ByteTensor",  [GM_I8] = "CharTensor",
-    [GM_I16] = "ShortTensor",     [GM_I32] = "IntTensor",  [GM_I64] = "LongTensor",
-    [GM_F8E4M3] = "Float8_e4m3fnTensor", [GM_F8E5M2] = "Float8_e5m2Tensor",
-    [GM_F16] = "HalfTensor",      [GM_BF16] = "BFloat16Tensor",
-    [GM_F32] = "FloatTensor",     [GM_F64] = "DoubleTensor",
+    [GM_BOOL] = "BoolTensor",
+    [GM_U8] = "ByteTensor",
+    [GM_I8] = "CharTensor",
+    [GM_I16] = "ShortTensor",
+    [GM_I32] = "IntTensor",
+    [GM_I64] = "LongTensor",
+    [GM_F8E4M3] = "Float8_e4m3fnTensor",
+    [GM_F8E5M2] = "Float8_e5m2Tensor",
+    [GM_F16] = "HalfTensor",
+    [GM_BF16] = "BFloat16Tensor",
+    [GM_F32] = "FloatTensor",
+    [GM_F64] = "DoubleTensor",
   };
   return names[d];
 }
@@ -315,7 +322,8 @@ gm_dtype_of_tensor_name (const char *name)
 {
   const char *dot = strrchr (name, '.');
   int d = 0;
-  while (d < GM_N_DTYPES && g_strcmp0 (gm_dtype_tensor_name ((GmDtype) d), dot ? dot + 1 : name) != 0)
+  while (d < GM_N_DTYPES
+         && g_strcmp0 (gm_dtype_tensor_name ((GmDtype) d), dot ? dot + 1 : name) != 0)
     d++;
   return (GmDtype) d;
 }

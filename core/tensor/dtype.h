@@ -49,11 +49,31 @@ typedef struct {
   };
 } GmScalar;
 
-static inline GmScalar gm_scalar_int (int64_t i) { return (GmScalar){ .kind = GM_CATEGORY_INT, .i = i }; }
-static inline GmScalar gm_scalar_float (double d) { return (GmScalar){ .kind = GM_CATEGORY_FLOAT, .d = d }; }
-static inline GmScalar gm_scalar_bool (bool b) { return (GmScalar){ .kind = GM_CATEGORY_BOOL, .i = b }; }
-static inline double gm_scalar_as_double (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? s.d : (double) s.i; }
-static inline int64_t gm_scalar_as_int (GmScalar s) { return s.kind == GM_CATEGORY_FLOAT ? (int64_t) s.d : s.i; }
+static inline GmScalar
+gm_scalar_int (int64_t i)
+{
+  return (GmScalar){ .kind = GM_CATEGORY_INT, .i = i };
+}
+static inline GmScalar
+gm_scalar_float (double d)
+{
+  return (GmScalar){ .kind = GM_CATEGORY_FLOAT, .d = d };
+}
+static inline GmScalar
+gm_scalar_bool (bool b)
+{
+  return (GmScalar){ .kind = GM_CATEGORY_BOOL, .i = b };
+}
+static inline double
+gm_scalar_as_double (GmScalar s)
+{
+  return s.kind == GM_CATEGORY_FLOAT ? s.d : (double) s.i;
+}
+static inline int64_t
+gm_scalar_as_int (GmScalar s)
+{
+  return s.kind == GM_CATEGORY_FLOAT ? (int64_t) s.d : s.i;
+}
 
 /* Stores `s` as one element of `d` at `out`, and reads one element: C's conversions, float to bool
  * is != 0.  A value stored as one of the floats below 32 bits is rounded to f32 first and then to

@@ -121,7 +121,9 @@ is_dense_anyway (const GmMeta *m)
   int64_t expect = 1;
   for (int i = 0; i < m->ndim; i++) {
     int at = n;
-    if (gm_size_is_symbolic (m->strides[i]) || (gm_size_is_symbolic (m->sizes[i]) && (!sizes || gm_sizes_has_hint (sizes, m->sizes[i]))))
+    if (gm_size_is_symbolic (m->strides[i])
+        || (gm_size_is_symbolic (m->sizes[i])
+            && (!sizes || gm_sizes_has_hint (sizes, m->sizes[i]))))
       return false;
     if (m->sizes[i] == 1)
       continue;
@@ -197,7 +199,8 @@ gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS])
       int64_t d = order[k - 1];
       bool same = gm_size_same (m->strides[d], m->strides[i]);
       if ((!same && gm_size_lt (m->strides[i], m->strides[d]))
-          || ((same || gm_size_eq (m->strides[d], m->strides[i])) && gm_size_le (m->sizes[i], m->sizes[d])))
+          || ((same || gm_size_eq (m->strides[d], m->strides[i]))
+              && gm_size_le (m->sizes[i], m->sizes[d])))
         break;
       order[k] = d;
     }
@@ -242,7 +245,8 @@ gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
   if (identical)
     return true;
   for (int i = 0; i < a->ndim; i++)
-    if (gm_size_guess (a->sizes[i], 0) != gm_size_guess (b->sizes[i], 0) && !gm_size_eq (a->sizes[i], b->sizes[i]))
+    if (gm_size_guess (a->sizes[i], 0) != gm_size_guess (b->sizes[i], 0)
+        && !gm_size_eq (a->sizes[i], b->sizes[i]))
       return false; /* the size that differs */
   for (int i = 0; i < a->ndim; i++)
     if (!gm_size_eq (a->sizes[i], b->sizes[i]))
@@ -280,7 +284,8 @@ gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **error
       g_autofree char *tb = gm_shape_text (b->ndim, b->sizes);
       g_autofree char *tx = gm_size_text (x), *ty = gm_size_text (y);
       g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                   "shapes %s and %s cannot be broadcast together: %s and %s meet in dimension %d of the result; sizes must be "
+                   "shapes %s and %s cannot be broadcast together: %s and %s meet in dimension %d "
+                   "of the result; sizes must be "
                    "equal, or one of them 1",
                    ta, tb, tx, ty, ndim - i);
       return false;
@@ -323,7 +328,8 @@ gm_meta_layout_text (const GmMeta *m)
 bool
 gm_meta_same_layout (const GmMeta *a, const GmMeta *b)
 {
-  return a->dtype == b->dtype && gm_meta_same_shape (a, b) && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
+  return a->dtype == b->dtype && gm_meta_same_shape (a, b)
+         && memcmp (a->strides, b->strides, sizeof a->strides) == 0;
 }
 
 bool

@@ -24,7 +24,8 @@ uint64_t gm_tensor_watch_epoch;
 static inline bool
 UNREF (gatomicrefcount *rc)
 {
-  return __atomic_load_n (rc, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub (rc, 1, __ATOMIC_ACQ_REL) == 1;
+  return __atomic_load_n (rc, __ATOMIC_ACQUIRE) == 1
+         || __atomic_fetch_sub (rc, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
 /* -- Storage ----------------------------------------------------------------------------------- */
@@ -55,7 +56,11 @@ storage_new_fresh (size_t bytes)
     return bytes && !(data = gm_alloc (bytes)) ? NULL : storage_new (data, bytes);
   GmStorage *s = gm_alloc_behind (HEAD, bytes);
   if (s)
-    *s = (GmStorage){ .refs = 1, .data = (char *) s + HEAD, .bytes = bytes, .together = true, .born = gm_storage_epoch_get () };
+    *s = (GmStorage){ .refs = 1,
+                      .data = (char *) s + HEAD,
+                      .bytes = bytes,
+                      .together = true,
+                      .born = gm_storage_epoch_get () };
   return s;
 }
 
@@ -159,11 +164,14 @@ fail_memory (const GmMeta *m, GError **error)
   g_autofree char *text = gm_meta_text (m);
   size_t bytes;
   if (!meta_bytes (m, &bytes))
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
-                 "cannot make a tensor %s: its size in bytes does not fit in 63 bits; check the sizes", text);
+    g_set_error (
+        error, GM_ERROR, GM_ERROR_MEMORY,
+        "cannot make a tensor %s: its size in bytes does not fit in 63 bits; check the sizes",
+        text);
   else
     g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
-                 "cannot allocate %zu bytes for a tensor %s (%zu bytes are in use); make it smaller, or drop tensors "
+                 "cannot allocate %zu bytes for a tensor %s (%zu bytes are in use); make it "
+                 "smaller, or drop tensors "
                  "that are no longer needed",
                  bytes, text, gm_alloc_live_bytes ());
   return NULL;
@@ -206,7 +214,8 @@ gm_tensor_new_zeros (const GmMeta *m, GError **error)
   if (G_UNLIKELY (m->device != GM_DEVICE_CPU)) {
     g_autoptr (GmTensor) there = gm_tensor_new (m, error);
     size_t bytes = there ? there->storage->bytes : 0;
-    if (there && (!bytes || gm_device_get (m->device, error)->zero (there->storage->data, bytes, error)))
+    if (there
+        && (!bytes || gm_device_get (m->device, error)->zero (there->storage->data, bytes, error)))
       return g_steal_pointer (&there);
     return NULL;
   }
@@ -294,13 +303,16 @@ gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
     return true;
   if (s->release || s->readonly || t->meta.device != GM_DEVICE_CPU) {
     g_set_error (error, GM_ERROR, GM_ERROR_RUNTIME,
-                 "Trying to resize storage that is not resizable: its %zu bytes are %s, and %zu are asked for; clone () the tensor first",
-                 s->bytes, t->meta.device == GM_DEVICE_CPU ? "another library's" : "a device's", bytes);
+                 "Trying to resize storage that is not resizable: its %zu bytes are %s, and %zu "
+                 "are asked for; clone () the tensor first",
+                 s->bytes, t->meta.device == GM_DEVICE_CPU ? "another library's" : "a device's",
+                 bytes);
     return false;
   }
   void *data = gm_alloc (bytes);
   if (!data) {
-    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY, "cannot allocate %zu bytes for a tensor that is resized", bytes);
+    g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
+                 "cannot allocate %zu bytes for a tensor that is resized", bytes);
     return false;
   }
   if (s->bytes)
@@ -392,10 +404,14 @@ move_element (const GmTensor *t, const int64_t *index, void *bits, bool to_devic
   g_autoptr (GError) error = NULL;
   const GmDevice *d = gm_device_get (t->meta.device, &error);
   size_t bytes = gm_dtype_size (t->meta.dtype);
-  bool good = d && (to_device ? d->copy (element (t, index), t->meta.device, bits, GM_DEVICE_CPU, bytes, &error)
-                              : d->copy (bits, GM_DEVICE_CPU, element (t, index), t->meta.device, bytes, &error));
+  bool good =
+      d
+      && (to_device
+              ? d->copy (element (t, index), t->meta.device, bits, GM_DEVICE_CPU, bytes, &error)
+              : d->copy (bits, GM_DEVICE_CPU, element (t, index), t->meta.device, bytes, &error));
   if (!good)
-    g_warning ("an element of a tensor on device %s is lost: %s", gm_device_name (t->meta.device), error->message);
+    g_warning ("an element of a tensor on device %s is lost: %s", gm_device_name (t->meta.device),
+               error->message);
   return good;
 }
 

@@ -101,7 +101,7 @@ gm_tensor_view_base (const struct GmTensor *t)
  * views are unchanged. */
 void gm_tensor_leave_base (GmTensor *t);
 
-#define gm_tensor_data(t) \
+#define gm_tensor_data(t)                                                                          \
   ((void *) ((char *) (t)->storage->data + (t)->offset * (int64_t) gm_dtype_size ((t)->meta.dtype)))
 
 /* Returns a new tensor with strides as in `m` (must be dense, non-overlapping) and uninitialised
@@ -132,7 +132,8 @@ void gm_tensor_become (GmTensor *t, const GmTensor *src);
 /* Returns a tensor over foreign memory; release (owner, data, bytes) is called once, when the
  * storage dies. */
 GmTensor *gm_tensor_new_foreign (const GmMeta *m, void *data, size_t bytes, bool readonly,
-                                 void (*release) (void *owner, void *data, size_t bytes), void *owner);
+                                 void (*release) (void *owner, void *data, size_t bytes),
+                                 void *owner);
 GmTensor *gm_tensor_ref (GmTensor *t);
 void gm_tensor_unref (GmTensor *t); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmTensor, gm_tensor_unref)
@@ -166,7 +167,10 @@ typedef struct {
   int line_width;
   int scientific; /* 1 or 0; -1: decided by the numbers */
 } GmPrintOptions;
-#define GM_PRINT_OPTIONS_DEFAULT { 4, 1000, 3, 80, -1 }
+#define GM_PRINT_OPTIONS_DEFAULT                                                                   \
+  {                                                                                                \
+    4, 1000, 3, 80, -1                                                                             \
+  }
 extern GmPrintOptions gm_print_options;
 
 /* Returns t as torch prints it: tensor([[1., 2.], ...], dtype=...), summarised above

@@ -71,7 +71,8 @@ element_text (const Printer *p, GmScalar s, char *buf, size_t buf_bytes)
       return snprintf (buf, buf_bytes, s.d < 0 ? "-inf" : "inf");
     if (p->scientific)
       return snprintf (buf, buf_bytes, "%.*e", PRECISION, s.d);
-    return p->whole ? snprintf (buf, buf_bytes, "%.0f.", s.d) : snprintf (buf, buf_bytes, "%.*f", PRECISION, s.d);
+    return p->whole ? snprintf (buf, buf_bytes, "%.0f.", s.d)
+                    : snprintf (buf, buf_bytes, "%.*f", PRECISION, s.d);
   }
 }
 
@@ -107,7 +108,9 @@ choose_format (Printer *p)
   if (gm_print_options.scientific >= 0)
     p->scientific = gm_print_options.scientific;
   else
-    p->scientific = p->most > 0 && (p->most / p->least > 1000 || p->most > 1e8 || (!p->whole && p->least < 1e-4));
+    p->scientific =
+        p->most > 0
+        && (p->most / p->least > 1000 || p->most > 1e8 || (!p->whole && p->least < 1e-4));
   each_shown (p, 0, index, measure_width);
 }
 
@@ -201,7 +204,8 @@ write_suffix (Printer *p, const char *suffix)
 static void
 write_dtype (Printer *p)
 {
-  g_autofree char *text = g_strconcat ("dtype=gramme.", gm_dtypes[p->t->meta.dtype].torch_name, NULL);
+  g_autofree char *text =
+      g_strconcat ("dtype=gramme.", gm_dtypes[p->t->meta.dtype].torch_name, NULL);
   write_suffix (p, text);
 }
 

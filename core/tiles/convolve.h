@@ -20,9 +20,9 @@
 #include <stdint.h>
 
 enum {
-  GM_PANEL = 48,         /* columns that are gathered at once, at most */
-  GM_PANEL_DEPTH = 512,  /* rows that are gathered at once, at most */
-  GM_WINDOW_SLACK = 64,  /* elements behind a source that may be read */
+  GM_PANEL = 48,        /* columns that are gathered at once, at most */
+  GM_PANEL_DEPTH = 512, /* rows that are gathered at once, at most */
+  GM_WINDOW_SLACK = 64, /* elements behind a source that may be read */
   GM_WINDOW_CHAINS = 16,
 };
 
@@ -33,13 +33,13 @@ typedef struct {
   int64_t size[3];       /* windows: planes, lines, columns */
   /* Source elements between planes and between lines; columns are neighbours. */
   int64_t step[2];
-  bool tight;            /* true if nothing behind the last element of a line may be read */
+  bool tight; /* true if nothing behind the last element of a line may be read */
 } GmWindows;
 
 typedef struct {
   GmWindows windows;
   int64_t rows;
-  const void *a;    /* rows x depth, row-major */
+  const void *a; /* rows x depth, row-major */
   /* The element of its row r, window p is at out_row * r, plus out_step for p's plane, line and
    * column. */
   void *out;
@@ -71,7 +71,8 @@ typedef struct {
   /* Sets even[i] = in[2 i], odd[i] = in[2 i + 1], i < n. */
   void (*part) (void *even, void *odd, const void *in, int64_t n);
   /* Sets out[c * out_row + r] = in[r * in_row + c], r < rows, c < columns. */
-  void (*transpose) (void *out, int64_t out_row, const void *in, int64_t in_row, int64_t rows, int64_t columns);
+  void (*transpose) (void *out, int64_t out_row, const void *in, int64_t in_row, int64_t rows,
+                     int64_t columns);
 } GmConvolveTiles;
 
 #endif

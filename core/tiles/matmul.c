@@ -39,7 +39,10 @@ load_blas (void)
 {
   void *library = dlopen (GM_BLAS_SONAME, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    fprintf (stderr, "gramme: matrix products are slow: %s. Install it; on Debian: apt-get install libopenblas0\n", dlerror ());
+    fprintf (stderr,
+             "gramme: matrix products are slow: %s. Install it; on Debian: apt-get install "
+             "libopenblas0\n",
+             dlerror ());
     return;
   }
   /* An OpenBLAS function; another BLAS chooses its number of threads itself. */
@@ -65,7 +68,8 @@ blas_is_there (void)
 /* Describes a rows x cols operand for BLAS; false if its strides do not allow that (a row of stride
  * 0, for example). */
 static bool
-as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBLAS_TRANSPOSE *trans, int *ld)
+as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBLAS_TRANSPOSE *trans,
+         int *ld)
 {
   int64_t lead;
   if (col_stride == 1 && (row_stride >= cols || rows == 1)) {
@@ -83,25 +87,25 @@ as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBL
 /* -- Plain loops ------------------------------------------------------------------------------- */
 
 /* Walks b row by row, so that the inner loop runs along rows where b is row-major. */
-#define PLAIN(name, T, P) \
-  static void plain_##name (int64_t m, int64_t n, int64_t k, const T *a, int64_t ar, int64_t ac, const T *b, int64_t br, \
-                            int64_t bc, T *c, int64_t ldc) \
-  { \
-    for (int64_t i = 0; i < m; i++) { \
-      T *row = c + i * ldc; \
-      for (int64_t j = 0; j < n; j++) \
-        row[j] = 0; \
-      for (int64_t l = 0; l < k; l++) { \
-        const T x = a[i * ar + l * ac]; \
-        const T *y = b + l * br; \
-        if (bc == 1) \
-          for (int64_t j = 0; j < n; j++) \
-            row[j] = (T) (row[j] + (T) ((P) x * y[j])); \
-        else \
-          for (int64_t j = 0; j < n; j++) \
-            row[j] = (T) (row[j] + (T) ((P) x * y[j * bc])); \
-      } \
-    } \
+#define PLAIN(name, T, P)                                                                          \
+  static void plain_##name (int64_t m, int64_t n, int64_t k, const T *a, int64_t ar, int64_t ac,   \
+                            const T *b, int64_t br, int64_t bc, T *c, int64_t ldc)                 \
+  {                                                                                                \
+    for (int64_t i = 0; i < m; i++) {                                                              \
+      T *row = c + i * ldc;                                                                        \
+      for (int64_t j = 0; j < n; j++)                                                              \
+        row[j] = 0;                                                                                \
+      for (int64_t l = 0; l < k; l++) {                                                            \
+        const T x = a[i * ar + l * ac];                                                            \
+        const T *y = b + l * br;                                                                   \
+        if (bc == 1)                                                                               \
+          for (int64_t j = 0; j < n; j++)                                                          \
+            row[j] = (T) (row[j] + (T) ((P) x * y[j]));                                            \
+        else                                                                                       \
+          for (int64_t j = 0; j < n; j++)                                                          \
+            row[j] = (T) (row[j] + (T) ((P) x * y[j * bc]));                                       \
+      }                                                                                            \
+    }                                                                                              \
   }
 PLAIN (u8, uint8_t, uint32_t)
 PLAIN (u16, uint16_t, uint32_t) /* P: a product of two u16 must not become int */
@@ -195,7 +199,8 @@ most_blocks (const GmProduct *p)
   static const double from[] = { 1 << 22, 1 << 25, 1 << 27, 1 << 29 };
   double work = (double) p->m * (double) p->n * (double) p->k;
   if (is_by_vector (p))
-    return work < MOST_BLOCKS * VECTOR_BLOCK_WORK ? (int64_t) (work / VECTOR_BLOCK_WORK) : MOST_BLOCKS;
+    return work < MOST_BLOCKS * VECTOR_BLOCK_WORK ? (int64_t) (work / VECTOR_BLOCK_WORK)
+                                                  : MOST_BLOCKS;
   int64_t most = 1;
   for (size_t i = 0; i < sizeof from / sizeof *from && work >= from[i]; i++)
     most *= 2;
@@ -235,7 +240,8 @@ grid_of (const GmProduct *p)
     int64_t n = g.rows * g.cols, best_n = best.rows * best.cols;
     /* Packed elements: each row of A for every piece of columns, and each column of B for every
      * piece of rows. */
-    if (n > best_n || (n == best_n && p->m * g.cols + p->n * g.rows < p->m * best.cols + p->n * best.rows))
+    if (n > best_n
+        || (n == best_n && p->m * g.cols + p->n * g.rows < p->m * best.cols + p->n * best.rows))
       best = g;
   }
   return best;
@@ -253,22 +259,26 @@ cut (int64_t size, int64_t unit, int64_t pieces, int64_t i)
 /* The product for f32 and f64.  A vector and a matrix use gemv, which reads the matrix once, where
  * gemm would copy it first.  gemv adds to y, so y is cleared before: its old contents may be
  * NaN. */
-#define BY_BLAS(T, gemm, gemv) \
-  static void by_##gemm (const GmProduct *p, CBLAS_TRANSPOSE ta, int lda, CBLAS_TRANSPOSE tb, int ldb) \
-  { \
-    int m = (int) p->m, n = (int) p->n, k = (int) p->k, ldc = (int) (p->ldc >= p->n ? p->ldc : p->n); \
-    T *y = p->c; \
-    if (p->n == 1) { \
-      for (int i = 0; i < m; i++) \
-        y[(size_t) i * (size_t) ldc] = 0; \
-      blas_library.gemv (CblasRowMajor, ta, ta == CblasNoTrans ? m : k, ta == CblasNoTrans ? k : m, 1, p->a, lda, p->b, \
-                         tb == CblasNoTrans ? ldb : 1, 1, y, ldc); \
-    } else if (p->m == 1) { \
-      memset (y, 0, (size_t) n * sizeof *y); \
-      blas_library.gemv (CblasRowMajor, tb == CblasNoTrans ? CblasTrans : CblasNoTrans, tb == CblasNoTrans ? k : n, \
-                         tb == CblasNoTrans ? n : k, 1, p->b, ldb, p->a, ta == CblasNoTrans ? 1 : lda, 1, y, 1); \
-    } else \
-      blas_library.gemm (CblasRowMajor, ta, tb, m, n, k, 1, p->a, lda, p->b, ldb, 0, y, ldc); \
+#define BY_BLAS(T, gemm, gemv)                                                                     \
+  static void by_##gemm (const GmProduct *p, CBLAS_TRANSPOSE ta, int lda, CBLAS_TRANSPOSE tb,      \
+                         int ldb)                                                                  \
+  {                                                                                                \
+    int m = (int) p->m, n = (int) p->n, k = (int) p->k,                                            \
+        ldc = (int) (p->ldc >= p->n ? p->ldc : p->n);                                              \
+    T *y = p->c;                                                                                   \
+    if (p->n == 1) {                                                                               \
+      for (int i = 0; i < m; i++)                                                                  \
+        y[(size_t) i * (size_t) ldc] = 0;                                                          \
+      blas_library.gemv (CblasRowMajor, ta, ta == CblasNoTrans ? m : k,                            \
+                         ta == CblasNoTrans ? k : m, 1, p->a, lda, p->b,                           \
+                         tb == CblasNoTrans ? ldb : 1, 1, y, ldc);                                 \
+    } else if (p->m == 1) {                                                                        \
+      memset (y, 0, (size_t) n * sizeof *y);                                                       \
+      blas_library.gemv (CblasRowMajor, tb == CblasNoTrans ? CblasTrans : CblasNoTrans,            \
+                         tb == CblasNoTrans ? k : n, tb == CblasNoTrans ? n : k, 1, p->b, ldb,     \
+                         p->a, ta == CblasNoTrans ? 1 : lda, 1, y, 1);                             \
+    } else                                                                                         \
+      blas_library.gemm (CblasRowMajor, ta, tb, m, n, k, 1, p->a, lda, p->b, ldb, 0, y, ldc);      \
   }
 BY_BLAS (float, sgemm, sgemv)
 BY_BLAS (double, dgemm, dgemv)
@@ -279,11 +289,14 @@ product (const GmProduct *p)
 {
   CBLAS_TRANSPOSE ta = CblasNoTrans, tb = CblasNoTrans;
   int lda = 1, ldb = 1;
-  bool blas = p->k > 0 && p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX && p->ldc <= INT_MAX && (p->ldc >= p->n || p->m == 1) &&
-              as_blas (p->m, p->k, p->a_row_stride, p->a_col_stride, &ta, &lda) &&
-              as_blas (p->k, p->n, p->b_row_stride, p->b_col_stride, &tb, &ldb);
+  bool blas = p->k > 0 && p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX && p->ldc <= INT_MAX
+              && (p->ldc >= p->n || p->m == 1)
+              && as_blas (p->m, p->k, p->a_row_stride, p->a_col_stride, &ta, &lda)
+              && as_blas (p->k, p->n, p->b_row_stride, p->b_col_stride, &tb, &ldb);
   blas = blas && (p->dtype == TYPE_F32 || p->dtype == TYPE_F64) && blas_is_there ();
-#define PLAIN(name) plain_##name (p->m, p->n, p->k, p->a, p->a_row_stride, p->a_col_stride, p->b, p->b_row_stride, p->b_col_stride, p->c, p->ldc)
+#define PLAIN(name)                                                                                \
+  plain_##name (p->m, p->n, p->k, p->a, p->a_row_stride, p->a_col_stride, p->b, p->b_row_stride,   \
+                p->b_col_stride, p->c, p->ldc)
   switch (p->dtype) {
   case TYPE_F32:
     if (blas)
@@ -414,8 +427,9 @@ gm_product_block (const GmProduct *p, uint32_t i)
 }
 
 void
-gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride, int64_t a_col_stride,
-                const void *b, int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc)
+gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride,
+                int64_t a_col_stride, const void *b, int64_t b_row_stride, int64_t b_col_stride,
+                void *c, int64_t ldc)
 {
   GmProduct p = { dtype,        m, n,   k,   a, b, a_row_stride, a_col_stride, b_row_stride,
                   b_col_stride, c, ldc, NULL };

@@ -11,10 +11,10 @@
  *      M_T   a mask: a signed integer vector as wide as C_T, 0 or -1 in each lane
  *
  * and functions f_T for each neutral name f.  f16 and bf16 have E_T, the element in memory, load_T
- * and store_T; all computations between them are f32's (prelude-small.h): GM_V (f) is the function f
- * of the type in which GM_T's values are computed.  A file that expands rows of the op table sets GM_T to
- * a type first; EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more than a
- * kernel to compile.
+ * and store_T; all computations between them are f32's (prelude-small.h): GM_V (f) is the function
+ * f of the type in which GM_T's values are computed.  A file that expands rows of the op table sets
+ * GM_T to a type first; EXP (a), K (1) ... then mean that type's.  No <immintrin.h>: it costs more
+ * than a kernel to compile.
  *
  * Bits.  Each lane is computed alone and in the same way on every instruction set: IEEE operations,
  * no contraction, SLEEF's deterministic functions (finz: the FMA form; all u10, that is, within 1.0

@@ -31,29 +31,27 @@ GM_N (few_block) (const int rows, const int n, int64_t depth, const ELEM *a, int
                   bool first)
 {
   VEC sum[ROWS][3];
-  GM_UNROLL for (int r = 0; r < rows; r++)
-    GM_UNROLL for (int j = 0; j < n; j++)
-      sum[r][j] = (VEC){ 0 };
+  GM_UNROLL for (int r = 0; r < rows; r++) GM_UNROLL for (int j = 0; j < n; j++) sum[r][j] =
+      (VEC){ 0 };
   for (int64_t k = 0; k < depth; k++, a += a_col, b += ldb) {
     VEC x[3];
-    GM_UNROLL for (int j = 0; j < n; j++)
-      x[j] = GM_N (load) (b + j * LANES);
-    GM_UNROLL for (int r = 0; r < rows; r++) {
+    GM_UNROLL for (int j = 0; j < n; j++) x[j] = GM_N (load) (b + j * LANES);
+    GM_UNROLL for (int r = 0; r < rows; r++)
+    {
       VEC y = GM_N (splat) (a[r * a_row]);
-      GM_UNROLL for (int j = 0; j < n; j++)
-        sum[r][j] = GM_N (fma) (y, x[j], sum[r][j]);
+      GM_UNROLL for (int j = 0; j < n; j++) sum[r][j] = GM_N (fma) (y, x[j], sum[r][j]);
     }
   }
-  GM_UNROLL for (int r = 0; r < rows; r++)
-    GM_UNROLL for (int j = 0; j < n; j++) {
-      ELEM *to = c + r * ldc + j * LANES;
-      if (j < n - 1 || last == LANES)
-        GM_N (store) (to, first ? sum[r][j] : GM_N (load) (to) + sum[r][j]);
-      else {
-        VEC before = first ? (VEC){ 0 } : GM_N (load_part) (to, last, (VEC){ 0 });
-        GM_N (store_part) (to, last, first ? sum[r][j] : before + sum[r][j]);
-      }
+  GM_UNROLL for (int r = 0; r < rows; r++) GM_UNROLL for (int j = 0; j < n; j++)
+  {
+    ELEM *to = c + r * ldc + j * LANES;
+    if (j < n - 1 || last == LANES)
+      GM_N (store) (to, first ? sum[r][j] : GM_N (load) (to) + sum[r][j]);
+    else {
+      VEC before = first ? (VEC){ 0 } : GM_N (load_part) (to, last, (VEC){ 0 });
+      GM_N (store_part) (to, last, first ? sum[r][j] : before + sum[r][j]);
     }
+  }
 }
 
 /* Multiplies all rows of A, from column k on, with a panel. */
@@ -67,17 +65,18 @@ GM_N (few_panel) (const GmProduct *p, int64_t k, int64_t depth, const ELEM *b, i
   for (int64_t r = 0, take; r < p->m; r += take) {
     const int64_t left = p->m - r, blocks = (left + ROWS - 1) / ROWS;
     take = (left + blocks - 1) / blocks;
-#define BLOCK(rows, n) \
-  GM_N (few_block) (rows, n, depth, a + r * p->a_row_stride, p->a_row_stride, p->a_col_stride, b, \
-                    ldb, c + r * p->ldc, p->ldc, last, k == 0)
-#define BY_COLUMNS(rows) \
-  case rows: \
-    if (n == 3) \
-      BLOCK (rows, 3); \
-    else if (n == 2) \
-      BLOCK (rows, 2); \
-    else \
-      BLOCK (rows, 1); \
+#define BLOCK(rows, n)                                                                             \
+  GM_N (few_block)                                                                                 \
+  (rows, n, depth, a + r * p->a_row_stride, p->a_row_stride, p->a_col_stride, b, ldb,              \
+   c + r * p->ldc, p->ldc, last, k == 0)
+#define BY_COLUMNS(rows)                                                                           \
+  case rows:                                                                                       \
+    if (n == 3)                                                                                    \
+      BLOCK (rows, 3);                                                                             \
+    else if (n == 2)                                                                               \
+      BLOCK (rows, 2);                                                                             \
+    else                                                                                           \
+      BLOCK (rows, 1);                                                                             \
     break
     switch (take) {
       BY_COLUMNS (1);
@@ -123,7 +122,7 @@ GM_N (pack_rows) (const GmProduct *p, int64_t k, int64_t depth, int64_t j, int64
       ELEM *to = panel + i * width;
       if (j_end - at >= PANEL)
         GM_UNROLL for (int v = 0; v < 3; v++)
-          GM_N (store) (to + v * LANES, GM_N (load) (b + at + v * LANES));
+            GM_N (store) (to + v * LANES, GM_N (load) (b + at + v * LANES));
       else
         for (int64_t v = 0; v < width; v += LANES) {
           const int64_t left = j_end - at - v, n = left < LANES ? left : LANES;
@@ -144,8 +143,9 @@ GM_N (pack_columns) (const GmProduct *p, int64_t k, int64_t depth, int64_t j, in
     const int64_t columns = j_end - at < width ? j_end - at : width;
     if (columns < width)
       memset (packed, 0, (size_t) (depth * width) * sizeof *packed);
-    GM_N (transpose) (packed, width, (const ELEM *) p->b + k + at * p->b_col_stride,
-                      p->b_col_stride, columns, depth);
+    GM_N (transpose)
+    (packed, width, (const ELEM *) p->b + k + at * p->b_col_stride, p->b_col_stride, columns,
+     depth);
     packed += depth * width;
   }
 }
@@ -183,8 +183,8 @@ GM_N (few_depth) (const GmProduct *p, int64_t k, int64_t depth, int64_t j, int64
 {
   for (int64_t at = j; at < j_end; at += PANEL) {
     const int64_t width = GM_N (panel_width) (j_end, at);
-    GM_N (few_panel) (p, k, depth, packed, width, (ELEM *) p->c + at,
-                      j_end - at < width ? j_end - at : width);
+    GM_N (few_panel)
+    (p, k, depth, packed, width, (ELEM *) p->c + at, j_end - at < width ? j_end - at : width);
     packed += depth * width;
   }
 }
@@ -206,8 +206,8 @@ GM_N (few_direct) (const GmProduct *p, int64_t j, int64_t j_end)
   for (int64_t k = 0; k < p->k; k += GM_FEW_DEPTH) {
     const ELEM *b = (const ELEM *) p->b + k * p->b_row_stride;
     for (int64_t at = j; at < j_end; at += PANEL)
-      GM_N (few_panel) (p, k, GM_N (depth_from) (k, p->k), b + at, p->b_row_stride,
-                        (ELEM *) p->c + at, PANEL);
+      GM_N (few_panel)
+    (p, k, GM_N (depth_from) (k, p->k), b + at, p->b_row_stride, (ELEM *) p->c + at, PANEL);
   }
 }
 

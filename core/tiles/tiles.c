@@ -31,8 +31,8 @@ has_avx2 (void)
 static bool
 has_avx512 (void)
 {
-  return has_avx2 () && __builtin_cpu_supports ("avx512f") && __builtin_cpu_supports ("avx512vl") &&
-         __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq");
+  return has_avx2 () && __builtin_cpu_supports ("avx512f") && __builtin_cpu_supports ("avx512vl")
+         && __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq");
 }
 
 const GmTiles *
@@ -52,7 +52,8 @@ choose (const char **why)
   if (wanted && *wanted) {
     const GmTiles *t = gm_tiles_for (wanted);
     if (!t)
-      *why = "GRAMME_ISA names an instruction set that this processor or this build lacks; unset it, or use avx2 or avx512";
+      *why = "GRAMME_ISA names an instruction set that this processor or this build lacks; unset "
+             "it, or use avx2 or avx512";
     return t;
   }
   const GmTiles *t = gm_tiles_for ("avx512");

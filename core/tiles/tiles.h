@@ -43,7 +43,8 @@ typedef void (*GmTileFold) (void *acc, const void *x, size_t n);
 /* For each column j < width sets acc[j] = combine (acc[j], block (x[0..rows)[j])), rows <= GM_TILE;
  * row r starts row_stride_bytes * r after x, its elements are contiguous.  Same bits as a Fold over
  * each column. */
-typedef void (*GmTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes, size_t rows, size_t width);
+typedef void (*GmTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes,
+                                   size_t rows, size_t width);
 /* If some x[i] is better than *best (or *index < 0), takes the first best: *best = x[i], *index =
  * base + i.  NaN is better than every number; the first NaN stays. */
 typedef void (*GmTileArgFold) (void *best, int64_t *index, const void *x, int64_t base, size_t n);
@@ -53,7 +54,8 @@ typedef void (*GmTileArgFold) (void *best, int64_t *index, const void *x, int64_
  * type. */
 typedef void (*GmTileScan) (void *acc, void *out, const void *x, size_t n);
 /* Computes the running result of one line; strides in elements. */
-typedef void (*GmTileScanLine) (void *out, ptrdiff_t out_stride, const void *x, ptrdiff_t x_stride, size_t n);
+typedef void (*GmTileScanLine) (void *out, ptrdiff_t out_stride, const void *x, ptrdiff_t x_stride,
+                                size_t n);
 
 /* C = A B for one matrix pair: A has m rows and k columns, B has n columns.  Sizes in elements;
  * strides in elements; one of the two strides of each operand must be 1 (else the caller copies).
@@ -89,7 +91,7 @@ typedef struct {
 } GmFewTiles;
 
 typedef struct {
-  const char *isa;   /* "avx2", "avx512" */
+  const char *isa; /* "avx2", "avx512" */
   /* Indexed by op code (gramme-ops.def) and dtype code of the *operands* (SELECT: of b and c); NULL
    * if undefined. */
   GmTilePointwise (*pointwise) (int op, int dtype);
@@ -146,8 +148,8 @@ size_t gm_product_packed_bytes (const GmProduct *p);
 void gm_product_pack (const GmProduct *p, uint32_t i, void *packed);
 
 /* Computes all blocks, one after the other. */
-void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row_stride,
-                     int64_t a_col_stride, const void *b, int64_t b_row_stride, int64_t b_col_stride, void *c,
-                     int64_t ldc);
+void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a,
+                     int64_t a_row_stride, int64_t a_col_stride, const void *b,
+                     int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc);
 
 #endif

@@ -42,7 +42,8 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
     gm_tracker_copy (moved + at, old->items + at + 2, n - at - 2);
     moved[n - 2] = old->items[at];
     moved[n - 1] = value;
-    gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = moved, .n = n, .number = 1));
+    gm_contents_set (
+        r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = moved, .n = n, .number = 1));
     return;
   }
   uint32_t total = at < n ? n : n + 2;
@@ -51,8 +52,9 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
     gm_tracker_copy (items, old->items, n);
   items[at] = at < n ? old->items[at] : gm_from_constant (r, name);
   items[at + 1] = value ? value : &gm_tracker_null;
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = total,
-                                     .number = old ? old->number : 0));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = total,
+                               .number = old ? old->number : 0));
 }
 
 bool

@@ -13,7 +13,8 @@
 
 /* Returns the value stored in the region; NULL: none was stored; &gm_tracker_null: deleted. */
 const GmTracker *gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name);
-/* An object loses the value of an attribute, or gets another: see gm_dropped.  Nothing where the object is new. */
+/* An object loses the value of an attribute, or gets another: see gm_dropped.  Nothing where the
+ * object is new. */
 void gm_attrs_dropped (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 

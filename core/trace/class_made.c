@@ -149,8 +149,8 @@ gm_class_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTra
 {
   PyTypeObject *type = (PyTypeObject *) t->real, *meta = Py_TYPE (type);
   const char *text = PyUnicode_AsUTF8 (name);
-  if (!gm_is_user_type (type) || is_dunder (name)
-      || meta->tp_setattro != PyType_Type.tp_setattro || gm_class_lookup (r, meta, name)) {
+  if (!gm_is_user_type (type) || is_dunder (name) || meta->tp_setattro != PyType_Type.tp_setattro
+      || gm_class_lookup (r, meta, name)) {
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, "class");
     return;
   }
@@ -235,7 +235,8 @@ make (GmRecorder *r, PyObject *name, const GmTracker **bases, uint32_t n, const 
   PyObject *dict = tuple ? shadow_dict (r, names) : NULL;
   if (dict == NULL)
     return &gm_tracker_poison;
-  PyObject *type = PyObject_CallFunctionObjArgs ((PyObject *) &PyType_Type, name, tuple, dict, NULL);
+  PyObject *type =
+      PyObject_CallFunctionObjArgs ((PyObject *) &PyType_Type, name, tuple, dict, NULL);
   if (type == NULL)
     return refuse (r, ": plain Python says why it cannot be");
   if (r->made == NULL)
@@ -244,9 +245,13 @@ make (GmRecorder *r, PyObject *name, const GmTracker **bases, uint32_t n, const 
   const GmTracker **items = gm_tracker_array (r, n);
   gm_tracker_copy (items, bases, n);
   Made made = { gm_record_keep (r, name), names };
-  const GmTracker *t = gm_tracker_add (
-      r, &(GmTracker){ .kind = &gm_kind_class, .real = type, .items = items, .n = n, .id = id,
-                       .data = gm_arena_copy (r->arena, &made, sizeof made) });
+  const GmTracker *t =
+      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_class,
+                                       .real = type,
+                                       .items = items,
+                                       .n = n,
+                                       .id = id,
+                                       .data = gm_arena_copy (r->arena, &made, sizeof made) });
   g_hash_table_insert (r->made, type, (gpointer) t);
   for (uint32_t i = 0; i < names->n; i += 2) {
     const GmTracker *key = names->items[i], *value = names->items[i + 1];

@@ -12,13 +12,15 @@ const GmTracker *
 gm_iter_or (GmRecorder *r, const GmTracker *t, const char *text)
 {
   const GmTracker *it = gm_iter (r, t);
-  return gm_exception_caught (r, PyExc_TypeError) ? gm_raise_new (r, PyExc_TypeError, "%s", text) : it;
+  return gm_exception_caught (r, PyExc_TypeError) ? gm_raise_new (r, PyExc_TypeError, "%s", text)
+                                                  : it;
 }
 
 const GmTracker *
 gm_iter_searched (GmRecorder *r, const GmTracker *t)
 {
-  g_autofree char *text = g_strdup_printf ("argument of type '%.200s' is not iterable", gm_type_text (r, t));
+  g_autofree char *text =
+      g_strdup_printf ("argument of type '%.200s' is not iterable", gm_type_text (r, t));
   return gm_iter_or (r, t, text);
 }
 
@@ -46,7 +48,8 @@ bool
 gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format)
 {
   t = gm_realize (r, t);
-  if (r->stop || t->kind != &gm_kind_object || gm_object_how (r, t, "__iter__", NULL) != GM_HOW_ABSENT
+  if (r->stop || t->kind != &gm_kind_object
+      || gm_object_how (r, t, "__iter__", NULL) != GM_HOW_ABSENT
       || gm_object_how (r, t, "__getitem__", NULL) != GM_HOW_ABSENT)
     return false;
   if (format) {

@@ -18,10 +18,10 @@
  * them are ever written. */
 typedef struct {
   uint32_t used, cap;
-  uint32_t indexed;  /* number of items that are in the index */
-  uint32_t mask;     /* places of the index less 1; 0: there is none */
-  bool mixed;        /* a key is neither fixed nor compared by identity: no index */
-  uint32_t *places;  /* 1 + the place of a key; 0: free */
+  uint32_t indexed; /* number of items that are in the index */
+  uint32_t mask;    /* places of the index less 1; 0: there is none */
+  bool mixed;       /* a key is neither fixed nor compared by identity: no index */
+  uint32_t *places; /* 1 + the place of a key; 0: free */
   const GmTracker *items[];
 } Buffer;
 
@@ -160,7 +160,8 @@ extend (GmRecorder *r, Buffer *b, uint32_t stride)
 }
 
 bool
-gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key, int64_t *at)
+gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key,
+                  int64_t *at)
 {
   Buffer *b = (Buffer *) contents->data;
   if (b == NULL || b->mixed || contents->n < stride * GM_MIN_KEYS || !has_place (r, key)

@@ -12,10 +12,12 @@
  * completely. */
 bool gm_key_is_constant (const GmTracker *key);
 /* Returns new contents: the old ones, then n items. Their `number` is that of the old ones. */
-const GmTracker *gm_contents_append (GmRecorder *r, const GmTracker *old, const GmTracker *const *items, uint32_t n);
+const GmTracker *gm_contents_append (GmRecorder *r, const GmTracker *old,
+                                     const GmTracker *const *items, uint32_t n);
 /* True if the place of the key among every `stride`th item can be told in constant time; stride: 2
  * in contents of key, value, key, value ..., 1 in a set's; *at: -1 if the key is absent. All
  * contents of one object are searched with one stride. */
-bool gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key, int64_t *at);
+bool gm_contents_find (GmRecorder *r, const GmTracker *contents, uint32_t stride,
+                       const GmTracker *key, int64_t *at);
 
 #endif

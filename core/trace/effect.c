@@ -20,16 +20,16 @@
 static bool
 has_place (const GmEffect *e)
 {
-  return e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR ||
-         e->kind == GM_EFFECT_GLOBAL || e->kind == GM_EFFECT_CELL;
+  return e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR || e->kind == GM_EFFECT_GLOBAL
+         || e->kind == GM_EFFECT_CELL;
 }
 
 static bool
 deletes (const GmEffect *e)
 {
-  return e->kind == GM_EFFECT_DELATTR ||
-         (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null) ||
-         (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
+  return e->kind == GM_EFFECT_DELATTR
+         || (e->kind == GM_EFFECT_CELL && e->args[1] == &gm_tracker_null)
+         || (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
 }
 
 /* Returns the slot of __slots__ that the effect stores to, or NULL. */
@@ -155,8 +155,8 @@ place_equal (gconstpointer x, gconstpointer y)
   const GmEffect *a = x, *b = y;
   bool attribute = a->kind == GM_EFFECT_SETATTR || a->kind == GM_EFFECT_DELATTR;
   bool other = b->kind == GM_EFFECT_SETATTR || b->kind == GM_EFFECT_DELATTR;
-  return holder (a) == holder (b) && attribute == other && (attribute || a->kind == b->kind) &&
-         (a->name == NULL || gm_str_equal (a->name, b->name));
+  return holder (a) == holder (b) && attribute == other && (attribute || a->kind == b->kind)
+         && (a->name == NULL || gm_str_equal (a->name, b->name));
 }
 
 static GHashTable *
@@ -250,7 +250,8 @@ held_at (GmRecorder *r, const GmEffect *e, const GmSource **source)
     dict = plain ? _PyObject_GetDictPtr (t->real) : NULL;
     old = dict && *dict ? PyDict_GetItemWithError (*dict, e->name) : NULL;
     *source = old ? gm_source_attr (r, t->source, e->name) : NULL;
-    if (dict && !old && (old = gm_class_lookup (r, (PyTypeObject *) t->data, e->name)) != NULL && !Py_TYPE (old)->tp_descr_get) {
+    if (dict && !old && (old = gm_class_lookup (r, (PyTypeObject *) t->data, e->name)) != NULL
+        && !Py_TYPE (old)->tp_descr_get) {
       gm_guard (r, ATTR_ABSENT, t->source, .key = e->name);
       *source = gm_source_class_attr (r, (PyTypeObject *) t->data, e->name);
     }
@@ -270,8 +271,10 @@ static bool
 is_same_constant (const GmTracker *t, PyObject *old)
 {
   PyTypeObject *type = Py_TYPE (old);
-  bool exact = type == &PyBool_Type || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type || old == Py_None;
-  return t->kind == &gm_kind_constant && exact && Py_TYPE (t->real) == type && PyObject_RichCompareBool (t->real, old, Py_EQ) == 1;
+  bool exact = type == &PyBool_Type || type == &PyLong_Type || type == &PyUnicode_Type
+               || type == &PyBytes_Type || old == Py_None;
+  return t->kind == &gm_kind_constant && exact && Py_TYPE (t->real) == type
+         && PyObject_RichCompareBool (t->real, old, Py_EQ) == 1;
 }
 
 bool
@@ -467,7 +470,10 @@ was_text (GmRecorder *r, const GmEffect *e)
 {
   const GmSource *source;
   PyObject *old = has_place (e) ? held_at (r, e, &source) : NULL;
-  PyObject *repr = old && (PyLong_Check (old) || PyUnicode_Check (old) || PyFloat_Check (old) || old == Py_None) ? PyObject_Repr (old) : NULL;
+  PyObject *repr =
+      old && (PyLong_Check (old) || PyUnicode_Check (old) || PyFloat_Check (old) || old == Py_None)
+          ? PyObject_Repr (old)
+          : NULL;
   char *text = repr ? g_strdup_printf ("%.60s", PyUnicode_AsUTF8 (repr)) : NULL;
   Py_XDECREF (repr);
   PyErr_Clear ();
@@ -478,7 +484,8 @@ was_text (GmRecorder *r, const GmEffect *e)
 static bool
 is_taken_back (GmRecorder *r, const GmMark *m, const GmEffect *e)
 {
-  bool of_container = e->kind == GM_EFFECT_CALL || e->kind == GM_EFFECT_SETITEM || e->kind == GM_EFFECT_DELITEM;
+  bool of_container =
+      e->kind == GM_EFFECT_CALL || e->kind == GM_EFFECT_SETITEM || e->kind == GM_EFFECT_DELITEM;
   return of_container && e->n > 0 && gm_body_leaves (r, m->heap, e->args[0]);
 }
 
@@ -494,7 +501,8 @@ gm_effects_state (GmRecorder *r, const GmMark *m)
     const GmEffect *e = list->pdata[i];
     if (is_put_back (r, table, e) || is_taken_back (r, m, e))
       continue;
-    Deed d = { object_text (r, e), action_text (r, e), was_text (r, e), gm_record_effect_hash (r, e) };
+    Deed d = { object_text (r, e), action_text (r, e), was_text (r, e),
+               gm_record_effect_hash (r, e) };
     g_array_append_val (s->deeds, d);
   }
   return s;
@@ -540,10 +548,11 @@ difference (const GmEffectState *a, const GmEffectState *b, const char *a_name, 
     const Deed *other = deed_on (b, d->object, k);
     const char *was = d->was ? d->was : "", *which = d->was ? ", which was " : "";
     if (other == NULL)
-      return g_strdup_printf ("%s%s%s: %s in the %s, nothing in the %s", d->object, which, was, d->action, a_name, b_name);
+      return g_strdup_printf ("%s%s%s: %s in the %s, nothing in the %s", d->object, which, was,
+                              d->action, a_name, b_name);
     if (other->hash != d->hash)
-      return g_strdup_printf ("%s%s%s: %s in the %s, %s in the %s%s", d->object, which, was, d->action, a_name,
-                              other->action, b_name,
+      return g_strdup_printf ("%s%s%s: %s in the %s, %s in the %s%s", d->object, which, was,
+                              d->action, a_name, other->action, b_name,
                               strcmp (d->action, other->action) ? "" : " (another object)");
   }
   return NULL;

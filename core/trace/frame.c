@@ -22,7 +22,8 @@ gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t
 }
 
 bool
-gm_args_range (GmRecorder *r, const char *type, const GmCallArgs *args, int64_t n, int64_t *from, int64_t *to)
+gm_args_range (GmRecorder *r, const char *type, const GmCallArgs *args, int64_t n, int64_t *from,
+               int64_t *to)
 {
   int64_t *const places[] = { from, to };
   *from = 0;
@@ -49,8 +50,8 @@ gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args, const cha
     out[i] = i < args->n ? args->args[i] : NULL;
   for (uint32_t k = 0; k < gm_args_n_named (args) && ok; k++) {
     uint32_t i = 0;
-    while (i < n_names &&
-           PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, k), names[i]) != 0)
+    while (i < n_names
+           && PyUnicode_CompareWithASCIIString (PyTuple_GET_ITEM (args->names, k), names[i]) != 0)
       i++;
     ok = i < n_names && out[i] == NULL;
     if (ok)
@@ -81,8 +82,8 @@ gm_method_row (GmRecorder *r, const GmMethodRow *rows, const GmTracker *self, Py
 static bool
 complain (GmRecorder *r, const GmCode *code, const char *what)
 {
-  g_autofree char *message = g_strdup_printf ("%s() %s", PyUnicode_AsUTF8 (code->code->co_qualname),
-                                              what);
+  g_autofree char *message =
+      g_strdup_printf ("%s() %s", PyUnicode_AsUTF8 (code->code->co_qualname), what);
   gm_record_break (r, GM_BREAK_CALL_ARGUMENTS, message);
   return false;
 }
@@ -155,7 +156,8 @@ gm_frame_enter (GmRecorder *r, const GmTracker *func, const GmCallArgs *args, Gm
   r->enters_whole = false;
   if (!entered && gm_host.is_whole (code->code)) {
     gm_record_break (r, GM_BREAK_KEPT_WHOLE, PyUnicode_AsUTF8 (code->code->co_qualname),
-                     func->real ? "it is not called as a function by itself" : "it was made in the function that is recorded");
+                     func->real ? "it is not called as a function by itself"
+                                : "it was made in the function that is recorded");
     return false;
   }
   if (code->flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) {

@@ -11,8 +11,8 @@ guint
 gm_guard_hash (gconstpointer p)
 {
   const GmGuard *g = p;
-  guint h = g->kind * 131 + (g->source ? g->source->number * 31 + 1 : 0) +
-            (g->other ? g->other->number * 17 + 1 : 0);
+  guint h = g->kind * 131 + (g->source ? g->source->number * 31 + 1 : 0)
+            + (g->other ? g->other->number * 17 + 1 : 0);
   return h + g_direct_hash (g->obj) * 3 + g_direct_hash (g->key) * 5 + (guint) g->index * 11;
 }
 
@@ -22,8 +22,8 @@ gm_guard_equal (gconstpointer p, gconstpointer q)
   const GmGuard *a = p, *b = q;
   if (a->kind == GM_GUARD_TENSOR) /* one meta per source, at entry: ptr is a copy of it */
     return b->kind == a->kind && a->source == b->source;
-  return a->kind == b->kind && a->source == b->source && a->other == b->other && a->obj == b->obj &&
-         a->key == b->key && a->index == b->index && a->ptr == b->ptr;
+  return a->kind == b->kind && a->source == b->source && a->other == b->other && a->obj == b->obj
+         && a->key == b->key && a->index == b->index && a->ptr == b->ptr;
 }
 
 void

@@ -47,7 +47,8 @@ place_of (const GmHeap *h, uint32_t object, uint32_t key)
 const GmTracker *
 gm_heap_load (const GmHeap *h, uint32_t object, uint32_t key)
 {
-  if (G_UNLIKELY (h->watched != NULL) && g_hash_table_contains (h->watched, GUINT_TO_POINTER (object)))
+  if (G_UNLIKELY (h->watched != NULL)
+      && g_hash_table_contains (h->watched, GUINT_TO_POINTER (object)))
     *h->seen = true;
   return *place_of (h, object, key);
 }

@@ -158,9 +158,12 @@ gm_insn_dict_update (GmRecorder *r, const GmInsn *i)
   if (r->stop)
     return;
   PyTypeObject *type = gm_type_of (r, from);
-  bool maps = from->kind == &gm_kind_dict || gm_dict_of (r, from)
-              || (from->kind == &gm_kind_object ? gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys"))) != NULL
-                                                : type && PyObject_HasAttrString ((PyObject *) type, "keys"));
+  bool maps =
+      from->kind == &gm_kind_dict || gm_dict_of (r, from)
+      || (from->kind == &gm_kind_object
+              ? gm_getattr_opt (r, from, gm_record_take (r, PyUnicode_InternFromString ("keys")))
+                    != NULL
+              : type && PyObject_HasAttrString ((PyObject *) type, "keys"));
   if (type && !maps && !r->stop)
     gm_raise_new (r, PyExc_TypeError, "'%.200s' object is not a mapping", type->tp_name);
   else if (!r->stop)
@@ -203,7 +206,9 @@ static const GmTracker *
 iter_of_unpacked (GmRecorder *r)
 {
   const GmTracker *t = gm_pop (r);
-  return gm_raise_not_iterable (r, t, "cannot unpack non-iterable %.200s object") ? &gm_tracker_poison : gm_iter (r, t);
+  return gm_raise_not_iterable (r, t, "cannot unpack non-iterable %.200s object")
+             ? &gm_tracker_poison
+             : gm_iter (r, t);
 }
 
 void

@@ -23,8 +23,8 @@ static bool
 is_user_class (PyTypeObject *type)
 {
   return gm_is_user_type (type) && type->tp_new == PyBaseObject_Type.tp_new
-         && Py_TYPE (type)->tp_call == PyType_Type.tp_call
-         && (PyObject *) type != gm_host.no_grad && (PyObject *) type != gm_host.enable_grad
+         && Py_TYPE (type)->tp_call == PyType_Type.tp_call && (PyObject *) type != gm_host.no_grad
+         && (PyObject *) type != gm_host.enable_grad
          && (PyObject *) type != gm_host.set_grad_enabled;
 }
 
@@ -42,7 +42,8 @@ do_call (GmRecorder *r, const GmTracker *f, GmCallArgs args)
       f = f->items[0];
       continue;
     }
-    if (f->kind == &gm_kind_object && !gm_is_partial ((PyTypeObject *) f->data) && !gm_is_cached_function ((PyTypeObject *) f->data)) {
+    if (f->kind == &gm_kind_object && !gm_is_partial ((PyTypeObject *) f->data)
+        && !gm_is_cached_function ((PyTypeObject *) f->data)) {
       f = gm_object_call_method (r, f);
       continue;
     }

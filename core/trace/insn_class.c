@@ -9,8 +9,7 @@
 #include "core/trace/exception.h"
 #include "core/trace/insn_handlers.h"
 
-static const GmTracker *
-namespace (GmRecorder *r)
+static const GmTracker *namespace(GmRecorder *r)
 {
   if (r->frame->names == NULL)
     gm_record_break (r, GM_BREAK_UNSUPPORTED_INSN, "a name outside of a function");
@@ -44,14 +43,14 @@ gm_insn_build_class (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_load_name (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *v = lookup (r, namespace (r), i->obj);
+  const GmTracker *v = lookup (r, namespace(r), i->obj);
   gm_push (r, v || r->stop ? v : global (r, i->obj));
 }
 
 void
 gm_insn_store_name (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *value = gm_pop (r), *names = namespace (r);
+  const GmTracker *value = gm_pop (r), *names = namespace(r);
   if (!r->stop)
     gm_setitem (r, names, gm_from_constant (r, i->obj), value);
 }
@@ -59,7 +58,7 @@ gm_insn_store_name (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_delete_name (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *names = namespace (r);
+  const GmTracker *names = namespace(r);
   if (lookup (r, names, i->obj))
     gm_setitem (r, names, gm_from_constant (r, i->obj), NULL);
   else
@@ -85,13 +84,13 @@ push_name_or_cell (GmRecorder *r, const GmTracker *names, const GmInsn *i)
 void
 gm_insn_load_classderef (GmRecorder *r, const GmInsn *i)
 {
-  push_name_or_cell (r, namespace (r), i);
+  push_name_or_cell (r, namespace(r), i);
 }
 
 void
 gm_insn_load_locals (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *names = namespace (r);
+  const GmTracker *names = namespace(r);
   gm_push (r, names ? names : &gm_tracker_poison);
 }
 
@@ -112,7 +111,7 @@ gm_insn_dict_or_globals (GmRecorder *r, const GmInsn *i)
 void
 gm_insn_setup_annotations (GmRecorder *r, const GmInsn *i)
 {
-  const GmTracker *names = namespace (r);
+  const GmTracker *names = namespace(r);
   PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("__annotations__"));
   if (names && lookup (r, names, name) == NULL && !r->stop)
     gm_setitem (r, names, gm_from_constant (r, name), gm_dict_new (r));

@@ -85,7 +85,7 @@ gm_insn_get_len (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_from_int (r, gm_len (r, gm_peek (r, 1))));
 }
 
-/* -- Instructions that are not traced ----------------------------------------------------------- */
+/* -- Instructions that are not traced ---------------------------------------------------------- */
 
 void
 gm_insn_unsupported (GmRecorder *r, const GmInsn *i)

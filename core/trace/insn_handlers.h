@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * insn_handlers.h -- the handlers of insns.def.  A handler runs with r->pc at the following instruction; a
- * jump overwrites it.
+ * insn_handlers.h -- the handlers of insns.def.  A handler runs with r->pc at the following
+ * instruction; a jump overwrites it.
  */
 #ifndef GM_TRACE_INSN_HANDLERS_H
 #define GM_TRACE_INSN_HANDLERS_H

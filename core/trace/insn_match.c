@@ -43,8 +43,10 @@ gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
   }
   g_autofree const GmTracker **values = gm_tracker_array_own (keys->n);
   for (uint32_t k = 0; k < keys->n && !r->stop; k++) {
-    const GmTracker *before = gm_tracker (r, .kind = &gm_kind_contents, .items = keys->items, .n = k);
-    if (k > 0 && gm_key_known (r, keys->items[k]) && gm_key_find (r, before, 1, keys->items[k]) >= 0)
+    const GmTracker *before =
+        gm_tracker (r, .kind = &gm_kind_contents, .items = keys->items, .n = k);
+    if (k > 0 && gm_key_known (r, keys->items[k])
+        && gm_key_find (r, before, 1, keys->items[k]) >= 0)
       gm_record_break (r, GM_BREAK_EXCEPTION_RAISED,
                        "ValueError: mapping pattern checks duplicate key");
     if (!r->stop && (values[k] = gm_dict_lookup (r, subject, keys->items[k])) == NULL) {

@@ -93,7 +93,8 @@ gm_insn_load_fast_clear (GmRecorder *r, const GmInsn *i)
 static void
 guard_dropped (GmRecorder *r, const GmTracker *old)
 {
-  bool given = r->request->start && old && old->kind == &gm_kind_lazy && old->source && old->source->kind == GM_SOURCE_LOCAL;
+  bool given = r->request->start && old && old->kind == &gm_kind_lazy && old->source
+               && old->source->kind == GM_SOURCE_LOCAL;
   if (given && (Py_TYPE (old->real)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     gm_guard (r, TYPE, old->source, .obj = (PyObject *) Py_TYPE (old->real));
 }
@@ -258,7 +259,9 @@ absolute (GmRecorder *r, PyObject *name, int64_t level)
       return NULL;
     *dot = '\0';
   }
-  g_autofree char *full = *base == '\0' ? NULL : *rest ? g_strdup_printf ("%s.%s", base, rest) : g_strdup (base);
+  g_autofree char *full = *base == '\0' ? NULL
+                          : *rest       ? g_strdup_printf ("%s.%s", base, rest)
+                                        : g_strdup (base);
   return full ? gm_record_take (r, PyUnicode_InternFromString (full)) : NULL;
 }
 

@@ -28,8 +28,8 @@ gm_instance_dict (GmRecorder *r, const GmTracker *t)
     const GmTracker **items = gm_tracker_array (r, 1);
     items[0] = t;
     uint32_t id = gm_heap_add (&r->heap, 1);
-    dict = gm_tracker_add (
-        r, &(GmTracker){ .kind = &gm_kind_dict, .items = items, .n = 1, .id = id });
+    dict =
+        gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_dict, .items = items, .n = 1, .id = id });
     gm_heap_store (&r->heap, t->id, GM_SLOT_INSTANCE_DICT, dict);
   }
   return dict;
@@ -41,7 +41,8 @@ is_member (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   PyTypeObject *type = gm_type_of (r, t);
   PyObject *found = _PyType_Lookup (type, name);
-  return (found && (Py_IS_TYPE (found, &PyMemberDescr_Type) || Py_IS_TYPE (found, &PyGetSetDescr_Type)))
+  return (found
+          && (Py_IS_TYPE (found, &PyMemberDescr_Type) || Py_IS_TYPE (found, &PyGetSetDescr_Type)))
          || (type == &PyFunction_Type
              && PyUnicode_CompareWithASCIIString (name, "__module__") == 0);
 }

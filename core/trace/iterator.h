@@ -14,7 +14,7 @@ typedef enum {
   GM_ITER_ZIP_STRICT, /* likewise; all must end together */
   GM_ITER_MAP,        /* items[0]: a function, the others iterators */
   GM_ITER_FILTER,     /* items[0]: a function or None; items[1]: an iterator */
-  GM_ITER_DEQUE,      /* items: a deque and its gm_deque_change when it began, unless that was NULL */
+  GM_ITER_DEQUE, /* items: a deque and its gm_deque_change when it began, unless that was NULL */
   GM_ITER_DEQUE_REVERSED, /* likewise, from its end */
   GM_ITER_SET,        /* items: a set, its contents when it began, a tuple of them in table order */
   GM_ITER_GETITEM,    /* items[0]: an object with __getitem__ alone */
@@ -34,7 +34,8 @@ typedef enum {
   GM_ITER_PAIRWISE, /* items[0]: an iterator */
   GM_ITER_GROUPBY,  /* items: an iterator, a function or None */
   GM_ITER_GROUP,    /* items: a groupby, the key of the group */
-  GM_ITER_TUPLES,   /* items: a tuple of all that product, combinations ... give, their class, its arguments */
+  GM_ITER_TUPLES,   /* items: a tuple of all that product, combinations ... give, their class, its
+                       arguments */
 } GmIterKind;
 
 /* gm_iterator_new: `start` is the first position, or enumerate's first number. */
@@ -50,7 +51,8 @@ void gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position);
 const GmTracker *gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items,
                                   uint32_t n, int64_t start);
 
-/* True of an iterator over a list, tuple, dict, set or text that has ended: CPython's has let go of it then. */
+/* True of an iterator over a list, tuple, dict, set or text that has ended: CPython's has let go of
+ * it then. */
 bool gm_iterator_is_done (GmRecorder *r, const GmTracker *t);
 
 /* reversed () of what has an order. */

@@ -34,10 +34,10 @@ typedef struct {
   int64_t number;  /* number of contents that are made */
   uint32_t n_places;
   uint32_t mask, n_entries;
-  Entry *entries; /* key NULL: free */
+  Entry *entries;                 /* key NULL: free */
   const GmTracker *of, *contents; /* made when STATE was `of` ... */
-  const void *keys; /* ... with this data */
-  uint32_t *places; /* places of the contents' pairs */
+  const void *keys;               /* ... with this data */
+  uint32_t *places;               /* places of the contents' pairs */
 } Table;
 
 /* -- Slots ----------------------------------------------------------------- */
@@ -90,7 +90,8 @@ set_state (GmRecorder *r, const GmTracker *t, uint32_t n_pairs, uint32_t used, c
 {
   gm_record_limit_memory (r);
   put (r, t, STATE,
-       gm_tracker (r, .kind = &gm_kind_contents, .number = (int64_t) ((uint64_t) n_pairs << 32 | used),
+       gm_tracker (r, .kind = &gm_kind_contents,
+                   .number = (int64_t) ((uint64_t) n_pairs << 32 | used),
                    .data = keys ? keys : gm_arena_new0 (r->arena, char)));
 }
 
@@ -133,7 +134,8 @@ gm_key_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int6
   *at = -1;
   if (hash == -1)
     PyErr_Clear ();
-  for (uint32_t i = start_of (hash) & b->mask; hash != -1 && b->entries[i].key && same == 0; i = (i + 1) & b->mask) {
+  for (uint32_t i = start_of (hash) & b->mask; hash != -1 && b->entries[i].key && same == 0;
+       i = (i + 1) & b->mask) {
     const Entry *e = &b->entries[i];
     if (gm_key_table_key (r, t, e->place) != e->key) /* the key has left that place */
       continue;
@@ -149,7 +151,8 @@ gm_key_table_find (GmRecorder *r, const GmTracker *t, const GmTracker *key, int6
 /* -- Making ---------------------------------------------------------------- */
 
 static void
-put_pair (GmRecorder *r, const GmTracker *t, uint32_t at, const GmTracker *key, const GmTracker *value)
+put_pair (GmRecorder *r, const GmTracker *t, uint32_t at, const GmTracker *key,
+          const GmTracker *value)
 {
   enter (r, table_of (t), key, at);
   put (r, t, place_of (at), key);
@@ -168,10 +171,13 @@ table_new (GmRecorder *r, const GmTracker *contents, uint32_t stride, int64_t nu
   b->n_places = n_places;
   b->places = g_new (uint32_t, n_places);
   g_ptr_array_add (r->buffers, b->places);
-  const GmTracker *t = gm_tracker_add (
-      r, &(GmTracker){ .kind = &gm_kind_table, .id = gm_heap_add (&r->heap, PAIRS + 2 * n_places), .data = b });
+  const GmTracker *t =
+      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_table,
+                                       .id = gm_heap_add (&r->heap, PAIRS + 2 * n_places),
+                                       .data = b });
   for (uint32_t i = 0; i < n; i++) {
-    put_pair (r, t, i, contents->items[stride * i], stride == 2 ? contents->items[2 * i + 1] : NULL);
+    put_pair (r, t, i, contents->items[stride * i],
+              stride == 2 ? contents->items[2 * i + 1] : NULL);
     b->places[i] = i;
   }
   set_state (r, t, n, n, NULL);
@@ -224,7 +230,9 @@ gm_key_table_contents (GmRecorder *r, const GmTracker *t)
       n++;
     }
   const GmTracker *c = gm_contents (r, items, stride * n);
-  b->contents = b->number ? gm_tracker (r, .kind = c->kind, .items = c->items, .n = c->n, .data = c->data, .number = b->number) : c;
+  b->contents = b->number ? gm_tracker (r, .kind = c->kind, .items = c->items, .n = c->n,
+                                        .data = c->data, .number = b->number)
+                          : c;
   b->keys = state->data;
   b->of = state;
   return b->contents;
@@ -262,7 +270,8 @@ gm_key_table_drop (GmRecorder *r, const GmTracker *t, int64_t at)
   if (n == 0)
     put (r, t, FIRST, gm_tracker (r, .kind = &gm_kind_contents));
   else if (at == get (r, t, FIRST)->number)
-    put (r, t, FIRST, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_key_table_end (r, t, true)));
+    put (r, t, FIRST,
+         gm_tracker (r, .kind = &gm_kind_contents, .number = gm_key_table_end (r, t, true)));
 }
 
 void
@@ -284,11 +293,13 @@ gm_key_table_append (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
 }
 
 bool
-gm_key_table_value_in (GmRecorder *r, const GmTracker *dict, const GmTracker *contents, uint32_t i, const GmTracker **value)
+gm_key_table_value_in (GmRecorder *r, const GmTracker *dict, const GmTracker *contents, uint32_t i,
+                       const GmTracker **value)
 {
   const GmTracker *t = gm_key_table_of (r, dict);
   const Table *b = t ? table_of (t) : NULL;
-  if (b == NULL || b->contents != contents || b->keys != get (r, t, STATE)->data || 2 * i >= contents->n)
+  if (b == NULL || b->contents != contents || b->keys != get (r, t, STATE)->data
+      || 2 * i >= contents->n)
     return false;
   *value = gm_key_table_value (r, t, b->places[i]);
   return true;

@@ -30,8 +30,8 @@ is_identity_object (GmRecorder *r, const GmTracker *k)
          && (hash == gm_object_default ("__hash__") || gm_is_enum_hash (hash));
 }
 
-/* True of a slot of a type that is bound to an object, as x.__str__ is.  CPython 3.13 hides the type,
- * so it is taken from such an object; it is static, and the same for the whole process. */
+/* True of a slot of a type that is bound to an object, as x.__str__ is.  CPython 3.13 hides the
+ * type, so it is taken from such an object; it is static, and the same for the whole process. */
 static bool
 is_method_wrapper (PyObject *o)
 {
@@ -47,7 +47,8 @@ is_method_wrapper (PyObject *o)
   return type && Py_IS_TYPE (o, type);
 }
 
-/* True of a function of C that is bound to an object: each look makes another one, which is equal to the others. */
+/* True of a function of C that is bound to an object: each look makes another one, which is equal
+ * to the others. */
 static bool
 is_bound (const GmTracker *k)
 {
@@ -61,7 +62,8 @@ bool
 gm_key_is_identity (GmRecorder *r, const GmTracker *k)
 {
   return is_identity_object (r, k) || k->kind == &gm_kind_tensor || k->kind == &gm_kind_function
-         || k->kind == &gm_kind_class || k->kind == &gm_kind_module || (k->kind == &gm_kind_builtin && !is_bound (k));
+         || k->kind == &gm_kind_class || k->kind == &gm_kind_module
+         || (k->kind == &gm_kind_builtin && !is_bound (k));
 }
 
 PyObject *
@@ -93,7 +95,8 @@ check_unchanged (GmRecorder *r, GmHeapMark m, uint32_t n_effects, const GmTracke
     same = w->container >= m.objects || w->old == 0;
   }
   if (!same)
-    gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, gm_type_text (r, k), "__hash__ or __eq__ with side effects");
+    gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, gm_type_text (r, k),
+                     "__hash__ or __eq__ with side effects");
 }
 
 bool
@@ -124,7 +127,8 @@ gm_key_hash_called (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
 static bool
 user_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
 {
-  return k->kind == &gm_kind_object && gm_object_how (r, k, "__eq__", NULL) == GM_HOW_PYTHON && gm_key_hash_called (r, k, hash);
+  return k->kind == &gm_kind_object && gm_object_how (r, k, "__eq__", NULL) == GM_HOW_PYTHON
+         && gm_key_hash_called (r, k, hash);
 }
 
 void

@@ -28,7 +28,8 @@ PyObject *gm_builtin_method_name (GmRecorder *r, const GmTracker *t);
 /* Returns t.__call__, a Python method, or breaks. */
 const GmTracker *gm_object_call_method (GmRecorder *r, const GmTracker *t);
 /* tracker_function.c: functions of the library in Python that have a model; NULL: it is inlined. */
-typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
+typedef const GmTracker *(*GmFunctionModel) (GmRecorder *r, const GmTracker *f,
+                                             const GmCallArgs *args);
 GmFunctionModel gm_function_model (const GmTracker *f);
 /* tracker_tuple.c: true for a class of collections.namedtuple that does not override tuple's
  * methods (guarded); gm_tuple_hash: hash (t), false if it is not known here. */
@@ -42,7 +43,8 @@ const GmTracker *gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject 
  * break, if an argument is no constant); a call of its method; its item, or NULL. */
 const GmTracker *gm_bytearray_new (GmRecorder *r, PyObject *value);
 const GmTracker *gm_bytearray_made (GmRecorder *r, const GmCallArgs *args);
-const GmTracker *gm_bytearray_call (GmRecorder *r, const GmTracker *t, PyObject *name, const GmCallArgs *args);
+const GmTracker *gm_bytearray_call (GmRecorder *r, const GmTracker *t, PyObject *name,
+                                    const GmCallArgs *args);
 const GmTracker *gm_bytearray_item (GmRecorder *r, const GmTracker *t, int64_t i);
 /* `str (t)` and `repr (t)`. */
 const GmTracker *gm_text_of (GmRecorder *r, const GmTracker *t, bool repr);

@@ -58,7 +58,8 @@ is_referenced_weakly (PyObject *o)
 static bool
 is_container (PyObject *o)
 {
-  if (PyList_CheckExact (o) || PyTuple_CheckExact (o) || PyDict_CheckExact (o) || PyAnySet_CheckExact (o))
+  if (PyList_CheckExact (o) || PyTuple_CheckExact (o) || PyDict_CheckExact (o)
+      || PyAnySet_CheckExact (o))
     return true;
   return (Py_TYPE (o)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && Py_TYPE (o)->tp_iternext;
 }
@@ -99,7 +100,8 @@ dies (PyObject *o, bool sole, uint32_t *n)
 static void
 break_for_death (GmRecorder *r)
 {
-  gm_record_break (r, GM_BREAK_SIDE_EFFECT, "letting go of an object whose death the program can tell");
+  gm_record_break (r, GM_BREAK_SIDE_EFFECT,
+                   "letting go of an object whose death the program can tell");
 }
 
 /* True if the region has changed `o`: one of the arguments may have been stored in it. */
@@ -118,7 +120,8 @@ void
 gm_dropped_object (GmRecorder *r, PyObject *old)
 {
   uint32_t n = 0;
-  if (!PyType_Check (old) && !PyModule_Check (old) && (dies (old, true, &n) || (r->lifetime && is_changed (r, old))))
+  if (!PyType_Check (old) && !PyModule_Check (old)
+      && (dies (old, true, &n) || (r->lifetime && is_changed (r, old))))
     break_for_death (r);
 }
 
@@ -154,8 +157,8 @@ note_own (PyObject *o, void *data)
 {
   const Owner *w = data;
   bool sole = o == w->argument || (Py_REFCNT (o) == 1 && !PyType_Check (o) && !PyModule_Check (o));
-  if (sole && PyObject_IS_GC (o) && g_hash_table_size (w->own) < MAX_HELD && g_hash_table_insert (w->own, o, w->argument)
-      && Py_TYPE (o)->tp_traverse)
+  if (sole && PyObject_IS_GC (o) && g_hash_table_size (w->own) < MAX_HELD
+      && g_hash_table_insert (w->own, o, w->argument) && Py_TYPE (o)->tp_traverse)
     Py_TYPE (o)->tp_traverse (o, note_own, data);
   return 0;
 }
@@ -168,7 +171,8 @@ gm_lifetime_begin (GmRecorder *r)
   uint32_t n_nulls = (uint32_t) __builtin_popcountll (start->nulls | start->unbound), next = 0;
   uint32_t n_values = start->n_locals + start->depth - n_nulls;
   GmLifetime *l = g_new (GmLifetime, 1);
-  *l = (GmLifetime){ r->frame, g_array_new (FALSE, FALSE, sizeof (Mortal)), g_hash_table_new (NULL, NULL) };
+  *l = (GmLifetime){ r->frame, g_array_new (FALSE, FALSE, sizeof (Mortal)),
+                     g_hash_table_new (NULL, NULL) };
   for (uint32_t k = 0; k < start->n_locals + start->depth; k++) {
     uint32_t place = k - MIN (k, start->n_locals), n = 0;
     if (k >= start->n_locals && place < 64 && (start->nulls | start->unbound) >> place & 1)
@@ -215,7 +219,8 @@ typedef struct {
 static void
 reach_begin (Reach *w, GmRecorder *r)
 {
-  *w = (Reach){ r, g_hash_table_new (NULL, NULL), g_hash_table_new (NULL, NULL), g_ptr_array_new (), false };
+  *w = (Reach){ r, g_hash_table_new (NULL, NULL), g_hash_table_new (NULL, NULL), g_ptr_array_new (),
+                false };
 }
 
 static void

@@ -59,7 +59,8 @@ static void
 set_state (GmRecorder *r, const GmTracker *row, uint32_t first, uint32_t n)
 {
   gm_record_limit_memory (r);
-  put (r, row, STATE, gm_tracker (r, .kind = &gm_kind_contents, .number = (int64_t) first << 32 | n));
+  put (r, row, STATE,
+       gm_tracker (r, .kind = &gm_kind_contents, .number = (int64_t) first << 32 | n));
 }
 
 /* -- Making ---------------------------------------------------------------- */
@@ -70,8 +71,9 @@ row_new (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
   Row *b = g_new0 (Row, 1);
   g_ptr_array_add (r->buffers, b);
   b->n_places = 2 * contents->n;
-  const GmTracker *row =
-      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_row, .id = gm_heap_add (&r->heap, ITEMS + b->n_places), .data = b });
+  const GmTracker *row = gm_tracker_add (
+      r, &(GmTracker){
+             .kind = &gm_kind_row, .id = gm_heap_add (&r->heap, ITEMS + b->n_places), .data = b });
   for (uint32_t i = 0; i < contents->n; i++)
     put (r, row, ITEMS + i, contents->items[i]);
   set_state (r, row, 0, contents->n);
@@ -121,14 +123,16 @@ const GmTracker *
 gm_list_items_item (GmRecorder *r, const GmTracker *t, uint32_t i)
 {
   const GmTracker *row = row_of (r, t);
-  return row ? gm_heap_load (&r->heap, row->id, slot_of (row, state_of (r, row), i)) : gm_contents_of (r, t)->items[i];
+  return row ? gm_heap_load (&r->heap, row->id, slot_of (row, state_of (r, row), i))
+             : gm_contents_of (r, t)->items[i];
 }
 
 /* -- Changing -------------------------------------------------------------- */
 
 /* Splices contents: all items are copied, except those before an append. */
 static void
-splice_contents (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
+splice_contents (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
+                 const GmTracker *const *items, uint32_t n)
 {
   const GmTracker *old = gm_contents_of (r, t);
   if (at == old->n) {
@@ -144,12 +148,14 @@ splice_contents (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
 }
 
 void
-gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n)
+gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
+                      const GmTracker *const *items, uint32_t n)
 {
   uint32_t length = gm_list_items_length (r, t);
   bool at_end = at + count == length, at_start = at == 0, replaces = count == n;
   bool appends = at == length && !row_of (r, t), few = count + n <= length / 2;
-  const GmTracker *row = appends || !few || !(at_end || at_start || replaces) ? NULL : row_for (r, t);
+  const GmTracker *row =
+      appends || !few || !(at_end || at_start || replaces) ? NULL : row_for (r, t);
   if (row && length - count + n > ((const Row *) row->data)->n_places) {
     gm_contents_set (r, t, gm_list_items_contents (r, row));
     row = row_for (r, t);

@@ -13,7 +13,8 @@ uint32_t gm_list_items_length (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_list_items_item (GmRecorder *r, const GmTracker *t, uint32_t i);
 
 /* Replaces `count` items from `at` by n others. */
-void gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count, const GmTracker *const *items, uint32_t n);
+void gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
+                           const GmTracker *const *items, uint32_t n);
 
 void gm_list_items_reverse (GmRecorder *r, const GmTracker *t);
 

@@ -15,7 +15,8 @@ const GmTracker *gm_tensor_item (GmRecorder *r, const GmTracker *tensor, const c
 const GmTracker *gm_number_between (GmRecorder *r, const GmTracker *tensor, int64_t lo, int64_t hi);
 /* Returns the number's value as a tensor without dimensions; NULL, without a break: the value may
  * exceed `bound`, or is no value of the dtype. */
-const GmTracker *gm_number_as_tensor (GmRecorder *r, const GmTracker *number, GmDtype dtype, int64_t bound);
+const GmTracker *gm_number_as_tensor (GmRecorder *r, const GmTracker *number, GmDtype dtype,
+                                      int64_t bound);
 /* Returns the number's value as a size, an expression over a size that the graph computes. */
 int64_t gm_number_as_size (GmRecorder *r, const GmTracker *number);
 /* Returns a number as the other operand of a tensor: a tensor without dimensions, of the dtype that

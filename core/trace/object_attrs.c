@@ -286,14 +286,16 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
   if (self == NULL && (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type))
     return gm_wrap (r, found, source); /* list.append: a function of C */
   const GmTracker *storage = self ? gm_storage (self) : NULL;
-  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0 && gm_dict_class_is_kept (self)
+  if (storage && storage->kind == &gm_kind_dict && strcmp (text, "copy") == 0
+      && gm_dict_class_is_kept (self)
       && !(kind == &PyMethodDescr_Type && ((PyDescrObject *) found)->d_type == &PyDict_Type)) {
     static const GmMethodRow rows[] = { { "copy", copy_by_class }, { NULL, NULL } };
     bool exact = type == &PyODict_Type || gm_is_defaultdict (type);
     return exact ? gm_builtin_of (r, gm_method_row (r, rows, self, name), found, self)
                  : gm_record_break (r, GM_BREAK_CALL_METHOD, text, type->tp_name);
   }
-  if (storage && is_c_descriptor (found) && storage->kind->getattr && knows_descriptor (storage, found)) {
+  if (storage && is_c_descriptor (found) && storage->kind->getattr
+      && knows_descriptor (storage, found)) {
     const GmTracker *v = storage->kind->getattr (r, storage, name);
     if (v && !r->stop)
       return gm_builtin_of (r, v, found, self);
@@ -304,13 +306,15 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     return user_get (r, type, name, found, self);
   if (self && gm_is_members_method (found))
     return gm_builtin_of (r, gm_members_method (r, self, name), found, self);
-  if (self && kind == &PyMethodDescr_Type && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type) {
+  if (self && kind == &PyMethodDescr_Type
+      && ((PyDescrObject *) found)->d_type == &PyBaseObject_Type) {
     const GmTracker *bound = gm_object_method (r, self, name);
     if (bound || r->stop)
       return bound ? gm_builtin_of (r, bound, found, self) : &gm_tracker_poison;
   }
   /* A method of C without a model: its call breaks. */
-  if (self && self->real && self->source && kind == &PyMethodDescr_Type && (!gm_is_user_type (type) || gm_is_random (self)))
+  if (self && self->real && self->source && kind == &PyMethodDescr_Type
+      && (!gm_is_user_type (type) || gm_is_random (self)))
     return gm_builtin_of (r, gm_builtin_method (r, text, self), found, self);
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, text, type->tp_name);
 }
@@ -536,7 +540,8 @@ property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name
 /* Records the effect of a store. If the class overrides how attributes are stored, the replay
  * bypasses the override, unless that only stores (assigned). */
 static void
-store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value, bool assigned)
+store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value,
+              bool assigned)
 {
   if (assigned || ((PyTypeObject *) t->data)->tp_setattro == PyObject_GenericSetAttr) {
     const GmTracker *args[2] = { t, value };
@@ -601,7 +606,8 @@ gm_object_store (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
 void
 gm_object_assign (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
-  store (r, t, name, value, gm_is_members_method (gm_class_lookup_text (r, (PyTypeObject *) t->data, "__setattr__")));
+  store (r, t, name, value,
+         gm_is_members_method (gm_class_lookup_text (r, (PyTypeObject *) t->data, "__setattr__")));
 }
 
 void

@@ -146,11 +146,12 @@ is_exit (const Span *s, uint32_t from, uint32_t insn, GmStackShape stack)
 {
   const GmInsn *insns = s->code->insns;
   uint32_t handler = next_handler (s->code, insn);
-  if (insns[insn].line < 0 || insns[insn].line == insns[from].line || stack.depth > s->start->depth || stack.depth > 63
-      || stack.unbound != lowest (s->start->unbound, stack.depth) || gm_liveness_handling (gm_liveness_get (s->code), insn)
-      || raises_again (s->code, insn))
+  if (insns[insn].line < 0 || insns[insn].line == insns[from].line || stack.depth > s->start->depth
+      || stack.depth > 63 || stack.unbound != lowest (s->start->unbound, stack.depth)
+      || gm_liveness_handling (gm_liveness_get (s->code), insn) || raises_again (s->code, insn))
     return false;
-  return s->leave ? !is_guarded (s->code, insn) : !handler || covers (s->code, handler, s->start->insn);
+  return s->leave ? !is_guarded (s->code, insn)
+                  : !handler || covers (s->code, handler, s->start->insn);
 }
 
 static void
@@ -170,7 +171,8 @@ follow (Span *s, GmSpanExit at)
   const GmInsn *i = &s->code->insns[at.insn];
   if (i->handler) {
     const GmHandler *h = &s->code->handlers[i->handler - 1];
-    GmStackShape cut = { h->depth + h->lasti + 1, lowest (at.stack.nulls, h->depth), lowest (at.stack.unbound, h->depth) };
+    GmStackShape cut = { h->depth + h->lasti + 1, lowest (at.stack.nulls, h->depth),
+                         lowest (at.stack.unbound, h->depth) };
     go (s, at.insn, h->target, cut);
   }
   if (gm_insn_falls_through (i))
@@ -188,7 +190,8 @@ compare (gconstpointer a, gconstpointer b)
 
 /* Returns the exits that can be reached from `first`. */
 static GArray *
-find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanExit first, GArray *insns)
+find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanExit first,
+            GArray *insns)
 {
   g_autofree uint8_t *seen = g_new0 (uint8_t, code->n_insns);
   g_autoptr (GArray) work = g_array_new (FALSE, FALSE, sizeof (GmSpanExit));
@@ -208,13 +211,16 @@ find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanEx
 GArray *
 gm_python_span_exits (const GmCode *code, const GmRecordStart *start, bool leave, GArray *insns)
 {
-  return find_exits (code, start, leave, (GmSpanExit){ start->insn, { start->depth, start->nulls, start->unbound } }, insns);
+  return find_exits (code, start, leave,
+                     (GmSpanExit){ start->insn, { start->depth, start->nulls, start->unbound } },
+                     insns);
 }
 
 GArray *
 gm_python_span_handler_exits (const GmCode *code, const GmRecordStart *start, GArray *insns)
 {
   const GmHandler *h = &code->handlers[code->insns[start->insn].handler - 1];
-  GmStackShape cut = { h->depth + h->lasti + 1, lowest (start->nulls, h->depth), lowest (start->unbound, h->depth) };
+  GmStackShape cut = { h->depth + h->lasti + 1, lowest (start->nulls, h->depth),
+                       lowest (start->unbound, h->depth) };
   return find_exits (code, start, false, (GmSpanExit){ h->target, cut }, insns);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * python_span.h -- a stretch of a function that Python executes as a whole, and where the recording can go on after it.
+ * python_span.h -- a stretch of a function that Python executes as a whole, and where the recording
+ * can go on after it.
  */
 #ifndef GM_TRACE_PYTHON_SPAN_H
 #define GM_TRACE_PYTHON_SPAN_H
@@ -15,7 +16,8 @@ typedef struct {
 
 /* Returns the shape after an instruction of a frame that began at `start`, when it falls through or
  * when it jumps. Bits of entries beyond 63 are lost. */
-GmStackShape gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s, bool jumps);
+GmStackShape gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s,
+                             bool jumps);
 
 typedef struct {
   uint32_t insn;

@@ -80,7 +80,8 @@ void
 gm_record_rollback (GmRecorder *r, const GmMark *m)
 {
   gm_heap_rollback (&r->heap, &m->heap);
-  if (G_UNLIKELY (r->guards->len != m->guards || r->sources->len != m->sources || r->wrapped->len != m->wrapped))
+  if (G_UNLIKELY (r->guards->len != m->guards || r->sources->len != m->sources
+                  || r->wrapped->len != m->wrapped))
     cut_indices (r, m);
   cut (r->effects, m->effects);
   cut (r->inputs, m->inputs);
@@ -122,8 +123,8 @@ hash_value (PyObject *o)
     memcpy (bits, &c, sizeof bits);
     return mix (mix (h, bits[0]), bits[1]);
   }
-  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o) ||
-      PyRange_Check (o) || strcmp (Py_TYPE (o)->tp_name, "types.UnionType") == 0)
+  if (PyLong_CheckExact (o) || PyUnicode_CheckExact (o) || PyBytes_CheckExact (o)
+      || PyRange_Check (o) || strcmp (Py_TYPE (o)->tp_name, "types.UnionType") == 0)
     return mix (h, (uint64_t) PyObject_Hash (o));
   return mix (h, (uintptr_t) o);
 }
@@ -144,13 +145,15 @@ hash_tracker (const GmTracker *t)
   h = mix (h, t->id);
   h = mix (h, (uint64_t) t->number);
   bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
-  value |= t->kind == &gm_kind_class && t->data; /* its shadow is made anew */
+  value |= t->kind == &gm_kind_class && t->data;             /* its shadow is made anew */
   value |= t->kind == &gm_kind_super && t->number;
   /* The real set is only a carrier of its table: the elements are items, too. */
-  if (t->real && t->kind == &gm_kind_contents && (PyFrozenSet_CheckExact (t->real) || PySet_CheckExact (t->real)))
+  if (t->real && t->kind == &gm_kind_contents
+      && (PyFrozenSet_CheckExact (t->real) || PySet_CheckExact (t->real)))
     h = mix (h, (uint64_t) gm_set_state (t->real));
   else if (t->real && !value)
-    h = mix (h, t->kind == &gm_kind_constant || PyBytes_CheckExact (t->real) ? hash_value (t->real) : (uintptr_t) t->real);
+    h = mix (h, t->kind == &gm_kind_constant || PyBytes_CheckExact (t->real) ? hash_value (t->real)
+                                                                             : (uintptr_t) t->real);
   h = mix (h, t->n);
   for (uint32_t i = 0; i < t->n; i++)
     h = mix (h, hash_tracker (t->items[i]));
@@ -160,17 +163,17 @@ hash_tracker (const GmTracker *t)
 uint64_t
 gm_record_hash (const GmRecorder *r)
 {
-  uint64_t h = mix ((uintptr_t) r->frame ? r->frame->id + 1 : 0,
-                    ((uint64_t) r->pc << 32) | r->depth);
+  uint64_t h =
+      mix ((uintptr_t) r->frame ? r->frame->id + 1 : 0, ((uint64_t) r->pc << 32) | r->depth);
   h = mix (h, r->heap.objects->len);
   for (uint32_t i = 0; i < r->heap.slots->len; i++)
     h = mix (h, hash_tracker (r->heap.slots->pdata[i]));
   for (uint32_t i = 0; i < r->guards->len; i++) {
     GmGuard g = g_array_index (r->guards, GmGuard, i);
-    if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_ORDERED_KEYS ||
-        g.kind == GM_GUARD_SET_ORDER || g.kind == GM_GUARD_VALUE ||
-        g.kind == GM_GUARD_SET_EQUALS) { /* a collection that was made for the guard: hashed by
-                                            value */
+    if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_ORDERED_KEYS
+        || g.kind == GM_GUARD_SET_ORDER || g.kind == GM_GUARD_VALUE
+        || g.kind == GM_GUARD_SET_EQUALS) { /* a collection that was made for the guard: hashed by
+                                               value */
       h = mix (h, (uint64_t) PyObject_Hash (g.obj));
       g.obj = NULL;
     } else if (g.obj && gm_is_constant_type (Py_TYPE (g.obj))) {
@@ -336,7 +339,9 @@ gm_record_where (GmRecorder *r)
   uint32_t pc;
   const GmFrame *f = users_frame (r, &pc);
   const char *inner = gm_record_place (r, r->frame, r->pc);
-  return f == r->frame ? inner : gm_arena_printf (r->graph->arena, "%s (%s)", gm_record_place (r, f, pc), inner);
+  return f == r->frame
+             ? inner
+             : gm_arena_printf (r->graph->arena, "%s (%s)", gm_record_place (r, f, pc), inner);
 }
 
 /* Fills in the line and columns of the instruction before `pc`. */
@@ -421,7 +426,8 @@ gm_record_limit_memory (GmRecorder *r)
 bool
 gm_record_limit_items (GmRecorder *r, Py_ssize_t n)
 {
-  if (G_UNLIKELY (gm_arena_bytes (r->arena) + r->kept_bytes + (size_t) n * sizeof (GmTracker) > MAX_BYTES))
+  if (G_UNLIKELY (gm_arena_bytes (r->arena) + r->kept_bytes + (size_t) n * sizeof (GmTracker)
+                  > MAX_BYTES))
     gm_record_break (r, GM_BREAK_MEMORY_LIMIT, G_STRINGIFY (MAX_MIB));
   return !r->stop;
 }
@@ -532,7 +538,8 @@ gm_autocast_mode_get (const GmRecorder *r)
 void
 gm_autocast_mode_set (GmRecorder *r, uint8_t mode)
 {
-  gm_heap_store (&r->heap, r->modes_id, 2, gm_tracker (r, .kind = &gm_kind_contents, .number = mode));
+  gm_heap_store (&r->heap, r->modes_id, 2,
+                 gm_tracker (r, .kind = &gm_kind_contents, .number = mode));
 }
 
 bool

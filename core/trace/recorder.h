@@ -26,7 +26,7 @@ typedef struct GmFrame {
   PyObject *globals, *builtins; /* dicts, borrowed */
   uint32_t id;
   uint32_t level;
-  uint32_t handled_id; /* heap object: the exception that is being handled, or NULL */
+  uint32_t handled_id;              /* heap object: the exception that is being handled, or NULL */
   uint32_t return_pc, return_depth; /* instruction and stack depth of the parent after the return */
   GmAfter after;
   const GmTracker
@@ -94,7 +94,6 @@ typedef struct {
 } GmFact;
 #define GM_FACT_FIXED 6 /* op: the number becomes a constant, its value in this call */
 
-
 #define GM_N_STATEMENTS 32 /* marks of statements that are kept, the newest ones */
 
 typedef struct GmLifetime GmLifetime;
@@ -109,27 +108,31 @@ struct GmRecorder {
   uint32_t n_executed; /* instructions executed so far; limited by max_insns */
   /* journaled */
   GmHeap heap;
-  uint32_t modes_id; /* heap object: contents trackers of the grad mode, whether a break raises, autocast, whether draws are refused; two of fence_trace.c */
+  uint32_t modes_id; /* heap object: contents trackers of the grad mode, whether a break raises,
+                        autocast, whether draws are refused; two of fence_trace.c */
   uint32_t generators_id; /* heap object: the list of all generators that were made */
   /* append-only */
-  GArray *guards;     /* GmGuard */
+  GArray *guards;       /* GmGuard */
   GPtrArray *elements;  /* GmTracker: floats that only the run knows among the arguments of the call
                            of the library's that is recorded */
   const char *counting; /* the function of the library that is recorded; static */
-  GArray *effects;    /* GmEffect */
-  GArray *inputs;     /* GmInput */
-  GArray *draws;      /* struct GmDrawCall */
-  GPtrArray *sources; /* GmSource */
-  GPtrArray *wrapped; /* GmTracker with real objects and identity, in order */
-  GArray *mutated;    /* GmValueId that were written in place */
-  PyObject *layer; /* GmRecording.layer and layer_input */
+  GArray *effects;      /* GmEffect */
+  GArray *inputs;       /* GmInput */
+  GArray *draws;        /* struct GmDrawCall */
+  GPtrArray *sources;   /* GmSource */
+  GPtrArray *wrapped;   /* GmTracker with real objects and identity, in order */
+  GArray *mutated;      /* GmValueId that were written in place */
+  PyObject *layer;      /* GmRecording.layer and layer_input */
   GmMeta layer_input;
   /* While the backward of an autograd.Function is recorded: its first value, and true if the
    * program has read strides of a value computed of gradients, which may be others when it runs. */
-  struct { GmValueId from; bool asked; } strides;
-  GArray *looks;      /* GmGraphLook */
-  GPtrArray *refs;    /* PyObject: everything that must live as long as the recorder */
-  size_t kept_bytes;  /* size of the strings in refs */
+  struct {
+    GmValueId from;
+    bool asked;
+  } strides;
+  GArray *looks;        /* GmGraphLook */
+  GPtrArray *refs;      /* PyObject: everything that must live as long as the recorder */
+  size_t kept_bytes;    /* size of the strings in refs */
   GmLifetime *lifetime; /* see lifetime.c; NULL: no argument of this part could be seen to die */
   /* see class_made.c: NULL until needed; a rollback leaves entries in them to which nothing
    * refers */
@@ -137,9 +140,9 @@ struct GmRecorder {
   GHashTable *stand_ins;   /* PyObject -> GmTracker */
   GHashTable *stand_in_of; /* and back */
   bool classes_written;    /* sticky: lookups must ask the heap */
-  GPtrArray *buffers; /* memory of growing contents, see contents.c */
-  GArray *symbols;     /* symbols of sizes, by number, and GmSizePlace by fact: see traced_size.c;
-                          rows are written over after a rollback */
+  GPtrArray *buffers;      /* memory of growing contents, see contents.c */
+  GArray *symbols; /* symbols of sizes, by number, and GmSizePlace by fact: see traced_size.c;
+                      rows are written over after a rollback */
   GArray *size_places;
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
@@ -150,19 +153,22 @@ struct GmRecorder {
   GmBuilderVtable vtable;
   uint32_t n_frames;
   const GmTracker *stopped_value; /* result of a nested run; set and read at once */
-  PyObject *plain_keys; /* the dict whose keys were found to run no code when compared; borrowed */
+  PyObject *plain_keys;  /* the dict whose keys were found to run no code when compared; borrowed */
   PyObject *cached_keys; /* see cached_call.c: dict, or NULL; a rollback leaves entries to which
                             nothing refers */
   GHashTable *user_keys; /* see keys.c: a key with a __hash__ of the user's -> what it was */
-  uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when an operation ends */
+  uint32_t n_bodies; /* of operators and custom functions that are being run through; as before when
+                        an operation ends */
   uint32_t n_graphs; /* those of them that become graphs of their own */
-  bool enters_whole; /* the function that is entered next was to be a node, and is recorded after all; as before when an operation ends */
-  uint32_t nesting; /* containers being looked through; as before when an operation ends */
+  bool enters_whole; /* the function that is entered next was to be a node, and is recorded after
+                        all; as before when an operation ends */
+  uint32_t nesting;  /* containers being looked through; as before when an operation ends */
   PyObject *stand_ins_made; /* see numpy_input.c: list of (object, place, tensor), or NULL */
-  /* comptime: the session of the call that runs now; under stress the calls that have run, which no rollback forgets */
+  /* comptime: the session of the call that runs now; under stress the calls that have run, which no
+   * rollback forgets */
   PyObject *comptime;
   GArray *comptime_done; /* uint64_t, the recorder's hash at each of those calls; or NULL */
-  GArray *facts; /* GmFact: what the last comptime call declared; or NULL */
+  GArray *facts;         /* GmFact: what the last comptime call declared; or NULL */
   /* sticky; reset where an exception is caught */
   PyObject *raised; /* the exception that comptime code raised, or NULL */
   uint32_t polls;   /* instructions that the loop has executed, those undone by a rollback
@@ -173,7 +179,7 @@ struct GmRecorder {
   bool stress;
   /* the marks to which a break may go back: see resume.c */
   bool marked;
-  GmMark mark;                        /* before the step that is executed now */
+  GmMark mark;                    /* before the step that is executed now */
   GmMark lines[GM_MAX_DEPTH + 1]; /* start of the current line in the frame of each level, or the
                                      state before that frame handled an exception */
   GmMark statements[GM_N_STATEMENTS]; /* starts of statements of the root: a ring buffer */
@@ -193,9 +199,11 @@ uint64_t gm_record_effect_hash (GmRecorder *r, const GmEffect *e);
 
 /* Sets the break unless one is set; all arguments are strings. Returns poison. */
 const GmTracker *gm_record_break (GmRecorder *r, GmBreak why, ...);
-/* Stops the recording because an exception of a signal's handler is parked (interrupt.h).  Returns poison. */
+/* Stops the recording because an exception of a signal's handler is parked (interrupt.h).  Returns
+ * poison. */
 const GmTracker *gm_record_interrupt (GmRecorder *r);
-/* Breaks when trackers and strings take too much memory: a container that grows in a loop is copied in each round. */
+/* Breaks when trackers and strings take too much memory: a container that grows in a loop is copied
+ * in each round. */
 void gm_record_limit_memory (GmRecorder *r);
 /* Breaks if n items, which are about to be read, would take too much memory; false after a
  * break. */
@@ -208,12 +216,15 @@ const GmTracker *gm_record_break_exception (GmRecorder *r);
 PyObject *gm_record_keep (GmRecorder *r, PyObject *o);
 PyObject *gm_record_take (GmRecorder *r, PyObject *o);
 int gm_record_line (const GmRecorder *r);
-const char *gm_record_stack (GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
+const char *gm_record_stack (
+    GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
 const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same text for one
                                                                                frame that continues
                                                                                at pc */
 bool gm_frame_is_ours (const GmFrame *f); /* true for a frame of the package's own Python code */
-const char *gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)" inside of the package's code; in the graph's arena */
+const char *
+gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)"
+                                    inside of the package's code; in the graph's arena */
 
 void gm_push (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_pop (GmRecorder *r);
@@ -322,14 +333,15 @@ GPtrArray *gm_effects_merged (GmRecorder *r);
 /* True for a new object, and for an existing one if a store to it is pending. */
 bool gm_is_modified (GmRecorder *r, const GmTracker *t);
 bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
-/* What has been done since the mark, by value: nothing that happens to the recorder later changes it.  Changes of a container that were taken
- * back are left out. */
+/* What has been done since the mark, by value: nothing that happens to the recorder later changes
+ * it.  Changes of a container that were taken back are left out. */
 typedef struct GmEffectState GmEffectState;
 /* True if the effect, the last one on an attribute, a global or a captured variable, restores the
  * constant that was there before the region, which is then guarded. */
 bool gm_effect_restores (GmRecorder *r, const GmEffect *e);
 GmEffectState *gm_effects_state (GmRecorder *r, const GmMark *m);
-/* NULL: the same effects.  Else a sentence that names an object and what each side does to it.  Caller frees. */
+/* NULL: the same effects.  Else a sentence that names an object and what each side does to it.
+ * Caller frees. */
 char *gm_effects_diff (const GmEffectState *first, const GmEffectState *second);
 bool gm_effects_any (const GmEffectState *s);
 void gm_effect_state_free (GmEffectState *s);
@@ -339,7 +351,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmEffectState, gm_effect_state_free)
 /* Returns the tensor, borrowed, that stands in this recording for an input which each call makes
  * anew from `of`; NULL: no such tensor can be made. A second recording of the same step after a
  * rollback gets the same tensor. */
-PyObject *gm_input_stand_in (GmRecorder *r, PyObject *of, Py_ssize_t place, PyObject *(*make) (PyObject *of));
+PyObject *gm_input_stand_in (GmRecorder *r, PyObject *of, Py_ssize_t place,
+                             PyObject *(*make) (PyObject *of));
 
 /* -- fence_trace.c --------------------------------------------------------- */
 void gm_fence_trace_init (GmRecorder *r);

@@ -155,8 +155,8 @@ gm_residual_value (GmResidualBuilder *b, const GmTracker *t)
     return;
   }
   b->nesting++;
-  if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL ||
-      !t->kind->build (b, t))
+  if ((tuple && !g_hash_table_add (b->busy, (gpointer) t)) || t->kind->build == NULL
+      || !t->kind->build (b, t))
     gm_record_break (r, GM_BREAK_ESCAPE, gm_type_text (r, t));
   if (anew && !r->stop) {
     gm_residual_allocated (b, t);
@@ -311,8 +311,8 @@ number (GmResidualBuilder *b)
   res->insns = gm_arena_copy (r->arena, b->insns->data, b->insns->len * sizeof (GmInsn));
   for (uint32_t i = 0; i < res->n_insns; i++)
     if (gm_insns[res->insns[i].op].operand == GM_OPERAND_SLOT)
-      res->insns[i].arg = first[VAR_CLASS (res->insns[i].arg) >> 24] +
-                          VAR_INDEX (res->insns[i].arg);
+      res->insns[i].arg =
+          first[VAR_CLASS (res->insns[i].arg) >> 24] + VAR_INDEX (res->insns[i].arg);
   res->stack_size = (uint32_t) b->max_depth + 2;
   return res;
 }
@@ -338,12 +338,13 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     return true;
   }
   if (t->kind == &gm_kind_tensor) {
-    *out = (GmReturn){ .kind = GM_RETURN_OUTPUT,
-                       .index = VAR_INDEX (gm_residual_output (k->b, t)) };
+    *out =
+        (GmReturn){ .kind = GM_RETURN_OUTPUT, .index = VAR_INDEX (gm_residual_output (k->b, t)) };
     return true;
   }
   const GmTracker *contents = t;
-  bool size = t->kind == &gm_kind_tuple && t->data == gm_host.size_type && gm_host.size_type != &PyTuple_Type;
+  bool size = t->kind == &gm_kind_tuple && t->data == gm_host.size_type
+              && gm_host.size_type != &PyTuple_Type;
   if (t->kind == &gm_kind_tuple && t->data == NULL && t->number == 0)
     out->kind = GM_RETURN_TUPLE;
   else if (size && t->number == 0)
@@ -427,8 +428,8 @@ guard_distinct (GmRecorder *r)
       continue;
     for (uint32_t k = 0; t && t->source && k < r->wrapped->len; k++) {
       const GmTracker *o = r->wrapped->pdata[k];
-      if (o->real != t->real && o->source && (o->kind == t->kind || gm_storage (o)) &&
-          Py_TYPE (o->real) == Py_TYPE (t->real))
+      if (o->real != t->real && o->source && (o->kind == t->kind || gm_storage (o))
+          && Py_TYPE (o->real) == Py_TYPE (t->real))
         gm_guard (r, DISTINCT, t->source, .other = o->source);
       const GmTracker *dict = t->kind == &gm_kind_dict ? t : o, *object = dict == t ? o : t;
       if (dict->kind == &gm_kind_dict && object->kind == &gm_kind_object && dict->source
@@ -444,13 +445,16 @@ guard_distinct (GmRecorder *r)
 static void
 leave_autocast (GmRecorder *r)
 {
-  uint8_t now = gm_autocast_mode_get (r), before = (uint8_t) (r->request->env.modes >> GM_MODE_AUTOCAST_SHIFT);
+  uint8_t now = gm_autocast_mode_get (r),
+          before = (uint8_t) (r->request->env.modes >> GM_MODE_AUTOCAST_SHIFT);
   for (int device = GM_DEVICE_CPU; device <= GM_DEVICE_CUDA; device++) {
     GmDtype dtype = gm_autocast_dtype (now, device);
     if (dtype == gm_autocast_dtype (before, device))
       continue;
-    const GmTracker *args[] = { dtype == GM_N_DTYPES ? gm_none (r) : gm_from_constant (r, gm_host.dtype_object (dtype)),
-                                gm_from_constant (r, gm_record_take (r, PyUnicode_FromString (gm_device_name (device)))) };
+    const GmTracker *args[] = {
+      dtype == GM_N_DTYPES ? gm_none (r) : gm_from_constant (r, gm_host.dtype_object (dtype)),
+      gm_from_constant (r, gm_record_take (r, PyUnicode_FromString (gm_device_name (device))))
+    };
     gm_effect (r, GM_EFFECT_CALL, gm_host.set_autocast, NULL, args, 2);
   }
 }
@@ -476,7 +480,8 @@ effects_to_replay (GmRecorder *r)
   kept = g_ptr_array_new ();
   for (uint32_t i = 0; i < all->len; i++) {
     const GmEffect *e = all->pdata[i];
-    bool sets_mode = e->fn == gm_host.set_autocast || e->fn == gm_host.refuse_draws || e->fn == gm_host.fence_raise || e->fn == gm_host.fence_lower;
+    bool sets_mode = e->fn == gm_host.set_autocast || e->fn == gm_host.refuse_draws
+                     || e->fn == gm_host.fence_raise || e->fn == gm_host.fence_lower;
     if (e->kind == GM_EFFECT_CALL && (sets_mode || (e->n && e->args[0]->kind == &gm_kind_number)))
       g_ptr_array_add (kept, (gpointer) e);
   }
@@ -584,7 +589,8 @@ give_out_generator (GmRecorder *r, GPtrArray *outputs)
   GmValueId v = r->builder.rng;
   if (r->stop || v == GM_NO_ID || gm_graph_value (r->graph, v)->node == GM_NO_ID)
     return GM_NO_ID;
-  g_ptr_array_add (outputs, (gpointer) gm_tensor_new_tracker (r, gm_id_from_val (gm_graph_builder_state (&r->builder))));
+  g_ptr_array_add (outputs, (gpointer) gm_tensor_new_tracker (
+                                r, gm_id_from_val (gm_graph_builder_state (&r->builder))));
   r->builder.rng_taken = 0;
   return outputs->len - 1;
 }
@@ -596,7 +602,9 @@ give_out_truths (GmRecorder *r, GPtrArray *outputs)
 {
   for (uint32_t i = 0; i < r->effects->len && r->mutated->len && !r->stop; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    GmVal truth = e->kind == GM_EFFECT_CALL && e->n == 2 && gm_is_condition (e->args[0]) ? gm_number_truth (r, e->args[0]) : NULL;
+    GmVal truth = e->kind == GM_EFFECT_CALL && e->n == 2 && gm_is_condition (e->args[0])
+                      ? gm_number_truth (r, e->args[0])
+                      : NULL;
     GmVal check = truth ? gm_graph_check_truth (&r->builder, truth) : NULL;
     if (check)
       give_out (r, gm_id_from_val (check), outputs);
@@ -660,7 +668,8 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
     give_out_effects (r, b.outputs);
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
   rec->fixed = gm_size_settle (r);
-  rec->size_places = gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));
+  rec->size_places =
+      gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));
   rec->n_size_places = r->size_places->len;
   if (!r->stop)
     finish_guards (r, &b, rec, slots);

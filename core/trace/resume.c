@@ -57,8 +57,7 @@ gm_resume_mark (GmRecorder *r)
   r->marked = true;
   mark_line (r, f, i);
   r->n_steps++;
-  return r->break_every && r->n_steps > r->break_every &&
-         (r->n_steps - 1) % r->break_every == 0;
+  return r->break_every && r->n_steps > r->break_every && (r->n_steps - 1) % r->break_every == 0;
 }
 
 /* -- The state of the frames ----------------------------------------------- */
@@ -134,7 +133,9 @@ has_history (GmRecorder *r, const GmTracker *t, GHashTable *passed, int nesting)
   bool any = false;
   for (uint32_t i = 0; i < t->n && nesting > 0 && !any; i++)
     any = has_history (r, t->items[i], passed, nesting - 1);
-  uint32_t n = t->id != GM_NO_OBJECT && nesting > 0 ? g_array_index (r->heap.objects, GmHeapObject, t->id).n : 0;
+  uint32_t n = t->id != GM_NO_OBJECT && nesting > 0
+                   ? g_array_index (r->heap.objects, GmHeapObject, t->id).n
+                   : 0;
   for (uint32_t k = 0; k < n && !any; k++)
     any = has_history (r, gm_heap_load (&r->heap, t->id, k), passed, nesting - 1);
   return any;
@@ -148,7 +149,8 @@ find_passed (GmRecorder *r)
   GHashTable *passed = g_hash_table_new (NULL, NULL);
   uint32_t insn = r->pc, depth = r->depth;
 
-  for (const GmFrame *f = r->frame; f; insn = f->return_pc - 1, depth = f->return_depth, f = f->parent) {
+  for (const GmFrame *f = r->frame; f;
+       insn = f->return_pc - 1, depth = f->return_depth, f = f->parent) {
     const GmLiveness *live = gm_liveness_get (f->code);
     for (uint32_t s = 0; s < f->code->n_slots + depth; s++) {
       const GmTracker *t = gm_heap_load (&r->heap, f->id, s);
@@ -167,7 +169,8 @@ typedef struct {
 
 /* Fills in the slots of the bound variables that are live, held or kept; returns their number. */
 static uint32_t
-bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept, uint32_t *locals)
+bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept,
+              uint32_t *locals)
 {
   enum { NESTING = 4 };
   const GmCode *code = f->code;
@@ -183,7 +186,8 @@ bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Ke
     held = held || (t && !ours && g_hash_table_contains (kept.passed, t)) || kept.keep >= KEEP_ALL
            || (kept.keep == KEEP_CHEAP && !has_history (r, t, kept.passed, NESTING));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
-        || (gm_is_cell_slot (&code->slots[s]) && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
+        || (gm_is_cell_slot (&code->slots[s])
+            && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
       continue;
     locals[n++] = s;
   }
@@ -195,34 +199,42 @@ bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Ke
  * For a method of an object that is no container, nor of a subclass of one, only at the call
  * itself: a resume function knows such methods better as bound ones. */
 static const GmTracker *
-unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const GmTracker *bound, const GmTracker **self)
+unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const GmTracker *bound,
+                const GmTracker **self)
 {
   bool called = i->op == GM_INSN_CALL && entries_above == i->arg + 1;
   PyObject *name = bound->kind == &gm_kind_builtin ? gm_builtin_method_name (r, bound) : NULL;
   if (name == NULL)
     return NULL;
   const GmTracker *of = bound->items[0];
-  bool container = of->kind == &gm_kind_list || of->kind == &gm_kind_dict || of->kind == &gm_kind_set;
+  bool container =
+      of->kind == &gm_kind_list || of->kind == &gm_kind_dict || of->kind == &gm_kind_set;
   if (!called && !container && bound->n != 2)
     return NULL;
-  const GmTracker *owner = bound->n == 2 ? bound->items[1] : container ? gm_storage_owner (r, of) : NULL;
+  const GmTracker *owner = bound->n == 2 ? bound->items[1]
+                           : container   ? gm_storage_owner (r, of)
+                                         : NULL;
   *self = owner ? owner : of;
   PyTypeObject *type = bound->n == 2 ? NULL : gm_type_of (r, *self);
-  PyObject *found = bound->n == 2 ? bound->real : type ? _PyType_Lookup (type, name) : NULL; /* n == 2: of an object of a subclass */
-  return found && Py_IS_TYPE (found, &PyMethodDescr_Type) ? gm_tracker (r, .kind = &gm_kind_builtin, .real = found) : NULL;
+  PyObject *found = bound->n == 2 ? bound->real
+                    : type        ? _PyType_Lookup (type, name)
+                                  : NULL; /* n == 2: of an object of a subclass */
+  return found && Py_IS_TYPE (found, &PyMethodDescr_Type)
+             ? gm_tracker (r, .kind = &gm_kind_builtin, .real = found)
+             : NULL;
 }
 
 /* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
 static bool
-frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept, GPtrArray *values,
-             GmBreakFrame *out)
+frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept,
+             GPtrArray *values, GmBreakFrame *out)
 {
   const GmCode *code = f->code;
   const GmLiveness *live = gm_liveness_get (code);
-  bool prologue = code->insns[insn].op == GM_INSN_MAKE_CELL ||
-                  code->insns[insn].op == GM_INSN_COPY_FREE_VARS;
-  if (depth > 64 || prologue || (code->flags & generator_flags) ||
-      gm_liveness_handling (live, insn))
+  bool prologue =
+      code->insns[insn].op == GM_INSN_MAKE_CELL || code->insns[insn].op == GM_INSN_COPY_FREE_VARS;
+  if (depth > 64 || prologue || (code->flags & generator_flags)
+      || gm_liveness_handling (live, insn))
     return false;
   uint32_t *locals = gm_arena_newn (r->arena, uint32_t, code->n_slots + 1);
   *out = (GmBreakFrame){
@@ -235,7 +247,8 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kep
     const GmTracker *t = gm_heap_load (&r->heap, f->id, code->n_slots + k);
     const GmTracker *self, *function = NULL;
     if (t == &gm_tracker_null_method && f == r->frame)
-      function = unbound_method (r, &code->insns[insn], depth - k - 1, gm_heap_load (&r->heap, f->id, code->n_slots + k + 1), &self);
+      function = unbound_method (r, &code->insns[insn], depth - k - 1,
+                                 gm_heap_load (&r->heap, f->id, code->n_slots + k + 1), &self);
     if (function) {
       out->n_stack += 2;
       g_ptr_array_add (values, (gpointer) function);
@@ -279,7 +292,8 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
   point->frames = frames;
   uint32_t insn = r->pc, depth = r->depth;
   g_autoptr (GHashTable) passed = find_passed (r);
-  /* The exception that is being handled is no value of the frame: a resume function would lose it. */
+  /* The exception that is being handled is no value of the frame: a resume function would lose it.
+   */
   const GmTracker *handled = gm_heap_load (&r->heap, r->frame->handled_id, 0);
   if (handled != NULL && handled != &gm_tracker_null && handled->real != Py_None)
     return NULL;
@@ -317,8 +331,12 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
     return false;
   if (point->mode < GM_RESUME_SPAN || r->graph->nodes->len > 0 || point->n_frames > 1)
     return true;
-  GmRecordStart start = { .insn = f->insn, .depth = f->depth, .nulls = f->nulls, .unbound = f->unbound,
-                          .n_locals = f->n_locals, .locals = f->locals };
+  GmRecordStart start = { .insn = f->insn,
+                          .depth = f->depth,
+                          .nulls = f->nulls,
+                          .unbound = f->unbound,
+                          .n_locals = f->n_locals,
+                          .locals = f->locals };
   g_autoptr (GArray) exits =
       gm_python_span_exits (f->code, &start, point->mode == GM_RESUME_LEAVE, NULL);
   return exits->len > 0;
@@ -326,7 +344,8 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
 
 /* Resumes at the mark. may_lose: number of objects whose death can be noticed that may be lost. */
 static bool
-resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, uint32_t may_lose, GmRecording *rec)
+resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, uint32_t may_lose,
+             GmRecording *rec)
 {
   gm_record_rollback (r, mark);
   r->stop = NULL;
@@ -334,7 +353,8 @@ resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, ui
   r->nesting = 0;
   g_autoptr (GPtrArray) values = g_ptr_array_new ();
   GmBreakPoint *point = describe (r, mode, keep, values);
-  if (point == NULL || !is_of_use (r, point) || (r->lifetime && gm_lifetime_lost (r, values) > may_lose))
+  if (point == NULL || !is_of_use (r, point)
+      || (r->lifetime && gm_lifetime_lost (r, values) > may_lose))
     return false;
   const GmTracker *whole = gm_tuple_new (r, (const GmTracker *const *) values->pdata, values->len);
   r->frame = NULL;
@@ -360,12 +380,14 @@ is_looked_at (const GmRecorder *r)
 /* Resumes at the mark. why: the break, or NULL. Tries without dead variables if a value of theirs
  * cannot be built. */
 static bool
-resume_for (GmRecorder *r, const GmMark *mark, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
+resume_for (GmRecorder *r, const GmMark *mark, GmResumeMode mode, const GmBreakInfo *why,
+            GmRecording *rec)
 {
   bool shown = why && (gm_breaks[why->id].shows_frames || is_looked_at (r));
   uint32_t may_lose = why && why->drops_one;
   return resume_with (r, mark, mode, shown ? KEEP_ALL : KEEP_CHEAP, may_lose, rec)
-         || (r->lifetime && resume_with (r, mark, mode, KEEP_WHOLE, may_lose, rec)) || resume_with (r, mark, mode, KEEP_LIVE, may_lose, rec);
+         || (r->lifetime && resume_with (r, mark, mode, KEEP_WHOLE, may_lose, rec))
+         || resume_with (r, mark, mode, KEEP_LIVE, may_lose, rec);
 }
 
 bool
@@ -424,8 +446,10 @@ gm_resume_after_break (GmRecorder *r, GmRecording *rec)
   bool leave = why->id == GM_BREAK_TRY_BLOCK; /* the rest of the block would break again */
   bool traced = why->id == GM_BREAK_TRACER;
   GmMark mark = r->mark;
-  bool done = traced ? resume_plain (r, why, rec) : !leave && resume_for (r, &mark, GM_RESUME_AFTER, why, rec);
-  done = done || (!traced && resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, why, rec));
+  bool done = traced ? resume_plain (r, why, rec)
+                     : !leave && resume_for (r, &mark, GM_RESUME_AFTER, why, rec);
+  done =
+      done || (!traced && resume_at_line (r, leave ? GM_RESUME_LEAVE : GM_RESUME_SPAN, why, rec));
   if (done)
     rec->broke = why;
   else

@@ -15,11 +15,13 @@ enum { GM_SLOT_OPERANDS = GM_N_STORAGE_SLOTS, GM_N_SET_SLOTS }; /* heap slots; s
 
 /* -- tracker_set.c --------------------------------------------------------- */
 /* Returns a tracker of a new set of these elements, or of the existing set `real` that has them. */
-const GmTracker *gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items, uint32_t n);
+const GmTracker *gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source,
+                             const GmTracker *const *items, uint32_t n);
 /* Returns the element after a test that it is hashable; NULL after a break. */
 const GmTracker *gm_set_element (GmRecorder *r, const GmTracker *item);
 bool gm_set_has (GmRecorder *r, const GmTracker *t, const GmTracker *item);
-const GmTracker *gm_set_append (GmRecorder *r, const GmTracker *t, const GmTracker *item); /* set.add */
+const GmTracker *gm_set_append (GmRecorder *r, const GmTracker *t,
+                                const GmTracker *item); /* set.add */
 /* Returns the set inside of an instance of a subclass of set, which CPython reads without iterating
  * over the instance; t for others. */
 const GmTracker *gm_set_inside (GmRecorder *r, const GmTracker *t);
@@ -27,7 +29,8 @@ const GmTracker *gm_set_inside (GmRecorder *r, const GmTracker *t);
  * constants. */
 PyObject *gm_set_real (GmRecorder *r, const GmTracker *t);
 /* Records a method call on an existing set, to be replayed. */
-void gm_set_effect (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *const *args, uint32_t n);
+void gm_set_effect (GmRecorder *r, const char *name, const GmTracker *t,
+                    const GmTracker *const *args, uint32_t n);
 
 /* -- set_order.c ----------------------------------------------------------- */
 bool gm_set_order_is_known (const GmTracker *contents);
@@ -41,7 +44,8 @@ PyObject *gm_set_exact_small (GmRecorder *r, const GmTracker *t); /* for a chang
                                                                      that */
 /* Sets the contents to those of `table`, to which a reference is taken: n elements in any order.
  * NULL: the order is not known. */
-void gm_set_be (GmRecorder *r, const GmTracker *t, PyObject *table, const GmTracker *const *items, uint32_t n);
+void gm_set_be (GmRecorder *r, const GmTracker *t, PyObject *table, const GmTracker *const *items,
+                uint32_t n);
 /* Records that the set's table depends on the table of another set. */
 void gm_set_relies (GmRecorder *r, const GmTracker *t, const GmTracker *other);
 /* Records that the program reads the order: guards the orders that it depends on. gm_set_see_table:
@@ -54,7 +58,8 @@ extern const GmMethodRow gm_set_questions[]; /* methods of sets and frozensets t
                                                 or compare two */
 extern const GmMethodRow gm_set_changes[];   /* methods that change a set */
 const GmTracker *gm_set_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args);
-const GmTracker *gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace);
+const GmTracker *gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t,
+                                const GmTracker *other, bool reflected, bool inplace);
 const GmTracker *gm_set_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other);
 
 #endif

@@ -101,9 +101,13 @@ merged (GmRecorder *r, const GmTracker *from)
   gm_record_take (r, real);
   while (_PySet_NextEntry (real, &pos, &key, &hash))
     g_ptr_array_add (items, (gpointer) element_of (r, key, &from, 1));
-  const GmTracker *t = gm_set_add (r, NULL, NULL, (const GmTracker *const *) items->pdata, items->len), *c = gm_contents_of (r, t);
+  const GmTracker *t = gm_set_add (r, NULL, NULL, (const GmTracker *const *) items->pdata,
+                                   items->len),
+                  *c = gm_contents_of (r, t);
   gm_set_relies (r, t, from);
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .data = c->data, .number = 1, .real = real));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n,
+                               .data = c->data, .number = 1, .real = real));
   return t;
 }
 
@@ -147,15 +151,23 @@ as_it_is (GmRecorder *r, const GmTracker *t)
   return copy;
 }
 
-static const char *const change_names[GM_N_BIN] = { [GM_BIN_OR] = "update", [GM_BIN_AND] = "intersection_update", [GM_BIN_SUB] = "difference_update", [GM_BIN_XOR] = "symmetric_difference_update" };
+static const char *const change_names[GM_N_BIN] = { [GM_BIN_OR] = "update",
+                                                    [GM_BIN_AND] = "intersection_update",
+                                                    [GM_BIN_SUB] = "difference_update",
+                                                    [GM_BIN_XOR] = "symmetric_difference_update" };
 
 /* Returns t's table after CPython's own change of a real set; NULL: a table or an element is not
  * known. */
 static PyObject *
-changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *other, PyObject *operand)
+changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *other,
+               PyObject *operand)
 {
   PyObject *table = operand || other == t ? gm_set_exact_small (r, t) : NULL;
-  PyObject *result = table ? PyObject_CallMethodOneArg (table, gm_record_take (r, PyUnicode_InternFromString (name)), other == t ? table : operand) : NULL;
+  PyObject *result =
+      table
+          ? PyObject_CallMethodOneArg (table, gm_record_take (r, PyUnicode_InternFromString (name)),
+                                       other == t ? table : operand)
+          : NULL;
   Py_XDECREF (result);
   PyErr_Clear ();
   if (table)
@@ -185,11 +197,15 @@ common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTra
 static const GmTracker *
 change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other)
 {
-  bool tuple = !r->stop && other->kind == &gm_kind_tuple, dict = !r->stop && other->kind == &gm_kind_dict;
+  bool tuple = !r->stop && other->kind == &gm_kind_tuple,
+       dict = !r->stop && other->kind == &gm_kind_dict;
   PyObject *operand = r->stop ? NULL : tuple ? gm_constant (r, other) : real_operand (r, other);
   if (operand && !tuple)
     gm_record_take (r, operand);
-  const GmTracker *arg = r->stop ? NULL : t->real && !tuple ? as_it_is (r, other) : other, *elements = other;
+  const GmTracker *arg = r->stop             ? NULL
+                         : t->real && !tuple ? as_it_is (r, other)
+                                             : other,
+                  *elements = other;
   if (tuple)
     elements = gm_set_new (r, other->items, other->n);
   else if (dict && arg)
@@ -222,9 +238,11 @@ change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *othe
  * after a break. `first`: CPython iterates before it changes anything, so the iterable may read the
  * set, which is `t`. */
 static const GmTracker *
-change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *arg, bool first)
+change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *arg,
+                 bool first)
 {
-  const GmTracker *from = gm_set_inside (r, arg), *contents = r->stop ? NULL : gm_contents_of (r, t);
+  const GmTracker *from = gm_set_inside (r, arg),
+                  *contents = r->stop ? NULL : gm_contents_of (r, t);
   if (r->stop || from->kind == &gm_kind_set || from->kind == &gm_kind_dict)
     return r->stop ? NULL : from;
   g_autoptr (GPtrArray) all = first || gm_iterates_alone (from) ? gm_iterate (r, from) : NULL;
@@ -285,7 +303,8 @@ method_symmetric_difference_update (GmRecorder *r, const GmTracker *t, const GmC
 static bool
 is_literal (const GmTracker *t, const GmTracker *contents, const GmTracker *from)
 {
-  return !t->real && contents->n == 0 && !contents->number && from->kind == &gm_kind_set && from->number;
+  return !t->real && contents->n == 0 && !contents->number && from->kind == &gm_kind_set
+         && from->number;
 }
 
 const GmTracker *
@@ -297,7 +316,9 @@ gm_set_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     const GmTracker *from = gm_set_inside (r, args->args[i]), *item;
     if (!r->stop && is_literal (t, gm_contents_of (r, t), from)) {
       const GmTracker *c = gm_contents_of (r, from);
-      gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n, .number = 1, .real = from->real));
+      gm_contents_set (r, t,
+                       gm_tracker (r, .kind = &gm_kind_contents, .items = c->items, .n = c->n,
+                                   .number = 1, .real = from->real));
       gm_set_relies (r, t, from);
     } else if (!r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict)) {
       change_by (r, GM_BIN_OR, t, from);
@@ -359,7 +380,9 @@ set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const 
   const GmTracker *const *all = (const GmTracker *const *) items->pdata;
   const GmTracker *t = gm_set_add (r, NULL, NULL, all, items->len);
   if (PyFrozenSet_Check (result)) /* the contents are in the order of its table */
-    return gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE });
+    return gm_tracker_add (
+        r,
+        &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE });
   gm_set_be (r, t, known ? result : NULL, all, items->len);
   return t;
 }
@@ -379,7 +402,9 @@ static PyObject *
 real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
 {
   *operand = t = gm_set_inside (r, t);
-  PyObject *real = !r->stop && (t->kind == &gm_kind_set || t->kind == &gm_kind_dict) ? real_operand (r, t) : NULL;
+  PyObject *real = !r->stop && (t->kind == &gm_kind_set || t->kind == &gm_kind_dict)
+                       ? real_operand (r, t)
+                       : NULL;
   if (real)
     return gm_record_take (r, real);
   g_autoptr (GPtrArray) items = r->stop ? NULL : iterate_unordered (r, t);
@@ -399,7 +424,8 @@ static bool
 table_is_known (GmRecorder *r, const GmTracker *t)
 {
   t = gm_set_inside (r, t);
-  return !r->stop && (t->kind != &gm_kind_set || t->number || gm_set_table_is_known (gm_contents_of (r, t)));
+  return !r->stop
+         && (t->kind != &gm_kind_set || t->number || gm_set_table_is_known (gm_contents_of (r, t)));
 }
 
 /* Compares two sets, or returns a new set of two: CPython's own method, on real sets. */
@@ -475,7 +501,10 @@ method_intersection (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 ask_all (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args, bool there)
 {
-  const GmTracker *from = args->n == 1 && !args->names ? there ? gm_set_inside (r, args->args[0]) : gm_realize (r, args->args[0]) : NULL, *item;
+  const GmTracker *from = args->n == 1 && !args->names ? there ? gm_set_inside (r, args->args[0])
+                                                               : gm_realize (r, args->args[0])
+                                                       : NULL,
+                  *item;
   if (!from || r->stop || gm_iterates_alone (from))
     return on_real (r, t, name, args);
   const GmTracker *it = gm_iter (r, from);
@@ -520,8 +549,8 @@ const GmMethodRow gm_set_questions[] = {
 /* -- Operators ------------------------------------------------------------- */
 
 const GmTracker *
-gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
-        bool inplace)
+gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other,
+               bool reflected, bool inplace)
 {
   const char *name = op == GM_BIN_OR    ? "union"
                      : op == GM_BIN_AND ? "intersection"

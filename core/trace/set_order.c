@@ -60,12 +60,14 @@ gm_set_exact_small (GmRecorder *r, const GmTracker *t)
 }
 
 void
-gm_set_be (GmRecorder *r, const GmTracker *t, PyObject *table, const GmTracker *const *items, uint32_t n)
+gm_set_be (GmRecorder *r, const GmTracker *t, PyObject *table, const GmTracker *const *items,
+           uint32_t n)
 {
   const GmTracker **copy = gm_tracker_array (r, n);
   gm_tracker_copy (copy, items, n);
-  gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = copy, .n = n, .number = 1,
-                                     .real = table ? gm_record_keep (r, table) : NULL));
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .items = copy, .n = n, .number = 1,
+                               .real = table ? gm_record_keep (r, table) : NULL));
 }
 
 /* -- Sets on which a table depends ----------------------------------------- */
@@ -82,7 +84,8 @@ gm_set_relies (GmRecorder *r, const GmTracker *t, const GmTracker *other)
   if (r->stop || other->kind != &gm_kind_set || other == t)
     return;
   const GmTracker *old = operands_of (r, t), *more = operands_of (r, other);
-  uint32_t n_old = old ? old->n : 0, n_more = more ? more->n : 0, n = n_old + n_more + (other->source != NULL);
+  uint32_t n_old = old ? old->n : 0, n_more = more ? more->n : 0,
+           n = n_old + n_more + (other->source != NULL);
   if (n == n_old)
     return;
   const GmTracker **items = gm_tracker_array (r, n);
@@ -92,7 +95,8 @@ gm_set_relies (GmRecorder *r, const GmTracker *t, const GmTracker *other)
     gm_tracker_copy (items + n_old, more->items, n_more);
   if (other->source)
     items[n - 1] = other;
-  gm_heap_store (&r->heap, t->id, GM_SLOT_OPERANDS, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
+  gm_heap_store (&r->heap, t->id, GM_SLOT_OPERANDS,
+                 gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
 }
 
 /* Guards the order of an existing set that is iterated over. */

@@ -61,7 +61,8 @@ gm_storage_owner (GmRecorder *r, const GmTracker *storage)
 const GmTracker *
 gm_storage_object (GmRecorder *r, const GmTracker *storage)
 {
-  const GmTracker *t = storage->real ? g_hash_table_lookup (r->by_real, storage->real) : gm_storage_owner (r, storage);
+  const GmTracker *t = storage->real ? g_hash_table_lookup (r->by_real, storage->real)
+                                     : gm_storage_owner (r, storage);
   return t && gm_storage (t) == storage ? t : NULL;
 }
 

@@ -32,26 +32,32 @@ method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *foun
 static const GmTracker *
 container_text (GmRecorder *r, const GmTracker *t)
 {
-  bool dict = t->kind == &gm_kind_dict, tuple = t->kind == &gm_kind_tuple, size = tuple && t->data && t->data == gm_host.size_type;
+  bool dict = t->kind == &gm_kind_dict, tuple = t->kind == &gm_kind_tuple,
+       size = tuple && t->data && t->data == gm_host.size_type;
   if (dict)
     gm_dict_contents (r, t);
   else
     gm_len (r, t); /* loads all of its contents */
   const GmTracker *contents = tuple ? t : gm_contents_of (r, t);
-  if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL || (tuple && !size && (t->data || t->number)))
+  if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL
+      || (tuple && !size && (t->data || t->number)))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
   g_autoptr (GString) s = g_string_new (dict ? "{" : size ? "gramme.Size([" : tuple ? "(" : "[");
   r->nesting++;
   for (uint32_t i = 0; i < contents->n && !r->stop; i++) {
     const GmTracker *part = gm_text_of (r, contents->items[i], true);
     if (!r->stop)
-      g_string_append_printf (s, "%s%s", i == 0 ? "" : dict && i % 2 ? ": " : ", ",
+      g_string_append_printf (s, "%s%s",
+                              i == 0          ? ""
+                              : dict && i % 2 ? ": "
+                                              : ", ",
                               PyUnicode_AsUTF8 (part->real));
   }
   r->nesting--;
   g_string_append (s, dict ? "}" : size ? "])" : tuple ? (t->n == 1 ? ",)" : ")") : "]");
-  return r->stop ? &gm_tracker_poison
-                 : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
+  return r->stop
+             ? &gm_tracker_poison
+             : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
 }
 
 static bool
@@ -104,7 +110,8 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
     if (how == GM_HOW_C && is_of_value (t, found))
       return gm_from_constant_take (r, PyObject_CallOneArg (found, gm_storage (t)->real));
   }
-  if (t->kind == &gm_kind_tuple && !t->number && t->data && gm_is_user_type ((PyTypeObject *) t->data)) { /* a named tuple */
+  if (t->kind == &gm_kind_tuple && !t->number && t->data
+      && gm_is_user_type ((PyTypeObject *) t->data)) { /* a named tuple */
     found = repr ? NULL : gm_class_lookup_text (r, (PyTypeObject *) t->data, "__str__");
     if (found && PyFunction_Check (found))
       return method_text (r, t, "__str__", found, "__str__");
@@ -209,7 +216,7 @@ gm_ascii (GmRecorder *r, const GmCallArgs *args)
   return gm_args_plain (r, "ascii", args, 1, 1) ? ascii_of (r, args->args[0]) : &gm_tracker_poison;
 }
 
-/* -- Formats that name their values -------------------------------------------------------------- */
+/* -- Formats that name their values ------------------------------------------------------------ */
 
 /* Returns format % values. *ran: code of the user's was inlined, and no other model may be
  * tried. */
@@ -252,7 +259,9 @@ percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *
   if (r->stop)
     return &gm_tracker_poison;
   PyObject *all = s && at == n ? gm_constant (r, gm_tuple_new (r, items, n)) : NULL;
-  PyObject *text = all ? gm_record_take (r, PyUnicode_FromStringAndSize (simple->str, (Py_ssize_t) simple->len)) : NULL;
+  PyObject *text =
+      all ? gm_record_take (r, PyUnicode_FromStringAndSize (simple->str, (Py_ssize_t) simple->len))
+          : NULL;
   return text ? gm_from_constant_take (r, PyUnicode_Format (text, all)) : NULL;
 }
 
@@ -263,7 +272,8 @@ gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values)
 {
   bool ran = false;
   const GmTracker *v = percent (r, format, values, &ran);
-  return v || !ran ? v : gm_record_break (r, GM_BREAK_OPERATOR, "%", "str", gm_type_text (r, values));
+  return v || !ran ? v
+                   : gm_record_break (r, GM_BREAK_OPERATOR, "%", "str", gm_type_text (r, values));
 }
 
 /* Returns the value that a field {}, {0} or {name} names; *next counts fields without a name. NULL:
@@ -294,7 +304,8 @@ gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
 {
   PyObject *module = gm_import ("_string");
   PyObject *parsed = module ? PyObject_CallMethod (module, "formatter_parser", "O", format) : NULL;
-  PyObject *parts = parsed ? PySequence_List (parsed) : NULL; /* errors of the format are found here */
+  PyObject *parts =
+      parsed ? PySequence_List (parsed) : NULL; /* errors of the format are found here */
   Py_XDECREF (parsed);
   Py_XDECREF (module);
   if (parts == NULL) {
@@ -324,7 +335,12 @@ gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
       PyErr_Clear ();
       return NULL;
     }
-    const GmTracker *text = gm_format (r, value, c == 's' ? 1 : c == 'r' ? 2 : c == 'a' ? 3 : 0, spec);
+    const GmTracker *text = gm_format (r, value,
+                                       c == 's'   ? 1
+                                       : c == 'r' ? 2
+                                       : c == 'a' ? 3
+                                                  : 0,
+                                       spec);
     PyObject *o = r->stop ? NULL : gm_constant (r, text);
     const char *utf8 = o && PyUnicode_Check (o) ? PyUnicode_AsUTF8 (o) : NULL;
     if (utf8 == NULL) {
@@ -333,6 +349,7 @@ gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
     }
     g_string_append (s, utf8);
   }
-  return r->stop ? &gm_tracker_poison
-                 : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
+  return r->stop
+             ? &gm_tracker_poison
+             : gm_from_constant_take (r, PyUnicode_FromStringAndSize (s->str, (Py_ssize_t) s->len));
 }

@@ -21,8 +21,8 @@
 
 /* -- How a call ends ------------------------------------------------------- */
 
-/* The short form: the returned value as a tree, for a call without side effects whose value needs no
- * bytecode. */
+/* The short form: the returned value as a tree, for a call without side effects whose value needs
+ * no bytecode. */
 typedef enum {
   GM_RETURN_CONST,  /* obj, one object for all calls */
   GM_RETURN_OUTPUT, /* graph output `index`: the same Python tensor wherever the index recurs */
@@ -42,7 +42,8 @@ typedef struct GmReturn {
  * borrowed. */
 PyObject *gm_return_build (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs);
 void gm_return_free (GmReturn *ret);
-int gm_return_traverse (const GmReturn *ret, visitproc visit, void *arg); /* as gm_guards_traverse */
+int gm_return_traverse (const GmReturn *ret, visitproc visit,
+                        void *arg); /* as gm_guards_traverse */
 
 /* -- The place of a break -------------------------------------------------- */
 
@@ -91,8 +92,9 @@ typedef struct {
  * as well, all. */
 typedef enum { GM_DYNAMIC_NEVER, GM_DYNAMIC_MARKED, GM_DYNAMIC_SEEN, GM_DYNAMIC_ALWAYS } GmDynamic;
 
-#define GM_SLOT_RNG UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]  \
-                                */
+#define GM_SLOT_RNG                                                                                \
+  UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]                    \
+              */
 
 typedef struct {
   GmValueId value;
@@ -123,8 +125,8 @@ typedef struct {
   const char *file, *function;
   int line, col, end_line, end_col;
   const char *stack; /* "  file:line in function\n" for each inlined frame, outermost first */
-  bool error; /* the break is raised as an error, also where breaks are allowed */
-  bool drops_one; /* the step drops an object whose death the program can notice */
+  bool error;        /* the break is raised as an error, also where breaks are allowed */
+  bool drops_one;    /* the step drops an object whose death the program can notice */
 } GmBreakInfo;
 
 /* A place in the middle of a code object, and the layout of a call that goes on there: its
@@ -141,56 +143,57 @@ typedef struct {
 typedef struct {
   PyFunctionObject *func;
   const GmCode *code;
-  PyObject *const *locals; /* the bound arguments, all non-NULL: n_args in localsplus order, or those of `start` */
+  PyObject *const *locals; /* the bound arguments, all non-NULL: n_args in localsplus order, or
+                              those of `start` */
   GmCallEnv env;
-  const char *backend_text; /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
-  bool resumable;           /* a break may end the recording early; else it stops it */
+  const char *backend_text;   /* for BACKEND_MATCH: "tcc" or "tcc(level=2)" */
+  bool resumable;             /* a break may end the recording early; else it stops it */
   const GmRecordStart *start; /* for a resume function: its place in the code; else NULL */
-  bool effect_stacks;       /* gm_recording_effects_text will be called */
-  bool keep_objects;        /* existing objects are left unchanged: effects are not replayed; not
-                               resumable */
-  uint8_t dynamic;          /* GmDynamic */
+  bool effect_stacks;         /* gm_recording_effects_text will be called */
+  bool keep_objects;          /* existing objects are left unchanged: effects are not replayed; not
+                                 resumable */
+  uint8_t dynamic;            /* GmDynamic */
   GmProfile *profile; /* of the code: read and updated; NULL: no size and no number is a symbol */
-  bool dynamic_parameters;  /* sizes of a module's tensors become symbols as others do */
-  bool counted;             /* sizes that depend on data stay in the graph */
-  bool numbers;             /* item () of an integer tensor is traced, as an unknown number */
-  uint32_t max_insns;       /* limit of executed instructions; 0: 1,000,000 */
-  uint32_t max_nodes;       /* limit of graph nodes; 0: 100,000 */
+  bool dynamic_parameters; /* sizes of a module's tensors become symbols as others do */
+  bool counted;            /* sizes that depend on data stay in the graph */
+  bool numbers;            /* item () of an integer tensor is traced, as an unknown number */
+  uint32_t max_insns;      /* limit of executed instructions; 0: 1,000,000 */
+  uint32_t max_nodes;      /* limit of graph nodes; 0: 100,000 */
 } GmRecordRequest;
 
 /* Owned by the caller; all that it points to lives until gm_recording_free, except members that the
  * caller steals. */
 typedef struct GmRecording {
-  const GmBreakInfo *stop; /* not NULL: the function cannot be traced; all below is empty */
+  const GmBreakInfo *stop;  /* not NULL: the function cannot be traced; all below is empty */
   const GmBreakInfo *broke; /* not NULL: the function was traced up to here, and goes on at
                                `point` */
   const GmBreakPoint *point;
-  bool sets_grad, grad; /* the grad mode after the graph, where it is not that of the entry */
-  PyObject *raised;        /* after a break: the exception that comptime code raised, to be raised;
-                              or NULL. Borrowed */
-  PyObject *layer;         /* after a break: a lazy layer that must make its parameters before the
-                              whole function can be traced; or NULL. Borrowed */
-  GmMeta layer_input;      /* meta of the lazy layer's input */
-  GmGraph *graph;          /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
-                              residual's `outputs` */
-  GmRecordInput *inputs;   /* one per graph input, in order */
+  bool sets_grad, grad;  /* the grad mode after the graph, where it is not that of the entry */
+  PyObject *raised;      /* after a break: the exception that comptime code raised, to be raised;
+                            or NULL. Borrowed */
+  PyObject *layer;       /* after a break: a lazy layer that must make its parameters before the
+                            whole function can be traced; or NULL. Borrowed */
+  GmMeta layer_input;    /* meta of the lazy layer's input */
+  GmGraph *graph;        /* outputs are GM_OUTPUT_USER, in the order of gm_return_build's and the
+                            residual's `outputs` */
+  GmRecordInput *inputs; /* one per graph input, in order */
   uint32_t n_inputs;
   GmGraphLook *looks; /* reads of tensor state that are no nodes, in their order */
   uint32_t n_looks;
   const GmSizePlace *size_places; /* one per fact of the graph's sizes; may be fewer than the
                                      facts */
   uint32_t n_size_places;
-  const char *fixed;    /* sizes that became numbers though they might have stayed symbols, a line
-                           each: "L['x'].size(0) == 5: FILE:LINE needs ..." */
+  const char *fixed; /* sizes that became numbers though they might have stayed symbols, a line
+                        each: "L['x'].size(0) == 5: FILE:LINE needs ..." */
   uint32_t n_draws;
   const GmRecordDraw *draws; /* in their order */
-  int64_t rng_taken;    /* a size: number of draws by which the plan advances the generator */
-  uint32_t rng_output;  /* instead: the output that is the generator's state after the graph,
-                           because bodies draw; GM_NO_ID: no body does */
-  GmGuards *guards;     /* gm_guards_ref it to keep it */
-  GmReturn *ret;        /* the short form, or NULL: set to NULL to take it */
-  GmResidual *residual; /* the long form, or NULL */
-  uint32_t n_effects;   /* side effects replayed by the residual */
+  int64_t rng_taken;         /* a size: number of draws by which the plan advances the generator */
+  uint32_t rng_output;       /* instead: the output that is the generator's state after the graph,
+                                because bodies draw; GM_NO_ID: no body does */
+  GmGuards *guards;          /* gm_guards_ref it to keep it */
+  GmReturn *ret;             /* the short form, or NULL: set to NULL to take it */
+  GmResidual *residual;      /* the long form, or NULL */
+  uint32_t n_effects;        /* side effects replayed by the residual */
   uint32_t n_insns_executed, n_frames_inlined;
   void *owner;
 } GmRecording;

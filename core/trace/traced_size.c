@@ -19,10 +19,10 @@
 /* A symbol, by number; a rollback leaves rows that are written over. */
 typedef struct {
   const GmSource *source;
-  const char *name;    /* "L['x'].size(0)" */
-  PyObject *value;     /* the value of an int; else NULL */
-  bool promised;       /* mark_dynamic: it is an error if the symbol has only one value */
-  GmValueId counted;   /* the graph's value whose element is the size; else GM_NO_ID */
+  const char *name;  /* "L['x'].size(0)" */
+  PyObject *value;   /* the value of an int; else NULL */
+  bool promised;     /* mark_dynamic: it is an error if the symbol has only one value */
+  GmValueId counted; /* the graph's value whose element is the size; else GM_NO_ID */
 } Symbol;
 
 void
@@ -39,7 +39,8 @@ note_fact (void *data, const GmSizeFact *fact)
   uint32_t i = gm_size_facts_n (r->graph->sizes->facts) - 1;
   (void) fact;
   g_array_set_size (r->size_places, i);
-  GmSizePlace p = { r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL, gm_record_line (r) };
+  GmSizePlace p = { r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL,
+                    gm_record_line (r) };
   g_array_append_val (r->size_places, p);
 }
 
@@ -56,7 +57,8 @@ sizes_for (GmRecorder *r)
 }
 
 static int64_t
-symbol_new (GmRecorder *r, const GmSource *source, const char *name, PyObject *value, int64_t hint, bool promised)
+symbol_new (GmRecorder *r, const GmSource *source, const char *name, PyObject *value, int64_t hint,
+            bool promised)
 {
   GmSizes *s = sizes_for (r);
   int64_t size = gm_sizes_named (s, name, hint);
@@ -94,8 +96,10 @@ computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
   if (x == GM_NO_ID || y == GM_NO_ID || depth == 0)
     return false;
   const GmNode *n = gm_graph_node (g, x), *m = gm_graph_node (g, y);
-  bool same = n->op == m->op && n->n_in == m->n_in && !gm_op_is_higher (n->op) && gm_ops[n->op].family != GM_FAMILY_MUTATE
-              && (n->attrs == m->attrs || (n->attrs && m->attrs && !memcmp (n->attrs, m->attrs, sizeof *n->attrs)));
+  bool same = n->op == m->op && n->n_in == m->n_in && !gm_op_is_higher (n->op)
+              && gm_ops[n->op].family != GM_FAMILY_MUTATE
+              && (n->attrs == m->attrs
+                  || (n->attrs && m->attrs && !memcmp (n->attrs, m->attrs, sizeof *n->attrs)));
   for (uint32_t k = 0; same && k < n->n_in; k++)
     same = computes_same (g, n->in[k], m->in[k], depth - 1);
   return same;
@@ -130,7 +134,7 @@ open_symbol (GmRecorder *r, const char *name, int64_t min, int64_t max, GmValueI
 /* -- Sizes that stay in 64 bits ---------------------------------------------------------------- */
 
 #define MOST_OF_AN_INT ((INT64_C (1) << 61) - 1) /* the guard SIZE lets no larger ints through */
-#define MOST_OF_A_TENSOR (INT64_C (1) << 47) /* elements: an address space holds no more */
+#define MOST_OF_A_TENSOR (INT64_C (1) << 47)     /* elements: an address space holds no more */
 #define FAR_AWAY ((__int128) 1 << 100)
 
 /* Returns an upper bound of the size's magnitude, by its operands. *budget: rows that may still be
@@ -292,7 +296,8 @@ mark_of (PyObject *real, uint32_t d)
   if (!mark || !PyTuple_CheckExact (mark) || PyTuple_GET_SIZE (mark) != 3)
     return none;
   int64_t kind = bound (PyTuple_GET_ITEM (mark, 0), MARK_NONE);
-  return (SizeMark){ (MarkKind) CLAMP (kind, MARK_NONE, MARK_DYNAMIC), bound (PyTuple_GET_ITEM (mark, 1), INT64_MIN),
+  return (SizeMark){ (MarkKind) CLAMP (kind, MARK_NONE, MARK_DYNAMIC),
+                     bound (PyTuple_GET_ITEM (mark, 1), INT64_MIN),
                      bound (PyTuple_GET_ITEM (mark, 2), INT64_MAX) };
 }
 
@@ -310,7 +315,8 @@ is_of_module (const GmRecorder *r, PyObject *real, const GmSource *source)
 
 /* True if size d is to be recorded as a symbol. */
 static bool
-is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfileRow *row, uint32_t d, const SizeMark *mark)
+is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfileRow *row,
+           uint32_t d, const SizeMark *mark)
 {
   bool small = row->sizes[d] == 0 || row->sizes[d] == 1;
   if (mark->kind == MARK_STATIC || r->request->dynamic == GM_DYNAMIC_NEVER)
@@ -329,7 +335,8 @@ is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfil
 }
 
 static int64_t
-size_symbol (GmRecorder *r, const GmSource *source, const GmProfileRow *row, uint32_t d, const SizeMark *mark)
+size_symbol (GmRecorder *r, const GmSource *source, const GmProfileRow *row, uint32_t d,
+             const SizeMark *mark)
 {
   g_autofree char *name = g_strdup_printf ("%s.size(%u)", source->name, d);
   bool general = row->size_varies[d] == GM_VARIES_ALL || row->sizes[d] < 2;
@@ -344,7 +351,8 @@ size_symbol (GmRecorder *r, const GmSource *source, const GmProfileRow *row, uin
 /* Sets strides in the order of memory, the innermost first: each is 1 or the span of the dimensions
  * inside of it, else its own number. */
 static void
-set_strides (GmRecorder *r, const GmSource *source, const GmProfileRow *row, const GmMeta *is, GmMeta *m)
+set_strides (GmRecorder *r, const GmSource *source, const GmProfileRow *row, const GmMeta *is,
+             GmMeta *m)
 {
   struct {
     int64_t value, size;
@@ -374,7 +382,8 @@ gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *
   if (!r->request->profile || r->request->dynamic == GM_DYNAMIC_NEVER
       || (is_of_module (r, real, source) && !has_marks (real)))
     return m;
-  const GmProfileRow *row = gm_profile_see (r->request->profile, source->name, is->ndim, is->sizes, is->strides);
+  const GmProfileRow *row =
+      gm_profile_see (r->request->profile, source->name, is->ndim, is->sizes, is->strides);
   bool any = false;
   for (uint32_t d = 0; d < is->ndim && !r->stop; d++) {
     SizeMark mark = mark_of (real, d);
@@ -431,9 +440,11 @@ fixed_by (GmRecorder *r, uint32_t symbol)
     gm_size_facts_bounds (facts, size, &min, &max);
     if (min != max)
       continue;
-    const GmSizePlace *p = i < r->size_places->len ? &g_array_index (r->size_places, GmSizePlace, i) : NULL;
+    const GmSizePlace *p =
+        i < r->size_places->len ? &g_array_index (r->size_places, GmSizePlace, i) : NULL;
     g_autofree char *text = gm_size_fact_text (sizes->sym, &f);
-    return p && p->file ? g_strdup_printf ("%s:%d needs %s", p->file, p->line, text) : g_steal_pointer (&text);
+    return p && p->file ? g_strdup_printf ("%s:%d needs %s", p->file, p->line, text)
+                        : g_steal_pointer (&text);
   }
   return g_strdup ("it is fixed");
 }
@@ -537,7 +548,9 @@ settle_int (GmRecorder *r, const Symbol *s, int64_t size)
   GmMeta m = { .dtype = GM_U8, .ndim = 1, .device = GM_DEVICE_CPU, .sizes = { size } };
   const GmTracker *t =
       gm_tracker (r, .kind = &gm_kind_size, .source = s->source, .real = s->value, .number = size);
-  GmInput in = { gm_graph_add_input (r->graph, gm_sym_row (r->graph->sym, gm_size_row (size))->name, &m), t };
+  GmInput in = {
+    gm_graph_add_input (r->graph, gm_sym_row (r->graph->sym, gm_size_row (size))->name, &m), t
+  };
   g_array_append_val (r->inputs, in);
 }
 
@@ -573,7 +586,8 @@ gm_size_settle (GmRecorder *r)
     }
     if (gm_sizes_is_number (s, size, &number)) {
       g_autofree char *where = fixed_by (r, i);
-      g_string_append_printf (fixed, "%s == %" G_GINT64_FORMAT ": %s\n", symbol->name, number, where);
+      g_string_append_printf (fixed, "%s == %" G_GINT64_FORMAT ": %s\n", symbol->name, number,
+                              where);
     }
     if (symbol->value)
       settle_int (r, symbol, size);
@@ -585,11 +599,11 @@ gm_size_settle (GmRecorder *r)
     r->builder.rng_taken = draws;
   /* Without symbols guards compare the numbers, and facts are not needed. Bodies count as symbolic,
    * whatever is in them. */
-  if (!s->counts->len && !gm_size_is_symbolic (r->builder.rng_taken) && !gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
+  if (!s->counts->len && !gm_size_is_symbolic (r->builder.rng_taken)
+      && !gm_graph_is_symbolic (r->graph) && !(r->graph->highers && r->graph->highers->len)) {
     gm_sizes_enter (NULL);
     g_clear_pointer (&r->graph->sizes, gm_sizes_unref);
     r->graph->sym = NULL;
   }
   return gm_arena_strdup (r->arena, fixed->str);
 }
-

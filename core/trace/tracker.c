@@ -36,7 +36,7 @@ const GmTracker *
 gm_contents_of (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *contents = gm_heap_load (&r->heap, t->id, 0);
-  return contents == NULL                    ? NULL
+  return contents == NULL                   ? NULL
          : contents->kind == &gm_kind_table ? gm_key_table_contents (r, contents)
          : contents->kind == &gm_kind_row   ? gm_list_items_contents (r, contents)
                                             : contents;
@@ -84,7 +84,8 @@ gm_type_of (GmRecorder *r, const GmTracker *t)
 PyTypeObject *
 gm_type_only (GmRecorder *r, const GmTracker *t)
 {
-  if (t->kind != &gm_kind_lazy || g_hash_table_contains (r->by_real, t->real) || t->source->kind == GM_SOURCE_CONST
+  if (t->kind != &gm_kind_lazy || g_hash_table_contains (r->by_real, t->real)
+      || t->source->kind == GM_SOURCE_CONST
       || PyType_IsSubtype (Py_TYPE (t->real), gm_host.tensor_type))
     return gm_type_of (r, t);
   gm_guard (r, TYPE, t->source, .obj = (PyObject *) Py_TYPE (t->real));
@@ -143,8 +144,9 @@ gm_next (GmRecorder *r, const GmTracker *t)
 bool
 gm_iterates_alone (const GmTracker *t)
 {
-  const GmTrackerKind *const kinds[] = { &gm_kind_list, &gm_kind_tuple, &gm_kind_dict, &gm_kind_set,
-                                         &gm_kind_view, &gm_kind_constant, &gm_kind_tensor };
+  const GmTrackerKind *const kinds[] = { &gm_kind_list,  &gm_kind_tuple, &gm_kind_dict,
+                                         &gm_kind_set,   &gm_kind_view,  &gm_kind_constant,
+                                         &gm_kind_tensor };
   for (uint32_t i = 0; i < G_N_ELEMENTS (kinds); i++)
     if (t->kind == kinds[i])
       return true;
@@ -191,7 +193,8 @@ gm_raise_no_attribute (GmRecorder *r, PyTypeObject *type, PyObject *name)
   const char *owner = type->tp_name;
   if (found && Py_IS_TYPE (found, &PyMemberDescr_Type)) /* an empty slot */
     owner = PyUnicode_AsUTF8 (gm_record_take (r, gm_host.slot_owner_name (type)));
-  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", owner, PyUnicode_AsUTF8 (name));
+  return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'", owner,
+                       PyUnicode_AsUTF8 (name));
 }
 
 const GmTracker *
@@ -285,7 +288,9 @@ gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
     v = b->kind->binary (r, op, b, a, true, false);
   if (v == NULL && a->kind->binary)
     v = a->kind->binary (r, op, a, b, false, inplace);
-  PyTypeObject *right = v == NULL && inplace && op == GM_BIN_MUL && a->kind == &gm_kind_object ? gm_type_of (r, b) : NULL;
+  PyTypeObject *right = v == NULL && inplace && op == GM_BIN_MUL && a->kind == &gm_kind_object
+                            ? gm_type_of (r, b)
+                            : NULL;
   /* in place, the right operand is not repeated if the left one is of a Python class */
   bool repeats = right && right->tp_as_sequence && right->tp_as_sequence->sq_repeat;
   if (v == NULL && !r->stop && b->kind->binary && !repeats)
@@ -339,8 +344,8 @@ compares_fully (const GmTracker *t)
 {
   return t->kind == &gm_kind_constant || t->kind == &gm_kind_list || t->kind == &gm_kind_tuple
          || t->kind == &gm_kind_dict || t->kind == &gm_kind_object || t->kind == &gm_kind_function
-         || t->kind == &gm_kind_module || t->kind == &gm_kind_generator || t->kind == &gm_kind_iterator
-         || t->kind == &gm_kind_given_iterator
+         || t->kind == &gm_kind_module || t->kind == &gm_kind_generator
+         || t->kind == &gm_kind_iterator || t->kind == &gm_kind_given_iterator
          || t->kind == &gm_kind_set || t->kind == &gm_kind_deque || t->kind == &gm_kind_bytearray
          || (t->kind == &gm_kind_class && Py_TYPE (t->real) == &PyType_Type);
 }
@@ -375,7 +380,8 @@ nans (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 static bool
 is_float (const GmTracker *t)
 {
-  return t->kind == &gm_kind_float || (t->kind == &gm_kind_constant && PyFloat_CheckExact (t->real));
+  return t->kind == &gm_kind_float
+         || (t->kind == &gm_kind_constant && PyFloat_CheckExact (t->real));
 }
 
 static bool
@@ -437,7 +443,8 @@ compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *obje
 static bool
 is_opaque (const GmTracker *t)
 {
-  return t->kind == &gm_kind_object && gm_storage (t) == NULL && gm_layout_of ((PyTypeObject *) t->data) != &PyBaseObject_Type;
+  return t->kind == &gm_kind_object && gm_storage (t) == NULL
+         && gm_layout_of ((PyTypeObject *) t->data) != &PyBaseObject_Type;
 }
 
 const GmTracker *
@@ -470,9 +477,11 @@ gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
   if (v)
     return v;
   /* Without an implementation on either side, == and != compare identity. */
-  bool inside = (is_opaque (a) && b->kind != &gm_kind_object) || (is_opaque (b) && a->kind != &gm_kind_object);
+  bool inside = (is_opaque (a) && b->kind != &gm_kind_object)
+                || (is_opaque (b) && a->kind != &gm_kind_object);
   if (!r->stop && (op == Py_EQ || op == Py_NE)
-      && (a->real == Py_None || b->real == Py_None || (!inside && compares_fully (a) && compares_fully (b)))) {
+      && (a->real == Py_None || b->real == Py_None
+          || (!inside && compares_fully (a) && compares_fully (b)))) {
     v = gm_is (r, a, b);
     return r->stop ? POISON : gm_from_bool (r, (v->real == Py_True) == (op == Py_EQ));
   }
@@ -547,7 +556,8 @@ gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   }
   if (is_int (a) && is_int (b))
     return is_by_value (r, a, b);
-  if ((a->kind == &gm_kind_number || b->kind == &gm_kind_number) && gm_type_of (r, a) == gm_type_of (r, b))
+  if ((a->kind == &gm_kind_number || b->kind == &gm_kind_number)
+      && gm_type_of (r, a) == gm_type_of (r, b))
     return gm_record_break (r, GM_BREAK_IDENTITY, gm_type_text (r, a), gm_type_text (r, b));
   if (a->kind != b->kind)
     return gm_from_bool (r, false);

@@ -90,7 +90,8 @@ struct GmTrackerKind {
   /* Emits instructions that leave the value on the residual's stack; false: cannot leave the
    * region. */
   bool (*build) (GmResidualBuilder *b, const GmTracker *t);
-  bool builds_anew; /* each `build` makes another object: the residual calls it once for a tracker */
+  bool
+      builds_anew; /* each `build` makes another object: the residual calls it once for a tracker */
 };
 
 #define TRACKER(name, file) extern const GmTrackerKind gm_kind_##name;
@@ -99,7 +100,8 @@ struct GmTrackerKind {
 /* null: the NULL of the call protocol. null_method: the same NULL below a C method that LOAD_METHOD
  * found; in CPython's stack the class's function and the object are there. unbound: a variable
  * without a value, on the stack. */
-extern const GmTracker gm_tracker_null, gm_tracker_null_method, gm_tracker_unbound, gm_tracker_poison;
+extern const GmTracker gm_tracker_null, gm_tracker_null_method, gm_tracker_unbound,
+    gm_tracker_poison;
 static inline bool
 gm_is_call_null (const GmTracker *t)
 {
@@ -164,10 +166,9 @@ const GmTracker *gm_realize (GmRecorder *r, const GmTracker *t);
 /* Returns the tracker of a value of exact builtin types that was made while tracing: constants,
  * tuples, new lists, dicts ... Takes a new reference to the value. */
 const GmTracker *gm_from_constant (GmRecorder *r, PyObject *value);
-const GmTracker *
-gm_from_constant_take (GmRecorder *r,
-                       PyObject *value); /* steals the reference; NULL: the pending exception
-                                            becomes a break */
+const GmTracker *gm_from_constant_take (GmRecorder *r,
+                                        PyObject *value); /* steals the reference; NULL: the pending
+                                                             exception becomes a break */
 const GmTracker *gm_from_bool (GmRecorder *r, bool b);
 const GmTracker *gm_from_int (GmRecorder *r, int64_t i);
 const GmTracker *gm_none (GmRecorder *r);
@@ -261,7 +262,8 @@ bool gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uin
                     uint32_t max);
 /* Reads start and stop of index (value, start, stop) for a sequence of n items: the search is over
  * [*from, *to). False after a break. */
-bool gm_args_range (GmRecorder *r, const char *type, const GmCallArgs *args, int64_t n, int64_t *from, int64_t *to);
+bool gm_args_range (GmRecorder *r, const char *type, const GmCallArgs *args, int64_t n,
+                    int64_t *from, int64_t *to);
 /* Fills out[n_names] with the positional and named arguments; NULL where an argument is not given.
  * False after a break. */
 bool gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args,
@@ -291,7 +293,8 @@ GPtrArray *gm_collect (GmRecorder *r, const GmTracker *t);
 GPtrArray *gm_collect_fast (GmRecorder *r, const GmTracker *t, const char *text);
 /* True if the class has no way to be iterated: raises a TypeError whose text has the class's name,
  * or breaks. */
-bool gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format) G_GNUC_PRINTF (3, 0);
+bool gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format)
+    G_GNUC_PRINTF (3, 0);
 /* Runs the methods of the user's that PyObject_LengthHint would: __len__, __length_hint__. */
 void gm_ask_length (GmRecorder *r, const GmTracker *t);
 /* True if iterating over a realized value runs no code of the user's and reads no other object. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_builtin.c -- functions and methods of C: those that have a model, those that only compute on
- * constants, and the rest.  Classes of C are in builtin_class.c, functions of the module builtins in builtin_function.c.
+ * tracker_builtin.c -- functions and methods of C: those that have a model, those that only compute
+ * on constants, and the rest.  Classes of C are in builtin_class.c, functions of the module
+ * builtins in builtin_function.c.
  *
- * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of a
- * constant (number 2, real is its name), either with a second item: found in a base class, real is the descriptor and the item the object; or an
- * existing C function (number 0).  A function without a model is called
- * only if it is known to compute from its arguments alone and all of them are constants; otherwise it breaks.
+ * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of
+ * a constant (number 2, real is its name), either with a second item: found in a base class, real
+ * is the descriptor and the item the object; or an existing C function (number 0).  A function
+ * without a model is called only if it is known to compute from its arguments alone and all of them
+ * are constants; otherwise it breaks.
  */
 #include "core/models/body.h"
 #include "core/models/builtin.h"
@@ -156,11 +158,17 @@ static const GmTracker *
 call_fspath (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
   const GmTracker *t = args->n == 1 && !args->names ? gm_realize (r, args->args[0]) : NULL;
-  if (t && t->kind == &gm_kind_constant && (PyUnicode_CheckExact (t->real) || PyBytes_CheckExact (t->real)))
+  if (t && t->kind == &gm_kind_constant
+      && (PyUnicode_CheckExact (t->real) || PyBytes_CheckExact (t->real)))
     return t;
-  const GmTracker *text = t && !r->stop && t->kind == &gm_kind_object ? gm_call_special (r, t, "__fspath__", NULL, 0) : NULL;
+  const GmTracker *text = t && !r->stop && t->kind == &gm_kind_object
+                              ? gm_call_special (r, t, "__fspath__", NULL, 0)
+                              : NULL;
   text = text && !r->stop ? gm_realize (r, text) : NULL;
-  return text && text->kind == &gm_kind_constant && (PyUnicode_CheckExact (text->real) || PyBytes_CheckExact (text->real)) ? text : NULL;
+  return text && text->kind == &gm_kind_constant
+                 && (PyUnicode_CheckExact (text->real) || PyBytes_CheckExact (text->real))
+             ? text
+             : NULL;
 }
 
 #define PLAIN(name, min, max)                                                                      \
@@ -227,7 +235,8 @@ dict_fromkeys (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args)
 {
   PLAIN ("fromkeys", 1, 2);
   bool plain = cls->real == (PyObject *) &PyDict_Type;
-  const GmTracker *d = plain ? gm_dict_new (r) : gm_call_n (r, cls, NULL, 0), *value = args->n == 2 ? args->args[1] : gm_none (r);
+  const GmTracker *d = plain ? gm_dict_new (r) : gm_call_n (r, cls, NULL, 0),
+                  *value = args->n == 2 ? args->args[1] : gm_none (r);
   const GmTracker *it = gm_iter (r, args->args[0]), *key;
   while (!r->stop && (key = gm_next (r, it)) != NULL) { /* one at a time: a key may not be
                                                            hashable */
@@ -291,7 +300,10 @@ call_exc_info (GmRecorder *r, const char *name, const GmCallArgs *args)
   if (handled == NULL)
     gm_guard (r, HANDLES_NOTHING, NULL, .obj = NULL);
   for (int i = 0; i < 3; i++)
-    items[i] = handled == NULL ? gm_none (r) : parts[i] ? gm_getattr (r, handled, gm_record_take (r, PyUnicode_InternFromString (parts[i]))) : handled;
+    items[i] = handled == NULL ? gm_none (r)
+               : parts[i]      ? gm_getattr (r, handled,
+                                             gm_record_take (r, PyUnicode_InternFromString (parts[i])))
+                               : handled;
   return strcmp (name, "exception") == 0 ? items[1] : gm_tuple_new (r, items, 3);
 }
 
@@ -307,7 +319,8 @@ starts_tracer (PyObject *fn, const char *name)
   return false;
 }
 
-/* For a function of C without a model; one that is given a subclass of Tensor makes a tensor of it. */
+/* For a function of C without a model; one that is given a subclass of Tensor makes a tensor of it.
+ */
 static const GmTracker *
 no_model (GmRecorder *r, const char *name, const GmCallArgs *args)
 {
@@ -346,14 +359,14 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     return v ? v : &gm_tracker_poison;
   if (strcmp (module, "_stat") == 0)
     v = gm_builtin_fold (r, fn, args);
-  else if (strcmp (name, "fspath") == 0 && (strcmp (module, "posix") == 0 || strcmp (module, "nt") == 0))
+  else if (strcmp (name, "fspath") == 0
+           && (strcmp (module, "posix") == 0 || strcmp (module, "nt") == 0))
     v = call_fspath (r, fn, args);
   else if (strcmp (module, "math") == 0) {
     v = strcmp (name, "prod") == 0 ? gm_math_prod (r, args) : gm_builtin_protocol (r, name, args);
     if (v == NULL && !r->stop)
       v = gm_builtin_fold (r, fn, args);
-  }
-  else if (strcmp (module, "_operator") == 0)
+  } else if (strcmp (module, "_operator") == 0)
     v = gm_operator_function (r, name, args);
   else if (strcmp (module, "_functools") == 0 && strcmp (name, "reduce") == 0)
     v = gm_reduce (r, args);
@@ -367,12 +380,15 @@ call_function (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
     v = call_new (r, fn, args);
   else if (Py_IS_TYPE (fn, &PyMethodDescr_Type) || Py_IS_TYPE (fn, &PyWrapperDescr_Type))
     v = call_unbound (r, fn, args);
-  else if (strcmp (module, "sys") == 0 && (strcmp (name, "exc_info") == 0 || strcmp (name, "exception") == 0))
+  else if (strcmp (module, "sys") == 0
+           && (strcmp (name, "exc_info") == 0 || strcmp (name, "exception") == 0))
     v = call_exc_info (r, name, args);
   else if (strcmp (module, "sys") == 0 && strcmp (name, "getsizeof") == 0)
     return gm_record_break (r, GM_BREAK_CALL_SIZE, "getsizeof()");
   else if (strcmp (module, "gramme._core") == 0 && g_str_has_prefix (name, "autograd_"))
-    return gm_record_break (r, GM_BREAK_BACKWARD, strcmp (name, "autograd_grad") == 0 ? "autograd.grad()" : "autograd.backward()");
+    return gm_record_break (r, GM_BREAK_BACKWARD,
+                            strcmp (name, "autograd_grad") == 0 ? "autograd.grad()"
+                                                                : "autograd.backward()");
   return v ? v : no_model (r, name, args);
 }
 
@@ -405,11 +421,14 @@ call_bound (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   PyObject *self = t->source && PyCFunction_Check (t->real) ? PyCFunction_GET_SELF (t->real) : NULL;
   PyTypeObject *type = self ? Py_TYPE (self) : NULL;
   if (type == NULL
-      || (type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type && type != &PyUnicode_Type && type != &PyTuple_Type
+      || (type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type
+          && type != &PyUnicode_Type && type != &PyTuple_Type
           && strcmp (type->tp_name, "collections.deque") != 0))
     return NULL;
-  PyObject *name = gm_record_take (r, PyUnicode_InternFromString (((PyCFunctionObject *) t->real)->m_ml->ml_name));
-  const GmTracker *of = gm_wrap (r, self, gm_source_member (r, t->source, offsetof (PyCFunctionObject, m_self), name));
+  PyObject *name = gm_record_take (
+      r, PyUnicode_InternFromString (((PyCFunctionObject *) t->real)->m_ml->ml_name));
+  const GmTracker *of = gm_wrap (
+      r, self, gm_source_member (r, t->source, offsetof (PyCFunctionObject, m_self), name));
   return gm_call (r, gm_getattr (r, of, name), args);
 }
 
@@ -417,7 +436,8 @@ call_bound (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCallArgs *args)
 {
-  const GmTracker *v = self->kind == &gm_kind_object ? gm_random_method_call (r, self, name, args) : NULL;
+  const GmTracker *v =
+      self->kind == &gm_kind_object ? gm_random_method_call (r, self, name, args) : NULL;
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
   if (self->kind == &gm_kind_tensor && PyUnicode_CompareWithASCIIString (name, "backward") == 0)
@@ -477,9 +497,11 @@ static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   bool method = t->number == 1; /* a row's */
-  if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0 && (method || (t->number == 0 && t->real)))
-    return gm_from_constant_take (r, method ? PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name)
-                                            : PyObject_GetAttr (t->real, name));
+  if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0
+      && (method || (t->number == 0 && t->real)))
+    return gm_from_constant_take (
+        r, method ? PyUnicode_InternFromString (((const GmMethodRow *) t->data)->name)
+                  : PyObject_GetAttr (t->real, name));
   return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "builtin function");
 }
 
@@ -501,9 +523,9 @@ build (GmResidualBuilder *b, const GmTracker *t)
      * methods need the class, which CPython reads without a test that it was given. */
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);
-    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
-                      gm_record_take (gm_residual_recorder (b),
-                                      PyUnicode_InternFromString ("__get__")));
+    gm_residual_emit (
+        b, GM_INSN_LOAD_ATTR, 0,
+        gm_record_take (gm_residual_recorder (b), PyUnicode_InternFromString ("__get__")));
     gm_residual_value (b, t->items[1]);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) PyDescr_TYPE (t->real));
     gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
@@ -511,7 +533,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
   }
   if (t->number) { /* a method, bound to its value */
     gm_residual_value (b, t->items[0]);
-    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_builtin_method_name (gm_residual_recorder (b), t));
+    gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
+                      gm_builtin_method_name (gm_residual_recorder (b), t));
     return true;
   }
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->real);

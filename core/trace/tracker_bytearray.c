@@ -16,7 +16,8 @@ static const GmTracker *
 bytearray_add (GmRecorder *r, PyObject *real, const GmSource *source, PyObject *bytes)
 {
   uint32_t id = gm_heap_add (&r->heap, 1);
-  const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_bytearray, .real = real, .source = source, .id = id });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_bytearray, .real = real, .source = source, .id = id });
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .real = bytes));
   return t;
 }
@@ -25,7 +26,8 @@ bytearray_add (GmRecorder *r, PyObject *real, const GmSource *source, PyObject *
 static PyObject *
 bytes_of (GmRecorder *r, PyObject *o)
 {
-  return gm_record_take (r, PyBytes_FromStringAndSize (PyByteArray_AS_STRING (o), PyByteArray_GET_SIZE (o)));
+  return gm_record_take (
+      r, PyBytes_FromStringAndSize (PyByteArray_AS_STRING (o), PyByteArray_GET_SIZE (o)));
 }
 
 const GmTracker *
@@ -40,7 +42,8 @@ const GmTracker *
 gm_wrap_bytearray (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   if (PyByteArray_GET_SIZE (real) > MOST_BYTES || ((PyByteArrayObject *) real)->ob_exports)
-    return gm_record_break (r, GM_BREAK_VALUE_KIND, "bytearray of many bytes, or with a memoryview");
+    return gm_record_break (r, GM_BREAK_VALUE_KIND,
+                            "bytearray of many bytes, or with a memoryview");
   PyObject *bytes = bytes_of (r, real);
   gm_guard (r, TYPE, source, .obj = (PyObject *) &PyByteArray_Type);
   gm_guard (r, BYTES, source, .obj = bytes);
@@ -78,7 +81,9 @@ static bool
 changed (GmRecorder *r, const GmTracker *t, PyObject *copy)
 {
   PyObject *now = bytes_of (r, copy), *old = held (r, t);
-  if (PyBytes_GET_SIZE (now) == PyBytes_GET_SIZE (old) && memcmp (PyBytes_AS_STRING (now), PyBytes_AS_STRING (old), (size_t) PyBytes_GET_SIZE (now)) == 0)
+  if (PyBytes_GET_SIZE (now) == PyBytes_GET_SIZE (old)
+      && memcmp (PyBytes_AS_STRING (now), PyBytes_AS_STRING (old), (size_t) PyBytes_GET_SIZE (now))
+             == 0)
     return false;
   if (PyBytes_GET_SIZE (now) > MOST_BYTES)
     gm_record_break (r, GM_BREAK_VALUE_KIND, "bytearray of many bytes");
@@ -91,9 +96,12 @@ changed (GmRecorder *r, const GmTracker *t, PyObject *copy)
 static void
 replace (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *args[3] = { t, gm_slice_new (r, gm_none (r), gm_none (r), gm_none (r)), gm_from_constant (r, held (r, t)) };
+  const GmTracker *args[3] = { t, gm_slice_new (r, gm_none (r), gm_none (r), gm_none (r)),
+                               gm_from_constant (r, held (r, t)) };
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyByteArray_Type), "__setitem__"), NULL, args, 3);
+    gm_effect (r, GM_EFFECT_CALL,
+               PyDict_GetItemString (gm_type_dict (&PyByteArray_Type), "__setitem__"), NULL, args,
+               3);
 }
 
 /* Returns the result of the call on the copy; steals `result`. NULL `result`: the call raised. */
@@ -106,7 +114,9 @@ result_of (GmRecorder *r, const GmTracker *t, PyObject *copy, PyObject *result)
     replace (r, t);
   if (r->stop)
     return &gm_tracker_poison;
-  return result == copy ? t : result ? gm_from_constant (r, result) : gm_from_constant_take (r, NULL);
+  return result == copy ? t
+         : result       ? gm_from_constant (r, result)
+                        : gm_from_constant_take (r, NULL);
 }
 
 const GmTracker *
@@ -126,7 +136,8 @@ const GmTracker *
 gm_bytearray_made (GmRecorder *r, const GmCallArgs *args)
 {
   int64_t size;
-  if (args->n == 1 && !args->names && gm_constant_int (r, args->args[0], &size) && size > MOST_BYTES)
+  if (args->n == 1 && !args->names && gm_constant_int (r, args->args[0], &size)
+      && size > MOST_BYTES)
     return NULL;
   return gm_builtin_fold (r, (PyObject *) &PyByteArray_Type, args);
 }
@@ -147,15 +158,19 @@ static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   PyObject *found = _PyType_Lookup (&PyByteArray_Type, name);
-  bool method = found && (Py_IS_TYPE (found, &PyMethodDescr_Type) || Py_IS_TYPE (found, &PyWrapperDescr_Type));
+  bool method =
+      found
+      && (Py_IS_TYPE (found, &PyMethodDescr_Type) || Py_IS_TYPE (found, &PyWrapperDescr_Type));
   const char *text = PyUnicode_AsUTF8 (name);
   if (found == NULL)
     return NULL;
-  static const char *const others[] = { "__init__", "__iter__", "__reduce__", "__reduce_ex__", "__sizeof__", "__alloc__", "__dir__" };
+  static const char *const others[] = { "__init__",   "__iter__",  "__reduce__", "__reduce_ex__",
+                                        "__sizeof__", "__alloc__", "__dir__" };
   for (uint32_t i = 0; i < G_N_ELEMENTS (others); i++)
     method = method && strcmp (text, others[i]) != 0;
-  return method && PyDict_GetItem (gm_type_dict (&PyByteArray_Type), name) ? gm_builtin_method (r, text, t)
-                                                                           : gm_record_break (r, GM_BREAK_CALL_METHOD, text, "bytearray");
+  return method && PyDict_GetItem (gm_type_dict (&PyByteArray_Type), name)
+             ? gm_builtin_method (r, text, t)
+             : gm_record_break (r, GM_BREAK_CALL_METHOD, text, "bytearray");
 }
 
 static const GmTracker *
@@ -181,19 +196,27 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   PyObject *copy = copy_of (r, t), *o = argument (r, t, copy, item, "__contains__");
   int found = o ? PySequence_Contains (copy, o) : 0;
-  return o == NULL ? &gm_tracker_poison : found < 0 ? gm_from_constant_take (r, NULL) : gm_from_bool (r, found);
+  return o == NULL   ? &gm_tracker_poison
+         : found < 0 ? gm_from_constant_take (r, NULL)
+                     : gm_from_bool (r, found);
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
-  PyObject *copy = copy_of (r, t), *o = other->kind == &gm_kind_constant || other->kind == &gm_kind_bytearray || op == GM_BIN_MOD ? argument (r, t, copy, other, "%") : NULL;
-  if (o == NULL || (op != GM_BIN_ADD && op != GM_BIN_MUL && op != GM_BIN_MOD) || (PyLong_Check (o) && PyLong_AsLong (o) > MOST_BYTES))
+  PyObject *copy = copy_of (r, t), *o = other->kind == &gm_kind_constant
+                                                || other->kind == &gm_kind_bytearray
+                                                || op == GM_BIN_MOD
+                                            ? argument (r, t, copy, other, "%")
+                                            : NULL;
+  if (o == NULL || (op != GM_BIN_ADD && op != GM_BIN_MUL && op != GM_BIN_MOD)
+      || (PyLong_Check (o) && PyLong_AsLong (o) > MOST_BYTES))
     return r->stop ? &gm_tracker_poison : NULL;
   PyObject *a = reflected ? o : copy, *b = reflected ? copy : o;
   PyObject *v = op == GM_BIN_MOD   ? PyNumber_Remainder (a, b)
                 : op == GM_BIN_ADD ? inplace ? PyNumber_InPlaceAdd (a, b) : PyNumber_Add (a, b)
-                : inplace          ? PyNumber_InPlaceMultiply (a, b)
+                : inplace ? PyNumber_InPlaceMultiply (a, b)
                                    : PyNumber_Multiply (a, b);
   return result_of (r, t, copy, v);
 }

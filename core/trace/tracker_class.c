@@ -135,7 +135,7 @@ is_made_in_c (PyTypeObject *type)
     PyObject *new = PyDict_GetItemString (gm_type_dict (type), "__new__");
     if (type->tp_flags & Py_TPFLAGS_DISALLOW_INSTANTIATION)
       return true;
-    if (new && PyCFunction_Check (new) && PyCFunction_GET_SELF (new) == (PyObject *) type)
+    if (new &&PyCFunction_Check (new) && PyCFunction_GET_SELF (new) == (PyObject *) type)
       return true;
   }
   return false;
@@ -160,8 +160,7 @@ refusal (GmRecorder *r, PyTypeObject *type)
   if (layout == &PyBaseObject_Type || layout == &PyList_Type || layout == &PyDict_Type
       || layout == &PySet_Type || layout == &PyTuple_Type || layout == &PyODict_Type
       || layout == &PyLong_Type || layout == &PyFloat_Type || layout == &PyUnicode_Type
-      || layout == &PyBytes_Type
-      || gm_is_defaultdict (layout))
+      || layout == &PyBytes_Type || gm_is_defaultdict (layout))
     return NULL;
   return "it has a C layout of its own";
 }
@@ -231,8 +230,8 @@ builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObje
     PyTypeObject *kind = gm_type_of (r, factory);
     if (r->stop)
       return;
-    bool callable = kind ? gm_class_lookup_text (r, kind, "__call__") != NULL
-                         : factory->kind->call != NULL;
+    bool callable =
+        kind ? gm_class_lookup_text (r, kind, "__call__") != NULL : factory->kind->call != NULL;
     if (factory->real != Py_None && !callable) {
       gm_raise_new (r, PyExc_TypeError, "first argument must be callable or None");
       return;
@@ -255,15 +254,19 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   PyObject *key = gm_record_take (r, PyUnicode_InternFromString ("__new__")), *found;
   const GmTracker *object;
   *init = NULL;
-  if (!gm_is_user_type (type) && !PyExceptionClass_Check (t->real)
-      && type != &PyODict_Type && !gm_is_defaultdict (type))
+  if (!gm_is_user_type (type) && !PyExceptionClass_Check (t->real) && type != &PyODict_Type
+      && !gm_is_defaultdict (type))
     return gm_record_break (r, GM_BREAK_CALL_C, type->tp_name);
   if (Py_TYPE (type) != &PyType_Type)
     gm_class_lookup_text (r, Py_TYPE (type), "__call__");
   found = gm_class_lookup (r, type, key);
-  if (found && !PyCFunction_Check (found) && !PyFunction_Check (found) && !Py_IS_TYPE (found, &PyStaticMethod_Type))
-    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name, "its __new__ is not a Python function");
-  if (found && !PyCFunction_Check (found)) { /* a __new__ of the user's; no staticmethod if it was assigned later */
+  if (found && !PyCFunction_Check (found) && !PyFunction_Check (found)
+      && !Py_IS_TYPE (found, &PyStaticMethod_Type))
+    return gm_record_break (r, GM_BREAK_CALL_CLASS, type->tp_name,
+                            "its __new__ is not a Python function");
+  if (found
+      && !PyCFunction_Check (
+          found)) { /* a __new__ of the user's; no staticmethod if it was assigned later */
     const GmTracker *make = gm_class_value (r, type, key, found, NULL);
     uint32_t n = args->n + gm_args_n_named (args);
     const GmTracker **all = gm_tracker_array (r, n + 1);
@@ -311,11 +314,14 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *v = gm_builtin_class_call (r, type, args);
   if (v || r->stop)
     return v ? v : &gm_tracker_poison;
-  if (type->tp_base == &PyTuple_Type && PyDict_GetItemString (gm_type_dict (type), "_field_defaults") && gm_is_named_tuple (r, type))
+  if (type->tp_base == &PyTuple_Type
+      && PyDict_GetItemString (gm_type_dict (type), "_field_defaults")
+      && gm_is_named_tuple (r, type))
     return named_tuple (r, type, args);
   if (type == gm_host.size_type && type != &PyTuple_Type && args->n == 1 && !args->names) {
     g_autoptr (GPtrArray) items = gm_collect (r, args->args[0]);
-    return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len) : &gm_tracker_poison;
+    return items ? gm_tuple_new_of (r, type, (const GmTracker *const *) items->pdata, items->len)
+                 : &gm_tracker_poison;
   }
   v = meta_method (r, t, "__call__");
   if (v)
@@ -383,8 +389,9 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   bool none = other->real == Py_None;
   if (op != GM_BIN_OR || reflected || t->data || Py_TYPE (t->real) != &PyType_Type
-      || !(none || (other->kind == &gm_kind_class && !other->data
-                    && Py_TYPE (other->real) == &PyType_Type)))
+      || !(none
+           || (other->kind == &gm_kind_class && !other->data
+               && Py_TYPE (other->real) == &PyType_Type)))
     return NULL;
   PyObject *both = PyNumber_Or (t->real, other->real);
   if (both == NULL)
@@ -511,7 +518,8 @@ gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *ho
   bool plain = PyType_IsSubtype (type, (PyTypeObject *) cls);
   PyTypeObject *meta = Py_TYPE (cls);
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !gm_class_made (r, cls)) /* its bases can change */
-    gm_guard (r, SUBCLASS, NULL, .obj = (PyObject *) type, .ptr = gm_record_keep (r, cls), .index = plain);
+    gm_guard (r, SUBCLASS, NULL, .obj = (PyObject *) type, .ptr = gm_record_keep (r, cls),
+              .index = plain);
   if (meta == &PyType_Type)
     return plain;
   PyObject *found = gm_class_lookup_text (r, meta, hook);

@@ -63,7 +63,8 @@ gm_from_constant (GmRecorder *r, PyObject *value)
   }
   if (type == &PyByteArray_Type)
     return gm_bytearray_new (r, value);
-  bool holds = type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type || type == &PyFrozenSet_Type || type == &PySet_Type;
+  bool holds = type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type
+               || type == &PyFrozenSet_Type || type == &PySet_Type;
   if (holds && !gm_record_limit_items (r, PyObject_Size (value)))
     return &gm_tracker_poison;
   if (type == &PyTuple_Type || type == &PyList_Type) {
@@ -187,13 +188,13 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   typedef PyObject *(*Function) (PyObject *, PyObject *);
   /* The in-place functions have other messages when they refuse. */
   static const Function functions[2][GM_N_BIN + 1] = {
-    { PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift,
-      PyNumber_MatrixMultiply, PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or, NULL,
-      PyNumber_Rshift, PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor, PyNumber_Divmod },
-    { PyNumber_InPlaceAdd, PyNumber_InPlaceAnd, PyNumber_InPlaceFloorDivide,
-      PyNumber_InPlaceLshift, PyNumber_InPlaceMatrixMultiply, PyNumber_InPlaceMultiply,
-      PyNumber_InPlaceRemainder, PyNumber_InPlaceOr, NULL, PyNumber_InPlaceRshift,
-      PyNumber_InPlaceSubtract, PyNumber_InPlaceTrueDivide, PyNumber_InPlaceXor },
+    { PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
+      PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or, NULL, PyNumber_Rshift, PyNumber_Subtract,
+      PyNumber_TrueDivide, PyNumber_Xor, PyNumber_Divmod },
+    { PyNumber_InPlaceAdd, PyNumber_InPlaceAnd, PyNumber_InPlaceFloorDivide, PyNumber_InPlaceLshift,
+      PyNumber_InPlaceMatrixMultiply, PyNumber_InPlaceMultiply, PyNumber_InPlaceRemainder,
+      PyNumber_InPlaceOr, NULL, PyNumber_InPlaceRshift, PyNumber_InPlaceSubtract,
+      PyNumber_InPlaceTrueDivide, PyNumber_InPlaceXor },
   };
   if (other->kind != &gm_kind_constant
       && !(op == GM_BIN_MOD && PyUnicode_Check (t->real) && !reflected))

@@ -86,9 +86,10 @@ type (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  static const GmMethodRow rows[] = {
-    { "getter", with_getter }, { "setter", with_setter }, { "deleter", with_deleter }, { NULL, NULL }
-  };
+  static const GmMethodRow rows[] = { { "getter", with_getter },
+                                      { "setter", with_setter },
+                                      { "deleter", with_deleter },
+                                      { NULL, NULL } };
   static const char *const parts[] = { "fget", "fset", "fdel" };
   const char *text = PyUnicode_AsUTF8 (name);
   const GmTracker *bound = t->n == 4 ? gm_method_row (r, rows, t, name) : NULL;

@@ -76,7 +76,8 @@ is_asked (GmRecorder *r, const GmTracker *object, bool ordered)
 {
   bool items = ordered || gm_storage (object)->number;
   const char *const asked[] = { items ? "keys" : "__iter__", items ? "__getitem__" : "__iter__" };
-  return gm_object_how (r, object, asked[0], NULL) != GM_HOW_C || gm_object_how (r, object, asked[1], NULL) != GM_HOW_C;
+  return gm_object_how (r, object, asked[0], NULL) != GM_HOW_C
+         || gm_object_how (r, object, asked[1], NULL) != GM_HOW_C;
 }
 
 /* The same for a dict that may be inside of an object. */
@@ -100,7 +101,8 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
   return is_asked (r, t, false) ? NULL : storage;
 }
 
-/* Returns the keys of an OrderedDict in its order, whatever a subclass's __iter__ would say: a new list, NULL with an exception. */
+/* Returns the keys of an OrderedDict in its order, whatever a subclass's __iter__ would say: a new
+ * list, NULL with an exception. */
 static PyObject *
 order_of (PyObject *ordered)
 {
@@ -138,9 +140,9 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
                               "dict with keys other than str, int, float, bytes, None, tuples of "
                               "such, functions, classes, dtypes, and members of an Enum");
     PyTuple_SET_ITEM (keys, i, Py_NewRef (key));
-    items[2 * i] = PyTuple_CheckExact (key)   ? gm_tuple_constant (r, key)
-                   : kind == GM_KEY_FIXED     ? gm_from_constant (r, key)
-                                              : gm_wrap (r, key, gm_source_const (r, key, "a key"));
+    items[2 * i] = PyTuple_CheckExact (key) ? gm_tuple_constant (r, key)
+                   : kind == GM_KEY_FIXED   ? gm_from_constant (r, key)
+                                            : gm_wrap (r, key, gm_source_const (r, key, "a key"));
     items[2 * i + 1] = gm_wrap_lazy (r, value, gm_source_dict_item (r, t->source, key));
     i++;
   }
@@ -206,7 +208,8 @@ gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     return gm_instance_dict_get (r, t, gm_record_take (r, name));
   }
   if (t->n == 0 && contents == NULL && !gm_dict_keys_are_plain (r, t->real)) {
-    gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict of objects with an __eq__", gm_type_text (r, key));
+    gm_record_break (r, GM_BREAK_SUBSCRIPT, "dict of objects with an __eq__",
+                     gm_type_text (r, key));
     return NULL;
   }
   PyObject *plain = t->n == 0 && contents == NULL ? looked_up_by (r, key) : NULL;
@@ -243,10 +246,12 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
     return;
   }
   int64_t at;
-  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
+  const GmTracker *table = find_in_table (r, t, key, &at),
+                  *old = table ? NULL : gm_dict_contents (r, t);
   if (r->stop)
     return;
-  if (!table && (at = gm_key_find (r, old, 2, key)) >= 0 && (table = gm_key_table_make (r, t, 2, 0)) != NULL)
+  if (!table && (at = gm_key_find (r, old, 2, key)) >= 0
+      && (table = gm_key_table_make (r, t, 2, 0)) != NULL)
     at /= 2;
   if (table && at < 0) {
     gm_key_table_append (r, t, gm_realize (r, key), value);
@@ -284,7 +289,8 @@ static const GmTracker *
 drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
   int64_t at;
-  const GmTracker *table = find_in_table (r, t, key, &at), *old = table ? NULL : gm_dict_contents (r, t);
+  const GmTracker *table = find_in_table (r, t, key, &at),
+                  *old = table ? NULL : gm_dict_contents (r, t);
   if (!table)
     at = r->stop ? -1 : gm_key_find (r, old, 2, key);
   if (at < 0)
@@ -331,7 +337,8 @@ ordered_key_error (GmRecorder *r, const GmTracker *t, const GmTracker *key)
     return key_error (r, key);
   if (key->kind == &gm_kind_tuple && key->data) /* an instance of a tuple subclass */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "OrderedDict");
-  return gm_raise (r, gm_exception_new (r, (PyTypeObject *) PyExc_KeyError, key->items, none ? 0 : key->n));
+  return gm_raise (
+      r, gm_exception_new (r, (PyTypeObject *) PyExc_KeyError, key->items, none ? 0 : key->n));
 }
 
 static const GmTracker *
@@ -452,8 +459,8 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     gm_dropped (r, old->items[i]);
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (gm_dict_owner (t)), "clear"), NULL, &t,
-               1);
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (gm_dict_owner (t)), "clear"),
+               NULL, &t, 1);
   return gm_none (r);
 }
 
@@ -500,7 +507,8 @@ update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const 
 static bool
 answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
 {
-  return t->number && from->kind == &gm_kind_object && gm_dict_of (r, from) && is_asked (r, from, true);
+  return t->number && from->kind == &gm_kind_object && gm_dict_of (r, from)
+         && is_asked (r, from, true);
 }
 
 /* Stores the i-th pair of an update with pairs. An OrderedDict unpacks the pair as Python code
@@ -510,18 +518,25 @@ update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t
 {
   g_autofree char *text = g_strdup_printf ("'%s' object is not iterable", gm_type_text (r, entry));
   bool unpacked = t->number && gm_realize (r, entry)->kind == &gm_kind_object;
-  g_autoptr (GPtrArray) pair = r->stop ? NULL : unpacked ? gm_iterate (r, entry) : gm_collect_fast (r, entry, t->number ? text : "");
+  g_autoptr (GPtrArray) pair = r->stop    ? NULL
+                               : unpacked ? gm_iterate (r, entry)
+                                          : gm_collect_fast (r, entry, t->number ? text : "");
   if (!t->number && gm_exception_caught (r, PyExc_TypeError))
-    gm_raise_new (r, PyExc_TypeError, "cannot convert dictionary update sequence element #%u to a sequence", i);
+    gm_raise_new (r, PyExc_TypeError,
+                  "cannot convert dictionary update sequence element #%u to a sequence", i);
   else if (pair == NULL || pair->len == 2) {
     if (pair)
       put (r, t, pair->pdata[0], pair->pdata[1]);
   } else if (!t->number)
-    gm_raise_new (r, PyExc_ValueError, "dictionary update sequence element #%u has length %u; 2 is required", i, pair->len);
+    gm_raise_new (r, PyExc_ValueError,
+                  "dictionary update sequence element #%u has length %u; 2 is required", i,
+                  pair->len);
   else if (pair->len > 2)
     gm_raise_new (r, PyExc_ValueError, "too many values to unpack (expected 2)");
   else
-    gm_raise_new (r, PyExc_ValueError, pair->len ? "need more than 1 value to unpack" : "need more than 0 values to unpack");
+    gm_raise_new (r, PyExc_ValueError,
+                  pair->len ? "need more than 1 value to unpack"
+                            : "need more than 0 values to unpack");
 }
 
 /* Updates with the entries of a dict, or of an iterable of pairs, then with the named arguments. */
@@ -564,11 +579,15 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static bool
 others_overridden (GmRecorder *r, const GmTracker *t)
 {
-  static const char *const asked[] = { "__contains__", "__delitem__", "__getitem__", "__setitem__" };
+  static const char *const asked[] = { "__contains__", "__delitem__", "__getitem__",
+                                       "__setitem__" };
   const GmTracker *owner = t->number ? gm_storage_owner (r, t) : NULL;
-  PyTypeObject *type = owner ? (PyTypeObject *) owner->data : t->number && t->real ? Py_TYPE (t->real) : NULL;
+  PyTypeObject *type = owner                  ? (PyTypeObject *) owner->data
+                       : t->number && t->real ? Py_TYPE (t->real)
+                                              : NULL;
   bool overridden = false;
-  for (size_t i = 0; i < G_N_ELEMENTS (asked) && type && type != &PyODict_Type && !overridden; i++) {
+  for (size_t i = 0; i < G_N_ELEMENTS (asked) && type && type != &PyODict_Type && !overridden;
+       i++) {
     PyObject *name = gm_record_take (r, PyUnicode_InternFromString (asked[i]));
     overridden = gm_class_lookup (r, type, name) != _PyType_Lookup (&PyODict_Type, name);
   }
@@ -586,10 +605,12 @@ method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_take (r, "setdefault", args, names, 2, in) || in[0] == NULL)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "setdefault", "dict");
   bool asks = others_overridden (r, t);
-  const GmTracker *value = in[1] ? in[1] : gm_none (r), *asked = asks ? gm_storage_object (r, t) : NULL;
+  const GmTracker *value = in[1] ? in[1] : gm_none (r),
+                  *asked = asks ? gm_storage_object (r, t) : NULL;
   if (asks && !asked)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "setdefault", OVERRIDDEN);
-  const GmTracker *has = asked ? gm_contains (r, asked, in[0]) : NULL, *v = asked ? NULL : gm_dict_lookup (r, t, in[0]);
+  const GmTracker *has = asked ? gm_contains (r, asked, in[0]) : NULL,
+                  *v = asked ? NULL : gm_dict_lookup (r, t, in[0]);
   if (r->stop || v)
     return r->stop ? &gm_tracker_poison : v;
   if (!asked)
@@ -636,7 +657,8 @@ static void
 move_effect (GmRecorder *r, const GmTracker *t, const GmTracker *key, bool last)
 {
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyODict_Type), "move_to_end"), NULL,
+    gm_effect (r, GM_EFFECT_CALL,
+               PyDict_GetItemString (gm_type_dict (&PyODict_Type), "move_to_end"), NULL,
                (const GmTracker *const[]){ t, key, gm_from_bool (r, last) }, 3);
 }
 
@@ -651,7 +673,8 @@ method_move_to_end (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   int64_t place;
   const GmTracker *table = last && !r->stop ? find_in_table (r, t, in[0], &place) : NULL;
   if (table && place >= 0) {
-    const GmTracker *key = gm_key_table_key (r, table, place), *value = gm_key_table_value (r, table, place);
+    const GmTracker *key = gm_key_table_key (r, table, place),
+                    *value = gm_key_table_value (r, table, place);
     gm_key_table_drop (r, table, place);
     gm_key_table_append (r, t, key, value);
     move_effect (r, t, in[0], last);
@@ -677,9 +700,9 @@ static const GmMethodRow ordered_methods[] = { { "move_to_end", method_move_to_e
 
 static const GmMethodRow methods[] = {
   { "__init__", method_update }, { "popitem", method_popitem },       { "keys", method_keys },
-  { "values", method_values }, { "items", method_items },           { "get", method_get },
-  { "pop", method_pop },       { "setdefault", method_setdefault }, { "clear", method_clear },
-  { "copy", method_copy },     { "update", method_update },         { NULL, NULL },
+  { "values", method_values },   { "items", method_items },           { "get", method_get },
+  { "pop", method_pop },         { "setdefault", method_setdefault }, { "clear", method_clear },
+  { "copy", method_copy },       { "update", method_update },         { NULL, NULL },
 };
 
 /* Whether the method of an OrderedDict goes through others that it is not known to ask. */
@@ -706,7 +729,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
       || _PyType_Lookup (gm_dict_owner (t), name) == NULL)
     return bound;
   if (PyUnicode_CompareWithASCIIString (name, "fromkeys") == 0)
-    return gm_class_method (r, gm_wrap (r, (PyObject *) &PyDict_Type, gm_source_const (r, (PyObject *) &PyDict_Type, "dict")), name);
+    return gm_class_method (r,
+                            gm_wrap (r, (PyObject *) &PyDict_Type,
+                                     gm_source_const (r, (PyObject *) &PyDict_Type, "dict")),
+                            name);
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "dict");
 }
 
@@ -734,7 +760,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   bool same = a->n == b->n, ordered = t->number && other->number; /* both OrderedDicts */
   for (uint32_t i = 0; i < a->n && same && !r->stop; i += 2) {
     int64_t at = gm_key_find (r, b, 2, a->items[i]);
-    same = at >= 0 && (at == i || !ordered) && gm_same_or_equal (r, a->items[i + 1], b->items[at + 1]);
+    same =
+        at >= 0 && (at == i || !ordered) && gm_same_or_equal (r, a->items[i + 1], b->items[at + 1]);
   }
   if (!gm_contents_still (r, t, a) || !gm_contents_still (r, other, b))
     return &gm_tracker_poison;

@@ -182,8 +182,7 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 {
   const char *s = PyUnicode_AsUTF8 (name);
   value = value ? gm_realize (r, value) : NULL;
-  if (r->stop
-      || (strcmp (s, "__traceback__") == 0 && value && is_unseen_traceback (r, t, value)))
+  if (r->stop || (strcmp (s, "__traceback__") == 0 && value && is_unseen_traceback (r, t, value)))
     return;
   if (strcmp (s, "__cause__") == 0 && value
       && (value->real == Py_None || gm_exception_storage (value))) {

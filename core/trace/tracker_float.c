@@ -93,10 +93,8 @@ fix (GmRecorder *r, const GmTracker *leaf)
     return;
   }
   PyObject *real = (PyObject *) leaf->data;
-  uint32_t most = r->request->start
-                      ? 1
-                      : MOST_SETTLED; /* a float that is passed over a break varies with each
-                                         call */
+  uint32_t most = r->request->start ? 1 : MOST_SETTLED; /* a float that is passed over a break
+                                                           varies with each call */
   bool may = !r->request->resumable
              || gm_profile_settle (r->request->profile, profile_row (r, real, leaf->source), most,
                                    r->number);
@@ -186,7 +184,8 @@ operand (GmRecorder *r, const GmTracker *t)
     return NULL;
   if (PyFloat_CheckExact (t->real))
     return t;
-  return PyLong_CheckExact (t->real) && gm_constant_int (r, t, &i) && i >= -EXACT_BOUND && i <= EXACT_BOUND
+  return PyLong_CheckExact (t->real) && gm_constant_int (r, t, &i) && i >= -EXACT_BOUND
+                 && i <= EXACT_BOUND
              ? gm_from_constant_take (r, PyFloat_FromDouble ((double) i))
              : NULL;
 }
@@ -257,9 +256,14 @@ on_values (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, b
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
-  const char *name = op == GM_BIN_ADD ? "add" : op == GM_BIN_SUB ? "sub" : op == GM_BIN_MUL ? "mul" : op == GM_BIN_DIV ? "div" : NULL;
+  const char *name = op == GM_BIN_ADD   ? "add"
+                     : op == GM_BIN_SUB ? "sub"
+                     : op == GM_BIN_MUL ? "mul"
+                     : op == GM_BIN_DIV ? "div"
+                                        : NULL;
   if (other->kind == &gm_kind_tensor)
     return NULL; /* the tensor's method decides */
   const GmTracker *value = name ? operand (r, other) : NULL;
@@ -347,7 +351,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
   GmRecorder *r = gm_residual_recorder (b);
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_value (b, t->items[0]);
-  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (r, PyUnicode_InternFromString ("item")));
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
+                    gm_record_take (r, PyUnicode_InternFromString ("item")));
   gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
   return true;
 }

@@ -45,7 +45,8 @@ const GmTracker *
 gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyFunctionObject *f = (PyFunctionObject *) real;
-  gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals, .index = (int64_t) (uintptr_t) f->vectorcall);
+  gm_guard (r, FUNCTION, source, .obj = f->func_code, .key = f->func_globals,
+            .index = (int64_t) (uintptr_t) f->vectorcall);
   uint32_t id = gm_heap_add (&r->heap, GM_N_OBJECT_SLOTS);
   const GmTracker *t = gm_tracker_add (
       r, &(GmTracker){ .kind = &gm_kind_function, .real = real, .source = source, .id = id });
@@ -58,24 +59,15 @@ gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
 static const struct {
   const char *name, *module;
 } left_alone[] = {
-  { "_process_class", "dataclasses" },
-  { "make_dataclass", "dataclasses" },
-  { "namedtuple", "collections" },
-  { "deepcopy", "copy" },
-  { "NamedTuple", "typing" },
-  { "get_type_hints", "typing" },
-  { "EnumType.__new__", "enum" },
-  { "signature", "inspect" },
-  { "getsource", "inspect" },
-  { "_compile", "re" },
-  { "format_exc", "traceback" },
-  { "print_exc", "traceback" },
-  { "getLogger", "logging" },
-  { "Logger.debug", "logging" },
-  { "Logger.info", "logging" },
-  { "Logger.warning", "logging" },
-  { "Logger.error", "logging" },
-  { "Logger.exception", "logging" },
+  { "_process_class", "dataclasses" }, { "make_dataclass", "dataclasses" },
+  { "namedtuple", "collections" },     { "deepcopy", "copy" },
+  { "NamedTuple", "typing" },          { "get_type_hints", "typing" },
+  { "EnumType.__new__", "enum" },      { "signature", "inspect" },
+  { "getsource", "inspect" },          { "_compile", "re" },
+  { "format_exc", "traceback" },       { "print_exc", "traceback" },
+  { "getLogger", "logging" },          { "Logger.debug", "logging" },
+  { "Logger.info", "logging" },        { "Logger.warning", "logging" },
+  { "Logger.error", "logging" },       { "Logger.exception", "logging" },
   { "Logger.log", "logging" },
 };
 
@@ -97,7 +89,8 @@ gm_function_starts_tracer (PyObject *globals)
 {
   PyObject *module = PyDict_GetItemString (globals, "__name__");
   return module && PyUnicode_Check (module)
-         && (PyUnicode_CompareWithASCIIString (module, "pdb") == 0 || PyUnicode_CompareWithASCIIString (module, "bdb") == 0);
+         && (PyUnicode_CompareWithASCIIString (module, "pdb") == 0
+             || PyUnicode_CompareWithASCIIString (module, "bdb") == 0);
 }
 
 const GmCode *
@@ -146,7 +139,7 @@ gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmC
     PyObject *value =
         f->func_kwdefaults ? PyDict_GetItemWithError (f->func_kwdefaults, name) : NULL;
     return value ? gm_wrap_present (r, value,
-                                 gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name))
+                                    gm_source_part (r, t->source, GM_SOURCE_KWDEFAULT, 0, name))
                  : NULL;
   }
   const GmTracker *defaults = gm_realize (r, t->items[positional ? DEFAULTS : KWDEFAULTS]);
@@ -194,7 +187,8 @@ is_called_by_c (const GmTracker *t)
   static vectorcallfunc plain; /* not exported since 3.13 */
   if (t->real && !plain) {
     PyCodeObject *code = PyCode_NewEmpty ("", "", 1);
-    PyObject *globals = PyDict_New (), *f = code && globals ? PyFunction_New ((PyObject *) code, globals) : NULL;
+    PyObject *globals = PyDict_New (),
+             *f = code && globals ? PyFunction_New ((PyObject *) code, globals) : NULL;
     plain = f ? ((PyFunctionObject *) f)->vectorcall : NULL;
     PyErr_Clear ();
     Py_XDECREF (f);
@@ -207,10 +201,12 @@ is_called_by_c (const GmTracker *t)
 static const GmTracker *
 left_to_c (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_record_break (r, GM_BREAK_CALL_C, PyUnicode_AsUTF8 (((PyFunctionObject *) t->real)->func_name));
+  return gm_record_break (r, GM_BREAK_CALL_C,
+                          PyUnicode_AsUTF8 (((PyFunctionObject *) t->real)->func_name));
 }
 
-/* A node; or, where it cannot be one, recorded inside of this instruction: a break in it leaves the whole call to Python. */
+/* A node; or, where it cannot be one, recorded inside of this instruction: a break in it leaves the
+ * whole call to Python. */
 static const GmTracker *
 call_whole (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -232,7 +228,9 @@ gm_function_model (const GmTracker *f)
     return call_whole;
   if (gm_is_dispatch (f))
     return gm_dispatch;
-  return gm_is_deepcopy (f) ? gm_deepcopy : gm_is_random_function (f) ? gm_random_function_call : NULL;
+  return gm_is_deepcopy (f)          ? gm_deepcopy
+         : gm_is_random_function (f) ? gm_random_function_call
+                                     : NULL;
 }
 
 static const GmTracker *
@@ -301,10 +299,16 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 static const GmTracker *
 existing_annotations (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  PyObject *made = PyObject_GetAttr (t->real, name), *dict = ((PyFunctionObject *) t->real)->func_annotations;
+  PyObject *made = PyObject_GetAttr (t->real, name),
+           *dict = ((PyFunctionObject *) t->real)->func_annotations;
   PyErr_Clear ();
   Py_XDECREF (made);
-  return dict == NULL || dict != made ? NULL : gm_wrap_lazy (r, dict, gm_source_member (r, t->source, offsetof (PyFunctionObject, func_annotations), name));
+  return dict == NULL || dict != made
+             ? NULL
+             : gm_wrap_lazy (r, dict,
+                             gm_source_member (r, t->source,
+                                               offsetof (PyFunctionObject, func_annotations),
+                                               name));
 }
 
 static bool

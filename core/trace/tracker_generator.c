@@ -226,9 +226,9 @@ close_generator (GmRecorder *r, const GmTracker *t)
   bool returned = !r->stop; /* since 3.13 close () returns the value */
   if (r->pending && !gm_exception_caught (r, PyExc_GeneratorExit))
     gm_exception_caught (r, PyExc_StopIteration);
-  return r->stop                                        ? &gm_tracker_poison
+  return r->stop                                    ? &gm_tracker_poison
          : returned && PY_VERSION_HEX >= 0x030d0000 ? r->stopped_value
-                                                        : gm_none (r);
+                                                    : gm_none (r);
 }
 
 /* -- Methods --------------------------------------------------------------- */

@@ -32,7 +32,9 @@ gm_iterator_new (GmRecorder *r, GmIterKind kind, const GmTracker *const *items, 
 bool
 gm_iterator_is_done (GmRecorder *r, const GmTracker *t)
 {
-  bool lets_go = t->kind == &gm_kind_iterator && (t->number == GM_ITER_SEQUENCE || t->number == GM_ITER_REVERSED || t->number == GM_ITER_SET);
+  bool lets_go = t->kind == &gm_kind_iterator
+                 && (t->number == GM_ITER_SEQUENCE || t->number == GM_ITER_REVERSED
+                     || t->number == GM_ITER_SET);
   return lets_go && gm_contents_of (r, t)->items != NULL;
 }
 
@@ -67,7 +69,8 @@ gm_iterator_reversed (GmRecorder *r, const GmTracker *sequence)
   const GmTracker *of = dict_under (sequence);
   if (of->kind == &gm_kind_dict)
     gm_dict_contents (r, of);
-  return r->stop ? &gm_tracker_poison : iterator_over (r, GM_ITER_REVERSED, sequence, gm_len (r, sequence) - 1);
+  return r->stop ? &gm_tracker_poison
+                 : iterator_over (r, GM_ITER_REVERSED, sequence, gm_len (r, sequence) - 1);
 }
 
 void
@@ -131,9 +134,9 @@ dict_next (GmRecorder *r, const GmTracker *t)
   }
   if (i >= contents->n)
     return NULL;
-  gm_contents_set (r, t,
-                   gm_tracker (r, .kind = &gm_kind_contents, .number = state->number + 1,
-                               .data = contents));
+  gm_contents_set (
+      r, t,
+      gm_tracker (r, .kind = &gm_kind_contents, .number = state->number + 1, .data = contents));
   return which == 2 ? gm_tuple_new (r, &contents->items[i], 2) : contents->items[i + (which == 1)];
 }
 
@@ -193,7 +196,8 @@ zip_strict_next (GmRecorder *r, const GmTracker *t)
       how = "longer";
     }
   if (how && !r->stop)
-    gm_raise_new (r, PyExc_ValueError, "zip() argument %u is %s than argument%s%u", i + 1, how, i == 1 ? " " : "s 1-", i);
+    gm_raise_new (r, PyExc_ValueError, "zip() argument %u is %s than argument%s%u", i + 1, how,
+                  i == 1 ? " " : "s 1-", i);
   return NULL;
 }
 
@@ -246,7 +250,10 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     if (at >= gm_list_items_length (r, of))
       return NULL;
     gm_iterator_move (r, t, at + 1);
-    return gm_list_items_item (r, of, t->number == GM_ITER_DEQUE ? (uint32_t) at : gm_list_items_length (r, of) - 1 - (uint32_t) at);
+    return gm_list_items_item (r, of,
+                               t->number == GM_ITER_DEQUE
+                                   ? (uint32_t) at
+                                   : gm_list_items_length (r, of) - 1 - (uint32_t) at);
   case GM_ITER_SET: {
     const GmTracker *was = t->items[1], *now = gm_contents_of (r, of);
     if (now != was && now->n != was->n)
@@ -342,8 +349,7 @@ emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t
   GmRecorder *r = gm_residual_recorder (b);
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
-                    gm_record_take (r, PyUnicode_InternFromString (name)));
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (r, PyUnicode_InternFromString (name)));
   if (n)
     emit_int (b, arg);
   gm_residual_emit (b, GM_INSN_CALL, n, NULL);
@@ -373,7 +379,8 @@ emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const in
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
   }
-  bool calls = t->number == GM_ITER_MAP || t->number == GM_ITER_FILTER; /* the first is no operand */
+  bool calls =
+      t->number == GM_ITER_MAP || t->number == GM_ITER_FILTER; /* the first is no operand */
   for (uint32_t i = 0; i < t->n; i++)
     if (type && !(calls && i == 0) && t->number != GM_ITER_REVERSED)
       emit_operand (b, t->items[i]);
@@ -438,8 +445,9 @@ static bool
 over_storage (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *of = t->n && t->items[0] ? t->items[0] : NULL;
-  if (of == NULL || (of->kind != &gm_kind_list && of->kind != &gm_kind_dict
-                     && of->kind != &gm_kind_set && of->kind != &gm_kind_tuple))
+  if (of == NULL
+      || (of->kind != &gm_kind_list && of->kind != &gm_kind_dict && of->kind != &gm_kind_set
+          && of->kind != &gm_kind_tuple))
     return false;
   return gm_storage_owner (r, of) != NULL
          || (of->real && of->source && gm_type_of (r, of) != Py_TYPE (of->real));
@@ -512,7 +520,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
     return true;
   }
-  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || t->number == GM_ITER_ZIP_STRICT || over_storage (r, t))
+  if ((t->number > GM_ITER_FILTER && t->number != GM_ITER_SET) || t->number == GM_ITER_ZIP_STRICT
+      || over_storage (r, t))
     return false;
   if (state->items != NULL || (at < 0 && t->number != GM_ITER_ENUMERATE)) {
     emit_ended (b, t);
@@ -530,10 +539,10 @@ build (GmResidualBuilder *b, const GmTracker *t)
   } else {
     bool counts = t->number == GM_ITER_ENUMERATE;
     emit_new (b, t,
-              counts                        ? &PyEnum_Type
-              : t->number == GM_ITER_ZIP    ? &PyZip_Type
-              : t->number == GM_ITER_MAP    ? &PyMap_Type
-                                            : &PyFilter_Type,
+              counts                     ? &PyEnum_Type
+              : t->number == GM_ITER_ZIP ? &PyZip_Type
+              : t->number == GM_ITER_MAP ? &PyMap_Type
+                                         : &PyFilter_Type,
               counts ? &at : NULL);
   }
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);

@@ -73,7 +73,8 @@ static void
 effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n)
 {
   if (args[0]->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyList_Type), name), NULL, args, n);
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PyList_Type), name), NULL,
+               args, n);
 }
 
 static void
@@ -166,7 +167,8 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     const char *text = value ? slice_text (r) : "";
     bool reads_first = g_str_has_prefix (text, "must"); /* the version with that message reads the
                                                            indices when it has all values */
-    Py_ssize_t first = start, last = stop, n_before = gm_list_items_length (r, t), n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
+    Py_ssize_t first = start, last = stop, n_before = gm_list_items_length (r, t),
+               n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
     g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, text) : g_ptr_array_new ();
     if (r->stop)
       return;
@@ -456,8 +458,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   if (other->kind != &gm_kind_list)
     return NULL;
   const GmTracker *a = gm_contents_of (r, t), *b = gm_contents_of (r, other);
-  const GmTracker *v = gm_compare (r, op, gm_tuple_new (r, a->items, a->n),
-                                   gm_tuple_new (r, b->items, b->n));
+  const GmTracker *v =
+      gm_compare (r, op, gm_tuple_new (r, a->items, a->n), gm_tuple_new (r, b->items, b->n));
   return gm_contents_still (r, t, a) && gm_contents_still (r, other, b) ? v : &gm_tracker_poison;
 }
 

@@ -42,7 +42,8 @@ module_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *v = gm_global_load (r, PyModule_GetDict (t->real), name);
   if (v)
     return v;
-  PyObject *dict = PyModule_GetDict (t->real), *hook = gm_record_take (r, PyUnicode_InternFromString ("__getattr__"));
+  PyObject *dict = PyModule_GetDict (t->real),
+           *hook = gm_record_take (r, PyUnicode_InternFromString ("__getattr__"));
   if (_PyType_Lookup (&PyModule_Type, name) || PyDict_GetItemWithError (dict, hook))
     return gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "module");
   gm_guard (r, GLOBAL_ABSENT, NULL, .obj = dict, .key = hook);

@@ -38,7 +38,7 @@ term (const GmTracker *t)
   return integer (t->items[TERM]);
 }
 
-/* -- Bounds -------------------------------------------------------------------------------------- */
+/* -- Bounds ------------------------------------------------------------------------------------ */
 
 static void
 bounds_get (GmRecorder *r, const GmTracker *t, Wide *lo, Wide *hi)
@@ -116,7 +116,7 @@ gm_number_assume (GmRecorder *r, const GmTracker *condition)
     bounds_set (r, condition->items[BOUNDS], (int64_t) lo, (int64_t) hi);
 }
 
-/* -- Making -------------------------------------------------------------------------------------- */
+/* -- Making ------------------------------------------------------------------------------------ */
 
 static const GmTracker *
 make (GmRecorder *r, const GmTracker *of, int64_t what, int64_t a, int64_t b)
@@ -159,7 +159,7 @@ gm_is_condition (const GmTracker *t)
   return t->kind == &gm_kind_number && t->number != VALUE;
 }
 
-/* -- As a tensor --------------------------------------------------------------------------------- */
+/* -- As a tensor ------------------------------------------------------------------------------- */
 
 static GmVal
 value_of (GmRecorder *r, const GmTracker *tensor)
@@ -180,7 +180,8 @@ holds (GmDtype dtype, Wide lo, Wide hi)
 {
   if (gm_dtypes[dtype].category != GM_CATEGORY_INT)
     return gm_dtypes[dtype].category == GM_CATEGORY_FLOAT;
-  int64_t top = dtype == GM_U8 ? UINT8_MAX : (int64_t) (UINT64_MAX >> (65 - 8 * (int) gm_dtype_size (dtype)));
+  int64_t top =
+      dtype == GM_U8 ? UINT8_MAX : (int64_t) (UINT64_MAX >> (65 - 8 * (int) gm_dtype_size (dtype)));
   return lo >= (dtype == GM_U8 ? 0 : -(Wide) top - 1) && hi <= top;
 }
 
@@ -194,7 +195,8 @@ gm_number_truth (GmRecorder *r, const GmTracker *t)
   int op = factor (t) < 0 ? swapped[t->number] : (int) t->number;
   Wide a = factor (t), b = term (t), limit = -(a < 0 ? -b : b); /* |a| * x is compared with limit */
   a = a < 0 ? -a : a;
-  bool exact = limit % a == 0, up = op == Py_LT || op == Py_GE; /* x < ceiling, x >= ceiling, x <= floor, x > floor */
+  bool exact = limit % a == 0,
+       up = op == Py_LT || op == Py_GE; /* x < ceiling, x >= ceiling, x <= floor, x > floor */
   if (!exact && (op == Py_EQ || op == Py_NE))
     return NULL;
   limit = up ? -floor_div (-limit, a) : floor_div (limit, a);
@@ -211,7 +213,8 @@ gm_number_as_tensor (GmRecorder *r, const GmTracker *t, GmDtype dtype, int64_t b
   bounds_get (r, t, &lo, &hi);
   Wide low = (a < 0 ? hi : lo) * a + b, high = (a < 0 ? lo : hi) * a + b;
   bool product = holds (GM_I64, lo * a, lo * a) && holds (GM_I64, hi * a, hi * a);
-  if (!product || !holds (GM_I64, low, high) || !holds (dtype, low, high) || low < -(Wide) bound || high > bound)
+  if (!product || !holds (GM_I64, low, high) || !holds (dtype, low, high) || low < -(Wide) bound
+      || high > bound)
     return NULL;
   const GmTracker *args[2] = { cast (r, t->items[TENSOR], GM_I64), t->items[FACTOR] };
   if (a != 1)
@@ -228,10 +231,11 @@ gm_number_operand (GmRecorder *r, const GmTracker *t, const GmMeta *beside)
   GmCategory category = gm_dtypes[beside->dtype].category;
   if (!gm_is_number (t))
     return NULL;
-  return gm_number_as_tensor (r, t, category == GM_CATEGORY_BOOL ? GM_I64 : (GmDtype) beside->dtype, INT64_MAX);
+  return gm_number_as_tensor (r, t, category == GM_CATEGORY_BOOL ? GM_I64 : (GmDtype) beside->dtype,
+                              INT64_MAX);
 }
 
-/* -- As a size ----------------------------------------------------------------------------------- */
+/* -- As a size --------------------------------------------------------------------------------- */
 
 /* True if the condition bounds its element from below, or above. */
 static bool
@@ -250,9 +254,12 @@ said_of (GmRecorder *r, const GmTracker *t, bool below)
   const char *said = NULL;
   for (uint32_t i = 0; i < r->effects->len; i++) {
     const GmEffect *e = &g_array_index (r->effects, GmEffect, i);
-    bool check = e->kind == GM_EFFECT_CALL && e->n == 2 && gm_is_condition (e->args[0]) && e->args[0]->items[BOUNDS] == t->items[BOUNDS];
+    bool check = e->kind == GM_EFFECT_CALL && e->n == 2 && gm_is_condition (e->args[0])
+                 && e->args[0]->items[BOUNDS] == t->items[BOUNDS];
     if (check && bounds_side (e->args[0], below))
-      said = e->args[1]->kind == &gm_kind_constant && PyUnicode_Check (e->args[1]->real) ? PyUnicode_AsUTF8 (e->args[1]->real) : NULL;
+      said = e->args[1]->kind == &gm_kind_constant && PyUnicode_Check (e->args[1]->real)
+                 ? PyUnicode_AsUTF8 (e->args[1]->real)
+                 : NULL;
   }
   return said;
 }
@@ -279,7 +286,7 @@ gm_number_as_size (GmRecorder *r, const GmTracker *t)
   return gm_size_add (gm_size_mul (u, factor (t)), term (t));
 }
 
-/* -- Operations ---------------------------------------------------------------------------------- */
+/* -- Operations -------------------------------------------------------------------------------- */
 
 static const GmTracker *
 affine (GmRecorder *r, const GmTracker *of, int64_t a, int64_t b)
@@ -301,7 +308,8 @@ operand (GmRecorder *r, const GmTracker *t, const GmTracker *other, int64_t *a, 
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   int64_t a, b, x = 0, y = 0;
   if (!gm_is_number (t) || !operand (r, t, other, &a, &b))
@@ -327,7 +335,8 @@ unary (GmRecorder *r, GmUnary op, const GmTracker *t)
     return NULL;
   if (op == GM_UN_POS)
     return t;
-  if (__builtin_sub_overflow (0, factor (t), &a) || __builtin_sub_overflow (op == GM_UN_INVERT ? -1 : 0, term (t), &b))
+  if (__builtin_sub_overflow (0, factor (t), &a)
+      || __builtin_sub_overflow (op == GM_UN_INVERT ? -1 : 0, term (t), &b))
     return NULL;
   return affine (r, t, a, b);
 }
@@ -349,7 +358,8 @@ truth (GmRecorder *r, const GmTracker *t)
 {
   int known = decide (r, t, gm_is_number (t) ? Py_NE : (int) t->number, factor (t), term (t));
   if (known < 0)
-    gm_record_break (r, GM_BREAK_DATA_DEPENDENT_BRANCH, gm_is_number (t) ? "a number" : "a comparison of a number");
+    gm_record_break (r, GM_BREAK_DATA_DEPENDENT_BRANCH,
+                     gm_is_number (t) ? "a number" : "a comparison of a number");
   return known > 0;
 }
 
@@ -368,7 +378,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_value (b, t->items[TENSOR]);
-  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (r, PyUnicode_InternFromString ("item")));
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
+                    gm_record_take (r, PyUnicode_InternFromString ("item")));
   gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
   if (factor (t) != 1) {
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, t->items[FACTOR]->real);

@@ -318,7 +318,8 @@ declined (const GmTracker *v)
 static void
 leave_type_error (GmRecorder *r)
 {
-  if (r->pending && PyType_IsSubtype ((PyTypeObject *) r->pending->data, (PyTypeObject *) PyExc_TypeError))
+  if (r->pending
+      && PyType_IsSubtype ((PyTypeObject *) r->pending->data, (PyTypeObject *) PyExc_TypeError))
     r->pending = NULL;
 }
 
@@ -340,7 +341,8 @@ one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
   v = storage->kind->binary (r, op, storage, storage_or_self (gm_realize (r, other)), reflected,
                              inplace);
   leave_type_error (r);
-  if (v == storage && v->kind == &gm_kind_tuple) /* a tuple is a * 1, but not if its class is another */
+  if (v == storage
+      && v->kind == &gm_kind_tuple) /* a tuple is a * 1, but not if its class is another */
     return gm_tuple_new (r, v->items, v->n);
   return v == storage ? t : v;
 }
@@ -377,8 +379,9 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (!reflected)
     g_snprintf (name, sizeof name, "__%s__", names[op]);
   const GmTracker *number = gm_value_of (t), *value = gm_value_of (other);
-  if (inplace && op == GM_BIN_MUL && number != t && PyNumber_Check (number->real) && value->kind == &gm_kind_constant
-      && PySequence_Check (value->real) && gm_object_how (r, t, name, NULL) == GM_HOW_C)
+  if (inplace && op == GM_BIN_MUL && number != t && PyNumber_Check (number->real)
+      && value->kind == &gm_kind_constant && PySequence_Check (value->real)
+      && gm_object_how (r, t, name, NULL) == GM_HOW_C)
     return NULL; /* see gm_binary */
   return one_operator (r, op, name, t, other, reflected, false);
 }
@@ -389,7 +392,8 @@ unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   static const char *const names[] = { "__pos__", "__neg__", "__invert__" };
   GmHow how;
   const GmTracker *v = special (r, t, names[op], NULL, 0, &how);
-  return v == NULL && how == GM_HOW_C && gm_value_of (t) != t ? gm_unary (r, op, gm_storage (t)) : v;
+  return v == NULL && how == GM_HOW_C && gm_value_of (t) != t ? gm_unary (r, op, gm_storage (t))
+                                                              : v;
 }
 
 static const GmTracker *
@@ -417,7 +421,9 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   const GmTracker *storage = left_to_storage (r, t, names[op]);
   if (storage == NULL)
     return &gm_tracker_poison;
-  v = storage->kind->compare ? storage->kind->compare (r, op, storage, storage_or_self (gm_realize (r, other))) : NULL;
+  v = storage->kind->compare
+          ? storage->kind->compare (r, op, storage, storage_or_self (gm_realize (r, other)))
+          : NULL;
   leave_type_error (r);
   return v;
 }
@@ -430,12 +436,14 @@ store_attribute (GmResidualBuilder *b, const GmTracker *t, PyObject *name, const
   GmRecorder *r = gm_residual_recorder (b);
   PyTypeObject *type = (PyTypeObject *) t->data;
   PyObject *found = gm_class_lookup (r, type, name);
-  if (found && Py_TYPE (found)->tp_descr_set && !Py_IS_TYPE (found, &PyMemberDescr_Type) && !Py_IS_TYPE (found, &PyGetSetDescr_Type)) {
+  if (found && Py_TYPE (found)->tp_descr_set && !Py_IS_TYPE (found, &PyMemberDescr_Type)
+      && !Py_IS_TYPE (found, &PyGetSetDescr_Type)) {
     gm_residual_value (b, value);
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_object_default ("__getattribute__"));
     gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                      gm_record_take (r, PyUnicode_InternFromString ("__dict__")));
     gm_residual_emit (b, GM_INSN_CALL, 2, NULL);
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, name);
     gm_residual_emit (b, GM_INSN_STORE_SUBSCR, 0, NULL);
@@ -475,7 +483,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     return false;
   const GmTracker *contents = gm_contents_of (r, t);
   for (uint32_t i = 0; i < contents->n; i += 2)
-    if (contents->items[i + 1] != &gm_tracker_null && !(partial && gm_is_partial_member (contents->items[i]->real)))
+    if (contents->items[i + 1] != &gm_tracker_null
+        && !(partial && gm_is_partial_member (contents->items[i]->real)))
       store_attribute (b, t, contents->items[i]->real, contents->items[i + 1]);
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;

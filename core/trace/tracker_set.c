@@ -17,15 +17,16 @@
 #include "core/trace/key_table.h"
 
 const GmTracker *
-gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items, uint32_t n)
+gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTracker *const *items,
+            uint32_t n)
 {
   uint32_t id = gm_heap_add (&r->heap, GM_N_SET_SLOTS);
-  const GmTracker *t =
-      gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_set,
-                                       .real = real,
-                                       .source = source,
-                                       .id = id,
-                                       .number = real && PyFrozenSet_Check (real) ? GM_SET_EXISTS : GM_SET_PLAIN });
+  const GmTracker *t = gm_tracker_add (
+      r, &(GmTracker){ .kind = &gm_kind_set,
+                       .real = real,
+                       .source = source,
+                       .id = id,
+                       .number = real && PyFrozenSet_Check (real) ? GM_SET_EXISTS : GM_SET_PLAIN });
   gm_contents_set (r, t, gm_contents (r, items, n));
   return t;
 }
@@ -101,7 +102,8 @@ is_element (PyObject *o, uint32_t depth)
   if (PyFloat_CheckExact (o) && PyFloat_AS_DOUBLE (o) == 0)
     return false;
   if (!PyTuple_CheckExact (o))
-    return PyUnicode_CheckExact (o) || PyLong_CheckExact (o) || PyFloat_CheckExact (o) || PyBytes_CheckExact (o) || PyBool_Check (o) || o == Py_None;
+    return PyUnicode_CheckExact (o) || PyLong_CheckExact (o) || PyFloat_CheckExact (o)
+           || PyBytes_CheckExact (o) || PyBool_Check (o) || o == Py_None;
   bool all = depth > 0;
   for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE (o); i++)
     all = is_element (PyTuple_GET_ITEM (o, i), depth - 1);
@@ -122,7 +124,8 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
     if (!is_element (key, GM_MAX_NESTING))
       return gm_record_break (r, GM_BREAK_VALUE_KIND, "set with elements that are no constants");
     simple &= PyUnicode_CheckExact (key) || PyLong_CheckExact (key);
-    g_ptr_array_add (items, (gpointer) (PyTuple_CheckExact (key) ? gm_tuple_constant (r, key) : gm_from_constant (r, key)));
+    g_ptr_array_add (items, (gpointer) (PyTuple_CheckExact (key) ? gm_tuple_constant (r, key)
+                                                                 : gm_from_constant (r, key)));
   }
   if (simple)
     gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
@@ -222,9 +225,8 @@ iter (GmRecorder *r, const GmTracker *t)
     return iterator_over (r, t, gm_tuple_new (r, contents->items, contents->n));
   PyObject *set = gm_set_real (r, t), *o;
   if (set == NULL)
-    return contents->n == 1
-               ? iterator_over (r, t, gm_tuple_new (r, contents->items, 1))
-               : gm_record_break (r, GM_BREAK_ITERATION, "set of objects");
+    return contents->n == 1 ? iterator_over (r, t, gm_tuple_new (r, contents->items, 1))
+                            : gm_record_break (r, GM_BREAK_ITERATION, "set of objects");
   gm_record_take (r, set);
   g_autoptr (GPtrArray) items = g_ptr_array_new ();
   Py_ssize_t pos = 0;
@@ -265,13 +267,15 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 }
 
 void
-gm_set_effect (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *const *args, uint32_t n)
+gm_set_effect (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *const *args,
+               uint32_t n)
 {
   g_autofree const GmTracker **all = gm_tracker_array_own (n + 1);
   all[0] = t;
   gm_tracker_copy (all + 1, args, n);
   if (t->real)
-    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), name), NULL, all, n + 1);
+    gm_effect (r, GM_EFFECT_CALL, PyDict_GetItemString (gm_type_dict (&PySet_Type), name), NULL,
+               all, n + 1);
 }
 
 const GmTracker *
@@ -285,7 +289,8 @@ gm_set_append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 static const GmTracker *
 method_add (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_args_plain (r, "add", args, 1, 1) ? gm_set_append (r, t, args->args[0]) : &gm_tracker_poison;
+  return gm_args_plain (r, "add", args, 1, 1) ? gm_set_append (r, t, args->args[0])
+                                              : &gm_tracker_poison;
 }
 
 /* Removes the element at a place; `table`: the table afterwards. */
@@ -304,7 +309,8 @@ drop (GmRecorder *r, const GmTracker *t, uint32_t at, PyObject *table)
 static bool
 discard_exactly (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
-  PyObject *table = gm_set_exact_small (r, t), *o = table ? gm_constant (r, gm_contents_of (r, t)->items[at]) : NULL;
+  PyObject *table = gm_set_exact_small (r, t),
+           *o = table ? gm_constant (r, gm_contents_of (r, t)->items[at]) : NULL;
   if (table)
     gm_record_take (r, table);
   bool done = o && PySet_Discard (table, o) >= 0;
@@ -346,7 +352,8 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   const GmTracker *contents = gm_contents_of (r, t), *item = NULL;
   if (contents->n == 0)
     return gm_raise_new (r, PyExc_KeyError, "pop from an empty set");
-  PyObject *table = gm_set_exact_small (r, t), *o = table ? PySet_Pop (gm_record_take (r, table)) : NULL;
+  PyObject *table = gm_set_exact_small (r, t),
+           *o = table ? PySet_Pop (gm_record_take (r, table)) : NULL;
   int64_t at = o ? gm_key_find (r, contents, 1, gm_from_constant_take (r, o)) : -1;
   if (at < 0 || r->stop)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "set");
@@ -393,8 +400,8 @@ method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 }
 
 static const GmMethodRow methods[] = {
-  { "add", method_add },     { "discard", method_discard }, { "remove", method_remove },
-  { "pop", method_pop },     { "clear", method_clear },     { "__init__", method_init },
+  { "add", method_add }, { "discard", method_discard }, { "remove", method_remove },
+  { "pop", method_pop }, { "clear", method_clear },     { "__init__", method_init },
   { NULL, NULL },
 };
 
@@ -457,7 +464,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
       return false;
   if (of) {
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, PyFrozenSet_Check (of) ? (PyObject *) &PySet_Type : gm_set_table_copier ());
+    gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
+                      PyFrozenSet_Check (of) ? (PyObject *) &PySet_Type : gm_set_table_copier ());
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, of);
     gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
   } else {

@@ -33,7 +33,7 @@ decided (GmRecorder *r)
   return false;
 }
 
-/* -- Comparisons that data decides -------------------------------------------------------------- */
+/* -- Comparisons that data decides ------------------------------------------------------------- */
 
 static const GmTrackerKind kind_condition;
 
@@ -69,7 +69,8 @@ const GmTracker *
 gm_size_condition (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {
   GmSizeFact fact = fact_of (r, op, a, b);
-  if (!gm_sizes_fact_is_open (sizes_of (r), &fact) || gm_sizes_ask (sizes_of (r), fact.rel, fact.a, fact.b) != GM_UNKNOWN)
+  if (!gm_sizes_fact_is_open (sizes_of (r), &fact)
+      || gm_sizes_ask (sizes_of (r), fact.rel, fact.a, fact.b) != GM_UNKNOWN)
     return NULL;
   const GmTracker **items = gm_tracker_array (r, 2);
   items[0] = a;
@@ -90,7 +91,8 @@ take_for_granted (GmRecorder *r, GmSizeFact f, const char *message)
   if (s->on_fact)
     s->on_fact (s->on_fact_data, &f);
   if (message)
-    g_hash_table_insert (s->said, GUINT_TO_POINTER (gm_size_facts_n (s->facts)), g_strdup (message));
+    g_hash_table_insert (s->said, GUINT_TO_POINTER (gm_size_facts_n (s->facts)),
+                         g_strdup (message));
 }
 
 void
@@ -113,7 +115,8 @@ condition_truth (GmRecorder *r, const GmTracker *t)
   if (known != GM_UNKNOWN)
     return known == GM_YES;
   g_autofree char *fact = gm_size_fact_text (sizes_of (r)->sym, &f);
-  g_autofree char *question = g_strdup_printf ("a branch on %s", fact), *text = gm_size_open_text (r, question, &f);
+  g_autofree char *question = g_strdup_printf ("a branch on %s", fact),
+                  *text = gm_size_open_text (r, question, &f);
   gm_record_break (r, GM_BREAK_DATA_DEPENDENT_SIZE, text);
   return 0;
 }
@@ -141,7 +144,7 @@ static const GmTrackerKind kind_condition = {
   .builds_anew = true,
 };
 
-/* -- Sizes --------------------------------------------------------------------------------------- */
+/* -- Sizes ------------------------------------------------------------------------------------- */
 
 const GmTracker *
 gm_size_tracker (GmRecorder *r, int64_t size)
@@ -181,8 +184,8 @@ operand (GmRecorder *r, const GmTracker *t, int64_t *out)
 }
 
 #define MOST_OF_A_FLOAT                                                                            \
-  (INT64_C (1) << 53) /* integers up to the bound are exact floats, and their quotients are those of
-                         the floats */
+  (INT64_C (1) << 53) /* integers up to the bound are exact floats, and their quotients are those  \
+                         of the floats */
 
 /* Returns an operation of a size with a float, or its quotient by an int, as a float; NULL: the
  * result is no float, or this call's number is needed. */
@@ -203,7 +206,8 @@ as_float (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other
 }
 
 static const GmTracker *
-binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected, bool inplace)
+binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
+        bool inplace)
 {
   int64_t a = t->number, b;
   if (other->kind == &gm_kind_tensor || other->kind == &gm_kind_float)
@@ -212,9 +216,9 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (number)
     return gm_binary (r, op, reflected ? other : number, reflected ? number : other, inplace);
   GmSymKind kind = op == GM_BIN_ADD || op == GM_BIN_SUB ? GM_SYM_ADD
-                 : op == GM_BIN_MUL                     ? GM_SYM_MUL
-                 : op == GM_BIN_FLOORDIV                ? GM_SYM_FLOORDIV
-                 : op == GM_BIN_MOD                     ? GM_SYM_MOD
+                   : op == GM_BIN_MUL                   ? GM_SYM_MUL
+                   : op == GM_BIN_FLOORDIV              ? GM_SYM_FLOORDIV
+                   : op == GM_BIN_MOD                   ? GM_SYM_MOD
                                                         : GM_N_SYM_KINDS;
   if (kind < GM_N_SYM_KINDS && operand (r, other, &b)) {
     if (reflected) {
@@ -236,7 +240,8 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   t = gm_size_settled (r, t);
   other = gm_size_settled (r, other);
-  return r->stop ? &gm_tracker_poison : gm_binary (r, op, reflected ? other : t, reflected ? t : other, inplace);
+  return r->stop ? &gm_tracker_poison
+                 : gm_binary (r, op, reflected ? other : t, reflected ? t : other, inplace);
 }
 
 static const GmTracker *
@@ -255,8 +260,8 @@ differs_from_ints (const GmTracker *t)
 {
   if (t->kind == &gm_kind_constant)
     return !PyNumber_Check (t->real);
-  return t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict || t->kind == &gm_kind_set
-         || t->kind == &gm_kind_function || t->kind == &gm_kind_module;
+  return t->kind == &gm_kind_list || t->kind == &gm_kind_tuple || t->kind == &gm_kind_dict
+         || t->kind == &gm_kind_set || t->kind == &gm_kind_function || t->kind == &gm_kind_module;
 }
 
 static const GmTracker *
@@ -316,7 +321,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
   }
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_value (b, gm_tensor_new_tracker (r, gm_id_from_val (v)));
-  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0, gm_record_take (r, PyUnicode_InternFromString ("item")));
+  gm_residual_emit (b, GM_INSN_LOAD_ATTR, 0,
+                    gm_record_take (r, PyUnicode_InternFromString ("item")));
   gm_residual_emit (b, GM_INSN_CALL, 0, NULL);
   return true;
 }

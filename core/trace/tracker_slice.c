@@ -17,14 +17,17 @@ const GmTracker *
 gm_wrap_slice (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   static const char *const names[] = { "start", "stop", "step" };
-  static const size_t places[] = { offsetof (PySliceObject, start), offsetof (PySliceObject, stop), offsetof (PySliceObject, step) };
+  static const size_t places[] = { offsetof (PySliceObject, start), offsetof (PySliceObject, stop),
+                                   offsetof (PySliceObject, step) };
   gm_guard (r, TYPE, source, .obj = (PyObject *) &PySlice_Type);
   const GmTracker **items = gm_tracker_array (r, 3);
   for (int i = 0; i < 3; i++) {
     PyObject *name = gm_record_take (r, PyUnicode_InternFromString (names[i]));
-    items[i] = gm_wrap_lazy (r, *(PyObject **) ((char *) real + places[i]), gm_source_member (r, source, (int64_t) places[i], name));
+    items[i] = gm_wrap_lazy (r, *(PyObject **) ((char *) real + places[i]),
+                             gm_source_member (r, source, (int64_t) places[i], name));
   }
-  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_slice, .real = real, .source = source, .items = items, .n = 3);
+  const GmTracker *t = gm_tracker (r, .kind = &gm_kind_slice, .real = real, .source = source,
+                                   .items = items, .n = 3);
   gm_know (r, t);
   return t;
 }
@@ -38,7 +41,8 @@ type (GmRecorder *r, const GmTracker *t)
 static const GmTracker *
 method_indices (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  PyObject *slice = gm_constant (r, t), *method = slice ? gm_record_take (r, PyObject_GetAttrString (slice, "indices")) : NULL;
+  PyObject *slice = gm_constant (r, t),
+           *method = slice ? gm_record_take (r, PyObject_GetAttrString (slice, "indices")) : NULL;
   const GmTracker *v = method ? gm_builtin_fold (r, method, args) : NULL;
   return v || r->stop ? v : gm_record_break (r, GM_BREAK_CALL_METHOD, "indices", "slice");
 }

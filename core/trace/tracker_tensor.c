@@ -175,7 +175,9 @@ PLAIN_METHOD (dim, gm_from_int (r, m->ndim))
 PLAIN_METHOD (numel, gm_size_tracker (r, gm_meta_numel (m)))
 PLAIN_METHOD (element_size, gm_from_int (r, gm_dtype_size (m->dtype)))
 PLAIN_METHOD (is_floating_point, gm_from_bool (r, gm_dtype_is_float (m->dtype)))
-PLAIN_METHOD (cpu, m->device == GM_DEVICE_CPU ? t : gm_record_break (r, GM_BREAK_CALL_METHOD, "cpu", "tensor"))
+PLAIN_METHOD (cpu, m->device == GM_DEVICE_CPU
+                       ? t
+                       : gm_record_break (r, GM_BREAK_CALL_METHOD, "cpu", "tensor"))
 PLAIN_METHOD (tolist, gm_record_break (r, GM_BREAK_DATA_DEPENDENT_VALUE, "tolist()"))
 
 static const GmTracker *
@@ -188,7 +190,8 @@ method_is_contiguous (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   PyObject *said = format ? gm_constant (r, format) : Py_None;
   if (said == NULL || !(said == Py_None || PyUnicode_Check (said)) || args->n > 0)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
-  static const char *const known[] = { "contiguous_format", "preserve_format", "channels_last", "channels_last_3d", NULL };
+  static const char *const known[] = { "contiguous_format", "preserve_format", "channels_last",
+                                       "channels_last_3d", NULL };
   const char *name = said == Py_None ? NULL : PyUnicode_AsUTF8 (said);
   if (name && !g_strv_contains (known, name)) /* an error of the method */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
@@ -225,7 +228,8 @@ gm_tensor_item (GmRecorder *r, const GmTracker *t, const char *what)
 static const GmTracker *
 method_item (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
-  return gm_args_plain (r, "item", args, 0, 0) ? gm_tensor_item (r, t, "item()") : &gm_tracker_poison;
+  return gm_args_plain (r, "item", args, 0, 0) ? gm_tensor_item (r, t, "item()")
+                                               : &gm_tracker_poison;
 }
 
 static const GmTracker *
@@ -240,11 +244,13 @@ static bool
 is_alone (const GmGraph *g, GmValueId v)
 {
   uint32_t node;
-  while ((node = gm_graph_value (g, v)->node) != GM_NO_ID && gm_graph_node (g, node)->op == GM_OP_copy_)
+  while ((node = gm_graph_value (g, v)->node) != GM_NO_ID
+         && gm_graph_node (g, node)->op == GM_OP_copy_)
     v = gm_graph_node (g, node)->in[0];
   for (uint32_t i = 0; i < g->nodes->len && node != GM_NO_ID; i++) {
     const GmNode *n = gm_graph_node (g, i);
-    if (n->op == GM_OP_set_ || (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && (n->out == v || n->in[0] == v)))
+    if (n->op == GM_OP_set_
+        || (gm_ops[n->op].family == GM_FAMILY_MOVEMENT && (n->out == v || n->in[0] == v)))
       return false;
   }
   return node != GM_NO_ID;
@@ -314,7 +320,8 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       continue; /* non_blocking: no transfer to wait for */
     else if (strcmp (name, "memory_format") == 0 && a->kind == &gm_kind_constant)
       format = a;
-    else if (a->kind == &gm_kind_tensor && i < args->n && meta_of (r, a)->device == meta_of (r, t)->device)
+    else if (a->kind == &gm_kind_tensor && i < args->n
+             && meta_of (r, a)->device == meta_of (r, t)->device)
       to = meta_of (r, a)->dtype;
     else if ((a->kind == &gm_kind_constant || a->kind == &gm_kind_class)
              && gm_host.dtype_get (a->real) != GM_N_DTYPES
@@ -347,9 +354,11 @@ method_type (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   const GmTracker *wanted = args->n ? gm_realize (r, args->args[0]) : gm_none (r);
   if (wanted->real == Py_None)
-    return gm_from_constant_take (r, PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (meta_of (r, t)->dtype)));
+    return gm_from_constant_take (
+        r, PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (meta_of (r, t)->dtype)));
   PyObject *said = gm_constant (r, wanted);
-  GmDtype named = said && PyUnicode_Check (said) ? gm_dtype_of_tensor_name (PyUnicode_AsUTF8 (said)) : GM_N_DTYPES;
+  GmDtype named = said && PyUnicode_Check (said) ? gm_dtype_of_tensor_name (PyUnicode_AsUTF8 (said))
+                                                 : GM_N_DTYPES;
   if (named != GM_N_DTYPES)
     wanted = gm_from_constant (r, gm_host.dtype_object (named));
   else if (said == NULL || Py_TYPE (said) != gm_host.dtype_type)
@@ -425,7 +434,9 @@ store_grad (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *
 static bool
 took_shape (const GmGraph *g, GmValueId v)
 {
-  for (uint32_t node; (node = gm_graph_value (g, v)->node) != GM_NO_ID && gm_graph_node (g, node)->n_in > 0; v = gm_graph_node (g, node)->in[0]) {
+  for (uint32_t node;
+       (node = gm_graph_value (g, v)->node) != GM_NO_ID && gm_graph_node (g, node)->n_in > 0;
+       v = gm_graph_node (g, node)->in[0]) {
     const GmNode *n = gm_graph_node (g, node);
     if (n->op == GM_OP_set_)
       return true;
@@ -459,8 +470,11 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return grad (r, t);
   if (strcmp (s, "data") == 0) /* the data of a tensor that was reshaped in place would share its
                                   write counter */
-    return took_shape (r->graph, value_of (r, t)) ? gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s) : add_op (r, t, GM_OP_data, NULL);
-  if (strcmp (s, "T") == 0 || strcmp (s, "H") == 0 || strcmp (s, "mT") == 0 || strcmp (s, "mH") == 0)
+    return took_shape (r->graph, value_of (r, t))
+               ? gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s)
+               : add_op (r, t, GM_OP_data, NULL);
+  if (strcmp (s, "T") == 0 || strcmp (s, "H") == 0 || strcmp (s, "mT") == 0
+      || strcmp (s, "mH") == 0)
     return transposed (r, t, s[0] == 'm');
   if (strcmp (s, "is_cuda") == 0 || strcmp (s, "is_cpu") == 0)
     return gm_from_bool (r, m->device == (s[4] == 'u' ? GM_DEVICE_CUDA : GM_DEVICE_CPU));
@@ -488,7 +502,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_tracker (r, .kind = &gm_kind_api, .items = self, .n = 1, .data = api,
                        .number = inplace);
   }
-  if (found && PyFunction_Check (found) && PyDict_GetItem (gm_type_dict (gm_host.tensor_type), name) == found) {
+  if (found && PyFunction_Check (found)
+      && PyDict_GetItem (gm_type_dict (gm_host.tensor_type), name) == found) {
     g_autofree char *label = g_strdup_printf ("Tensor.%s", s); /* an attribute of the package: only
                                                                   its import adds functions there */
     return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t);
@@ -504,8 +519,9 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
                          type->tp_name, s);
   }
-  return Py_IS_TYPE (found, &PyMethodDescr_Type) ? gm_builtin_method (r, s, t) /* the call breaks */
-                                                 : gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
+  return Py_IS_TYPE (found, &PyMethodDescr_Type)
+             ? gm_builtin_method (r, s, t) /* the call breaks */
+             : gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
 }
 
 static void
@@ -520,7 +536,8 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
 static bool
 computes_with (GmRecorder *r, const GmTracker *t)
 {
-  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar || t->kind == &gm_kind_float || gm_is_number (t) || gm_is_size (t)
+  return t->kind == &gm_kind_tensor || t->kind == &gm_kind_scalar || t->kind == &gm_kind_float
+         || gm_is_number (t) || gm_is_size (t)
          || (t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_Check (t->real)));
 }
 
@@ -529,8 +546,9 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
         bool inplace)
 {
   static const char *const rows[GM_N_BIN] = {
-    "add",        "bitwise_and", "floor_divide", "bitwise_left_shift",  "matmul", "mul", "remainder",
-    "bitwise_or", "pow",         "bitwise_right_shift", "sub", "div", "bitwise_xor",
+    "add",         "bitwise_and", "floor_divide", "bitwise_left_shift",  "matmul", "mul",
+    "remainder",   "bitwise_or",  "pow",          "bitwise_right_shift", "sub",    "div",
+    "bitwise_xor",
   };
   if (rows[op] == NULL || !computes_with (r, other))
     return NULL;

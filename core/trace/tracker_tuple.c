@@ -45,10 +45,12 @@ fields_of (PyTypeObject *type)
 bool
 gm_is_named_tuple (GmRecorder *r, PyTypeObject *type)
 {
-  static const char *const protocol[] = { "__getattribute__", "__getattr__", "__eq__", "__ne__",  "__lt__",       "__le__",
-                                          "__gt__",           "__ge__",      "__iter__", "__len__", "__getitem__", "__contains__",
-                                          "__bool__",         "__add__",     "__radd__", "__iadd__", "__mul__",     "__rmul__",
-                                          "__imul__",         "__hash__" };
+  static const char *const protocol[] = {
+    "__getattribute__", "__getattr__",  "__eq__",   "__ne__",   "__lt__",
+    "__le__",           "__gt__",       "__ge__",   "__iter__", "__len__",
+    "__getitem__",      "__contains__", "__bool__", "__add__",  "__radd__",
+    "__iadd__",         "__mul__",      "__rmul__", "__imul__", "__hash__"
+  };
   if (fields_of (type) == NULL)
     return false;
   for (size_t i = 0; i < G_N_ELEMENTS (protocol); i++) {
@@ -75,7 +77,8 @@ struct_field (const GmTracker *t, PyObject *name)
   PyObject *found = PyDict_GetItem (gm_type_dict ((PyTypeObject *) t->data), name);
   if (found == NULL || !Py_IS_TYPE (found, &PyMemberDescr_Type))
     return NULL;
-  size_t at = (size_t) ((PyMemberDescrObject *) found)->d_member->offset - offsetof (PyTupleObject, ob_item);
+  size_t at = (size_t) ((PyMemberDescrObject *) found)->d_member->offset
+              - offsetof (PyTupleObject, ob_item);
   /* other fields have only a name */
   return at / sizeof (PyObject *) < t->n ? t->items[at / sizeof (PyObject *)] : NULL;
 }
@@ -84,10 +87,10 @@ const GmTracker *
 gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
-  if (type != &PyTuple_Type && type != gm_host.size_type && !is_struct_sequence (type) && !gm_is_named_tuple (r, type))
-    return gm_is_user_type (type)
-               ? gm_wrap_object (r, real, source)
-               : gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
+  if (type != &PyTuple_Type && type != gm_host.size_type && !is_struct_sequence (type)
+      && !gm_is_named_tuple (r, type))
+    return gm_is_user_type (type) ? gm_wrap_object (r, real, source)
+                                  : gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   uint32_t n = (uint32_t) PyTuple_GET_SIZE (real);
   if (!gm_record_limit_items (r, n))
     return &gm_tracker_poison;
@@ -163,7 +166,8 @@ part_of (GmRecorder *r, bool size, const GmTracker *const *items, uint32_t n)
 {
   for (uint32_t i = 0; size && i < n; i++) {
     const GmTracker *item = gm_realize (r, items[i]);
-    if (!gm_is_size (item) && !gm_is_number (item) && !(item->kind == &gm_kind_constant && PyLong_Check (item->real)))
+    if (!gm_is_size (item) && !gm_is_number (item)
+        && !(item->kind == &gm_kind_constant && PyLong_Check (item->real)))
       return gm_record_break (r, GM_BREAK_OPERATOR, "+", "Size", gm_type_text (r, item));
   }
   return size ? gm_tuple_new_of (r, gm_host.size_type, items, n) : gm_tuple_new (r, items, n);
@@ -222,7 +226,8 @@ method_hash (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   Py_hash_t hash;
   if (!gm_args_plain (r, "__hash__", args, 0, 0))
     return &gm_tracker_poison;
-  return gm_tuple_hash (r, t, &hash) ? gm_from_int (r, hash) : gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
+  return gm_tuple_hash (r, t, &hash) ? gm_from_int (r, hash)
+                                     : gm_record_break (r, GM_BREAK_CALL_ID, "hash()");
 }
 
 static const GmTracker *
@@ -237,10 +242,9 @@ method_numel (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_from_int (r, n);
 }
 
-static const GmMethodRow methods[] = { { "index", method_index },
-                                       { "count", method_count },
-                                       { "__hash__", method_hash },
-                                       { NULL, NULL } };
+static const GmMethodRow methods[] = {
+  { "index", method_index }, { "count", method_count }, { "__hash__", method_hash }, { NULL, NULL }
+};
 static const GmMethodRow size_methods[] = { { "numel", method_numel }, { NULL, NULL } };
 
 static const GmTracker *

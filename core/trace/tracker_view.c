@@ -63,7 +63,7 @@ as_set (GmRecorder *r, const GmTracker *t)
 /* Computes an operator of views of keys and items, which are sets: the result is a new set. */
 static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
-             bool inplace)
+        bool inplace)
 {
   if (t->number == 1
       || (op != GM_BIN_AND && op != GM_BIN_OR && op != GM_BIN_SUB && op != GM_BIN_XOR))
@@ -144,7 +144,9 @@ isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static PyTypeObject *
 type (GmRecorder *r, const GmTracker *t)
 {
-  return t->number == 0 ? &PyDictKeys_Type : t->number == 1 ? &PyDictValues_Type : &PyDictItems_Type;
+  return t->number == 0   ? &PyDictKeys_Type
+         : t->number == 1 ? &PyDictValues_Type
+                          : &PyDictItems_Type;
 }
 
 static const GmTracker *
@@ -165,8 +167,9 @@ build (GmResidualBuilder *b, const GmTracker *t)
   if (gm_residual_cached (b, t))
     return true;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
-  gm_residual_emit (b, GM_INSN_LOAD_CONST, 0,
-                    PyDict_GetItemString (gm_type_dict (gm_dict_owner (t->items[0])), names[t->number]));
+  gm_residual_emit (
+      b, GM_INSN_LOAD_CONST, 0,
+      PyDict_GetItemString (gm_type_dict (gm_dict_owner (t->items[0])), names[t->number]));
   gm_residual_value (b, t->items[0]);
   gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
   gm_residual_allocated (b, t);

@@ -12,16 +12,16 @@ gm_source_hash (gconstpointer p)
   const GmSource *s = p;
   /* Keys may be equal constants of different identity; they are interned by identity, which only
    * costs a duplicate. */
-  return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7 +
-         g_direct_hash (s->key) + (guint) s->index * 101;
+  return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7
+         + g_direct_hash (s->key) + (guint) s->index * 101;
 }
 
 gboolean
 gm_source_equal (gconstpointer p, gconstpointer q)
 {
   const GmSource *a = p, *b = q;
-  return a->kind == b->kind && a->base == b->base && a->obj == b->obj && a->key == b->key &&
-         a->index == b->index;
+  return a->kind == b->kind && a->base == b->base && a->obj == b->obj && a->key == b->key
+         && a->index == b->index;
 }
 
 const GmSource *
@@ -92,7 +92,8 @@ gm_source_local (GmRecorder *r, uint32_t i)
   bool variable = start ? i < start->n_locals && !gm_is_cell_slot (&code->slots[slot]) : true;
   if (variable)
     return gm_source_add (r, &source, "L['%s']", PyUnicode_AsUTF8 (code->slots[slot].name));
-  return gm_source_add (r, &source, "L['<stack %u>']", i < start->n_locals ? start->depth + i : i - start->n_locals);
+  return gm_source_add (r, &source, "L['<stack %u>']",
+                        i < start->n_locals ? start->depth + i : i - start->n_locals);
 }
 
 const GmSlot *
@@ -200,7 +201,8 @@ bool
 gm_source_is_member (const GmSource *s)
 {
   static const char *const tables[] = { "_parameters", "_buffers", "_modules" };
-  bool item = s->kind == GM_SOURCE_DICT_ITEM && PyUnicode_Check (s->key) && s->base->kind == GM_SOURCE_ATTR;
+  bool item =
+      s->kind == GM_SOURCE_DICT_ITEM && PyUnicode_Check (s->key) && s->base->kind == GM_SOURCE_ATTR;
   for (size_t i = 0; item && i < G_N_ELEMENTS (tables); i++)
     if (PyUnicode_CompareWithASCIIString (s->base->key, tables[i]) == 0)
       return true;

@@ -59,9 +59,9 @@ gm_wrap_present (GmRecorder *r, PyObject *real, const GmSource *source)
 static bool
 is_builtin_callable (PyObject *o)
 {
-  return PyCFunction_Check (o) || Py_IS_TYPE (o, &PyMethodDescr_Type) ||
-         Py_IS_TYPE (o, &PyWrapperDescr_Type) || Py_IS_TYPE (o, &PyClassMethodDescr_Type) ||
-         Py_IS_TYPE (o, gm_host.method_wrapper_type);
+  return PyCFunction_Check (o) || Py_IS_TYPE (o, &PyMethodDescr_Type)
+         || Py_IS_TYPE (o, &PyWrapperDescr_Type) || Py_IS_TYPE (o, &PyClassMethodDescr_Type)
+         || Py_IS_TYPE (o, gm_host.method_wrapper_type);
 }
 
 /* Wraps a compiled function. Called from a compiled one, it is inlined like the function that it

@@ -69,13 +69,15 @@ build (GError **error)
   GrammeValueId logits = op2 (&p, "add", op2 (&p, "matmul", hidden, w2), b2);
 
   /* log_softmax (logits) = z - log (sum (exp (z))), z = logits less the largest of each row */
-  GrammeValueId largest = op1 (&p, "detach", op1 (&p, "amax", logits, "dims=[1] keepdim=true"), NULL);
+  GrammeValueId largest =
+      op1 (&p, "detach", op1 (&p, "amax", logits, "dims=[1] keepdim=true"), NULL);
   GrammeValueId z = op2 (&p, "sub", logits, largest);
   GrammeValueId total = op1 (&p, "sum", op1 (&p, "exp", z, NULL), "dims=[1] keepdim=true");
   GrammeValueId log_p = op2 (&p, "sub", z, op1 (&p, "log", total, NULL));
-  GrammeValueId picked = op1 (&p, "sum", op2 (&p, "mul", log_p, labels), "dims=[0, 1] keepdim=false");
+  GrammeValueId picked =
+      op1 (&p, "sum", op2 (&p, "mul", log_p, labels), "dims=[0, 1] keepdim=false");
   GrammeValueId loss =
-    op2 (&p, "div", op1 (&p, "neg", picked, NULL), number (&p, "sizes=[] dtype=f32 value=96.0"));
+      op2 (&p, "div", op1 (&p, "neg", picked, NULL), number (&p, "sizes=[] dtype=f32 value=96.0"));
 
   if (!p.error)
     gramme_graph_add_output (p.g, loss, &p.error);

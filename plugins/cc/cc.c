@@ -28,7 +28,7 @@ struct GrammeBackend {
   const GrammeKernels *kernels;
   const GrammeSource *source;
   const GrammeThreads *threads; /* may be NULL */
-  CgSource *declarations; /* atomic; NULL until first needed */
+  CgSource *declarations;       /* atomic; NULL until first needed */
   char *compiler, *flags;
   int limit_s; /* limit of requests that give none */
 };
@@ -93,8 +93,11 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
   GrammeBackend *b = calloc (1, sizeof *b);
   size_t room = strlen (source->flags) + sizeof CC_UNIT_FLAGS + 1;
   if (b) {
-    *b = (GrammeBackend){ .host = host, .tiles = tiles, .kernels = kernels, .source = source,
-                            .threads = host->get_extension (host->ctx, GRAMME_THREADS_ID) };
+    *b = (GrammeBackend){ .host = host,
+                          .tiles = tiles,
+                          .kernels = kernels,
+                          .source = source,
+                          .threads = host->get_extension (host->ctx, GRAMME_THREADS_ID) };
     b->limit_s = said_limit ();
     b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
     b->flags = malloc (room);
@@ -147,7 +150,9 @@ declarations (GrammeBackend *b)
   if (source)
     return source;
   CgSource *fresh = codegen_source_new (b->source->text);
-  if (fresh && !__atomic_compare_exchange_n (&b->declarations, &source, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  if (fresh
+      && !__atomic_compare_exchange_n (&b->declarations, &source, fresh, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE)) {
     codegen_source_free (fresh);
     return source;
   }
@@ -196,7 +201,8 @@ write_unit (GrammeExecutable *e, size_t *len, GrammeStatus *status)
   GrammeBackend *b = e->backend;
   const CgSource *source = declarations (b);
   CgText *parts[2] = { &e->roles[0].text, &e->roles[1].text };
-  char *text = source ? cc_unit_text (source, parts, parts[1]->text ? 2 : 1, &e->externals, len) : NULL;
+  char *text =
+      source ? cc_unit_text (source, parts, parts[1]->text ? 2 : 1, &e->externals, len) : NULL;
   if (!text) {
     gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a unit of C");
     return NULL;
@@ -216,8 +222,9 @@ start (GrammeExecutable *e, const GrammeCompileRequest *request, GrammeStatus *s
   drop_texts (e);
   if (!text)
     return code != GRAMME_OK ? code : GRAMME_NO_MEMORY;
-  e->job = cc_job_start (b->compiler, b->flags, text, len,
-                         (int) gramme_option_int (request->options, request->n_options, "limit", b->limit_s), status);
+  e->job = cc_job_start (
+      b->compiler, b->flags, text, len,
+      (int) gramme_option_int (request->options, request->n_options, "limit", b->limit_s), status);
   return e->job ? GRAMME_OK : status && status->code ? status->code : GRAMME_NO_MEMORY;
 }
 
@@ -302,8 +309,7 @@ static int32_t
 cc_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
 {
   (void) status;
-  codegen_describe (out, e->bytes, &e->roles[0].program,
-                    &e->roles[1].program);
+  codegen_describe (out, e->bytes, &e->roles[0].program, &e->roles[1].program);
   return GRAMME_OK;
 }
 
@@ -354,7 +360,8 @@ static int32_t
 cc_size (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status)
 {
   if (__atomic_load_n (&e->finished, __ATOMIC_ACQUIRE) != GRAMME_OK + 1 || !e->artefact)
-    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "the compiler is not done, or the code was kept already");
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1,
+                        "the compiler is not done, or the code was kept already");
   *bytes = cc_kept_bytes (&e->externals, e->bytes);
   return GRAMME_OK;
 }
@@ -365,7 +372,10 @@ cc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status)
   uint64_t wanted;
   int32_t code = cc_size (e, &wanted, status);
   if (code != GRAMME_OK || bytes != wanted)
-    return code != GRAMME_OK ? code : gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu", (unsigned long long) wanted, (unsigned long long) bytes);
+    return code != GRAMME_OK
+               ? code
+               : gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu",
+                              (unsigned long long) wanted, (unsigned long long) bytes);
   cc_kept_write (out, &e->text, &e->externals, e->artefact, e->bytes);
   return GRAMME_OK;
 }
@@ -387,7 +397,8 @@ cc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *byte
   if (code == GRAMME_OK)
     code = cc_kept_read (bytes, n, &e->text, &e->externals, &object, &e->bytes, status);
   if (code == GRAMME_OK && cc_object_damage (object, e->bytes))
-    code = gramme_fail (status, GRAMME_DATA, -1, "the kept code %s", cc_object_damage (object, e->bytes));
+    code = gramme_fail (status, GRAMME_DATA, -1, "the kept code %s",
+                        cc_object_damage (object, e->bytes));
   if (code == GRAMME_OK)
     code = bind (e, object, e->bytes, status);
   e->finished = GRAMME_OK + 1;
@@ -411,10 +422,11 @@ cc_get_extension (GrammeBackend *b, const char *id)
   static const GrammeSerialize serialize = {
     .struct_size = sizeof serialize, .size = cc_size, .write = cc_write, .read = cc_read
   };
-  static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = cc_may_share };
+  static const GrammeDonation donation = { .struct_size = sizeof donation,
+                                           .may_share = cc_may_share };
   static const GrammeWait waiting = { .struct_size = sizeof waiting, .wait = cc_wait };
   (void) b;
-  return strcmp (id, GRAMME_SERIALIZE_ID) == 0 ? (const void *) &serialize
+  return strcmp (id, GRAMME_SERIALIZE_ID) == 0  ? (const void *) &serialize
          : strcmp (id, GRAMME_DONATION_ID) == 0 ? (const void *) &donation
          : strcmp (id, GRAMME_WAIT_ID) == 0     ? &waiting
                                                 : NULL;
@@ -434,25 +446,26 @@ static const GrammeBackendApi api = {
   .get_extension = cc_get_extension,
 };
 
-GRAMME_PLUGIN_DEFINE (api,
-                      "id=org.gramme.cc\n"
-                      "name=cc\n"
-                      "version=0.1.0\n"
-                      "license=Apache-2.0\n"
-                      "summary=fused loops over vectors, compiled in the background by the C compiler\n"
-                      "rank=150\n"
-                      "bit-exact=true\n"
-                      "devices=cpu;\n"
-                      "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
-                      "flags=backward;run-concurrent;serialize;\n"
-                      "needs=cc;\n"
-                      "[option wait]\n"
-                      "type=bool\n"
-                      "default=false\n"
-                      "changes-code=false\n"
-                      "help=compile returns when the compiler is done, not before\n"
-                      "[option limit]\n"
-                      "type=int\n"
-                      "range=1..1000000\n"
-                      "changes-code=false\n"
-                      "help=seconds that the compiler may take for one function; by default GRAMME_CC_LIMIT, else 600\n");
+GRAMME_PLUGIN_DEFINE (
+    api, "id=org.gramme.cc\n"
+         "name=cc\n"
+         "version=0.1.0\n"
+         "license=Apache-2.0\n"
+         "summary=fused loops over vectors, compiled in the background by the C compiler\n"
+         "rank=150\n"
+         "bit-exact=true\n"
+         "devices=cpu;\n"
+         "dtypes=b1;u8;i8;i16;i32;i64;f8e4m3;f8e5m2;f16;bf16;f32;f64;\n"
+         "flags=backward;run-concurrent;serialize;\n"
+         "needs=cc;\n"
+         "[option wait]\n"
+         "type=bool\n"
+         "default=false\n"
+         "changes-code=false\n"
+         "help=compile returns when the compiler is done, not before\n"
+         "[option limit]\n"
+         "type=int\n"
+         "range=1..1000000\n"
+         "changes-code=false\n"
+         "help=seconds that the compiler may take for one function; by default GRAMME_CC_LIMIT, "
+         "else 600\n");

@@ -52,8 +52,7 @@ empty (int folder, int depth)
     closedir (dir);
 }
 
-static void
-delete (int parent, const char *name, int fd)
+static void delete (int parent, const char *name, int fd)
 {
   for (int i = 0; i < MAX_TRIES; i++) {
     empty (fd, 0);

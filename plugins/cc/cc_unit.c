@@ -7,8 +7,8 @@
 
 /* Functions that the printer uses beside the host's source, for the ends of rows. */
 static const char helpers[] =
-#define COPY_ELEMENTS(bytes, type) \
-  "static inline void copy_elements_" #bytes " (char *to, const char *from, long n)\n{\n" \
+#define COPY_ELEMENTS(bytes, type)                                                                 \
+  "static inline void copy_elements_" #bytes " (char *to, const char *from, long n)\n{\n"          \
   "  for (long e = 0; e < n; e++)\n    ((" type " *) to)[e] = ((const " type " *) from)[e];\n}\n"
     COPY_ELEMENTS (1, "char") COPY_ELEMENTS (2, "short")
     /* The number of `left` elements that lie in a vector that begins at `first`. */

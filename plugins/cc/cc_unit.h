@@ -11,9 +11,11 @@
 /* Options of the compiler besides the flags of GrammeSource: the arithmetic as it is written, no
  * contraction, and a shared object that refers to no library, and uses its own symbols where
  * another library has the same names. */
-#define CC_UNIT_FLAGS \
-  "-x c -std=gnu11 -O2 -fPIC -shared -nostdlib -ffp-contract=off -fno-math-errno -fno-strict-aliasing " \
-  "-fno-tree-loop-distribute-patterns -fno-stack-protector -fno-asynchronous-unwind-tables -w -pipe " \
+#define CC_UNIT_FLAGS                                                                              \
+  "-x c -std=gnu11 -O2 -fPIC -shared -nostdlib -ffp-contract=off -fno-math-errno "                 \
+  "-fno-strict-aliasing "                                                                          \
+  "-fno-tree-loop-distribute-patterns -fno-stack-protector -fno-asynchronous-unwind-tables -w "    \
+  "-pipe "                                                                                         \
   "-Wl,-z,noexecstack -Wl,-z,relro -Wl,-Bsymbolic"
 
 /* Returns the text of the unit, of malloc: the parts of the host's source that are needed, then the

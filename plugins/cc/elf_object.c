@@ -15,8 +15,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define BLOCK 512    /* smallest block that disks and file systems lose */
-#define CODE_ZEROS 64 /* code never has so many 0 bytes in a row: two of them are an instruction */
+#define BLOCK 512 /* smallest block that disks and file systems lose */
+#define CODE_ZEROS                                                                                 \
+  64 /* code never has so many 0 bytes in a row: two of them are an instruction                    \
+      */
 
 typedef struct {
   const char *bytes;
@@ -91,8 +93,8 @@ static const char *
 damage_of_tables (const Object *o, const Elf64_Ehdr *h)
 {
   unsigned n_dynamic = 0, n_symbols = 0;
-  if (h->e_phnum == 0 || h->e_phentsize != sizeof (Elf64_Phdr) ||
-      !inside (o, h->e_phoff, h->e_phnum * sizeof (Elf64_Phdr)))
+  if (h->e_phnum == 0 || h->e_phentsize != sizeof (Elf64_Phdr)
+      || !inside (o, h->e_phoff, h->e_phnum * sizeof (Elf64_Phdr)))
     return "has no table of segments";
   for (unsigned i = 0; i < h->e_phnum; i++) {
     Elf64_Phdr p;
@@ -100,8 +102,8 @@ damage_of_tables (const Object *o, const Elf64_Ehdr *h)
     if (!inside (o, p.p_offset, p.p_filesz))
       return "is cut off: a segment reaches past its end";
   }
-  if (h->e_shnum == 0 || h->e_shentsize != sizeof (Elf64_Shdr) ||
-      !inside (o, h->e_shoff, h->e_shnum * sizeof (Elf64_Shdr)))
+  if (h->e_shnum == 0 || h->e_shentsize != sizeof (Elf64_Shdr)
+      || !inside (o, h->e_shoff, h->e_shnum * sizeof (Elf64_Shdr)))
     return "is cut off: its table of sections is not there";
   for (unsigned i = 0; i < h->e_shnum; i++) {
     Elf64_Shdr s;
@@ -124,8 +126,8 @@ cc_object_damage (const void *bytes, size_t n)
   if (n < sizeof h)
     return n ? "is cut off in its header" : "is empty";
   memcpy (&h, bytes, sizeof h);
-  if (memcmp (h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
-      h.e_type != ET_DYN)
+  if (memcmp (h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64
+      || h.e_type != ET_DYN)
     return "is no shared object for this machine";
   return damage_of_tables (&o, &h);
 }

@@ -87,8 +87,8 @@ typedef struct {
   char *const *args;
   char **env;
   const char *log;
-  pid_t host;   /* the process that starts it */
-  int lifeline; /* the reading end of a pipe of which the host has the other one */
+  pid_t host;         /* the process that starts it */
+  int lifeline;       /* the reading end of a pipe of which the host has the other one */
   volatile int error; /* set by the child, which shares the memory until it runs the compiler */
 } Child;
 
@@ -191,7 +191,9 @@ wait_for_end (pid_t child, int limit_s)
   while (!ended && (left = until - now_ms ()) > 0) {
     poll (&end, 1, (int) (end.fd >= 0 || left < 5 ? left : 5));
     info.si_pid = 0;
-    ended = waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT | WNOHANG) == 0 ? info.si_pid == child : errno != EINTR;
+    ended = waitid (P_PID, (id_t) child, &info, WEXITED | WNOWAIT | WNOHANG) == 0
+                ? info.si_pid == child
+                : errno != EINTR;
   }
   if (end.fd >= 0)
     close (end.fd);
@@ -262,7 +264,8 @@ compile (CcJob *job)
   end_group (job, child, &status);
   if (!in_time) {
     snprintf (job->message, sizeof job->message,
-              "the C compiler `%s` was stopped after %d seconds; the option limit of the back end cc, or GRAMME_CC_LIMIT, gives it more",
+              "the C compiler `%s` was stopped after %d seconds; the option limit of the back end "
+              "cc, or GRAMME_CC_LIMIT, gives it more",
               args[0], job->limit_s);
     return false;
   }
@@ -284,7 +287,8 @@ check_artefact (CcJob *job)
   if (!damage)
     return;
   snprintf (job->message, sizeof job->message,
-            "the C compiler `%s` said that all is well, but the file that it wrote %s; is the disk of TMPDIR full?",
+            "the C compiler `%s` said that all is well, but the file that it wrote %s; is the disk "
+            "of TMPDIR full?",
             job->command, damage);
   free (job->artefact);
   job->artefact = NULL;
@@ -415,7 +419,8 @@ stop_all (void)
 }
 
 CcJob *
-cc_job_start (const char *compiler, const char *flags, char *text, size_t len, int limit_s, GrammeStatus *status)
+cc_job_start (const char *compiler, const char *flags, char *text, size_t len, int limit_s,
+              GrammeStatus *status)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once (&once, at_first);
@@ -433,10 +438,13 @@ cc_job_start (const char *compiler, const char *flags, char *text, size_t len, i
     return NULL;
   }
   snprintf (command, room, "%s %s", compiler, flags);
-  *job = (CcJob){
-    .owner = getpid (), .command = command, .text = text, .len = len,
-    .folder = CC_FOLDER_NONE, .lifeline = -1, .limit_s = limit_s
-  };
+  *job = (CcJob){ .owner = getpid (),
+                  .command = command,
+                  .text = text,
+                  .len = len,
+                  .folder = CC_FOLDER_NONE,
+                  .lifeline = -1,
+                  .limit_s = limit_s };
   pthread_mutex_lock (&lock);
   job->next = jobs;
   job->self = &jobs;

@@ -21,7 +21,8 @@ add_program (CgDigest *d, const char *word)
     return;
   }
   char *folders = strdup (list ? list : "/bin:/usr/bin");
-  for (char *f = folders ? strtok_r (folders, ":", &save) : NULL; f; f = strtok_r (NULL, ":", &save)) {
+  for (char *f = folders ? strtok_r (folders, ":", &save) : NULL; f;
+       f = strtok_r (NULL, ":", &save)) {
     struct stat st;
     int n = snprintf (path, sizeof path, "%s/%s", f, word);
     if (n > 0 && n < (int) sizeof path && stat (path, &st) == 0 && S_ISREG (st.st_mode)) {
@@ -79,7 +80,8 @@ cc_kept_write (void *out, const CgDigest *text, const CgText *externals, const v
   memcpy (out, &h, sizeof h);
   for (uint32_t i = 0; i < h.n_names; i++, at += GRAMME_TILE_NAME_BYTES) {
     memset (at, 0, GRAMME_TILE_NAME_BYTES);
-    memcpy (at, externals->symbols[i].name, strnlen (externals->symbols[i].name, GRAMME_TILE_NAME_BYTES - 1));
+    memcpy (at, externals->symbols[i].name,
+            strnlen (externals->symbols[i].name, GRAMME_TILE_NAME_BYTES - 1));
   }
   memcpy (at, code, code_bytes);
 }
@@ -91,7 +93,8 @@ cc_kept_read (const void *bytes, uint64_t n, const CgDigest *text, CgText *exter
   Header h;
   const char *names = (const char *) bytes + sizeof h;
   if (n < sizeof h)
-    return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few", (unsigned long long) n);
+    return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few",
+                        (unsigned long long) n);
   memcpy (&h, bytes, sizeof h);
   uint64_t rest = n - sizeof h;
   if (memcmp (h.magic, magic, sizeof magic) != 0 || h.reserved[0] || h.reserved[1] || h.reserved[2]

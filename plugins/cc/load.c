@@ -66,7 +66,8 @@ load_from_folder (const void *bytes, size_t n, GrammeStatus *status)
   }
   snprintf (path, sizeof path, "%s/kernel.so", folder.path);
   if (!cc_folder_write (&folder, "kernel.so", bytes, n))
-    gramme_fail (status, GRAMME_TOOLCHAIN, -1, "code cannot be written to %s: %s", path, strerror (errno));
+    gramme_fail (status, GRAMME_TOOLCHAIN, -1, "code cannot be written to %s: %s", path,
+                 strerror (errno));
   else if (!(library = dlopen (path, RTLD_NOW | RTLD_LOCAL)))
     gramme_fail (status, GRAMME_TOOLCHAIN, -1, "compiled code cannot be loaded: %s", dlerror ());
   cc_folder_remove (&folder);

@@ -28,8 +28,8 @@ same_layout (const CgValue *a, const CgValue *b)
   if (a->dtype != b->dtype || a->ndim != b->ndim)
     return false;
   for (uint32_t d = 0; d < a->ndim; d++)
-    if (a->sizes[d] != b->sizes[d] || a->strides[d] != b->strides[d] || codegen_is_symbolic (a->sizes[d])
-        || codegen_is_symbolic (a->strides[d]))
+    if (a->sizes[d] != b->sizes[d] || a->strides[d] != b->strides[d]
+        || codegen_is_symbolic (a->sizes[d]) || codegen_is_symbolic (a->strides[d]))
       return false;
   return true;
 }
@@ -92,7 +92,8 @@ reads_in_place (const CgProgram *p, const CgStep *s, uint32_t input, uint32_t va
     const GrammeNode *n = gramme_image_node (p->image, s->members[m]);
     for (uint32_t i = 0; i < n->n_in; i++) {
       uint32_t v = gramme_node_in (p->image, n, i);
-      if (is_input (p, v, input) && (made || p->values[v].root != v || !same_layout (&p->values[v], out)))
+      if (is_input (p, v, input)
+          && (made || p->values[v].root != v || !same_layout (&p->values[v], out)))
         return false;
     }
     made |= s->members[m] == out->node;
@@ -126,8 +127,10 @@ codegen_find_shared (CgProgram *p, GrammeStatus *status)
   p->shared_out = n_out;
   for (uint32_t i = 0; i < n_in; i++)
     for (uint32_t o = 0; o < n_out; o++) {
-      uint32_t in = gramme_image_input (p->image, i)->value, out = gramme_image_output (p->image, o)->value;
-      p->shared[i * n_out + o] = same_layout (&p->values[in], &p->values[out]) && may_share (p, i, o);
+      uint32_t in = gramme_image_input (p->image, i)->value,
+               out = gramme_image_output (p->image, o)->value;
+      p->shared[i * n_out + o] =
+          same_layout (&p->values[in], &p->values[out]) && may_share (p, i, o);
     }
   return GRAMME_OK;
 }
@@ -135,5 +138,6 @@ codegen_find_shared (CgProgram *p, GrammeStatus *status)
 int32_t
 codegen_may_share (const CgProgram *p, uint32_t input, uint32_t output)
 {
-  return p->shared && input < p->shared_in && output < p->shared_out && p->shared[input * p->shared_out + output];
+  return p->shared && input < p->shared_in && output < p->shared_out
+         && p->shared[input * p->shared_out + output];
 }

@@ -20,9 +20,11 @@ codegen_workspace (const CgProgram *p, const CgText *t, const int64_t *sizes, ui
 {
   int64_t dynamic = 0;
   if (t->dynamic_bytes != 0
-      && (!sizes || !codegen_size_eval (p->sizes, t->dynamic_bytes, sizes, &dynamic) || dynamic < 0))
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1,
-                        "the temporaries of these sizes take more bytes than there are numbers for");
+      && (!sizes || !codegen_size_eval (p->sizes, t->dynamic_bytes, sizes, &dynamic)
+          || dynamic < 0))
+    return gramme_fail (
+        status, GRAMME_NO_MEMORY, -1,
+        "the temporaries of these sizes take more bytes than there are numbers for");
   *bytes = t->ws_bytes + (uint64_t) dynamic;
   return GRAMME_OK;
 }

@@ -221,7 +221,9 @@ put_declarations (CgText *t, const CgText *of)
     if (s->kind == 0)
       put (t, of->source ? "char *%s;\n" : "extern char %s[];\n", name);
     else if (s->kind == CG_SYMBOL_RUN_PARTS)
-      put (t, "void %s%s%s (void *threads, unsigned n, void (*part) (void *, unsigned), void *arg);\n", open, name, close);
+      put (t,
+           "void %s%s%s (void *threads, unsigned n, void (*part) (void *, unsigned), void *arg);\n",
+           open, name, close);
     else if (s->kind == CG_SYMBOL_RUN)
       put (t, "int %s%s%s (void *kernel, void *data, void *status);\n", open, name, close);
     else if (s->kind == CG_SYMBOL_RUN_SIZED)

@@ -15,7 +15,7 @@ typedef struct {
   const void *address;
 } CgSymbol;
 #define CG_SYMBOL_RUN 1000u
-#define CG_SYMBOL_EXTERNAL 1001u /* defined by the host's source */
+#define CG_SYMBOL_EXTERNAL 1001u  /* defined by the host's source */
 #define CG_SYMBOL_RUN_SIZED 1002u /* CG_SYMBOL_RUN for kernels with sizes that the run gives */
 #define CG_SYMBOL_RUN_PARTS 1003u /* parts.h */
 
@@ -59,8 +59,8 @@ void put_sizes (CgText *t, const CgProgram *p);
 /* Adds a symbol unless the name exists. */
 void add_symbol (CgText *t, const char *name, uint32_t kind, const void *address);
 /* Adds the primitive's symbol, and copies its name to `name`. */
-void add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
-               char name[GRAMME_TILE_NAME_BYTES]);
+void add_tile (CgText *t, const CgProgram *p, uint32_t kind, uint32_t op, uint32_t dtype,
+               uint32_t from, char name[GRAMME_TILE_NAME_BYTES]);
 void add_cast (CgText *t, const CgProgram *p, uint32_t from, uint32_t to,
                char name[GRAMME_TILE_NAME_BYTES]);
 /* Adds a tile filled with one value, as the symbol <prefix>k<result>. */

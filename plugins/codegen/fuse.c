@@ -153,7 +153,8 @@ full_operand_fits (const CgProgram *p, uint32_t s, uint32_t value, int split)
   if (codegen_row_value (p, s, value, false) != CG_NONE)
     return true;
   return made_before (p, value, s) && codegen_strides (p, step, value, false, strides)
-         && (split < 0 || codegen_collapses (p, step->sizes, strides, split, (int) step->ndim, &run));
+         && (split < 0
+             || codegen_collapses (p, step->sizes, strides, split, (int) step->ndim, &run));
 }
 
 static bool
@@ -199,7 +200,8 @@ joins_as_row (const CgProgram *p, uint32_t s, const GrammeNode *n)
       continue;
     if (codegen_row_value (p, s, value, true) != CG_NONE)
       tied = true;
-    else if (waits (p, value) || !made_before (p, value, s) || !codegen_strides (p, step, value, true, strides))
+    else if (waits (p, value) || !made_before (p, value, s)
+             || !codegen_strides (p, step, value, true, strides))
       return false;
   }
   return tied;
@@ -230,8 +232,7 @@ joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split,
       || !codegen_strides (p, &as_split, result, true, strides))
     return false; /* equal symbols are only known in a run */
   if (!same_sizes (step, &p->values[value]) || !same_sizes (step, &p->values[operand])
-      || codegen_literal (p, value) != CG_NONE
-      || codegen_row_value (p, s, value, false) != CG_NONE
+      || codegen_literal (p, value) != CG_NONE || codegen_row_value (p, s, value, false) != CG_NONE
       || !full_operand_fits (p, s, value, split))
     return false;
   if (step->split >= 0)
@@ -363,7 +364,8 @@ find_sinking (CgProgram *p, GrammeStatus *status)
   const GrammeImage *img = p->image;
   uint32_t *readers = calloc ((size_t) p->n_values + 1, sizeof *readers);
   if (!readers)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes", img->nodes.count);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to read a graph of %u nodes",
+                        img->nodes.count);
   for (uint32_t i = 0; i < img->nodes.count; i++)
     for (uint32_t k = 0; k < gramme_image_node (img, i)->n_in; k++)
       readers[gramme_node_in (img, gramme_image_node (img, i), k)]++;
@@ -371,14 +373,17 @@ find_sinking (CgProgram *p, GrammeStatus *status)
     readers[gramme_image_output (img, i)->value] += 2;
   for (uint32_t i = 0; i < img->nodes.count; i++) {
     const GrammeNode *n = gramme_image_node (img, i);
-    for (uint32_t k = 0; k < n->n_in && gramme_op_facts (n->op).family == GRAMME_FAMILY_POINTWISE; k++) {
+    for (uint32_t k = 0; k < n->n_in && gramme_op_facts (n->op).family == GRAMME_FAMILY_POINTWISE;
+         k++) {
       uint32_t value = gramme_node_in (img, n, k);
       CgValue *v = &p->values[value];
       int64_t numel = p->values[n->out].numel;
-      if (readers[value] != 1 || v->node == CG_NONE || numel == 0 || v->numel == numel || !is_vector (v))
+      if (readers[value] != 1 || v->node == CG_NONE || numel == 0 || v->numel == numel
+          || !is_vector (v))
         continue;
       const GrammeNode *made = gramme_image_node (img, v->node);
-      v->sinks = made->op == GRAMME_OP_cast && codegen_tile (p, i, NULL) && codegen_tile (p, v->node, NULL);
+      v->sinks = made->op == GRAMME_OP_cast && codegen_tile (p, i, NULL)
+                 && codegen_tile (p, v->node, NULL);
     }
   }
   free (readers);
@@ -532,16 +537,19 @@ view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *st
   switch (n->op) {
   case GRAMME_OP_slice: {
     int64_t dim = gramme_node_int (p->image, n, GRAMME_ATTR_DIM, 0);
-    int64_t start = codegen_size_read (
-        p->sizes, p->image, gramme_node_int (p->image, n, GRAMME_ATTR_START, 0), true);
+    int64_t start = codegen_size_read (p->sizes, p->image,
+                                       gramme_node_int (p->image, n, GRAMME_ATTR_START, 0), true);
     *bytes = codegen_size_mul (p->sizes, codegen_size_mul (p->sizes, start, from->strides[dim]),
                                from->elem_bytes);
     return GRAMME_OK;
   }
   case GRAMME_OP_diagonal: {
-    int64_t column = gramme_attr_int (p->image, gramme_node_attr (p->image, n, GRAMME_ATTR_DIMS), 1);
-    int64_t start = codegen_size_read (p->sizes, p->image, gramme_node_int (p->image, n, GRAMME_ATTR_START, 0), true);
-    *bytes = codegen_size_mul (p->sizes, codegen_size_mul (p->sizes, start, from->strides[column]), from->elem_bytes);
+    int64_t column =
+        gramme_attr_int (p->image, gramme_node_attr (p->image, n, GRAMME_ATTR_DIMS), 1);
+    int64_t start = codegen_size_read (p->sizes, p->image,
+                                       gramme_node_int (p->image, n, GRAMME_ATTR_START, 0), true);
+    *bytes = codegen_size_mul (p->sizes, codegen_size_mul (p->sizes, start, from->strides[column]),
+                               from->elem_bytes);
     return GRAMME_OK;
   }
   case GRAMME_OP_permute:
@@ -549,7 +557,9 @@ view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *st
   case GRAMME_OP_view:
   case GRAMME_OP_unfold:
   case GRAMME_OP_bitcast:
-  case GRAMME_OP_detach: *bytes = 0; return GRAMME_OK;
+  case GRAMME_OP_detach:
+    *bytes = 0;
+    return GRAMME_OK;
   default:
     return gramme_fail (status, GRAMME_UNSUPPORTED, (int32_t) node,
                         "%s of a tensor of symbolic shape", gramme_op_facts (n->op).name);

@@ -63,7 +63,8 @@ codegen_folds_wide (const CgProgram *p, const GrammeNode *n, int64_t length)
 uint32_t
 loop_fold_dtype (const Loop *l, uint32_t m)
 {
-  return codegen_folds_wide (l->p, loop_member (l, m), l->n) ? GRAMME_DTYPE_F64 : loop_accum_dtype (l, m);
+  return codegen_folds_wide (l->p, loop_member (l, m), l->n) ? GRAMME_DTYPE_F64
+                                                             : loop_accum_dtype (l, m);
 }
 
 bool
@@ -224,9 +225,9 @@ sort_dims (Loop *l, int64_t *sizes, int n)
     if (l->access[i].store)
       key = l->access[i].strides;
   for (int i = 1; key && i < n; i++)
-    for (int d = i; d > 0
-                    && codegen_size_guess (l->p->sizes, key[d - 1])
-                           < codegen_size_guess (l->p->sizes, key[d]);
+    for (int d = i;
+         d > 0
+         && codegen_size_guess (l->p->sizes, key[d - 1]) < codegen_size_guess (l->p->sizes, key[d]);
          d--) {
       int64_t size = sizes[d];
       sizes[d] = sizes[d - 1];
@@ -366,21 +367,27 @@ GrammeTileFn
 loop_pair (Loop *l, uint32_t m, char *name)
 {
   const CgProgram *p = l->p;
-  const GrammeNode *first = loop_member (l, m), *second = m + 1 < l->s->n_members ? loop_member (l, m + 1) : NULL;
+  const GrammeNode *first = loop_member (l, m),
+                   *second = m + 1 < l->s->n_members ? loop_member (l, m + 1) : NULL;
   const CgValue *made = &p->values[first->out];
   int which, reads = 0;
   uint32_t behind = 0;
-  if (l->vectors || !second || made->stored || l->phases[m] != l->phases[m + 1] || last_reader (l, m) != m + 1 || loop_is_row (l, m)
-      || loop_is_row (l, m + 1) || gramme_op_facts (first->op).family != GRAMME_FAMILY_POINTWISE
-      || gramme_op_facts (second->op).family != GRAMME_FAMILY_POINTWISE || first->n_in > 2 || second->n_in > 2
-      || p->values[gramme_node_in (p->image, first, 0)].dtype != made->dtype || p->values[second->out].dtype != made->dtype)
+  if (l->vectors || !second || made->stored || l->phases[m] != l->phases[m + 1]
+      || last_reader (l, m) != m + 1 || loop_is_row (l, m) || loop_is_row (l, m + 1)
+      || gramme_op_facts (first->op).family != GRAMME_FAMILY_POINTWISE
+      || gramme_op_facts (second->op).family != GRAMME_FAMILY_POINTWISE || first->n_in > 2
+      || second->n_in > 2 || p->values[gramme_node_in (p->image, first, 0)].dtype != made->dtype
+      || p->values[second->out].dtype != made->dtype)
     return NULL;
   for (uint32_t i = 0; i < second->n_in; i++)
-    if (loop_operand (l, m + 1, gramme_node_in (p->image, second, i), &which) == FROM_TILE && which == (int) m) {
+    if (loop_operand (l, m + 1, gramme_node_in (p->image, second, i), &which) == FROM_TILE
+        && which == (int) m) {
       behind = i > 0 ? GRAMME_TILE_BEHIND : 0;
       reads++;
     }
-  return reads == 1 ? p->tiles->find (p->tiles->ctx, GRAMME_TILE_PAIR, first->op, made->dtype, second->op | behind, name) : NULL;
+  return reads == 1 ? p->tiles->find (p->tiles->ctx, GRAMME_TILE_PAIR, first->op, made->dtype,
+                                      second->op | behind, name)
+                    : NULL;
 }
 
 /* Assigns tiles.  Gathered operands, and row values spread over a tile, keep theirs; members' tiles
@@ -474,8 +481,7 @@ loop_put_head (CgText *t, const Loop *l)
     put_address (t, l->p, a->value);
     for (int d = 0; d < l->n_outer; d++)
       if (a->strides[d])
-        put (t, " + i%d * %s", d,
-             BYTES (l->p, a->strides[d], l->p->values[a->value].elem_bytes));
+        put (t, " + i%d * %s", d, BYTES (l->p, a->strides[d], l->p->values[a->value].elem_bytes));
     if (l->n_parts && l->n_outer == 0 && a->inner != 0)
       put (t, " + lo * %s", BYTES (l->p, a->inner, l->p->values[a->value].elem_bytes));
     put (t, ";\n");
@@ -515,7 +521,7 @@ loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed)
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;
   if (dynamic)
-    t->dynamic_bytes = codegen_size_max (
-        l->p->sizes, t->dynamic_bytes,
-        codegen_size_add (l->p->sizes, l->p->dynamic_bytes, l->buffer_bytes));
+    t->dynamic_bytes =
+        codegen_size_max (l->p->sizes, t->dynamic_bytes,
+                          codegen_size_add (l->p->sizes, l->p->dynamic_bytes, l->buffer_bytes));
 }

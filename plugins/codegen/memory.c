@@ -117,8 +117,8 @@ symbolic_bytes (const CgProgram *p, const CgValue *v)
   for (uint32_t d = 0; d < v->ndim; d++) {
     int64_t part = codegen_size_mul (p->sizes, v->sizes[d], v->strides[d]);
     if (part == v->numel)
-      return codegen_size_align (
-          p->sizes, codegen_size_mul (p->sizes, v->numel, v->elem_bytes), ALIGN);
+      return codegen_size_align (p->sizes, codegen_size_mul (p->sizes, v->numel, v->elem_bytes),
+                                 ALIGN);
     all = codegen_size_add (p->sizes, all, part);
   }
   return codegen_size_align (

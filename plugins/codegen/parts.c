@@ -32,7 +32,8 @@
 #define MOST_DYNAMIC_PARTS 4 /* limit where each part has buffers as long as a row */
 
 void
-codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned), void *arg)
+codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned),
+                   void *arg)
 {
   threads->run (threads->ctx, n, part, arg);
 }
@@ -58,7 +59,9 @@ work_each (const Loop *l)
     if (loop_reads_full (l, m))
       work += work_of (loop_member (l, m)->op);
   for (uint32_t k = 0; k < l->n_access; k++)
-    work += l->access[k].as_row || l->access[k].inner == 0 ? 0 : 0.5 * l->p->values[l->access[k].value].elem_bytes;
+    work += l->access[k].as_row || l->access[k].inner == 0
+                ? 0
+                : 0.5 * l->p->values[l->access[k].value].elem_bytes;
   return work;
 }
 
@@ -80,8 +83,11 @@ codegen_parts_plan (Loop *l, const CgText *t)
   if (!l->p->threads || l->unfit)
     return;
   if (is_sized (l)) {
-    bool can = work > 0 && (l->n_outer > 0 ? codegen_size_may_exceed (l->outer[0], 1) : l->s->split < 0);
-    uint32_t n = asked ? (uint32_t) atoi (asked) : codegen_is_symbolic (l->buffer_bytes) ? MOST_DYNAMIC_PARTS : MOST_PARTS;
+    bool can =
+        work > 0 && (l->n_outer > 0 ? codegen_size_may_exceed (l->outer[0], 1) : l->s->split < 0);
+    uint32_t n = asked                                   ? (uint32_t) atoi (asked)
+                 : codegen_is_symbolic (l->buffer_bytes) ? MOST_DYNAMIC_PARTS
+                                                         : MOST_PARTS;
     l->n_parts = !can || n < 2 ? 0 : n > MOST_PARTS ? MOST_PARTS : n;
     if (l->n_parts)
       codegen_scope_begin (l->p, CG_SCOPE_LOOP);
@@ -118,15 +124,17 @@ typedef struct {
   Loop *l;
   unsigned n; /* number of parts */
   bool sized, dynamic;
-  int64_t buffers;      /* bytes of a part's buffers, if they are dynamic */
-  uint64_t scratch;     /* bytes of a part's scratch */
+  int64_t buffers;  /* bytes of a part's buffers, if they are dynamic */
+  uint64_t scratch; /* bytes of a part's scratch */
 } Parts;
 
 static void
 put_parameters (CgText *f, const CgText *t, const Parts *s, const char *name, const char *more)
 {
-  put (f, "%s%u (char *const *in, char *const *out, char *ws, char *sc, long lo, long %s", name, s->l->step, s->l->n_outer > 0 ? "hi" : "len");
-  put (f, "%s%s%s)\n{\n", t->sized ? ", const long *sz, char *dyn" : "", s->dynamic ? ", char *sd" : "", more);
+  put (f, "%s%u (char *const *in, char *const *out, char *ws, char *sc, long lo, long %s", name,
+       s->l->step, s->l->n_outer > 0 ? "hi" : "len");
+  put (f, "%s%s%s)\n{\n", t->sized ? ", const long *sz, char *dyn" : "",
+       s->dynamic ? ", char *sd" : "", more);
 }
 
 /* True if there is a separate function for rows of one block. */
@@ -147,7 +155,8 @@ put_work (CgText *f, const CgText *t, const Parts *s)
   bool split = is_split_by_length (t, l);
   const char *n = SIZE (l->p, split ? l->n : 0);
   unsigned tile = l->p->tiles->tile_elems;
-  put (f, split ? "static inline __attribute__ ((always_inline)) void %s" : "static void %s", t->prefix);
+  put (f, split ? "static inline __attribute__ ((always_inline)) void %s" : "static void %s",
+       t->prefix);
   put_parameters (f, t, s, split ? "rows" : "loop", split ? ", int one_block" : "");
   if (t->sized)
     put_sizes (f, l->p);
@@ -162,7 +171,8 @@ put_work (CgText *f, const CgText *t, const Parts *s)
   put_sizes (f, l->p);
   for (int one = 1; one >= 0; one--) {
     put (f, one ? "  if (%s >= 1 && %s <= %u)\n" : "  else\n", n, n, tile);
-    put (f, "    %srows%u (in, out, ws, sc, lo, hi, sz, dyn%s, %d);\n", t->prefix, l->step, s->dynamic ? ", sd" : "", one);
+    put (f, "    %srows%u (in, out, ws, sc, lo, hi, sz, dyn%s, %d);\n", t->prefix, l->step,
+         s->dynamic ? ", sd" : "", one);
   }
   put (f, "}\n");
 }
@@ -174,8 +184,12 @@ put_thread (CgText *f, const CgText *t, const Parts *s)
   const Loop *l = s->l;
   unsigned tile = l->p->tiles->tile_elems;
   codegen_scope_begin (l->p, CG_SCOPE_LOOP);
-  const char *rows = SIZE (l->p, l->n_outer > 0 ? l->outer[0] : 0), *all = SIZE (l->p, l->n_outer > 0 ? 0 : l->n);
-  put (f, "static void %spart%u (void *arg, unsigned part)\n{\n  char **given = arg, *ws = given[2];\n", t->prefix, l->step);
+  const char *rows = SIZE (l->p, l->n_outer > 0 ? l->outer[0] : 0),
+             *all = SIZE (l->p, l->n_outer > 0 ? 0 : l->n);
+  put (
+      f,
+      "static void %spart%u (void *arg, unsigned part)\n{\n  char **given = arg, *ws = given[2];\n",
+      t->prefix, l->step);
   if (t->sized) {
     put (f, "  const long *sz = (const long *) given[3];\n");
     put_sizes (f, l->p);
@@ -184,21 +198,29 @@ put_thread (CgText *f, const CgText *t, const Parts *s)
   if (l->n_outer > 0)
     put (f, "  const long lo = %s * nth / parts, to = %s * (nth + 1) / parts;\n", rows, rows);
   else
-    put (f, "  const long tiles = (%s + %u) / %u, lo = tiles * nth / parts * %u, end = tiles * (nth + 1) / parts * %u, to = (end < %s ? end : %s) - lo;\n",
+    put (f,
+         "  const long tiles = (%s + %u) / %u, lo = tiles * nth / parts * %u, end = tiles * (nth + "
+         "1) / parts * %u, to = (end < %s ? end : %s) - lo;\n",
          all, tile - 1, tile, tile, tile, all, all);
-  put (f, "  %sloop%u ((char *const *) given[0], (char *const *) given[1], ws, ws + %llu + part * %lluul, lo, to", t->prefix, l->step,
-       (unsigned long long) l->p->temp_bytes, (unsigned long long) s->scratch);
-  put (f, "%s%s);\n}\n", t->sized ? ", sz, given[4]" : "", s->dynamic ? ", given[4] + (long) given[5] + nth * (long) given[6]" : "");
+  put (f,
+       "  %sloop%u ((char *const *) given[0], (char *const *) given[1], ws, ws + %llu + part * "
+       "%lluul, lo, to",
+       t->prefix, l->step, (unsigned long long) l->p->temp_bytes, (unsigned long long) s->scratch);
+  put (f, "%s%s);\n}\n", t->sized ? ", sz, given[4]" : "",
+       s->dynamic ? ", given[4] + (long) given[5] + nth * (long) given[6]" : "");
 }
 
-#define FEW_MEMBERS 8 /* for more members the call is a small part of the time, and the text long */
+#define FEW_MEMBERS                                                                                \
+  8 /* for more members the call is a small part of the time, and the text long                    \
+     */
 
 /* True if there is a separate text for one tile alone. */
 static bool
 has_short_form (const Parts *s)
 {
   const Loop *l = s->l;
-  return s->sized && !s->dynamic && l->n_outer == 0 && l->chunked && l->s->n_members <= FEW_MEMBERS && !getenv ("GM_PARTS");
+  return s->sized && !s->dynamic && l->n_outer == 0 && l->chunked && l->s->n_members <= FEW_MEMBERS
+         && !getenv ("GM_PARTS");
 }
 
 /* Prints, in the program, the call of all parts, or of the whole loop. */
@@ -229,13 +251,17 @@ put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
     if (t->sized)
       put (t, ", (void *) sz, dyn");
     if (s->dynamic)
-      put (t, ", (void *) (long) %s, (void *) (long) %s", SIZE (p, p->dynamic_bytes), SIZE (p, s->buffers));
-    put (t, " };\n    gm_run_parts (gm_threads, %u, %spart%u, part);\n    }\n", s->n, t->prefix, l->step);
-    add_symbol (t, "gm_run_parts", CG_SYMBOL_RUN_PARTS, (const void *) (uintptr_t) codegen_run_parts);
+      put (t, ", (void *) (long) %s, (void *) (long) %s", SIZE (p, p->dynamic_bytes),
+           SIZE (p, s->buffers));
+    put (t, " };\n    gm_run_parts (gm_threads, %u, %spart%u, part);\n    }\n", s->n, t->prefix,
+         l->step);
+    add_symbol (t, "gm_run_parts", CG_SYMBOL_RUN_PARTS,
+                (const void *) (uintptr_t) codegen_run_parts);
     add_symbol (t, "gm_threads", 0, p->threads);
   }
   if (s->sized) {
-    put (t, "%s    %sloop%u (in, out, ws, ws + %llu, 0, %s", s->n > 1 ? "    else\n  " : "", t->prefix, l->step, (unsigned long long) p->temp_bytes,
+    put (t, "%s    %sloop%u (in, out, ws, ws + %llu, 0, %s", s->n > 1 ? "    else\n  " : "",
+         t->prefix, l->step, (unsigned long long) p->temp_bytes,
          SIZE (p, l->n_outer > 0 ? l->outer[0] : l->n));
     put (t, "%s", t->sized ? ", sz, dyn" : "");
     if (s->dynamic)
@@ -247,7 +273,8 @@ put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
 
 /* Inserts the functions before the program's, which calls them. */
 void
-codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, CodegenPutTile put_one)
+codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes,
+                   CodegenPutTile put_one)
 {
   if (!l->n_parts)
     return;
@@ -260,7 +287,8 @@ codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, 
     s.scratch = (s.scratch + 127) / 64 * 64;
   if (s.sized && s.n * s.scratch > SIZED_SCRATCH_BYTES)
     s.n = SIZED_SCRATCH_BYTES / s.scratch ? (unsigned) (SIZED_SCRATCH_BYTES / s.scratch) : 1;
-  if (s.sized && l->n_outer > 0 && !codegen_is_symbolic (l->outer[0]) && (int64_t) s.n > l->outer[0])
+  if (s.sized && l->n_outer > 0 && !codegen_is_symbolic (l->outer[0])
+      && (int64_t) s.n > l->outer[0])
     s.n = (unsigned) l->outer[0];
   put_work (&f, t, &s);
   if (s.n > 1 || !s.sized)
@@ -280,6 +308,7 @@ codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, 
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;
   if (s.dynamic)
-    t->dynamic_bytes = codegen_size_max (sizes, t->dynamic_bytes,
-                                         codegen_size_add (sizes, l->p->dynamic_bytes, codegen_size_mul (sizes, s.buffers, s.n)));
+    t->dynamic_bytes = codegen_size_max (
+        sizes, t->dynamic_bytes,
+        codegen_size_add (sizes, l->p->dynamic_bytes, codegen_size_mul (sizes, s.buffers, s.n)));
 }

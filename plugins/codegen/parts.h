@@ -7,7 +7,8 @@
 #include "plugins/codegen/loop_plan.h"
 
 /* Runs the parts.  Called by generated code. */
-void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned), void *arg);
+void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned),
+                        void *arg);
 
 /* Decides if l is divided, after loop_plan, and sets l->n_parts.  If so, the text printed until
  * codegen_parts_end is in the loop's scope. */
@@ -18,6 +19,7 @@ typedef void (*CodegenPutTile) (CgText *t, Loop *l);
  * bytes that each part needs beside the program's temporaries and the loop's buffers.  put_one:
  * NULL if a short loop is printed like any other. */
 void codegen_parts_begin (CgText *t, const Loop *l, CgText *outside);
-void codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes, CodegenPutTile put_one);
+void codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes,
+                        CodegenPutTile put_one);
 
 #endif

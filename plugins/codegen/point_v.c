@@ -92,10 +92,12 @@ vec_supports (const Loop *l, uint32_t m)
     return from->dtype != to->dtype
            && !(bytes && (to->dtype == GRAMME_DTYPE_U8 || to->dtype == GRAMME_DTYPE_I8));
   }
-  if (n->op == GRAMME_OP_prod && from->class == VECTORS && from->dtype != GRAMME_DTYPE_I32 && from->dtype != GRAMME_DTYPE_I64)
+  if (n->op == GRAMME_OP_prod && from->class == VECTORS && from->dtype != GRAMME_DTYPE_I32
+      && from->dtype != GRAMME_DTYPE_I64)
     return false; /* a block may have to be multiplied again when its elements are gone */
   if (from->class == MASK)
-    return family == GRAMME_FAMILY_REDUCE ? vec_mask_fold_is_any (n->op) >= 0 : mask_rows[n->op] != NULL;
+    return family == GRAMME_FAMILY_REDUCE ? vec_mask_fold_is_any (n->op) >= 0
+                                          : mask_rows[n->op] != NULL;
   return from->class == VECTORS;
 }
 
@@ -132,8 +134,8 @@ splat_element (VecPrinter *v, CgText *t, const VecType *type, const char *base, 
     return;
   }
   if (type->class == MASK) {
-    put (t, "      char %s[%d]; for (int e = 0; e < %d; e++) %s[e] = *%s;\n", base, VEC_STEP, VEC_STEP, base,
-         from);
+    put (t, "      char %s[%d]; for (int e = 0; e < %d; e++) %s[e] = *%s;\n", base, VEC_STEP,
+         VEC_STEP, base, from);
     return;
   }
   for (int q = 0; q < vec_parts (v, type->work_bytes); q++)
@@ -433,7 +435,7 @@ put_cast (VecPrinter *v, uint32_t m, const GrammeNode *n)
            from->work);
   } else {
     /* Through memory, with the host's casts. */
-    const char *name = from->class == VECTORS               ? from->work
+    const char *name = from->class == VECTORS           ? from->work
                        : from->dtype == GRAMME_DTYPE_U8 ? "b1"
                                                         : from->mem;
     as_memory (v, &r);
@@ -488,10 +490,10 @@ put_fold (VecPrinter *v, uint32_t m, const GrammeNode *n)
   for (int q = 0; q < vec_parts (v, r.type->work_bytes); q++) {
     put (v->t, "      { A_%s x = %s_%d;\n", work, r.base, q);
     if (v->in_tail)
-      put (v->t,
-           "      x = sel_%s ((M_%s) (iota_%s () < (%s) (w - %d)), x, init_%s_%s ());\n",
+      put (v->t, "      x = sel_%s ((M_%s) (iota_%s () < (%s) (w - %d)), x, init_%s_%s ());\n",
            work, work, r.type->work_bytes == 8 ? "f64" : "f32",
-           r.type->work_bytes == 8 ? "long" : "int", q * vec_lanes (v, r.type->work_bytes), name, work);
+           r.type->work_bytes == 8 ? "long" : "int", q * vec_lanes (v, r.type->work_bytes), name,
+           work);
     put (v->t, "      f%u[%d] = value_combine_%s_%s (f%u[%d], x, x); }\n", m, q, name, work, m, q);
   }
 }
@@ -512,7 +514,8 @@ put_store (VecPrinter *v, uint32_t m, const VecType *type, const char *to, bool 
            q * vec_lanes (v, size) * elem, q * vec_lanes (v, size), vec_lanes (v, size), m, q);
     else
       put (v->t, "      store_%s%s (%s + %d, v%u_%d);\n", type->class == MASK ? "mask_" : "",
-         type->class == MASK ? mask_type (size) : type->mem, to, q * vec_lanes (v, size) * elem, m, q);
+           type->class == MASK ? mask_type (size) : type->mem, to, q * vec_lanes (v, size) * elem,
+           m, q);
 }
 
 void

@@ -38,7 +38,8 @@ loop_buffers (const Loop *l)
 static void
 put_row_slot (CgText *t, Loop *l, int slot)
 {
-  loop_put_scratch (t, l, l->p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES + (uint64_t) slot * ROW_BYTES);
+  loop_put_scratch (
+      t, l, l->p->temp_bytes + (uint64_t) l->n_tiles * TILE_BYTES + (uint64_t) slot * ROW_BYTES);
 }
 
 static void
@@ -207,7 +208,8 @@ put_pair (CgText *t, Loop *l, uint32_t m)
     put (t, "0");
   for (uint32_t i = 0; i < second->n_in; i++) {
     uint32_t value = gramme_node_in (l->p->image, second, i);
-    if (second->n_in > 1 && (loop_operand (l, m, value, &which) != FROM_TILE || which != (int) m - 1))
+    if (second->n_in > 1
+        && (loop_operand (l, m, value, &which) != FROM_TILE || which != (int) m - 1))
       put_operand (t, l, m, value);
   }
   put (t, ", ");
@@ -226,7 +228,8 @@ put_one (CgText *t, Loop *l, uint32_t m)
                   : family == GRAMME_FAMILY_CAST    ? GRAMME_TILE_CAST
                                                     : GRAMME_TILE_FOLD;
   if (kind == GRAMME_TILE_FOLD && codegen_folds_wide (l->p, n, l->n))
-    fn = l->p->tiles->find (l->p->tiles->ctx, kind, n->op, GRAMME_DTYPE_F32, GRAMME_TILE_WIDE, name);
+    fn =
+        l->p->tiles->find (l->p->tiles->ctx, kind, n->op, GRAMME_DTYPE_F32, GRAMME_TILE_WIDE, name);
   add_symbol (t, name, kind, (const void *) (uintptr_t) fn);
   put (t, "    %s (", name);
   if (loop_is_row (l, m))
@@ -310,7 +313,8 @@ put_phase (CgText *t, Loop *l, int phase)
   if (l->chunked) {
     const char *length = LENGTH (l);
     put (t,
-         "    for (unsigned long j = 0; j < %s; j += %u) {\n    unsigned long n = %s - j < %u ? %s - j "
+         "    for (unsigned long j = 0; j < %s; j += %u) {\n    unsigned long n = %s - j < %u ? %s "
+         "- j "
          ": %u;\n",
          length, tile, length, tile, length, tile);
   }
@@ -394,10 +398,11 @@ put_columns_and_cast (CgText *t, const CgProgram *p, const CgStep *s, const char
   const char *stride = BYTES (p, s->row_stride, elem);
   put (t, "    for (unsigned long j = 0; j < %s; j += %u) {\n", width, tile);
   put (t, "      unsigned long n = %s - j < %u ? %s - j : %u;\n", width, tile, width, tile);
-  put (t, "      %s (a, %sk%u, 0, n, %u);\n", gather, t->prefix, fill, (uint32_t) GRAMME_DTYPE_BYTES (accum));
+  put (t, "      %s (a, %sk%u, 0, n, %u);\n", gather, t->prefix, fill,
+       (uint32_t) GRAMME_DTYPE_BYTES (accum));
   put (t, "      for (unsigned long r = 0; r < %s; r += %u)\n", n_rows, tile);
-  put (t, "        %s (a, x + r * %s + j * %u, %s, %s - r < %u ? %s - r : %u, n);\n", fold, stride, elem,
-       stride, n_rows, tile, n_rows, tile);
+  put (t, "        %s (a, x + r * %s + j * %u, %s, %s - r < %u ? %s - r : %u, n);\n", fold, stride,
+       elem, stride, n_rows, tile, n_rows, tile);
   put (t, "      %s (y + j * %u, a, n);\n    }\n  }\n", cast, elem);
   if (t->ws_bytes < p->temp_bytes + TILE_BYTES)
     t->ws_bytes = p->temp_bytes + TILE_BYTES;
@@ -422,7 +427,8 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
   add_tile (t, p, GRAMME_TILE_FOLD_COLUMNS, n->op, dtype, wide ? GRAMME_TILE_WIDE : 0, fold);
   const char *width = SIZE (p, s->width), *n_rows = SIZE (p, s->n_rows);
   const char *stride = BYTES (p, s->row_stride, elem);
-  put (t, "  { /* %u: %s of %s columns */\n    char *x = ", step, gramme_op_facts (n->op).name, width);
+  put (t, "  { /* %u: %s of %s columns */\n    char *x = ", step, gramme_op_facts (n->op).name,
+       width);
   put_address (t, p, from);
   put (t, ", *y = ");
   put_address (t, p, n->out);
@@ -432,8 +438,8 @@ put_columns (CgText *t, const CgProgram *p, uint32_t step)
   }
   put (t, ";\n    %s (y, %sk%u, 0, %s, %u);\n", gather, t->prefix, fill, width, elem);
   put (t, "    for (unsigned long r = 0; r < %s; r += %u)\n", n_rows, tile);
-  put (t, "      %s (y, x + r * %s, %s, %s - r < %u ? %s - r : %u, %s);\n  }\n", fold, stride, stride,
-       n_rows, tile, n_rows, tile, width);
+  put (t, "      %s (y, x + r * %s, %s, %s - r < %u ? %s - r : %u, %s);\n  }\n", fold, stride,
+       stride, n_rows, tile, n_rows, tile, width);
 }
 
 static GrammeKernel **
@@ -487,7 +493,9 @@ put_call (CgText *t, const CgProgram *p, uint32_t step)
   else
     put_address (t, p, gramme_image_node (p->image, s->node)->out);
   if (t->sized)
-    put (t, ";\n    if ((code = gm_run_sized_kernel (%s, d, sz, status)))\n      return code;\n  }\n", name);
+    put (t,
+         ";\n    if ((code = gm_run_sized_kernel (%s, d, sz, status)))\n      return code;\n  }\n",
+         name);
   else
     put (t, ";\n    if ((code = gm_run_kernel (%s, d, status)))\n      return code;\n  }\n", name);
 }
@@ -505,7 +513,8 @@ codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
                   .source = source,
                   .sized = p->image->sizes.count > 0 };
   if (body.sized && !GRAMME_HAS_FN (p->kernels, GrammeKernels, run_sized))
-    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "this host runs no kernels of symbolic sizes");
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1,
+                        "this host runs no kernels of symbolic sizes");
   if (body.sized)
     add_symbol (&body, "gm_run_sized_kernel", CG_SYMBOL_RUN_SIZED,
                 (const void *) (uintptr_t) p->kernels->run_sized);
@@ -528,7 +537,8 @@ codegen_print_c (const CgProgram *p, const char *name, const char *prefix,
   free (body.functions);
   body.functions = NULL;
   put (&head,
-       "int\n%s (char *const *in, char *const *out, char *ws, const long *sz, void *status)\n{\n  int "
+       "int\n%s (char *const *in, char *const *out, char *ws, const long *sz, void *status)\n{\n  "
+       "int "
        "code = 0;\n",
        name);
   body.ws_bytes = (body.ws_bytes + 63) / 64 * 64;

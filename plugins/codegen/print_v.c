@@ -26,7 +26,7 @@
 #define NEXT_ROW_FROM 512 /* bytes of a row: the processor predicts shorter next rows itself */
 #define NEXT_ROW_TO (1 << 14)
 #define NEXT_ROW_TO_MUCH (1 << 17) /* limit where there is much to compute meanwhile */
-#define PREFETCH_FROM (1 << 16) /* bytes of a row from which on the caches need prefetches */
+#define PREFETCH_FROM (1 << 16)    /* bytes of a row from which on the caches need prefetches */
 #define PREFETCH_AHEAD 2048
 
 /* -- A phase ----------------------------------------------------------------------------------- */
@@ -97,13 +97,15 @@ put_fold_end (VecPrinter *v, uint32_t m)
     int any = vec_mask_fold_is_any (n->op);
     v->widths[m] = 4;
     put (v->t, "      int o%u = %d;\n", m, any ? 0 : -1);
-    put (v->t, "      for (int e = 0; e < %d; e++) o%u = o%u %c f%u[e / %d][e %% %d];\n", VEC_STEP, m, m,
-         any ? '|' : '&', m, vec_lanes (v, 4), vec_lanes (v, 4));
+    put (v->t, "      for (int e = 0; e < %d; e++) o%u = o%u %c f%u[e / %d][e %% %d];\n", VEC_STEP,
+         m, m, any ? '|' : '&', m, vec_lanes (v, 4), vec_lanes (v, 4));
     for (int q = 0; q < vec_parts (v, 4); q++)
       put (v->t, "      M_f32 v%u_%d = (M_f32){ 0 } + o%u;\n", m, q, m);
   } else {
     for (int q = 0; q < vec_parts (v, type->work_bytes); q++)
-      put (v->t, folds_wide (v, m) ? "      A_%s v%u_%d = splat_f32 ((float) a%u);\n" : "      A_%s v%u_%d = a%u;\n",
+      put (v->t,
+           folds_wide (v, m) ? "      A_%s v%u_%d = splat_f32 ((float) a%u);\n"
+                             : "      A_%s v%u_%d = a%u;\n",
            type->work, m, q, m);
     vec_put_rounding (v, type, m);
   }
@@ -127,7 +129,8 @@ walks (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
     for (uint32_t i = 0; i < n->n_in; i++) {
       int which;
       if (loop_operand (v->l, m, gramme_node_in (v->l->p->image, n, i), &which) == FROM_TILE
-          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER && v->l->lenders[which] < 0)
+          && v->l->phases[which] < v->phase && v->l->buffers[which] == LOOP_NO_BUFFER
+          && v->l->lenders[which] < 0)
         *reads = *reads
                  || (loop_remakes (v->l, (uint32_t) which)
                          ? loop_remake_reads (v->l, (uint32_t) which, k)
@@ -154,7 +157,8 @@ static bool
 has_much_to_do (const VecPrinter *v)
 {
   for (uint32_t m = 0; m < v->l->s->n_members; m++)
-    if (v->l->phases[m] == v->phase && loop_reads_full (v->l, m) && vec_computes_much (loop_member (v->l, m)->op))
+    if (v->l->phases[m] == v->phase && loop_reads_full (v->l, m)
+        && vec_computes_much (loop_member (v->l, m)->op))
       return true;
   return false;
 }
@@ -246,7 +250,9 @@ reads_much (VecPrinter *v)
     if (!walks (v, k, &reads, &writes) || !reads)
       continue;
     for (int d = 0; d < l->n_outer; d++)
-      bytes *= codegen_is_symbolic (l->outer[d]) || l->access[k].strides[d] == 0 ? 1 : (double) l->outer[d];
+      bytes *= codegen_is_symbolic (l->outer[d]) || l->access[k].strides[d] == 0
+                   ? 1
+                   : (double) l->outer[d];
     all += codegen_is_symbolic (l->n) ? 0 : bytes;
   }
   return all > PAIRS_TO;
@@ -300,10 +306,12 @@ put_pair (VecPrinter *v, const char *n, const CgText *body)
   if (always)
     put (v->t, "    const long both = %d;\n", BLOCK);
   else
-    put (v->t, "    const long both = whole - j - %d < %d ? whole - j - %d : %d;\n", BLOCK, BLOCK, BLOCK, BLOCK);
+    put (v->t, "    const long both = whole - j - %d < %d ? whole - j - %d : %d;\n", BLOCK, BLOCK,
+         BLOCK, BLOCK);
   put (v->t, "    for (const long to = i + both; i < to; i += %d) {\n", VEC_STEP);
   put_prefetches (v);
-  put (v->t, "    {\n%s    }\n    const long here = i;\n    {\n    const long i = here + %d;\n", body->text ? body->text : "", BLOCK);
+  put (v->t, "    {\n%s    }\n    const long here = i;\n    {\n    const long i = here + %d;\n",
+       body->text ? body->text : "", BLOCK);
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (is_fold_of (v, m))
       put (v->t, "    A_%s *const f%u = h%u;\n", fold_type (v, m)->work, m, m);
@@ -317,7 +325,8 @@ put_pair (VecPrinter *v, const char *n, const CgText *body)
       for (int q = 0; q < vec_parts (v, fold_type (v, m)->work_bytes); q++)
         put (v->t, "    f%u[%d] = h%u[%d];\n", m, q, m, q);
     }
-  put (v->t, "    j += %d;\n    i += both;\n    end = j + %d < whole ? j + %d : whole;\n    }\n", BLOCK, BLOCK, BLOCK);
+  put (v->t, "    j += %d;\n    i += both;\n    end = j + %d < whole ? j + %d : whole;\n    }\n",
+       BLOCK, BLOCK, BLOCK);
 }
 
 static void
@@ -339,7 +348,9 @@ put_walk (VecPrinter *v, const CgText *body, const CgText *tail)
     if (walks (v, k, &reads, &writes))
       put (v->t, "    char *q%u = p%u;\n", k, k);
   if (folds)
-    put (v->t, "    for (long j = 0; j < %s; j += %d) {\n    end = j + %d < whole ? j + %d : whole;\n", n, BLOCK, BLOCK, BLOCK);
+    put (v->t,
+         "    for (long j = 0; j < %s; j += %d) {\n    end = j + %d < whole ? j + %d : whole;\n", n,
+         BLOCK, BLOCK, BLOCK);
   for (uint32_t m = 0; m < l->s->n_members; m++)
     if (is_fold_of (v, m))
       put_fold_start (v, m, 'f');
@@ -441,8 +452,11 @@ codegen_put_vector_loop (CgText *t, const CgProgram *p, uint32_t step)
   }
   CgText rows = { 0 }, phases = { 0 }, outside;
   codegen_parts_plan (l, t);
-  *v = (VecPrinter){ .t = &phases, .row = &rows, .l = l, .vector_bytes = (int) t->source->vector_bytes,
-                  .has_tail = codegen_is_symbolic (l->n) || l->n % VEC_STEP != 0 };
+  *v = (VecPrinter){ .t = &phases,
+                     .row = &rows,
+                     .l = l,
+                     .vector_bytes = (int) t->source->vector_bytes,
+                     .has_tail = codegen_is_symbolic (l->n) || l->n % VEC_STEP != 0 };
   for (v->phase = 0; v->phase < l->n_phases; v->phase++)
     put_phase (v);
   codegen_parts_begin (t, l, &outside);

@@ -24,8 +24,8 @@ typedef struct {
 } VecType;
 
 typedef struct {
-  CgText *t;     /* text for statements: the row's, or the body's */
-  CgText *row;   /* text for values that are the same in the whole row */
+  CgText *t;   /* text for statements: the row's, or the body's */
+  CgText *row; /* text for values that are the same in the whole row */
   Loop *l;
   int vector_bytes;
   int phase;
@@ -33,8 +33,8 @@ typedef struct {
   bool loaded[CG_MAX_MEMBERS * 4]; /* accesses that are loaded in this body */
   bool crossed[CG_MAX_MEMBERS];    /* members of earlier phases that are loaded in this body */
   bool splatted[CG_MAX_MEMBERS * 4];
-  int widths[CG_MAX_MEMBERS];      /* lane bytes of members that are masks */
-  uint32_t fresh;                  /* number of the next name */
+  int widths[CG_MAX_MEMBERS]; /* lane bytes of members that are masks */
+  uint32_t fresh;             /* number of the next name */
 } VecPrinter;
 
 /* Returns the vector type of a value; NULL: its dtype is left to tiles. */

@@ -91,7 +91,7 @@ typedef struct {
   uint32_t n_consts;
   uint64_t temp_bytes;   /* bytes of temporaries in the workspace, before the printer's tiles */
   int64_t dynamic_bytes; /* bytes of temporaries of symbolic size */
-  uint8_t *shared; /* by input and output: true if they may share memory; NULL: none may */
+  uint8_t *shared;       /* by input and output: true if they may share memory; NULL: none may */
   uint32_t shared_in, shared_out;
 } CgProgram;
 

@@ -129,7 +129,9 @@ codegen_size_align (CgSizes *s, int64_t a, int64_t to)
 int64_t
 codegen_size_div_up (CgSizes *s, int64_t a, int64_t by)
 {
-  return by == 1 ? a : codegen_is_symbolic (a) ? make (s, CG_SIZE_DIV_UP, a, by) : (a + by - 1) / by;
+  return by == 1                   ? a
+         : codegen_is_symbolic (a) ? make (s, CG_SIZE_DIV_UP, a, by)
+                                   : (a + by - 1) / by;
 }
 
 bool
@@ -144,10 +146,12 @@ codegen_size_is_multiple (const CgSizes *s, const GrammeImage *image, int64_t si
     return of->kind == GRAMME_SIZE_SYMBOL && of->multiple_of > 0 && of->multiple_of % n == 0;
   }
   case CG_SIZE_MUL:
-    return codegen_size_is_multiple (s, image, r->a, n) || codegen_size_is_multiple (s, image, r->b, n);
+    return codegen_size_is_multiple (s, image, r->a, n)
+           || codegen_size_is_multiple (s, image, r->b, n);
   case CG_SIZE_ADD:
   case CG_SIZE_MAX:
-    return codegen_size_is_multiple (s, image, r->a, n) && codegen_size_is_multiple (s, image, r->b, n);
+    return codegen_size_is_multiple (s, image, r->a, n)
+           && codegen_size_is_multiple (s, image, r->b, n);
   case CG_SIZE_ALIGN:
     return r->b % n == 0;
   default:
@@ -181,7 +185,11 @@ codegen_size_guess (const CgSizes *s, int64_t size)
   if (r->kind == CG_SIZE_IMAGE)
     return GUESS;
   double a = codegen_size_guess (s, r->a), b = codegen_size_guess (s, r->b);
-  return r->kind == CG_SIZE_DIV_UP ? a / b : r->kind == CG_SIZE_MUL ? a * b : r->kind == CG_SIZE_ADD ? a + b : a > b ? a : b;
+  return r->kind == CG_SIZE_DIV_UP ? a / b
+         : r->kind == CG_SIZE_MUL  ? a * b
+         : r->kind == CG_SIZE_ADD  ? a + b
+         : a > b                   ? a
+                                   : b;
 }
 
 static bool
@@ -198,11 +206,18 @@ static bool
 compute (const CgSizeRow *r, int64_t a, int64_t b, int64_t *out)
 {
   switch (r->kind) {
-  case CG_SIZE_MUL: return !__builtin_mul_overflow (a, b, out);
-  case CG_SIZE_ADD: return !__builtin_add_overflow (a, b, out);
-  case CG_SIZE_MAX: *out = a > b ? a : b; return true;
-  case CG_SIZE_DIV_UP: *out = a / b + (a % b != 0); return true;
-  default: return up_to (a, b, out);
+  case CG_SIZE_MUL:
+    return !__builtin_mul_overflow (a, b, out);
+  case CG_SIZE_ADD:
+    return !__builtin_add_overflow (a, b, out);
+  case CG_SIZE_MAX:
+    *out = a > b ? a : b;
+    return true;
+  case CG_SIZE_DIV_UP:
+    *out = a / b + (a % b != 0);
+    return true;
+  default:
+    return up_to (a, b, out);
   }
 }
 
@@ -218,7 +233,8 @@ codegen_size_eval (const CgSizes *s, int64_t size, const int64_t *image_sizes, i
     *out = image_sizes[r->a];
     return true;
   }
-  return codegen_size_eval (s, r->a, image_sizes, &a) && codegen_size_eval (s, r->b, image_sizes, &b) && compute (r, a, b, out);
+  return codegen_size_eval (s, r->a, image_sizes, &a)
+         && codegen_size_eval (s, r->b, image_sizes, &b) && compute (r, a, b, out);
 }
 
 void

@@ -25,7 +25,7 @@ typedef enum {
   CG_SIZE_MUL,   /* a: a row, b: an image row or a number */
   CG_SIZE_ADD,
   CG_SIZE_MAX,
-  CG_SIZE_ALIGN, /* a, up to the next multiple of b */
+  CG_SIZE_ALIGN,  /* a, up to the next multiple of b */
   CG_SIZE_DIV_UP, /* a / b, rounded up; b: a number */
 } CgSizeKind;
 
@@ -42,7 +42,7 @@ typedef struct {
   CgSizeRow *rows;
   uint32_t n, room;
   uint8_t scope; /* scope that is being printed */
-  bool oom; /* out of memory; checked once, when everything is printed */
+  bool oom;      /* out of memory; checked once, when everything is printed */
 } CgSizes;
 
 static inline bool

@@ -28,9 +28,10 @@ struct CgSource {
   Name *names; /* a hash table of mask + 1 places */
 };
 
-static const char keywords[] =
-    " static inline extern const typedef struct enum union unsigned signed int long short char float double void _Bool for if "
-    "else return while do switch case default break sizeof volatile __attribute__ __inline __extension__ goto continue ";
+static const char keywords[] = " static inline extern const typedef struct enum union unsigned "
+                               "signed int long short char float double void _Bool for if "
+                               "else return while do switch case default break sizeof volatile "
+                               "__attribute__ __inline __extension__ goto continue ";
 
 /* -- Words ------------------------------------------------------------------------------------- */
 
@@ -96,15 +97,15 @@ read_item (CgSource *s, const char *at)
   const char *start = at, *last = at; /* last: the last character that is not a space */
   int parens = 0, braces = 0;
   bool body = false, enumeration = strncmp (at, "enum", 4) == 0 && !is_word (at[4]);
-  s->items[item] = (Item){ .text = at,
-                           .first_need = s->n_needs,
-                           .external = strncmp (at, "extern ", 7) == 0 };
+  s->items[item] =
+      (Item){ .text = at, .first_need = s->n_needs, .external = strncmp (at, "extern ", 7) == 0 };
   for (; *at; at++) {
     if (is_word (*at)) {
       uint32_t len = word_length (at);
       if ((*at < '0' || *at > '9') && !is_keyword (at, len)) {
         Name *n = find (s, at, len);
-        bool pointer = parens == 1 && braces == 0 && at[-1] == '*' && at[-2] == '(' && at[len] == ')';
+        bool pointer =
+            parens == 1 && braces == 0 && at[-1] == '*' && at[-2] == '(' && at[len] == ')';
         bool outside = parens == 0 && (braces == 0 || enumeration);
         if (!n->text && (outside || pointer))
           *n = (Name){ at, len, item };

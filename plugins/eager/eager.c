@@ -156,7 +156,8 @@ eager_may_share (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t ou
 static const void *
 eager_get_extension (GrammeBackend *b, const char *id)
 {
-  static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = eager_may_share };
+  static const GrammeDonation donation = { .struct_size = sizeof donation,
+                                           .may_share = eager_may_share };
   (void) b;
   return strcmp (id, GRAMME_DONATION_ID) == 0 ? &donation : NULL;
 }

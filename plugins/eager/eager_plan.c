@@ -97,9 +97,9 @@ find_roots (Work *w)
     v->offset = w->values[from].offset + offset;
     /* Compared step by step: a slice that is repeated may have as many elements as the root without
      * being the root. */
-    v->whole =
-        w->values[from].whole && gramme_value_numel (image, gramme_image_value (image, n->out)) ==
-                                     gramme_value_numel (image, gramme_image_value (image, from));
+    v->whole = w->values[from].whole
+               && gramme_value_numel (image, gramme_image_value (image, n->out))
+                      == gramme_value_numel (image, gramme_image_value (image, from));
   }
   return GRAMME_OK;
 }
@@ -281,8 +281,8 @@ same_layout (const GrammeImage *image, uint32_t a, uint32_t b)
   if (GRAMME_DTYPE_OF (x) != GRAMME_DTYPE_OF (y) || x->ndim != y->ndim)
     return false;
   for (uint32_t d = 0; d < x->ndim; d++)
-    if (gramme_value_size (image, x, d) != gramme_value_size (image, y, d) ||
-        gramme_value_stride (image, x, d) != gramme_value_stride (image, y, d))
+    if (gramme_value_size (image, x, d) != gramme_value_size (image, y, d)
+        || gramme_value_stride (image, x, d) != gramme_value_stride (image, y, d))
       return false;
   return true;
 }
@@ -294,10 +294,10 @@ may_overwrite (const Work *w, uint32_t s, uint32_t end, uint32_t value, uint32_t
 {
   const Step *step = &w->p->steps[s];
   uint32_t root = w->values[value].root;
-  if (step->node == GRAMME_NONE || root != value || w->values[root].last != s ||
-      w->values[root].base != PLAN_WORKSPACE (w->p) ||
-      gramme_op_facts (gramme_image_node (w->image, step->node)->op).family !=
-          GRAMME_FAMILY_POINTWISE)
+  if (step->node == GRAMME_NONE || root != value || w->values[root].last != s
+      || w->values[root].base != PLAN_WORKSPACE (w->p)
+      || gramme_op_facts (gramme_image_node (w->image, step->node)->op).family
+             != GRAMME_FAMILY_POINTWISE)
     return false;
   for (uint32_t i = step->first_operand; i + 1 < end; i++)
     if (w->operand_values[i] != value && w->values[w->operand_values[i]].root == root)
@@ -312,7 +312,8 @@ is_elementwise (const Work *w, uint32_t s, uint32_t end)
 {
   const Step *step = &w->p->steps[s];
   if (step->node == GRAMME_NONE || w->operand_values[end - 1] == NOWHERE
-      || gramme_op_facts (gramme_image_node (w->image, step->node)->op).family != GRAMME_FAMILY_POINTWISE)
+      || gramme_op_facts (gramme_image_node (w->image, step->node)->op).family
+             != GRAMME_FAMILY_POINTWISE)
     return false;
   for (uint32_t i = step->first_operand; i + 1 < end; i++) {
     uint32_t value = w->operand_values[i];
@@ -416,11 +417,15 @@ plan_may_share (const Plan *p, uint32_t input, uint32_t output)
   if (input >= p->n_in || output >= p->n_out)
     return false;
   for (uint32_t s = 0; s < p->n_steps; s++) {
-    uint32_t end = s + 1 < p->n_steps ? p->steps[s + 1].first_operand : p->n_operands, last = end - 1;
+    uint32_t end = s + 1 < p->n_steps ? p->steps[s + 1].first_operand : p->n_operands,
+             last = end - 1;
     bool writes = p->operands[last].base == p->n_in + output;
     for (uint32_t i = p->steps[s].first_operand; i < last; i++)
       if (p->operands[i].base == input
-          && (written || (writes && (!p->steps[s].elementwise || p->operands[i].offset || p->operands[last].offset))))
+          && (written
+              || (writes
+                  && (!p->steps[s].elementwise || p->operands[i].offset
+                      || p->operands[last].offset))))
         return false;
     written |= writes;
   }

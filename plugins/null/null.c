@@ -78,8 +78,8 @@ null_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *ver
   (void) status;
   for (uint32_t i = 0; i < image->nodes.count; i++) {
     GrammeVerdict *v =
-        (GrammeVerdict *) (void *) ((char *) verdicts +
-                                    (size_t) i * stride); /* rows may be wider than yours */
+        (GrammeVerdict *) (void *) ((char *) verdicts
+                                    + (size_t) i * stride); /* rows may be wider than yours */
     v->reason = node_reason (image, gramme_image_node (image, i));
     v->support = v->reason == GRAMME_REASON_NONE ? GRAMME_YES : GRAMME_NO;
     v->cluster = 0; /* nodes of one number are compiled together */

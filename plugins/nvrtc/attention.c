@@ -78,17 +78,20 @@ is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
     return false;
   for (uint32_t i = 0; i < 2; i++) {
     const CgValue *v = &p->values[operand (p, n, i)], *root = &p->values[v->root];
-    const GrammeNode *from = root->node == CG_NONE ? NULL : gramme_image_node (p->image, root->node);
+    const GrammeNode *from =
+        root->node == CG_NONE ? NULL : gramme_image_node (p->image, root->node);
     if (!from || from->op != GRAMME_OP_arange || v->view_bytes != 0)
       return false;
     /* [n, 1] and [n]: no other view keeps the numbers in order. */
     uint32_t want = i ? 1 : 2, along = v->ndim - want;
-    if (v->ndim != want || root->ndim != 1 || v->sizes[along] != root->sizes[0] || v->strides[along] != root->strides[0]
-        || (i == 0 && v->sizes[1] != 1))
+    if (v->ndim != want || root->ndim != 1 || v->sizes[along] != root->sizes[0]
+        || v->strides[along] != root->strides[0] || (i == 0 && v->sizes[1] != 1))
       return false;
-    const GrammeAttr *a[2] = { gramme_node_attr (p->image, from, GRAMME_ATTR_VALUE), gramme_node_attr (p->image, from, GRAMME_ATTR_VALUE2) };
+    const GrammeAttr *a[2] = { gramme_node_attr (p->image, from, GRAMME_ATTR_VALUE),
+                               gramme_node_attr (p->image, from, GRAMME_ATTR_VALUE2) };
     for (int k = 0; k < 2; k++)
-      if (gramme_attr_scalar_kind (p->image, a[k]) != GRAMME_SCALAR_INT || gramme_attr_int (p->image, a[k], 1) != k)
+      if (gramme_attr_scalar_kind (p->image, a[k]) != GRAMME_SCALAR_INT
+          || gramme_attr_int (p->image, a[k], 1) != k)
         return false;
   }
   if (nv_uses (p, mask) == 1)
@@ -102,7 +105,8 @@ before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
 {
   const GrammeNode *n = nv_made_by (p, value, GRAMME_OP_where);
   if (n) {
-    bool keeps = is_minus_infinity (p, operand (p, n, 2)), drops = is_minus_infinity (p, operand (p, n, 1));
+    bool keeps = is_minus_infinity (p, operand (p, n, 2)),
+         drops = is_minus_infinity (p, operand (p, n, 1));
     if (keeps == drops)
       return value;
     a->mask = operand (p, n, 0);
@@ -115,7 +119,8 @@ before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
   n = nv_made_by (p, value, GRAMME_OP_add);
   for (uint32_t i = 0; n && i < 2; i++) {
     uint32_t scores = operand (p, n, i);
-    if (nv_made_by (p, scores, GRAMME_OP_matmul) || nv_made_by (p, scores, GRAMME_OP_mul) || nv_made_by (p, scores, GRAMME_OP_div)) {
+    if (nv_made_by (p, scores, GRAMME_OP_matmul) || nv_made_by (p, scores, GRAMME_OP_mul)
+        || nv_made_by (p, scores, GRAMME_OP_div)) {
       a->mask = operand (p, n, 1 - i);
       a->kind = NV_MASK_ADDED;
       mark (a->inner, p->values[value].node);
@@ -128,7 +133,8 @@ before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
 static uint32_t
 before_scale (const CgProgram *p, uint32_t value, NvAttention *a)
 {
-  const GrammeNode *mul = nv_made_by (p, value, GRAMME_OP_mul), *div = nv_made_by (p, value, GRAMME_OP_div), *n = mul ? mul : div;
+  const GrammeNode *mul = nv_made_by (p, value, GRAMME_OP_mul),
+                   *div = nv_made_by (p, value, GRAMME_OP_div), *n = mul ? mul : div;
   for (uint32_t i = 0; n && i < (mul ? 2u : 1u); i++)
     if (codegen_literal (p, operand (p, n, 1 - i)) != CG_NONE) {
       a->scale = codegen_literal (p, operand (p, n, 1 - i));
@@ -142,12 +148,16 @@ before_scale (const CgProgram *p, uint32_t value, NvAttention *a)
 /* True if the weights are exponentials divided by their sum, or times its reciprocal.  Sets *exp
  * and *sum to the nodes of these. */
 static bool
-is_normalised (const CgProgram *p, uint32_t weights, NvAttention *a, const GrammeNode **exp, const GrammeNode **sum)
+is_normalised (const CgProgram *p, uint32_t weights, NvAttention *a, const GrammeNode **exp,
+               const GrammeNode **sum)
 {
-  const GrammeNode *div = nv_made_by (p, weights, GRAMME_OP_div), *mul = nv_made_by (p, weights, GRAMME_OP_mul), *n = div ? div : mul;
-  const GrammeNode *inverse = mul ? nv_made_by (p, operand (p, mul, 1), GRAMME_OP_reciprocal) : NULL;
+  const GrammeNode *div = nv_made_by (p, weights, GRAMME_OP_div),
+                   *mul = nv_made_by (p, weights, GRAMME_OP_mul), *n = div ? div : mul;
+  const GrammeNode *inverse =
+      mul ? nv_made_by (p, operand (p, mul, 1), GRAMME_OP_reciprocal) : NULL;
   if (!n || (mul && !inverse) || !(*exp = nv_made_by (p, operand (p, n, 0), GRAMME_OP_exp))
-      || !(*sum = nv_made_by (p, div ? operand (p, div, 1) : operand (p, inverse, 0), GRAMME_OP_sum)))
+      || !(*sum =
+               nv_made_by (p, div ? operand (p, div, 1) : operand (p, inverse, 0), GRAMME_OP_sum)))
     return false;
   mark (a->inner, p->values[n->out].node);
   if (inverse)
@@ -163,8 +173,9 @@ matches (const CgProgram *p, uint32_t node, NvAttention *a)
   a->mask = a->scale = CG_NONE;
   a->v = operand (p, last, 1);
   uint32_t weights = before_cast (p, operand (p, last, 0), a->inner);
-  if (!is_normalised (p, weights, a, &exp, &sum) || operand (p, sum, 0) != exp->out || !is_of_rows (p, sum)
-      || !(sub = nv_made_by (p, operand (p, exp, 0), GRAMME_OP_sub)) || !(amax = nv_made_by (p, operand (p, sub, 1), GRAMME_OP_amax))
+  if (!is_normalised (p, weights, a, &exp, &sum) || operand (p, sum, 0) != exp->out
+      || !is_of_rows (p, sum) || !(sub = nv_made_by (p, operand (p, exp, 0), GRAMME_OP_sub))
+      || !(amax = nv_made_by (p, operand (p, sub, 1), GRAMME_OP_amax))
       || operand (p, amax, 0) != operand (p, sub, 0) || !is_of_rows (p, amax))
     return false;
   const uint32_t values[] = { exp->out, sum->out, sub->out, amax->out };
@@ -185,13 +196,14 @@ is_fit (const CgProgram *p, const NvAttention *a)
 {
   const CgValue *q = &p->values[a->q], *k = &p->values[a->k], *v = &p->values[a->v];
   int64_t e = q->sizes[q->ndim - 1], width = v->sizes[v->ndim - 1];
-  bool narrow = q->dtype == GRAMME_DTYPE_F32 || q->dtype == GRAMME_DTYPE_F16 || q->dtype == GRAMME_DTYPE_BF16;
+  bool narrow =
+      q->dtype == GRAMME_DTYPE_F32 || q->dtype == GRAMME_DTYPE_F16 || q->dtype == GRAMME_DTYPE_BF16;
   const CgValue *out = &p->values[gramme_image_node (p->image, a->node)->out];
   if (a->kind != NV_MASK_NONE && a->kind != NV_MASK_CAUSAL && p->values[a->mask].ndim > out->ndim)
     return false;
-  return narrow && k->dtype == q->dtype && v->dtype == q->dtype && out->dtype == q->dtype && !codegen_is_symbolic (e)
-         && !codegen_is_symbolic (width) && e >= 1 && e <= MAX_HEAD && width >= 1 && width <= MAX_HEAD && out->numel != 0
-         && k->sizes[k->ndim - 1] != 0;
+  return narrow && k->dtype == q->dtype && v->dtype == q->dtype && out->dtype == q->dtype
+         && !codegen_is_symbolic (e) && !codegen_is_symbolic (width) && e >= 1 && e <= MAX_HEAD
+         && width >= 1 && width <= MAX_HEAD && out->numel != 0 && k->sizes[k->ndim - 1] != 0;
 }
 
 /* -- Checking that no other node needs the values ---------------------------------------------- */
@@ -231,7 +243,8 @@ is_closed (const CgProgram *p, const NvAttention *a)
 static bool
 hides (const NvAttention *a, const CgStep *s)
 {
-  return s->kind == CG_LOOP ? has (a->inner, s->members[0]) : s->kind != CG_COPY && has (a->inner, s->node);
+  return s->kind == CG_LOOP ? has (a->inner, s->members[0])
+                            : s->kind != CG_COPY && has (a->inner, s->node);
 }
 
 /* Moves the steps that are not printed behind the kernel's step. */
@@ -250,7 +263,8 @@ move_steps (CgProgram *p, const NvAttention *a, GrammeStatus *status)
       continue;
     place[s] = n;
     steps[n++] = p->steps[s];
-    for (uint32_t h = 0; p->steps[s].kind == CG_CALL && p->steps[s].node == a->node && h < p->n_steps; h++)
+    for (uint32_t h = 0;
+         p->steps[s].kind == CG_CALL && p->steps[s].node == a->node && h < p->n_steps; h++)
       if (hides (a, &p->steps[h])) {
         place[h] = n;
         steps[n++] = p->steps[h];

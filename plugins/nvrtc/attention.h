@@ -17,7 +17,7 @@
 typedef enum { NV_MASK_NONE, NV_MASK_KEEPS, NV_MASK_DROPS, NV_MASK_ADDED, NV_MASK_CAUSAL } NvMask;
 
 struct NvAttention {
-  uint32_t node; /* the second product */
+  uint32_t node;                 /* the second product */
   uint32_t q, k, v, mask, scale; /* values; k is [..., e, s]; scale: a literal, or CG_NONE */
   bool divides;                  /* true if scores are divided by the scale */
   NvMask kind;
@@ -44,7 +44,8 @@ typedef struct {
 } NvOperand;
 
 /* Adds an argument; indices go up to `past` rows and columns beyond its end. */
-NvOperand nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past, bool writes);
+NvOperand nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past,
+                                bool writes);
 /* Prints the offset of the batch b0, b1 .... */
 void nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t ndim);
 /* True if n is a multiple of `rows`, so that no bounds have to be checked. */

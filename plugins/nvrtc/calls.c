@@ -18,8 +18,8 @@ points_of (NvUnit *u, const CgValue *space, int skip)
 }
 
 bool
-nv_call_begin (NvUnit *u, const char *label, uint32_t node, const CgValue *space, int skip, const uint32_t *values,
-               uint32_t n_values)
+nv_call_begin (NvUnit *u, const char *label, uint32_t node, const CgValue *space, int skip,
+               const uint32_t *values, uint32_t n_values)
 {
   int64_t n = points_of (u, space, skip);
   if (n == 0)
@@ -30,11 +30,14 @@ nv_call_begin (NvUnit *u, const char *label, uint32_t node, const CgValue *space
     nv_reach (u, space->sizes[skip]);
   for (uint32_t i = 0; i < n_values; i++)
     nv_reach (u, nv_extent (u, &u->p->values[values[i]]));
-  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %s)\n    return;\n  gm_index rest = i;\n",
+  put (t,
+       "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %s)\n    return;\n  "
+       "gm_index rest = i;\n",
        NV_CALL_BLOCK, NVZ (u, n));
   for (int d = (int) space->ndim; d-- > 0;)
     if (d != skip)
-      put (t, "  const gm_index d%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (u, space->sizes[d]), NVZ (u, space->sizes[d]));
+      put (t, "  const gm_index d%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (u, space->sizes[d]),
+           NVZ (u, space->sizes[d]));
   return true;
 }
 
@@ -45,7 +48,8 @@ nv_call_end (NvUnit *u, const CgValue *space, int skip)
 }
 
 void
-nv_call_offset (NvUnit *u, char *out, size_t room, const CgValue *v, uint32_t ndim, int at, const char *name)
+nv_call_offset (NvUnit *u, char *out, size_t room, const CgValue *v, uint32_t ndim, int at,
+                const char *name)
 {
   size_t len = (size_t) snprintf (out, room, "(gm_index) 0");
   for (uint32_t d = 0; d < ndim && len < room; d++) {
@@ -54,8 +58,8 @@ nv_call_offset (NvUnit *u, char *out, size_t room, const CgValue *v, uint32_t nd
     if (own < 0 || v->sizes[own] == 1 || v->strides[own] == 0)
       continue;
     snprintf (coordinate, sizeof coordinate, "d%u", d);
-    len += (size_t) snprintf (out + len, room - len, " + %s * (gm_index) %s", (int) d == at ? name : coordinate,
-                              NVZ (u, v->strides[own]));
+    len += (size_t) snprintf (out + len, room - len, " + %s * (gm_index) %s",
+                              (int) d == at ? name : coordinate, NVZ (u, v->strides[own]));
   }
 }
 
@@ -96,7 +100,8 @@ print_pointwise (NvUnit *u, uint32_t node)
   uint32_t values[4] = { n->out };
   for (uint32_t i = 0; i < n->n_in && i < 3; i++)
     values[i + 1] = gramme_node_in (u->p->image, n, i);
-  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, values, 1 + (n->n_in < 3 ? n->n_in : 3)))
+  if (!nv_call_begin (u, gramme_op_facts (n->op).name, node, out, -1, values,
+                      1 + (n->n_in < 3 ? n->n_in : 3)))
     return;
   CgText *t = &u->k.text;
   for (uint32_t i = 0; i < n->n_in && i < 3; i++) {
@@ -132,7 +137,8 @@ reduced_dims (const NvUnit *u, const GrammeNode *n, uint32_t ndim)
 /* Prints loops over x's reduced dimensions, with coordinates q<d>; those of the kept dimensions are
  * the result's.  Returns x's offset in `offset`. */
 static int
-put_reduced_loops (NvUnit *u, CgText *t, const CgValue *x, const CgValue *out, uint32_t mask, char *offset, size_t room)
+put_reduced_loops (NvUnit *u, CgText *t, const CgValue *x, const CgValue *out, uint32_t mask,
+                   char *offset, size_t room)
 {
   bool keepdim = out->ndim == x->ndim;
   int loops = 0, kept = 0;
@@ -140,11 +146,12 @@ put_reduced_loops (NvUnit *u, CgText *t, const CgValue *x, const CgValue *out, u
   for (uint32_t d = 0; d < x->ndim; d++) {
     if (mask >> d & 1) {
       put (t, "  for (gm_index q%u = 0; q%u < %s; q%u++)\n", d, d, NVZ (u, x->sizes[d]), d);
-      len += (size_t) snprintf (offset + len, room - len, " + q%u * (gm_index) %s", d, NVZ (u, x->strides[d]));
+      len += (size_t) snprintf (offset + len, room - len, " + q%u * (gm_index) %s", d,
+                                NVZ (u, x->strides[d]));
       loops++;
     } else {
-      len += (size_t) snprintf (offset + len, room - len, " + d%d * (gm_index) %s", keepdim ? (int) d : kept,
-                                NVZ (u, x->strides[d]));
+      len += (size_t) snprintf (offset + len, room - len, " + d%d * (gm_index) %s",
+                                keepdim ? (int) d : kept, NVZ (u, x->strides[d]));
       kept++;
     }
   }
@@ -220,7 +227,8 @@ print_scan (NvUnit *u, uint32_t node)
     return;
   CgText *t = &u->k.text;
   nv_need_value (u, op, w);
-  put (t, "  E_%s a = %d;\n  for (gm_index j = 0; j < %s; j++) {\n", w, op == GRAMME_OP_mul, NVZ (u, size));
+  put (t, "  E_%s a = %d;\n  for (gm_index j = 0; j < %s; j++) {\n", w, op == GRAMME_OP_mul,
+       NVZ (u, size));
   if (reverse)
     put (t, "    const gm_index k = %s - 1u - j;\n", NVZ (u, size));
   else
@@ -250,8 +258,10 @@ print_random (NvUnit *u, uint32_t node)
   CgText *t = &u->k.text;
   uint32_t p = nv_arg (u, state, false);
   nv_call_offset (u, at, sizeof at, out, out->ndim, -1, "");
-  snprintf (value, sizeof value, "%s_%s ((gm_u64) p%u[0], (gm_u64) p%u[%s] + (gm_u64) %lldll + i / 4, (int) (i %% 4))",
-            gramme_op_facts (n->op).name, nv_work (out->dtype), p, p, NVZ (u, u->p->values[state].strides[0]), offset);
+  snprintf (value, sizeof value,
+            "%s_%s ((gm_u64) p%u[0], (gm_u64) p%u[%s] + (gm_u64) %lldll + i / 4, (int) (i %% 4))",
+            gramme_op_facts (n->op).name, nv_work (out->dtype), p, p,
+            NVZ (u, u->p->values[state].strides[0]), offset);
   put_result (u, t, n, at, value);
   nv_call_end (u, out, -1);
 }
@@ -282,7 +292,8 @@ print_full (NvUnit *u, uint32_t node)
   if (out->literal) {
     nv_literal (u, value, sizeof value, n->out);
   } else {
-    nv_scalar_text (u, size, sizeof size, gramme_node_attr (u->p->image, n, GRAMME_ATTR_VALUE), false);
+    nv_scalar_text (u, size, sizeof size, gramme_node_attr (u->p->image, n, GRAMME_ATTR_VALUE),
+                    false);
     nv_cast (value, sizeof value, GRAMME_DTYPE_I64, out->dtype, size);
   }
   nv_call_offset (u, offset, sizeof offset, out, out->ndim, -1, "");

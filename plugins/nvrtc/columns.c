@@ -22,12 +22,13 @@ typedef struct {
 /* Prints the body of both kernels: from `in` to `out`; read: converts an element to a worked value;
  * write: the reverse. */
 static void
-put_body (NvUnit *u, CgText *t, const char *op, const char *w, Shape s, const char *read, const char *out,
-          const char *write)
+put_body (NvUnit *u, CgText *t, const char *op, const char *w, Shape s, const char *read,
+          const char *out, const char *write)
 {
   int64_t blocks = codegen_size_div_up (u->p->sizes, s.width, COLUMNS);
   put (t,
-       "  const gm_index column = (gm_index) (GM_BLOCK %% %s) * %d + GM_THREAD %% %d, chunk = GM_BLOCK / %s;\n"
+       "  const gm_index column = (gm_index) (GM_BLOCK %% %s) * %d + GM_THREAD %% %d, chunk = "
+       "GM_BLOCK / %s;\n"
        "  const gm_index warp = GM_THREAD / %d;\n"
        "  GM_SHARED E_%s s[%d][%d];\n"
        "  E_%s a = init_%s_%s ();\n"
@@ -46,9 +47,10 @@ put_body (NvUnit *u, CgText *t, const char *op, const char *w, Shape s, const ch
        "      a = fold_%s_%s (a, s[k][GM_THREAD %% %d]);\n"
        "    %s = %s;\n"
        "  }\n",
-       NVZ (u, blocks), COLUMNS, COLUMNS, NVZ (u, blocks), COLUMNS, w, WARPS, COLUMNS, w, op, w, NVZ (u, s.width),
-       NVZ (u, s.chunk), NVZ (u, s.rows), NVZ (u, s.chunk), NVZ (u, s.rows), NVZ (u, s.chunk), WARPS, NVZ (u, s.stride), op, w,
-       read, COLUMNS, NVZ (u, s.width), WARPS, op, w, COLUMNS, out, write);
+       NVZ (u, blocks), COLUMNS, COLUMNS, NVZ (u, blocks), COLUMNS, w, WARPS, COLUMNS, w, op, w,
+       NVZ (u, s.width), NVZ (u, s.chunk), NVZ (u, s.rows), NVZ (u, s.chunk), NVZ (u, s.rows),
+       NVZ (u, s.chunk), WARPS, NVZ (u, s.stride), op, w, read, COLUMNS, NVZ (u, s.width), WARPS,
+       op, w, COLUMNS, out, write);
 }
 
 void
@@ -72,7 +74,8 @@ nv_print_columns (NvUnit *u, uint32_t step)
     chunks = (s->n_rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
     chunks = chunks > BUSY / blocks ? BUSY / blocks : chunks;
   }
-  Shape shape = { s->n_rows, s->width, s->row_stride, codegen_size_div_up (sizes, s->n_rows, chunks) };
+  Shape shape = { s->n_rows, s->width, s->row_stride,
+                  codegen_size_div_up (sizes, s->n_rows, chunks) };
   if (!codegen_is_symbolic (s->n_rows))
     chunks = s->n_rows ? (s->n_rows + shape.chunk - 1) / shape.chunk : 1;
   nv_store (write, sizeof write, out->dtype, "a");
@@ -80,8 +83,9 @@ nv_print_columns (NvUnit *u, uint32_t step)
 
   snprintf (label, sizeof label, "%s_columns", op);
   CgText *t = nv_begin (u, label, COLUMNS * WARPS, (int32_t) s->node);
-  int64_t counted = codegen_size_add (sizes, codegen_size_add (sizes, s->width, COLUMNS),
-                                      codegen_size_add (sizes, s->n_rows, codegen_size_mul (sizes, shape.chunk, 2)));
+  int64_t counted = codegen_size_add (
+      sizes, codegen_size_add (sizes, s->width, COLUMNS),
+      codegen_size_add (sizes, s->n_rows, codegen_size_mul (sizes, shape.chunk, 2)));
   nv_reach (u, codegen_size_add (sizes, nv_extent (u, &u->p->values[in]), counted));
   snprintf (memory, sizeof memory, "p%u[at]", nv_arg (u, in, false));
   nv_load (read, sizeof read, from, memory);
@@ -91,7 +95,8 @@ nv_print_columns (NvUnit *u, uint32_t step)
     nv_end (u, blocks);
     return;
   }
-  snprintf (memory, sizeof memory, "p%u[chunk * %s + column]", nv_arg_scratch (u, partial, w, true), NVZ (u, s->width));
+  snprintf (memory, sizeof memory, "p%u[chunk * %s + column]", nv_arg_scratch (u, partial, w, true),
+            NVZ (u, s->width));
   put_body (u, t, op, w, shape, read, memory, "a");
   nv_end (u, blocks * chunks);
 

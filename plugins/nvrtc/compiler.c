@@ -12,7 +12,8 @@
 #include <time.h>
 
 int32_t
-nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *out, GrammeStatus *status)
+nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *out,
+                  GrammeStatus *status)
 {
   int best = 0, number = 0;
   char list[160] = "", kind[16];
@@ -23,14 +24,16 @@ nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *
       best = c->archs[i];
   }
   if (named && *named) {
-    bool known = sscanf (named, "%8[a-z]_%d", kind, &number) == 2 && (!strcmp (kind, "sm") || !strcmp (kind, "compute"));
+    bool known = sscanf (named, "%8[a-z]_%d", kind, &number) == 2
+                 && (!strcmp (kind, "sm") || !strcmp (kind, "compute"));
     bool listed = false;
     for (int i = 0; i < c->n_archs; i++)
       listed = listed || c->archs[i] == number;
     if (!known || !listed || strlen (named) > 24)
       return gramme_fail (status, GRAMME_INVALID, -1,
-                          "option arch: '%s' is nothing that NVRTC %d.%d compiles for; say sm_N or compute_N with N one of %s", named,
-                          c->major, c->minor, list);
+                          "option arch: '%s' is nothing that NVRTC %d.%d compiles for; say sm_N or "
+                          "compute_N with N one of %s",
+                          named, c->major, c->minor, list);
     snprintf (out, 32, "%s", named);
     return GRAMME_OK;
   }
@@ -41,7 +44,8 @@ nv_compiler_arch (const NvCompiler *c, const char *named, int capability, char *
   }
   if (best == 0)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "the GPU's compute capability is %d.%d, which NVRTC %d.%d does not compile for (it knows %s); install an older "
+                        "the GPU's compute capability is %d.%d, which NVRTC %d.%d does not compile "
+                        "for (it knows %s); install an older "
                         "NVRTC",
                         capability / 10, capability % 10, c->major, c->minor, list);
   snprintf (out, 32, "sm_%d", best);
@@ -64,7 +68,8 @@ read_log (const NvCompiler *c, void *program)
 }
 
 static int32_t
-take (int (*size) (void *, size_t *), int (*get) (void *, char *), void *program, char **out, size_t *bytes)
+take (int (*size) (void *, size_t *), int (*get) (void *, char *), void *program, char **out,
+      size_t *bytes)
 {
   *bytes = 0;
   if (size (program, bytes) != 0 || *bytes == 0)
@@ -138,7 +143,8 @@ goes_on (void *payload, void *reserved)
 
 /* Compiles once.  Returns NVRTC's result; *program stays NULL if there is none. */
 static int
-try_compile (const NvCompiler *c, Flow *flow, const char *text, const char *arch, int n_fixed, void **program)
+try_compile (const NvCompiler *c, Flow *flow, const char *text, const char *arch, int n_fixed,
+             void **program)
 {
   char option[64];
   const char *options[1 + N_FIXED] = { option };
@@ -156,8 +162,8 @@ try_compile (const NvCompiler *c, Flow *flow, const char *text, const char *arch
 }
 
 int32_t
-nv_compile (const NvCompiler *c, const GrammeHost *host, void *job, const char *text, const char *arch, bool keep_ptx, NvImage *out,
-            char **log, GrammeStatus *status)
+nv_compile (const NvCompiler *c, const GrammeHost *host, void *job, const char *text,
+            const char *arch, bool keep_ptx, NvImage *out, char **log, GrammeStatus *status)
 {
   static atomic_int known = N_FIXED;
   void *program = NULL;
@@ -178,10 +184,13 @@ nv_compile (const NvCompiler *c, const GrammeHost *host, void *job, const char *
   if (result == CANCELLED && flow.stop)
     code = gramme_fail (status, GRAMME_CANCELLED, -1, "progress said stop");
   else if (result == 7)
-    code = gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "NVRTC cannot open libnvrtc-builtins, which belongs beside %s: install the whole package", nv_compiler_file ());
+    code = gramme_fail (
+        status, GRAMME_TOOLCHAIN, -1,
+        "NVRTC cannot open libnvrtc-builtins, which belongs beside %s: install the whole package",
+        nv_compiler_file ());
   else if (result != 0)
-    code = gramme_fail (status, GRAMME_INTERNAL, -1, "NVRTC does not accept generated text (result %d): %.300s", result,
+    code = gramme_fail (status, GRAMME_INTERNAL, -1,
+                        "NVRTC does not accept generated text (result %d): %.300s", result,
                         *log ? *log : "");
   else
     code = take_image (c, program, keep_ptx, out);

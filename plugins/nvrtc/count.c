@@ -75,8 +75,10 @@ static bool
 is_whole (const NvUnit *u, const GrammeNode *n)
 {
   const GrammeImage *img = u->p->image;
-  return gramme_attr_scalar_kind (img, gramme_node_attr (img, n, GRAMME_ATTR_VALUE)) != GRAMME_SCALAR_FLOAT
-         && gramme_attr_scalar_kind (img, gramme_node_attr (img, n, GRAMME_ATTR_VALUE2)) != GRAMME_SCALAR_FLOAT;
+  return gramme_attr_scalar_kind (img, gramme_node_attr (img, n, GRAMME_ATTR_VALUE))
+             != GRAMME_SCALAR_FLOAT
+         && gramme_attr_scalar_kind (img, gramme_node_attr (img, n, GRAMME_ATTR_VALUE2))
+                != GRAMME_SCALAR_FLOAT;
 }
 
 bool
@@ -116,7 +118,8 @@ nv_scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool rea
     nv_reach (u, size);
     snprintf (out, room, "((E_%s) %s)", real ? "f64" : "i64", NVZ (u, size));
   } else if (real) {
-    double v = kind == GRAMME_SCALAR_FLOAT ? gramme_attr_scalar_double (img, a) : (double) gramme_attr_int (img, a, 1);
+    double v = kind == GRAMME_SCALAR_FLOAT ? gramme_attr_scalar_double (img, a)
+                                           : (double) gramme_attr_int (img, a, 1);
     unsigned long long bits;
     memcpy (&bits, &v, sizeof bits);
     snprintf (out, room, "GM_F64_BITS (0x%llxull)", bits);
@@ -130,7 +133,8 @@ nv_count_text (NvUnit *u, char *out, size_t room, uint32_t node, const char *ind
 {
   const GrammeImage *img = u->p->image;
   const GrammeNode *n = gramme_image_node (img, node);
-  const GrammeAttr *a[2] = { gramme_node_attr (img, n, GRAMME_ATTR_VALUE), gramme_node_attr (img, n, GRAMME_ATTR_VALUE2) };
+  const GrammeAttr *a[2] = { gramme_node_attr (img, n, GRAMME_ATTR_VALUE),
+                             gramme_node_attr (img, n, GRAMME_ATTR_VALUE2) };
   bool real = false;
   char value[640], first[64], step[64];
   for (int i = 0; i < 2; i++)
@@ -140,8 +144,10 @@ nv_count_text (NvUnit *u, char *out, size_t room, uint32_t node, const char *ind
   if (real)
     snprintf (value, sizeof value, "(%s + (E_f64) (%s) * %s)", first, index, step);
   else
-    snprintf (value, sizeof value, "(E_i64) ((gm_u64) %s + (gm_u64) (%s) * (gm_u64) %s)", first, index, step);
-  nv_cast (out, room, real ? GRAMME_DTYPE_F64 : GRAMME_DTYPE_I64, u->p->values[n->out].dtype, value);
+    snprintf (value, sizeof value, "(E_i64) ((gm_u64) %s + (gm_u64) (%s) * (gm_u64) %s)", first,
+              index, step);
+  nv_cast (out, room, real ? GRAMME_DTYPE_F64 : GRAMME_DTYPE_I64, u->p->values[n->out].dtype,
+           value);
 }
 
 void

@@ -16,7 +16,8 @@ nv_block_class (uint64_t bytes, uint64_t *size)
     return 0;
   }
   uint32_t log = 63 - (uint32_t) __builtin_clzll (bytes - 1); /* 2^log < bytes <= 2^(log + 1) */
-  uint64_t step = ((uint64_t) 1 << log) / 8, steps = (bytes - ((uint64_t) 1 << log) + step - 1) / step;
+  uint64_t step = ((uint64_t) 1 << log) / 8,
+           steps = (bytes - ((uint64_t) 1 << log) + step - 1) / step;
   uint32_t class = (log - 9) * 8 + (uint32_t) steps;
   *size = ((uint64_t) 1 << log) + steps * step;
   return class < NV_CLASSES ? class : NV_CLASSES;
@@ -125,7 +126,8 @@ nv_blocks_keep (NvBlocks *b, NvBlock *block)
   b->cached_bytes += block->size;
   for (uint32_t i = 0; i < block->n_users; i++) {
     void *event = NULL;
-    if (b->cuda->cuEventCreate (&event, NO_TIMING) == 0 && b->cuda->cuEventRecord (event, block->users[i]) == 0)
+    if (b->cuda->cuEventCreate (&event, NO_TIMING) == 0
+        && b->cuda->cuEventRecord (event, block->users[i]) == 0)
       block->users[n++] = event;
     else
       b->cuda->cuStreamSynchronize (block->users[i]);

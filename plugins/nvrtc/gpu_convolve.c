@@ -86,8 +86,8 @@ put_split (CgText *t, const char *name, const char *from, const int64_t *sizes, 
   put (t, "        gm_index %s_ = %s;\n", name, from);
   for (int d = n; d-- > 0;)
     if (d > 0)
-      put (t, "        const gm_index %s%d = %s_ %% %lldu;\n        %s_ /= %lldu;\n", name, d, name, at_least_one (sizes[d]), name,
-           at_least_one (sizes[d]));
+      put (t, "        const gm_index %s%d = %s_ %% %lldu;\n        %s_ /= %lldu;\n", name, d, name,
+           at_least_one (sizes[d]), name, at_least_one (sizes[d]));
     else
       put (t, "        const gm_index %s0 = %s_;\n", name, name);
 }
@@ -96,16 +96,19 @@ put_split (CgText *t, const char *name, const char *from, const int64_t *sizes, 
 static void
 element (char *out, size_t room, const Image *m, const char *n, const char *channel, const char *at)
 {
-  size_t len = (size_t) snprintf (out, room, "p%u[(%s) * (gm_index) %lld + (%s) * (gm_index) %lld", m->arg, n, (long long) m->strides[0],
-                                  channel, (long long) m->strides[1]);
+  size_t len =
+      (size_t) snprintf (out, room, "p%u[(%s) * (gm_index) %lld + (%s) * (gm_index) %lld", m->arg,
+                         n, (long long) m->strides[0], channel, (long long) m->strides[1]);
   for (int d = 0; d < SPACE; d++)
     if (m->sizes[2 + d] > 1)
-      len += (size_t) snprintf (out + len, room - len, " + (gm_index) %s%d * (gm_index) %lld", at, d, (long long) m->strides[2 + d]);
+      len += (size_t) snprintf (out + len, room - len, " + (gm_index) %s%d * (gm_index) %lld", at,
+                                d, (long long) m->strides[2 + d]);
   snprintf (out + len, room - len, "]");
 }
 
 static void
-put_load (CgText *t, const Image *m, const char *indent, const char *condition, const char *n, const char *channel, const char *at)
+put_load (CgText *t, const Image *m, const char *indent, const char *condition, const char *n,
+          const char *channel, const char *at)
 {
   char memory[400], value[480];
   element (memory, sizeof memory, m, n, channel, at);
@@ -118,10 +121,12 @@ static void
 put_meet (CgText *t, const Window *w, const Image *x)
 {
   for (int d = 0; d < SPACE; d++)
-    put (t, "        const gm_int x%d = (gm_int) y%d * %lld + (gm_int) t%d * %lld - %lld;\n", d, d, (long long) w->stride[d], d,
-         (long long) w->dilation[d], (long long) w->pad[d]);
-  put (t, "        const int inside = x0 >= 0 && x0 < %lld && x1 >= 0 && x1 < %lld && x2 >= 0 && x2 < %lld;\n", (long long) x->sizes[2],
-       (long long) x->sizes[3], (long long) x->sizes[4]);
+    put (t, "        const gm_int x%d = (gm_int) y%d * %lld + (gm_int) t%d * %lld - %lld;\n", d, d,
+         (long long) w->stride[d], d, (long long) w->dilation[d], (long long) w->pad[d]);
+  put (t,
+       "        const int inside = x0 >= 0 && x0 < %lld && x1 >= 0 && x1 < %lld && x2 >= 0 && x2 < "
+       "%lld;\n",
+       (long long) x->sizes[2], (long long) x->sizes[3], (long long) x->sizes[4]);
 }
 
 static void
@@ -158,12 +163,18 @@ print_result (NvUnit *u, uint32_t node)
   int64_t out = w.groups ? vw->sizes[0] / w.groups : 0;
   for (uint32_t d = 2; d < vy->ndim; d++)
     places *= vy->sizes[d];
-  NvTile t = { .label = "convolve", .work = nv_work (vy->dtype), .node = node, .rows = out, .cols = vy->sizes[0] * places,
-               .depth = vx->numel ? channels * kernel : 0, .batches = w.groups };
+  NvTile t = { .label = "convolve",
+               .work = nv_work (vy->dtype),
+               .node = node,
+               .rows = out,
+               .cols = vy->sizes[0] * places,
+               .depth = vx->numel ? channels * kernel : 0,
+               .batches = w.groups };
   nv_tile_begin (u, &t);
   Image x = image (u, in[0], false), weight = image (u, in[1], false), y = image (u, n->out, true);
   put_signed (u, &w, &t.head);
-  put (&t.head, "  const gm_index first_o = rest * %lldu, first_c = rest * %lldu;\n", (long long) out, (long long) channels);
+  put (&t.head, "  const gm_index first_o = rest * %lldu, first_c = rest * %lldu;\n",
+       (long long) out, (long long) channels);
   put_places (&t.a, "ch", "t", "c", w.kernel);
   put_load (&t.a, &weight, "        ", "", "first_o + r", "ch", "t");
   put_places (&t.b, "ch", "t", "r", w.kernel);
@@ -187,22 +198,31 @@ print_input_gradient (NvUnit *u, uint32_t node)
   int64_t out = w.groups ? vw->sizes[0] / w.groups : 0;
   for (uint32_t d = 2; d < vx->ndim; d++)
     places *= vx->sizes[d];
-  NvTile t = { .label = "convolve_input", .work = nv_work (vx->dtype), .node = node, .rows = channels, .cols = vx->sizes[0] * places,
-               .depth = vg->numel ? out * kernel : 0, .batches = w.groups };
+  NvTile t = { .label = "convolve_input",
+               .work = nv_work (vx->dtype),
+               .node = node,
+               .rows = channels,
+               .cols = vx->sizes[0] * places,
+               .depth = vg->numel ? out * kernel : 0,
+               .batches = w.groups };
   nv_tile_begin (u, &t);
   Image g = image (u, in[0], false), weight = image (u, in[1], false), x = image (u, n->out, true);
   put_signed (u, &w, &t.head);
-  put (&t.head, "  const gm_index first_o = rest * %lldu, first_c = rest * %lldu;\n", (long long) out, (long long) channels);
+  put (&t.head, "  const gm_index first_o = rest * %lldu, first_c = rest * %lldu;\n",
+       (long long) out, (long long) channels);
   put_places (&t.a, "o", "t", "c", w.kernel);
   put_load (&t.a, &weight, "        ", "", "first_o + o", "r", "t");
   put_places (&t.b, "o", "t", "r", w.kernel);
   put_places (&t.b, "n", "x", "c", x.sizes + 2);
   for (int d = 0; d < SPACE; d++) /* s<d>: the step over y, times the stride */
-    put (&t.b, "        const gm_int s%d = (gm_int) x%d + %lld - (gm_int) t%d * %lld, y%d = s%d / %lld;\n", d, d, (long long) w.pad[d], d,
-         (long long) w.dilation[d], d, d, (long long) w.stride[d]);
+    put (
+        &t.b,
+        "        const gm_int s%d = (gm_int) x%d + %lld - (gm_int) t%d * %lld, y%d = s%d / %lld;\n",
+        d, d, (long long) w.pad[d], d, (long long) w.dilation[d], d, d, (long long) w.stride[d]);
   put (&t.b, "        const int met = s0 >= 0 && s1 >= 0 && s2 >= 0");
   for (int d = 0; d < SPACE; d++)
-    put (&t.b, " && y%d < %lld && y%d * %lld == s%d", d, (long long) g.sizes[2 + d], d, (long long) w.stride[d], d);
+    put (&t.b, " && y%d < %lld && y%d * %lld == s%d", d, (long long) g.sizes[2 + d], d,
+         (long long) w.stride[d], d);
   put (&t.b, ";\n");
   put_load (&t.b, &g, "        ", "if (met)\n          ", "n", "first_o + o", "y");
   put_places (&t.store, "n", "x", "c", x.sizes + 2);
@@ -222,12 +242,20 @@ print_weight_gradient (NvUnit *u, uint32_t node)
   int64_t out = w.groups ? vw->sizes[0] / w.groups : 0;
   for (uint32_t d = 2; d < vg->ndim; d++)
     places *= vg->sizes[d];
-  NvTile t = { .label = "convolve_weight", .work = nv_work (vw->dtype), .node = node, .rows = out, .cols = channels * kernel,
-               .depth = vx->numel ? vg->sizes[0] * places : 0, .batches = w.groups, .a_down = false, .b_down = true };
+  NvTile t = { .label = "convolve_weight",
+               .work = nv_work (vw->dtype),
+               .node = node,
+               .rows = out,
+               .cols = channels * kernel,
+               .depth = vx->numel ? vg->sizes[0] * places : 0,
+               .batches = w.groups,
+               .a_down = false,
+               .b_down = true };
   nv_tile_begin (u, &t);
   Image x = image (u, in[0], false), g = image (u, in[1], false), weight = image (u, n->out, true);
   put_signed (u, &w, &t.head);
-  put (&t.head, "  const gm_index first_o = rest * %lldu, first_c = rest * %lldu;\n", (long long) out, (long long) channels);
+  put (&t.head, "  const gm_index first_o = rest * %lldu, first_c = rest * %lldu;\n",
+       (long long) out, (long long) channels);
   put_places (&t.a, "n", "y", "c", g.sizes + 2);
   put_load (&t.a, &g, "        ", "", "n", "first_o + r", "y");
   put_places (&t.b, "n", "y", "r", g.sizes + 2);
@@ -282,7 +310,10 @@ put_points (NvUnit *u, const Window *w, int64_t n)
 {
   CgText *t = &u->k.text;
   put_signed (u, w, t);
-  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %lldu)\n    return;\n", NV_CALL_BLOCK, (long long) n);
+  put (t,
+       "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %lldu)\n    "
+       "return;\n",
+       NV_CALL_BLOCK, (long long) n);
 }
 
 static void
@@ -300,8 +331,10 @@ print_pick (NvUnit *u, uint32_t node)
   put_points (u, &w, out->numel);
   put_point (t, &y, "y");
   put_best (t, &w, &x);
-  put (t, "  E_%s picked = LOWEST_%s;\n  if (at >= 0) {\n    const gm_index s2 = (gm_index) at %% %lldu, s1 = (gm_index) at / %lldu %% %lldu, "
-          "s0 = (gm_index) at / %lldu;\n    (void) s0; (void) s1; (void) s2;\n",
+  put (t,
+       "  E_%s picked = LOWEST_%s;\n  if (at >= 0) {\n    const gm_index s2 = (gm_index) at %% "
+       "%lldu, s1 = (gm_index) at / %lldu %% %lldu, "
+       "s0 = (gm_index) at / %lldu;\n    (void) s0; (void) s1; (void) s2;\n",
        work, work, at_least_one (x.sizes[4]), at_least_one (x.sizes[4]), at_least_one (x.sizes[3]),
        at_least_one (x.sizes[3] * x.sizes[4]));
   element (memory, sizeof memory, &v, "n", "ch", "s");
@@ -344,19 +377,25 @@ print_spread (NvUnit *u, uint32_t node)
   uint32_t from = nv_arg_scratch (u, places, "i64", false);
   put_points (u, &w, out->numel);
   put_point (t, &y, "x");
-  put (t, "  E_%s sum = 0;\n  const E_i64 own = ((E_i64) x0 * %lld + x1) * %lld + x2;\n", work, (long long) y.sizes[3],
-       (long long) y.sizes[4]);
+  put (t, "  E_%s sum = 0;\n  const E_i64 own = ((E_i64) x0 * %lld + x1) * %lld + x2;\n", work,
+       (long long) y.sizes[3], (long long) y.sizes[4]);
   for (int d = 0; d < SPACE; d++)
     put (t,
-         "  const gm_int end%d = ((gm_int) x%d + %lld) / %lld, over%d = (gm_int) x%d + %lld - %lld;\n"
-         "  const gm_int first%d = over%d > 0 ? (over%d + %lld) / %lld : 0, last%d = end%d < %lld ? end%d : %lld;\n",
+         "  const gm_int end%d = ((gm_int) x%d + %lld) / %lld, over%d = (gm_int) x%d + %lld - "
+         "%lld;\n"
+         "  const gm_int first%d = over%d > 0 ? (over%d + %lld) / %lld : 0, last%d = end%d < %lld "
+         "? end%d : %lld;\n",
          d, d, (long long) w.pad[d], (long long) w.stride[d], d, d, (long long) w.pad[d],
-         (long long) ((w.kernel[d] - 1) * w.dilation[d]), d, d, d, (long long) (w.stride[d] - 1), (long long) w.stride[d], d, d,
-         (long long) (g.sizes[2 + d] - 1), d, (long long) (g.sizes[2 + d] - 1));
+         (long long) ((w.kernel[d] - 1) * w.dilation[d]), d, d, d, (long long) (w.stride[d] - 1),
+         (long long) w.stride[d], d, d, (long long) (g.sizes[2 + d] - 1), d,
+         (long long) (g.sizes[2 + d] - 1));
   for (int d = 0; d < SPACE; d++)
     put (t, "  for (gm_int y%d = first%d; y%d <= last%d; y%d++)\n", d, d, d, d, d);
-  put (t, "    if (p%u[(((n * %lldu + ch) * %lldu + (gm_index) y0) * %lldu + (gm_index) y1) * %lldu + (gm_index) y2] == own)\n", from,
-       (long long) g.sizes[1], (long long) g.sizes[2], (long long) g.sizes[3], (long long) g.sizes[4]);
+  put (t,
+       "    if (p%u[(((n * %lldu + ch) * %lldu + (gm_index) y0) * %lldu + (gm_index) y1) * %lldu + "
+       "(gm_index) y2] == own)\n",
+       from, (long long) g.sizes[1], (long long) g.sizes[2], (long long) g.sizes[3],
+       (long long) g.sizes[4]);
   element (memory, sizeof memory, &g, "n", "ch", "y");
   nv_load (value, sizeof value, g.dtype, memory);
   put (t, "      sum = sum + %s;\n", value);

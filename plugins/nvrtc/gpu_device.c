@@ -39,7 +39,8 @@ static _Thread_local void *current[NV_MAX_DEVICES]; /* stream; NULL: the device'
 static bool
 is_fatal (int result)
 {
-  return result == 700 || (result >= 714 && result <= 719) || result == 710 || result == 46 || result == 999;
+  return result == 700 || (result >= 714 && result <= 719) || result == 710 || result == 46
+         || result == 999;
 }
 
 int32_t
@@ -50,16 +51,20 @@ nv_device_fail (NvDevice *d, int result, const char *what, GrammeStatus *status)
   if (is_fatal (result) && !d->lost[0])
     snprintf (d->lost, sizeof d->lost, "%.100s: %.140s", what, text);
   if (result == RESULT_OUT_OF_MEMORY)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%s: no memory on device cuda (%s): %s", what, d->name, text);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%s: no memory on device cuda (%s): %s", what,
+                        d->name, text);
   return gramme_fail (status, GRAMME_DEVICE, -1, "%s: %s%s", what, text,
-                      is_fatal (result) ? "; the device is of no use to this process any more, the CPU still is" : "");
+                      is_fatal (result)
+                          ? "; the device is of no use to this process any more, the CPU still is"
+                          : "");
 }
 
 int32_t
 nv_device_enter (NvDevice *d, GrammeStatus *status)
 {
   if (d->lost[0])
-    return gramme_fail (status, GRAMME_DEVICE, -1, "device cuda is lost to this process since %s; start a new one", d->lost);
+    return gramme_fail (status, GRAMME_DEVICE, -1,
+                        "device cuda is lost to this process since %s; start a new one", d->lost);
   int result = d->cuda->cuCtxSetCurrent (d->context);
   return result ? nv_device_fail (d, result, "device cuda cannot be entered", status) : GRAMME_OK;
 }
@@ -70,11 +75,13 @@ open_device (NvDevice *d, const NvCuda *c, int number, GrammeStatus *status)
   int result;
   d->cuda = d->blocks.cuda = c;
   d->number = number;
-  if ((result = c->cuDeviceGet (&d->device, number)) != 0 || (result = c->cuDeviceGetName (d->name, sizeof d->name, d->device)) != 0
+  if ((result = c->cuDeviceGet (&d->device, number)) != 0
+      || (result = c->cuDeviceGetName (d->name, sizeof d->name, d->device)) != 0
       || (result = c->cuDeviceTotalMem_v2 (&d->memory, d->device)) != 0
       || (result = nv_cuda_capability (c, d->device, &d->capability)) != 0
       || (result = c->cuDevicePrimaryCtxRetain (&d->context, d->device)) != 0
-      || (result = c->cuCtxSetCurrent (d->context)) != 0 || (result = c->cuStreamCreate (&d->stream, 0)) != 0)
+      || (result = c->cuCtxSetCurrent (d->context)) != 0
+      || (result = c->cuStreamCreate (&d->stream, 0)) != 0)
     return nv_device_fail (d, result, "a GPU cannot be opened", status);
   const char *memory = secure_getenv ("GRAMME_CUDA_MEMORY");
   d->exact = memory && !strcmp (memory, "exact");
@@ -91,7 +98,8 @@ nv_device (int32_t number, GrammeStatus *status)
     return NULL;
   }
   if (number < 0 || number >= c->n_devices || number >= NV_MAX_DEVICES) {
-    gramme_fail (status, GRAMME_DEVICE, -1, "there is no device cuda:%d; there are %d", number, c->n_devices);
+    gramme_fail (status, GRAMME_DEVICE, -1, "there is no device cuda:%d; there are %d", number,
+                 c->n_devices);
     return NULL;
   }
   pthread_mutex_lock (&open_lock);
@@ -245,7 +253,8 @@ nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *stat
   if (code != GRAMME_OK)
     return code;
   if (class >= NV_CLASSES)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%llu bytes are more than any GPU has", (unsigned long long) bytes);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%llu bytes are more than any GPU has",
+                        (unsigned long long) bytes);
   size = d->exact ? (bytes ? bytes : 1) : size;
   pthread_mutex_lock (&d->lock);
   int result = take_block (d, class, size, &block);
@@ -257,9 +266,11 @@ nv_device_alloc (NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *stat
   uint64_t in_use = d->count.in_use;
   pthread_mutex_unlock (&d->lock);
   if (result == RESULT_OUT_OF_MEMORY)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1,
-                        "no memory on device cuda (%s) for %llu bytes: %llu of %llu are in use by this process", d->name,
-                        (unsigned long long) bytes, (unsigned long long) in_use, (unsigned long long) d->memory);
+    return gramme_fail (
+        status, GRAMME_NO_MEMORY, -1,
+        "no memory on device cuda (%s) for %llu bytes: %llu of %llu are in use by this process",
+        d->name, (unsigned long long) bytes, (unsigned long long) in_use,
+        (unsigned long long) d->memory);
   return result ? nv_device_fail (d, result, "memory on device cuda", status) : GRAMME_OK;
 }
 
@@ -303,7 +314,8 @@ nv_device_count (NvDevice *d)
 /* -- Copies ------------------------------------------------------------------------------------ */
 
 int32_t
-nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes, GrammeStatus *status)
+nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes,
+                     GrammeStatus *status)
 {
   int32_t code = nv_device_enter (d, status);
   if (code != GRAMME_OK || bytes == 0)

@@ -45,9 +45,12 @@ void nv_device_trim (NvDevice *d);
 
 /* Copies, in the stream's order.  to_host returns when the bytes have arrived, with the error of
  * any earlier failure. */
-int32_t nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes, GrammeStatus *status);
-int32_t nv_device_to_host (NvDevice *d, void *to, NvAddress from, uint64_t bytes, GrammeStatus *status);
-int32_t nv_device_copy (NvDevice *d, NvAddress to, NvAddress from, uint64_t bytes, GrammeStatus *status);
+int32_t nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes,
+                             GrammeStatus *status);
+int32_t nv_device_to_host (NvDevice *d, void *to, NvAddress from, uint64_t bytes,
+                           GrammeStatus *status);
+int32_t nv_device_copy (NvDevice *d, NvAddress to, NvAddress from, uint64_t bytes,
+                        GrammeStatus *status);
 int32_t nv_device_zero (NvDevice *d, NvAddress to, uint64_t bytes, GrammeStatus *status);
 /* Waits for the current stream. */
 int32_t nv_device_synchronize (NvDevice *d, GrammeStatus *status);

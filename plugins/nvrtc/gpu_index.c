@@ -26,7 +26,8 @@ put_position (NvUnit *u, CgText *t, uint32_t node, uint32_t index, const char *o
 {
   uint32_t e = nv_arg_error (u), p = nv_arg (u, index, false);
   put (t,
-       "    E_i64 position = p%u[%s];\n    if ((gm_u64) position >= (gm_u64) %s) {\n      GM_REPORT (p%u, %lld, position);\n"
+       "    E_i64 position = p%u[%s];\n    if ((gm_u64) position >= (gm_u64) %s) {\n      "
+       "GM_REPORT (p%u, %lld, position);\n"
        "      position = 0;\n    }\n    const gm_index k = (gm_index) position;\n",
        p, offset, NVZ (u, size), e, (long long) node + 1);
 }
@@ -34,10 +35,12 @@ put_position (NvUnit *u, CgText *t, uint32_t node, uint32_t index, const char *o
 /* Prints the offset in the index for the point (or for j on a line): an index of the walked shape,
  * or a list. */
 static void
-index_offset (NvUnit *u, char *out, size_t room, const CgValue *index, bool list, uint32_t ndim, int dim, const char *j)
+index_offset (NvUnit *u, char *out, size_t room, const CgValue *index, bool list, uint32_t ndim,
+              int dim, const char *j)
 {
   if (list)
-    snprintf (out, room, "%s * (gm_index) %s", dim < 0 ? "0" : j, NVZ (u, index->ndim ? index->strides[0] : 0));
+    snprintf (out, room, "%s * (gm_index) %s", dim < 0 ? "0" : j,
+              NVZ (u, index->ndim ? index->strides[0] : 0));
   else
     nv_call_offset (u, out, room, index, ndim, dim, j);
 }
@@ -73,7 +76,9 @@ put_line_copy (NvUnit *u, CgText *t, uint32_t x, uint32_t out, int dim)
   char from[512], to[512];
   nv_call_offset (u, from, sizeof from, vx, vo->ndim, dim, "j");
   nv_call_offset (u, to, sizeof to, vo, vo->ndim, dim, "j");
-  put (t, "  for (gm_index j = 0; j < %s; j++)\n    p%u[%s] = p%u[%s];\n", NVZ (u, dim < 0 ? 1 : vo->sizes[dim]), nv_arg (u, out, true), to, nv_arg (u, x, false), from);
+  put (t, "  for (gm_index j = 0; j < %s; j++)\n    p%u[%s] = p%u[%s];\n",
+       NVZ (u, dim < 0 ? 1 : vo->sizes[dim]), nv_arg (u, out, true), to, nv_arg (u, x, false),
+       from);
 }
 
 /* scatter_add, index_add.  The index may have fewer lines than the result: lines outside of it are
@@ -82,8 +87,10 @@ static void
 print_add (NvUnit *u, uint32_t node, bool list)
 {
   const GrammeNode *n = gramme_image_node (u->p->image, node);
-  uint32_t x = input (u, n, 0), index = input (u, n, 1), src = input (u, n, 2), values[4] = { x, index, src, n->out };
-  const CgValue *out = &u->p->values[n->out], *vs = &u->p->values[src], *walked = list ? vs : &u->p->values[index];
+  uint32_t x = input (u, n, 0), index = input (u, n, 1), src = input (u, n, 2),
+           values[4] = { x, index, src, n->out };
+  const CgValue *out = &u->p->values[n->out], *vs = &u->p->values[src],
+                *walked = list ? vs : &u->p->values[index];
   int dim = dim_of (u, n, out);
   const char *w = nv_work (out->dtype);
   char at[512], from[512], to[512], memory[600], old[700], added[700], sum[1500], value[1600];
@@ -93,8 +100,9 @@ print_add (NvUnit *u, uint32_t node, bool list)
   put_line_copy (u, t, x, n->out, dim);
   if (walked->numel != 0) {
     for (uint32_t d = 0; d < out->ndim; d++)
-      if ((int) d != dim && (codegen_is_symbolic (walked->sizes[d]) || codegen_is_symbolic (out->sizes[d])
-                             || walked->sizes[d] < out->sizes[d])
+      if ((int) d != dim
+          && (codegen_is_symbolic (walked->sizes[d]) || codegen_is_symbolic (out->sizes[d])
+              || walked->sizes[d] < out->sizes[d])
           && walked->sizes[d] != out->sizes[d])
         put (t, "  if (d%u >= %s)\n    return;\n", d, NVZ (u, walked->sizes[d]));
     /* Offsets within the walked shape: a size of 1 is one line, not a broadcast; its coordinate is
@@ -119,14 +127,16 @@ print_add (NvUnit *u, uint32_t node, bool list)
 
 /* A thread for each element of src, which is stored at start + step * its place along dim. */
 static void
-put_store_slice (NvUnit *u, uint32_t node, const char *label, uint32_t src, uint32_t out, int dim, int64_t start, int64_t step)
+put_store_slice (NvUnit *u, uint32_t node, const char *label, uint32_t src, uint32_t out, int dim,
+                 int64_t start, int64_t step)
 {
   const CgValue *vs = &u->p->values[src], *vo = &u->p->values[out];
   uint32_t values[2] = { src, out };
   char from[512], to[512], place[96];
   if (!nv_call_begin (u, label, node, vs, -1, values, 2))
     return;
-  snprintf (place, sizeof place, "(d%d * (gm_index) %s + (gm_index) %s)", dim, NVZ (u, step), NVZ (u, start));
+  snprintf (place, sizeof place, "(d%d * (gm_index) %s + (gm_index) %s)", dim, NVZ (u, step),
+            NVZ (u, start));
   nv_call_offset (u, from, sizeof from, vs, vs->ndim, -1, "");
   nv_call_offset (u, to, sizeof to, vo, vo->ndim, dim, place);
   uint32_t a = nv_arg (u, src, false), b = nv_arg (u, out, true);
@@ -141,7 +151,8 @@ print_slice_scatter (NvUnit *u, uint32_t node)
   int dim = dim_of (u, n, &u->p->values[n->out]);
   put_store_slice (u, node, "slice_scatter_copy", input (u, n, 0), n->out, dim, 0, 1);
   put_store_slice (u, node, "slice_scatter", input (u, n, 1), n->out, dim,
-                   codegen_size_read (u->p->sizes, u->p->image, gramme_node_int (u->p->image, n, GRAMME_ATTR_START, 0), true),
+                   codegen_size_read (u->p->sizes, u->p->image,
+                                      gramme_node_int (u->p->image, n, GRAMME_ATTR_START, 0), true),
                    gramme_node_int (u->p->image, n, GRAMME_ATTR_STEP, 1));
 }
 
@@ -187,11 +198,13 @@ print_argsort (NvUnit *u, uint32_t node)
       nv_load (value, sizeof own, x->dtype, memory);
   }
   put (t,
-       "  const E_%s v = %s;\n  gm_index place = 0;\n  for (gm_index j = 0; j < %s; j++) {\n    const E_%s o = %s;\n"
+       "  const E_%s v = %s;\n  gm_index place = 0;\n  for (gm_index j = 0; j < %s; j++) {\n    "
+       "const E_%s o = %s;\n"
        "    const int before = %s, same = v != v ? o != o : o == v;\n"
        "    place += before || (same && j < %s);\n  }\n",
        w, own, NVZ (u, dim < 0 ? 1 : x->sizes[dim]), w, other,
-       descending ? "v == v && (o != o || o > v)" : "o == o && (v != v || o < v)", dim < 0 ? "0" : j);
+       descending ? "v == v && (o != o || o > v)" : "o == o && (v != v || o < v)",
+       dim < 0 ? "0" : j);
   nv_call_offset (u, to, sizeof to, out, out->ndim, dim, "place");
   put (t, "  p%u[%s] = (E_i64) %s;\n", nv_arg (u, n->out, true), to, dim < 0 ? "0" : j);
   nv_call_end (u, x, -1);
@@ -210,9 +223,12 @@ print_require (NvUnit *u, uint32_t node)
     return;
   nv_call_offset (u, from, sizeof from, &u->p->values[x], out->ndim, -1, "");
   nv_call_offset (u, to, sizeof to, out, out->ndim, -1, "");
-  uint32_t a = nv_arg (u, x, false), b = nv_arg (u, n->out, true), c = nv_arg (u, ok, false), e = nv_arg_error (u);
-  put (&u->k.text, "  if (!p%u[0]) {\n    GM_REPORT (p%u, %lld, %lld);\n  }\n  p%u[%s] = p%u[%s];\n", c, e, -1 - (long long) node,
-       (long long) gramme_node_int (u->p->image, n, GRAMME_ATTR_OFFSET, 0), b, to, a, from);
+  uint32_t a = nv_arg (u, x, false), b = nv_arg (u, n->out, true), c = nv_arg (u, ok, false),
+           e = nv_arg_error (u);
+  put (&u->k.text,
+       "  if (!p%u[0]) {\n    GM_REPORT (p%u, %lld, %lld);\n  }\n  p%u[%s] = p%u[%s];\n", c, e,
+       -1 - (long long) node, (long long) gramme_node_int (u->p->image, n, GRAMME_ATTR_OFFSET, 0),
+       b, to, a, from);
   nv_call_end (u, out, -1);
 }
 

@@ -79,22 +79,27 @@ nv_kept_write (void *out, const CgDigest *text, const char *arch, const NvImage 
 }
 
 int32_t
-nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch, NvImage *image, GrammeStatus *status)
+nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch, NvImage *image,
+              GrammeStatus *status)
 {
   Header h;
   if (n < sizeof h)
-    return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few", (unsigned long long) n);
+    return gramme_fail (status, GRAMME_DATA, -1, "these %llu bytes are too few",
+                        (unsigned long long) n);
   memcpy (&h, bytes, sizeof h);
   if (memcmp (h.magic, magic, sizeof magic) != 0 || h.bytes != n - sizeof h)
-    return gramme_fail (status, GRAMME_DATA, -1, "these bytes are not kept kernels of this version");
+    return gramme_fail (status, GRAMME_DATA, -1,
+                        "these bytes are not kept kernels of this version");
   CgDigest now = digest_of (h, (const char *) bytes + sizeof h);
   if (memcmp (&h.whole, &now, sizeof now) != 0 || h.arch[sizeof h.arch - 1])
     return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels are damaged");
   if (memcmp (&h.text, text, sizeof *text) != 0)
-    return gramme_fail (status, GRAMME_DATA, -1, "the kept kernels were compiled from another text");
+    return gramme_fail (status, GRAMME_DATA, -1,
+                        "the kept kernels were compiled from another text");
   *image = (NvImage){ .image = malloc (h.bytes + 1), .bytes = h.bytes, .is_ptx = h.is_ptx != 0 };
   if (!image->image)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for %llu bytes of kernels", (unsigned long long) h.bytes);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for %llu bytes of kernels",
+                        (unsigned long long) h.bytes);
   memcpy (image->image, (const char *) bytes + sizeof h, h.bytes);
   image->image[h.bytes] = 0;
   memcpy (arch, h.arch, sizeof h.arch);

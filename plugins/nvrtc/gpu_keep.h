@@ -21,6 +21,7 @@ uint64_t nv_kept_bytes (const NvImage *image);
 void nv_kept_write (void *out, const CgDigest *text, const char *arch, const NvImage *image);
 /* Reads the stored form.  DATA if the bytes do not have this form, are damaged, or were made from
  * another text.  arch: 32 bytes. */
-int32_t nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch, NvImage *image, GrammeStatus *status);
+int32_t nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch,
+                      NvImage *image, GrammeStatus *status);
 
 #endif

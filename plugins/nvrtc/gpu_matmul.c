@@ -21,7 +21,8 @@ matrix (NvUnit *u, uint32_t value, bool writes)
 {
   CgSizes *sizes = u->p->sizes;
   const CgValue *v = &u->p->values[value];
-  Matrix m = { value, nv_arg (u, value, writes), v, v->strides[v->ndim - 2], v->strides[v->ndim - 1] };
+  Matrix m = { value, nv_arg (u, value, writes), v, v->strides[v->ndim - 2],
+               v->strides[v->ndim - 1] };
   int64_t beside = codegen_size_mul (sizes, codegen_size_add (sizes, m.row, m.col), NV_TILE);
   nv_reach (u, codegen_size_add (sizes, nv_extent (u, v), beside));
   return m;
@@ -44,7 +45,8 @@ put_batch_offset (NvUnit *u, CgText *t, const char *name, const Matrix *m, uint3
 static void
 element (NvUnit *u, char *out, size_t room, const Matrix *m, const char *base)
 {
-  snprintf (out, room, "p%u[%s + r * (gm_index) %s + c * (gm_index) %s]", m->arg, base, NVZ (u, m->row), NVZ (u, m->col));
+  snprintf (out, room, "p%u[%s + r * (gm_index) %s + c * (gm_index) %s]", m->arg, base,
+            NVZ (u, m->row), NVZ (u, m->col));
 }
 
 static void
@@ -78,7 +80,8 @@ nv_print_matmul (NvUnit *u, uint32_t node)
   nv_tile_begin (u, &tile);
   Matrix a = matrix (u, in[0], false), b = matrix (u, in[1], false), c = matrix (u, n->out, true);
   for (int d = (int) ndim - 3; d >= 0; d--)
-    put (&tile.head, "  const gm_index b%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (u, out->sizes[d]), NVZ (u, out->sizes[d]));
+    put (&tile.head, "  const gm_index b%d = rest %% %s;\n  rest /= %s;\n", d,
+         NVZ (u, out->sizes[d]), NVZ (u, out->sizes[d]));
   put_batch_offset (u, &tile.head, "oa", &a, ndim);
   put_batch_offset (u, &tile.head, "ob", &b, ndim);
   put_batch_offset (u, &tile.head, "oc", &c, ndim);

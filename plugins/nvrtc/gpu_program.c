@@ -18,14 +18,18 @@ static char *
 name_node (const CgProgram *p, int32_t node, const GrammeDebug *debug)
 {
   char text[256];
-  const char *where = debug && node >= 0 && (uint32_t) node < debug->n_nodes && debug->node_where ? debug->node_where[node] : NULL;
-  const char *op = node >= 0 ? gramme_op_facts (gramme_image_node (p->image, (uint32_t) node)->op).name : "copy";
+  const char *where = debug && node >= 0 && (uint32_t) node < debug->n_nodes && debug->node_where
+                          ? debug->node_where[node]
+                          : NULL;
+  const char *op =
+      node >= 0 ? gramme_op_facts (gramme_image_node (p->image, (uint32_t) node)->op).name : "copy";
   snprintf (text, sizeof text, "%s%s%s", op, where ? " at " : "", where ? where : "");
   return strdup (text);
 }
 
 int32_t
-nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool replays, GrammeStatus *status)
+nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool replays,
+              GrammeStatus *status)
 {
   *r = (NvRole){ .present = true,
                  .launches = u->launches,
@@ -56,7 +60,8 @@ nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool
     r->consts[i].bytes = p->consts[i].bytes;
     p->consts[i].data = NULL;
   }
-  return good ? GRAMME_OK : gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a compiled graph");
+  return good ? GRAMME_OK
+              : gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory for a compiled graph");
 }
 
 static void
@@ -91,8 +96,10 @@ load_module (NvProgram *p, NvDevice *d, GrammeStatus *status)
   int result = c->cuModuleLoadData (&p->module, p->image.image);
   if (result == 209)
     return gramme_fail (status, GRAMME_DEVICE, -1,
-                        "the kernels were compiled for %s, the GPU (%s) has compute capability %d.%d; leave option arch out", p->arch,
-                        nv_device_name (d), nv_device_capability (d) / 10, nv_device_capability (d) % 10);
+                        "the kernels were compiled for %s, the GPU (%s) has compute capability "
+                        "%d.%d; leave option arch out",
+                        p->arch, nv_device_name (d), nv_device_capability (d) / 10,
+                        nv_device_capability (d) % 10);
   if (result)
     return nv_device_fail (d, result, "compiled kernels cannot be loaded", status);
   for (int role = 0; role < 2; role++)
@@ -122,7 +129,8 @@ load_all (NvProgram *p, NvDevice *d, GrammeStatus *status)
       NvRole *r = &p->roles[role];
       code = nv_device_alloc (d, r->consts[i].bytes, &r->consts[i].address, status);
       if (code == GRAMME_OK)
-        code = nv_device_to_device (d, r->consts[i].address, r->consts[i].data, r->consts[i].bytes, status);
+        code = nv_device_to_device (d, r->consts[i].address, r->consts[i].data, r->consts[i].bytes,
+                                    status);
       copied = true;
     }
   /* Waits, since any stream may read them. */
@@ -231,8 +239,9 @@ take_back (NvDevice *d, const Operand *o, const GrammeTensor *t, GrammeStatus *s
   void *data = gramme_tensor_address (t);
   if (!o->copied)
     return GRAMME_OK;
-  return t->device_type == 2 ? nv_device_copy (d, (NvAddress) (uintptr_t) data, o->address, o->bytes, status)
-                             : nv_device_to_host (d, data, o->address, o->bytes, status);
+  return t->device_type == 2
+             ? nv_device_copy (d, (NvAddress) (uintptr_t) data, o->address, o->bytes, status)
+             : nv_device_to_host (d, data, o->address, o->bytes, status);
 }
 
 /* -- Launches ---------------------------------------------------------------------------------- */
@@ -288,7 +297,8 @@ fill_record (const Places *at, const NvLaunch *l, uint64_t *record)
 }
 
 static int32_t
-launch_product (NvDevice *d, const NvRole *r, uint32_t i, const Places *at, NvKept *kept, GrammeStatus *status)
+launch_product (NvDevice *d, const NvRole *r, uint32_t i, const Places *at, NvKept *kept,
+                GrammeStatus *status)
 {
   enum { MOST = 4 };
   const NvLaunch *l = &r->launches[i];
@@ -297,7 +307,8 @@ launch_product (NvDevice *d, const NvRole *r, uint32_t i, const Places *at, NvKe
   for (uint32_t k = 0; k < l->n_args && k < MOST; k++) {
     const NvArg *a = &r->args[l->first_arg + k];
     if (codegen_size_value (a->offset, at->values) < 0)
-      return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%s: these sizes are more than a GPU counts to", what);
+      return gramme_fail (status, GRAMME_NO_MEMORY, -1,
+                          "%s: these sizes are more than a GPU counts to", what);
     addresses[k] = place_of (at, a);
   }
   return nv_product_run (l->product, d, addresses, at->values, what, kept, status);
@@ -316,16 +327,18 @@ launch_all (NvDevice *d, const NvRole *r, const Places *at, NvKept *kept, Gramme
         return code;
       continue;
     }
-    int64_t grid = codegen_size_value (l->grid, at->values), most = codegen_size_value (l->most, at->values);
+    int64_t grid = codegen_size_value (l->grid, at->values),
+            most = codegen_size_value (l->most, at->values);
     if (grid == 0)
       continue;
     if (grid < 0 || most < 0 || grid > INT32_MAX || !fill_record (at, l, record))
-      return gramme_fail (status, GRAMME_NO_MEMORY, -1, "kernel %s (%s): these sizes are more than a GPU counts to", l->name,
+      return gramme_fail (status, GRAMME_NO_MEMORY, -1,
+                          "kernel %s (%s): these sizes are more than a GPU counts to", l->name,
                           r->where[i]);
     bool wide = codegen_is_symbolic (l->most) && most >= INT32_MAX;
     void *parameters[] = { record };
-    int result = c->cuLaunchKernel (r->functions[2 * i + wide], (unsigned) grid, 1, 1, l->block, 1, 1, 0, nv_device_stream (d),
-                                    parameters, NULL);
+    int result = c->cuLaunchKernel (r->functions[2 * i + wide], (unsigned) grid, 1, 1, l->block, 1,
+                                    1, 0, nv_device_stream (d), parameters, NULL);
     if (result) {
       char what[400];
       snprintf (what, sizeof what, "kernel %s (%s)", l->name, r->where[i]);
@@ -345,12 +358,14 @@ name_kernels (const NvRole *r, int32_t code, GrammeStatus *status)
   if (code != GRAMME_DEVICE || !status)
     return code;
   for (uint32_t i = 0; i < r->n_launches && len + 40 < sizeof names; i++) {
-    int n = snprintf (names + len, sizeof names - len, "%s%s (%s)", i ? ", " : "", r->launches[i].name, r->where[i]);
+    int n = snprintf (names + len, sizeof names - len, "%s%s (%s)", i ? ", " : "",
+                      r->launches[i].name, r->where[i]);
     len += n > 0 ? (size_t) n : 0;
   }
   memcpy (before, status->message, sizeof before);
   before[sizeof before - 1] = 0;
-  return gramme_fail (status, code, -1, "%.200s; the kernels since the last wait were %.250s", before, names);
+  return gramme_fail (status, code, -1, "%.200s; the kernels since the last wait were %.250s",
+                      before, names);
 }
 
 /* Fails because a node's requirement does not hold. */
@@ -359,8 +374,8 @@ fail_condition (int32_t node, int64_t condition, GrammeStatus *status)
 {
   enum { RUNTIME = GRAMME_CONDITION, VALUE = GRAMME_INVALID };
   switch (condition) {
-#define CONDITION(code, NAME, error, message) \
-  case code: \
+#define CONDITION(code, NAME, error, message)                                                      \
+  case code:                                                                                       \
     return gramme_fail (status, error, node, "%s", message);
 #include <gramme-ops.def>
   default:
@@ -381,7 +396,8 @@ check_error_word (NvDevice *d, const NvRole *r, NvAddress error, GrammeStatus *s
   for (uint32_t i = 0; i < r->n_launches; i++)
     if (r->launches[i].node == (int32_t) said[0] - 1)
       what = r->where[i];
-  return gramme_fail (status, GRAMME_INDEX, (int32_t) said[0] - 1, "%s: index %lld is out of bounds", what, (long long) said[1]);
+  return gramme_fail (status, GRAMME_INDEX, (int32_t) said[0] - 1,
+                      "%s: index %lld is out of bounds", what, (long long) said[1]);
 }
 
 #define ERROR_BYTES 16
@@ -394,8 +410,9 @@ measure_workspace (const NvRole *r, const int64_t *values, uint64_t *bytes, Gram
 {
   int64_t dynamic = codegen_size_value (r->dynamic_bytes, values);
   if (dynamic < 0 || dynamic > INT64_MAX / 2)
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1,
-                        "the temporaries of these sizes take more bytes than there are numbers for");
+    return gramme_fail (
+        status, GRAMME_NO_MEMORY, -1,
+        "the temporaries of these sizes take more bytes than there are numbers for");
   *bytes = r->ws_bytes + (r->checks_index ? ERROR_ROOM : 0) + (uint64_t) dynamic;
   return GRAMME_OK;
 }
@@ -413,7 +430,8 @@ launch_with (void *data, NvAddress workspace, NvKept *kept, GrammeStatus *status
   l->at.workspace = workspace;
   l->at.error = workspace + r->ws_bytes;
   l->at.dynamic = l->at.error + (r->checks_index ? ERROR_ROOM : 0);
-  int32_t code = r->checks_index ? nv_device_zero (l->d, l->at.error, ERROR_BYTES, status) : GRAMME_OK;
+  int32_t code =
+      r->checks_index ? nv_device_zero (l->d, l->at.error, ERROR_BYTES, status) : GRAMME_OK;
   if (code == GRAMME_OK)
     code = launch_all (l->d, r, &l->at, kept, status);
   if (code == GRAMME_OK && r->checks_index)
@@ -426,7 +444,8 @@ launch_with (void *data, NvAddress workspace, NvKept *kept, GrammeStatus *status
 /* Fills in the key of a run: addresses and sizes.  Returns its length; 0 if there are too many, or
  * if the run cannot recur. */
 static uint32_t
-key_of (const NvRole *r, const GrammeRunArgs *args, const int64_t *values, const Operand *operands, uint64_t key[MAX_KEY])
+key_of (const NvRole *r, const GrammeRunArgs *args, const int64_t *values, const Operand *operands,
+        uint64_t key[MAX_KEY])
 {
   uint32_t n = args->n_inputs + args->n_outputs;
   if (!r->replay || n + r->sizes.n > MAX_KEY)
@@ -442,8 +461,8 @@ key_of (const NvRole *r, const GrammeRunArgs *args, const int64_t *values, const
 }
 
 static int32_t
-run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, const int64_t *values, Operand *in, Operand *out,
-          GrammeStatus *status)
+run_with (NvDevice *d, const NvRole *r, const GrammeRunArgs *args, const int64_t *values,
+          Operand *in, Operand *out, GrammeStatus *status)
 {
   Launching launching = { .d = d, .at = { .role = r, .in = in, .out = out, .values = values } };
   uint64_t key[MAX_KEY];

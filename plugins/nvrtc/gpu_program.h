@@ -17,7 +17,7 @@ typedef struct {
   NvArg *args;
   int64_t *size_list; /* sizes of all launches, one after the other */
   CgSizes sizes;      /* table of these sizes */
-  char **where; /* by launch: "mul at train.py:12" */
+  char **where;       /* by launch: "mul at train.py:12" */
   uint32_t n_launches, n_args, n_consts;
   uint64_t ws_bytes;
   int64_t dynamic_bytes; /* size of the part after that; may be symbolic */
@@ -38,7 +38,7 @@ typedef struct {
   int32_t device_number;
   NvImage image;
   char arch[32];
-  char *text; /* CUDA, if it was to be kept */
+  char *text;       /* CUDA, if it was to be kept */
   bool has_kernels; /* false: all launches are the library's, and there is no image */
   NvRole roles[2];
   pthread_mutex_t lock; /* protects loading */
@@ -48,7 +48,8 @@ typedef struct {
 
 /* Moves the data that launches need out of a printed unit, and names its nodes.  replays: see
  * replay.h. */
-int32_t nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool replays, GrammeStatus *status);
+int32_t nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool replays,
+                      GrammeStatus *status);
 int32_t nv_program_run (NvProgram *p, const GrammeRunArgs *args, GrammeStatus *status);
 void nv_program_clear (NvProgram *p);
 

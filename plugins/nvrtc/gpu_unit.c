@@ -15,11 +15,11 @@ typedef struct {
 } Type;
 
 static const Type types[] = {
-  { GRAMME_DTYPE_BOOL, "b1", "b1" },    { GRAMME_DTYPE_U8, "u8", "u8" },
-  { GRAMME_DTYPE_I8, "i8", "i8" },      { GRAMME_DTYPE_I16, "i16", "i16" },
-  { GRAMME_DTYPE_I32, "i32", "i32" },   { GRAMME_DTYPE_I64, "i64", "i64" },
-  { GRAMME_DTYPE_F16, "f16", "f32" },   { GRAMME_DTYPE_BF16, "bf16", "f32" },
-  { GRAMME_DTYPE_F32, "f32", "f32" },   { GRAMME_DTYPE_F64, "f64", "f64" },
+  { GRAMME_DTYPE_BOOL, "b1", "b1" },     { GRAMME_DTYPE_U8, "u8", "u8" },
+  { GRAMME_DTYPE_I8, "i8", "i8" },       { GRAMME_DTYPE_I16, "i16", "i16" },
+  { GRAMME_DTYPE_I32, "i32", "i32" },    { GRAMME_DTYPE_I64, "i64", "i64" },
+  { GRAMME_DTYPE_F16, "f16", "f32" },    { GRAMME_DTYPE_BF16, "bf16", "f32" },
+  { GRAMME_DTYPE_F32, "f32", "f32" },    { GRAMME_DTYPE_F64, "f64", "f64" },
   { GRAMME_DTYPE_F8E4M3, "e4m3", "u8" }, /* only moved and cast: stored as bits */
   { GRAMME_DTYPE_F8E5M2, "e5m2", "u8" },
 };
@@ -50,7 +50,9 @@ nv_work (uint32_t dtype)
 static int
 work_number (const char *work)
 {
-  static const char *const works[NV_TYPES] = { "b1", "u8", "i8", "i16", "i32", "i64", "f32", "f64" };
+  static const char *const works[NV_TYPES] = {
+    "b1", "u8", "i8", "i16", "i32", "i64", "f32", "f64"
+  };
   for (int i = 0; i < NV_TYPES; i++)
     if (strcmp (works[i], work) == 0)
       return i;
@@ -155,8 +157,10 @@ typedef struct {
 } Row;
 
 static const Row rows[NV_OPS] = {
-#define POINTWISE(code, version, name, n, types, value, ...) [code] = { #name, #value, NULL, n, types },
-#define REDUCE(code, version, name, types, init, combine, ...) [code] = { #name, #combine, #init, 2, types },
+#define POINTWISE(code, version, name, n, types, value, ...)                                       \
+  [code] = { #name, #value, NULL, n, types },
+#define REDUCE(code, version, name, types, init, combine, ...)                                     \
+  [code] = { #name, #combine, #init, 2, types },
 #include "plugin-api/gramme-ops.def"
 };
 
@@ -178,8 +182,9 @@ nv_need_value (NvUnit *u, uint32_t op, const char *w)
     put (t, "%sE_%s %c_", i ? ", " : "", select && i == 0 ? "b1" : w, names[i]);
   put (t, ")\n{\n");
   for (int i = 0; i < r->n; i++)
-    put (t, "  %c_%s %c = (%c_%s) %c_;\n", compare || select ? 'E' : 'A', select && i == 0 ? "b1" : w,
-         names[i], compare || select ? 'E' : 'A', select && i == 0 ? "b1" : w, names[i]);
+    put (t, "  %c_%s %c = (%c_%s) %c_;\n", compare || select ? 'E' : 'A',
+         select && i == 0 ? "b1" : w, names[i], compare || select ? 'E' : 'A',
+         select && i == 0 ? "b1" : w, names[i]);
   /* A row may ignore an operand. */
   for (int i = 0; i < r->n; i++)
     put (t, "  (void) %c;\n", names[i]);
@@ -198,8 +203,8 @@ nv_need_fold (NvUnit *u, uint32_t op, const char *w)
   put (t, "#ifndef GM_fold_%s_%s\n#define GM_fold_%s_%s\n", r->name, w, r->name, w);
   put (t, "#define GM_T %s\nGM_FN E_%s fold_%s_%s (E_%s a_, E_%s b_)\n{\n", w, w, r->name, w, w, w);
   put (t, "  A_%s a = (A_%s) a_, b = (A_%s) b_;\n  return (E_%s) (%s);\n}\n", w, w, w, w, r->value);
-  put (t, "GM_FN E_%s init_%s_%s (void) { return (E_%s) (%s); }\n#undef GM_T\n#endif\n", w, r->name, w, w,
-       r->init);
+  put (t, "GM_FN E_%s init_%s_%s (void) { return (E_%s) (%s); }\n#undef GM_T\n#endif\n", w, r->name,
+       w, w, r->init);
 }
 
 /* True for rows that only move elements: no rounding, and the only rows for 8-bit floats. */
@@ -222,7 +227,8 @@ nv_is_costly (uint32_t op)
 bool
 nv_rounds (const NvUnit *u, const GrammeNode *n)
 {
-  uint32_t last = u->p->values[gramme_node_in (u->p->image, n, n->n_in - 1)].dtype, to = u->p->values[n->out].dtype;
+  uint32_t last = u->p->values[gramme_node_in (u->p->image, n, n->n_in - 1)].dtype,
+           to = u->p->values[n->out].dtype;
   return is_half (to) && (n->op == GRAMME_OP_cast ? last != to : !only_moves (n->op));
 }
 
@@ -235,16 +241,23 @@ has_half_form (const NvUnit *u, const GrammeNode *n, uint32_t dtype)
     if (u->p->values[gramme_node_in (u->p->image, n, i)].dtype != dtype)
       return false;
   switch (n->op) {
-  case GRAMME_OP_div: case GRAMME_OP_reciprocal: case GRAMME_OP_tanh: case GRAMME_OP_sigmoid: return is_half (dtype);
-  case GRAMME_OP_exp: return dtype == GRAMME_DTYPE_BF16;
-  default: return false;
+  case GRAMME_OP_div:
+  case GRAMME_OP_reciprocal:
+  case GRAMME_OP_tanh:
+  case GRAMME_OP_sigmoid:
+    return is_half (dtype);
+  case GRAMME_OP_exp:
+    return dtype == GRAMME_DTYPE_BF16;
+  default:
+    return false;
   }
 }
 
 bool
 nv_is_quick (const NvUnit *u, const GrammeNode *n)
 {
-  return n->op == GRAMME_OP_sigmoid && u->p->values[n->out].dtype != GRAMME_DTYPE_F64 && !has_half_form (u, n, u->p->values[n->out].dtype);
+  return n->op == GRAMME_OP_sigmoid && u->p->values[n->out].dtype != GRAMME_DTYPE_F64
+         && !has_half_form (u, n, u->p->values[n->out].dtype);
 }
 
 void
@@ -258,8 +271,13 @@ nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[
   }
   char call[1024];
   bool half = has_half_form (u, n, v->dtype), quick = u->quick && nv_is_quick (u, n);
-  int len = snprintf (call, sizeof call, "%s_%s_%s (%s", half ? "half" : quick ? "quick" : u->form ? u->form : "op", rows[n->op].name,
-                      half ? nv_elem (v->dtype) : nv_work (last), quick ? "&odd, " : "");
+  int len = snprintf (call, sizeof call, "%s_%s_%s (%s",
+                      half      ? "half"
+                      : quick   ? "quick"
+                      : u->form ? u->form
+                                : "op",
+                      rows[n->op].name, half ? nv_elem (v->dtype) : nv_work (last),
+                      quick ? "&odd, " : "");
   for (uint32_t i = 0; i < n->n_in; i++)
     len += snprintf (call + len, sizeof call - (size_t) len, "%s%s", i ? ", " : "", operands[i]);
   if (!half && !u->form)
@@ -289,7 +307,8 @@ nv_extent (NvUnit *u, const CgValue *v)
     bool number = !codegen_is_symbolic (v->sizes[d]);
     if (number && v->sizes[d] <= 0)
       return 0;
-    last = codegen_size_add (s, last, codegen_size_mul (s, number ? v->sizes[d] - 1 : v->sizes[d], v->strides[d]));
+    last = codegen_size_add (
+        s, last, codegen_size_mul (s, number ? v->sizes[d] - 1 : v->sizes[d], v->strides[d]));
   }
   return codegen_size_add (s, last, 1);
 }
@@ -370,9 +389,9 @@ add_arg (NvUnit *u, NvArg arg, const char *elem, bool writes)
 {
   NvKernel *k = &u->k;
   for (uint32_t i = 0; i < k->n_args; i++)
-    if (k->args[i].arg.memory == arg.memory && k->args[i].arg.index == arg.index && k->args[i].arg.dynamic == arg.dynamic
-        && k->args[i].arg.offset == arg.offset && k->args[i].writes == writes
-        && strcmp (k->args[i].elem, elem) == 0)
+    if (k->args[i].arg.memory == arg.memory && k->args[i].arg.index == arg.index
+        && k->args[i].arg.dynamic == arg.dynamic && k->args[i].arg.offset == arg.offset
+        && k->args[i].writes == writes && strcmp (k->args[i].elem, elem) == 0)
       return i;
   return append_arg (u, arg, elem, writes);
 }
@@ -440,7 +459,8 @@ grow (void *list, uint32_t n, uint32_t *room, size_t each)
 static void
 put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
 {
-  put (t, "\nGM_KERNEL (%s%s, %u, %u, %u", k->name, suffix, k->n_args ? k->n_args : 1, k->n_sizes ? k->n_sizes : 1, k->block);
+  put (t, "\nGM_KERNEL (%s%s, %u, %u, %u", k->name, suffix, k->n_args ? k->n_args : 1,
+       k->n_sizes ? k->n_sizes : 1, k->block);
   if (k->beside)
     put (t, ", %u", k->beside);
   put (t, ")\n{\n  typedef %s gm_index;\n", index);
@@ -450,8 +470,8 @@ put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
          access, k->args[i].elem, i);
   }
   for (uint32_t i = 0; i < k->n_sizes; i++)
-    put (t, "  const gm_index z%u = (gm_index) GM_SIZE (%u, %u);\n", (unsigned) (k->sizes[i] - CG_SIZE_ROW_0),
-         k->n_args ? k->n_args : 1, i);
+    put (t, "  const gm_index z%u = (gm_index) GM_SIZE (%u, %u);\n",
+         (unsigned) (k->sizes[i] - CG_SIZE_ROW_0), k->n_args ? k->n_args : 1, i);
   put (t, "%s}\n", k->text.text ? k->text.text : "");
 }
 
@@ -589,7 +609,8 @@ nv_found_clear (NvFound *found)
 }
 
 int32_t
-nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix, GrammeStatus *status)
+nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix,
+               GrammeStatus *status)
 {
   *u = (NvUnit){ .p = p, .prefix = prefix, .found = found, .status = status };
   u->ws_bytes = (p->temp_bytes + 255) / 256 * 256;
@@ -603,7 +624,8 @@ nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *
     const NvEpilogue *epilogue = nv_epilogue_at (u, &p->steps[s]);
     if (epilogue)
       nv_print_product (u, epilogue->product, epilogue);
-    if (attention || epilogue || nv_attention_hides (u, &p->steps[s]) || nv_epilogue_hides (u, &p->steps[s]))
+    if (attention || epilogue || nv_attention_hides (u, &p->steps[s])
+        || nv_epilogue_hides (u, &p->steps[s]))
       continue;
     switch ((CgKind) p->steps[s].kind) {
     case CG_LOOP:

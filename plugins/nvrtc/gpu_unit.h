@@ -31,7 +31,7 @@ typedef struct {
   char name[64];
   /* Not NULL: no kernel, but the library's; of the fields below only arguments and node are used */
   NvProduct *product;
-  int64_t grid;   /* number of blocks, in one dimension; may be symbolic; no launch if it is 0 */
+  int64_t grid; /* number of blocks, in one dimension; may be symbolic; no launch if it is 0 */
   /* Largest index, may be symbolic.  If it is not a number there is a kernel <name>_64, too. */
   int64_t most;
   uint32_t block, first_arg, n_args, first_size, n_sizes;
@@ -64,7 +64,7 @@ typedef struct NvEpilogue NvEpilogue;   /* product.h */
 
 /* Steps of a program that become one launch, found before it is printed. */
 typedef struct {
-  bool library; /* true if a library for products is available */
+  bool library;   /* true if a library for products is available */
   int capability; /* of the GPU that is compiled for: 90 is 9.0; 0: not known */
   NvAttention *attentions;
   NvEpilogue *epilogues;
@@ -90,7 +90,7 @@ typedef struct {
   uint64_t ws_bytes;     /* bytes of the workspace: temporaries, then partial results */
   int64_t dynamic_bytes; /* bytes of the dynamic part; may be symbolic */
   bool checks_index, has_mma;
-  bool quick; /* nv_apply uses quick forms, which may set `odd` (point.h) */
+  bool quick;       /* nv_apply uses quick forms, which may set `odd` (point.h) */
   const char *form; /* nv_apply uses <form>_<name>_<work> of the prelude; NULL: op_<name>_<work> */
   uint8_t *counted; /* by value: see count.h */
   uint8_t used[2][NV_OPS][NV_TYPES]; /* values, folds: functions that are printed already */
@@ -105,7 +105,8 @@ int32_t nv_found_look (NvFound *found, CgProgram *p, GrammeStatus *status);
 void nv_found_clear (NvFound *found);
 /* Prints all kernels of a program in which `found` was found; GRAMME_OK, UNSUPPORTED or NO_MEMORY.
  * The text of the unit is functions, then kernels; the prelude goes before them. */
-int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix, GrammeStatus *status);
+int32_t nv_unit_print (NvUnit *u, const CgProgram *p, const NvFound *found, const char *prefix,
+                       GrammeStatus *status);
 void nv_unit_clear (NvUnit *u);
 /* Returns the reason for get_support why there is no kernel for a node; NONE if there is one. */
 uint32_t nv_unit_reason (const GrammeImage *image, const GrammeNode *n);
@@ -174,7 +175,7 @@ void nv_print_rows (NvUnit *u, uint32_t step);    /* rows.c: LOOP with reduction
 void nv_print_columns (NvUnit *u, uint32_t step); /* columns.c */
 void nv_print_copy (NvUnit *u, uint32_t step);    /* calls.c */
 void nv_print_call (NvUnit *u, uint32_t step);
-void nv_print_matmul (NvUnit *u, uint32_t node); /* gpu_matmul.c */
+void nv_print_matmul (NvUnit *u, uint32_t node);   /* gpu_matmul.c */
 void nv_print_index (NvUnit *u, uint32_t node);    /* gpu_index.c */
 void nv_print_convolve (NvUnit *u, uint32_t node); /* gpu_convolve.c */
 

@@ -16,7 +16,8 @@ typedef struct {
   char file[600], why[1024];
 } Library;
 
-static pthread_once_t cuda_once = PTHREAD_ONCE_INIT, compiler_once = PTHREAD_ONCE_INIT, cublas_once = PTHREAD_ONCE_INIT;
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT, compiler_once = PTHREAD_ONCE_INIT,
+                      cublas_once = PTHREAD_ONCE_INIT;
 static Library cuda_library, compiler_library, cublas_library;
 static NvCuda cuda;
 static NvCompiler compiler;
@@ -44,7 +45,8 @@ try_named (Library *l, const char *variable)
   if (file[0] != '/')
     snprintf (l->why, sizeof l->why, "%s=%.400s is no absolute path", variable, file);
   else if (!try_file (l, file))
-    snprintf (l->why, sizeof l->why, "%s=%.400s cannot be opened: %.400s", variable, file, dlerror ());
+    snprintf (l->why, sizeof l->why, "%s=%.400s cannot be opened: %.400s", variable, file,
+              dlerror ());
   return true;
 }
 
@@ -54,8 +56,9 @@ static bool
 try_toolkits (void *data, const char *const *names, bool (*visit) (void *data, const char *file))
 {
   static const char *const variables[] = { "CUDA_HOME", "CUDA_PATH" };
-  static const char *const folders[] = { "/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64", "/usr/local/cuda-13.0/lib64",
-                                         "/usr/local/cuda-12/lib64", "/opt/cuda/lib64" };
+  static const char *const folders[] = { "/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64",
+                                         "/usr/local/cuda-13.0/lib64", "/usr/local/cuda-12/lib64",
+                                         "/opt/cuda/lib64" };
   char file[512];
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
     const char *home = secure_getenv (variables[i]);
@@ -88,15 +91,17 @@ open_cuda (void)
   Library *l = &cuda_library;
   if (!try_named (l, "GRAMME_CUDA_DRIVER") && !try_file (l, "libcuda.so.1"))
     snprintf (l->why, sizeof l->why,
-              "there is no CUDA driver: libcuda.so.1 cannot be opened; install NVIDIA's driver (Debian: nvidia-driver), or compile "
+              "there is no CUDA driver: libcuda.so.1 cannot be opened; install NVIDIA's driver "
+              "(Debian: nvidia-driver), or compile "
               "only, for a named architecture: options={\"arch\": \"sm_90\"}");
   if (!l->handle)
     return;
-#define CUDA(name, parameters) \
-  cuda.name = (int (*) parameters) dlsym (l->handle, #name); \
-  if (!cuda.name) { \
-    snprintf (l->why, sizeof l->why, "%.400s has no " #name ": the driver is too old; install a newer one", l->file); \
-    return; \
+#define CUDA(name, parameters)                                                                     \
+  cuda.name = (int (*) parameters) dlsym (l->handle, #name);                                       \
+  if (!cuda.name) {                                                                                \
+    snprintf (l->why, sizeof l->why,                                                               \
+              "%.400s has no " #name ": the driver is too old; install a newer one", l->file);     \
+    return;                                                                                        \
   }
 #include "plugins/nvrtc/cuda.def"
   int result = cuda.cuInit (0);
@@ -106,7 +111,8 @@ open_cuda (void)
               : result == 100 ? " (no device)"
                               : "");
   else if ((result = cuda.cuDeviceGetCount (&cuda.n_devices)) != 0 || cuda.n_devices < 1)
-    snprintf (l->why, sizeof l->why, "%.400s finds no GPU: %d devices (result %d)", l->file, cuda.n_devices, result);
+    snprintf (l->why, sizeof l->why, "%.400s finds no GPU: %d devices (result %d)", l->file,
+              cuda.n_devices, result);
   else
     cuda_good = cuda.cuDriverGetVersion (&cuda.version) == 0;
 }
@@ -141,7 +147,8 @@ void
 nv_cuda_error (char *out, size_t room, int result)
 {
   const char *name = NULL, *text = NULL;
-  if (cuda_good && cuda.cuGetErrorName (result, &name) == 0 && cuda.cuGetErrorString (result, &text) == 0 && name && text)
+  if (cuda_good && cuda.cuGetErrorName (result, &name) == 0
+      && cuda.cuGetErrorString (result, &text) == 0 && name && text)
     snprintf (out, room, "%s (%s, %d)", text, name, result);
   else
     snprintf (out, room, "error %d", result);
@@ -161,15 +168,18 @@ open_builtins (void)
     int (*function) (int *, int *);
     void *address;
   } own = { .function = compiler.nvrtcVersion };
-  const char *name = dladdr (own.address, &info) && info.dli_fname ? info.dli_fname : "", *slash = strrchr (name, '/');
+  const char *name = dladdr (own.address, &info) && info.dli_fname ? info.dli_fname : "",
+             *slash = strrchr (name, '/');
   if (!slash)
     return;
-  snprintf (file, sizeof file, "%.*s/libnvrtc-builtins.so.%d.%d", (int) (slash - name), name, compiler.major, compiler.minor);
+  snprintf (file, sizeof file, "%.*s/libnvrtc-builtins.so.%d.%d", (int) (slash - name), name,
+            compiler.major, compiler.minor);
   dlopen (file, RTLD_NOW | RTLD_LOCAL);
 }
 
 /* CUDA 11.2 to 11.8 share one name; there is no plain .so.11. */
-static const char *const compiler_names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL };
+static const char *const compiler_names[] = { "libnvrtc.so.13", "libnvrtc.so.12",
+                                              "libnvrtc.so.11.2", "libnvrtc.so", NULL };
 
 static void
 open_compiler (void)
@@ -180,17 +190,20 @@ open_compiler (void)
       try_file (l, compiler_names[i]);
     if (!l->handle && !try_toolkits (l, compiler_names, open_found))
       snprintf (l->why, sizeof l->why,
-                "NVRTC is missing: libnvrtc.so.13, .12, .11.2 are neither where the loader looks nor in $CUDA_HOME/lib64 or "
-                "/usr/local/cuda/lib64; install it (Debian non-free: libnvrtc11.2; NVIDIA's packages: cuda-nvrtc-13-0; pip install "
+                "NVRTC is missing: libnvrtc.so.13, .12, .11.2 are neither where the loader looks "
+                "nor in $CUDA_HOME/lib64 or "
+                "/usr/local/cuda/lib64; install it (Debian non-free: libnvrtc11.2; NVIDIA's "
+                "packages: cuda-nvrtc-13-0; pip install "
                 "nvidia-cuda-nvrtc) and, if it lies elsewhere, set GRAMME_NVRTC to the file");
   }
   if (!l->handle)
     return;
-#define NVRTC(name, parameters) \
-  compiler.name = (int (*) parameters) dlsym (l->handle, #name); \
-  if (!compiler.name) { \
-    snprintf (l->why, sizeof l->why, "%.400s has no " #name ": it is too old; install NVRTC 11.2 or newer", l->file); \
-    return; \
+#define NVRTC(name, parameters)                                                                    \
+  compiler.name = (int (*) parameters) dlsym (l->handle, #name);                                   \
+  if (!compiler.name) {                                                                            \
+    snprintf (l->why, sizeof l->why,                                                               \
+              "%.400s has no " #name ": it is too old; install NVRTC 11.2 or newer", l->file);     \
+    return;                                                                                        \
   }
 #define NVRTC_MAYBE(name, parameters) compiler.name = (int (*) parameters) dlsym (l->handle, #name);
 #include "plugins/nvrtc/nvrtc.def"
@@ -223,7 +236,8 @@ nv_compiler_file (void)
 
 /* -- Products ---------------------------------------------------------------------------------- */
 
-static const char *const cublas_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL };
+static const char *const cublas_names[] = { "libcublasLt.so.13", "libcublasLt.so.12",
+                                            "libcublasLt.so.11", "libcublasLt.so", NULL };
 
 /* Tries the folder of the compiler: a Python package of CUDA's parts has all of them in one
  * folder. */
@@ -233,7 +247,8 @@ try_beside_compiler (Library *l)
   char file[600];
   const char *slash = strrchr (compiler_library.file, '/');
   for (int i = 0; slash && cublas_names[i] && !l->handle; i++) {
-    snprintf (file, sizeof file, "%.*s/%s", (int) (slash - compiler_library.file), compiler_library.file, cublas_names[i]);
+    snprintf (file, sizeof file, "%.*s/%s", (int) (slash - compiler_library.file),
+              compiler_library.file, cublas_names[i]);
     try_file (l, file);
   }
 }
@@ -250,17 +265,20 @@ open_cublas (void)
       try_beside_compiler (l);
     if (!l->handle && !try_toolkits (l, cublas_names, open_found))
       snprintf (l->why, sizeof l->why,
-                "libcublasLt.so.13, .12, .11 are neither where the loader looks, nor beside NVRTC, nor in $CUDA_HOME/lib64 or "
-                "/usr/local/cuda/lib64; install it (NVIDIA's packages: libcublas-13-0; pip install nvidia-cublas) and, if it lies "
+                "libcublasLt.so.13, .12, .11 are neither where the loader looks, nor beside NVRTC, "
+                "nor in $CUDA_HOME/lib64 or "
+                "/usr/local/cuda/lib64; install it (NVIDIA's packages: libcublas-13-0; pip install "
+                "nvidia-cublas) and, if it lies "
                 "elsewhere, set GRAMME_CUBLASLT to the file");
   }
   if (!l->handle)
     return;
-#define CUBLAS(name, parameters) \
-  cublas.name = (int (*) parameters) dlsym (l->handle, #name); \
-  if (!cublas.name) { \
-    snprintf (l->why, sizeof l->why, "%.400s has no " #name ": it is too old; install cuBLAS 11.4 or newer", l->file); \
-    return; \
+#define CUBLAS(name, parameters)                                                                   \
+  cublas.name = (int (*) parameters) dlsym (l->handle, #name);                                     \
+  if (!cublas.name) {                                                                              \
+    snprintf (l->why, sizeof l->why,                                                               \
+              "%.400s has no " #name ": it is too old; install cuBLAS 11.4 or newer", l->file);    \
+    return;                                                                                        \
   }
 #include "plugins/nvrtc/cublas.def"
   cublas_good = true;

@@ -28,14 +28,16 @@ struct GrammeExecutable {
 /* -- Life -------------------------------------------------------------------------------------- */
 
 static int32_t
-nvrtc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options, GrammeBackend **out, GrammeStatus *status)
+nvrtc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
+            GrammeBackend **out, GrammeStatus *status)
 {
   (void) options;
   (void) n_options;
   const GrammeTiles *tiles = host->get_extension (host->ctx, GRAMME_TILES_ID);
   const GrammeKernels *kernels = host->get_extension (host->ctx, GRAMME_KERNELS_ID);
   if (!tiles || !kernels)
-    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s", tiles ? GRAMME_KERNELS_ID : GRAMME_TILES_ID);
+    return gramme_fail (status, GRAMME_INCOMPATIBLE, -1, "this host has no %s",
+                        tiles ? GRAMME_KERNELS_ID : GRAMME_TILES_ID);
   GrammeBackend *b = malloc (sizeof *b);
   if (!b)
     return gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to open");
@@ -70,7 +72,8 @@ nvrtc_device_info (GrammeBackend *b, uint32_t index, GrammeDeviceInfo *out, Gram
 }
 
 static int32_t
-nvrtc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride, GrammeStatus *status)
+nvrtc_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
+                   uint32_t stride, GrammeStatus *status)
 {
   (void) b;
   (void) status;
@@ -95,7 +98,8 @@ nvrtc_destroy (GrammeExecutable *e)
 
 /* Prints both graphs into one text. */
 static int32_t
-print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q, const NvFound *with, CgText *text, GrammeStatus *status)
+print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q,
+             const NvFound *with, CgText *text, GrammeStatus *status)
 {
   const GrammeImage *images[] = { q->forward, q->backward };
   const GrammeDebug *debug[] = { q->forward_debug, q->backward_debug };
@@ -106,14 +110,16 @@ print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q
     CgProgram p;
     NvFound found = *with;
     NvUnit *u = calloc (1, sizeof *u); /* too large for a stack */
-    code = codegen_build (&p, images[role], q->constants + (role ? q->n_forward_constants : 0), b->tiles, b->kernels, status);
+    code = codegen_build (&p, images[role], q->constants + (role ? q->n_forward_constants : 0),
+                          b->tiles, b->kernels, status);
     if (code == GRAMME_OK)
       code = nv_found_look (&found, &p, status);
     if (code == GRAMME_OK)
       code = u ? nv_unit_print (u, &p, &found, role ? "b" : "f", status)
                : gramme_fail (status, GRAMME_NO_MEMORY, -1, "no memory to print kernels");
     if (code == GRAMME_OK) {
-      put (&kernels, "%s%s", u->functions.text ? u->functions.text : "", u->kernels.text ? u->kernels.text : "");
+      put (&kernels, "%s%s", u->functions.text ? u->functions.text : "",
+           u->kernels.text ? u->kernels.text : "");
       for (uint32_t i = 0; i < u->n_launches; i++)
         program->has_kernels = program->has_kernels || !u->launches[i].product;
       code = nv_role_take (&program->roles[role], u, &p, debug[role], replays, status);
@@ -134,7 +140,8 @@ print_roles (GrammeBackend *b, NvProgram *program, const GrammeCompileRequest *q
 }
 
 static int32_t
-compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, const char *text, bool keep, GrammeStatus *status)
+compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, const char *text,
+              bool keep, GrammeStatus *status)
 {
   const char *why, *named = gramme_option (q->options, q->n_options, "arch", NULL);
   const NvCompiler *c = nv_compiler (&why);
@@ -152,7 +159,8 @@ compile_text (GrammeBackend *b, NvProgram *p, const GrammeCompileRequest *q, con
   if (code == GRAMME_OK && (p->has_kernels || keep))
     code = nv_compile (c, b->host, q->job, text, p->arch, keep, &p->image, &log, status);
   if (log && GRAMME_HAS_FN (b->host, GrammeHost, diag))
-    b->host->diag (q->job, code == GRAMME_OK ? GRAMME_LOG_INFO : GRAMME_LOG_ERROR, -1, log, strlen (log));
+    b->host->diag (q->job, code == GRAMME_OK ? GRAMME_LOG_INFO : GRAMME_LOG_ERROR, -1, log,
+                   strlen (log));
   free (log);
   return code;
 }
@@ -171,13 +179,17 @@ has_products (const GrammeImage *image)
 static int32_t
 choose_products (const GrammeCompileRequest *q, bool *library, GrammeStatus *status)
 {
-  const char *who = gramme_option (q->options, q->n_options, "products", "auto"), *arch = gramme_option (q->options, q->n_options, "arch", "");
+  const char *who = gramme_option (q->options, q->n_options, "products", "auto"),
+             *arch = gramme_option (q->options, q->n_options, "arch", "");
   const char *why = "";
   bool must = strcmp (who, "cublas") == 0;
-  if (strcmp (who, "own") == 0 || (!must && *arch) || (!has_products (q->forward) && !has_products (q->backward)))
+  if (strcmp (who, "own") == 0 || (!must && *arch)
+      || (!has_products (q->forward) && !has_products (q->backward)))
     return GRAMME_OK;
   *library = nv_cuda (&why) && nv_cublas (&why);
-  return must && !*library ? gramme_fail (status, GRAMME_TOOLCHAIN, -1, "option products=cublas: %s", why) : GRAMME_OK;
+  return must && !*library
+             ? gramme_fail (status, GRAMME_TOOLCHAIN, -1, "option products=cublas: %s", why)
+             : GRAMME_OK;
 }
 
 static GrammeExecutable *
@@ -198,7 +210,8 @@ executable_new (const GrammeCompileRequest *request, GrammeStatus *status)
 static int
 capability_of (const GrammeCompileRequest *q)
 {
-  const char *named = gramme_option (q->options, q->n_options, "arch", ""), *number = strchr (named, '_');
+  const char *named = gramme_option (q->options, q->n_options, "arch", ""),
+             *number = strchr (named, '_');
   if (number)
     return atoi (number + 1);
   NvDevice *d = nv_cuda (NULL) ? nv_device (q->device_type == 2 ? q->device_id : 0, NULL) : NULL;
@@ -207,7 +220,8 @@ capability_of (const GrammeCompileRequest *q)
 
 /* Prints the launches and their text, and computes its digest. */
 static int32_t
-print (GrammeBackend *b, GrammeExecutable *e, const GrammeCompileRequest *request, CgText *text, GrammeStatus *status)
+print (GrammeBackend *b, GrammeExecutable *e, const GrammeCompileRequest *request, CgText *text,
+       GrammeStatus *status)
 {
   NvFound with = { .capability = capability_of (request) };
   int32_t code = choose_products (request, &with.library, status);
@@ -220,11 +234,13 @@ print (GrammeBackend *b, GrammeExecutable *e, const GrammeCompileRequest *reques
 }
 
 static int32_t
-nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
+nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
+               GrammeStatus *status)
 {
   CgText text = { 0 };
   if (gramme_request_newer_flags (request))
-    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc", gramme_request_newer_flags (request));
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc",
+                        gramme_request_newer_flags (request));
   GrammeExecutable *e = executable_new (request, status);
   if (!e)
     return GRAMME_NO_MEMORY;
@@ -249,7 +265,8 @@ nvrtc_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExec
 /* -- Stored kernels ---------------------------------------------------------------------------- */
 
 static int32_t
-nvrtc_fingerprint (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32], GrammeStatus *status)
+nvrtc_fingerprint (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32],
+                   GrammeStatus *status)
 {
   (void) b, (void) device_type, (void) device_id, (void) status; /* covers all devices at once */
   nv_fingerprint (out);
@@ -260,7 +277,8 @@ static int32_t
 nvrtc_size (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status)
 {
   if (e->program.text)
-    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "what was compiled to be shown is not kept");
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1,
+                        "what was compiled to be shown is not kept");
   *bytes = nv_kept_bytes (&e->program.image);
   return GRAMME_OK;
 }
@@ -271,19 +289,20 @@ nvrtc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *statu
   uint64_t wanted = 0;
   int32_t code = nvrtc_size (e, &wanted, status);
   if (code == GRAMME_OK && bytes != wanted)
-    code = gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu", (unsigned long long) wanted,
-                        (unsigned long long) bytes);
+    code = gramme_fail (status, GRAMME_INVALID, -1, "%llu bytes are written, not %llu",
+                        (unsigned long long) wanted, (unsigned long long) bytes);
   if (code == GRAMME_OK)
     nv_kept_write (out, &e->text, e->program.arch, &e->program.image);
   return code;
 }
 
 static int32_t
-nvrtc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes, uint64_t n, GrammeExecutable **out,
-            GrammeStatus *status)
+nvrtc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes, uint64_t n,
+            GrammeExecutable **out, GrammeStatus *status)
 {
   if (gramme_request_newer_flags (request))
-    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc", gramme_request_newer_flags (request));
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "request flags %#x are newer than nvrtc",
+                        gramme_request_newer_flags (request));
   GrammeExecutable *e = executable_new (request, status);
   CgText text = { 0 };
   if (!e)
@@ -328,7 +347,8 @@ describe (CgText *t)
   const char *why;
   const NvCompiler *c = nv_compiler (&why);
   if (c) {
-    put (t, "compiler   NVRTC %d.%d, %s\n           compiles for", c->major, c->minor, nv_compiler_file ());
+    put (t, "compiler   NVRTC %d.%d, %s\n           compiles for", c->major, c->minor,
+         nv_compiler_file ());
     for (int i = 0; i < c->n_archs; i++)
       put (t, " sm_%d", c->archs[i]);
     put (t, "\n");
@@ -350,8 +370,9 @@ describe (CgText *t)
     gramme_status_init (&status);
     NvDevice *device = nv_device (i, &status);
     if (device)
-      put (t, "cuda:%d     %s, compute capability %d.%d, %.1f GiB\n", i, nv_device_name (device), nv_device_capability (device) / 10,
-           nv_device_capability (device) % 10, (double) nv_device_memory (device) / 1073741824.0);
+      put (t, "cuda:%d     %s, compute capability %d.%d, %.1f GiB\n", i, nv_device_name (device),
+           nv_device_capability (device) / 10, nv_device_capability (device) % 10,
+           (double) nv_device_memory (device) / 1073741824.0);
     else
       put (t, "cuda:%d     %s\n", i, status.message);
   }
@@ -365,11 +386,13 @@ count_memory (CgText *t)
   NvMemoryCount count = { 0 };
   if (d)
     count = nv_device_count (d);
-  put (t, "%llu %llu %llu", (unsigned long long) count.in_use, (unsigned long long) count.cached, (unsigned long long) count.peak);
+  put (t, "%llu %llu %llu", (unsigned long long) count.in_use, (unsigned long long) count.cached,
+       (unsigned long long) count.peak);
 }
 
 static int32_t
-text_get (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, uint64_t room, uint64_t *bytes, GrammeStatus *status)
+text_get (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, uint64_t room,
+          uint64_t *bytes, GrammeStatus *status)
 {
   CgText about = { 0 };
   const char *text = NULL;
@@ -388,7 +411,9 @@ text_get (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, ui
   if (!text) {
     free (about.text);
     return gramme_fail (status, GRAMME_NOT_FOUND, -1,
-                        "there is no text '%s': there are cuda and ptx, of what was compiled with option keep-text, and about", kind);
+                        "there is no text '%s': there are cuda and ptx, of what was compiled with "
+                        "option keep-text, and about",
+                        kind);
   }
   *bytes = strlen (text);
   if (room)
@@ -401,8 +426,9 @@ static const void *
 nvrtc_get_extension (GrammeBackend *b, const char *id)
 {
   static const GrammeText texts = { .struct_size = sizeof (GrammeText), .get = text_get };
-  static const GrammeSerialize serialize
-      = { .struct_size = sizeof serialize, .size = nvrtc_size, .write = nvrtc_write, .read = nvrtc_read };
+  static const GrammeSerialize serialize = {
+    .struct_size = sizeof serialize, .size = nvrtc_size, .write = nvrtc_write, .read = nvrtc_read
+  };
   (void) b;
   if (strcmp (id, GRAMME_MEMORY_ID) == 0)
     return &nv_memory;
@@ -450,9 +476,11 @@ GRAMME_PLUGIN_DEFINE (api,
                       "type=bool\n"
                       "default=false\n"
                       "changes-code=false\n"
-                      "help=what a graph launches becomes a CUDA graph, launched again for runs with the same addresses and sizes\n"
+                      "help=what a graph launches becomes a CUDA graph, launched again for runs "
+                      "with the same addresses and sizes\n"
                       "[option products]\n"
                       "type=choice\n"
                       "values=auto;cublas;own;\n"
                       "default=auto\n"
-                      "help=who makes matrix products: cublas, own (kernels of gramme's), or auto: cublas if it is there, but for a named arch\n");
+                      "help=who makes matrix products: cublas, own (kernels of gramme's), or auto: "
+                      "cublas if it is there, but for a named arch\n");

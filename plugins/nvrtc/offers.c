@@ -22,12 +22,14 @@ device_of (int32_t number, GrammeStatus *status)
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 static int32_t
-memory_alloc (GrammeBackend *b, int32_t number, uint32_t kind, uint64_t bytes, uint64_t align, void **out, GrammeStatus *status)
+memory_alloc (GrammeBackend *b, int32_t number, uint32_t kind, uint64_t bytes, uint64_t align,
+              void **out, GrammeStatus *status)
 {
   NvAddress address = 0;
   (void) b;
   if (kind != GRAMME_MEMORY_DEVICE || align > 256)
-    return gramme_fail (status, GRAMME_UNSUPPORTED, -1, "memory of kind %u, aligned to %llu, is not to be had", kind,
+    return gramme_fail (status, GRAMME_UNSUPPORTED, -1,
+                        "memory of kind %u, aligned to %llu, is not to be had", kind,
                         (unsigned long long) align);
   NvDevice *d = device_of (number, status);
   int32_t code = d ? nv_device_alloc (d, bytes, &address, status) : GRAMME_DEVICE;
@@ -36,7 +38,8 @@ memory_alloc (GrammeBackend *b, int32_t number, uint32_t kind, uint64_t bytes, u
 }
 
 static void
-memory_free (GrammeBackend *b, int32_t number, uint32_t kind, void *p, uint64_t bytes, uint64_t align)
+memory_free (GrammeBackend *b, int32_t number, uint32_t kind, void *p, uint64_t bytes,
+             uint64_t align)
 {
   NvDevice *d = device_of (number, NULL);
   (void) b, (void) kind, (void) align;
@@ -55,8 +58,8 @@ enter_stream (NvDevice *d, void *stream)
 }
 
 static int32_t
-memory_copy (GrammeBackend *b, void *to, int32_t to_device, const void *from, int32_t from_device, uint64_t bytes, void *stream,
-             GrammeStatus *status)
+memory_copy (GrammeBackend *b, void *to, int32_t to_device, const void *from, int32_t from_device,
+             uint64_t bytes, void *stream, GrammeStatus *status)
 {
   (void) b;
   NvDevice *d = device_of (to_device < 0 ? from_device : to_device, status);
@@ -65,17 +68,18 @@ memory_copy (GrammeBackend *b, void *to, int32_t to_device, const void *from, in
   if (to_device < 0 && from_device < 0)
     return gramme_fail (status, GRAMME_INVALID, -1, "a copy from the host to the host");
   void *before = enter_stream (d, stream);
-  int32_t code = to_device < 0     ? nv_device_to_host (d, to, address_of (from), bytes, status)
-                 : from_device < 0 ? nv_device_to_device (d, address_of (to), from, bytes, status)
-                                   : nv_device_copy (d, address_of (to), address_of (from), bytes, status);
+  int32_t code = to_device < 0 ? nv_device_to_host (d, to, address_of (from), bytes, status)
+                 : from_device < 0
+                     ? nv_device_to_device (d, address_of (to), from, bytes, status)
+                     : nv_device_copy (d, address_of (to), address_of (from), bytes, status);
   nv_device_use (d, before);
   return code;
 }
 
 /* Fills memory: zeros by the driver, other elements as a copy of a piece of host memory. */
 static int32_t
-memory_fill (GrammeBackend *b, void *to, int32_t number, uint64_t element, uint32_t elem_bytes, uint64_t n, void *stream,
-             GrammeStatus *status)
+memory_fill (GrammeBackend *b, void *to, int32_t number, uint64_t element, uint32_t elem_bytes,
+             uint64_t n, void *stream, GrammeStatus *status)
 {
   char piece[4096];
   NvDevice *d = device_of (number, status);
@@ -88,8 +92,10 @@ memory_fill (GrammeBackend *b, void *to, int32_t number, uint64_t element, uint3
     code = nv_device_zero (d, address_of (to), n * elem_bytes, status);
   for (uint32_t i = 0; i < sizeof piece; i += elem_bytes)
     memcpy (piece + i, &element, elem_bytes);
-  for (uint64_t done = 0, all = element ? n * elem_bytes : 0; done < all && code == GRAMME_OK; done += sizeof piece)
-    code = nv_device_to_device (d, address_of (to) + done, piece, all - done < sizeof piece ? all - done : sizeof piece, status);
+  for (uint64_t done = 0, all = element ? n * elem_bytes : 0; done < all && code == GRAMME_OK;
+       done += sizeof piece)
+    code = nv_device_to_device (d, address_of (to) + done, piece,
+                                all - done < sizeof piece ? all - done : sizeof piece, status);
   nv_device_use (d, before);
   return code;
 }
@@ -140,7 +146,9 @@ static int32_t
 checked (int result, const char *what, GrammeStatus *status)
 {
   NvDevice *d = device_of (0, status);
-  return !d ? GRAMME_DEVICE : result ? nv_device_fail (d, result, what, status) : nv_device_enter (d, status);
+  return !d       ? GRAMME_DEVICE
+         : result ? nv_device_fail (d, result, what, status)
+                  : nv_device_enter (d, status);
 }
 
 static int32_t
@@ -151,7 +159,9 @@ stream_record (GrammeBackend *b, void *stream, void **event, GrammeStatus *statu
   if (code == GRAMME_OK)
     code = checked (nv_cuda (NULL)->cuEventCreate (event, 0), "an event", status);
   return code == GRAMME_OK
-             ? checked (nv_cuda (NULL)->cuEventRecord (*event, stream ? stream : nv_device_stream (device_of (0, NULL))), "an event", status)
+             ? checked (nv_cuda (NULL)->cuEventRecord (
+                            *event, stream ? stream : nv_device_stream (device_of (0, NULL))),
+                        "an event", status)
              : code;
 }
 
@@ -160,9 +170,11 @@ stream_wait (GrammeBackend *b, void *stream, void *event, GrammeStatus *status)
 {
   int32_t code = checked (0, "", status);
   (void) b;
-  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuStreamWaitEvent (stream ? stream : nv_device_stream (device_of (0, NULL)), event, 0),
-                                      "waiting for an event", status)
-                           : code;
+  return code == GRAMME_OK
+             ? checked (nv_cuda (NULL)->cuStreamWaitEvent (
+                            stream ? stream : nv_device_stream (device_of (0, NULL)), event, 0),
+                        "waiting for an event", status)
+             : code;
 }
 
 static int32_t
@@ -186,7 +198,8 @@ stream_idle (GrammeBackend *b, void *stream, int32_t *done, GrammeStatus *status
   (void) b;
   if (code != GRAMME_OK)
     return code;
-  int result = nv_cuda (NULL)->cuStreamQuery (stream ? stream : nv_device_stream (device_of (0, NULL)));
+  int result =
+      nv_cuda (NULL)->cuStreamQuery (stream ? stream : nv_device_stream (device_of (0, NULL)));
   *done = result == 0;
   return result == NOT_READY ? GRAMME_OK : checked (result, "a stream", status);
 }
@@ -232,7 +245,9 @@ stream_finish (GrammeBackend *b, void *event, GrammeStatus *status)
 {
   int32_t code = checked (0, "", status);
   (void) b;
-  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuEventSynchronize (event), "work on device cuda", status) : code;
+  return code == GRAMME_OK
+             ? checked (nv_cuda (NULL)->cuEventSynchronize (event), "work on device cuda", status)
+             : code;
 }
 
 static int32_t
@@ -240,7 +255,9 @@ stream_elapsed (GrammeBackend *b, void *from, void *to, float *ms, GrammeStatus 
 {
   int32_t code = checked (0, "", status);
   (void) b;
-  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuEventElapsedTime (ms, from, to), "the time between two events", status) : code;
+  return code == GRAMME_OK ? checked (nv_cuda (NULL)->cuEventElapsedTime (ms, from, to),
+                                      "the time between two events", status)
+                           : code;
 }
 
 const GrammeStream nv_streams = {

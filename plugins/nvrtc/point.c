@@ -43,7 +43,8 @@ static bool
 allows (const NvPoint *pt, int lanes, bool may_have_tail)
 {
   const Loop *l = pt->l;
-  if (!is_multiple (pt, l->n, lanes) && !(may_have_tail && l->n_outer == 0 && codegen_size_may_exceed (l->n, lanes)))
+  if (!is_multiple (pt, l->n, lanes)
+      && !(may_have_tail && l->n_outer == 0 && codegen_size_may_exceed (l->n, lanes)))
     return false;
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
@@ -84,7 +85,9 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   *pt = (NvPoint){ .u = u, .l = l, .lanes = 1 };
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    contiguous = contiguous || (!a->as_row && !is_counted (pt, k) && a->inner == 1 && codegen_size_may_exceed (l->n, 1));
+    contiguous = contiguous
+                 || (!a->as_row && !is_counted (pt, k) && a->inner == 1
+                     && codegen_size_may_exceed (l->n, 1));
   }
   for (int lanes = limit; lanes > 1 && contiguous && pt->lanes == 1; lanes /= 2)
     if (allows (pt, lanes, may_have_tail))
@@ -93,10 +96,10 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   pt->pairs = pt->lanes > 1 && has_halves (pt);
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
-    pt->form[k] = is_counted (pt, k)            ? NV_COUNTED
-                  : a->inner == 0 && !a->store  ? NV_SPREAD
+    pt->form[k] = is_counted (pt, k)               ? NV_COUNTED
+                  : a->inner == 0 && !a->store     ? NV_SPREAD
                   : a->inner == 1 && pt->lanes > 1 ? NV_VECTOR
-                                                : NV_EACH;
+                                                   : NV_EACH;
   }
 }
 
@@ -151,7 +154,10 @@ nv_point_peel (NvPoint *pt, int limit)
   for (uint32_t k = 0; k < l->n_access; k++) {
     const Access *a = &l->access[k];
     bool beside = a->inner == 1 && !a->as_row && is_beside (pt, (uint32_t) leader, k, lanes);
-    pt->form[k] = is_counted (pt, k) ? NV_COUNTED : a->inner == 0 && !a->store ? NV_SPREAD : beside ? NV_VECTOR : NV_EACH;
+    pt->form[k] = is_counted (pt, k)           ? NV_COUNTED
+                  : a->inner == 0 && !a->store ? NV_SPREAD
+                  : beside                     ? NV_VECTOR
+                                               : NV_EACH;
   }
 }
 
@@ -210,9 +216,12 @@ static void
 put_peeled (NvPoint *pt)
 {
   const char *n = NVZ (pt->u, pt->l->n);
-  put (pt->t, "  const gm_index before = (%du - (o%u + %du) %% %du) %% %du, first = before < %s ? before : %s;\n", pt->lanes, pt->leader,
-       phase_of (pt, pt->leader, pt->lanes), pt->lanes, pt->lanes, n, n);
-  put (pt->t, "  const gm_index end = first + (%s - first) / %du * %du, ends = first + %s - end;\n", n, pt->lanes, pt->lanes, n);
+  put (pt->t,
+       "  const gm_index before = (%du - (o%u + %du) %% %du) %% %du, first = before < %s ? before "
+       ": %s;\n",
+       pt->lanes, pt->leader, phase_of (pt, pt->leader, pt->lanes), pt->lanes, pt->lanes, n, n);
+  put (pt->t, "  const gm_index end = first + (%s - first) / %du * %du, ends = first + %s - end;\n",
+       n, pt->lanes, pt->lanes, n);
 }
 
 void
@@ -228,7 +237,8 @@ nv_point_head (NvPoint *pt, CgText *t, const char *row)
     put (t, "  gm_index rest = %s;\n", row);
   for (int d = l->n_outer; d-- > 0;) {
     if (d > 0)
-      put (t, "  const gm_index i%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (pt->u, l->outer[d]), NVZ (pt->u, l->outer[d]));
+      put (t, "  const gm_index i%d = rest %% %s;\n  rest /= %s;\n", d, NVZ (pt->u, l->outer[d]),
+           NVZ (pt->u, l->outer[d]));
     else
       put (t, "  const gm_index i0 = rest;\n");
   }
@@ -288,7 +298,8 @@ nv_point_closure (NvPoint *pt, uint64_t roots, uint64_t kept)
 static void
 put_kept (NvPoint *pt, const NvPass *pass, uint32_t m, bool read)
 {
-  const char *work = nv_work (pt->l->p->values[loop_member (pt->l, m)->out].dtype), *name = pt->is_ends ? "g" : "c";
+  const char *work = nv_work (pt->l->p->values[loop_member (pt->l, m)->out].dtype),
+             *name = pt->is_ends ? "g" : "c";
   if (nv_point_is_paired (pt, m)) {
     if (read)
       put (pt->t, "      const gm_u32 h%u = c%u[(%s + l) / 2];\n", m, m, pass->index);
@@ -302,7 +313,8 @@ put_kept (NvPoint *pt, const NvPass *pass, uint32_t m, bool read)
     if (pt->onto[m] && !pt->is_ends)
       snprintf (at, sizeof at, "w%d[%s].e[%s]", pt->onto[m] - 1, pass->step, side->lane);
     else
-      snprintf (at, sizeof at, "%s%u[%s%s%s]", name, m, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? side->lane : "");
+      snprintf (at, sizeof at, "%s%u[%s%s%s]", name, m, pass->index, pt->lanes > 1 ? " + " : "",
+                pt->lanes > 1 ? side->lane : "");
     if (read)
       put (pt->t, "      const E_%s m%u%s = %s;\n", work, m, side->suffix, at);
     else
@@ -316,7 +328,8 @@ put_elements (NvPoint *pt, const NvPass *pass, const bool *needed)
   Loop *l = pt->l;
   pt->u->quick = pt->quick;
   if (pt->lanes > 1)
-    put (pt->t, "#pragma unroll\n    for (int l = 0; l < %d; l += %d)", pt->lanes, pt->pairs ? 2 : 1);
+    put (pt->t, "#pragma unroll\n    for (int l = 0; l < %d; l += %d)", pt->lanes,
+         pt->pairs ? 2 : 1);
   put (pt->t, "    {\n");
   for (uint32_t k = 0; k < l->n_access; k++)
     if (needed[k] && pt->pairs)
@@ -353,7 +366,10 @@ static void
 put_careful (const NvPoint *pt, const NvPass *pass)
 {
   NvPoint one = one_by_one (pt);
-  put (pt->t, "    if (odd) {\n    const gm_index first = e;\n#pragma unroll 1\n    for (int q = 0; q < %d; q++) {\n", pt->lanes);
+  put (pt->t,
+       "    if (odd) {\n    const gm_index first = e;\n#pragma unroll 1\n    for (int q = 0; q < "
+       "%d; q++) {\n",
+       pt->lanes);
   put (pt->t, "    const gm_index e = first + q;\n");
   if (pt->tail)
     put (pt->t, "    if (e >= %s)\n      break;\n", NVZ (pt->u, pt->l->n));
@@ -367,14 +383,16 @@ nv_point_pass (NvPoint *pt, const NvPass *pass)
   Loop *l = pt->l;
   bool needed[CG_MAX_MEMBERS * 4] = { 0 };
   for (uint32_t k = 0; k < l->n_access; k++) {
-    needed[k] = !l->access[k].store && !l->access[k].as_row && nv_point_reads (pt, pass->compute | pass->folds, k);
+    needed[k] = !l->access[k].store && !l->access[k].as_row
+                && nv_point_reads (pt, pass->compute | pass->folds, k);
     if (needed[k])
       nv_point_put_load (pt, pass, k);
   }
   for (uint32_t m = 0; m < l->s->n_members; m++) {
     int k = pass->stores >> m & 1 ? loop_access (l, loop_member (l, m)->out, false, true) : -1;
     if (k >= 0 && pt->form[k] == NV_VECTOR)
-      put (pt->t, "    V%d_%s y%d;\n", pt->lanes, nv_elem (nv_point_value (pt, (uint32_t) k)->dtype), k);
+      put (pt->t, "    V%d_%s y%d;\n", pt->lanes,
+           nv_elem (nv_point_value (pt, (uint32_t) k)->dtype), k);
   }
   if (pt->quick)
     put (pt->t, "    int odd = 0;\n");

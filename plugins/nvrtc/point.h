@@ -39,9 +39,9 @@ typedef struct {
   Loop *l;
   CgText *t;
   int lanes;
-  bool tail; /* the last thread has fewer elements: `full` is false there */
-  bool peels; /* see above; the boundaries are those of access `leader` */
-  bool pairs; /* lanes are printed two at a time, for halves */
+  bool tail;    /* the last thread has fewer elements: `full` is false there */
+  bool peels;   /* see above; the boundaries are those of access `leader` */
+  bool pairs;   /* lanes are printed two at a time, for halves */
   bool is_ends; /* true for the ends of rows */
   /* Halves that are held are converted in each phase again, which saves registers for two blocks */
   bool again;
@@ -54,7 +54,7 @@ typedef struct {
   uint8_t form[CG_MAX_MEMBERS * 4];
   uint32_t arg[CG_MAX_MEMBERS * 4];
   bool row_read[CG_MAX_MEMBERS * 4]; /* x<k> of the row has been read */
-  uint64_t near; /* members that use the hardware's estimates */
+  uint64_t near;                     /* members that use the hardware's estimates */
   uint64_t below; /* exponentials of numbers not above 0, without subnormal results */
   /* Quotients of such exponentials and their sum, and its reciprocal: no operand needs care. */
   uint64_t tame;
@@ -70,7 +70,7 @@ enum { NV_HOLD = 1, NV_HELD };
 /* The work of a pass over elements; members are bits. */
 typedef struct {
   uint64_t compute, folds, stores;
-  uint64_t keep, kept; /* members written to, and read from c<i>[index] */
+  uint64_t keep, kept;      /* members written to, and read from c<i>[index] */
   const char *step, *index; /* number of the thread's step; its first element */
 } NvPass;
 

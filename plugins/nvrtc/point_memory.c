@@ -44,7 +44,8 @@ place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded, const char
   char at[256];
   if (pt->from && pt->l->access[k].inner == 1) {
     bool one = pt->lanes == 1;
-    snprintf (out, room, "(p%u + (o%u + %s))[%s%s%s]", pt->arg[k], k, pt->from, pt->on, one ? "" : " + ", one ? "" : lane);
+    snprintf (out, room, "(p%u + (o%u + %s))[%s%s%s]", pt->arg[k], k, pt->from, pt->on,
+              one ? "" : " + ", one ? "" : lane);
     return;
   }
   distance (pt, at, k, guarded, lane);
@@ -72,7 +73,8 @@ held_name (const NvPoint *pt, char out[64], uint32_t k, const NvPass *pass, cons
   else if (pt->form[k] == NV_VECTOR || pt->is_ends)
     snprintf (out, 64, "%c%u[%s]", pt->is_ends ? 't' : 'w', k, pass->step);
   else
-    snprintf (out, 64, "w%u[%s%s%s]", k, pass->index, pt->lanes > 1 ? " + " : "", pt->lanes > 1 ? lane : "");
+    snprintf (out, 64, "w%u[%s%s%s]", k, pass->index, pt->lanes > 1 ? " + " : "",
+              pt->lanes > 1 ? lane : "");
 }
 
 /* -- Reads ------------------------------------------------------------------------------------- */
@@ -89,19 +91,23 @@ nv_point_put_load (NvPoint *pt, const NvPass *pass, uint32_t k)
     put (pt->t, "    V%d_%s w%u;\n", pt->lanes, elem, k);
   if (pt->tail)
     put (pt->t, "    if (full)\n  ");
-  put (pt->t, nv_point_is_paired_access (pt, k) ? "    %s = read_%d_%s (%s);\n" : "    %s = *(const V%d_%s *) (%s);\n", w, pt->lanes, elem,
-       VECTOR_AT (pt, k));
+  put (pt->t,
+       nv_point_is_paired_access (pt, k) ? "    %s = read_%d_%s (%s);\n"
+                                         : "    %s = *(const V%d_%s *) (%s);\n",
+       w, pt->lanes, elem, VECTOR_AT (pt, k));
   if (pt->tail) {
     put (pt->t, "    else\n#pragma unroll\n      for (int l = 0; l < %d; l++)\n", pt->lanes);
     if (nv_point_is_paired_access (pt, k))
-      put (pt->t, "        %s.p[l / 2] = (l %% 2 ? %s.p[l / 2] : 0) | (gm_u32) (%s ? p%u[o%u + e + l] : 0) << l %% 2 * 16;\n", w, w, IN (pt, "l"),
-           pt->arg[k], k);
+      put (pt->t,
+           "        %s.p[l / 2] = (l %% 2 ? %s.p[l / 2] : 0) | (gm_u32) (%s ? p%u[o%u + e + l] : "
+           "0) << l %% 2 * 16;\n",
+           w, w, IN (pt, "l"), pt->arg[k], k);
     else
       put (pt->t, "        %s.e[l] = %s ? p%u[o%u + e + l] : 0;\n", w, IN (pt, "l"), pt->arg[k], k);
   }
   if (pt->ahead)
-    put (pt->t, "    if (e + %lldu < %s)\n      GM_BRING_NEAR (p%u + (o%u + e + %lldu));\n", (long long) pt->ahead, NVZ (pt->u, pt->l->n),
-         pt->arg[k], k, (long long) pt->ahead);
+    put (pt->t, "    if (e + %lldu < %s)\n      GM_BRING_NEAR (p%u + (o%u + e + %lldu));\n",
+         (long long) pt->ahead, NVZ (pt->u, pt->l->n), pt->arg[k], k, (long long) pt->ahead);
 }
 
 void
@@ -145,7 +151,10 @@ nv_point_put_read_pair (NvPoint *pt, const NvPass *pass, uint32_t k)
   held_name (pt, w, k, pass, "l");
   if (pt->again && pt->held[k] == NV_HELD)
     put (pt->t, "      GM_ANEW (%s.p[l / 2]);\n", w);
-  put (pt->t, "      const gm_u32 q%u = %s.p[l / 2];\n      const E_f32 x%ua = low_%s (q%u), x%ub = high_%s (q%u);\n", k, w, k, elem, k, k, elem, k);
+  put (pt->t,
+       "      const gm_u32 q%u = %s.p[l / 2];\n      const E_f32 x%ua = low_%s (q%u), x%ub = "
+       "high_%s (q%u);\n",
+       k, w, k, elem, k, k, elem, k);
 }
 
 /* -- Writes ------------------------------------------------------------------------------------ */
@@ -158,9 +167,11 @@ nv_point_put_store (NvPoint *pt, uint32_t k)
     return;
   if (pt->tail)
     put (pt->t,
-         "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n          "
+         "    if (!full)\n#pragma unroll\n      for (int l = 0; l < %d; l++) {\n        if (%s)\n  "
+         "        "
          "p%u[o%u + e + l] = (E_%s) (y%u.%s);\n      }\n    else\n  ",
-         pt->lanes, IN (pt, "l"), pt->arg[k], k, elem, k, nv_point_is_paired_access (pt, k) ? "p[l / 2] >> l % 2 * 16" : "e[l]");
+         pt->lanes, IN (pt, "l"), pt->arg[k], k, elem, k,
+         nv_point_is_paired_access (pt, k) ? "p[l / 2] >> l % 2 * 16" : "e[l]");
   put (pt->t, "    *(V%d_%s *) (%s) = y%u;\n", pt->lanes, elem, VECTOR_AT (pt, k), k);
 }
 
@@ -211,8 +222,8 @@ nv_point_put_write_pair (NvPoint *pt, uint32_t m)
 static bool
 begins_to_hold (NvPoint *pt, const NvPass *pass, uint32_t k)
 {
-  return !pt->l->access[k].store && (pt->form[k] == NV_VECTOR || pt->is_ends) && pt->held[k] == NV_HOLD
-         && nv_point_reads (pt, pass->compute | pass->folds, k);
+  return !pt->l->access[k].store && (pt->form[k] == NV_VECTOR || pt->is_ends)
+         && pt->held[k] == NV_HOLD && nv_point_reads (pt, pass->compute | pass->folds, k);
 }
 
 bool

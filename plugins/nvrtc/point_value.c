@@ -6,7 +6,8 @@
 
 #include "plugins/nvrtc/count.h"
 
-const NvSide nv_point_alone = { "l", "", NULL }, nv_point_sides[2] = { { "l", "a", "low" }, { "(l + 1)", "b", "high" } };
+const NvSide nv_point_alone = { "l", "", NULL },
+             nv_point_sides[2] = { { "l", "a", "low" }, { "(l + 1)", "b", "high" } };
 
 /* -- Two at a time ----------------------------------------------------------------------------- */
 
@@ -15,7 +16,8 @@ nv_point_is_paired (const NvPoint *pt, uint32_t m)
 {
   const GrammeNode *n = loop_member (pt->l, m);
   bool read = false;
-  if (!pt->pairs || loop_is_row (pt->l, m) || !nv_point_is_half (pt, n->out) || !nv_rounds (pt->u, n))
+  if (!pt->pairs || loop_is_row (pt->l, m) || !nv_point_is_half (pt, n->out)
+      || !nv_rounds (pt->u, n))
     return false;
   for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
     read = read || nv_point_is_read (pt, reader, m);
@@ -35,12 +37,19 @@ paired_op (const NvPoint *pt, uint32_t m)
     if (pt->l->p->values[gramme_node_in (pt->l->p->image, n, i)].dtype != GRAMME_DTYPE_F16)
       return NULL;
   switch (pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 ? n->op : GRAMME_OP_cast) {
-  case GRAMME_OP_add: return "add";
-  case GRAMME_OP_sub: return "sub";
-  case GRAMME_OP_mul: case GRAMME_OP_square: return "mul";
-  case GRAMME_OP_neg: return "neg";
-  case GRAMME_OP_abs: return "abs";
-  default: return NULL;
+  case GRAMME_OP_add:
+    return "add";
+  case GRAMME_OP_sub:
+    return "sub";
+  case GRAMME_OP_mul:
+  case GRAMME_OP_square:
+    return "mul";
+  case GRAMME_OP_neg:
+    return "neg";
+  case GRAMME_OP_abs:
+    return "abs";
+  default:
+    return NULL;
   }
 }
 
@@ -57,7 +66,8 @@ operand (const NvPoint *pt, char out[256], uint32_t m, uint32_t value, const NvS
     break;
   case FROM_TILE:
     if (nv_point_is_paired (pt, (uint32_t) which))
-      snprintf (out, 256, "%s_%s (h%d)", side->half, nv_elem (pt->l->p->values[value].dtype), which);
+      snprintf (out, 256, "%s_%s (h%d)", side->half, nv_elem (pt->l->p->values[value].dtype),
+                which);
     else
       snprintf (out, 256, "m%d%s", which, side->suffix);
     break;
@@ -83,14 +93,16 @@ operand_pair (const NvPoint *pt, char out[600], uint32_t m, uint32_t value)
   else {
     for (int i = 0; i < 2; i++)
       operand (pt, both[i], m, value, &nv_point_sides[i]);
-    snprintf (out, 600, "pair_%s (%s, %s)", nv_elem (pt->l->p->values[value].dtype), both[0], both[1]);
+    snprintf (out, 600, "pair_%s (%s, %s)", nv_elem (pt->l->p->values[value].dtype), both[0],
+              both[1]);
   }
 }
 
 bool
 nv_point_keeps_half (const NvPoint *pt, uint32_t m)
 {
-  return pt->l->p->values[loop_member (pt->l, m)->out].stored && !loop_is_fold (pt->l, m) && nv_rounds (pt->u, loop_member (pt->l, m));
+  return pt->l->p->values[loop_member (pt->l, m)->out].stored && !loop_is_fold (pt->l, m)
+         && nv_rounds (pt->u, loop_member (pt->l, m));
 }
 
 static void
@@ -100,7 +112,10 @@ value_of_member (NvPoint *pt, char value[1400], uint32_t m, const NvSide *side)
   char operands[3][256];
   for (uint32_t i = 0; i < n->n_in && i < 3; i++)
     operand (pt, operands[i], m, gramme_node_in (pt->l->p->image, n, i), side);
-  pt->u->form = pt->near >> m & 1 ? "near" : pt->below >> m & 1 ? "below" : pt->tame >> m & 1 ? "tame" : NULL;
+  pt->u->form = pt->near >> m & 1    ? "near"
+                : pt->below >> m & 1 ? "below"
+                : pt->tame >> m & 1  ? "tame"
+                                     : NULL;
   nv_apply (pt->u, value, 1400, n, operands);
   pt->u->form = NULL;
 }
@@ -115,14 +130,16 @@ nv_point_put_pair (NvPoint *pt, uint32_t m)
     bool two = n->n_in == 2 || n->op == GRAMME_OP_square;
     for (uint32_t i = 0; i < 2; i++)
       operand_pair (pt, words[i], m, gramme_node_in (pt->l->p->image, n, i < n->n_in ? i : 0));
-    put (pt->t, "const gm_u32 h%u = pair_%s_%s (%s%s%s);\n", m, op, elem, words[0], two ? ", " : "", two ? words[1] : "");
+    put (pt->t, "const gm_u32 h%u = pair_%s_%s (%s%s%s);\n", m, op, elem, words[0], two ? ", " : "",
+         two ? words[1] : "");
     return;
   }
   for (int i = 0; i < 2; i++)
     value_of_member (pt, value[i], m, &nv_point_sides[i]);
   if (nv_point_is_paired (pt, m)) { /* both are rounded at once */
     size_t begin = strlen ("rounded_") + strlen (elem);
-    put (pt->t, "const gm_u32 h%u = pair_%s (%s, %s);\n", m, elem, value[0] + begin, value[1] + begin);
+    put (pt->t, "const gm_u32 h%u = pair_%s (%s, %s);\n", m, elem, value[0] + begin,
+         value[1] + begin);
   } else {
     const char *work = nv_work (pt->l->p->values[n->out].dtype);
     put (pt->t, "const E_%s m%ua = %s, m%ub = %s;\n", work, m, value[0], m, value[1]);
@@ -138,10 +155,12 @@ nv_point_put_member (NvPoint *pt, const char *prefix, uint32_t m)
   if (nv_point_keeps_half (pt, m)) {
     /* The stored value and the further used one are one conversion. */
     const char *elem = nv_elem (pt->l->p->values[n->out].dtype);
-    put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem, value + strlen ("rounded_") + strlen (elem));
+    put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem,
+         value + strlen ("rounded_") + strlen (elem));
     snprintf (value, sizeof value, "widen_%s (h%u)", elem, m);
   }
-  put (pt->t, "const E_%s %s%u = %s;\n", nv_work (pt->l->p->values[n->out].dtype), prefix, m, value);
+  put (pt->t, "const E_%s %s%u = %s;\n", nv_work (pt->l->p->values[n->out].dtype), prefix, m,
+       value);
 }
 
 void
@@ -200,7 +219,8 @@ is_only_for (const NvPoint *pt, uint32_t m, uint32_t op)
 static bool
 is_top (const NvPoint *pt, uint32_t m)
 {
-  if (loop_member (pt->l, m)->op != GRAMME_OP_amax || loop_accum_dtype (pt->l, m) != GRAMME_DTYPE_F32 || !is_only_for (pt, m, GRAMME_OP_sub))
+  if (loop_member (pt->l, m)->op != GRAMME_OP_amax
+      || loop_accum_dtype (pt->l, m) != GRAMME_DTYPE_F32 || !is_only_for (pt, m, GRAMME_OP_sub))
     return false;
   for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
     if (nv_point_is_read (pt, reader, m) && !is_only_for (pt, reader, GRAMME_OP_exp))
@@ -213,7 +233,8 @@ nv_point_fold (NvPoint *pt, uint32_t m, char name[64])
 {
   if (is_top (pt, m))
     return "larger_f32";
-  snprintf (name, 64, "fold_%s_%s", gramme_op_facts (loop_member (pt->l, m)->op).name, nv_work (loop_accum_dtype (pt->l, m)));
+  snprintf (name, 64, "fold_%s_%s", gramme_op_facts (loop_member (pt->l, m)->op).name,
+            nv_work (loop_accum_dtype (pt->l, m)));
   return name;
 }
 

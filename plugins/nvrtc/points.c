@@ -35,11 +35,16 @@ nv_print_points (NvUnit *u, uint32_t step)
   int64_t blocks = codegen_size_div_up (sizes, points, BLOCK);
   CgText *t = nv_begin (u, label, BLOCK, (int32_t) l.members[0]);
   nv_point_reach (u, &l, codegen_size_mul (sizes, blocks, BLOCK * pt.lanes));
-  put (t, "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %s)\n    return;\n", BLOCK, NVZ (u, points));
+  put (t,
+       "  const gm_index i = (gm_index) GM_BLOCK * %d + GM_THREAD;\n  if (i >= %s)\n    return;\n",
+       BLOCK, NVZ (u, points));
   if (l.n_outer == 0)
-    put (t, "  const gm_index e = i%s;\n", pt.lanes == 1 ? "" : pt.lanes == 2 ? " * 2" : pt.lanes == 4 ? " * 4"
-                                            : pt.lanes == 8                   ? " * 8"
-                                                                              : " * 16");
+    put (t, "  const gm_index e = i%s;\n",
+         pt.lanes == 1   ? ""
+         : pt.lanes == 2 ? " * 2"
+         : pt.lanes == 4 ? " * 4"
+         : pt.lanes == 8 ? " * 8"
+                         : " * 16");
   else
     put (t, "  const gm_index e = i %% %s * %d;\n", NVZ (u, per_row), pt.lanes);
   if (pt.tail)
@@ -53,7 +58,8 @@ nv_print_points (NvUnit *u, uint32_t step)
       pass.stores |= (uint64_t) 1 << m;
   pass.compute = nv_point_closure (&pt, pass.stores, 0);
   for (uint32_t m = 0; m < l.s->n_members; m++)
-    pt.quick = pt.quick || (pt.lanes > 1 && pass.compute >> m & 1 && nv_is_quick (u, loop_member (&l, m)));
+    pt.quick =
+        pt.quick || (pt.lanes > 1 && pass.compute >> m & 1 && nv_is_quick (u, loop_member (&l, m)));
   if (l.n_outer == 0 && pt.lanes > 1 && is_costly (&pt, pass.compute)) {
     pt.ahead = AHEAD * pt.lanes;
     nv_reach (u, codegen_size_add (sizes, l.n, 2 * pt.ahead));

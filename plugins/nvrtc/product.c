@@ -11,7 +11,8 @@
 static bool
 is_at_least (int64_t stride, int64_t size)
 {
-  return stride == size || (!codegen_is_symbolic (stride) && !codegen_is_symbolic (size) && stride > size);
+  return stride == size
+         || (!codegen_is_symbolic (stride) && !codegen_is_symbolic (size) && stride > size);
 }
 
 /* Reads the two last dimensions in the library's form: one of them dense, the other with a stride
@@ -19,7 +20,8 @@ is_at_least (int64_t stride, int64_t size)
 static bool
 read_matrix (const CgValue *v, NvMatrix *out)
 {
-  int64_t rows = v->sizes[v->ndim - 2], cols = v->sizes[v->ndim - 1], row = v->strides[v->ndim - 2], col = v->strides[v->ndim - 1];
+  int64_t rows = v->sizes[v->ndim - 2], cols = v->sizes[v->ndim - 1], row = v->strides[v->ndim - 2],
+          col = v->strides[v->ndim - 1];
   bool along = (cols == 1 || col == 1) && (rows == 1 || is_at_least (row, cols));
   bool down = (rows == 1 || row == 1) && (cols == 1 || is_at_least (col, rows));
   *out = (NvMatrix){ .down = !along };
@@ -56,7 +58,8 @@ read_batches (const CgProgram *p, NvProduct *q, const CgValue *const values[3])
 static void
 join_batches (const CgProgram *p, NvProduct *q)
 {
-  if (q->batches == 1 || q->b.batch != 0 || q->a.down || q->a.batch != codegen_size_mul (p->sizes, q->rows, q->a.ld)
+  if (q->batches == 1 || q->b.batch != 0 || q->a.down
+      || q->a.batch != codegen_size_mul (p->sizes, q->rows, q->a.ld)
       || q->c.batch != codegen_size_mul (p->sizes, q->rows, q->c.ld))
     return;
   q->rows = codegen_size_mul (p->sizes, q->rows, q->batches);
@@ -67,26 +70,32 @@ join_batches (const CgProgram *p, NvProduct *q)
 static bool
 is_taken (uint32_t dtype)
 {
-  return dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16 || dtype == GRAMME_DTYPE_F32 || dtype == GRAMME_DTYPE_F64;
+  return dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16 || dtype == GRAMME_DTYPE_F32
+         || dtype == GRAMME_DTYPE_F64;
 }
 
 bool
 nv_product_read (const CgProgram *p, uint32_t node, NvProduct *out)
 {
   const GrammeNode *n = gramme_image_node (p->image, node);
-  const CgValue *v[3] = { &p->values[gramme_node_in (p->image, n, 0)], &p->values[gramme_node_in (p->image, n, 1)], &p->values[n->out] };
+  const CgValue *v[3] = { &p->values[gramme_node_in (p->image, n, 0)],
+                          &p->values[gramme_node_in (p->image, n, 1)], &p->values[n->out] };
   *out = (NvProduct){ .dtype = v[2]->dtype };
-  if (!is_taken (out->dtype) || v[0]->dtype != out->dtype || v[1]->dtype != out->dtype || v[0]->ndim < 2 || v[1]->ndim < 2 || v[2]->ndim < 2)
+  if (!is_taken (out->dtype) || v[0]->dtype != out->dtype || v[1]->dtype != out->dtype
+      || v[0]->ndim < 2 || v[1]->ndim < 2 || v[2]->ndim < 2)
     return false;
   out->rows = v[2]->sizes[v[2]->ndim - 2];
   out->cols = v[2]->sizes[v[2]->ndim - 1];
   out->depth = v[0]->sizes[v[0]->ndim - 1];
-  if (out->rows == 0 || out->cols == 0 || out->depth == 0 || !read_matrix (v[0], &out->a) || !read_matrix (v[1], &out->b)
-      || !read_matrix (v[2], &out->c) || out->c.down || !read_batches (p, out, v))
+  if (out->rows == 0 || out->cols == 0 || out->depth == 0 || !read_matrix (v[0], &out->a)
+      || !read_matrix (v[1], &out->b) || !read_matrix (v[2], &out->c) || out->c.down
+      || !read_batches (p, out, v))
     return false;
   join_batches (p, out);
   /* With a depth of 0 in some run, the result is cleared in one piece. */
-  bool dense = out->c.ld == out->cols && (out->batches == 1 || out->c.batch == codegen_size_mul (p->sizes, out->rows, out->cols));
+  bool dense =
+      out->c.ld == out->cols
+      && (out->batches == 1 || out->c.batch == codegen_size_mul (p->sizes, out->rows, out->cols));
   return !codegen_is_symbolic (out->depth) || dense;
 }
 
@@ -96,7 +105,8 @@ nv_product_read (const CgProgram *p, uint32_t node, NvProduct *out)
 static bool
 is_row (const CgValue *v, const CgValue *of)
 {
-  if (v->ndim < 1 || v->sizes[v->ndim - 1] != of->sizes[of->ndim - 1] || (v->strides[v->ndim - 1] != 1 && v->sizes[v->ndim - 1] != 1))
+  if (v->ndim < 1 || v->sizes[v->ndim - 1] != of->sizes[of->ndim - 1]
+      || (v->strides[v->ndim - 1] != 1 && v->sizes[v->ndim - 1] != 1))
     return false;
   for (uint32_t d = 0; d + 1 < v->ndim; d++)
     if (v->sizes[d] != 1 && v->strides[d] != 0)
@@ -121,7 +131,8 @@ product_before (const CgProgram *p, const GrammeNode *n, uint32_t *other)
     uint32_t value = gramme_node_in (p->image, n, i);
     const GrammeNode *m = nv_made_by (p, value, GRAMME_OP_matmul);
     NvProduct q;
-    if (!m || nv_uses (p, value) != 1 || !nv_product_read (p, p->values[value].node, &q) || codegen_is_symbolic (q.depth))
+    if (!m || nv_uses (p, value) != 1 || !nv_product_read (p, p->values[value].node, &q)
+        || codegen_is_symbolic (q.depth))
       continue;
     if (n->n_in == 2)
       *other = gramme_node_in (p->image, n, 1 - i);
@@ -135,9 +146,12 @@ matches (const CgProgram *p, const CgStep *s, NvEpilogue *e)
 {
   if (s->kind != CG_LOOP || s->split >= 0 || s->n_members < 1 || s->n_members > 2)
     return false;
-  const GrammeNode *first = gramme_image_node (p->image, s->members[0]), *last = gramme_image_node (p->image, s->members[s->n_members - 1]);
+  const GrammeNode *first = gramme_image_node (p->image, s->members[0]),
+                   *last = gramme_image_node (p->image, s->members[s->n_members - 1]);
   if ((first->op != GRAMME_OP_add && (first->op != GRAMME_OP_relu || s->n_members == 2))
-      || (s->n_members == 2 && (last->op != GRAMME_OP_relu || gramme_node_in (p->image, last, 0) != first->out || nv_uses (p, first->out) != 1)))
+      || (s->n_members == 2
+          && (last->op != GRAMME_OP_relu || gramme_node_in (p->image, last, 0) != first->out
+              || nv_uses (p, first->out) != 1)))
     return false;
   const GrammeNode *m = product_before (p, first, &e->added);
   if (!m)
@@ -163,7 +177,8 @@ static void
 move_step (CgProgram *p, const NvEpilogue *e, uint32_t to)
 {
   uint32_t from = 0;
-  while (from < p->n_steps && !(p->steps[from].kind == CG_CALL && p->steps[from].node == e->product))
+  while (from < p->n_steps
+         && !(p->steps[from].kind == CG_CALL && p->steps[from].node == e->product))
     from++;
   if (from >= to)
     return; /* not a step of its own */
@@ -229,10 +244,14 @@ nv_epilogue_at (const NvUnit *u, const CgStep *s)
 static void
 put_comment (NvUnit *u, const NvProduct *q)
 {
-  const int64_t sizes[] = { q->rows, q->cols, q->depth, q->batches, q->a.ld, q->b.ld, q->c.ld, q->a.batch, q->b.batch, q->c.batch };
-  put (&u->kernels, "\n/* %s: cuBLASLt, %s, %s%s%s%s%s; rows, columns, depth, batches, leading dimensions, from batch to batch:", u->k.name,
-       nv_elem (q->dtype), q->a.down ? "a down, " : "", q->b.down ? "b down, " : "", q->adds_row ? "a row is added, " : "",
-       q->adds_matrix ? "a matrix is added, " : "", q->relu ? "relu" : "no relu");
+  const int64_t sizes[] = { q->rows, q->cols, q->depth,   q->batches, q->a.ld,
+                            q->b.ld, q->c.ld, q->a.batch, q->b.batch, q->c.batch };
+  put (&u->kernels,
+       "\n/* %s: cuBLASLt, %s, %s%s%s%s%s; rows, columns, depth, batches, leading dimensions, from "
+       "batch to batch:",
+       u->k.name, nv_elem (q->dtype), q->a.down ? "a down, " : "", q->b.down ? "b down, " : "",
+       q->adds_row ? "a row is added, " : "", q->adds_matrix ? "a matrix is added, " : "",
+       q->relu ? "relu" : "no relu");
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     put (&u->kernels, " %s", NVZ (u, sizes[i]));
   put (&u->kernels, " */\n");

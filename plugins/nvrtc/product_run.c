@@ -29,7 +29,21 @@ typedef struct {
   int reserved[4];
 } Found;
 
-enum { ROWS, COLS, DEPTH, BATCHES, A_LD, B_LD, C_LD, A_BATCH, B_BATCH, C_BATCH, ALIGNMENT, DEVICE, N_KEYS };
+enum {
+  ROWS,
+  COLS,
+  DEPTH,
+  BATCHES,
+  A_LD,
+  B_LD,
+  C_LD,
+  A_BATCH,
+  B_BATCH,
+  C_BATCH,
+  ALIGNMENT,
+  DEVICE,
+  N_KEYS
+};
 
 struct NvChosen {
   NvChosen *next;
@@ -56,7 +70,10 @@ handle_of (const NvCublas *c, int32_t device)
 static int
 type_of (uint32_t dtype)
 {
-  return dtype == GRAMME_DTYPE_F64 ? TYPE_F64 : dtype == GRAMME_DTYPE_F16 ? TYPE_F16 : dtype == GRAMME_DTYPE_BF16 ? TYPE_BF16 : TYPE_F32;
+  return dtype == GRAMME_DTYPE_F64    ? TYPE_F64
+         : dtype == GRAMME_DTYPE_F16  ? TYPE_F16
+         : dtype == GRAMME_DTYPE_BF16 ? TYPE_BF16
+                                      : TYPE_F32;
 }
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
@@ -74,10 +91,12 @@ chosen_free (const NvCublas *c, NvChosen *n)
 }
 
 static int
-make_layout (const NvCublas *c, void **out, const NvProduct *q, int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t batches)
+make_layout (const NvCublas *c, void **out, const NvProduct *q, int64_t rows, int64_t cols,
+             int64_t ld, int64_t batch, int64_t batches)
 {
   int32_t count = (int32_t) batches;
-  int result = c->cublasLtMatrixLayoutCreate (out, type_of (q->dtype), (uint64_t) rows, (uint64_t) cols, ld);
+  int result =
+      c->cublasLtMatrixLayoutCreate (out, type_of (q->dtype), (uint64_t) rows, (uint64_t) cols, ld);
   if (result == 0 && batches != 1)
     result = c->cublasLtMatrixLayoutSetAttribute (*out, LAYOUT_BATCHES, &count, sizeof count);
   if (result == 0 && batches != 1)
@@ -91,11 +110,14 @@ make_desc (const NvCublas *c, NvChosen *n, const NvProduct *q, NvAddress row)
   bool wide = q->dtype == GRAMME_DTYPE_F64;
   int32_t first = q->b.down, second = q->a.down;
   uint32_t epilogue = (q->relu ? EPILOGUE_RELU : 0) | (q->adds_row ? EPILOGUE_ROW : 0);
-  int result = c->cublasLtMatmulDescCreate (&n->desc, wide ? COMPUTE_F64 : COMPUTE_F32, wide ? TYPE_F64 : TYPE_F32);
+  int result = c->cublasLtMatmulDescCreate (&n->desc, wide ? COMPUTE_F64 : COMPUTE_F32,
+                                            wide ? TYPE_F64 : TYPE_F32);
   if (result == 0)
-    result = c->cublasLtMatmulDescSetAttribute (n->desc, DESC_FIRST_TRANSPOSED, &first, sizeof first);
+    result =
+        c->cublasLtMatmulDescSetAttribute (n->desc, DESC_FIRST_TRANSPOSED, &first, sizeof first);
   if (result == 0)
-    result = c->cublasLtMatmulDescSetAttribute (n->desc, DESC_SECOND_TRANSPOSED, &second, sizeof second);
+    result =
+        c->cublasLtMatmulDescSetAttribute (n->desc, DESC_SECOND_TRANSPOSED, &second, sizeof second);
   if (result == 0 && epilogue)
     result = c->cublasLtMatmulDescSetAttribute (n->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue);
   if (result == 0 && q->adds_row)
@@ -111,18 +133,22 @@ ask (const NvCublas *c, void *handle, NvChosen *n)
   uint32_t alignment = (uint32_t) n->key[ALIGNMENT];
   int found = 0, result = c->cublasLtMatmulPreferenceCreate (&preference);
   if (result == 0)
-    result = c->cublasLtMatmulPreferenceSetAttribute (preference, PREFER_WORKSPACE, &workspace, sizeof workspace);
+    result = c->cublasLtMatmulPreferenceSetAttribute (preference, PREFER_WORKSPACE, &workspace,
+                                                      sizeof workspace);
   for (int i = 0; i < 4 && result == 0; i++)
-    result = c->cublasLtMatmulPreferenceSetAttribute (preference, PREFER_ALIGNMENT + i, &alignment, sizeof alignment);
+    result = c->cublasLtMatmulPreferenceSetAttribute (preference, PREFER_ALIGNMENT + i, &alignment,
+                                                      sizeof alignment);
   if (result == 0)
-    result = c->cublasLtMatmulAlgoGetHeuristic (handle, n->desc, n->first, n->second, n->result, n->result, preference, 1, &n->found, &found);
+    result = c->cublasLtMatmulAlgoGetHeuristic (handle, n->desc, n->first, n->second, n->result,
+                                                n->result, preference, 1, &n->found, &found);
   if (preference)
     c->cublasLtMatmulPreferenceDestroy (preference);
   return result ? result : found < 1 ? 15 : n->found.state;
 }
 
 static NvChosen *
-choose (const NvCublas *c, void *handle, const NvProduct *q, const int64_t key[N_KEYS], NvAddress row, int *result)
+choose (const NvCublas *c, void *handle, const NvProduct *q, const int64_t key[N_KEYS],
+        NvAddress row, int *result)
 {
   NvChosen *n = calloc (1, sizeof *n);
   *result = n ? 0 : 3;
@@ -132,9 +158,15 @@ choose (const NvCublas *c, void *handle, const NvProduct *q, const int64_t key[N
   int64_t b_rows = q->b.down ? key[DEPTH] : key[COLS], b_cols = q->b.down ? key[COLS] : key[DEPTH];
   int64_t a_rows = q->a.down ? key[ROWS] : key[DEPTH], a_cols = q->a.down ? key[DEPTH] : key[ROWS];
   if ((*result = make_desc (c, n, q, row)) == 0
-      && (*result = make_layout (c, &n->first, q, b_rows, b_cols, key[B_LD], key[B_BATCH], key[BATCHES])) == 0
-      && (*result = make_layout (c, &n->second, q, a_rows, a_cols, key[A_LD], key[A_BATCH], key[BATCHES])) == 0
-      && (*result = make_layout (c, &n->result, q, key[COLS], key[ROWS], key[C_LD], key[C_BATCH], key[BATCHES])) == 0)
+      && (*result =
+              make_layout (c, &n->first, q, b_rows, b_cols, key[B_LD], key[B_BATCH], key[BATCHES]))
+             == 0
+      && (*result =
+              make_layout (c, &n->second, q, a_rows, a_cols, key[A_LD], key[A_BATCH], key[BATCHES]))
+             == 0
+      && (*result = make_layout (c, &n->result, q, key[COLS], key[ROWS], key[C_LD], key[C_BATCH],
+                                 key[BATCHES]))
+             == 0)
     *result = ask (c, handle, n);
   if (*result == 0)
     return n;
@@ -145,7 +177,8 @@ choose (const NvCublas *c, void *handle, const NvProduct *q, const int64_t key[N
 /* Finds or makes the choice for these sizes.  The caller holds the lock.  A choice beyond the limit
  * is owned by the caller: *own. */
 static NvChosen *
-find (const NvCublas *c, void *handle, NvProduct *q, const int64_t key[N_KEYS], NvAddress row, bool *own, int *result)
+find (const NvCublas *c, void *handle, NvProduct *q, const int64_t key[N_KEYS], NvAddress row,
+      bool *own, int *result)
 {
   *own = false;
   *result = 0;
@@ -166,9 +199,11 @@ find (const NvCublas *c, void *handle, NvProduct *q, const int64_t key[N_KEYS], 
 /* -- Running ----------------------------------------------------------------------------------- */
 
 static bool
-read_key (const NvProduct *q, const NvAddress *at, const int64_t *sizes, int32_t device, int64_t key[N_KEYS])
+read_key (const NvProduct *q, const NvAddress *at, const int64_t *sizes, int32_t device,
+          int64_t key[N_KEYS])
 {
-  const int64_t of[] = { q->rows, q->cols, q->depth, q->batches, q->a.ld, q->b.ld, q->c.ld, q->a.batch, q->b.batch, q->c.batch };
+  const int64_t of[] = { q->rows, q->cols, q->depth,   q->batches, q->a.ld,
+                         q->b.ld, q->c.ld, q->a.batch, q->b.batch, q->c.batch };
   NvAddress all = 16;
   for (int i = 0; i < ALIGNMENT; i++)
     if ((key[i] = codegen_size_value (of[i], sizes)) < 0)
@@ -197,19 +232,25 @@ fail (int result, const char *what, GrammeStatus *status)
   static const struct {
     int number;
     const char *text;
-  } texts[] = { { 1, "it is not initialized" },     { 3, "no memory" },          { 7, "an invalid value" },
-                { 8, "not on this architecture" }, { 13, "execution failed" }, { 14, "an internal error" },
-                { 15, "it has none for such operands; option products=own takes gramme's kernel" } };
+  } texts[] = { { 1, "it is not initialized" },
+                { 3, "no memory" },
+                { 7, "an invalid value" },
+                { 8, "not on this architecture" },
+                { 13, "execution failed" },
+                { 14, "an internal error" },
+                { 15,
+                  "it has none for such operands; option products=own takes gramme's kernel" } };
   const char *text = "see its manual";
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].number == result)
       text = texts[i].text;
-  return gramme_fail (status, result == 3 ? GRAMME_NO_MEMORY : GRAMME_DEVICE, -1, "%s: cuBLASLt: result %d: %s", what, result, text);
+  return gramme_fail (status, result == 3 ? GRAMME_NO_MEMORY : GRAMME_DEVICE, -1,
+                      "%s: cuBLASLt: result %d: %s", what, result, text);
 }
 
 int32_t
-nv_product_run (NvProduct *q, NvDevice *d, const NvAddress *at, const int64_t *sizes, const char *what, NvKept *kept,
-                GrammeStatus *status)
+nv_product_run (NvProduct *q, NvDevice *d, const NvAddress *at, const int64_t *sizes,
+                const char *what, NvKept *kept, GrammeStatus *status)
 {
   static const float one = 1, zero = 0;
   static const double one_wide = 1, zero_wide = 0;
@@ -219,11 +260,17 @@ nv_product_run (NvProduct *q, NvDevice *d, const NvAddress *at, const int64_t *s
   bool wide = q->dtype == GRAMME_DTYPE_F64, own;
   int result;
   if (!read_key (q, at, sizes, device, key))
-    return gramme_fail (status, GRAMME_NO_MEMORY, -1, "%s: these sizes are more than a GPU counts to", what);
+    return gramme_fail (status, GRAMME_NO_MEMORY, -1,
+                        "%s: these sizes are more than a GPU counts to", what);
   if (key[ROWS] == 0 || key[COLS] == 0 || key[BATCHES] == 0)
     return GRAMME_OK;
   if (key[DEPTH] == 0)
-    return nv_device_zero (d, at[2], (uint64_t) (key[ROWS] * key[COLS] * key[BATCHES]) * (wide ? 8 : q->dtype == GRAMME_DTYPE_F32 ? 4 : 2), status);
+    return nv_device_zero (d, at[2],
+                           (uint64_t) (key[ROWS] * key[COLS] * key[BATCHES])
+                               * (wide                           ? 8
+                                  : q->dtype == GRAMME_DTYPE_F32 ? 4
+                                                                 : 2),
+                           status);
   mend_leading (q, key);
   void *handle = handle_of (c, device);
   if (!handle)
@@ -238,10 +285,13 @@ nv_product_run (NvProduct *q, NvDevice *d, const NvAddress *at, const int64_t *s
   if (n && code == GRAMME_OK && q->adds_row)
     result = c->cublasLtMatmulDescSetAttribute (n->desc, DESC_ROW, &at[3], sizeof at[3]);
   if (n && code == GRAMME_OK && result == 0)
-    result = c->cublasLtMatmul (handle, n->desc, wide ? (const void *) &one_wide : &one, at[1], n->first, at[0], n->second,
-                                q->adds_matrix ? wide ? (const void *) &one_wide : &one : wide ? (const void *) &zero_wide : &zero,
-                                q->adds_matrix ? at[3] : at[2], n->result, at[2], n->result, n->found.algorithm, workspace,
-                                n->found.workspace, nv_device_stream (d));
+    result = c->cublasLtMatmul (
+        handle, n->desc, wide ? (const void *) &one_wide : &one, at[1], n->first, at[0], n->second,
+        q->adds_matrix ? wide ? (const void *) &one_wide : &one
+        : wide         ? (const void *) &zero_wide
+                       : &zero,
+        q->adds_matrix ? at[3] : at[2], n->result, at[2], n->result, n->found.algorithm, workspace,
+        n->found.workspace, nv_device_stream (d));
   if (own)
     chosen_free (c, n);
   pthread_mutex_unlock (&q->lock);

@@ -105,7 +105,8 @@ find (NvReplay *r, const NvRun *run, void *stream)
 {
   for (int i = 0; i < ENTRIES; i++) {
     Entry *e = &r->entries[i];
-    if (e->key && e->n == run->n && e->stream == stream && memcmp (e->key, run->key, run->n * sizeof *run->key) == 0)
+    if (e->key && e->n == run->n && e->stream == stream
+        && memcmp (e->key, run->key, run->n * sizeof *run->key) == 0)
       return e;
   }
   return NULL;
@@ -134,7 +135,8 @@ remember (NvReplay *r, NvDevice *d, const NvRun *run, void *stream)
 /* Returns the graphs' common workspace, or one of the entry's own on another stream or where the
  * common one is too small. */
 static int32_t
-take_workspace (NvReplay *r, Entry *e, NvDevice *d, uint64_t bytes, NvAddress *out, GrammeStatus *status)
+take_workspace (NvReplay *r, Entry *e, NvDevice *d, uint64_t bytes, NvAddress *out,
+                GrammeStatus *status)
 {
   *out = 0;
   if (bytes == 0)

@@ -7,10 +7,10 @@
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define KEPT_REGISTERS 64  /* registers of a thread for values that cross phases */
+#define KEPT_REGISTERS 64 /* registers of a thread for values that cross phases */
 /* The same with 1024 threads in a block, each of which has 64 registers. */
 #define KEPT_OF_1024 40
-#define CHEAP 3            /* instructions: members that cost more are kept, not recomputed */
+#define CHEAP 3 /* instructions: members that cost more are kept, not recomputed */
 /* The same where a block has two elements for each of its 1024 threads' registers, and kept values
  * would be twice as wide. */
 #define CHEAP_OF_WIDE 4
@@ -29,13 +29,26 @@ nv_rows_cost (Rows *r, uint32_t m)
   const GrammeNode *n = loop_member (&r->l, m);
   int cost = 8;
   switch (n->op) {
-  case GRAMME_OP_add: case GRAMME_OP_sub: case GRAMME_OP_mul: case GRAMME_OP_neg: case GRAMME_OP_abs: case GRAMME_OP_square:
-  case GRAMME_OP_copy: case GRAMME_OP_where: case GRAMME_OP_eq: case GRAMME_OP_ne: case GRAMME_OP_lt: case GRAMME_OP_le:
-  case GRAMME_OP_gt: case GRAMME_OP_ge: case GRAMME_OP_logical_not:
+  case GRAMME_OP_add:
+  case GRAMME_OP_sub:
+  case GRAMME_OP_mul:
+  case GRAMME_OP_neg:
+  case GRAMME_OP_abs:
+  case GRAMME_OP_square:
+  case GRAMME_OP_copy:
+  case GRAMME_OP_where:
+  case GRAMME_OP_eq:
+  case GRAMME_OP_ne:
+  case GRAMME_OP_lt:
+  case GRAMME_OP_le:
+  case GRAMME_OP_gt:
+  case GRAMME_OP_ge:
+  case GRAMME_OP_logical_not:
     cost = 1 + nv_rounds (r->pt.u, n);
     break;
   case GRAMME_OP_cast: {
-    uint32_t from = r->l.p->values[gramme_node_in (r->l.p->image, n, 0)].dtype, to = r->l.p->values[n->out].dtype;
+    uint32_t from = r->l.p->values[gramme_node_in (r->l.p->image, n, 0)].dtype,
+             to = r->l.p->values[n->out].dtype;
     bool f32 = from == GRAMME_DTYPE_F32 || to == GRAMME_DTYPE_F32;
     if (f32 && (nv_rounds (r->pt.u, n) || strcmp (nv_work (from), nv_work (to)) == 0))
       cost = 1;
@@ -55,7 +68,8 @@ cost_of_all (Rows *r, uint32_t m, const int *costs)
   const GrammeNode *n = loop_member (&r->l, m);
   int cost = nv_rows_cost (r, m), which;
   for (uint32_t i = 0; i < n->n_in; i++)
-    if (loop_operand (&r->l, m, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE && !(r->crossing & bit ((uint32_t) which)))
+    if (loop_operand (&r->l, m, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE
+        && !(r->crossing & bit ((uint32_t) which)))
       cost += costs[which];
   return cost;
 }
@@ -70,7 +84,8 @@ find_crossing (Rows *r)
     if (loop_is_row (&r->l, m))
       continue;
     costs[m] = cost_of_all (r, m, costs);
-    if (loop_crosses (&r->l, m) && costs[m] > (r->threads >= 1024 && r->pt.pairs ? CHEAP_OF_WIDE : CHEAP))
+    if (loop_crosses (&r->l, m)
+        && costs[m] > (r->threads >= 1024 && r->pt.pairs ? CHEAP_OF_WIDE : CHEAP))
       r->crossing |= bit (m);
   }
 }
@@ -95,7 +110,8 @@ nv_rows_uses_kept (Rows *r, const NvPass *pass, uint32_t m)
     const GrammeNode *n = loop_member (&r->l, reader);
     int which;
     for (uint32_t i = 0; pass->compute >> reader & 1 && i < n->n_in; i++)
-      if (loop_operand (&r->l, reader, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE && which == (int) m)
+      if (loop_operand (&r->l, reader, gramme_node_in (r->l.p->image, n, i), &which) == FROM_TILE
+          && which == (int) m)
         return true;
   }
   return pass->stores >> m & 1;
@@ -121,7 +137,8 @@ count_kept (Rows *r, bool holds)
     int first = -1, last = -1;
     r->pt.held[k] = 0;
     for (int phase = 0; phase < r->l.n_phases; phase++)
-      if (!a->store && !a->as_row && a->inner != 0 && r->pt.form[k] != NV_COUNTED && nv_point_reads (&r->pt, passes[phase].compute | passes[phase].folds, k)) {
+      if (!a->store && !a->as_row && a->inner != 0 && r->pt.form[k] != NV_COUNTED
+          && nv_point_reads (&r->pt, passes[phase].compute | passes[phase].folds, k)) {
         first = first < 0 ? phase : first;
         last = phase;
       }
@@ -132,7 +149,9 @@ count_kept (Rows *r, bool holds)
     r->last[k] = last;
     int64_t bytes = r->l.p->values[a->value].elem_bytes;
     for (int phase = first; phase < last; phase++)
-      live[phase] += (r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4)) + r->end_steps * ((bytes + 3) / 4);
+      live[phase] +=
+          (r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4))
+          + r->end_steps * ((bytes + 3) / 4);
   }
   for (uint32_t m = 0; m < r->l.s->n_members; m++) {
     int last = r->l.phases[m];
@@ -140,7 +159,9 @@ count_kept (Rows *r, bool holds)
       if (phase > r->l.phases[m] && nv_rows_uses_kept (r, &passes[phase], m))
         last = phase;
     for (int phase = r->l.phases[m]; phase < last; phase++)
-      live[phase] += nv_point_is_paired (&r->pt, m) ? elements / 2 + r->end_steps : (elements + r->end_steps) * (nv_rows_bytes (r, m) > 4 ? 2 : 1);
+      live[phase] += nv_point_is_paired (&r->pt, m)
+                         ? elements / 2 + r->end_steps
+                         : (elements + r->end_steps) * (nv_rows_bytes (r, m) > 4 ? 2 : 1);
   }
   for (int phase = 0; phase < r->l.n_phases; phase++)
     most = live[phase] > most ? live[phase] : most;
@@ -175,7 +196,8 @@ nv_rows_plan_kept (Rows *r, bool number)
   r->keeps = r->steps <= 32;
   find_crossing (r);
   int64_t kept = r->keeps ? count_kept (r, true) : 0;
-  r->pt.again = r->keeps && r->threads >= 1024 && r->pt.pairs && kept <= KEPT_OF_TWO && !reads_one_by_one (r);
+  r->pt.again =
+      r->keeps && r->threads >= 1024 && r->pt.pairs && kept <= KEPT_OF_TWO && !reads_one_by_one (r);
   if (r->keeps && kept > room)
     r->keeps = count_kept (r, false) <= room;
   if (!r->keeps)

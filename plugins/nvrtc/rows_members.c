@@ -71,7 +71,8 @@ nv_rows_put_accumulators (Rows *r, uint64_t members)
     if (members & bit (m)) {
       const char *w = nv_rows_fold_work (r, m);
       nv_need_fold (r->pt.u, loop_member (&r->l, m)->op, w);
-      put (r->t, "  E_%s a%u = init_%s_%s ();\n", w, m, gramme_op_facts (loop_member (&r->l, m)->op).name, w);
+      put (r->t, "  E_%s a%u = init_%s_%s ();\n", w, m,
+           gramme_op_facts (loop_member (&r->l, m)->op).name, w);
     }
 }
 
@@ -85,14 +86,17 @@ nv_rows_put_combine (Rows *r, uint64_t members)
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m)) {
       const char *w = nv_rows_fold_work (r, m);
-      put (r->t, "#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = %s (a%u, down_%s (a%u, d));\n", (r->threads < 32 ? r->threads : 32) / 2, m,
-           FOLD (r, m), m, w, m);
+      put (r->t,
+           "#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = %s (a%u, down_%s (a%u, "
+           "d));\n",
+           (r->threads < 32 ? r->threads : 32) / 2, m, FOLD (r, m), m, w, m);
       if (r->threads == 32)
         put (r->t, "  a%u = from_%s (a%u, 0);\n", m, w, m);
       else if (r->threads < 32)
         put (r->t, "  a%u = from_%s (a%u, (int) (GM_THREAD %% 32) - tid);\n", m, w, m);
       else
-        put (r->t, "  GM_SHARED E_%s s%u[%d];\n  if (tid %% 32 == 0)\n    s%u[tid / 32] = a%u;\n", w, m, r->threads / 32, m, m);
+        put (r->t, "  GM_SHARED E_%s s%u[%d];\n  if (tid %% 32 == 0)\n    s%u[tid / 32] = a%u;\n",
+             w, m, r->threads / 32, m, m);
     }
   if (r->threads <= 32)
     return;
@@ -100,9 +104,11 @@ nv_rows_put_combine (Rows *r, uint64_t members)
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
     if (members & bit (m))
       put (r->t,
-           "  a%u = s%u[tid %% %d];\n#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = %s (a%u, down_%s (a%u, d));\n"
+           "  a%u = s%u[tid %% %d];\n#pragma unroll\n  for (int d = %d; d > 0; d /= 2)\n    a%u = "
+           "%s (a%u, down_%s (a%u, d));\n"
            "  a%u = from_%s (a%u, 0);\n",
-           m, m, r->threads / 32, r->threads / 64, m, FOLD (r, m), m, nv_rows_fold_work (r, m), m, m, nv_rows_fold_work (r, m), m);
+           m, m, r->threads / 32, r->threads / 64, m, FOLD (r, m), m, nv_rows_fold_work (r, m), m,
+           m, nv_rows_fold_work (r, m), m);
 }
 
 /* Prints r<m> from a<m>. */

@@ -20,16 +20,16 @@ typedef struct {
   NvPoint pt, ends; /* ends: used where rows begin anywhere */
   Loop l;
   CgText *t;
-  int threads;     /* threads of a row: 1, 8 to 32, or a block */
-  int64_t steps;   /* steps of a thread through a row: a number only if `keeps` */
-  bool keeps;      /* crossing members are in c<m>, and memory of several phases in w<k> */
+  int threads;   /* threads of a row: 1, 8 to 32, or a block */
+  int64_t steps; /* steps of a thread through a row: a number only if `keeps` */
+  bool keeps;    /* crossing members are in c<m>, and memory of several phases in w<k> */
   uint64_t crossing;
   /* First and last phase that read the held value of an access. */
   int first[CG_MAX_MEMBERS * 4], last[CG_MAX_MEMBERS * 4];
   NvWalk walk[CG_MAX_MEMBERS + 1]; /* by phase */
-  char on[48];     /* NvPoint.on */
-  int end_steps;   /* steps of a thread through the ends */
-  int64_t chunks, chunk; /* for a split row: number of blocks, elements of each */
+  char on[48];                     /* NvPoint.on */
+  int end_steps;                   /* steps of a thread through the ends */
+  int64_t chunks, chunk;           /* for a split row: number of blocks, elements of each */
   NvArg partial[CG_MAX_MEMBERS];
 } Rows;
 

@@ -8,7 +8,8 @@ static bool
 scales (const Rows *r, uint32_t reader, uint32_t m)
 {
   const GrammeNode *n = loop_member (&r->l, reader);
-  return (n->op == GRAMME_OP_mul || n->op == GRAMME_OP_div) && gramme_node_in (r->l.p->image, n, 0) == loop_member (&r->l, m)->out;
+  return (n->op == GRAMME_OP_mul || n->op == GRAMME_OP_div)
+         && gramme_node_in (r->l.p->image, n, 0) == loop_member (&r->l, m)->out;
 }
 
 /* Returns the exponentials of f32 that are only summed and scaled, as in a softmax.  They do not
@@ -19,7 +20,9 @@ find_exponentials (const Rows *r)
   uint64_t found = 0;
   for (uint32_t m = 0; m < r->l.s->n_members; m++) {
     const GrammeNode *n = loop_member (&r->l, m);
-    bool sums = false, good = n->op == GRAMME_OP_exp && r->l.p->values[n->out].dtype == GRAMME_DTYPE_F32 && !nv_rows_is_stored (r, m);
+    bool sums = false, good = n->op == GRAMME_OP_exp
+                              && r->l.p->values[n->out].dtype == GRAMME_DTYPE_F32
+                              && !nv_rows_is_stored (r, m);
     for (uint32_t reader = 0; good && reader < r->l.s->n_members; reader++)
       if (nv_point_is_read (&r->pt, reader, m)) {
         bool is_sum = loop_member (&r->l, reader)->op == GRAMME_OP_sum;
@@ -47,7 +50,8 @@ static const GrammeNode *
 maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
 {
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
-    if (loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, n, i) && loop_member (&r->l, m)->op == op)
+    if (loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, n, i)
+        && loop_member (&r->l, m)->op == op)
       return loop_member (&r->l, m);
   return NULL;
 }
@@ -56,7 +60,8 @@ maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
 static bool
 is_below_top (const Rows *r, uint32_t m)
 {
-  const GrammeNode *less = maker (r, loop_member (&r->l, m), 0, GRAMME_OP_sub), *top = less ? maker (r, less, 1, GRAMME_OP_amax) : NULL;
+  const GrammeNode *less = maker (r, loop_member (&r->l, m), 0, GRAMME_OP_sub),
+                   *top = less ? maker (r, less, 1, GRAMME_OP_amax) : NULL;
   return top && gramme_node_in (r->l.p->image, top, 0) == gramme_node_in (r->l.p->image, less, 0);
 }
 
@@ -65,9 +70,11 @@ static bool
 is_of_exponentials (const Rows *r, const GrammeNode *n, uint64_t exponentials)
 {
   bool divides = n->op == GRAMME_OP_div;
-  const GrammeNode *sum = divides || n->op == GRAMME_OP_reciprocal ? maker (r, n, n->n_in - 1, GRAMME_OP_sum) : NULL;
+  const GrammeNode *sum =
+      divides || n->op == GRAMME_OP_reciprocal ? maker (r, n, n->n_in - 1, GRAMME_OP_sum) : NULL;
   for (uint32_t m = 0; sum && m < r->l.s->n_members; m++)
-    if (exponentials & bit (m) && loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, sum, 0))
+    if (exponentials & bit (m)
+        && loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, sum, 0))
       return !divides || loop_member (&r->l, m)->out == gramme_node_in (r->l.p->image, n, 0);
   return false;
 }

@@ -8,12 +8,12 @@
  */
 #include "plugins/nvrtc/rows_parts.h"
 
-#define BUDGET 760    /* instructions; estimates of their parts follow: */
-#define OF_PHASE 110  /* for each phase, without its elements: combining the threads, */
-#define OF_LOOP 60    /* for each loop around turns, */
-#define OF_BRANCH 6   /* for each step that may lie outside of its row, */
-#define OF_VECTOR 6   /* for each access of a vector, */
-#define OF_ELEMENT 5  /* for each single element, */
+#define BUDGET 760   /* instructions; estimates of their parts follow: */
+#define OF_PHASE 110 /* for each phase, without its elements: combining the threads, */
+#define OF_LOOP 60   /* for each loop around turns, */
+#define OF_BRANCH 6  /* for each step that may lie outside of its row, */
+#define OF_VECTOR 6  /* for each access of a vector, */
+#define OF_ELEMENT 5 /* for each single element, */
 /* And for each op that nv_rows_cost only knows as costly: a compiler takes long for functions. */
 #define OF_COSTLY 18
 #define COSTLY 8
@@ -28,7 +28,8 @@ static bool
 reads (Rows *r, const NvPass *pass, uint32_t k)
 {
   const Access *a = &r->l.access[k];
-  return !a->store && !a->as_row && a->inner != 0 && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
+  return !a->store && !a->as_row && a->inner != 0
+         && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
 }
 
 /* Estimates the instructions of a step, and of a step of the ends. */
@@ -40,12 +41,15 @@ count_step (Rows *r, const NvPass *pass, int64_t *step, int64_t *end)
     int cost = pass->compute & bit (m) && !loop_is_row (&r->l, m) ? nv_rows_cost (r, m) : 0;
     members += (cost < COSTLY ? cost : OF_COSTLY) + (pass->folds & bit (m) ? 1 : 0);
     if (pass->stores & bit (m))
-      *(r->pt.form[loop_access (&r->l, loop_member (&r->l, m)->out, false, true)] == NV_VECTOR ? &vectors : &elements) += 1;
+      *(r->pt.form[loop_access (&r->l, loop_member (&r->l, m)->out, false, true)] == NV_VECTOR
+            ? &vectors
+            : &elements) += 1;
   }
   for (uint32_t k = 0; k < r->l.n_access; k++)
     if (reads (r, pass, k) && !r->pt.held[k])
       *(r->pt.form[k] == NV_VECTOR ? &vectors : &elements) += 1;
-  *step = (members + elements * OF_ELEMENT) * r->pt.lanes + vectors * OF_VECTOR + (r->pt.peels ? OF_BRANCH : 0);
+  *step = (members + elements * OF_ELEMENT) * r->pt.lanes + vectors * OF_VECTOR
+          + (r->pt.peels ? OF_BRANCH : 0);
   *end = r->pt.peels ? members + (elements + vectors) * OF_ELEMENT + OF_BRANCH : 0;
 }
 
@@ -58,11 +62,13 @@ find_onto (Rows *r, const NvPass *pass, int phase)
 {
   for (uint32_t k = 0; k < r->l.n_access; k++) {
     uint32_t m = 0;
-    if (!nv_rows_reads_held (r, pass, k) || r->first[k] == phase || r->last[k] != phase || r->pt.form[k] != NV_VECTOR || r->pt.pairs
+    if (!nv_rows_reads_held (r, pass, k) || r->first[k] == phase || r->last[k] != phase
+        || r->pt.form[k] != NV_VECTOR || r->pt.pairs
         || r->l.p->values[r->l.access[k].value].dtype != GRAMME_DTYPE_F32)
       continue;
     while (m < r->l.s->n_members
-           && (!(pass->keep & bit (m)) || r->pt.onto[m] || r->l.p->values[loop_member (&r->l, m)->out].dtype != GRAMME_DTYPE_F32))
+           && (!(pass->keep & bit (m)) || r->pt.onto[m]
+               || r->l.p->values[loop_member (&r->l, m)->out].dtype != GRAMME_DTYPE_F32))
       m++;
     if (m < r->l.s->n_members)
       r->pt.onto[m] = (uint8_t) (k + 1);
@@ -72,7 +78,8 @@ find_onto (Rows *r, const NvPass *pass, int phase)
 static int64_t
 of_access (const Rows *r, uint32_t k)
 {
-  int64_t bytes = r->l.p->values[r->l.access[k].value].elem_bytes, elements = r->steps * r->pt.lanes;
+  int64_t bytes = r->l.p->values[r->l.access[k].value].elem_bytes,
+          elements = r->steps * r->pt.lanes;
   return r->pt.form[k] == NV_VECTOR ? (elements * bytes + 3) / 4 : elements * ((bytes + 3) / 4);
 }
 
@@ -80,7 +87,8 @@ static int64_t
 of_member (const Rows *r, uint32_t m)
 {
   int64_t elements = r->steps * r->pt.lanes;
-  return nv_point_is_paired (&r->pt, m) ? elements / 2 : elements * (nv_rows_bytes (r, m) > 4 ? 2 : 1);
+  return nv_point_is_paired (&r->pt, m) ? elements / 2
+                                        : elements * (nv_rows_bytes (r, m) > 4 ? 2 : 1);
 }
 
 /* Returns the registers of all held or kept values, for all phases. */
@@ -103,7 +111,9 @@ count_registers (Rows *r, const NvPass *pass)
   for (uint32_t k = 0; k < r->l.n_access; k++)
     all += nv_rows_reads_held (r, pass, k) ? of_access (r, k) : 0;
   for (uint32_t m = 0; m < r->l.s->n_members; m++)
-    all += pass->keep & bit (m) || (pass->kept & bit (m) && nv_rows_uses_kept (r, pass, m)) ? of_member (r, m) : 0;
+    all += pass->keep & bit (m) || (pass->kept & bit (m) && nv_rows_uses_kept (r, pass, m))
+               ? of_member (r, m)
+               : 0;
   return all;
 }
 
@@ -140,7 +150,8 @@ typedef struct {
 static int64_t
 count_walk (const Rows *r, const Phase *phase, NvWalk walk)
 {
-  return phase->step * (walk.turn ? walk.turn : 1) + (walk.turn && walk.turn < r->steps ? phase->registers + OF_LOOP : 0);
+  return phase->step * (walk.turn ? walk.turn : 1)
+         + (walk.turn && walk.turn < r->steps ? phase->registers + OF_LOOP : 0);
 }
 
 /* Returns the next shorter walk of a phase; the same if there is none. */
@@ -166,7 +177,8 @@ shorten (Rows *r, Phase *phases)
   int64_t most = 0;
   int best = -1;
   for (int i = 0; i < r->l.n_phases; i++) {
-    int64_t saved = count_walk (r, &phases[i], r->walk[i]) - count_walk (r, &phases[i], shorter (r, &phases[i], r->walk[i]));
+    int64_t saved = count_walk (r, &phases[i], r->walk[i])
+                    - count_walk (r, &phases[i], shorter (r, &phases[i], r->walk[i]));
     if (saved > most) {
       most = saved;
       best = i;

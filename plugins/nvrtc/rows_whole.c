@@ -22,16 +22,22 @@ shares_warp (const Rows *r)
 static void
 put_steps (Rows *r, int64_t some)
 {
-  int64_t stride = (int64_t) r->threads * r->pt.lanes, fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n, sure = fewest / stride;
+  int64_t stride = (int64_t) r->threads * r->pt.lanes,
+          fewest = r->pt.peels ? r->l.n - (r->pt.lanes - 1) : r->l.n, sure = fewest / stride;
   if (some < r->steps)
-    put (r->t, "#pragma unroll 1\n  for (int turn = 0; turn < %lld; turn += %lld) {\n", (long long) r->steps, (long long) some);
-  snprintf (r->on, sizeof r->on, "%s * %lld", some < r->steps ? "(turn + j)" : "j", (long long) stride);
+    put (r->t, "#pragma unroll 1\n  for (int turn = 0; turn < %lld; turn += %lld) {\n",
+         (long long) r->steps, (long long) some);
+  snprintf (r->on, sizeof r->on, "%s * %lld", some < r->steps ? "(turn + j)" : "j",
+            (long long) stride);
   r->pt.from = "b";
   r->pt.on = r->on;
-  put (r->t, "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index b = %s(gm_index) tid * %d, e = b + (gm_index) (%s);\n", (long long) some,
-       r->pt.peels ? "first + " : "", r->pt.lanes, r->on);
+  put (r->t,
+       "#pragma unroll\n  for (int j = 0; j < %lld; j++) {\n    const gm_index b = %s(gm_index) "
+       "tid * %d, e = b + (gm_index) (%s);\n",
+       (long long) some, r->pt.peels ? "first + " : "", r->pt.lanes, r->on);
   if (r->pt.peels || r->steps * stride != r->l.n)
-    put (r->t, "    if (j < %lld || e < %s) {\n", (long long) (some - (r->steps - sure)), r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
+    put (r->t, "    if (j < %lld || e < %s) {\n", (long long) (some - (r->steps - sure)),
+         r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n));
   else
     put (r->t, "    {\n");
 }
@@ -49,9 +55,11 @@ put_round (Rows *r, uint32_t k, int64_t by)
   const char *elem = nv_elem (r->l.p->values[r->l.access[k].value].dtype);
   long long n = r->steps, lanes = r->pt.lanes;
   if (r->pt.form[k] == NV_VECTOR)
-    put (r->t, "  GM_GO_ROUND (V%d_%s, w%u, %lld, %lld);\n", r->pt.lanes, elem, k, n, (long long) by);
+    put (r->t, "  GM_GO_ROUND (V%d_%s, w%u, %lld, %lld);\n", r->pt.lanes, elem, k, n,
+         (long long) by);
   else
-    put (r->t, "  GM_GO_ROUND (E_%s, w%u, %lld, %lld);\n", elem, k, n * lanes, (long long) by * lanes);
+    put (r->t, "  GM_GO_ROUND (E_%s, w%u, %lld, %lld);\n", elem, k, n * lanes,
+         (long long) by * lanes);
 }
 
 /* Prints the end of a turn: the registers of the next steps are moved to the front. */
@@ -69,7 +77,8 @@ put_turn_end (Rows *r, const NvPass *pass, int64_t by)
     else if (!r->pt.onto[m] && (kept || pass->keep & bit (m)) && nv_point_is_paired (&r->pt, m))
       put (r->t, "  GM_GO_ROUND (gm_u32, c%u, %lld, %lld);\n", m, n * lanes / 2, by * lanes / 2);
     else if (!r->pt.onto[m] && (kept || pass->keep & bit (m)))
-      put (r->t, "  GM_GO_ROUND (E_%s, c%u, %lld, %lld);\n", nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m, n * lanes, by * lanes);
+      put (r->t, "  GM_GO_ROUND (E_%s, c%u, %lld, %lld);\n",
+           nv_work (r->l.p->values[loop_member (&r->l, m)->out].dtype), m, n * lanes, by * lanes);
   }
   put (r->t, "  }\n");
 }
@@ -79,7 +88,8 @@ static void
 put_end_steps (Rows *r)
 {
   put (r->t,
-       "#pragma unroll\n  for (int j = 0; j < %d; j++) {\n    const gm_index at = (gm_index) (j * %d + tid), e = at < first ? at : end - first + at;\n"
+       "#pragma unroll\n  for (int j = 0; j < %d; j++) {\n    const gm_index at = (gm_index) (j * "
+       "%d + tid), e = at < first ? at : end - first + at;\n"
        "    if (at < ends) {\n",
        r->end_steps, r->threads);
 }
@@ -123,7 +133,10 @@ put_stretch (Rows *r, int n, const char *end)
   snprintf (r->on, sizeof r->on, "j * %d", r->threads * r->pt.lanes);
   r->pt.from = "at";
   r->pt.on = r->on;
-  put (r->t, "  for (int j = 0; j < %d; j++) {\n    const gm_index e = at + (gm_index) (%s);\n    if (e < %s) {\n", n, r->on, end);
+  put (r->t,
+       "  for (int j = 0; j < %d; j++) {\n    const gm_index e = at + (gm_index) (%s);\n    if (e "
+       "< %s) {\n",
+       n, r->on, end);
 }
 
 /* Prints a loop over stretches: the vectors of one stretch are read at once, and come to the front
@@ -131,23 +144,30 @@ put_stretch (Rows *r, int n, const char *end)
 static void
 put_stretches (Rows *r, NvPass *pass, int n)
 {
-  const char *begin = r->pt.peels ? "first + " : "", *end = r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n);
+  const char *begin = r->pt.peels ? "first + " : "",
+             *end = r->pt.peels ? "end" : NVZ (r->pt.u, r->l.n);
   long long stride = (long long) r->threads * r->pt.lanes;
   bool held[CG_MAX_MEMBERS * 4] = { false }, any = false;
   for (uint32_t k = 0; k < r->l.n_access && n > 1; k++) {
-    held[k] = r->pt.form[k] == NV_VECTOR && !r->l.access[k].store && !r->l.access[k].as_row && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
+    held[k] = r->pt.form[k] == NV_VECTOR && !r->l.access[k].store && !r->l.access[k].as_row
+              && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
     any = any || held[k];
   }
   if (!any) {
-    put (r->t, "#pragma unroll %d\n  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", n, begin, r->pt.lanes, end, stride);
+    put (r->t,
+         "#pragma unroll %d\n  for (gm_index e = %s(gm_index) tid * %d; e < %s; e += %lld) {\n", n,
+         begin, r->pt.lanes, end, stride);
     nv_point_pass (&r->pt, pass);
     put (r->t, "  }\n");
     return;
   }
-  put (r->t, "#pragma unroll 1\n  for (gm_index at = %s(gm_index) tid * %d; at < %s; at += %lld) {\n", begin, r->pt.lanes, end, n * stride);
+  put (r->t,
+       "#pragma unroll 1\n  for (gm_index at = %s(gm_index) tid * %d; at < %s; at += %lld) {\n",
+       begin, r->pt.lanes, end, n * stride);
   for (uint32_t k = 0; k < r->l.n_access; k++)
     if (held[k]) {
-      put (r->t, "  V%d_%s w%u[%d];\n", r->pt.lanes, nv_elem (r->l.p->values[r->l.access[k].value].dtype), k, n);
+      put (r->t, "  V%d_%s w%u[%d];\n", r->pt.lanes,
+           nv_elem (r->l.p->values[r->l.access[k].value].dtype), k, n);
       r->pt.held[k] = NV_HOLD;
     }
   pass->step = "j";
@@ -227,16 +247,19 @@ nv_rows_print_whole (Rows *r, NvUnit *u, int64_t n_rows)
   u->k.beside = r->pt.again ? 2 : 0;
   CgSizes *sizes = u->p->sizes;
   int stride = r->threads * r->pt.lanes;
-  nv_point_reach (u, &r->l, codegen_size_mul (sizes, codegen_size_add (sizes, n_rows, per_block), stride));
+  nv_point_reach (u, &r->l,
+                  codegen_size_mul (sizes, codegen_size_add (sizes, n_rows, per_block), stride));
   nv_reach (u, codegen_size_add (sizes, r->l.n, stride));
   if (per_block == 1)
     put (r->t, "  const gm_index row = GM_BLOCK;\n  const int tid = (int) GM_THREAD;\n");
   else
     put (r->t,
-         "  const gm_index row%s = (gm_index) GM_BLOCK * %d + GM_THREAD / %d;\n  const int tid = (int) (GM_THREAD %% %d);\n",
+         "  const gm_index row%s = (gm_index) GM_BLOCK * %d + GM_THREAD / %d;\n  const int tid = "
+         "(int) (GM_THREAD %% %d);\n",
          shares_warp (r) ? "_" : "", per_block, r->threads, r->threads);
   if (shares_warp (r))
-    put (r->t, "  const int live = row_ < %s;\n  const gm_index row = live ? row_ : %s - 1;\n", NVZ (u, n_rows), NVZ (u, n_rows));
+    put (r->t, "  const int live = row_ < %s;\n  const gm_index row = live ? row_ : %s - 1;\n",
+         NVZ (u, n_rows), NVZ (u, n_rows));
   else if (per_block > 1)
     put (r->t, "  if (row >= %s)\n    return;\n", NVZ (u, n_rows));
   nv_point_head (&r->pt, r->t, "row");
@@ -249,7 +272,8 @@ nv_rows_print_whole (Rows *r, NvUnit *u, int64_t n_rows)
     put_elements (r, phase);
     nv_rows_put_combine (r, f);
     nv_rows_put_results (r, f);
-    nv_rows_put_stores (r, nv_rows_members (r, phase) | f, shares_warp (r) ? "live && tid == 0" : "tid == 0");
+    nv_rows_put_stores (r, nv_rows_members (r, phase) | f,
+                        shares_warp (r) ? "live && tid == 0" : "tid == 0");
   }
   nv_end (u, codegen_size_div_up (sizes, n_rows, per_block));
 }

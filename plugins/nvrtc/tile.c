@@ -29,15 +29,17 @@ nv_tile_begin (NvUnit *u, NvTile *t)
 /* Prints the copy of a piece of rows x cols at (r0, c0) of a matrix of all_rows x all_cols, into
  * shared memory at `place`, in terms of y and x. */
 static void
-put_piece (CgText *t, const char *work, const char *element, bool down, const char *place, int rows, int cols, const char *r0,
-           const char *c0, const char *all_rows, const char *all_cols)
+put_piece (CgText *t, const char *work, const char *element, bool down, const char *place, int rows,
+           int cols, const char *r0, const char *c0, const char *all_rows, const char *all_cols)
 {
   put (t, "#pragma unroll\n    for (int q = tid; q < %d; q += %d) {\n", rows * cols, NV_TILE_BLOCK);
   if (down)
     put (t, "      const int y = q %% %d, x = q / %d;\n", rows, rows);
   else
     put (t, "      const int y = q / %d, x = q %% %d;\n", cols, cols);
-  put (t, "      const gm_index r = %s + y, c = %s + x;\n      E_%s v = 0;\n      if (r < %s && c < %s) {\n%s      }\n      %s = v;\n    }\n",
+  put (t,
+       "      const gm_index r = %s + y, c = %s + x;\n      E_%s v = 0;\n      if (r < %s && c < "
+       "%s) {\n%s      }\n      %s = v;\n    }\n",
        r0, c0, work, all_rows, all_cols, element, place);
 }
 
@@ -55,23 +57,31 @@ nv_tile_end (NvUnit *u, NvTile *tile)
   const char *w = tile->work;
   int64_t across, tiles = tiles_of (u, tile, &across);
   put (t, "  GM_SHARED E_%s sa[%d][%d], sb[%d][%d];\n", w, DEPTH, NV_TILE + 1, DEPTH, NV_TILE + 1);
-  put (t, "  E_%s acc[4][4] = { { 0 } };\n  const int tid = (int) GM_THREAD, ty = tid / 16, tx = tid %% 16;\n", w);
-  put (t, "  gm_index rest = GM_BLOCK / %s;\n", NVZ (u, tiles));
-  put (t, "  const gm_index tile = GM_BLOCK %% %s, r0 = tile / %s * %d, c0 = tile %% %s * %d;\n", NVZ (u, tiles), NVZ (u, across),
-       NV_TILE, NVZ (u, across), NV_TILE);
-  put (t, "%s  for (gm_index k0 = 0; k0 < %s; k0 += %d) {\n", text_of (u, &tile->head), NVZ (u, tile->depth), DEPTH);
-  put_piece (t, w, text_of (u, &tile->a), tile->a_down, "sa[x][y]", NV_TILE, DEPTH, "r0", "k0", NVZ (u, tile->rows),
-             NVZ (u, tile->depth));
-  put_piece (t, w, text_of (u, &tile->b), tile->b_down, "sb[y][x]", DEPTH, NV_TILE, "k0", "c0", NVZ (u, tile->depth),
-             NVZ (u, tile->cols));
   put (t,
-       "    GM_BARRIER ();\n#pragma unroll\n    for (int k = 0; k < %d; k++)\n#pragma unroll\n      for (int y = 0; y < 4; y++)\n"
+       "  E_%s acc[4][4] = { { 0 } };\n  const int tid = (int) GM_THREAD, ty = tid / 16, tx = tid "
+       "%% 16;\n",
+       w);
+  put (t, "  gm_index rest = GM_BLOCK / %s;\n", NVZ (u, tiles));
+  put (t, "  const gm_index tile = GM_BLOCK %% %s, r0 = tile / %s * %d, c0 = tile %% %s * %d;\n",
+       NVZ (u, tiles), NVZ (u, across), NV_TILE, NVZ (u, across), NV_TILE);
+  put (t, "%s  for (gm_index k0 = 0; k0 < %s; k0 += %d) {\n", text_of (u, &tile->head),
+       NVZ (u, tile->depth), DEPTH);
+  put_piece (t, w, text_of (u, &tile->a), tile->a_down, "sa[x][y]", NV_TILE, DEPTH, "r0", "k0",
+             NVZ (u, tile->rows), NVZ (u, tile->depth));
+  put_piece (t, w, text_of (u, &tile->b), tile->b_down, "sb[y][x]", DEPTH, NV_TILE, "k0", "c0",
+             NVZ (u, tile->depth), NVZ (u, tile->cols));
+  put (t,
+       "    GM_BARRIER ();\n#pragma unroll\n    for (int k = 0; k < %d; k++)\n#pragma unroll\n     "
+       " for (int y = 0; y < 4; y++)\n"
        "#pragma unroll\n        for (int x = 0; x < 4; x++)\n"
-       "          acc[y][x] = mad_%s (sa[k][ty + y * 16], sb[k][tx + x * 16], acc[y][x]);\n    GM_BARRIER ();\n  }\n",
+       "          acc[y][x] = mad_%s (sa[k][ty + y * 16], sb[k][tx + x * 16], acc[y][x]);\n    "
+       "GM_BARRIER ();\n  }\n",
        DEPTH, w);
   put (t,
-       "#pragma unroll\n  for (int y = 0; y < 4; y++)\n#pragma unroll\n    for (int x = 0; x < 4; x++) {\n"
-       "      const gm_index r = r0 + ty + y * 16, c = c0 + tx + x * 16;\n      if (r < %s && c < %s) {\n%s      }\n    }\n",
+       "#pragma unroll\n  for (int y = 0; y < 4; y++)\n#pragma unroll\n    for (int x = 0; x < 4; "
+       "x++) {\n"
+       "      const gm_index r = r0 + ty + y * 16, c = c0 + tx + x * 16;\n      if (r < %s && c < "
+       "%s) {\n%s      }\n    }\n",
        NVZ (u, tile->rows), NVZ (u, tile->cols), text_of (u, &tile->store));
   nv_end (u, codegen_size_mul (u->p->sizes, tiles, tile->batches));
   free (tile->head.text);

@@ -61,12 +61,13 @@ translate (TCCState *s, TccCode *code, const CgText *t, const char *name, const 
                         code->bytes);
   }
   if (tcc_relocate (s, code->pages) < 0)
-    return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "libtcc cannot make code in memory: %s", said->message);
+    return gramme_fail (status, GRAMME_TOOLCHAIN, -1, "libtcc cannot make code in memory: %s",
+                        said->message);
   code->entry = tcc_get_symbol (s, name);
   if (mprotect (code->pages, code->bytes, PROT_READ | PROT_EXEC) != 0 || !code->entry)
     return gramme_fail (status, GRAMME_TOOLCHAIN, -1,
-                        "the code's pages cannot be made executable: a security policy may forbid it; use another back end");
+                        "the code's pages cannot be made executable: a security policy may forbid "
+                        "it; use another back end");
   return GRAMME_OK;
 }
 

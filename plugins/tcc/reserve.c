@@ -36,7 +36,8 @@ bool
 tcc_reserve_begin (void)
 {
   if (!reserve) {
-    void *p = mmap (NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap (NULL, BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     reserve = p == MAP_FAILED ? NULL : p;
   }
   inside = reserve && BYTES - used >= ENOUGH;

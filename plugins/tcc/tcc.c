@@ -166,7 +166,8 @@ tcc_may_share (GrammeExecutable *e, uint32_t role, uint32_t input, uint32_t outp
 static const void *
 tcc_get_extension (GrammeBackend *b, const char *id)
 {
-  static const GrammeDonation donation = { .struct_size = sizeof donation, .may_share = tcc_may_share };
+  static const GrammeDonation donation = { .struct_size = sizeof donation,
+                                           .may_share = tcc_may_share };
   (void) b;
   return strcmp (id, GRAMME_DONATION_ID) == 0 ? &donation : NULL;
 }

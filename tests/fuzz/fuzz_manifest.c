@@ -111,16 +111,24 @@ draw (uint64_t *state)
 static size_t
 mutate_text (uint64_t *state, char *out, size_t room)
 {
-  static const char *const pieces[] = { "=", "[", "]", "\n", ";", "..", "-", "\\", "0x", "99999999999999999999",
-                                        "[option ", "type=", "\xc3\xa9", "#", "true", "abi=", "\n\n", "name=" };
+  static const char *const pieces[] = {
+    "=",        "[",     "]",        "\n", ";",
+    "..",       "-",     "\\",       "0x", "99999999999999999999",
+    "[option ", "type=", "\xc3\xa9", "#",  "true",
+    "abi=",     "\n\n",  "name="
+  };
   size_t n = sizeof text_seed - 1;
   memcpy (out, text_seed, n);
   for (unsigned k = 1 + draw (state) % 4; k > 0; k--) {
     size_t at = draw (state) % n;
     const char *piece = pieces[draw (state) % G_N_ELEMENTS (pieces)];
     switch (draw (state) % 5) {
-    case 0: out[at] ^= (char) (1u << draw (state) % 8); break;
-    case 1: out[at] = (char) draw (state); break;
+    case 0:
+      out[at] ^= (char) (1u << draw (state) % 8);
+      break;
+    case 1:
+      out[at] = (char) draw (state);
+      break;
     case 2: /* inserts a piece */
       if (n + strlen (piece) < room) {
         memmove (out + at + strlen (piece), out + at, n - at);
@@ -135,7 +143,8 @@ mutate_text (uint64_t *state, char *out, size_t room)
       n -= gone;
       break;
     }
-    default: n = draw (state) % 30 ? n : at;
+    default:
+      n = draw (state) % 30 ? n : at;
     }
     if (n == 0)
       return 0;
@@ -147,7 +156,8 @@ mutate_text (uint64_t *state, char *out, size_t room)
 static size_t
 mutate_elf (uint64_t *state, unsigned char *bytes, size_t n, size_t note)
 {
-  static const uint32_t odd[] = { 0, 1, 7, 0xff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8 };
+  static const uint32_t odd[] = { 0,          1,          7,          0xff,      0xffff,
+                                  0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8 };
   for (unsigned k = 1 + draw (state) % 4; k > 0; k--) {
     size_t from = draw (state) % 3 == 0 ? note : 0, span = from ? 600 : draw (state) % 4 ? 1024 : n;
     size_t at = from + draw (state) % MIN (span, n - from - 4);

@@ -74,10 +74,9 @@ gm_memory_graph_make (const GmMemoryGraph *m, GmTensor **leaves, GmTensor **inpu
     GmTensor *t = gm_tensor_ref (m->inputs[i].same >= 0 ? inputs[m->inputs[i].same]
                                                         : buffers[m->inputs[i].buffer]);
     for (int k = 0; k < m->inputs[i].n; k++) {
-      GmTensor *v = gm_autograd_op (m->inputs[i].chain[k].op, &t, 1,
-                                    m->inputs[i].chain[k].attrs.mask ? &m->inputs[i].chain[k].attrs
-                                                                     : NULL,
-                                    NULL);
+      GmTensor *v = gm_autograd_op (
+          m->inputs[i].chain[k].op, &t, 1,
+          m->inputs[i].chain[k].attrs.mask ? &m->inputs[i].chain[k].attrs : NULL, NULL);
       gm_tensor_unref (t);
       t = v;
     }
@@ -111,7 +110,8 @@ some_bitcast (Maker *k, const GmMeta *x, GmAttrs *a)
 {
   static const GmDtype to[] = { GM_I32, GM_I16, GM_I64, GM_U8, GM_F32, GM_F16 };
   a->mask = BIT (DTYPE);
-  a->dtype = to[below (k, x->dtype == GM_I64 || gm_dtype_size (x->dtype) < 4 ? 4 : G_N_ELEMENTS (to))];
+  a->dtype =
+      to[below (k, x->dtype == GM_I64 || gm_dtype_size (x->dtype) < 4 ? 4 : G_N_ELEMENTS (to))];
   return GM_OP_bitcast;
 }
 
@@ -183,15 +183,19 @@ some_view (Maker *k, const GmMeta *x, GmAttrs *a, bool inside)
 static void
 choose_inputs (Maker *k)
 {
-  static const GmDtype dtypes[] = { GM_F32, GM_F32, GM_F32, GM_F32, GM_F64, GM_F16, GM_BF16, GM_I64 };
+  static const GmDtype dtypes[] = {
+    GM_F32, GM_F32, GM_F32, GM_F32, GM_F64, GM_F16, GM_BF16, GM_I64
+  };
   static const int64_t shapes[][2] = { { 12, 0 }, { 3, 4 }, { 4, 3 }, { 2, 6 } };
   GmMemoryGraph *m = k->m;
 
   m->n_buffers = 1 + below (k, GM_MEMORY_BUFFERS);
   for (int b = 0; b < m->n_buffers; b++) {
     const int64_t *sizes = shapes[below (k, G_N_ELEMENTS (shapes))];
-    m->buffers[b].meta = gm_meta_make (dtypes[below (k, G_N_ELEMENTS (dtypes))], sizes[1] ? 2 : 1, sizes);
-    m->buffers[b].kind = gm_dtype_is_float (m->buffers[b].meta.dtype) ? below (k, 4) % 3 : GM_MEMORY_PLAIN;
+    m->buffers[b].meta =
+        gm_meta_make (dtypes[below (k, G_N_ELEMENTS (dtypes))], sizes[1] ? 2 : 1, sizes);
+    m->buffers[b].kind =
+        gm_dtype_is_float (m->buffers[b].meta.dtype) ? below (k, 4) % 3 : GM_MEMORY_PLAIN;
     if (m->buffers[b].kind == GM_MEMORY_LEAF && chance (k, 60))
       m->buffers[b].kind = GM_MEMORY_INNER; /* leaves may not be written to */
   }
@@ -230,7 +234,8 @@ some_value (Maker *k)
 {
   for (int tries = 0; tries < 20; tries++) {
     int i = below (k, k->n);
-    if (gm_tensor_requires_grad (k->real[i]) == (bool) gm_graph_meta (k->g, k->id[i])->requires_grad)
+    if (gm_tensor_requires_grad (k->real[i])
+        == (bool) gm_graph_meta (k->g, k->id[i])->requires_grad)
       return i;
   }
   return -1;
@@ -293,7 +298,8 @@ add_number (Maker *k, GmDtype d)
 {
   static const double numbers[] = { 0.5, 2, -1, 3, 0.1 };
   GmAttrs a = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE), .dtype = (uint8_t) d };
-  a.value = gm_dtype_is_float (d) ? gm_scalar_float (numbers[below (k, 5)]) : gm_scalar_int (below (k, 5) - 2);
+  a.value = gm_dtype_is_float (d) ? gm_scalar_float (numbers[below (k, 5)])
+                                  : gm_scalar_int (below (k, 5) - 2);
   return add_node (k, GM_OP_full, NULL, 0, &a, false) ? k->n - 1 : -1;
 }
 
@@ -313,14 +319,16 @@ partner (Maker *k, int x)
 static bool
 add_pointwise (Maker *k, bool quiet)
 {
-  static const GmOp unary[] = { GM_OP_tanh, GM_OP_neg, GM_OP_sin, GM_OP_relu, GM_OP_square, GM_OP_exp, GM_OP_copy };
+  static const GmOp unary[] = { GM_OP_tanh,   GM_OP_neg, GM_OP_sin, GM_OP_relu,
+                                GM_OP_square, GM_OP_exp, GM_OP_copy };
   static const GmOp binary[] = { GM_OP_add, GM_OP_mul, GM_OP_sub, GM_OP_maximum, GM_OP_div };
   int x = some_value (k);
   if (x < 0)
     return false;
   if (chance (k, 40))
     return add_node (k, unary[below (k, G_N_ELEMENTS (unary))], &x, 1, NULL, quiet);
-  return add_node (k, binary[below (k, G_N_ELEMENTS (binary))], (int[]){ x, partner (k, x) }, 2, NULL, quiet);
+  return add_node (k, binary[below (k, G_N_ELEMENTS (binary))], (int[]){ x, partner (k, x) }, 2,
+                   NULL, quiet);
 }
 
 static bool
@@ -341,7 +349,8 @@ add_other (Maker *k, bool quiet)
         a.list[a.n_list++] = d;
     return add_node (k, reduce[below (k, 3)], &x, 1, &a, quiet);
   }
-  case 1: return add_node (k, GM_OP_matmul, (int[]){ x, partner (k, x) }, 2, NULL, quiet);
+  case 1:
+    return add_node (k, GM_OP_matmul, (int[]){ x, partner (k, x) }, 2, NULL, quiet);
   case 2: {
     static const GmDtype to[] = { GM_F32, GM_F64, GM_F16, GM_BF16 };
     a.mask = BIT (DTYPE);
@@ -351,7 +360,7 @@ add_other (Maker *k, bool quiet)
   case 3: {
     int y = partner (k, x);
     return add_node (k, GM_OP_gt, (int[]){ x, y }, 2, NULL, quiet)
-        && add_node (k, GM_OP_where, (int[]){ k->n - 1, x, y }, 3, NULL, quiet);
+           && add_node (k, GM_OP_where, (int[]){ k->n - 1, x, y }, 3, NULL, quiet);
   }
   case 4:
     a.mask = BIT (DIM) | BIT (REVERSE);
@@ -379,14 +388,18 @@ add_view (Maker *k, bool quiet)
 static bool
 add_write (Maker *k, bool quiet)
 {
-  int x = some_value (k), y = x < 0 ? -1 : chance (k, 40) ? partner (k, x) : add_number (k, (GmDtype) k->real[x]->meta.dtype);
+  int x = some_value (k), y = x < 0            ? -1
+                              : chance (k, 40) ? partner (k, x)
+                                               : add_number (k, (GmDtype) k->real[x]->meta.dtype);
   if (x < 0 || y < 0)
     return false;
   if (chance (k, 60)
       && !add_node (k, chance (k, 60) ? GM_OP_mul : GM_OP_add, (int[]){ x, y }, 2, NULL, quiet))
     return false;
-  bool says = gm_tensor_requires_grad (k->real[k->n - 1]) == (bool) gm_graph_meta (k->g, k->id[k->n - 1])->requires_grad;
-  return add_node (k, GM_OP_copy_, (int[]){ x, chance (k, 85) && says ? k->n - 1 : y }, 2, NULL, quiet);
+  bool says = gm_tensor_requires_grad (k->real[k->n - 1])
+              == (bool) gm_graph_meta (k->g, k->id[k->n - 1])->requires_grad;
+  return add_node (k, GM_OP_copy_, (int[]){ x, chance (k, 85) && says ? k->n - 1 : y }, 2, NULL,
+                   quiet);
 }
 
 static bool
@@ -434,7 +447,8 @@ add_outputs (Maker *k)
 {
   for (int n = below (k, 4) + chance (k, 80); n > 0; n--) {
     int i = chance (k, 60) ? k->n - 1 - below (k, MIN (k->n, 4)) : below (k, k->n);
-    if (gm_tensor_requires_grad (k->real[i]) == (bool) gm_graph_meta (k->g, k->id[i])->requires_grad)
+    if (gm_tensor_requires_grad (k->real[i])
+        == (bool) gm_graph_meta (k->g, k->id[i])->requires_grad)
       gm_graph_add_output (k->g, k->id[i], GM_OUTPUT_USER);
   }
 }
@@ -449,7 +463,8 @@ may_be_in_place (const GmGraph *g, uint32_t i)
 
   if (write->op != GM_OP_copy_ || write->in[1] == write->in[0] || computes->out != write->in[1]
       || computes->op == GM_OP_copy || gm_ops[computes->op].family == GM_FAMILY_MOVEMENT
-      || gm_ops[computes->op].family == GM_FAMILY_MUTATE || gm_views_no_grad (g, computes) != gm_views_no_grad (g, write))
+      || gm_ops[computes->op].family == GM_FAMILY_MUTATE
+      || gm_views_no_grad (g, computes) != gm_views_no_grad (g, write))
     return false;
   for (uint32_t k = i; k < g->nodes->len; k++)
     for (uint32_t j = 0; j < gm_graph_node (g, k)->n_in; j++)

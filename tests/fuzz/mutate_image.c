@@ -25,11 +25,20 @@ change_word (uint64_t *state, uint8_t *at)
   uint32_t word;
   memcpy (&word, at, sizeof word);
   switch (draw (state) % 5) {
-  case 0: word += 1; break;
-  case 1: word -= 1; break;
-  case 2: word ^= 1u << draw (state) % 32; break;
-  case 3: word = odd[draw (state) % (sizeof odd / sizeof *odd)]; break;
-  default: word = (uint32_t) draw (state) % 64;
+  case 0:
+    word += 1;
+    break;
+  case 1:
+    word -= 1;
+    break;
+  case 2:
+    word ^= 1u << draw (state) % 32;
+    break;
+  case 3:
+    word = odd[draw (state) % (sizeof odd / sizeof *odd)];
+    break;
+  default:
+    word = (uint32_t) draw (state) % 64;
   }
   memcpy (at, &word, sizeof word);
 }
@@ -43,15 +52,20 @@ gm_mutate_image (uint64_t *state, uint8_t *bytes, size_t n)
            words = (draw (state) % 8 ? n : header) / 4;
     uint8_t *at = bytes + draw (state) % words * 4, *other = bytes + draw (state) % words * 4;
     switch (draw (state) % 8) {
-    case 0: bytes[draw (state) % n] = (uint8_t) draw (state); break;
-    case 1: memmove (at, other, 4); break;
+    case 0:
+      bytes[draw (state) % n] = (uint8_t) draw (state);
+      break;
+    case 1:
+      memmove (at, other, 4);
+      break;
     case 2: { /* replaces a row by another one */
       size_t row = 8u << draw (state) % 3, rows = n / row;
       if (rows)
         memmove (bytes + draw (state) % rows * row, bytes + draw (state) % rows * row, row);
       break;
     }
-    default: change_word (state, at);
+    default:
+      change_word (state, at);
     }
   }
   return draw (state) % 50 ? n : draw (state) % (n + 1);

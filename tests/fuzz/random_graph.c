@@ -227,7 +227,7 @@ fits_matmul (const GmMeta *x, const GmMeta *like, uint32_t arg)
 {
   (void) arg;
   return x->dtype == like->dtype && x->ndim >= 2
-      && x->sizes[x->ndim - 2] == like->sizes[like->ndim - 1];
+         && x->sizes[x->ndim - 2] == like->sizes[like->ndim - 1];
 }
 
 static bool
@@ -307,8 +307,8 @@ make_pointwise (Maker *m, GmOp op)
     in[0] = find (m, fits_broadcast, &like, 0);
     if (in[0] == GM_NO_ID || chance (m, 50))
       in[0] = like.dtype == meta (m, x)->dtype
-                ? x
-                : add (m, GM_OP_ge, (GmValueId[]){ x, partner (m, x) }, 2, NULL);
+                  ? x
+                  : add (m, GM_OP_ge, (GmValueId[]){ x, partner (m, x) }, 2, NULL);
     in[1] = x;
     in[2] = partner (m, x);
   } else {
@@ -487,15 +487,19 @@ make_movement (Maker *m, GmOp op)
     a.dtype = to[below (m, G_N_ELEMENTS (to))];
     if (!(m->dtypes >> a.dtype & 1)
         || (gm_dtype_size (a.dtype) > gm_dtype_size (type.dtype)
-            && (node == GM_NO_ID || gm_ops[gm_graph_node (m->g, node)->op].family == GM_FAMILY_MOVEMENT || gm_graph_node (m->g, node)->op == GM_OP_constant)))
+            && (node == GM_NO_ID
+                || gm_ops[gm_graph_node (m->g, node)->op].family == GM_FAMILY_MOVEMENT
+                || gm_graph_node (m->g, node)->op == GM_OP_constant)))
       return GM_NO_ID;
     if (m->options->defined_only && gm_dtype_is_float ((GmDtype) type.dtype)
         && !has_given_bits (m, x))
       x = without_nan (m, x);
     break;
   }
-  case GM_OP_data: return GM_NO_ID; /* never in a functional graph */
-  default: break;
+  case GM_OP_data:
+    return GM_NO_ID; /* never in a functional graph */
+  default:
+    break;
   }
   return add (m, op, &x, 1, a.mask ? &a : NULL);
 }
@@ -575,12 +579,14 @@ make_index (Maker *m, GmOp op)
     part.sizes[a.dim] = (a.stop - a.start + a.step - 1) / a.step;
     return add (m, op, (GmValueId[]){ x, exactly (m, (GmDtype) type.dtype, part.ndim, part.sizes) },
                 2, &a);
-  case GM_OP_cat: return make_cat (m, x, &a);
+  case GM_OP_cat:
+    return make_cat (m, x, &a);
   case GM_OP_argsort:
     a.mask |= BIT (DESCENDING);
     a.descending = chance (m, 50);
     return add (m, op, &x, 1, &a);
-  default: return GM_NO_ID;
+  default:
+    return GM_NO_ID;
   }
 }
 
@@ -640,17 +646,28 @@ static GmValueId
 make_op (Maker *m, GmOp op)
 {
   switch ((GmFamily) gm_ops[op].family) {
-  case GM_FAMILY_POINTWISE: return make_pointwise (m, op);
-  case GM_FAMILY_CAST: return make_cast (m, op);
-  case GM_FAMILY_REDUCE: return make_reduce (m, op);
-  case GM_FAMILY_ARGREDUCE: return make_argreduce (m, op);
-  case GM_FAMILY_MOVEMENT: return make_movement (m, op);
-  case GM_FAMILY_CONTRACT: return make_contract (m, op);
-  case GM_FAMILY_INDEX: return make_index (m, op);
-  case GM_FAMILY_SCAN: return make_scan (m, op);
-  case GM_FAMILY_RANDOM: return make_random (m, op);
-  case GM_FAMILY_CREATE: return make_create (m, op);
-  default: return GM_NO_ID;
+  case GM_FAMILY_POINTWISE:
+    return make_pointwise (m, op);
+  case GM_FAMILY_CAST:
+    return make_cast (m, op);
+  case GM_FAMILY_REDUCE:
+    return make_reduce (m, op);
+  case GM_FAMILY_ARGREDUCE:
+    return make_argreduce (m, op);
+  case GM_FAMILY_MOVEMENT:
+    return make_movement (m, op);
+  case GM_FAMILY_CONTRACT:
+    return make_contract (m, op);
+  case GM_FAMILY_INDEX:
+    return make_index (m, op);
+  case GM_FAMILY_SCAN:
+    return make_scan (m, op);
+  case GM_FAMILY_RANDOM:
+    return make_random (m, op);
+  case GM_FAMILY_CREATE:
+    return make_create (m, op);
+  default:
+    return GM_NO_ID;
   }
 }
 
@@ -758,8 +775,9 @@ fill_integer (uint64_t *state, GmRandomNumbers numbers, GmDtype d, void *p)
     *(uint8_t *) p = bits & 1;
   else if (numbers == GM_RANDOM_WILD && bits % 16 == 0)
     memcpy (p,
-            &(uint64_t){ gm_fuzz_draw (state) % 3 ? gm_fuzz_draw (state)
-                                          : UINT64_C (0x8000000000000000) | UINT64_C (0x80000080) },
+            &(uint64_t){ gm_fuzz_draw (state) % 3
+                             ? gm_fuzz_draw (state)
+                             : UINT64_C (0x8000000000000000) | UINT64_C (0x80000080) },
             gm_dtype_size (d));
   else
     gm_scalar_store (gm_scalar_int (d == GM_U8 ? ABS (value) : value), d, p);

@@ -20,7 +20,7 @@ typedef struct {
   uint32_t families; /* bit f: family f may occur; 0: all but MUTATE */
   GmOpSet ops; /* bit of an op's code: it may be drawn (what operands are made of may occur anyway);
                       none: all */
-  bool grad;         /* most floating inputs require grad */
+  bool grad;   /* most floating inputs require grad */
   bool strided;      /* inputs may be transposed, sliced and expanded */
   bool far;          /* with strided: most elements lie thousands of elements apart */
   bool defined_only; /* no float to integer casts and no integer division, whose results for odd

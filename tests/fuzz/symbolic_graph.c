@@ -109,7 +109,9 @@ add_node (Twin *t, const GmNode *n)
 {
   GmAttrs a;
   if (n->op == GM_OP_constant)
-    return gm_graph_add_constant (t->to, g_ptr_array_index (t->from->constants, n->attrs->offset), NULL) == n->out;
+    return gm_graph_add_constant (t->to, g_ptr_array_index (t->from->constants, n->attrs->offset),
+                                  NULL)
+           == n->out;
   if (n->attrs)
     a = *n->attrs;
   if (n->op == GM_OP_expand || n->op == GM_OP_view)
@@ -122,7 +124,9 @@ add_node (Twin *t, const GmNode *n)
     if (a.stop == gm_graph_meta (t->from, n->in[0])->sizes[a.dim])
       a.stop = gm_graph_meta (t->to, n->in[0])->sizes[a.dim];
   }
-  return gm_graph_add_node (t->to, n->op, n->in, (int) n->n_in, n->attrs ? &a : NULL, n->where, NULL) == n->out;
+  return gm_graph_add_node (t->to, n->op, n->in, (int) n->n_in, n->attrs ? &a : NULL, n->where,
+                            NULL)
+         == n->out;
 }
 
 static bool
@@ -163,8 +167,12 @@ facts_hold (const GmSizes *s, const int64_t *symbols)
   for (uint32_t i = 0; i < gm_size_facts_n (s->facts); i++) {
     GmSizeFact f = gm_size_facts_nth (s->facts, i);
     int64_t a, b;
-    if (!gm_sym_eval (s->sym, f.a, symbols, &a, NULL) || !gm_sym_eval (s->sym, f.b, symbols, &b, NULL)
-        || !(f.rel == GM_REL_EQ ? a == b : f.rel == GM_REL_NE ? a != b : f.rel == GM_REL_LT ? a < b : a <= b))
+    if (!gm_sym_eval (s->sym, f.a, symbols, &a, NULL)
+        || !gm_sym_eval (s->sym, f.b, symbols, &b, NULL)
+        || !(f.rel == GM_REL_EQ   ? a == b
+             : f.rel == GM_REL_NE ? a != b
+             : f.rel == GM_REL_LT ? a < b
+                                  : a <= b))
       return false;
   }
   return true;
@@ -173,7 +181,8 @@ facts_hold (const GmSizes *s, const int64_t *symbols)
 void
 gm_symbolic_draw (const GmGraph *g, uint64_t *seed, int64_t *symbols)
 {
-  static const int16_t sizes[] = { 0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100, 513, 700 };
+  static const int16_t sizes[] = { 0,  1,  1,  2,  2,  3,  4,   5,   7,  8,
+                                   15, 16, 17, 31, 33, 64, 100, 513, 700 };
   const GmSizes *s = g->sizes;
   uint32_t n = gm_sym_n_symbols (s->sym);
   for (int attempt = 0; attempt < 40; attempt++) {

@@ -201,7 +201,8 @@ cublasLtMatmulPreferenceDestroy (void *preference)
 }
 
 EXPORT int
-cublasLtMatmulPreferenceSetAttribute (void *preference, int attribute, const void *value, size_t bytes)
+cublasLtMatmulPreferenceSetAttribute (void *preference, int attribute, const void *value,
+                                      size_t bytes)
 {
   Preference *p = preference;
   if (attribute >= 5 && attribute <= 8)
@@ -214,19 +215,23 @@ cublasLtMatmulPreferenceSetAttribute (void *preference, int attribute, const voi
 static int
 fits (const Desc *d, const Layout *a, const Layout *b, const Layout *out)
 {
-  uint64_t rows = d->first_transposed ? a->cols : a->rows, depth = d->first_transposed ? a->rows : a->cols;
-  uint64_t cols = d->second_transposed ? b->rows : b->cols, depth_b = d->second_transposed ? b->cols : b->rows;
+  uint64_t rows = d->first_transposed ? a->cols : a->rows,
+           depth = d->first_transposed ? a->rows : a->cols;
+  uint64_t cols = d->second_transposed ? b->rows : b->cols,
+           depth_b = d->second_transposed ? b->cols : b->rows;
   const Layout *all[] = { a, b, out };
   for (int i = 0; i < 3; i++)
-    if (all[i]->ld < (int64_t) all[i]->rows || all[i]->rows == 0 || all[i]->cols == 0 || all[i]->type != out->type
-        || all[i]->batches != out->batches || (out->type == F64) != (d->type == F64))
+    if (all[i]->ld < (int64_t) all[i]->rows || all[i]->rows == 0 || all[i]->cols == 0
+        || all[i]->type != out->type || all[i]->batches != out->batches
+        || (out->type == F64) != (d->type == F64))
       return 0;
-  return rows == out->rows && cols == out->cols && depth == depth_b && !(out->type == F64 && d->epilogue != 1);
+  return rows == out->rows && cols == out->cols && depth == depth_b
+         && !(out->type == F64 && d->epilogue != 1);
 }
 
 EXPORT int
-cublasLtMatmulAlgoGetHeuristic (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int wanted,
-                                void *results, int *found)
+cublasLtMatmulAlgoGetHeuristic (void *handle, void *desc, void *a, void *b, void *c, void *d,
+                                void *preference, int wanted, void *results, int *found)
 {
   Result *r = results;
   const Preference *p = preference;
@@ -234,7 +239,10 @@ cublasLtMatmulAlgoGetHeuristic (void *handle, void *desc, void *a, void *b, void
   (void) handle;
   if (wanted < 1 || c != d || !fits (desc, a, b, d))
     return INVALID;
-  *r = (Result){ .workspace = (((const Desc *) desc)->first_transposed ? first->rows : first->cols) % 2 ? WORKSPACE : 0 };
+  *r = (Result){ .workspace =
+                     (((const Desc *) desc)->first_transposed ? first->rows : first->cols) % 2
+                         ? WORKSPACE
+                         : 0 };
   for (int i = 0; i < 4; i++)
     r->algorithm[i] = p->alignment[i];
   *found = r->workspace <= p->workspace;
@@ -248,8 +256,10 @@ sum (const Job *j, const char *a, const char *b, int64_t row, int64_t col)
   float narrow = 0;
   double wide = 0;
   for (int64_t k = 0; k < depth; k++) {
-    double x = read_element (a, j->a.type, j->desc.first_transposed ? row * j->a.ld + k : k * j->a.ld + row);
-    double y = read_element (b, j->b.type, j->desc.second_transposed ? k * j->b.ld + col : col * j->b.ld + k);
+    double x = read_element (a, j->a.type,
+                             j->desc.first_transposed ? row * j->a.ld + k : k * j->a.ld + row);
+    double y = read_element (b, j->b.type,
+                             j->desc.second_transposed ? k * j->b.ld + col : col * j->b.ld + k);
     narrow = fmaf ((float) x, (float) y, narrow);
     wide = fma (x, y, wide);
   }
@@ -260,7 +270,8 @@ static char *
 matrix (uint64_t at, const Layout *l, int64_t batch)
 {
   size_t bytes = bytes_of (l->type);
-  return fake_memory (at + (uint64_t) (batch * l->batch) * bytes, ((size_t) (l->ld * (int64_t) (l->cols - 1)) + l->rows) * bytes);
+  return fake_memory (at + (uint64_t) (batch * l->batch) * bytes,
+                      ((size_t) (l->ld * (int64_t) (l->cols - 1)) + l->rows) * bytes);
 }
 
 static int
@@ -274,7 +285,8 @@ run (void *data)
       return ILLEGAL_ADDRESS;
     memset (w, 0x5a, j->workspace_bytes);
   }
-  const char *row = j->desc.epilogue & 4 ? fake_memory (j->desc.row, j->d.rows * bytes_of (j->d.type)) : "";
+  const char *row =
+      j->desc.epilogue & 4 ? fake_memory (j->desc.row, j->d.rows * bytes_of (j->d.type)) : "";
   for (int64_t batch = 0; batch < j->d.batches; batch++) {
     const char *a = matrix (j->a_at, &j->a, batch), *b = matrix (j->b_at, &j->b, batch);
     const char *c = j->beta != 0 ? matrix (j->c_at, &j->d, batch) : "";
@@ -297,13 +309,22 @@ run (void *data)
 }
 
 EXPORT int
-cublasLtMatmul (void *handle, void *desc, const void *alpha, uint64_t a, void *a_layout, uint64_t b, void *b_layout, const void *beta,
-                uint64_t c, void *c_layout, uint64_t d, void *d_layout, const void *algorithm, uint64_t workspace,
-                size_t workspace_bytes, void *stream)
+cublasLtMatmul (void *handle, void *desc, const void *alpha, uint64_t a, void *a_layout, uint64_t b,
+                void *b_layout, const void *beta, uint64_t c, void *c_layout, uint64_t d,
+                void *d_layout, const void *algorithm, uint64_t workspace, size_t workspace_bytes,
+                void *stream)
 {
   const uint64_t *aligned = algorithm, at[] = { a, b, c, d };
-  Job j = { .desc = *(const Desc *) desc, .a = *(const Layout *) a_layout, .b = *(const Layout *) b_layout, .d = *(const Layout *) d_layout,
-            .a_at = a, .b_at = b, .c_at = c, .d_at = d, .workspace = workspace, .workspace_bytes = workspace_bytes };
+  Job j = { .desc = *(const Desc *) desc,
+            .a = *(const Layout *) a_layout,
+            .b = *(const Layout *) b_layout,
+            .d = *(const Layout *) d_layout,
+            .a_at = a,
+            .b_at = b,
+            .c_at = c,
+            .d_at = d,
+            .workspace = workspace,
+            .workspace_bytes = workspace_bytes };
   bool wide = j.desc.type == F64;
   double one = wide ? *(const double *) alpha : (double) *(const float *) alpha;
   (void) handle;

@@ -40,7 +40,16 @@
 
 typedef unsigned long long Address;
 
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801 };
+enum {
+  OK = 0,
+  INVALID = 1,
+  OUT_OF_MEMORY = 2,
+  NOT_FOUND = 500,
+  NOT_READY = 600,
+  ILLEGAL_ADDRESS = 700,
+  LAUNCH_FAILED = 719,
+  NOT_SUPPORTED = 801
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int sticky; /* the error that has ended the context */
@@ -106,11 +115,15 @@ cuMemAlloc_v2 (Address *out, size_t bytes)
     b = &blocks[n_blocks++];
   int result = b && bytes && ++n_allocs != fails_at ("alloc") ? OK : OUT_OF_MEMORY;
   if (result == OK) {
-    char *map = mmap (NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *map =
+        mmap (NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED || mprotect (map + page, room, PROT_READ | PROT_WRITE) != 0) {
       result = OUT_OF_MEMORY;
     } else {
-      *b = (Block){ .map = map, .mapped = room + 2 * page, .bytes = bytes, .data = map + page + (room - bytes) / 16 * 16 };
+      *b = (Block){ .map = map,
+                    .mapped = room + 2 * page,
+                    .bytes = bytes,
+                    .data = map + page + (room - bytes) / 16 * 16 };
       memset (map + page, ZONE, room);
       memset (b->data, 0xa5, bytes);
       *out = (uint64_t) (uintptr_t) b->data | MARK;
@@ -131,8 +144,10 @@ cuMemFree_v2 (Address address)
     size_t page = (size_t) sysconf (_SC_PAGESIZE);
     for (char *c = b->map + page; c < b->map + b->mapped - page; c++)
       if ((c < b->data || c >= b->data + b->bytes) && (unsigned char) *c != ZONE) {
-        fprintf (stderr, "fake driver: a kernel wrote beside its memory, %td bytes from the start of a block of %zu\n", c - b->data,
-                 b->bytes);
+        fprintf (stderr,
+                 "fake driver: a kernel wrote beside its memory, %td bytes from the start of a "
+                 "block of %zu\n",
+                 c - b->data, b->bytes);
         abort ();
       }
     in_use -= b->bytes;
@@ -177,7 +192,8 @@ cuModuleLoadData (void **module, const void *image)
   if (sscanf (image, "GMSIM %zu\n%n", &length, &head) != 1 || head == 0)
     return 209;
   static unsigned number;
-  snprintf (name, sizeof name, "/tmp/gramme-sim-%d-%u.so", getpid (), __atomic_add_fetch (&number, 1, __ATOMIC_RELAXED));
+  snprintf (name, sizeof name, "/tmp/gramme-sim-%d-%u.so", getpid (),
+            __atomic_add_fetch (&number, 1, __ATOMIC_RELAXED));
   Module *m = calloc (1, sizeof *m);
   /* A new name, since the loader identifies files by their names. */
   FILE *f = m ? fopen (name, "wx") : NULL;
@@ -339,8 +355,8 @@ launch (Work *w)
   }
   for (unsigned i = 0; i < w->function->n_sizes; i++)
     args[n + i] = w->args[n + i];
-  const char *wrong = gm_sim_run (w->function->run, args, w->grid, w->block, w->function->module->shared,
-                                  w->function->module->shared_bytes);
+  const char *wrong = gm_sim_run (w->function->run, args, w->grid, w->block,
+                                  w->function->module->shared, w->function->module->shared_bytes);
   return wrong ? die (LAUNCH_FAILED, wrong) : OK;
 }
 
@@ -428,12 +444,13 @@ work (int kind, size_t extra)
 }
 
 EXPORT int
-cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra)
+cuLaunchKernel (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+                void **parameters, void **extra)
 {
   const Function *f = function;
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1
-      || shared_bytes || extra)
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1
+      || block_z != 1 || shared_bytes || extra)
     return INVALID;
   size_t bytes = (f->n_args + f->n_sizes) * sizeof (void *);
   Work *w = work (LAUNCH, bytes);
@@ -725,18 +742,20 @@ cuEventDestroy_v2 (void *event)
 
 static int some; /* its address stands for the context */
 
-#define TRIVIAL(name, parameters, body) \
-  EXPORT int name parameters \
-  { \
-    body; \
-    return OK; \
+#define TRIVIAL(name, parameters, body)                                                            \
+  EXPORT int name parameters                                                                       \
+  {                                                                                                \
+    body;                                                                                          \
+    return OK;                                                                                     \
   }
 TRIVIAL (cuInit, (unsigned flags), (void) flags)
 TRIVIAL (cuDriverGetVersion, (int *version), *version = (int) number_of ("GM_FAKE_VERSION", 13000))
 TRIVIAL (cuDeviceGetCount, (int *n), *n = 1)
 TRIVIAL (cuDeviceGet, (int *device, int ordinal), *device = ordinal)
-TRIVIAL (cuDeviceGetName, (char *name, int room, int device), snprintf (name, (size_t) room, "simulated GPU %d", device))
-TRIVIAL (cuDeviceTotalMem_v2, (size_t * bytes, int device), *bytes = (size_t) 4 << 30; (void) device)
+TRIVIAL (cuDeviceGetName, (char *name, int room, int device),
+         snprintf (name, (size_t) room, "simulated GPU %d", device))
+TRIVIAL (cuDeviceTotalMem_v2, (size_t * bytes, int device), *bytes = (size_t) 4 << 30;
+         (void) device)
 TRIVIAL (cuDeviceGetAttribute, (int *value, int attribute, int device),
          *value = attribute == 75   ? (int) number_of ("GM_FAKE_CAPABILITY", 90) / 10
                   : attribute == 76 ? (int) number_of ("GM_FAKE_CAPABILITY", 90) % 10
@@ -748,4 +767,5 @@ TRIVIAL (cuGetErrorName, (int error, const char **name),
          *name = error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
                  : error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
                                           : "CUDA_ERROR_LAUNCH_FAILED")
-TRIVIAL (cuGetErrorString, (int error, const char **text), *text = error == sticky ? sticky_text : "out of memory")
+TRIVIAL (cuGetErrorString, (int error, const char **text),
+         *text = error == sticky ? sticky_text : "out of memory")

@@ -50,8 +50,8 @@ nvrtcGetSupportedArchs (int *archs)
 }
 
 EXPORT int
-nvrtcCreateProgram (void **program, const char *source, const char *name, int n_headers, const char *const *headers,
-                    const char *const *header_names)
+nvrtcCreateProgram (void **program, const char *source, const char *name, int n_headers,
+                    const char *const *headers, const char *const *header_names)
 {
   Program *p = calloc (1, sizeof *p);
   (void) name, (void) n_headers, (void) headers, (void) header_names;
@@ -146,9 +146,11 @@ nvrtcCompileProgram (void *program, int n_options, const char *const *options)
   fputs (p->source, f);
   fclose (f);
   snprintf (command, sizeof command,
-            "cd %s && %s -x c -O1 -mavx2 -mfma -mf16c -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fPIC -shared -w "
+            "cd %s && %s -x c -O1 -mavx2 -mfma -mf16c -ffp-contract=off -fno-math-errno "
+            "-fno-strict-aliasing -fPIC -shared -w "
             "-include '%s' -o k.so k.c -l:libsleef.so.3 -lm >log 2>&1",
-            folder, cc && *cc ? cc : SIM_CC, getenv ("GM_SIM_HEADER") ? getenv ("GM_SIM_HEADER") : SIM_HEADER);
+            folder, cc && *cc ? cc : SIM_CC,
+            getenv ("GM_SIM_HEADER") ? getenv ("GM_SIM_HEADER") : SIM_HEADER);
   bool cancelled = false;
   int status = run (p, command, &cancelled);
   size_t length;

@@ -123,19 +123,21 @@
 
 /* 3 x 3, stride 2, padding 1: a result, both gradients, a pool and its gradient. */
 #define CONVOLUTION(T)                                                                             \
-  "forward (%x: " T "[2, 8, 17, 15], %w: " T "[12, 8, 3, 3], %g: " T "[2, 12, 9, 8]) -> (%0, %1, %2, %3) {\n" \
+  "forward (%x: " T "[2, 8, 17, 15], %w: " T "[12, 8, 3, 3], %g: " T                               \
+  "[2, 12, 9, 8]) -> (%0, %1, %2, %3) {\n"                                                         \
   "  %0 = convolve %x %w sizes=[2, 12, 9, 8] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"        \
   "  %1 = convolve_input %g %w sizes=[2, 8, 17, 15] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n" \
   "  %2 = convolve_weight %x %g sizes=[12, 8, 3, 3] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n" \
   "  %3 = window_pick %x %x sizes=[2, 8, 9, 8] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"      \
   "}\n"
 #define POOL_GRADIENT(T)                                                                           \
-  "forward (%x: " T "[2, 3, 17, 15], %g: " T "[2, 3, 9, 8]) -> (%0) {\n"                          \
+  "forward (%x: " T "[2, 3, 17, 15], %g: " T "[2, 3, 9, 8]) -> (%0) {\n"                           \
   "  %0 = window_spread %x %g sizes=[2, 3, 17, 15] window=[1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1]\n"  \
   "}\n"
 
-#define ATTENTION(T, L, S, E)                                                                       \
-  "forward (%q: " T "[2, " L ", " E "], %k: " T "[2, " S ", " E "], %v: " T "[2, " S ", " E "]) -> (%8) {\n" \
+#define ATTENTION(T, L, S, E)                                                                      \
+  "forward (%q: " T "[2, " L ", " E "], %k: " T "[2, " S ", " E "], %v: " T "[2, " S ", " E        \
+  "]) -> (%8) {\n"                                                                                 \
   "  %0 = permute %k dims=[0, 2, 1]\n"                                                             \
   "  %1 = matmul %q %0\n"                                                                          \
   "  %2 = full sizes=[] dtype=" T " value=0.125\n"                                                 \
@@ -153,40 +155,72 @@ static const struct {
   const char *text;
   double tolerance;
 } forms[] = {
-  { SOFTMAX ("f32", "300", "5"), 1e-6 },       { SOFTMAX ("f32", "37", "64"), 1e-6 },
-  { SOFTMAX ("f32", "37", "1001"), 1e-6 },     { SOFTMAX ("f32", "7", "1024"), 1e-6 },
-  { SOFTMAX ("f32", "5", "3000"), 1e-6 },      { SOFTMAX ("f32", "3", "8192"), 1e-6 },
-  { SOFTMAX ("f32", "2", "12000"), 1e-6 },     { SOFTMAX ("f32", "2", "40000"), 1e-6 },
-  { SOFTMAX ("f32", "2", "70001"), 1e-6 },     { SOFTMAX ("f16", "37", "1024"), 2e-3 },
-  { SOFTMAX ("bf16", "5", "3000"), 1e-2 },     { SOFTMAX ("f64", "5", "3000"), 1e-14 },
-  { LAYER_NORM ("f32", "37", "768"), 1e-5 },   { LAYER_NORM ("f32", "9", "4096"), 1e-5 },
-  { LAYER_NORM ("f32", "1", "131072"), 1e-5 }, { LAYER_NORM ("f16", "9", "512"), 1e-2 },
-  { LAYER_NORM ("f32", "9", "1023"), 1e-5 },   { LAYER_NORM ("f32", "3", "33001"), 1e-5 },
-  { HALF_LAYER_NORM ("bf16", "37", "128"), 2e-2 }, { HALF_LAYER_NORM ("bf16", "19", "1023"), 2e-2 },
-  { HALF_LAYER_NORM ("f16", "3", "4097"), 4e-3 }, { SOFTMAX ("bf16", "37", "1001"), 1e-2 },
-  { SOFTMAX ("f32", "3", "32768"), 1e-6 },     { SOFTMAX ("f16", "3", "32767"), 2e-3 },
-  { CUT_SOFTMAX ("f32", "11", "260", "1", "258"), 1e-6 }, { CUT_SOFTMAX ("bf16", "11", "600", "3", "580"), 1e-2 },
-  { HALF_SOFTMAX ("bf16", "3", "32768"), 1e-2 }, { HALF_SOFTMAX ("f16", "3", "32767"), 2e-3 },
-  { HALF_LAYER_NORM ("bf16", "3", "32768"), 2e-2 }, { SCALED_SOFTMAX ("f32", "3", "32768"), 1e-6 },
-  { SOFTMAX ("f32", "3", "30000"), 1e-6 },     { SCALED_SOFTMAX ("f32", "3", "32767"), 1e-6 },
-  { GATED_SOFTMAX ("f32", "3", "20480"), 1e-6 }, { GATED_SOFTMAX ("f32", "3", "20479"), 1e-6 },
-  { GATED_SOFTMAX ("f16", "3", "32768"), 2e-3 }, { GATED_SOFTMAX ("bf16", "3", "32760"), 1e-2 },
+  { SOFTMAX ("f32", "300", "5"), 1e-6 },
+  { SOFTMAX ("f32", "37", "64"), 1e-6 },
+  { SOFTMAX ("f32", "37", "1001"), 1e-6 },
+  { SOFTMAX ("f32", "7", "1024"), 1e-6 },
+  { SOFTMAX ("f32", "5", "3000"), 1e-6 },
+  { SOFTMAX ("f32", "3", "8192"), 1e-6 },
+  { SOFTMAX ("f32", "2", "12000"), 1e-6 },
+  { SOFTMAX ("f32", "2", "40000"), 1e-6 },
+  { SOFTMAX ("f32", "2", "70001"), 1e-6 },
+  { SOFTMAX ("f16", "37", "1024"), 2e-3 },
+  { SOFTMAX ("bf16", "5", "3000"), 1e-2 },
+  { SOFTMAX ("f64", "5", "3000"), 1e-14 },
+  { LAYER_NORM ("f32", "37", "768"), 1e-5 },
+  { LAYER_NORM ("f32", "9", "4096"), 1e-5 },
+  { LAYER_NORM ("f32", "1", "131072"), 1e-5 },
+  { LAYER_NORM ("f16", "9", "512"), 1e-2 },
+  { LAYER_NORM ("f32", "9", "1023"), 1e-5 },
+  { LAYER_NORM ("f32", "3", "33001"), 1e-5 },
+  { HALF_LAYER_NORM ("bf16", "37", "128"), 2e-2 },
+  { HALF_LAYER_NORM ("bf16", "19", "1023"), 2e-2 },
+  { HALF_LAYER_NORM ("f16", "3", "4097"), 4e-3 },
+  { SOFTMAX ("bf16", "37", "1001"), 1e-2 },
+  { SOFTMAX ("f32", "3", "32768"), 1e-6 },
+  { SOFTMAX ("f16", "3", "32767"), 2e-3 },
+  { CUT_SOFTMAX ("f32", "11", "260", "1", "258"), 1e-6 },
+  { CUT_SOFTMAX ("bf16", "11", "600", "3", "580"), 1e-2 },
+  { HALF_SOFTMAX ("bf16", "3", "32768"), 1e-2 },
+  { HALF_SOFTMAX ("f16", "3", "32767"), 2e-3 },
+  { HALF_LAYER_NORM ("bf16", "3", "32768"), 2e-2 },
+  { SCALED_SOFTMAX ("f32", "3", "32768"), 1e-6 },
+  { SOFTMAX ("f32", "3", "30000"), 1e-6 },
+  { SCALED_SOFTMAX ("f32", "3", "32767"), 1e-6 },
+  { GATED_SOFTMAX ("f32", "3", "20480"), 1e-6 },
+  { GATED_SOFTMAX ("f32", "3", "20479"), 1e-6 },
+  { GATED_SOFTMAX ("f16", "3", "32768"), 2e-3 },
+  { GATED_SOFTMAX ("bf16", "3", "32760"), 1e-2 },
   /* Rows for which a thread has too few registers, or whose registers rotate. */
-  { SOFTMAX ("f32", "3", "60000"), 1e-6 },     { LAYER_NORM ("f32", "3", "60001"), 1e-5 },
-  { LAYER_NORM ("f32", "3", "32767"), 1e-5 },  { HALF_LAYER_NORM ("bf16", "3", "32767"), 2e-2 },
-  { SCALED_SOFTMAX ("f64", "2", "30001"), 1e-14 }, { SOFTMAX ("bf16", "66", "70001"), 1e-2 },
-  { TRAINED_LOG_SOFTMAX ("f16", "5", "1023"), 2e-3 }, { TRAINED_LOG_SOFTMAX ("bf16", "3", "32767"), 1e-2 },
-  { TRAINED_LOG_SOFTMAX ("f16", "3", "32768"), 2e-3 }, { TRAINED_LOG_SOFTMAX ("bf16", "3", "65535"), 1e-2 },
-  { SHARES ("f32", "3", "20480"), 1e-5 },      { SHARES ("f32", "3", "20479"), 1e-5 },
+  { SOFTMAX ("f32", "3", "60000"), 1e-6 },
+  { LAYER_NORM ("f32", "3", "60001"), 1e-5 },
+  { LAYER_NORM ("f32", "3", "32767"), 1e-5 },
+  { HALF_LAYER_NORM ("bf16", "3", "32767"), 2e-2 },
+  { SCALED_SOFTMAX ("f64", "2", "30001"), 1e-14 },
+  { SOFTMAX ("bf16", "66", "70001"), 1e-2 },
+  { TRAINED_LOG_SOFTMAX ("f16", "5", "1023"), 2e-3 },
+  { TRAINED_LOG_SOFTMAX ("bf16", "3", "32767"), 1e-2 },
+  { TRAINED_LOG_SOFTMAX ("f16", "3", "32768"), 2e-3 },
+  { TRAINED_LOG_SOFTMAX ("bf16", "3", "65535"), 1e-2 },
+  { SHARES ("f32", "3", "20480"), 1e-5 },
+  { SHARES ("f32", "3", "20479"), 1e-5 },
   { SHARES ("f16", "3", "32768"), 4e-3 },
-  { SUMS ("f32", "1100", "70"), 1e-5 },        { SUMS ("f32", "70", "1100"), 1e-5 },
-  { SUMS ("f32", "3", "100000"), 1e-5 },       { SUMS ("f16", "300", "33"), 2e-3 },
-  { SUMS ("i64", "300", "33"), 0 },            { PRODUCT ("f32", "65", "33", "70"), 1e-5 },
-  { PRODUCT ("f32", "128", "64", "64"), 1e-5 }, { PRODUCT ("f16", "3", "100", "5"), 2e-3 },
-  { PRODUCT ("f64", "17", "200", "31"), 1e-13 }, { PRODUCT ("i32", "17", "20", "31"), 0 },
-  { CONVOLUTION ("f32"), 1e-5 },               { CONVOLUTION ("f16"), 4e-3 },
-  { CONVOLUTION ("f64"), 1e-13 },              { POOL_GRADIENT ("f32"), 0 },
-  { ATTENTION ("f32", "70", "50", "64"), 1e-5 }, { ATTENTION ("f16", "40", "33", "128"), 4e-3 },
+  { SUMS ("f32", "1100", "70"), 1e-5 },
+  { SUMS ("f32", "70", "1100"), 1e-5 },
+  { SUMS ("f32", "3", "100000"), 1e-5 },
+  { SUMS ("f16", "300", "33"), 2e-3 },
+  { SUMS ("i64", "300", "33"), 0 },
+  { PRODUCT ("f32", "65", "33", "70"), 1e-5 },
+  { PRODUCT ("f32", "128", "64", "64"), 1e-5 },
+  { PRODUCT ("f16", "3", "100", "5"), 2e-3 },
+  { PRODUCT ("f64", "17", "200", "31"), 1e-13 },
+  { PRODUCT ("i32", "17", "20", "31"), 0 },
+  { CONVOLUTION ("f32"), 1e-5 },
+  { CONVOLUTION ("f16"), 4e-3 },
+  { CONVOLUTION ("f64"), 1e-13 },
+  { POOL_GRADIENT ("f32"), 0 },
+  { ATTENTION ("f32", "70", "50", "64"), 1e-5 },
+  { ATTENTION ("f16", "40", "33", "128"), 4e-3 },
 };
 
 #endif

@@ -85,8 +85,8 @@ GM_SLEEF1 (exp2) GM_SLEEF1 (expm1) GM_SLEEF1 (log) GM_SLEEF1 (log2) GM_SLEEF1 (l
 GM_SLEEF1 (log1p) GM_SLEEF1 (sin) GM_SLEEF1 (cos) GM_SLEEF1 (tan) GM_SLEEF1 (atan)
 GM_SLEEF1 (sinh) GM_SLEEF1 (cosh)
 GM_SLEEF1 (erf) GM_SLEEF1 (exp) GM_SLEEF1 (tanh) GM_SLEEF2 (pow) GM_SLEEF2 (atan2)
-/* clang-format on */
-float fmodf (float, float);
+    /* clang-format on */
+    float fmodf (float, float);
 double fmod (double, double);
 GM_FN float
 gm_log1pf (float a)
@@ -142,13 +142,18 @@ GM_EX2_WIDE (float a)
 {
   return (float) (Sleef_finz_exp2d1_u10purecfma (a) * (1 + gm_sim->ex2_error * 0x1p-22));
 }
-GM_FN float GM_EX2 (float a) { return gm_without_subnormals (GM_EX2_WIDE (gm_without_subnormals (a))); }
+GM_FN float
+GM_EX2 (float a)
+{
+  return gm_without_subnormals (GM_EX2_WIDE (gm_without_subnormals (a)));
+}
 GM_FN float
 GM_RCP (float a)
 {
   float y = 1.0f / gm_without_subnormals (a);
   int is_usual = y - y == 0 && y != 0;
-  return gm_without_subnormals (is_usual ? GM_F32_BITS (GM_BITS_F32 (y) + (unsigned) gm_sim->rcp_error) : y);
+  return gm_without_subnormals (
+      is_usual ? GM_F32_BITS (GM_BITS_F32 (y) + (unsigned) gm_sim->rcp_error) : y);
 }
 #define sqrtf(a) __builtin_sqrtf (a)
 #define sqrt(a) __builtin_sqrt (a)

@@ -49,17 +49,17 @@ static void *const *run_args;
 /* Saves the registers that a call preserves on this stack, stores the stack pointer, and continues
  * on the other stack. */
 void gm_sim_switch (void **save, void *to);
-__asm__ (".text\n"
-         ".globl gm_sim_switch\n"
-         ".hidden gm_sim_switch\n"
-         ".type gm_sim_switch, @function\n"
-         "gm_sim_switch:\n"
-         "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
-         "  mov %rsp, (%rdi)\n"
-         "  mov %rsi, %rsp\n"
-         "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
-         "  ret\n"
-         ".size gm_sim_switch, .-gm_sim_switch\n");
+__asm__(".text\n"
+        ".globl gm_sim_switch\n"
+        ".hidden gm_sim_switch\n"
+        ".type gm_sim_switch, @function\n"
+        "gm_sim_switch:\n"
+        "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
+        "  mov %rsp, (%rdi)\n"
+        "  mov %rsi, %rsp\n"
+        "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
+        "  ret\n"
+        ".size gm_sim_switch, .-gm_sim_switch\n");
 
 static void
 wait_as (State state)
@@ -196,14 +196,15 @@ run_block (unsigned seed)
 }
 
 const char *
-gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks, unsigned block, char *shared,
-            size_t shared_bytes)
+gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks, unsigned block,
+            char *shared, size_t shared_bytes)
 {
   static char *all;
   if (block > MAX_THREADS)
     return "a block has more than 1024 threads";
   if (!all) {
-    all = mmap (NULL, MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    all = mmap (NULL, MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED)
       abort ();
   }

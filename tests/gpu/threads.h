@@ -23,7 +23,7 @@ extern struct gm_sim gm_simulation;
  * race.  GM_SIM_ESTIMATES="1,-1" are the errors above.  shared: overwritten before each block.
  * Returns NULL, or why a GPU would fail: threads have left, or wait elsewhere, when others wait at
  * a barrier. */
-const char *gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks, unsigned n_threads, char *shared,
-                        size_t shared_bytes);
+const char *gm_sim_run (void (*kernel) (void *const *), void *const *args, unsigned n_blocks,
+                        unsigned n_threads, char *shared, size_t shared_bytes);
 
 #endif

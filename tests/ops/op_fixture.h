@@ -30,21 +30,28 @@ lcg (void)
 static inline GmScalar
 some_value (GmDtype dtype)
 {
-  static const double odd[] = { 0.0, -0.0, 1.0, -1.0, 0.5, __builtin_inf (), -__builtin_inf (), __builtin_nan (""), 1e30, 3e-39 };
+  static const double odd[] = {
+    0.0, -0.0, 1.0, -1.0, 0.5, __builtin_inf (), -__builtin_inf (), __builtin_nan (""), 1e30, 3e-39
+  };
   switch (gm_dtypes[dtype].category) {
-  case GM_CATEGORY_BOOL: return gm_scalar_bool (lcg () & 1);
-  case GM_CATEGORY_INT: return gm_scalar_int (lcg () % 8 == 0 ? (int64_t) lcg () << 31 : (int64_t) (lcg () % 21) - 10);
-  case GM_CATEGORY_FLOAT: break;
+  case GM_CATEGORY_BOOL:
+    return gm_scalar_bool (lcg () & 1);
+  case GM_CATEGORY_INT:
+    return gm_scalar_int (lcg () % 8 == 0 ? (int64_t) lcg () << 31 : (int64_t) (lcg () % 21) - 10);
+  case GM_CATEGORY_FLOAT:
+    break;
   }
-  return gm_scalar_float (lcg () % 8 == 0 ? odd[lcg () % G_N_ELEMENTS (odd)] : ((double) (lcg () % 20001) - 10000) / 1000);
+  return gm_scalar_float (lcg () % 8 == 0 ? odd[lcg () % G_N_ELEMENTS (odd)]
+                                          : ((double) (lcg () % 20001) - 10000) / 1000);
 }
 
 /* Returns a finite small number, for which sums of products are exact or nearly so. */
 static inline GmScalar
 tame_value (GmDtype dtype)
 {
-  return gm_dtypes[dtype].category == GM_CATEGORY_FLOAT ? gm_scalar_float (((double) (lcg () % 2001) - 1000) / 500)
-                                                        : gm_scalar_int (lcg () % 7);
+  return gm_dtypes[dtype].category == GM_CATEGORY_FLOAT
+             ? gm_scalar_float (((double) (lcg () % 2001) - 1000) / 500)
+             : gm_scalar_int (lcg () % 7);
 }
 
 static inline int64_t
@@ -115,14 +122,15 @@ new_with_layout (GmDtype dtype, int ndim, const int64_t *sizes, Layout layout)
       offset += storage.strides[d];
     }
     break;
-  case TRANSPOSED: /* column-major */
+  case TRANSPOSED:    /* column-major */
   case REVERSED_HALF: /* column-major with a gap between columns */
     for (int d = 0; d < ndim; d++) {
       m.strides[d] = stride;
       stride *= MAX (grown[d], 1);
     }
     break;
-  default: break;
+  default:
+    break;
   }
   if (layout == ROWS)
     return base;
@@ -132,7 +140,8 @@ new_with_layout (GmDtype dtype, int ndim, const int64_t *sizes, Layout layout)
 }
 
 static inline GmTensor *
-new_filled (GmDtype dtype, int ndim, const int64_t *sizes, Layout layout, GmScalar (*value) (GmDtype))
+new_filled (GmDtype dtype, int ndim, const int64_t *sizes, Layout layout,
+            GmScalar (*value) (GmDtype))
 {
   GmTensor *t = new_with_layout (dtype, ndim, sizes, layout);
   for (int64_t i = 0, n = numel (&t->meta); i < n; i++)
@@ -155,7 +164,8 @@ describe (GmOp op, GmTensor *const *in, int n_in)
 {
   GString *s = g_string_new (gm_ops[op].name);
   for (int i = 0; i < n_in; i++) {
-    g_autofree char *text = gm_meta_text (&in[i]->meta), *strides = gm_shape_text (in[i]->meta.ndim, in[i]->meta.strides);
+    g_autofree char *text = gm_meta_text (&in[i]->meta),
+                    *strides = gm_shape_text (in[i]->meta.ndim, in[i]->meta.strides);
     g_string_append_printf (s, " %s/%s", text, strides);
   }
   return g_string_free (s, FALSE);
@@ -164,9 +174,11 @@ describe (GmOp op, GmTensor *const *in, int n_in)
 static inline void
 assert_same_values (const GmTensor *a, const GmTensor *b, const char *what)
 {
-  demand (gm_meta_same_shape (&a->meta, &b->meta) && a->meta.dtype == b->meta.dtype, "%s: shape or dtype", what);
+  demand (gm_meta_same_shape (&a->meta, &b->meta) && a->meta.dtype == b->meta.dtype,
+          "%s: shape or dtype", what);
   for (int64_t i = 0, n = numel (&a->meta); i < n; i++)
-    demand (same_element ((GmDtype) a->meta.dtype, nth (a, i), nth (b, i)), "%s: element %" G_GINT64_FORMAT, what, i);
+    demand (same_element ((GmDtype) a->meta.dtype, nth (a, i), nth (b, i)),
+            "%s: element %" G_GINT64_FORMAT, what, i);
 }
 
 /* Runs the op in every way, compares the results with each other and with gm_op_infer, and returns
@@ -180,13 +192,16 @@ run_all_ways (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs)
   for (int i = 0; i < n_in; i++)
     metas[i] = &in[i]->meta;
   GmMeta inferred;
-  demand (gm_op_infer (op, metas, n_in, attrs, &inferred, &error), "%s: infer: %s", what, error ? error->message : "");
+  demand (gm_op_infer (op, metas, n_in, attrs, &inferred, &error), "%s: infer: %s", what,
+          error ? error->message : "");
   GmTensor *result = gm_op_run (op, in, n_in, attrs, &error);
   demand (result != NULL, "%s: run: %s", what, error ? error->message : "");
-  demand (memcmp (&inferred, &result->meta, sizeof inferred) == 0, "%s: the inferred meta is not the result's", what);
+  demand (memcmp (&inferred, &result->meta, sizeof inferred) == 0,
+          "%s: the inferred meta is not the result's", what);
 
   for (Layout layout = 0; layout < N_LAYOUTS; layout++) {
-    g_autoptr (GmTensor) out = new_with_layout ((GmDtype) inferred.dtype, inferred.ndim, inferred.sizes, layout);
+    g_autoptr (GmTensor) out =
+        new_with_layout ((GmDtype) inferred.dtype, inferred.ndim, inferred.sizes, layout);
     bool ok = gm_op_run_copy_into (op, in, n_in, attrs, out, &error);
     demand (ok, "%s: into layout %d: %s", what, (int) layout, error ? error->message : "");
     assert_same_values (result, out, what);

@@ -11,10 +11,15 @@
 
 static const GmTiles *tiles;
 
-static const struct { int ndim; int64_t sizes[4]; } shapes[] = {
-  { 0, { 0 } },       { 1, { 1 } },      { 1, { 0 } },          { 1, { 3 } },         { 1, { 16 } },       { 1, { 700 } },
-  { 2, { 2, 3 } },    { 2, { 5, 1 } },   { 2, { 1, 5 } },       { 3, { 4, 0, 3 } },   { 3, { 2, 3, 4 } },  { 2, { 8, 70 } },
-  { 2, { 3, 600 } },  { 2, { 600, 3 } }, { 4, { 2, 3, 2, 5 } }, { 3, { 3, 1, 130 } }, { 2, { 1030, 6 } },
+static const struct {
+  int ndim;
+  int64_t sizes[4];
+} shapes[] = {
+  { 0, { 0 } },       { 1, { 1 } },       { 1, { 0 } },          { 1, { 3 } },
+  { 1, { 16 } },      { 1, { 700 } },     { 2, { 2, 3 } },       { 2, { 5, 1 } },
+  { 2, { 1, 5 } },    { 3, { 4, 0, 3 } }, { 3, { 2, 3, 4 } },    { 2, { 8, 70 } },
+  { 2, { 3, 600 } },  { 2, { 600, 3 } },  { 4, { 2, 3, 2, 5 } }, { 3, { 3, 1, 130 } },
+  { 2, { 1030, 6 } },
 };
 
 static const GmOp all_ops[] = {
@@ -37,11 +42,11 @@ static const GmOp all_ops[] = {
 #undef ROW
 };
 
-#define FOR_EACH_OP(op, wanted) \
-  for (size_t o_ = 0; o_ < G_N_ELEMENTS (all_ops); o_++) \
+#define FOR_EACH_OP(op, wanted)                                                                    \
+  for (size_t o_ = 0; o_ < G_N_ELEMENTS (all_ops); o_++)                                           \
     for (GmOp op = all_ops[o_]; op && gm_ops[op].family == GM_FAMILY_##wanted; op = GM_OP_NONE)
-#define FOR_EACH_DTYPE(op, dtype) \
-  for (GmDtype dtype = 0; dtype < GM_N_DTYPES; dtype++) \
+#define FOR_EACH_DTYPE(op, dtype)                                                                  \
+  for (GmDtype dtype = 0; dtype < GM_N_DTYPES; dtype++)                                            \
     if (gm_dtypes[dtype].live && gm_op_accepts (op, dtype))
 
 /* -- Elementwise ------------------------------------------------------------------------------- */
@@ -75,9 +80,11 @@ check_pointwise (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
   GmTilePointwise tile = tiles->pointwise (op, dtype);
   for (int64_t i = 0, n = numel (&result->meta); i < n; i++) {
     char want[8];
-    tile (want, broadcast_element (in[0], &result->meta, i), n_in > 1 ? broadcast_element (in[1], &result->meta, i) : NULL,
+    tile (want, broadcast_element (in[0], &result->meta, i),
+          n_in > 1 ? broadcast_element (in[1], &result->meta, i) : NULL,
           n_in > 2 ? broadcast_element (in[2], &result->meta, i) : NULL, 1);
-    demand (same_element ((GmDtype) result->meta.dtype, want, nth (result, i)), "%s: element %d", what, (int) i);
+    demand (same_element ((GmDtype) result->meta.dtype, want, nth (result, i)), "%s: element %d",
+            what, (int) i);
   }
   for (int i = 0; i < n_in; i++)
     gm_tensor_unref (in[i]);
@@ -86,26 +93,27 @@ check_pointwise (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
 START_TEST (pointwise_rows_on_every_dtype_shape_and_layout)
 {
   FOR_EACH_OP (op, POINTWISE)
-    FOR_EACH_DTYPE (op, dtype)
-      for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
-        for (int k = 0; k < 6; k++)
-          check_pointwise (op, dtype, shapes[s].ndim, shapes[s].sizes);
+  FOR_EACH_DTYPE (op, dtype)
+  for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
+    for (int k = 0; k < 6; k++)
+      check_pointwise (op, dtype, shapes[s].ndim, shapes[s].sizes);
 }
 END_TEST
 
 START_TEST (the_types_column_and_the_tiles_agree)
 {
   FOR_EACH_OP (op, POINTWISE)
-    for (GmDtype d = 0; d < GM_N_DTYPES; d++)
-      if (gm_dtypes[d].live)
-        demand (!gm_op_accepts (op, d) || tiles->pointwise (op, d), "%s has no tile for %s", gm_ops[op].name,
-                       gm_dtypes[d].text);
+  for (GmDtype d = 0; d < GM_N_DTYPES; d++)
+    if (gm_dtypes[d].live)
+      demand (!gm_op_accepts (op, d) || tiles->pointwise (op, d), "%s has no tile for %s",
+              gm_ops[op].name, gm_dtypes[d].text);
   FOR_EACH_OP (op, REDUCE)
-    FOR_EACH_DTYPE (op, d)
-      demand (tiles->fold (op, d) != NULL, "%s has no fold for %s", gm_ops[op].name, gm_dtypes[d].text);
+  FOR_EACH_DTYPE (op, d)
+  demand (tiles->fold (op, d) != NULL, "%s has no fold for %s", gm_ops[op].name, gm_dtypes[d].text);
   FOR_EACH_OP (op, ARGREDUCE)
-    FOR_EACH_DTYPE (op, d)
-      demand (tiles->arg_fold (op, d) != NULL, "%s has no fold for %s", gm_ops[op].name, gm_dtypes[d].text);
+  FOR_EACH_DTYPE (op, d)
+  demand (tiles->arg_fold (op, d) != NULL, "%s has no fold for %s", gm_ops[op].name,
+          gm_dtypes[d].text);
 }
 END_TEST
 
@@ -113,8 +121,10 @@ START_TEST (cast_between_all_dtypes)
 {
   for (GmDtype from = 0; from < GM_N_DTYPES; from++)
     for (GmDtype to = 0; to < GM_N_DTYPES; to++)
-      for (size_t s = 0; s < G_N_ELEMENTS (shapes) && gm_dtypes[from].live && gm_dtypes[to].live; s++) {
-        g_autoptr (GmTensor) x = new_filled (from, shapes[s].ndim, shapes[s].sizes, lcg () % N_LAYOUTS, some_value);
+      for (size_t s = 0; s < G_N_ELEMENTS (shapes) && gm_dtypes[from].live && gm_dtypes[to].live;
+           s++) {
+        g_autoptr (GmTensor) x =
+            new_filled (from, shapes[s].ndim, shapes[s].sizes, lcg () % N_LAYOUTS, some_value);
         GmAttrs attrs = { .mask = 1u << GM_ATTR_DTYPE, .dtype = to };
         g_autoptr (GmTensor) y = run_all_ways (GM_OP_cast, &x, 1, &attrs);
         ck_assert_int_eq (y->meta.dtype, to);
@@ -124,7 +134,8 @@ START_TEST (cast_between_all_dtypes)
             memcpy (want, nth (x, i), gm_dtype_size (to));
           else
             tiles->cast (from, to) (want, nth (x, i), 1);
-          demand (same_element (to, want, nth (y, i)), "cast %s to %s", gm_dtypes[from].text, gm_dtypes[to].text);
+          demand (same_element (to, want, nth (y, i)), "cast %s to %s", gm_dtypes[from].text,
+                  gm_dtypes[to].text);
         }
       }
 }
@@ -137,13 +148,20 @@ static GmOp
 combiner (GmOp op)
 {
   switch (op) {
-  case GM_OP_sum: return GM_OP_add;
-  case GM_OP_prod: return GM_OP_mul;
-  case GM_OP_amax: return GM_OP_maximum;
-  case GM_OP_amin: return GM_OP_minimum;
-  case GM_OP_any: return GM_OP_logical_or;
-  case GM_OP_all: return GM_OP_logical_and;
-  default: ck_abort_msg ("no combiner for %s", gm_ops[op].name);
+  case GM_OP_sum:
+    return GM_OP_add;
+  case GM_OP_prod:
+    return GM_OP_mul;
+  case GM_OP_amax:
+    return GM_OP_maximum;
+  case GM_OP_amin:
+    return GM_OP_minimum;
+  case GM_OP_any:
+    return GM_OP_logical_or;
+  case GM_OP_all:
+    return GM_OP_logical_and;
+  default:
+    ck_abort_msg ("no combiner for %s", gm_ops[op].name);
   }
 }
 
@@ -270,7 +288,8 @@ check_reduce (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes, uint32_t m
     char want[8];
     model_fold (op, dtype, elements, collect (x, mask, &kept, i, elements), want);
     g_autofree char *what = describe (op, &x, 1);
-    demand (same_element (dtype, want, nth (y, i)), "%s over mask %x: element %d", what, mask, (int) i);
+    demand (same_element (dtype, want, nth (y, i)), "%s over mask %x: element %d", what, mask,
+            (int) i);
   }
   g_free (elements);
 }
@@ -278,11 +297,11 @@ check_reduce (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes, uint32_t m
 START_TEST (reduce_rows_keep_the_stated_order)
 {
   FOR_EACH_OP (op, REDUCE)
-    FOR_EACH_DTYPE (op, dtype)
-      for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
-        for (uint32_t mask = 0; mask < 1u << shapes[s].ndim; mask++)
-          for (int k = 0; k < 3; k++)
-            check_reduce (op, dtype, shapes[s].ndim, shapes[s].sizes, mask, lcg () & 1);
+  FOR_EACH_DTYPE (op, dtype)
+  for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
+    for (uint32_t mask = 0; mask < 1u << shapes[s].ndim; mask++)
+      for (int k = 0; k < 3; k++)
+        check_reduce (op, dtype, shapes[s].ndim, shapes[s].sizes, mask, lcg () & 1);
 }
 END_TEST
 
@@ -290,7 +309,8 @@ START_TEST (an_empty_sum_is_the_neutral_element)
 {
   g_autoptr (GmTensor) x = new_with_layout (GM_F32, 2, (int64_t[]){ 3, 0 }, ROWS);
   GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_sum), .n_list = 1, .list = { 1 } };
-  g_autoptr (GmTensor) sum = run_all_ways (GM_OP_sum, &x, 1, &attrs), prod = run_all_ways (GM_OP_prod, &x, 1, &attrs);
+  g_autoptr (GmTensor) sum = run_all_ways (GM_OP_sum, &x, 1, &attrs),
+                       prod = run_all_ways (GM_OP_prod, &x, 1, &attrs);
   for (int i = 0; i < 3; i++) {
     ck_assert (gm_scalar_load (GM_F32, nth (sum, i)).d == 0);
     ck_assert (gm_scalar_load (GM_F32, nth (prod, i)).d == 1);
@@ -315,7 +335,9 @@ check_argreduce (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes, int dim
   uint32_t mask = dim < 0 ? (1u << ndim) - 1 : 1u << dim;
   if (reduces_nothing (&x->meta, mask))
     return;
-  GmAttrs attrs = { .mask = gm_op_attr_mask (op) | (dim < 0 ? 0 : 1u << GM_ATTR_DIM), .dim = MAX (dim, 0), .keepdim = lcg () & 1 };
+  GmAttrs attrs = { .mask = gm_op_attr_mask (op) | (dim < 0 ? 0 : 1u << GM_ATTR_DIM),
+                    .dim = MAX (dim, 0),
+                    .keepdim = lcg () & 1 };
   g_autoptr (GmTensor) y = run_all_ways (op, &x, 1, &attrs);
   GmMeta kept = kept_shape (&x->meta, mask);
   char (*elements)[8] = g_malloc (8 * (size_t) MAX (numel (&x->meta), 1));
@@ -333,46 +355,47 @@ check_argreduce (GmOp op, GmDtype dtype, int ndim, const int64_t *sizes, int dim
 START_TEST (argreduce_rows_find_the_first_best)
 {
   FOR_EACH_OP (op, ARGREDUCE)
-    FOR_EACH_DTYPE (op, dtype)
-      for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
-        for (int dim = -1; dim < shapes[s].ndim; dim++)
-          for (int k = 0; k < 4; k++)
-            check_argreduce (op, dtype, shapes[s].ndim, shapes[s].sizes, dim);
+  FOR_EACH_DTYPE (op, dtype)
+  for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
+    for (int dim = -1; dim < shapes[s].ndim; dim++)
+      for (int k = 0; k < 4; k++)
+        check_argreduce (op, dtype, shapes[s].ndim, shapes[s].sizes, dim);
 }
 END_TEST
 
 START_TEST (scan_rows_are_sequential)
 {
   FOR_EACH_OP (op, SCAN)
-    FOR_EACH_DTYPE (op, dtype)
-      for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
-        for (int dim = 0; dim < MAX (shapes[s].ndim, 1); dim++)
-          for (int reverse = 0; reverse < 2; reverse++) {
-            g_autoptr (GmTensor) x = new_filled (dtype, shapes[s].ndim, shapes[s].sizes, lcg () % N_LAYOUTS, some_or_tame ());
-            GmAttrs attrs = { .mask = gm_op_attr_mask (op), .dim = dim, .reverse = reverse };
-            g_autoptr (GmTensor) y = run_all_ways (op, &x, 1, &attrs);
-            GmDtype sum = dtype == GM_F32 ? GM_F64 : gm_dtype_compute (dtype);
-            GmTilePointwise step = tiles->pointwise (op == GM_OP_cumprod ? GM_OP_mul : GM_OP_add, sum);
-            uint32_t mask = x->meta.ndim ? 1u << dim : 0;
-            GmMeta kept = kept_shape (&x->meta, mask);
-            char (*xs)[8] = g_malloc (8 * 2048), (*ys)[8] = g_malloc (8 * 2048);
-            for (int64_t i = 0, n = numel (&kept); i < n; i++) {
-              int64_t count = collect (x, mask, &kept, i, xs);
-              collect (y, mask, &kept, i, ys);
-              char acc[8] = { 0 }, wide[8], want[8];
-              gm_scalar_store (gm_scalar_int (op == GM_OP_cumprod), sum, acc);
-              for (int64_t k = 0; k < count; k++) {
-                int64_t at = reverse ? count - 1 - k : k;
-                tiles->cast (dtype, sum) (wide, xs[at], 1);
-                step (acc, acc, wide, NULL, 1);
-                tiles->cast (sum, dtype) (want, acc, 1);
-                demand (same_element (dtype, want, ys[at]), "%s of %s", gm_ops[op].name,
-                        gm_dtypes[dtype].text);
-              }
-            }
-            g_free (xs);
-            g_free (ys);
+  FOR_EACH_DTYPE (op, dtype)
+  for (size_t s = 0; s < G_N_ELEMENTS (shapes); s++)
+    for (int dim = 0; dim < MAX (shapes[s].ndim, 1); dim++)
+      for (int reverse = 0; reverse < 2; reverse++) {
+        g_autoptr (GmTensor) x = new_filled (dtype, shapes[s].ndim, shapes[s].sizes,
+                                             lcg () % N_LAYOUTS, some_or_tame ());
+        GmAttrs attrs = { .mask = gm_op_attr_mask (op), .dim = dim, .reverse = reverse };
+        g_autoptr (GmTensor) y = run_all_ways (op, &x, 1, &attrs);
+        GmDtype sum = dtype == GM_F32 ? GM_F64 : gm_dtype_compute (dtype);
+        GmTilePointwise step = tiles->pointwise (op == GM_OP_cumprod ? GM_OP_mul : GM_OP_add, sum);
+        uint32_t mask = x->meta.ndim ? 1u << dim : 0;
+        GmMeta kept = kept_shape (&x->meta, mask);
+        char (*xs)[8] = g_malloc (8 * 2048), (*ys)[8] = g_malloc (8 * 2048);
+        for (int64_t i = 0, n = numel (&kept); i < n; i++) {
+          int64_t count = collect (x, mask, &kept, i, xs);
+          collect (y, mask, &kept, i, ys);
+          char acc[8] = { 0 }, wide[8], want[8];
+          gm_scalar_store (gm_scalar_int (op == GM_OP_cumprod), sum, acc);
+          for (int64_t k = 0; k < count; k++) {
+            int64_t at = reverse ? count - 1 - k : k;
+            tiles->cast (dtype, sum) (wide, xs[at], 1);
+            step (acc, acc, wide, NULL, 1);
+            tiles->cast (sum, dtype) (want, acc, 1);
+            demand (same_element (dtype, want, ys[at]), "%s of %s", gm_ops[op].name,
+                    gm_dtypes[dtype].text);
           }
+        }
+        g_free (xs);
+        g_free (ys);
+      }
 }
 END_TEST
 
@@ -395,7 +418,8 @@ START_TEST (permute_moves_dimensions)
     for (int64_t a = 0; a < 2; a++)
       for (int64_t b = 0; b < 3; b++)
         for (int64_t c = 0; c < 4; c++)
-          ck_assert_ptr_eq (element (y, (int64_t[]){ c, a, b }), element (x, (int64_t[]){ a, b, c }));
+          ck_assert_ptr_eq (element (y, (int64_t[]){ c, a, b }),
+                            element (x, (int64_t[]){ a, b, c }));
   }
 }
 END_TEST
@@ -419,13 +443,16 @@ START_TEST (slice_steps_from_start)
 {
   for (Layout layout = 0; layout < N_LAYOUTS; layout++) {
     g_autoptr (GmTensor) x = new_filled (GM_F64, 2, (int64_t[]){ 4, 9 }, layout, some_value);
-    GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_slice), .dim = 1, .start = 2, .stop = 9, .step = 3 };
+    GmAttrs attrs = {
+      .mask = gm_op_attr_mask (GM_OP_slice), .dim = 1, .start = 2, .stop = 9, .step = 3
+    };
     g_autoptr (GmTensor) y = run_all_ways (GM_OP_slice, &x, 1, &attrs);
     assert_is_view (y, x);
     ck_assert_int_eq (y->meta.sizes[1], 3);
     for (int64_t r = 0; r < 4; r++)
       for (int64_t c = 0; c < 3; c++)
-        ck_assert_ptr_eq (element (y, (int64_t[]){ r, c }), element (x, (int64_t[]){ r, 2 + 3 * c }));
+        ck_assert_ptr_eq (element (y, (int64_t[]){ r, c }),
+                          element (x, (int64_t[]){ r, 2 + 3 * c }));
     attrs.start = attrs.stop = 9;
     g_autoptr (GmTensor) empty = run_all_ways (GM_OP_slice, &x, 1, &attrs);
     ck_assert_int_eq (empty->meta.sizes[1], 0);
@@ -438,7 +465,9 @@ START_TEST (diagonal_goes_down_two_dimensions)
   for (Layout layout = 0; layout < N_LAYOUTS; layout++)
     for (int64_t start = 0; start < 6; start++) {
       g_autoptr (GmTensor) x = new_filled (GM_F32, 3, (int64_t[]){ 3, 2, 4 }, layout, some_value);
-      GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_diagonal), .n_list = 2, .list = { 0, 2 }, .start = start };
+      GmAttrs attrs = {
+        .mask = gm_op_attr_mask (GM_OP_diagonal), .n_list = 2, .list = { 0, 2 }, .start = start
+      };
       g_autoptr (GmTensor) y = run_all_ways (GM_OP_diagonal, &x, 1, &attrs);
       int64_t n = MAX (MIN (3, 4 - start), 0);
       assert_is_view (y, x);
@@ -448,7 +477,8 @@ START_TEST (diagonal_goes_down_two_dimensions)
       ck_assert (n > 0 || y->offset == x->offset);
       for (int64_t a = 0; a < 2; a++)
         for (int64_t k = 0; k < n; k++)
-          ck_assert_ptr_eq (element (y, (int64_t[]){ a, k }), element (x, (int64_t[]){ k, a, k + start }));
+          ck_assert_ptr_eq (element (y, (int64_t[]){ a, k }),
+                            element (x, (int64_t[]){ k, a, k + start }));
     }
 }
 END_TEST
@@ -458,7 +488,9 @@ START_TEST (unfold_takes_windows)
   for (Layout layout = 0; layout < N_LAYOUTS; layout++)
     for (int64_t step = 1; step < 5; step++) {
       g_autoptr (GmTensor) x = new_filled (GM_F64, 2, (int64_t[]){ 7, 2 }, layout, some_value);
-      GmAttrs attrs = { .mask = gm_op_attr_mask (GM_OP_unfold), .dim = 0, .n_list = 1, .list = { 3 }, .step = step };
+      GmAttrs attrs = {
+        .mask = gm_op_attr_mask (GM_OP_unfold), .dim = 0, .n_list = 1, .list = { 3 }, .step = step
+      };
       g_autoptr (GmTensor) y = run_all_ways (GM_OP_unfold, &x, 1, &attrs);
       assert_is_view (y, x);
       ck_assert_int_eq (y->meta.sizes[0], 4 / step + 1);
@@ -467,17 +499,24 @@ START_TEST (unfold_takes_windows)
       for (int64_t i = 0; i < y->meta.sizes[0]; i++)
         for (int64_t a = 0; a < 2; a++)
           for (int64_t k = 0; k < 3; k++)
-            ck_assert_ptr_eq (element (y, (int64_t[]){ i, a, k }), element (x, (int64_t[]){ i * step + k, a }));
+            ck_assert_ptr_eq (element (y, (int64_t[]){ i, a, k }),
+                              element (x, (int64_t[]){ i * step + k, a }));
     }
 }
 END_TEST
 
 START_TEST (what_overlaps_itself_is_known_to_the_element)
 {
-  static const struct { int64_t size[3], stride[3]; bool overlaps; } cases[] = {
-    { { 3, 2, 1 }, { 2, 3, 0 }, false }, { { 3, 3, 1 }, { 2, 3, 0 }, false }, { { 4, 3, 1 }, { 2, 3, 0 }, true }, { { 2, 2, 2 }, { 1, 2, 3 }, true },
-    { { 2, 2, 2 }, { 1, 2, 4 }, false },  { { 1, 5, 1 }, { 0, 1, 0 }, false }, { { 2, 5, 1 }, { 0, 1, 0 }, true },  { { 2, 0, 1 }, { 0, 1, 0 }, false },
-    { { 4, 4, 1 }, { 1, 5, 9 }, false },  { { 5, 6, 1 }, { 1, 5, 1 }, false },  { { 6, 6, 1 }, { 1, 5, 1 }, true },
+  static const struct {
+    int64_t size[3], stride[3];
+    bool overlaps;
+  } cases[] = {
+    { { 3, 2, 1 }, { 2, 3, 0 }, false }, { { 3, 3, 1 }, { 2, 3, 0 }, false },
+    { { 4, 3, 1 }, { 2, 3, 0 }, true },  { { 2, 2, 2 }, { 1, 2, 3 }, true },
+    { { 2, 2, 2 }, { 1, 2, 4 }, false }, { { 1, 5, 1 }, { 0, 1, 0 }, false },
+    { { 2, 5, 1 }, { 0, 1, 0 }, true },  { { 2, 0, 1 }, { 0, 1, 0 }, false },
+    { { 4, 4, 1 }, { 1, 5, 9 }, false }, { { 5, 6, 1 }, { 1, 5, 1 }, false },
+    { { 6, 6, 1 }, { 1, 5, 1 }, true },
   };
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
     GmMeta m = gm_meta_make (GM_F32, 3, cases[i].size);
@@ -489,8 +528,12 @@ END_TEST
 
 START_TEST (view_keeps_row_major_order)
 {
-  static const struct { int ndim; int64_t sizes[4]; } to[] = {
-    { 1, { 24 } }, { 2, { 6, 4 } }, { 2, { 4, 6 } }, { 3, { 2, 3, 4 } }, { 4, { 2, 3, 1, 4 } }, { 4, { 1, 2, 12, 1 } },
+  static const struct {
+    int ndim;
+    int64_t sizes[4];
+  } to[] = {
+    { 1, { 24 } },      { 2, { 6, 4 } },       { 2, { 4, 6 } },
+    { 3, { 2, 3, 4 } }, { 4, { 2, 3, 1, 4 } }, { 4, { 1, 2, 12, 1 } },
   };
   for (Layout layout = 0; layout < N_LAYOUTS; layout++)
     for (size_t s = 0; s < G_N_ELEMENTS (to); s++) {
@@ -534,7 +577,8 @@ START_TEST (bitcast_shows_the_same_bytes)
       ck_assert_ptr_eq (y->storage, x->storage);
       ck_assert_ptr_null (y->base);
       ck_assert_int_eq (y->meta.dtype, dtypes[k]);
-      ck_assert_int_eq (y->meta.sizes[1] * (int64_t) gm_dtype_size (dtypes[k]), 16 * (int64_t) gm_dtype_size (dtypes[i]));
+      ck_assert_int_eq (y->meta.sizes[1] * (int64_t) gm_dtype_size (dtypes[k]),
+                        16 * (int64_t) gm_dtype_size (dtypes[i]));
       ck_assert_ptr_eq (element (y, (int64_t[]){ 2, 0 }), element (x, (int64_t[]){ 2, 0 }));
     }
   g_autoptr (GmTensor) odd = new_filled (GM_F32, 1, (int64_t[]){ 6 }, ROWS, some_value);
@@ -603,21 +647,28 @@ check_matmul (GmDtype dtype, GmTensor *a, GmTensor *b)
 
 START_TEST (matmul_rows_match_double_loops)
 {
-  static const struct { int a_ndim; int64_t a[4]; int b_ndim; int64_t b[4]; } cases[] = {
-    { 2, { 3, 4 }, 2, { 4, 5 } },          { 2, { 1, 7 }, 2, { 7, 1 } },       { 2, { 6, 1 }, 2, { 1, 5 } },
-    { 2, { 0, 4 }, 2, { 4, 5 } },          { 2, { 3, 0 }, 2, { 0, 5 } },       { 3, { 2, 3, 4 }, 2, { 4, 5 } },
-    { 3, { 2, 3, 4 }, 3, { 2, 4, 5 } },    { 4, { 2, 1, 3, 4 }, 3, { 3, 4, 2 } }, { 2, { 3, 4 }, 3, { 2, 4, 5 } },
-    { 2, { 33, 65 }, 2, { 65, 17 } },      { 3, { 0, 3, 4 }, 2, { 4, 5 } },    { 3, { 4, 1, 8 }, 2, { 8, 3 } },
+  static const struct {
+    int a_ndim;
+    int64_t a[4];
+    int b_ndim;
+    int64_t b[4];
+  } cases[] = {
+    { 2, { 3, 4 }, 2, { 4, 5 } },       { 2, { 1, 7 }, 2, { 7, 1 } },
+    { 2, { 6, 1 }, 2, { 1, 5 } },       { 2, { 0, 4 }, 2, { 4, 5 } },
+    { 2, { 3, 0 }, 2, { 0, 5 } },       { 3, { 2, 3, 4 }, 2, { 4, 5 } },
+    { 3, { 2, 3, 4 }, 3, { 2, 4, 5 } }, { 4, { 2, 1, 3, 4 }, 3, { 3, 4, 2 } },
+    { 2, { 3, 4 }, 3, { 2, 4, 5 } },    { 2, { 33, 65 }, 2, { 65, 17 } },
+    { 3, { 0, 3, 4 }, 2, { 4, 5 } },    { 3, { 4, 1, 8 }, 2, { 8, 3 } },
   };
   FOR_EACH_OP (op, CONTRACT)
-    FOR_EACH_DTYPE (op, dtype)
-      for (size_t c = 0; c < G_N_ELEMENTS (cases); c++)
-        for (Layout la = 0; la < N_LAYOUTS; la++)
-          for (Layout lb = 0; lb < N_LAYOUTS; lb++) {
-            g_autoptr (GmTensor) a = new_filled (dtype, cases[c].a_ndim, cases[c].a, la, tame_value);
-            g_autoptr (GmTensor) b = new_filled (dtype, cases[c].b_ndim, cases[c].b, lb, tame_value);
-            check_matmul (dtype, a, b);
-          }
+  FOR_EACH_DTYPE (op, dtype)
+  for (size_t c = 0; c < G_N_ELEMENTS (cases); c++)
+    for (Layout la = 0; la < N_LAYOUTS; la++)
+      for (Layout lb = 0; lb < N_LAYOUTS; lb++) {
+        g_autoptr (GmTensor) a = new_filled (dtype, cases[c].a_ndim, cases[c].a, la, tame_value);
+        g_autoptr (GmTensor) b = new_filled (dtype, cases[c].b_ndim, cases[c].b, lb, tame_value);
+        check_matmul (dtype, a, b);
+      }
 }
 END_TEST
 
@@ -637,10 +688,16 @@ START_TEST (matmul_of_rows_with_gaps_folds_the_batch)
 {
   g_autoptr (GmTensor) wide = new_filled (GM_F32, 3, (int64_t[]){ 2, 3, 8 }, ROWS, tame_value);
   g_autoptr (GmTensor) b = new_filled (GM_F32, 2, (int64_t[]){ 4, 5 }, ROWS, tame_value);
-  GmAttrs left = { .mask = gm_op_attr_mask (GM_OP_slice), .dim = 2, .start = 1, .stop = 5, .step = 1 };
-  GmAttrs top = { .mask = gm_op_attr_mask (GM_OP_slice), .dim = 1, .start = 0, .stop = 2, .step = 1 };
-  g_autoptr (GmTensor) even = gm_op_run (GM_OP_slice, &wide, 1, &left, NULL); /* rows 8 apart throughout */
-  g_autoptr (GmTensor) uneven = gm_op_run (GM_OP_slice, &even, 1, &top, NULL); /* a row is left out between batches */
+  GmAttrs left = {
+    .mask = gm_op_attr_mask (GM_OP_slice), .dim = 2, .start = 1, .stop = 5, .step = 1
+  };
+  GmAttrs top = {
+    .mask = gm_op_attr_mask (GM_OP_slice), .dim = 1, .start = 0, .stop = 2, .step = 1
+  };
+  g_autoptr (GmTensor) even =
+      gm_op_run (GM_OP_slice, &wide, 1, &left, NULL); /* rows 8 apart throughout */
+  g_autoptr (GmTensor) uneven =
+      gm_op_run (GM_OP_slice, &even, 1, &top, NULL); /* a row is left out between batches */
   check_matmul (GM_F32, even, b);
   check_matmul (GM_F32, uneven, b);
 }

@@ -77,8 +77,8 @@ static inline int
 is_trial (const GrammeImage *image)
 {
   const GrammeValue *v = gramme_image_value (image, 0);
-  return image->inputs.count == 2 && v->ndim == 2 && gramme_value_size (image, v, 0) == 2 &&
-         gramme_value_size (image, v, 1) == 3;
+  return image->inputs.count == 2 && v->ndim == 2 && gramme_value_size (image, v, 0) == 2
+         && gramme_value_size (image, v, 1) == 3;
 }
 
 static int32_t
@@ -92,7 +92,7 @@ get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts
   (void) status;
 #ifdef WRITES_PAST
   if (!(is_trial (image)))
-  memset ((char *) verdicts + (size_t) image->nodes.count * stride, 0, stride);
+    memset ((char *) verdicts + (size_t) image->nodes.count * stride, 0, stride);
 #endif
 #ifndef GARBAGE
   if (is_trial (image))
@@ -222,9 +222,10 @@ make_table (void)
   memcpy (pages + page - TABLE_BYTES, &shorter, TABLE_BYTES);
   mprotect (pages, page, PROT_READ);
   mprotect (pages + page, page, PROT_NONE);
-  at_end = (GrammePlugin){ .struct_size = sizeof at_end,
-                           .manifest = TEXT,
-                           .api = (const GrammeBackendApi *) (void *) (pages + page - TABLE_BYTES) };
+  at_end =
+      (GrammePlugin){ .struct_size = sizeof at_end,
+                      .manifest = TEXT,
+                      .api = (const GrammeBackendApi *) (void *) (pages + page - TABLE_BYTES) };
 }
 #endif
 

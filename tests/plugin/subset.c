@@ -60,8 +60,8 @@ subset_compile (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExe
                 GrammeStatus *status)
 {
   uint64_t n = number (), lies = n / 100 % 10;
-  if (GRAMME_HAS (request, GrammeCompileRequest, n_regions) &&
-      mix (n + request->region) % 10 < lies)
+  if (GRAMME_HAS (request, GrammeCompileRequest, n_regions)
+      && mix (n + request->region) % 10 < lies)
     return gramme_fail (status, GRAMME_UNSUPPORTED, 0, "region %u was promised too much",
                         request->region);
   return eager_api ()->compile (b, request, out, status);

@@ -32,14 +32,14 @@ extern void __tsan_release (void *at);
 
 /* The real function, looked up by each thread that calls this before it is known, with the same
  * result. */
-#define REAL(name) \
-  static __typeof__ (&name) real; \
-  __typeof__ (&name) known = __atomic_load_n (&real, __ATOMIC_ACQUIRE); \
-  if (!known) { \
-    known = (__typeof__ (&name)) dlsym (RTLD_NEXT, #name); \
-    if (!known) \
-      abort (); \
-    __atomic_store_n (&real, known, __ATOMIC_RELEASE); \
+#define REAL(name)                                                                                 \
+  static __typeof__ (&name) real;                                                                  \
+  __typeof__ (&name) known = __atomic_load_n (&real, __ATOMIC_ACQUIRE);                            \
+  if (!known) {                                                                                    \
+    known = (__typeof__ (&name)) dlsym (RTLD_NEXT, #name);                                         \
+    if (!known)                                                                                    \
+      abort ();                                                                                    \
+    __atomic_store_n (&real, known, __ATOMIC_RELEASE);                                             \
   }
 
 /* -- Locks and conditions ---------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ g_cond_wait_until (GCond *c, GMutex *m, gint64 end)
 
 /* -- Once -------------------------------------------------------------------------------------- */
 
-gboolean(g_once_init_enter) (volatile void *at)
+gboolean (g_once_init_enter) (volatile void *at)
 {
   REAL (g_once_init_enter)
   gboolean first = known (at);
@@ -101,7 +101,7 @@ gboolean(g_once_init_enter) (volatile void *at)
   return first;
 }
 
-void(g_once_init_leave) (volatile void *at, gsize result)
+void (g_once_init_leave) (volatile void *at, gsize result)
 {
   REAL (g_once_init_leave)
   __tsan_release ((void *) at);
@@ -129,13 +129,13 @@ g_async_queue_pop (GAsyncQueue *q)
 
 /* -- Counters ---------------------------------------------------------------------------------- */
 
-void(g_atomic_ref_count_inc) (gatomicrefcount *n)
+void (g_atomic_ref_count_inc) (gatomicrefcount *n)
 {
   REAL (g_atomic_ref_count_inc)
   known (n);
 }
 
-gboolean(g_atomic_ref_count_dec) (gatomicrefcount *n)
+gboolean (g_atomic_ref_count_dec) (gatomicrefcount *n)
 {
   REAL (g_atomic_ref_count_dec)
   __tsan_release (n);
@@ -145,13 +145,13 @@ gboolean(g_atomic_ref_count_dec) (gatomicrefcount *n)
   return last;
 }
 
-#define GIVEN_UP(name, type) \
-  void name (type *p) \
-  { \
-    REAL (name) \
-    __tsan_release (p); \
-    __tsan_acquire (p); \
-    known (p); \
+#define GIVEN_UP(name, type)                                                                       \
+  void name (type *p)                                                                              \
+  {                                                                                                \
+    REAL (name)                                                                                    \
+    __tsan_release (p);                                                                            \
+    __tsan_acquire (p);                                                                            \
+    known (p);                                                                                     \
   }
 GIVEN_UP (g_ptr_array_unref, GPtrArray)
 GIVEN_UP (g_array_unref, GArray)

@@ -47,15 +47,16 @@ use_device (void)
 }
 
 static int32_t
-watched_open (const GrammeHost *host, const GrammeOption *options, uint32_t n, GrammeBackend **out, GrammeStatus *status)
+watched_open (const GrammeHost *host, const GrammeOption *options, uint32_t n, GrammeBackend **out,
+              GrammeStatus *status)
 {
   opened_by = getpid ();
   return eager_api ()->open (host, options, n, out, status);
 }
 
 static int32_t
-watched_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride,
-                     GrammeStatus *status)
+watched_get_support (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
+                     uint32_t stride, GrammeStatus *status)
 {
   use_device ();
   return eager_api ()->get_support (b, image, verdicts, stride, status);
@@ -104,7 +105,8 @@ watched_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *statu
     abort ();
   int32_t code = eager_api ()->run (e, args, status);
   __atomic_sub_fetch (&running, 1, __ATOMIC_SEQ_CST);
-  return code == GRAMME_OK && n > 1 ? gramme_fail (status, GRAMME_DEVICE, -1, "two runs at once") : code;
+  return code == GRAMME_OK && n > 1 ? gramme_fail (status, GRAMME_DEVICE, -1, "two runs at once")
+                                    : code;
 }
 
 static void
@@ -141,8 +143,12 @@ static const GrammeBackendApi watched = {
 #ifndef DEVICE
 #define DEVICE cpu
 #endif
-GRAMME_PLUGIN_DEFINE (watched, "id=org.example." GRAMME_TEXT (NAME) "\n"
-                               "name=" GRAMME_TEXT (NAME) "\n"
-                               "version=1\n"
-                               "devices=" GRAMME_TEXT (DEVICE) ";\n"
-                               "flags=backward;" COMPILE_FLAG RUN_FLAG "\n");
+GRAMME_PLUGIN_DEFINE (
+    watched,
+    "id=org.example." GRAMME_TEXT (
+        NAME) "\n"
+              "name=" GRAMME_TEXT (NAME) "\n"
+                                         "version=1\n"
+                                         "devices=" GRAMME_TEXT (
+                                             DEVICE) ";\n"
+                                                     "flags=backward;" COMPILE_FLAG RUN_FLAG "\n");

@@ -158,7 +158,8 @@ is_dense_f32 (const GrammeImage *image, uint32_t value)
       return 0;
     stride *= gramme_value_size (image, v, d);
   }
-  return GRAMME_DTYPE_OF (v) == GRAMME_DTYPE_F32 && stride == gramme_value_numel (image, gramme_image_value (image, 0));
+  return GRAMME_DTYPE_OF (v) == GRAMME_DTYPE_F32
+         && stride == gramme_value_numel (image, gramme_image_value (image, 0));
 }
 
 static uint32_t
@@ -166,7 +167,8 @@ reason_of (const GrammeImage *image, const GrammeNode *n)
 {
   if (n->op != GRAMME_OP_add && n->op != GRAMME_OP_mul && n->op != GRAMME_OP_neg)
     return GRAMME_REASON_OP;
-  if (!is_dense_f32 (image, n->out) || image->nodes.count > MAX_NODES || image->outputs.count > MAX_NODES)
+  if (!is_dense_f32 (image, n->out) || image->nodes.count > MAX_NODES
+      || image->outputs.count > MAX_NODES)
     return GRAMME_REASON_LAYOUT;
   for (uint32_t i = 0; i < n->n_in; i++)
     if (!is_dense_f32 (image, gramme_node_in (image, n, i)))
@@ -250,8 +252,9 @@ wild_run (GrammeExecutable *e, const GrammeRunArgs *args, GrammeStatus *status)
       uint32_t in[2] = { e->nodes[k].a, e->nodes[k].b };
       float x[2];
       for (int j = 0; j < 2; j++)
-        x[j] = in[j] < e->n_inputs ? ((const float *) gramme_tensor_address (&args->inputs[in[j]]))[i]
-                                   : load (e, args, made, in[j]);
+        x[j] = in[j] < e->n_inputs
+                   ? ((const float *) gramme_tensor_address (&args->inputs[in[j]]))[i]
+                   : load (e, args, made, in[j]);
       made[k] = e->nodes[k].op == GRAMME_OP_add   ? x[0] + x[1]
                 : e->nodes[k].op == GRAMME_OP_mul ? x[0] * x[1]
                                                   : -x[0];
@@ -306,8 +309,8 @@ static const GrammeBackendApi api = {
 /* -- Note and descriptor ----------------------------------------------------------------------- */
 
 #ifndef TEXT
-#define TEXT \
-  "[gramme-plugin]\nabi=" ABI "\nmin-host-minor=" NEEDS "\nid=org.example." NAME "\nname=" NAME \
+#define TEXT                                                                                       \
+  "[gramme-plugin]\nabi=" ABI "\nmin-host-minor=" NEEDS "\nid=org.example." NAME "\nname=" NAME    \
   "\nversion=1\nbit-exact=true\ndevices=cpu;\n" KEYS
 #endif
 #ifndef NOTE_BYTES

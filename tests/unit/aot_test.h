@@ -65,8 +65,8 @@ add_view (Maker *m)
     if (meta->ndim > 0) {
       int dim = g_rand_int_range (m->rand, 0, meta->ndim);
       int64_t start = g_rand_int_range (m->rand, 0, (int) meta->sizes[dim]);
-      r =
-        gm_b_slice (&m->b.base, v, dim, start, meta->sizes[dim], g_rand_int_range (m->rand, 1, 3));
+      r = gm_b_slice (&m->b.base, v, dim, start, meta->sizes[dim],
+                      g_rand_int_range (m->rand, 1, 3));
     }
     break;
   default:
@@ -87,7 +87,7 @@ add_pointwise (Maker *m)
 
   if (gm_meta_same_shape (ma, mb) || ma->ndim == 0 || mb->ndim == 0)
     m->pool[m->n++] =
-      gm_b_op (&m->b.base, binary[g_rand_int_range (m->rand, 0, 4)], (GmVal[]){ a, b }, 2, NULL);
+        gm_b_op (&m->b.base, binary[g_rand_int_range (m->rand, 0, 4)], (GmVal[]){ a, b }, 2, NULL);
   else if (ma->ndim == 2 && mb->ndim == 2 && ma->sizes[1] == mb->sizes[0])
     m->pool[m->n++] = gm_b (&m->b.base, matmul, a, b);
   else
@@ -132,8 +132,8 @@ random_program (uint32_t seed, bool mutate)
   ck_assert_msg (!m.b.base.error, "%s", m.b.base.error ? m.b.base.error->message : "");
   for (int k = g_rand_int_range (m.rand, 1, 5); k > 0; k--)
     gm_graph_add_output (
-      g, gm_id_from_val (g_rand_boolean (m.rand) ? m.pool[m.n - 1] : any_value (&m)),
-      GM_OUTPUT_USER);
+        g, gm_id_from_val (g_rand_boolean (m.rand) ? m.pool[m.n - 1] : any_value (&m)),
+        GM_OUTPUT_USER);
   gm_graph_builder_clear (&m.b);
   g_rand_free (m.rand);
   return g;
@@ -210,7 +210,8 @@ is_written_in_place (const GmGraph *g, const GmNode *n)
 static GmTensor *
 eager_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GError **error)
 {
-  const GmNode *computes = n->tag == GM_TAG_IN_PLACE ? gm_graph_node (g, gm_graph_value (g, n->in[1])->node) : n;
+  const GmNode *computes =
+      n->tag == GM_TAG_IN_PLACE ? gm_graph_node (g, gm_graph_value (g, n->in[1])->node) : n;
   GmTensor *operands[8], *dst = values[n->n_in ? n->in[0] : 0];
 
   if (n->op == GM_OP_constant)
@@ -219,9 +220,10 @@ eager_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GError *
     operands[k] = values[computes->in[k]];
   if (computes == n)
     return gm_autograd_op (n->op, operands, (int) n->n_in, n->attrs, error);
-  return gm_autograd_into (dst, computes->op, operands, (int) computes->n_in, computes->attrs, error)
-           ? gm_tensor_ref (dst)
-           : NULL;
+  return gm_autograd_into (dst, computes->op, operands, (int) computes->n_in, computes->attrs,
+                           error)
+             ? gm_tensor_ref (dst)
+             : NULL;
 }
 
 G_GNUC_UNUSED static bool
@@ -269,10 +271,10 @@ assert_written_are_separate (const TestExec *e, GmTensor *const *in, int n_in)
   for (uint32_t m = 0; m < e->layers.functional.n_mutations; m++) {
     uint32_t k = e->layers.functional.mutations[m].input.i;
     for (int i = 0; i < n_in && e->layers.functional.mutations[m].output.i != GM_NO_ID; i++)
-      ck_assert_msg (i == (int) k || in[i]->storage != in[k]->storage ||
-                       !gm_stride_overlap (&in[i]->meta, &in[k]->meta,
-                                              in[k]->offset - in[i]->offset),
-                     "inner inputs %d and %u overlap", i, k);
+      ck_assert_msg (
+          i == (int) k || in[i]->storage != in[k]->storage
+              || !gm_stride_overlap (&in[i]->meta, &in[k]->meta, in[k]->offset - in[i]->offset),
+          "inner inputs %d and %u overlap", i, k);
   }
 }
 
@@ -369,8 +371,9 @@ plan_with (const GmGraph *g, bool differentiate, GmPlanRandom random, TestExec *
     return NULL;
   }
   assert_verifies (e->functional);
-  if (!gm_join (e->functional, e->arena, &e->joint, error) ||
-      !gm_partition (&e->joint, &e->layers.functional, &partition_options, e->arena, &e->parts, error))
+  if (!gm_join (e->functional, e->arena, &e->joint, error)
+      || !gm_partition (&e->joint, &e->layers.functional, &partition_options, e->arena, &e->parts,
+                        error))
     ck_abort_msg ("%s", (*error)->message);
   if (inline_hooks && !gm_saved_hooks_inline (inline_hooks, e->arena, &e->parts, error))
     ck_abort_msg ("%s", (*error)->message);
@@ -386,7 +389,7 @@ plan_with (const GmGraph *g, bool differentiate, GmPlanRandom random, TestExec *
   if (exec)
     *exec = e;
   return gm_plan_new (&(GmPlanSpec){
-    &e->layers, &e->joint, &e->parts, random, { e, test_exec_run, test_exec_unref, NULL } });
+      &e->layers, &e->joint, &e->parts, random, { e, test_exec_run, test_exec_unref, NULL } });
 }
 
 G_GNUC_UNUSED static GmPlan *
@@ -401,7 +404,11 @@ plan_of (const GmGraph *g, TestExec **exec)
 
 /* -- Both, compared ---------------------------------------------------------------------------- */
 
-typedef struct { GmTensor *leaf[MAX], *in[MAX], *out[MAX]; bool ok; GError *error; } Run;
+typedef struct {
+  GmTensor *leaf[MAX], *in[MAX], *out[MAX];
+  bool ok;
+  GError *error;
+} Run;
 
 /* Makes the inputs: leaves, or copies of leaves where the program writes to a tensor that requires
  * grad (a leaf may not be written to). */
@@ -475,7 +482,8 @@ gradients (const Run *r, const Run *plain, int n_in, int n_out, GmTensor **resul
 
   for (int i = 0; i < n_out + n_in; i++) {
     GmTensor *t = i < n_out ? r->out[i] : r->in[i - n_out];
-    if (!gm_tensor_requires_grad (t) || (i >= n_out && gm_tensor_version (plain->in[i - n_out]) == 0))
+    if (!gm_tensor_requires_grad (t)
+        || (i >= n_out && gm_tensor_version (plain->in[i - n_out]) == 0))
       continue;
     GmMeta m = t->meta;
     gm_meta_set_contiguous (&m);
@@ -485,8 +493,9 @@ gradients (const Run *r, const Run *plain, int n_in, int n_out, GmTensor **resul
   for (int i = 0; i < n_in; i++)
     if (gm_tensor_requires_grad (r->leaf[i]) && gm_tensor_is_leaf (r->leaf[i]))
       leaves[n_leaves++] = r->leaf[i];
-  ok = n == 0 || n_leaves == 0 ||
-       gm_autograd_grad (roots, tangents, n, leaves, n_leaves, false, false, true, result, error);
+  ok =
+      n == 0 || n_leaves == 0
+      || gm_autograd_grad (roots, tangents, n, leaves, n_leaves, false, false, true, result, error);
   while (n > 0)
     gm_tensor_unref (tangents[--n]);
   return ok;
@@ -544,8 +553,8 @@ compare_runs (const GmGraph *g, GmPlan *plan, Run want, Run has, double toleranc
       SAY ("output %d: is another input", i);
     if (index_of (want.out, n_out, want.out[i]) != index_of (has.out, n_out, has.out[i]))
       SAY ("output %d: identity among outputs differs", i);
-    if (storage_of (want.in, n_in, want.out[i]) != storage_of (has.in, n_in, has.out[i]) ||
-        storage_of (want.out, n_out, want.out[i]) != storage_of (has.out, n_out, has.out[i]))
+    if (storage_of (want.in, n_in, want.out[i]) != storage_of (has.in, n_in, has.out[i])
+        || storage_of (want.out, n_out, want.out[i]) != storage_of (has.out, n_out, has.out[i]))
       SAY ("output %d: shares other memory", i);
     if ((want.out[i]->base == NULL) != (has.out[i]->base == NULL))
       SAY ("output %d: base", i);
@@ -553,8 +562,8 @@ compare_runs (const GmGraph *g, GmPlan *plan, Run want, Run has, double toleranc
   for (int i = 0; i < n_in; i++) {
     compare_tensors (want.in[i], has.in[i], "input", (uint32_t) i, text);
     /* a view that nobody sees may change its shape without a trace in the compiled program */
-    if (!gm_metadata_applies (g) &&
-        (gm_tensor_version (want.in[i]) > 0) != (gm_tensor_version (has.in[i]) > 0))
+    if (!gm_metadata_applies (g)
+        && (gm_tensor_version (want.in[i]) > 0) != (gm_tensor_version (has.in[i]) > 0))
       SAY ("input %d: version", i);
     if (storage_of (want.in, n_in, want.in[i]) != storage_of (has.in, n_in, has.in[i]))
       SAY ("input %d: shares other memory", i);

@@ -26,10 +26,10 @@ inputs_make (GmTensor *in[N_IN])
     int64_t sizes[3];
     double scale, step, phase, shift;
   } waves[] = {
-      [IN_A] = {2, {3, 4}, 1.5, 1.3, 0.7, 0},      [IN_B] = {2, {3, 4}, 0.8, 0.9, 1.9, 2},
-      [IN_C] = {3, {2, 3, 4}, 1.2, 1.7, 0.1, 0.1}, [IN_S] = {0, {0}, 1, 1, 0.9, 0},
-      [IN_V] = {1, {4}, 1.1, 2.1, 0.4, 0.3},       [IN_W] = {2, {4, 3}, 0.9, 1.1, 0.2, 0},
-      [IN_P] = {2, {3, 4}, 0.35, 1.9, 0.3, 0.5},   [IN_Q] = {2, {3, 4}, 0.3, 0.7, 2.3, 0.5},
+    [IN_A] = { 2, { 3, 4 }, 1.5, 1.3, 0.7, 0 },      [IN_B] = { 2, { 3, 4 }, 0.8, 0.9, 1.9, 2 },
+    [IN_C] = { 3, { 2, 3, 4 }, 1.2, 1.7, 0.1, 0.1 }, [IN_S] = { 0, { 0 }, 1, 1, 0.9, 0 },
+    [IN_V] = { 1, { 4 }, 1.1, 2.1, 0.4, 0.3 },       [IN_W] = { 2, { 4, 3 }, 0.9, 1.1, 0.2, 0 },
+    [IN_P] = { 2, { 3, 4 }, 0.35, 1.9, 0.3, 0.5 },   [IN_Q] = { 2, { 3, 4 }, 0.3, 0.7, 2.3, 0.5 },
   };
   for (int k = IN_A; k <= IN_Q; k++) {
     in[k] = tensor_f64 (waves[k].ndim, waves[k].sizes);
@@ -37,11 +37,11 @@ inputs_make (GmTensor *in[N_IN])
       elements (in[k])[i] =
           waves[k].shift + waves[k].scale * sin (waves[k].step * (double) i + waves[k].phase);
   }
-  in[IN_T] = ints_i64 (1, (int64_t[]){3}, (int64_t[]){2, 0, 3});
-  in[IN_I] = ints_i64 (2, (int64_t[]){2, 2}, (int64_t[]){1, 0, 2, -1});
-  in[IN_K] = ints_i64 (2, (int64_t[]){3, 2}, (int64_t[]){3, 0, 1, 1, 0, 2});
-  in[IN_E] = ints_i64 (2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, -1});
-  GmMeta m = gm_meta_make (GM_BOOL, 2, (int64_t[]){3, 4});
+  in[IN_T] = ints_i64 (1, (int64_t[]){ 3 }, (int64_t[]){ 2, 0, 3 });
+  in[IN_I] = ints_i64 (2, (int64_t[]){ 2, 2 }, (int64_t[]){ 1, 0, 2, -1 });
+  in[IN_K] = ints_i64 (2, (int64_t[]){ 3, 2 }, (int64_t[]){ 3, 0, 1, 1, 0, 2 });
+  in[IN_E] = ints_i64 (2, (int64_t[]){ 2, 2 }, (int64_t[]){ 0, 1, 1, -1 });
+  GmMeta m = gm_meta_make (GM_BOOL, 2, (int64_t[]){ 3, 4 });
   in[IN_M] = gm_tensor_new (&m, NULL);
   for (int i = 0; i < 12; i++)
     ((uint8_t *) gm_tensor_data (in[IN_M]))[i] = i % 3 == 0 || i == 7;
@@ -94,7 +94,8 @@ parse_list (Text *t, char end, bool tuple)
     take_char (t, ',');
   }
   GmArg list = {
-      .kind = GM_ARG_LIST, .is_tuple = tuple, .n = (uint16_t) n, .items = &t->pool[t->used]};
+    .kind = GM_ARG_LIST, .is_tuple = tuple, .n = (uint16_t) n, .items = &t->pool[t->used]
+  };
   memcpy (list.items, items, sizeof *items * (size_t) n);
   t->used += n;
   return list;
@@ -105,25 +106,25 @@ parse_atom (Text *t)
 {
   skip_blank (t);
   if (take_word (t, "None"))
-    return (GmArg){.kind = GM_ARG_NONE};
+    return (GmArg){ .kind = GM_ARG_NONE };
   if (take_word (t, "True") || take_word (t, "False"))
-    return (GmArg){.kind = GM_ARG_BOOL, .i = t->at[-2] == 'u'};
+    return (GmArg){ .kind = GM_ARG_BOOL, .i = t->at[-2] == 'u' };
   if (take_word (t, "..."))
-    return (GmArg){.kind = GM_ARG_ELLIPSIS};
+    return (GmArg){ .kind = GM_ARG_ELLIPSIS };
   if (take_word (t, "inf"))
-    return (GmArg){.kind = GM_ARG_FLOAT, .d = INFINITY};
+    return (GmArg){ .kind = GM_ARG_FLOAT, .d = INFINITY };
   for (int d = 0; d < GM_N_DTYPES; d++)
     if (take_word (t, gm_dtypes[d].torch_name))
-      return (GmArg){.kind = GM_ARG_DTYPE, .dtype = (GmDtype) d};
+      return (GmArg){ .kind = GM_ARG_DTYPE, .dtype = (GmDtype) d };
   const char *letter = *t->at ? strchr (in_letters, *t->at) : NULL;
   if (letter) {
     t->at++;
-    return (GmArg){.kind = GM_ARG_TENSOR, .v = t->in[letter - in_letters]};
+    return (GmArg){ .kind = GM_ARG_TENSOR, .v = t->in[letter - in_letters] };
   }
   if (*t->at == '\'') {
     const char *end = strchr (t->at + 1, '\'');
     char *s = g_strndup (t->at + 1, (gsize) (end - t->at - 1));
-    GmArg a = {.kind = GM_ARG_STR, .s = g_intern_string (s)};
+    GmArg a = { .kind = GM_ARG_STR, .s = g_intern_string (s) };
     g_free (s);
     t->at = end + 1;
     return a;
@@ -137,17 +138,17 @@ parse_atom (Text *t)
   if (*end == '.' || *end == 'e') {
     double d = g_ascii_strtod (t->at, &end);
     t->at = end;
-    return (GmArg){.kind = GM_ARG_FLOAT, .d = d};
+    return (GmArg){ .kind = GM_ARG_FLOAT, .d = d };
   }
   ck_assert_msg (end != t->at, "cannot parse \"%s\"", t->at);
   t->at = end;
-  return (GmArg){.kind = GM_ARG_INT, .i = i};
+  return (GmArg){ .kind = GM_ARG_INT, .i = i };
 }
 
 static inline GmArg
 parse_value (Text *t)
 {
-  GmArg part[3] = {{.kind = GM_ARG_NONE}, {.kind = GM_ARG_NONE}, {.kind = GM_ARG_NONE}};
+  GmArg part[3] = { { .kind = GM_ARG_NONE }, { .kind = GM_ARG_NONE }, { .kind = GM_ARG_NONE } };
   int n = 0;
   skip_blank (t);
   if (*t->at != ':')
@@ -160,7 +161,7 @@ parse_value (Text *t)
   }
   if (n == 0)
     return part[0];
-  GmArg s = {.kind = GM_ARG_SLICE, .n = 3, .items = &t->pool[t->used]};
+  GmArg s = { .kind = GM_ARG_SLICE, .n = 3, .items = &t->pool[t->used] };
   memcpy (s.items, part, sizeof part);
   t->used += 3;
   return s;
@@ -169,7 +170,7 @@ parse_value (Text *t)
 static inline GmArg
 call (GmBuilder *b, const GmVal *in, const char *text)
 {
-  Text t = {.at = text, .in = in};
+  Text t = { .at = text, .in = in };
   char name[64], keyword_names[8][32];
   const char *names[8];
   GmArg positional[12], keywords[8];

@@ -142,7 +142,7 @@ check_gradients (const char *name, Program f, const void *data, GmTensor *const 
 {
   const double h = 1e-6;
   GError *error = NULL;
-  GmTensor *grads[8], *ignored[8], *again[8] = {NULL};
+  GmTensor *grads[8], *ignored[8], *again[8] = { NULL };
   for (int i = 0; i < n; i++)
     if (gm_dtype_is_float (in[i]->meta.dtype))
       gm_tensor_set_requires_grad (in[i], true, NULL);
@@ -170,7 +170,7 @@ check_gradients (const char *name, Program f, const void *data, GmTensor *const 
     GmVal flat2 = again[i] ? gm_b_contiguous (&b.base, gm_val_from_tensor (again[i])) : NULL;
     no_error (b.base.error);
     for (int64_t e = 0; e < gm_meta_numel (&in[i]->meta); e++) {
-      double *x = &elements (in[i])[e], old = *x, value[2], slope[2] = {0, 0};
+      double *x = &elements (in[i])[e], old = *x, value[2], slope[2] = { 0, 0 };
       for (int side = 0; side < 2; side++) {
         *x = side ? old + h : old - h;
         g_autoptr (GmTensor) loss = loss_of (f, data, in);

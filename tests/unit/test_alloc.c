@@ -10,14 +10,15 @@
 #include "core/tensor/alloc.h"
 #include "core/tensor/tensor.h"
 
-
 START_TEST (blocks_of_every_size_are_aligned_and_disjoint)
 {
   enum { N = 900 };
   unsigned char *p[N];
   size_t bytes[N];
   for (int i = 0; i < N; i++) {
-    bytes[i] = i < 300 ? (size_t) i * 13 : i < 860 ? (size_t) i * 311 : (size_t) i * (i % 8 ? 401 : 3001);
+    bytes[i] = i < 300   ? (size_t) i * 13
+               : i < 860 ? (size_t) i * 311
+                         : (size_t) i * (i % 8 ? 401 : 3001);
     p[i] = gm_alloc (bytes[i]);
     ck_assert_ptr_nonnull (p[i]);
     ck_assert_uint_eq ((uintptr_t) p[i] % GM_ALLOC_ALIGN, 0);
@@ -35,7 +36,8 @@ END_TEST
  * from each other. */
 START_TEST (large_blocks_start_at_few_places_of_a_page)
 {
-  static const size_t sizes[] = { 4096, 5000, 8192, 16384, 40000, 65536, 70000, 262144, 1 << 20, 3 << 20, 9 << 20 };
+  static const size_t sizes[] = { 4096,  5000,   8192,    16384,   40000,  65536,
+                                  70000, 262144, 1 << 20, 3 << 20, 9 << 20 };
   enum { N = sizeof sizes / sizeof *sizes, EACH = 9 };
   void *p[N][EACH], *small[N];
   unsigned starts = 0;

@@ -114,23 +114,27 @@ count (const char *text, const char *backend, bool grad)
 START_TEST (a_warm_call_asks_the_system_for_no_memory)
 {
   static const char *const programs[] = {
-    "f (%x: f32[16], %y: f32[16], %z: f32[16]) -> (%2) { \n %0 = mul %x %y \n %1 = add %0 %z \n %2 = relu %1 \n }",
-    "f (%x: f32[16], %y: f32[16], %z: f32[16]) -> (%0, %1, %2) { \n %0 = mul %x %y \n %1 = add %0 %z \n %2 = sin %1 \n }",
-    "f (%x: f32[16], %y: f32[16], %z: f32[16]) -> (%2) { \n %0 = mul %x %y \n %1 = copy_ %z %0 \n %2 = view %1 sizes=[4, 4] \n }",
+    "f (%x: f32[16], %y: f32[16], %z: f32[16]) -> (%2) { \n %0 = mul %x %y \n %1 = add %0 %z \n %2 "
+    "= relu %1 \n }",
+    "f (%x: f32[16], %y: f32[16], %z: f32[16]) -> (%0, %1, %2) { \n %0 = mul %x %y \n %1 = add %0 "
+    "%z \n %2 = sin %1 \n }",
+    "f (%x: f32[16], %y: f32[16], %z: f32[16]) -> (%2) { \n %0 = mul %x %y \n %1 = copy_ %z %0 \n "
+    "%2 = view %1 sizes=[4, 4] \n }",
   };
 
   for (size_t b = 0; b < G_N_ELEMENTS (backends); b++)
     for (size_t i = 0; i < G_N_ELEMENTS (programs); i++)
-      ck_assert_msg (count (programs[i], backends[b], false) == 0, "%s asks %g times a call: %s", backends[b],
-                     (double) count (programs[i], backends[b], false) / CALLS, programs[i]);
+      ck_assert_msg (count (programs[i], backends[b], false) == 0, "%s asks %g times a call: %s",
+                     backends[b], (double) count (programs[i], backends[b], false) / CALLS,
+                     programs[i]);
 }
 END_TEST
 
 START_TEST (a_warm_step_asks_the_system_for_no_memory)
 {
-  static const char *const program =
-    "f (%x: f32[16] requires_grad, %y: f32[16] requires_grad, %z: f32[16] requires_grad) -> (%2) { \n %0 = mul %x %y \n "
-    "%1 = add %0 %z \n %2 = relu %1 \n }";
+  static const char *const program = "f (%x: f32[16] requires_grad, %y: f32[16] requires_grad, %z: "
+                                     "f32[16] requires_grad) -> (%2) { \n %0 = mul %x %y \n "
+                                     "%1 = add %0 %z \n %2 = relu %1 \n }";
 
   for (size_t b = 0; b < G_N_ELEMENTS (backends); b++)
     ck_assert_msg (count (program, backends[b], true) == 0, "%s asks %g times a step", backends[b],

@@ -66,7 +66,7 @@ flatten (const GmArg *a, double *out, int at)
     return at;
   }
   GmTensor *t = gm_tensor_from_val (a->v);
-  int64_t index[GM_MAX_DIMS] = {0};
+  int64_t index[GM_MAX_DIMS] = { 0 };
   for (int64_t i = 0; i < gm_meta_numel (&t->meta); i++) {
     out[at++] = gm_scalar_as_double (gm_tensor_get (t, index));
     for (int d = t->meta.ndim; d-- > 0 && ++index[d] == t->meta.sizes[d];)
@@ -110,37 +110,37 @@ START_TEST (shapes_are_torchs)
   static const struct {
     const char *text, *shape;
   } rows[] = {
-      {"sum(C, 1, keepdim=True)", "[2, 1, 4]"},
-      {"sum(C, (0, 2))", "[3]"},
-      {"mean(A, axis=0, keepdims=True)", "[1, 4]"},
-      {"unsqueeze(A, -1)", "[3, 4, 1]"},
-      {"unsqueeze(S, 0)", "[1]"},
-      {"reshape(C, -1, 12)", "[2, 12]"},
-      {"flatten(C, 1)", "[2, 12]"},
-      {"flatten(S)", "[1]"},
-      {"getitem(C, (None, 0, ..., None))", "[1, 3, 4, 1]"},
-      {"getitem(C, (E, :, I))", "[2, 2, 3]"},
-      {"getitem(C, (0, :, I))", "[3, 2, 2]"},
-      {"getitem(C, (:, I, I))", "[2, 2, 2]"},
-      {"getitem(A, ())", "[3, 4]"},
-      {"embedding(K, W)", "[3, 2, 3]"},
-      {"matmul(V, W)", "[3]"},
-      {"matmul(C, V)", "[2, 3]"},
-      {"matmul(V, V)", "[]"},
-      {"stack((A, A), 1)", "[3, 2, 4]"},
-      {"repeat(V, 2, 3)", "[2, 12]"},
-      {"expand(S, 2, 3)", "[2, 3]"},
-      {"argmax(A, 1, True)", "[3, 1]"},
-      {"rand(2, 0, 3)", "[2, 0, 3]"},
-      {"zeros(())", "[]"},
-      {"norm(A, dim=(0, 1), keepdim=True)", "[1, 1]"},
-      {"one_hot(T)", "[3, 4]"},
-      {"diagonal(C, 0, 0, 2)", "[3, 2]"},
-      {"cross_entropy(A, T)", "[]"},
-      {"randint(0, 5, (2, 2))", "[2, 2]"},
-      {"randperm(5)", "[5]"},
-      {"cat((A, A), -1)", "[3, 8]"},
-      {"movedim(C, (0, 1), (2, 0))", "[3, 4, 2]"},
+    { "sum(C, 1, keepdim=True)", "[2, 1, 4]" },
+    { "sum(C, (0, 2))", "[3]" },
+    { "mean(A, axis=0, keepdims=True)", "[1, 4]" },
+    { "unsqueeze(A, -1)", "[3, 4, 1]" },
+    { "unsqueeze(S, 0)", "[1]" },
+    { "reshape(C, -1, 12)", "[2, 12]" },
+    { "flatten(C, 1)", "[2, 12]" },
+    { "flatten(S)", "[1]" },
+    { "getitem(C, (None, 0, ..., None))", "[1, 3, 4, 1]" },
+    { "getitem(C, (E, :, I))", "[2, 2, 3]" },
+    { "getitem(C, (0, :, I))", "[3, 2, 2]" },
+    { "getitem(C, (:, I, I))", "[2, 2, 2]" },
+    { "getitem(A, ())", "[3, 4]" },
+    { "embedding(K, W)", "[3, 2, 3]" },
+    { "matmul(V, W)", "[3]" },
+    { "matmul(C, V)", "[2, 3]" },
+    { "matmul(V, V)", "[]" },
+    { "stack((A, A), 1)", "[3, 2, 4]" },
+    { "repeat(V, 2, 3)", "[2, 12]" },
+    { "expand(S, 2, 3)", "[2, 3]" },
+    { "argmax(A, 1, True)", "[3, 1]" },
+    { "rand(2, 0, 3)", "[2, 0, 3]" },
+    { "zeros(())", "[]" },
+    { "norm(A, dim=(0, 1), keepdim=True)", "[1, 1]" },
+    { "one_hot(T)", "[3, 4]" },
+    { "diagonal(C, 0, 0, 2)", "[3, 2]" },
+    { "cross_entropy(A, T)", "[]" },
+    { "randint(0, 5, (2, 2))", "[2, 2]" },
+    { "randperm(5)", "[5]" },
+    { "cat((A, A), -1)", "[3, 8]" },
+    { "movedim(C, (0, 1), (2, 0))", "[3, 4, 2]" },
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     Fixture f;
@@ -177,129 +177,129 @@ START_TEST (every_differentiable_function_has_right_slopes)
 {
   /* A '2' marks those whose second derivatives are checked as well. */
   static const char *const rows[] = {
-      "2add(A, V, alpha=2)",
-      "2sub(A, B, alpha=3)",
-      "rsub(A, 1)",
-      "2div(A, B)",
-      "2pow(B, 2)",
-      "2pow(B, 3.5)",
-      "2pow(B, A)",
-      "pow(2, A)",
-      "pow(B, 0.5)",
-      "pow(B, -1)",
-      "2clamp(A, -0.5, 0.7)",
-      "clamp(A, max=V)",
-      "where(M, A, B)",
-      "where(A, M, 0)",
-      "2lerp(A, B, 0.3)",
-      "2addcmul(A, B, P, value=0.5)",
-      "2addcdiv(A, B, P, value=2)",
-      "2sum(C, (0, 2), keepdim=True)",
-      "mean(C, (0, 1))",
-      "2prod(B, 1)",
-      "amax(A, 0)",
-      "amin(C, (1, 2))",
-      "max(A)",
-      "2max(A, 1)",
-      "min(A, dim=0)",
-      "2max(A, B)",
-      "2var(A)",
-      "var(A, 0, unbiased=False)",
-      "2std(A, 1)",
-      "2norm(A)",
-      "norm(A, 1, 1)",
-      "norm(A, inf, 0)",
-      "2norm(A, 3, 1)",
-      "cumsum(A, 1)",
-      "2logsumexp(A, 1)",
-      "2softmax(A, 1)",
-      "softmax(C, 0)",
-      "2log_softmax(A, -1)",
-      "reshape(A, 2, -1)",
-      "permute(C, 2, 0, 1)",
-      "movedim(C, 0, -1)",
-      "flatten(C, 1)",
-      "unflatten(A, 1, (2, -1))",
-      "expand(V, 3, -1)",
-      "repeat(A, 2, 1, 3)",
-      "tile(A, (2,))",
-      "flip(A, 0, 1)",
-      "roll(A, (1, -1), (0, 1))",
-      "narrow(A, 1, 1, 2)",
-      "select(C, 1, -1)",
-      "unbind(A, 1)",
-      "split(A, 3, 1)",
-      "chunk(A, 3, 1)",
-      "2cat((A, B), 1)",
-      "stack((A, B), -1)",
-      "vstack((A, V))",
-      "hstack((V, V))",
-      "diagonal(C, 1, 1, 2)",
-      "contiguous(A)",
-      "getitem(C, (1:, None, ::2))",
-      "2getitem(A, I)",
-      "getitem(C, (:, I, I))",
-      "2getitem(C, (E, :, I))",
-      "getitem(A, [2, 0, -1])",
-      "index_select(A, 1, T)",
-      "2gather(A, 1, K)",
-      "2scatter_add(A, 1, K, B)",
-      "take_along_dim(A, K, 1)",
-      "tril(A)",
-      "triu(A, 1)",
-      "2sort(A, 1)",
-      "topk(A, 2, 1)",
-      "masked_fill(A, M, 9)",
-      "2embedding(K, W)",
-      "matmul(A, W)",
-      "2matmul(V, W)",
-      "matmul(A, V)",
-      "2matmul(V, V)",
-      "matmul(C, W)",
-      "matmul(C, V)",
-      "mm(A, W)",
-      "mv(A, V)",
-      "dot(V, V)",
-      "2outer(V, V)",
-      "2addmm(S, A, W, beta=2, alpha=0.5)",
-      "2linear(C, A, bias=S)",
-      "2linear(V, A)",
-      "double(A)",
-      "clone(A)",
-      "relu(A)",
-      "2sigmoid(A)",
-      "2gelu(A)",
-      "2gelu(A, 'tanh')",
-      "2silu(A)",
-      "logsigmoid(A)",
-      "2softplus(A)",
-      "softplus(A, 2, 1)",
-      "leaky_relu(A, 0.1)",
-      "2elu(A, 0.5)",
-      "hardtanh(A, -0.5, 0.5)",
-      "2layer_norm(C, [4], V, V)",
-      "2rms_norm(C, (4,), V, 1e-5)",
-      "2batch_norm(A, None, None, V, V, True)",
-      "2normalize(A)",
-      "normalize(A, 1, 0)",
-      "2cosine_similarity(A, B)",
-      "2cross_entropy(A, T)",
-      "cross_entropy(A, T, V, label_smoothing=0.2)",
-      "cross_entropy(A, T, reduction='none')",
-      "cross_entropy(A, T, ignore_index=0)",
-      "2cross_entropy(A, P)",
-      "nll_loss(A, T)",
-      "2mse_loss(A, B)",
-      "l1_loss(A, B)",
-      "smooth_l1_loss(A, B)",
-      "huber_loss(A, B, delta=2.0)",
-      "2binary_cross_entropy(P, Q)",
-      "2binary_cross_entropy_with_logits(A, Q, pos_weight=B)",
-      "2kl_div(A, Q)",
-      "kl_div(A, B, log_target=True)",
-      "2scaled_dot_product_attention(C, C, C, is_causal=True)",
-      "nan_to_num(A)",
-      "2var_mean(A, 1)",
+    "2add(A, V, alpha=2)",
+    "2sub(A, B, alpha=3)",
+    "rsub(A, 1)",
+    "2div(A, B)",
+    "2pow(B, 2)",
+    "2pow(B, 3.5)",
+    "2pow(B, A)",
+    "pow(2, A)",
+    "pow(B, 0.5)",
+    "pow(B, -1)",
+    "2clamp(A, -0.5, 0.7)",
+    "clamp(A, max=V)",
+    "where(M, A, B)",
+    "where(A, M, 0)",
+    "2lerp(A, B, 0.3)",
+    "2addcmul(A, B, P, value=0.5)",
+    "2addcdiv(A, B, P, value=2)",
+    "2sum(C, (0, 2), keepdim=True)",
+    "mean(C, (0, 1))",
+    "2prod(B, 1)",
+    "amax(A, 0)",
+    "amin(C, (1, 2))",
+    "max(A)",
+    "2max(A, 1)",
+    "min(A, dim=0)",
+    "2max(A, B)",
+    "2var(A)",
+    "var(A, 0, unbiased=False)",
+    "2std(A, 1)",
+    "2norm(A)",
+    "norm(A, 1, 1)",
+    "norm(A, inf, 0)",
+    "2norm(A, 3, 1)",
+    "cumsum(A, 1)",
+    "2logsumexp(A, 1)",
+    "2softmax(A, 1)",
+    "softmax(C, 0)",
+    "2log_softmax(A, -1)",
+    "reshape(A, 2, -1)",
+    "permute(C, 2, 0, 1)",
+    "movedim(C, 0, -1)",
+    "flatten(C, 1)",
+    "unflatten(A, 1, (2, -1))",
+    "expand(V, 3, -1)",
+    "repeat(A, 2, 1, 3)",
+    "tile(A, (2,))",
+    "flip(A, 0, 1)",
+    "roll(A, (1, -1), (0, 1))",
+    "narrow(A, 1, 1, 2)",
+    "select(C, 1, -1)",
+    "unbind(A, 1)",
+    "split(A, 3, 1)",
+    "chunk(A, 3, 1)",
+    "2cat((A, B), 1)",
+    "stack((A, B), -1)",
+    "vstack((A, V))",
+    "hstack((V, V))",
+    "diagonal(C, 1, 1, 2)",
+    "contiguous(A)",
+    "getitem(C, (1:, None, ::2))",
+    "2getitem(A, I)",
+    "getitem(C, (:, I, I))",
+    "2getitem(C, (E, :, I))",
+    "getitem(A, [2, 0, -1])",
+    "index_select(A, 1, T)",
+    "2gather(A, 1, K)",
+    "2scatter_add(A, 1, K, B)",
+    "take_along_dim(A, K, 1)",
+    "tril(A)",
+    "triu(A, 1)",
+    "2sort(A, 1)",
+    "topk(A, 2, 1)",
+    "masked_fill(A, M, 9)",
+    "2embedding(K, W)",
+    "matmul(A, W)",
+    "2matmul(V, W)",
+    "matmul(A, V)",
+    "2matmul(V, V)",
+    "matmul(C, W)",
+    "matmul(C, V)",
+    "mm(A, W)",
+    "mv(A, V)",
+    "dot(V, V)",
+    "2outer(V, V)",
+    "2addmm(S, A, W, beta=2, alpha=0.5)",
+    "2linear(C, A, bias=S)",
+    "2linear(V, A)",
+    "double(A)",
+    "clone(A)",
+    "relu(A)",
+    "2sigmoid(A)",
+    "2gelu(A)",
+    "2gelu(A, 'tanh')",
+    "2silu(A)",
+    "logsigmoid(A)",
+    "2softplus(A)",
+    "softplus(A, 2, 1)",
+    "leaky_relu(A, 0.1)",
+    "2elu(A, 0.5)",
+    "hardtanh(A, -0.5, 0.5)",
+    "2layer_norm(C, [4], V, V)",
+    "2rms_norm(C, (4,), V, 1e-5)",
+    "2batch_norm(A, None, None, V, V, True)",
+    "2normalize(A)",
+    "normalize(A, 1, 0)",
+    "2cosine_similarity(A, B)",
+    "2cross_entropy(A, T)",
+    "cross_entropy(A, T, V, label_smoothing=0.2)",
+    "cross_entropy(A, T, reduction='none')",
+    "cross_entropy(A, T, ignore_index=0)",
+    "2cross_entropy(A, P)",
+    "nll_loss(A, T)",
+    "2mse_loss(A, B)",
+    "l1_loss(A, B)",
+    "smooth_l1_loss(A, B)",
+    "huber_loss(A, B, delta=2.0)",
+    "2binary_cross_entropy(P, Q)",
+    "2binary_cross_entropy_with_logits(A, Q, pos_weight=B)",
+    "2kl_div(A, Q)",
+    "kl_div(A, B, log_target=True)",
+    "2scaled_dot_product_attention(C, C, C, is_causal=True)",
+    "nan_to_num(A)",
+    "2var_mean(A, 1)",
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     bool second = rows[r][0] == '2';
@@ -363,17 +363,17 @@ START_TEST (dtypes_are_promoted_as_torch_does)
   static const struct {
     const char *left, *right, *want;
   } rows[] = {
-      {"float32", "float64", "float64"},  {"int32", "int64", "int64"},
-      {"uint8", "int32", "int32"},        {"bool", "uint8", "uint8"},
-      {"int64", "float32", "float32"},    {"bool", "float32", "float32"},
-      {"float32", "0float64", "float32"}, {"int64", "0float64", "float64"},
-      {"int32", "0int64", "int32"},       {"uint8", "0int64", "uint8"},
-      {"0int32", "0int64", "int64"},      {"bool", "0int32", "int32"},
-      {"0float64", "int64", "float64"},   {"float64", "py2.5", "float64"},
-      {"int64", "py2.5", "float32"},      {"int32", "py2", "int32"},
-      {"bool", "py2", "int64"},           {"uint8", "py2", "uint8"},
-      {"0float64", "py2.5", "float64"},   {"0int32", "py2.5", "float32"},
-      {"bool", "pyTrue", "bool"},         {"float32", "0int64", "float32"},
+    { "float32", "float64", "float64" },  { "int32", "int64", "int64" },
+    { "uint8", "int32", "int32" },        { "bool", "uint8", "uint8" },
+    { "int64", "float32", "float32" },    { "bool", "float32", "float32" },
+    { "float32", "0float64", "float32" }, { "int64", "0float64", "float64" },
+    { "int32", "0int64", "int32" },       { "uint8", "0int64", "uint8" },
+    { "0int32", "0int64", "int64" },      { "bool", "0int32", "int32" },
+    { "0float64", "int64", "float64" },   { "float64", "py2.5", "float64" },
+    { "int64", "py2.5", "float32" },      { "int32", "py2", "int32" },
+    { "bool", "py2", "int64" },           { "uint8", "py2", "uint8" },
+    { "0float64", "py2.5", "float64" },   { "0int32", "py2.5", "float32" },
+    { "bool", "pyTrue", "bool" },         { "float32", "0int64", "float32" },
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     Fixture f;
@@ -383,16 +383,16 @@ START_TEST (dtypes_are_promoted_as_torch_does)
       const char *t = side ? rows[r].right : rows[r].left;
       GmDtype d;
       if (g_str_has_prefix (t, "py")) {
-        x[side] = t[2] == 'T'       ? (GmArg){.kind = GM_ARG_BOOL, .i = 1}
-                  : strchr (t, '.') ? (GmArg){.kind = GM_ARG_FLOAT, .d = 2.5}
-                                    : (GmArg){.kind = GM_ARG_INT, .i = 2};
+        x[side] = t[2] == 'T'       ? (GmArg){ .kind = GM_ARG_BOOL, .i = 1 }
+                  : strchr (t, '.') ? (GmArg){ .kind = GM_ARG_FLOAT, .d = 2.5 }
+                                    : (GmArg){ .kind = GM_ARG_INT, .i = 2 };
         continue;
       }
       bool zero = *t == '0';
       ck_assert (gm_dtype_parse (t + zero, strlen (t + zero), &d));
-      x[side] =
-          (GmArg){.kind = GM_ARG_TENSOR,
-                  .v = gm_b_full (&f.b.base, gm_scalar_int (1), d, zero ? 0 : 1, (int64_t[]){3})};
+      x[side] = (GmArg){ .kind = GM_ARG_TENSOR,
+                         .v = gm_b_full (&f.b.base, gm_scalar_int (1), d, zero ? 0 : 1,
+                                         (int64_t[]){ 3 }) };
     }
     GmArg sum = gm_api_call (gm_api_find ("add"), false, &f.b.base, x, 2, NULL, NULL, 0);
     no_error (f.b.base.error);
@@ -410,34 +410,34 @@ START_TEST (dtypes_of_results)
     const char *text;
     GmDtype want;
   } rows[] = {
-      {"div(I, 2)", GM_F32},
-      {"exp(I)", GM_F32},
-      {"floor(I)", GM_I64},
-      {"sum(M)", GM_I64},
-      {"cumsum(M, 0)", GM_I64},
-      {"add(M, M)", GM_BOOL},
-      {"mul(M, M)", GM_BOOL},
-      {"eq(I, 2.5)", GM_BOOL},
-      {"logical_and(C, A)", GM_BOOL},
-      {"argmax(A)", GM_I64},
-      {"arange(3)", GM_I64},
-      {"arange(3.0)", GM_F32},
-      {"full((1,), 2)", GM_I64},
-      {"full((1,), True)", GM_BOOL},
-      {"full((1,), 1.5)", GM_F32},
-      {"zeros(2)", GM_F32},
-      {"randn(2, dtype=float64)", GM_F64},
-      {"where(M, 1, 2.5)", GM_F32},
-      {"one_hot(T)", GM_I64},
-      {"pow(I, 2.0)", GM_F32},
-      {"sum(A, dtype=float32)", GM_F32},
-      {"float(A)", GM_F32},
-      {"any(A)", GM_BOOL},
-      {"max(M)", GM_BOOL},
-      {"randint(0, 3, (2,))", GM_I64},
-      {"to(A, float32)", GM_F32},
-      {"to(A, I)", GM_I64},
-      {"to(A, 'cpu')", GM_F64},
+    { "div(I, 2)", GM_F32 },
+    { "exp(I)", GM_F32 },
+    { "floor(I)", GM_I64 },
+    { "sum(M)", GM_I64 },
+    { "cumsum(M, 0)", GM_I64 },
+    { "add(M, M)", GM_BOOL },
+    { "mul(M, M)", GM_BOOL },
+    { "eq(I, 2.5)", GM_BOOL },
+    { "logical_and(C, A)", GM_BOOL },
+    { "argmax(A)", GM_I64 },
+    { "arange(3)", GM_I64 },
+    { "arange(3.0)", GM_F32 },
+    { "full((1,), 2)", GM_I64 },
+    { "full((1,), True)", GM_BOOL },
+    { "full((1,), 1.5)", GM_F32 },
+    { "zeros(2)", GM_F32 },
+    { "randn(2, dtype=float64)", GM_F64 },
+    { "where(M, 1, 2.5)", GM_F32 },
+    { "one_hot(T)", GM_I64 },
+    { "pow(I, 2.0)", GM_F32 },
+    { "sum(A, dtype=float32)", GM_F32 },
+    { "float(A)", GM_F32 },
+    { "any(A)", GM_BOOL },
+    { "max(M)", GM_BOOL },
+    { "randint(0, 3, (2,))", GM_I64 },
+    { "to(A, float32)", GM_F32 },
+    { "to(A, I)", GM_I64 },
+    { "to(A, 'cpu')", GM_F64 },
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     Fixture f;
@@ -524,7 +524,7 @@ static void
 expect_elements (GmTensor *t, int n, const double *want)
 {
   double got[64];
-  int k = flatten (&(GmArg){.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (t)}, got, 0);
+  int k = flatten (&(GmArg){ .kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (t) }, got, 0);
   ck_assert_int_eq (k, n);
   for (int i = 0; i < n; i++)
     ck_assert_msg (got[i] == want[i], "element %d is %g, not %g", i, got[i], want[i]);
@@ -536,8 +536,8 @@ START_TEST (in_place_forms_write_into_the_tensor)
     const char *text;
     double want[4];
   } rows[] = {
-      {"fill_(V, 3)", {3, 3, 3, 3}},
-      {"zero_(V)", {0, 0, 0, 0}},
+    { "fill_(V, 3)", { 3, 3, 3, 3 } },
+    { "zero_(V)", { 0, 0, 0, 0 } },
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     Fixture f;
@@ -548,15 +548,15 @@ START_TEST (in_place_forms_write_into_the_tensor)
   }
   Fixture f;
   set_up (&f);
-  memcpy (elements (f.in[IN_V]), (double[]){1, -2, 3, -4}, 32);
+  memcpy (elements (f.in[IN_V]), (double[]){ 1, -2, 3, -4 }, 32);
   static const struct {
     const char *text;
     double want[4];
   } chain[] = {
-      {"add_(V, 1, alpha=2)", {3, 0, 5, -2}}, {"mul_(V, 2)", {6, 0, 10, -4}},
-      {"clamp_(V, min=-1)", {6, 0, 10, -1}},  {"relu_(V)", {6, 0, 10, 0}},
-      {"div_(V, 2)", {3, 0, 5, 0}},           {"pow_(V, 2)", {9, 0, 25, 0}},
-      {"sub_(V, V)", {0, 0, 0, 0}},
+    { "add_(V, 1, alpha=2)", { 3, 0, 5, -2 } }, { "mul_(V, 2)", { 6, 0, 10, -4 } },
+    { "clamp_(V, min=-1)", { 6, 0, 10, -1 } },  { "relu_(V)", { 6, 0, 10, 0 } },
+    { "div_(V, 2)", { 3, 0, 5, 0 } },           { "pow_(V, 2)", { 9, 0, 25, 0 } },
+    { "sub_(V, V)", { 0, 0, 0, 0 } },
   };
   for (size_t i = 0; i < G_N_ELEMENTS (chain); i++) {
     uint32_t version = gm_tensor_version (f.in[IN_V]);
@@ -574,15 +574,15 @@ START_TEST (assignments_through_subscripts)
     const char *text;
     double want[4];
   } rows[] = {
-      {"setitem(V, 1, 9)", {1, 9, 3, 4}},       {"setitem(V, 1:3, 9)", {1, 9, 9, 4}},
-      {"setitem(V, ::2, S)", {7, 2, 7, 4}},     {"setitem(V, ..., 0)", {0, 0, 0, 0}},
-      {"setitem(V, [0, -1], 9)", {9, 2, 3, 9}}, {"setitem(V, T, 9)", {9, 2, 9, 9}},
-      {"setitem(V, I, 5)", {5, 5, 5, 5}},
+    { "setitem(V, 1, 9)", { 1, 9, 3, 4 } },       { "setitem(V, 1:3, 9)", { 1, 9, 9, 4 } },
+    { "setitem(V, ::2, S)", { 7, 2, 7, 4 } },     { "setitem(V, ..., 0)", { 0, 0, 0, 0 } },
+    { "setitem(V, [0, -1], 9)", { 9, 2, 3, 9 } }, { "setitem(V, T, 9)", { 9, 2, 9, 9 } },
+    { "setitem(V, I, 5)", { 5, 5, 5, 5 } },
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     Fixture f;
     set_up (&f);
-    memcpy (elements (f.in[IN_V]), (double[]){1, 2, 3, 4}, 32);
+    memcpy (elements (f.in[IN_V]), (double[]){ 1, 2, 3, 4 }, 32);
     elements (f.in[IN_S])[0] = 7;
     ask (&f, rows[r].text);
     no_error (f.b.base.error);
@@ -592,16 +592,16 @@ START_TEST (assignments_through_subscripts)
   /* Rows by index: of equal ones the last counts. */
   Fixture f;
   set_up (&f);
-  memcpy (gm_tensor_data (f.in[IN_T]), (int64_t[]){2, 0, 2}, 24);
+  memcpy (gm_tensor_data (f.in[IN_T]), (int64_t[]){ 2, 0, 2 }, 24);
   ask (&f, "setitem(W, T, 1.5)");
   no_error (f.b.base.error);
-  ck_assert (elements (f.in[IN_W])[0] == 1.5 && elements (f.in[IN_W])[8] == 1.5 &&
-             elements (f.in[IN_W])[3] != 1.5);
+  ck_assert (elements (f.in[IN_W])[0] == 1.5 && elements (f.in[IN_W])[8] == 1.5
+             && elements (f.in[IN_W])[3] != 1.5);
   /* A mask with one value. */
   ask (&f, "setitem(A, M, -1)");
   no_error (f.b.base.error);
-  ck_assert (elements (f.in[IN_A])[0] == -1 && elements (f.in[IN_A])[7] == -1 &&
-             elements (f.in[IN_A])[1] != -1);
+  ck_assert (elements (f.in[IN_A])[0] == -1 && elements (f.in[IN_A])[7] == -1
+             && elements (f.in[IN_A])[1] != -1);
   tear_down (&f);
 }
 END_TEST
@@ -615,7 +615,7 @@ START_TEST (assignment_is_differentiable)
   no_error (f.b.base.error);
   GmTensor *s = tensor_of (&f, "sum(A)");
   ck_assert (gm_autograd_backward (&s, NULL, 1, false, false, NULL));
-  expect_elements (gm_tensor_grad (f.in[IN_V]), 4, (double[]){1, 1, 1, 1});
+  expect_elements (gm_tensor_grad (f.in[IN_V]), 4, (double[]){ 1, 1, 1, 1 });
   tear_down (&f);
 }
 END_TEST
@@ -632,7 +632,7 @@ START_TEST (batch_norm_updates_running_statistics)
   ask (&f, "batch_norm(A, V, None, None, None, True, 0.25)");
   no_error (f.b.base.error);
   ck_assert (fabs (elements (f.in[IN_V])[0] - (0.75 * before + 0.25 * mean)) < 1e-12);
-  memcpy (elements (f.in[IN_V]), (double[]){1, 1, 1, 1}, 32);
+  memcpy (elements (f.in[IN_V]), (double[]){ 1, 1, 1, 1 }, 32);
   ask (&f, "batch_norm(A, None, V, None, None, True, 0.25)");
   no_error (f.b.base.error);
   ck_assert (fabs (elements (f.in[IN_V])[0] - (0.75 + 0.25 * square / 2)) < 1e-12);
@@ -652,7 +652,7 @@ START_TEST (random_numbers_follow_the_seed)
   GmTensor *again = tensor_of (&f, "randn(100)");
   ck_assert (!memcmp (gm_tensor_data (x), gm_tensor_data (again), 400));
   ck_assert (memcmp (gm_tensor_data (x), gm_tensor_data (y), 400));
-  double count[5] = {0};
+  double count[5] = { 0 };
   GmTensor *i = tensor_of (&f, "randint(2, 7, (1000,))");
   for (int k = 0; k < 1000; k++) {
     int64_t v = ((int64_t *) gm_tensor_data (i))[k];
@@ -661,7 +661,7 @@ START_TEST (random_numbers_follow_the_seed)
   }
   for (int k = 0; k < 5; k++)
     ck_assert (count[k] > 130);
-  bool seen[20] = {false};
+  bool seen[20] = { false };
   GmTensor *p = tensor_of (&f, "randperm(20)");
   for (int k = 0; k < 20; k++) {
     int64_t v = ((int64_t *) gm_tensor_data (p))[k];
@@ -677,8 +677,8 @@ START_TEST (dropout_scales_what_it_keeps)
   Fixture f;
   set_up (&f);
   GmTensor *ones = tensor_of (&f, "ones(1000, dtype=float64)");
-  GmArg x[2] = {{.kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (ones)},
-                {.kind = GM_ARG_FLOAT, .d = 0.25}};
+  GmArg x[2] = { { .kind = GM_ARG_TENSOR, .v = gm_val_from_tensor (ones) },
+                 { .kind = GM_ARG_FLOAT, .d = 0.25 } };
   GmArg y = gm_api_call (gm_api_find ("dropout"), false, &f.b.base, x, 2, NULL, NULL, 0);
   no_error (f.b.base.error);
   int kept = 0;

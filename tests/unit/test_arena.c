@@ -10,7 +10,6 @@
 
 #include "core/base/arena.h"
 
-
 START_TEST (memory_is_zeroed_aligned_and_disjoint)
 {
   g_autoptr (GmArena) a = gm_arena_new ();
@@ -54,7 +53,11 @@ END_TEST
 
 static GString *order;
 static GmArena *dying;
-static void note (void *data) { g_string_append (order, data); }
+static void
+note (void *data)
+{
+  g_string_append (order, data);
+}
 static void
 note_and_allocate (void *data)
 {
@@ -77,7 +80,11 @@ START_TEST (finalizers_run_once_last_added_first)
 END_TEST
 
 static sigjmp_buf after_fault;
-static void on_fault (int sig) { siglongjmp (after_fault, sig); }
+static void
+on_fault (int sig)
+{
+  siglongjmp (after_fault, sig);
+}
 
 static bool
 faults (volatile char *p)

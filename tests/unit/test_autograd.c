@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define SIZES(...)                                                                                 \
-  (int) (sizeof ((const int64_t[]){__VA_ARGS__}) / sizeof (int64_t)), (const int64_t[])            \
+  (int) (sizeof ((const int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t)), (const int64_t[])          \
   {                                                                                                \
     __VA_ARGS__                                                                                    \
   }
@@ -17,7 +17,7 @@
 static GmTensor *
 vector (int n, ...)
 {
-  GmTensor *t = tensor_f64 (1, (const int64_t[]){n});
+  GmTensor *t = tensor_f64 (1, (const int64_t[]){ n });
   va_list ap;
   va_start (ap, n);
   for (int i = 0; i < n; i++)
@@ -37,7 +37,7 @@ static GmTensor *
 op2 (GmOp op, GmTensor *x, GmTensor *y)
 {
   GError *error = NULL;
-  GmTensor *t = gm_autograd_op (op, (GmTensor *[]){x, y}, y ? 2 : 1, NULL, &error);
+  GmTensor *t = gm_autograd_op (op, (GmTensor *[]){ x, y }, y ? 2 : 1, NULL, &error);
   no_error (error);
   return t;
 }
@@ -46,7 +46,7 @@ static GmTensor *
 sum (GmTensor *x)
 {
   GError *error = NULL;
-  GmAttrs at = {.mask = BIT (DIMS) | BIT (KEEPDIM)};
+  GmAttrs at = { .mask = BIT (DIMS) | BIT (KEEPDIM) };
   GmTensor *t = gm_autograd_op (GM_OP_sum, &x, 1, &at, &error);
   no_error (error);
   return t;
@@ -56,10 +56,10 @@ static GmTensor *
 slice (GmTensor *x, int64_t start, int64_t stop)
 {
   GError *error = NULL;
-  GmAttrs at = {.mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
-                .start = start,
-                .stop = stop,
-                .step = 1};
+  GmAttrs at = { .mask = BIT (DIM) | BIT (START) | BIT (STOP) | BIT (STEP),
+                 .start = start,
+                 .stop = stop,
+                 .step = 1 };
   GmTensor *t = gm_autograd_op (GM_OP_slice, &x, 1, &at, &error);
   no_error (error);
   return t;
@@ -69,7 +69,7 @@ static void
 into (GmTensor *dst, GmOp op, GmTensor *x, GmTensor *y)
 {
   GError *error = NULL;
-  ck_assert_msg (gm_autograd_into (dst, op, (GmTensor *[]){x, y}, y ? 2 : 1, NULL, &error), "%s",
+  ck_assert_msg (gm_autograd_into (dst, op, (GmTensor *[]){ x, y }, y ? 2 : 1, NULL, &error), "%s",
                  error ? error->message : "");
 }
 
@@ -90,7 +90,7 @@ expect (GmTensor *t, int n, ...)
   ck_assert_int_eq (gm_meta_numel (&t->meta), n);
   for (int64_t i = 0; i < n; i++) {
     double want = va_arg (ap, double),
-           got = gm_scalar_as_double (gm_tensor_get (t, t->meta.ndim ? (int64_t[]){i} : NULL));
+           got = gm_scalar_as_double (gm_tensor_get (t, t->meta.ndim ? (int64_t[]){ i } : NULL));
     ck_assert_msg (fabs (got - want) < 1e-12, "element %d is %g, not %g", (int) i, got, want);
   }
   va_end (ap);
@@ -158,7 +158,7 @@ START_TEST (comparisons_and_integers_do_not_require_grad)
   g_autoptr (GmTensor) y = op2 (GM_OP_lt, x, x);
   ck_assert (!gm_tensor_requires_grad (y));
   GError *error = NULL;
-  g_autoptr (GmTensor) i = ints_i64 (SIZES (1), (int64_t[]){1});
+  g_autoptr (GmTensor) i = ints_i64 (SIZES (1), (int64_t[]){ 1 });
   ck_assert (!gm_tensor_set_requires_grad (i, true, &error));
   expect_error (error, "floating point");
 }
@@ -243,7 +243,7 @@ START_TEST (the_gradient_of_a_transposed_weight_is_laid_out_as_the_weight)
   GError *error = NULL;
   g_autoptr (GmTensor) x = random_f64 (1, -1, 1, SIZES (5, 3));
   g_autoptr (GmTensor) w = leaf (random_f64 (2, -1, 1, SIZES (4, 3)));
-  GmAttrs at = {.mask = BIT (DIMS), .n_list = 2, .list = {1, 0}};
+  GmAttrs at = { .mask = BIT (DIMS), .n_list = 2, .list = { 1, 0 } };
   g_autoptr (GmTensor) turned = gm_autograd_op (GM_OP_permute, &w, 1, &at, &error);
   g_autoptr (GmTensor) y = op2 (GM_OP_matmul, x, turned);
   g_autoptr (GmTensor) s = sum (y);
@@ -288,7 +288,7 @@ START_TEST (several_roots_are_walked_at_once)
   g_autoptr (GmTensor) y = op2 (GM_OP_mul, x, x);
   g_autoptr (GmTensor) z = op2 (GM_OP_mul, y, x); /* y is a root and on z's way */
   GError *error = NULL;
-  ck_assert (gm_autograd_backward ((GmTensor *[]){y, z}, NULL, 2, false, false, &error));
+  ck_assert (gm_autograd_backward ((GmTensor *[]){ y, z }, NULL, 2, false, false, &error));
   expect (gm_tensor_grad (x), 1, 6.0 + 27.0);
 }
 END_TEST
@@ -317,8 +317,8 @@ START_TEST (changing_a_saved_tensor_is_an_error_that_names_it)
   into (e, GM_OP_add, e, one);
   gm_grad_set_enabled (true);
   ck_assert (!gm_autograd_backward (&s, NULL, 1, false, false, &error));
-  ck_assert (strstr (error->message, "f64[3]") && strstr (error->message, "version 1") &&
-             strstr (error->message, "expected version 0"));
+  ck_assert (strstr (error->message, "f64[3]") && strstr (error->message, "version 1")
+             && strstr (error->message, "expected version 0"));
   expect_error (error, "exp");
 }
 END_TEST
@@ -348,7 +348,7 @@ START_TEST (grad_returns_gradients_and_touches_no_leaf)
   g_autoptr (GmTensor) z = op2 (GM_OP_mul, m, m);
   GmTensor *got[2];
   ck_assert (
-      gm_autograd_grad (&z, NULL, 1, (GmTensor *[]){x, m}, 2, false, false, false, got, &error));
+      gm_autograd_grad (&z, NULL, 1, (GmTensor *[]){ x, m }, 2, false, false, false, got, &error));
   expect (got[0], 1, 2 * 15.0 * 5);
   expect (got[1], 1, 30.0);
   ck_assert (!gm_tensor_grad (x) && !gm_tensor_grad (y));
@@ -385,7 +385,7 @@ START_TEST (higher_derivatives_of_a_power)
   expect (d2, 1, 48.0);
   expect (d3, 1, 48.0);
   ck_assert (gm_tensor_requires_grad (d2) && !gm_tensor_requires_grad (d3));
-  unref_all ((GmTensor *[]){d1, d2, d3}, 3);
+  unref_all ((GmTensor *[]){ d1, d2, d3 }, 3);
 }
 END_TEST
 
@@ -428,8 +428,8 @@ scale_hook (void *data, GmTensor *grad, GError **error)
 START_TEST (hooks_see_and_replace_gradients_in_order)
 {
   char log[] = "....";
-  Hook a = {.factor = 2, .log = log, .mark = 'a'}, b = {.factor = 5, .log = log, .mark = 'b'},
-       on_leaf = {.log = log, .mark = 'l'};
+  Hook a = { .factor = 2, .log = log, .mark = 'a' }, b = { .factor = 5, .log = log, .mark = 'b' },
+       on_leaf = { .log = log, .mark = 'l' };
   g_autoptr (GmTensor) x = leaf (vector (1, 3.0));
   g_autoptr (GmTensor) y = op2 (GM_OP_mul, x, x);
   g_autoptr (GmTensor) s = sum (y);
@@ -444,7 +444,7 @@ END_TEST
 
 START_TEST (a_removed_hook_does_not_run)
 {
-  Hook h = {.factor = 2};
+  Hook h = { .factor = 2 };
   g_autoptr (GmTensor) x = leaf (vector (1, 3.0));
   uint64_t first = gm_tensor_add_hook (x, scale_hook, &h, NULL),
            second = gm_tensor_add_hook (x, scale_hook, &h, NULL);
@@ -522,7 +522,7 @@ START_TEST (a_leaf_that_requires_grad_is_not_written_with_grad_mode_on)
   g_autoptr (GmTensor) x = leaf (vector (2, 1.0, 2.0));
   g_autoptr (GmTensor) v = slice (x, 0, 1);
   g_autoptr (GmTensor) one = vector (1, 1.0);
-  ck_assert (!gm_autograd_into (x, GM_OP_add, (GmTensor *[]){x, one}, 2, NULL, &error));
+  ck_assert (!gm_autograd_into (x, GM_OP_add, (GmTensor *[]){ x, one }, 2, NULL, &error));
   expect_error (error, "leaf");
   error = NULL;
   ck_assert (!gm_autograd_into (v, GM_OP_copy, &one, 1, NULL, &error));
@@ -599,7 +599,7 @@ START_TEST (the_written_view_and_its_siblings_follow_the_base)
   g_autoptr (GmTensor) b = sum (sibling); /* 1 + 40 */
   expect (b, 1, 41.0);
   GError *error = NULL;
-  ck_assert (gm_autograd_backward ((GmTensor *[]){a, b}, NULL, 2, false, false, &error));
+  ck_assert (gm_autograd_backward ((GmTensor *[]){ a, b }, NULL, 2, false, false, &error));
   expect (gm_tensor_grad (x), 3, 2.0, 40.0 + 40.0, 60.0);
 }
 END_TEST
@@ -636,14 +636,14 @@ START_TEST (a_write_into_a_view_can_be_differentiated_twice)
   g_autoptr (GmTensor) t = sum (d1);
   ck_assert (gm_autograd_grad (&t, NULL, 1, &x, 1, false, false, false, &d2, &error));
   expect (d2, 2, 48.0, 2.0);
-  unref_all ((GmTensor *[]){d1, d2}, 2);
+  unref_all ((GmTensor *[]){ d1, d2 }, 2);
 }
 END_TEST
 
 START_TEST (a_write_casts_broadcasts_and_checks_the_shape)
 {
   GError *error = NULL;
-  GmMeta m = gm_meta_make (GM_F32, 2, (int64_t[]){2, 2});
+  GmMeta m = gm_meta_make (GM_F32, 2, (int64_t[]){ 2, 2 });
   g_autoptr (GmTensor) dst = gm_tensor_new_zeros (&m, NULL);
   g_autoptr (GmTensor) x = vector (2, 1.5, 2.5);
   into (dst, GM_OP_add, x, x);
@@ -671,7 +671,7 @@ START_TEST (an_expanded_tensor_is_not_written)
 {
   GError *error = NULL;
   g_autoptr (GmTensor) x = vector (1, 1.0);
-  GmAttrs at = {.mask = BIT (SIZES), .n_list = 1, .list = {3}};
+  GmAttrs at = { .mask = BIT (SIZES), .n_list = 1, .list = { 3 } };
   g_autoptr (GmTensor) wide = gm_autograd_op (GM_OP_expand, &x, 1, &at, &error);
   ck_assert (!gm_autograd_into (wide, GM_OP_copy, &x, 1, NULL, &error));
   expect_error (error, "clone()");
@@ -702,11 +702,11 @@ probe_release (void *state)
 
 START_TEST (a_function_of_several_outputs_is_a_node)
 {
-  static const GmAgFunction probe = {"ProbeBackward", probe_backward, probe_release};
+  static const GmAgFunction probe = { "ProbeBackward", probe_backward, probe_release };
   GError *error = NULL;
-  Probe p = {0};
+  Probe p = { 0 };
   g_autoptr (GmTensor) x = leaf (vector (1, 3.0));
-  GmTensor *outs[2] = {vector (1, 1.0), vector (1, 2.0)};
+  GmTensor *outs[2] = { vector (1, 1.0), vector (1, 2.0) };
   gm_autograd_attach (&probe, &p, &x, 1, outs, 2);
   ck_assert_str_eq (gm_tensor_grad_fn_name (outs[1]), "ProbeBackward");
   g_autoptr (GmTensor) y = op2 (GM_OP_mul, outs[1], outs[1]);

@@ -29,7 +29,8 @@ fail_with (const char *backend, uint64_t seed, const GmGraph *g, const char *wha
 static bool
 same_layout (const GmMeta *a, const GmMeta *b)
 {
-  return a->dtype == b->dtype && gm_meta_same_shape (a, b) && memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
+  return a->dtype == b->dtype && gm_meta_same_shape (a, b)
+         && memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
 }
 
 static uint64_t n_lent; /* number of pairs, in all graphs */
@@ -37,10 +38,12 @@ static uint64_t n_lent; /* number of pairs, in all graphs */
 /* Returns output i in the memory of an input that the back end permits and that is not used by
  * another output; NULL if there is none. */
 static GmTensor *
-lent_memory (GmExec *e, GmTensor *const *in, uint32_t n_in, bool *lent, uint32_t i, const GmMeta *want)
+lent_memory (GmExec *e, GmTensor *const *in, uint32_t n_in, bool *lent, uint32_t i,
+             const GmMeta *want)
 {
   for (uint32_t k = 0; k < n_in; k++)
-    if (!lent[k] && !in[k]->offset && same_layout (&in[k]->meta, want) && gm_meta_numel (want) > 1 && gm_exec_may_share (e, 0, k, i)) {
+    if (!lent[k] && !in[k]->offset && same_layout (&in[k]->meta, want) && gm_meta_numel (want) > 1
+        && gm_exec_may_share (e, 0, k, i)) {
       lent[k] = true;
       n_lent++;
       return gm_tensor_new_alias (in[k]);
@@ -63,7 +66,8 @@ compare_one (const char *name, const GmRandomGraph *options, GmRandomNumbers num
   gm_random_inputs (g, options->seed, numbers, in);
   if (!gm_graph_interpret (g, in, want, &error))
     fail_with (name, options->seed, g, error->message);
-  for (uint32_t i = 0; i < n_out; i++) { /* views of inputs would change with these, when they are lent */
+  for (uint32_t i = 0; i < n_out;
+       i++) { /* views of inputs would change with these, when they are lent */
     GmTensor *copy = gm_op_run (GM_OP_copy, &want[i], 1, NULL, &error);
     gm_tensor_unref (want[i]);
     want[i] = copy;
@@ -123,7 +127,8 @@ compare_many (const char *name, GmRandomGraph options, GmRandomNumbers numbers)
     options.seed = seed;
     compare_one (name, &options, numbers);
   }
-  ck_assert_msg (n < 100 || n_lent > n / 20, "only %" G_GUINT64_FORMAT " outputs could lie where inputs do", n_lent);
+  ck_assert_msg (n < 100 || n_lent > n / 20,
+                 "only %" G_GUINT64_FORMAT " outputs could lie where inputs do", n_lent);
 }
 
 START_TEST (every_family_gives_the_reference_bits)
@@ -281,18 +286,22 @@ START_TEST (eager_writes_over_what_it_has_read)
     const char *text;
     uint64_t places; /* number of places of 4096 bytes */
   } cases[] = {
-    { "f (%x: f32[32, 32]) -> (%4) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %x \n %3 = exp %2 \n "
+    { "f (%x: f32[32, 32]) -> (%4) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %x \n %3 = exp "
+      "%2 \n "
       "%4 = neg %3 \n }",
       1 },
-    { "f (%x: f32[32, 32]) -> (%3) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %0 \n %3 = neg %2 \n }",
+    { "f (%x: f32[32, 32]) -> (%3) { \n %0 = sin %x \n %1 = tanh %0 \n %2 = mul %1 %0 \n %3 = neg "
+      "%2 \n }",
       2 },
     /* read twice, once across: not over it */
-    { "f (%x: f32[32, 32]) -> (%3) { \n %0 = sin %x \n %1 = permute %0 dims=[1, 0] \n %2 = add %0 %1 \n "
+    { "f (%x: f32[32, 32]) -> (%3) { \n %0 = sin %x \n %1 = permute %0 dims=[1, 0] \n %2 = add %0 "
+      "%1 \n "
       "%3 = neg %2 \n }",
       2 },
     /* not element by element */
     { "f (%x: f32[32, 32]) -> (%2) { \n %0 = sin %x \n %1 = matmul %0 %0 \n %2 = neg %1 \n }", 2 },
-    { "f (%x: f32[32, 32]) -> (%2) { \n %0 = sin %x \n %1 = cumsum %0 dim=0 reverse=false \n %2 = neg %1 \n }",
+    { "f (%x: f32[32, 32]) -> (%2) { \n %0 = sin %x \n %1 = cumsum %0 dim=0 reverse=false \n %2 = "
+      "neg %1 \n }",
       2 },
   };
   for (size_t i = 0; i < G_N_ELEMENTS (cases); i++) {
@@ -303,7 +312,8 @@ START_TEST (eager_writes_over_what_it_has_read)
     ck_assert_ptr_nonnull (b);
     g_autoptr (GmExec) e = gm_backend_compile (b, graphs->pdata[0], NULL, NULL, NULL);
     ck_assert_msg (gm_exec_workspace_bytes (e, 0) / 4096 == cases[i].places,
-                   "%s\n%" G_GUINT64_FORMAT " bytes", cases[i].text, gm_exec_workspace_bytes (e, 0));
+                   "%s\n%" G_GUINT64_FORMAT " bytes", cases[i].text,
+                   gm_exec_workspace_bytes (e, 0));
     compare_text ("eager", cases[i].text);
   }
 }

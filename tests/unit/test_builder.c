@@ -5,7 +5,7 @@
 #include "tests/unit/grad_check.h"
 
 #define SIZES(...)                                                                                 \
-  (int) (sizeof ((const int64_t[]){__VA_ARGS__}) / sizeof (int64_t)), (const int64_t[])            \
+  (int) (sizeof ((const int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t)), (const int64_t[])          \
   {                                                                                                \
     __VA_ARGS__                                                                                    \
   }
@@ -47,7 +47,7 @@ START_TEST (nothing_to_do_returns_the_input)
   Fixture f;
   set_up (&f);
   ck_assert_ptr_eq (gm_b_cast (B, X, GM_F64), X);
-  ck_assert_ptr_eq (gm_b_permute (B, X, (int64_t[]){0, 1}), X);
+  ck_assert_ptr_eq (gm_b_permute (B, X, (int64_t[]){ 0, 1 }), X);
   ck_assert_ptr_eq (gm_b_transpose (B, X, 1, 1), X);
   ck_assert_ptr_eq (gm_b_expand (B, X, SIZES (2, 3)), X);
   ck_assert_ptr_eq (gm_b_view (B, X, SIZES (2, 3)), X);
@@ -70,7 +70,7 @@ START_TEST (reshape_copies_only_where_strides_ask_for_it)
   expect_shape (&f, turned, "f64[3, 2]");
   GmVal copied = gm_b_reshape (B, turned, SIZES (6));
   ck_assert_ptr_ne (gm_tensor_from_val (copied)->storage, f.x->storage);
-  const double want[6] = {0, 3, 1, 4, 2, 5};
+  const double want[6] = { 0, 3, 1, 4, 2, 5 };
   ck_assert (!memcmp (elements (gm_tensor_from_val (copied)), want, sizeof want));
   ck_assert_ptr_null (gm_b_view (B, turned, SIZES (6)));
   ck_assert_ptr_nonnull (f.b.base.error);
@@ -97,13 +97,13 @@ START_TEST (sum_to_is_the_inverse_of_broadcasting)
     int n;
     double want[6];
   } rows[] = {
-      {0, {0}, 1, {30}},
-      {1, {3}, 3, {6, 10, 14}},
-      {2, {2, 1}, 2, {6, 24}},
-      {2, {1, 3}, 3, {6, 10, 14}},
-      {1, {1}, 1, {30}},
-      {2, {1, 1}, 1, {30}},
-      {2, {2, 3}, 6, {0, 2, 4, 6, 8, 10}},
+    { 0, { 0 }, 1, { 30 } },
+    { 1, { 3 }, 3, { 6, 10, 14 } },
+    { 2, { 2, 1 }, 2, { 6, 24 } },
+    { 2, { 1, 3 }, 3, { 6, 10, 14 } },
+    { 1, { 1 }, 1, { 30 } },
+    { 2, { 1, 1 }, 1, { 30 } },
+    { 2, { 2, 3 }, 6, { 0, 2, 4, 6, 8, 10 } },
   };
   for (size_t r = 0; r < G_N_ELEMENTS (rows); r++) {
     Fixture f;
@@ -159,7 +159,7 @@ START_TEST (dimensions_out_of_range_are_errors)
   ck_assert_ptr_null (gm_b_transpose (B, X, 0, 2));
   ck_assert_int_eq (f.b.base.error->code, GM_ERROR_INDEX);
   g_clear_error (&f.b.base.error);
-  int64_t ones[GM_MAX_DIMS + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 6};
+  int64_t ones[GM_MAX_DIMS + 1] = { 1, 1, 1, 1, 1, 1, 1, 1, 6 };
   ck_assert_ptr_null (gm_b_view (B, X, GM_MAX_DIMS + 1, ones));
   ck_assert_ptr_nonnull (strstr (f.b.base.error->message, "at most 8"));
   tear_down (&f);

@@ -410,7 +410,8 @@ main (void)
   suite_add_tcase (s, t);
   t = tcase_create ("processes");
   tcase_add_checked_fixture (t, set_up, tear_down);
-  tcase_add_test (t, a_writer_that_is_killed_at_any_moment_leaves_nothing_that_is_accepted_and_wrong);
+  tcase_add_test (t,
+                  a_writer_that_is_killed_at_any_moment_leaves_nothing_that_is_accepted_and_wrong);
   tcase_add_test (t, temporary_files_of_the_dead_are_removed_when_they_are_old);
   tcase_add_test (t, two_processes_that_begin_at_once_use_one_secret);
   tcase_add_test (t, a_full_disk_is_no_harm);

@@ -82,7 +82,8 @@ static GmBackend *
 watched (const char *name, const char *flags)
 {
   g_autofree char *all = g_strdup_printf ("-lpthread -DNAME=%s %s", name, flags);
-  g_autofree char *file = hostile_compile (name, "tests/plugin/watched.c plugins/eager/eager_plan.c", all);
+  g_autofree char *file =
+      hostile_compile (name, "tests/plugin/watched.c plugins/eager/eager_plan.c", all);
   hostile_search (file);
   g_autoptr (GError) error = NULL;
   GmBackend *b = gm_backend_get (name, &error);
@@ -104,13 +105,15 @@ START_TEST (the_flags_of_a_manifest_say_what_is_called_at_once)
   for (unsigned i = 0; i < G_N_ELEMENTS (rows); i++) {
     Crowd c = { .backend = watched (rows[i].name, rows[i].flags) };
     let_work (&c);
-    ck_assert_msg ((c.overlaps > 0) == rows[i].compiles, "%s: %d compiles at once", rows[i].name, c.overlaps);
+    ck_assert_msg ((c.overlaps > 0) == rows[i].compiles, "%s: %d compiles at once", rows[i].name,
+                   c.overlaps);
     g_autoptr (GmGraph) g = graph ();
     c.overlaps = 0;
     c.exec = gm_backend_compile (c.backend, g, NULL, NULL, NULL);
     ck_assert_ptr_nonnull (c.exec);
     let_work (&c);
-    ck_assert_msg ((c.overlaps > 0) == rows[i].runs, "%s: %d runs at once", rows[i].name, c.overlaps);
+    ck_assert_msg ((c.overlaps > 0) == rows[i].runs, "%s: %d runs at once", rows[i].name,
+                   c.overlaps);
     gm_exec_unref (c.exec);
   }
 }
@@ -186,7 +189,8 @@ use_in_child (GmBackend *b, GmExec *e)
   if (runs && other && found)
     return 0;
   for (int i = 0; i < 3; i++)
-    if (!errors[i] || !strstr (errors[i]->message, "forked after") || !strstr (errors[i]->message, "spawn"))
+    if (!errors[i] || !strstr (errors[i]->message, "forked after")
+        || !strstr (errors[i]->message, "spawn"))
       return 2 + i;
   return 1;
 }
@@ -208,8 +212,8 @@ START_TEST (after_a_fork_a_device_is_refused_and_a_processor_is_not)
     if (child == 0)
       _exit (use_in_child (c.backend, c.exec));
     ck_assert_int_eq (waitpid (child, &status, 0), child);
-    ck_assert_msg (WIFEXITED (status) && WEXITSTATUS (status) == rows[i].in_child, "%s: the child ends with %#x", rows[i].name,
-                   status);
+    ck_assert_msg (WIFEXITED (status) && WEXITSTATUS (status) == rows[i].in_child,
+                   "%s: the child ends with %#x", rows[i].name, status);
     run_once (&c, c.exec); /* its parent goes on */
     ck_assert_int_eq (c.failures + c.overlaps, 0);
     gm_exec_unref (c.exec);

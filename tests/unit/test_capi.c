@@ -59,9 +59,9 @@ END_TEST
 START_TEST (gradients_are_laid_out_as_their_inputs)
 {
   g_autoptr (GrammeFunction) f =
-    compile_text ("net (%x: f32[2, 3] requires_grad, %y: f32[3, 2]) -> (%1) { \n"
-                  " %0 = permute %x dims=[1, 0] \n %1 = mul %0 %y \n }",
-                  "eager");
+      compile_text ("net (%x: f32[2, 3] requires_grad, %y: f32[3, 2]) -> (%1) { \n"
+                    " %0 = permute %x dims=[1, 0] \n %1 = mul %0 %y \n }",
+                    "eager");
   g_autoptr (GrammeTensorObject) x = gramme_tensor_new ("f32", 2, (int64_t[]){ 2, 3 }, NULL),
                                  out = NULL, grad = NULL;
   g_autoptr (GrammeTensorObject) y = gramme_tensor_new ("f32", 2, (int64_t[]){ 3, 2 }, NULL),
@@ -85,7 +85,8 @@ END_TEST
 START_TEST (inputs_that_the_graph_writes_to_are_changed)
 {
   g_autoptr (GrammeFunction) f = compile_text (
-    "step (%x: f32[4], %g: f32[4]) -> (%x) { \n %0 = sub %x %g \n %1 = copy_ %x %0 \n }", "eager");
+      "step (%x: f32[4], %g: f32[4]) -> (%x) { \n %0 = sub %x %g \n %1 = copy_ %x %0 \n }",
+      "eager");
   g_autoptr (GrammeTensorObject) x = numbers (4, 5, 0), g = numbers (4, 1, 1), out = NULL;
 
   ck_assert (gramme_function_run (f, (GrammeTensorObject *[]){ x, g }, 2, &out, 1, NULL));
@@ -98,8 +99,8 @@ END_TEST
 /* AOT-02, AOT-19: a graph compiled for one tensor twice, and for two */
 START_TEST (graph_is_for_inputs_that_lie_as_they_were_described)
 {
-  static const char text[] =
-    "f (%x: f32[4], %y: f32[4]) -> (%2) { \n %0 = neg %x \n %1 = copy_ %x %0 \n %2 = mul %1 %y \n }";
+  static const char text[] = "f (%x: f32[4], %y: f32[4]) -> (%2) { \n %0 = neg %x \n %1 = copy_ %x "
+                             "%0 \n %2 = mul %1 %y \n }";
   g_autoptr (GError) error = NULL;
   g_autoptr (GrammeGraph) g = gramme_graph_parse (text, NULL);
   g_autoptr (GrammeTensorObject) x = numbers (4, 1, 1), y = numbers (4, 1, 1), out = NULL;
@@ -136,9 +137,9 @@ END_TEST
 /* -- All back ends ----------------------------------------------------------------------------- */
 
 static const char net[] =
-  "net (%x: f32[8, 5], %w: f32[5, 3] requires_grad, %b: f32[3] requires_grad) -> (%6) { \n"
-  " %0 = matmul %x %w \n %1 = add %0 %b \n %2 = tanh %1 \n %3 = exp %2 \n %4 = mul %3 %1 \n"
-  " %5 = square %4 \n %6 = sum %5 dims=[0, 1] keepdim=false \n }";
+    "net (%x: f32[8, 5], %w: f32[5, 3] requires_grad, %b: f32[3] requires_grad) -> (%6) { \n"
+    " %0 = matmul %x %w \n %1 = add %0 %b \n %2 = tanh %1 \n %3 = exp %2 \n %4 = mul %3 %1 \n"
+    " %5 = square %4 \n %6 = sum %5 dims=[0, 1] keepdim=false \n }";
 
 static void
 train (const char *backend, float *weights)
@@ -184,8 +185,8 @@ START_TEST (installed_back_ends_give_the_same_bits)
   for (int i = 0; i < 18; i++)
     ck_assert (isfinite (want[i]));
   for (char **name = names; *name; name++) {
-    if (strcmp (*name, "eager") != 0 && strcmp (*name, "tcc") != 0 && strcmp (*name, "null") != 0 &&
-        strcmp (*name, "cc") != 0)
+    if (strcmp (*name, "eager") != 0 && strcmp (*name, "tcc") != 0 && strcmp (*name, "null") != 0
+        && strcmp (*name, "cc") != 0)
       continue; /* others may promise less */
     train (*name, has);
     ck_assert_msg (memcmp (want, has, sizeof want) == 0, "%s differs from eager", *name);
@@ -247,7 +248,7 @@ START_TEST (wrong_runs_are_refused_and_leave_no_outputs)
 {
   GError *error = NULL;
   g_autoptr (GrammeFunction) f =
-    compile_text ("net (%x: f32[4] requires_grad) -> (%0) { \n %0 = exp %x \n }", "eager");
+      compile_text ("net (%x: f32[4] requires_grad) -> (%0) { \n %0 = exp %x \n }", "eager");
   g_autoptr (GrammeTensorObject) right = numbers (4, 0, 1), wrong = numbers (5, 0, 1),
                                  out = (GrammeTensorObject *) 1, grad = NULL,
                                  one = numbers (4, 1, 0);
@@ -272,9 +273,9 @@ START_TEST (null_among_tensors_is_an_error_that_says_which)
 {
   GError *error = NULL;
   g_autoptr (GrammeFunction) f = compile_text (
-    "net (%x: f32[4] requires_grad, %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }", "eager");
-  g_autoptr (GrammeGraph) g = gramme_graph_parse (
-    "net (%x: f32[4], %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }", NULL);
+      "net (%x: f32[4] requires_grad, %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }", "eager");
+  g_autoptr (GrammeGraph) g =
+      gramme_graph_parse ("net (%x: f32[4], %y: f32[4]) -> (%0) { \n %0 = mul %x %y \n }", NULL);
   g_autoptr (GrammeTensorObject) x = numbers (4, 0, 1), out = NULL, one = numbers (4, 1, 0);
   GrammeTensorObject *in[2] = { x, NULL }, *grads[2] = { x, x }, *none = NULL;
 
@@ -298,7 +299,9 @@ END_TEST
 START_TEST (names_and_dtypes_are_those_of_the_header)
 {
   static const char *const bad[] = { "y z", "", "y-1", "1y", "y.z", "\xc3\xa4" };
-  static const char *const torch_names[] = { "float32", "int64", "bool", "float8_e4m3fn", "F32", "" };
+  static const char *const torch_names[] = {
+    "float32", "int64", "bool", "float8_e4m3fn", "F32", ""
+  };
   g_autoptr (GrammeGraph) g = gramme_graph_new ("g");
   GError *error = NULL;
 
@@ -326,8 +329,8 @@ END_TEST
 START_TEST (codes_tell_errors_apart)
 {
   GError *error = NULL;
-  g_autoptr (GrammeGraph) g = gramme_graph_parse (
-    "net (%x: f32[4]) -> (%0) { \n %0 = exp %x \n }", NULL);
+  g_autoptr (GrammeGraph) g =
+      gramme_graph_parse ("net (%x: f32[4]) -> (%0) { \n %0 = exp %x \n }", NULL);
   g_autoptr (GrammeFunction) f = gramme_compile (g, "eager", NULL, FALSE, NULL);
   g_autoptr (GrammeTensorObject) five = numbers (5, 0, 1), out = NULL;
 
@@ -339,7 +342,7 @@ START_TEST (codes_tell_errors_apart)
   ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_NO_BACKEND));
   g_clear_error (&error);
   ck_assert_ptr_null (
-    gramme_compile (g, "eager", (const char *[]){ "no-such=1", NULL }, FALSE, &error));
+      gramme_compile (g, "eager", (const char *[]){ "no-such=1", NULL }, FALSE, &error));
   ck_assert (g_error_matches (error, GRAMME_ERROR, GRAMME_ERROR_VALUE));
   g_clear_error (&error);
   ck_assert_ptr_null (gramme_tensor_new ("f32", 1, (int64_t[]){ INT64_MAX / 8 }, &error));

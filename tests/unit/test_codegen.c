@@ -88,8 +88,8 @@ kernel_print (Kernel *k, uint32_t number)
   for (int form = 0; form < 2; form++) {
     snprintf (k->by[form].prefix, sizeof k->by[form].prefix, "%c%u_", form ? 't' : 'v', number);
     snprintf (k->by[form].name, sizeof k->by[form].name, "%srun", k->by[form].prefix);
-    int32_t code = codegen_build (&k->by[form].program, k->image->bytes, k->constants, gm_host_tiles (),
-                                  gm_host_kernels (), &status);
+    int32_t code = codegen_build (&k->by[form].program, k->image->bytes, k->constants,
+                                  gm_host_tiles (), gm_host_kernels (), &status);
     if (k->options.seed % 2)
       k->by[form].program.threads = gm_host_threads ();
     if (code != GRAMME_OK
@@ -174,9 +174,8 @@ kernel_run (Kernel *k, const CcCode *code, int form, bool at_end, GmRandomNumber
     g_autofree char *why = NULL;
     memcpy (gm_tensor_data (got), to[i], memory[n_in + i].bytes);
     if (!gm_random_equal (want[i], got, false, &why)) {
-      g_autofree char *text =
-          g_strdup_printf ("%s, memory %s a guard page, output %u: %s", forms[form],
-                           at_end ? "before" : "behind", i, why);
+      g_autofree char *text = g_strdup_printf ("%s, memory %s a guard page, output %u: %s",
+                                               forms[form], at_end ? "before" : "behind", i, why);
       fail_with (k, text);
     }
     gm_tensor_unref (got);
@@ -293,7 +292,8 @@ END_TEST
 
 START_TEST (kernels_over_far_strides_give_the_reference_bits)
 {
-  compare_many ((GmRandomGraph){ .strided = true, .far = true, .defined_only = true, .n_nodes = 8 });
+  compare_many (
+      (GmRandomGraph){ .strided = true, .far = true, .defined_only = true, .n_nodes = 8 });
 }
 END_TEST
 
@@ -304,14 +304,19 @@ START_TEST (strides_beyond_32_bits_lead_to_the_right_element)
   enum { ROWS = 3, COLUMNS = 37 };
   const int64_t apart = (int64_t) 1 << 31; /* elements */
   const size_t mapped = ((size_t) apart * (ROWS - 1) + COLUMNS) * sizeof (float);
-  float *x = mmap (NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  float *x = mmap (NULL, mapped, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (x == MAP_FAILED) /* a limit on addresses */
     return;
   GError *error = NULL;
   GrammeStatus status;
   gramme_status_init (&status);
-  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[3, 37]) -> (%1, %2, %3) {\n  %0 = mul %x %x : f32[3, 37]\n  %1 = sub %0 %x : f32[3, 37]\n"
-                                                 "  %2 = sum %0 dims=[1] keepdim=false : f32[3]\n  %3 = sum %x dims=[0] keepdim=false : f32[37]\n}\n", &error);
+  g_autoptr (GPtrArray) graphs =
+      gm_graph_parse ("f (%x: f32[3, 37]) -> (%1, %2, %3) {\n  %0 = mul %x %x : f32[3, 37]\n  %1 = "
+                      "sub %0 %x : f32[3, 37]\n"
+                      "  %2 = sum %0 dims=[1] keepdim=false : f32[3]\n  %3 = sum %x dims=[0] "
+                      "keepdim=false : f32[37]\n}\n",
+                      &error);
   ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
   GmGraph *g = graphs->pdata[0];
   GmTensor *in[1], *want[3];
@@ -320,7 +325,9 @@ START_TEST (strides_beyond_32_bits_lead_to_the_right_element)
   for (int r = 0; r < ROWS; r++)
     memcpy (x + r * apart, (float *) gm_tensor_data (in[0]) + r * COLUMNS, COLUMNS * sizeof *x);
   gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0))->strides[0] = apart;
-  Kernel k = { .graph = g, .image = gm_image_new (g, &error), .constants = g_new0 (GrammeTensor, 1) };
+  Kernel k = { .graph = g,
+               .image = gm_image_new (g, &error),
+               .constants = g_new0 (GrammeTensor, 1) };
   ck_assert_msg (k.image != NULL, "%s", error ? error->message : "");
   kernel_print (&k, 0);
   CgSource *source = codegen_source_new (gm_host_source ()->text);
@@ -330,7 +337,8 @@ START_TEST (strides_beyond_32_bits_lead_to_the_right_element)
   CcJob *job = start (&k, 1, source, &externals);
   ck_assert_msg (cc_job_wait (job) == CC_JOB_DONE, "%s", cc_job_message (job));
   const void *artefact = cc_job_artefact (job, &bytes);
-  ck_assert (cc_load (&code, artefact, bytes, &status) == GRAMME_OK && cc_unit_bind (&code, &externals, gm_host_source (), &status) == GRAMME_OK);
+  ck_assert (cc_load (&code, artefact, bytes, &status) == GRAMME_OK
+             && cc_unit_bind (&code, &externals, gm_host_source (), &status) == GRAMME_OK);
   for (int form = 0; form < 2; form++) {
     ck_assert (cc_unit_bind (&code, &k.by[form].text, gm_host_source (), &status) == GRAMME_OK);
     g_autofree char *ws = g_malloc (k.by[form].text.ws_bytes + 1);
@@ -341,7 +349,10 @@ START_TEST (strides_beyond_32_bits_lead_to_the_right_element)
     Entry entry = (Entry) cc_symbol (&code, k.by[form].name);
     ck_assert_int_eq (entry ((void *[]){ x }, to, ws, NULL, &status), GRAMME_OK);
     for (int i = 0; i < 3; i++)
-      ck_assert_msg (memcmp (got[i], gm_tensor_data (want[i]), (size_t) gm_meta_numel (&want[i]->meta) * sizeof (float)) == 0, "%s, output %d", forms[form], i);
+      ck_assert_msg (memcmp (got[i], gm_tensor_data (want[i]),
+                             (size_t) gm_meta_numel (&want[i]->meta) * sizeof (float))
+                         == 0,
+                     "%s, output %d", forms[form], i);
   }
   cc_unload (&code);
   cc_job_free (job);
@@ -360,10 +371,14 @@ END_TEST
 START_TEST (temporaries_take_no_more_than_what_lives_at_one_time)
 {
   GError *error = NULL;
-  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[64, 64], %y: f32[64, 128]) -> (%4) {\n  %0 = matmul %x %x\n  %1 = matmul %0 %y\n"
-                                                 "  %2 = matmul %x %y\n  %3 = permute %1 dims=[1, 0]\n  %4 = matmul %3 %2\n}\n", &error);
+  g_autoptr (GPtrArray) graphs = gm_graph_parse (
+      "f (%x: f32[64, 64], %y: f32[64, 128]) -> (%4) {\n  %0 = matmul %x %x\n  %1 = matmul %0 %y\n"
+      "  %2 = matmul %x %y\n  %3 = permute %1 dims=[1, 0]\n  %4 = matmul %3 %2\n}\n",
+      &error);
   ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
-  Kernel k = { .graph = graphs->pdata[0], .image = gm_image_new (graphs->pdata[0], &error), .constants = g_new0 (GrammeTensor, 1) };
+  Kernel k = { .graph = graphs->pdata[0],
+               .image = gm_image_new (graphs->pdata[0], &error),
+               .constants = g_new0 (GrammeTensor, 1) };
   ck_assert_msg (k.image != NULL, "%s", error ? error->message : "");
   kernel_print (&k, 0);
   ck_assert_uint_eq (k.by[0].program.temp_bytes, 2 * 64 * 128 * sizeof (float));

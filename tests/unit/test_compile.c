@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 static const char *const net =
-  "graph (%x: f32[4, 3], %w: f32[3, 2] requires_grad, %n: f32[]) -> (%3, %1) { \n %0 = matmul %x "
-  "%w  # net.py:1\n"
-  " %1 = permute %0 dims=[1, 0] \n %2 = add %n %n \n %3 = tanh %0 \n %4 = copy_ %n %2 \n }";
+    "graph (%x: f32[4, 3], %w: f32[3, 2] requires_grad, %n: f32[]) -> (%3, %1) { \n %0 = matmul %x "
+    "%w  # net.py:1\n"
+    " %1 = permute %0 dims=[1, 0] \n %2 = add %n %n \n %3 = tanh %0 \n %4 = copy_ %n %2 \n }";
 
 static GmCompile *
 begin (const char *text)
@@ -88,8 +88,8 @@ END_TEST
 
 START_TEST (function_that_only_takes_views_needs_no_code)
 {
-  g_autoptr (GmCompile) c =
-    begin ("graph (%x: f32[4, 3] requires_grad) -> (%0, %x) { \n %0 = permute %x dims=[1, 0] \n }");
+  g_autoptr (GmCompile) c = begin (
+      "graph (%x: f32[4, 3] requires_grad) -> (%0, %x) { \n %0 = permute %x dims=[1, 0] \n }");
 
   ck_assert (gm_compile_run (c, 's', 'l', NULL));
   ck_assert_ptr_null (c->lower.pair);
@@ -122,8 +122,8 @@ END_TEST
 START_TEST (an_error_ends_it_and_names_the_line)
 {
   g_autoptr (GmCompile) c =
-    begin ("graph (%x: f32[1, 3], %y: f32[4, 3]) -> () { \n %0 = expand %x sizes=[4, 3] \n"
-           " %1 = copy_ %0 %y # net.py:9\n }");
+      begin ("graph (%x: f32[1, 3], %y: f32[4, 3]) -> () { \n %0 = expand %x sizes=[4, 3] \n"
+             " %1 = copy_ %0 %y # net.py:9\n }");
   g_autoptr (GError) error = NULL;
 
   ck_assert (!gm_compile_run (c, 's', 'l', &error));

@@ -62,14 +62,21 @@ START_TEST (views_share_the_devices_memory)
   GError *error = NULL;
   g_autoptr (GmTensor) x = random_tensor (GM_F32, 5, 7, 1), y = moved (x, GM_DEVICE_CUDA);
   GmAttrs turn = { .mask = 1u << GM_ATTR_DIMS, .n_list = 2, .list = { 1, 0 } };
-  GmAttrs cut = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP | 1u << GM_ATTR_STEP,
-                  .dim = 0, .start = 1, .stop = 6, .step = 2 };
-  g_autoptr (GmTensor) xt = gm_op_run (GM_OP_permute, &x, 1, &turn, &error), yt = gm_op_run (GM_OP_permute, &y, 1, &turn, &error);
-  g_autoptr (GmTensor) xs = gm_op_run (GM_OP_slice, &xt, 1, &cut, &error), ys = gm_op_run (GM_OP_slice, &yt, 1, &cut, &error);
+  GmAttrs cut = { .mask = 1u << GM_ATTR_DIM | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP
+                          | 1u << GM_ATTR_STEP,
+                  .dim = 0,
+                  .start = 1,
+                  .stop = 6,
+                  .step = 2 };
+  g_autoptr (GmTensor) xt = gm_op_run (GM_OP_permute, &x, 1, &turn, &error),
+                       yt = gm_op_run (GM_OP_permute, &y, 1, &turn, &error);
+  g_autoptr (GmTensor) xs = gm_op_run (GM_OP_slice, &xt, 1, &cut, &error),
+                       ys = gm_op_run (GM_OP_slice, &yt, 1, &cut, &error);
   ck_assert (ys->storage == y->storage);
   check_equal (xs, ys, "a view");
   /* An odd begin: the kernel gets an aligned copy. */
-  g_autoptr (GmTensor) xn = gm_op_run (GM_OP_neg, &xs, 1, NULL, &error), yn = gm_op_run (GM_OP_neg, &ys, 1, NULL, &error);
+  g_autoptr (GmTensor) xn = gm_op_run (GM_OP_neg, &xs, 1, NULL, &error),
+                       yn = gm_op_run (GM_OP_neg, &ys, 1, NULL, &error);
   ck_assert_msg (yn != NULL, "%s", error ? error->message : "");
   check_equal (xn, yn, "an op of a view");
 }
@@ -77,8 +84,9 @@ END_TEST
 
 START_TEST (single_ops_have_the_cpus_bits)
 {
-  static const GmOp unary[] = { GM_OP_neg, GM_OP_exp, GM_OP_tanh, GM_OP_sqrt, GM_OP_relu, GM_OP_sin },
-                    binary[] = { GM_OP_add, GM_OP_mul, GM_OP_maximum, GM_OP_lt, GM_OP_pow };
+  static const GmOp
+      unary[] = { GM_OP_neg, GM_OP_exp, GM_OP_tanh, GM_OP_sqrt, GM_OP_relu, GM_OP_sin },
+      binary[] = { GM_OP_add, GM_OP_mul, GM_OP_maximum, GM_OP_lt, GM_OP_pow };
   g_autoptr (GmTensor) x = random_tensor (GM_F32, 9, 31, 1), y = random_tensor (GM_F32, 9, 31, 2);
   g_autoptr (GmTensor) dx = moved (x, GM_DEVICE_CUDA), dy = moved (y, GM_DEVICE_CUDA);
   for (size_t i = 0; i < G_N_ELEMENTS (unary) + G_N_ELEMENTS (binary); i++) {
@@ -89,7 +97,8 @@ START_TEST (single_ops_have_the_cpus_bits)
     GError *error = NULL;
     g_autoptr (GmTensor) want = gm_op_run (op, (GmTensor *[]){ x, y }, one ? 1 : 2, NULL, &error);
     for (int again = 0; again < 2; again++) { /* first compiled, then found */
-      g_autoptr (GmTensor) got = gm_op_run (op, (GmTensor *[]){ dx, dy }, one ? 1 : 2, NULL, &error);
+      g_autoptr (GmTensor) got =
+          gm_op_run (op, (GmTensor *[]){ dx, dy }, one ? 1 : 2, NULL, &error);
       ck_assert_msg (got != NULL, "%s: %s", gm_ops[op].name, error ? error->message : "");
       ck_assert_int_eq (got->meta.device, GM_DEVICE_CUDA);
       check_equal (want, got, gm_ops[op].name);
@@ -108,7 +117,8 @@ START_TEST (numbers_go_along_and_other_tensors_do_not)
   ck_assert_msg (got != NULL, "%s", error ? error->message : "");
   check_equal (want, got, "times a number");
   ck_assert_ptr_null (gm_op_run (GM_OP_add, (GmTensor *[]){ x, dx }, 2, NULL, &error));
-  ck_assert_msg (strstr (error->message, "'cuda'") && strstr (error->message, "'cpu'"), "%s", error->message);
+  ck_assert_msg (strstr (error->message, "'cuda'") && strstr (error->message, "'cpu'"), "%s",
+                 error->message);
   g_clear_error (&error);
 }
 END_TEST
@@ -116,10 +126,12 @@ END_TEST
 START_TEST (writes_in_place_and_between_devices)
 {
   GError *error = NULL;
-  g_autoptr (GmTensor) x = random_tensor (GM_F32, 6, 5, 1), y = random_tensor (GM_F32, 6, 5, 2), row = random_tensor (GM_F64, 1, 5, 3);
+  g_autoptr (GmTensor) x = random_tensor (GM_F32, 6, 5, 1), y = random_tensor (GM_F32, 6, 5, 2),
+                       row = random_tensor (GM_F64, 1, 5, 3);
   g_autoptr (GmTensor) dx = moved (x, GM_DEVICE_CUDA), dy = moved (y, GM_DEVICE_CUDA);
   ck_assert (gm_op_run_into (GM_OP_add, (GmTensor *[]){ x, y }, 2, NULL, x, &error));
-  ck_assert_msg (gm_op_run_into (GM_OP_add, (GmTensor *[]){ dx, dy }, 2, NULL, dx, &error), "%s", error ? error->message : "");
+  ck_assert_msg (gm_op_run_into (GM_OP_add, (GmTensor *[]){ dx, dy }, 2, NULL, dx, &error), "%s",
+                 error ? error->message : "");
   check_equal (x, dx, "add into the first operand");
   /* copy_: another dtype, broadcast, from the CPU. */
   g_autoptr (GmTensor) a = gm_op_run (GM_OP_copy_, (GmTensor *[]){ x, row }, 2, NULL, &error);
@@ -138,28 +150,34 @@ START_TEST (compiled_graphs_take_and_give_device_tensors)
   GError *error = NULL;
   g_autoptr (GPtrArray) graphs = gm_graph_parse (
       "f (%x: f32[8, 33]@cuda, %w: f32[33]@cuda) -> (%1, %3) {\n %0 = mul %x %w\n %1 = tanh %0\n"
-      " %2 = slice %1 dim=1 start=1 stop=30 step=1\n %3 = amax %2 dims=[1] keepdim=false\n}", &error);
+      " %2 = slice %1 dim=1 start=1 stop=30 step=1\n %3 = amax %2 dims=[1] keepdim=false\n}",
+      &error);
   ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
   g_autoptr (GPtrArray) plain = gm_graph_parse (
       "f (%x: f32[8, 33], %w: f32[33]) -> (%1, %3) {\n %0 = mul %x %w\n %1 = tanh %0\n"
-      " %2 = slice %1 dim=1 start=1 stop=30 step=1\n %3 = amax %2 dims=[1] keepdim=false\n}", &error);
+      " %2 = slice %1 dim=1 start=1 stop=30 step=1\n %3 = amax %2 dims=[1] keepdim=false\n}",
+      &error);
   GmGraph *g = graphs->pdata[0];
   GmTensor *in[2], *there[2], *want[2], *got[2];
   gm_random_inputs (plain->pdata[0], 3, GM_RANDOM_TAME, in);
   ck_assert (gm_graph_interpret (plain->pdata[0], in, want, &error));
   for (int i = 0; i < 2; i++) {
     there[i] = moved (in[i], GM_DEVICE_CUDA);
-    got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), &error);
+    got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value),
+                            &error);
     ck_assert_msg (got[i] != NULL, "%s", error ? error->message : "");
   }
   g_autoptr (GmExec) e = gm_backend_compile (gm_backend_get ("nvrtc", NULL), g, NULL, NULL, &error);
-  ck_assert_msg (e && !gm_exec_fallback_reason (e), "%s", e ? gm_exec_fallback_reason (e) : error->message);
+  ck_assert_msg (e && !gm_exec_fallback_reason (e), "%s",
+                 e ? gm_exec_fallback_reason (e) : error->message);
   ck_assert_msg (gm_exec_run (e, 0, there, 2, got, 2, &error), "%s", error ? error->message : "");
   for (int i = 0; i < 2; i++)
     check_equal (want[i], got[i], "a compiled graph");
   /* A back end of the CPU leaves such tensors to the device, op by op. */
-  g_autoptr (GmExec) other = gm_backend_compile (gm_backend_get ("eager", NULL), g, NULL, NULL, &error);
-  ck_assert_msg (other && gm_exec_run (other, 0, there, 2, got, 2, &error), "%s", error ? error->message : "");
+  g_autoptr (GmExec) other =
+      gm_backend_compile (gm_backend_get ("eager", NULL), g, NULL, NULL, &error);
+  ck_assert_msg (other && gm_exec_run (other, 0, there, 2, got, 2, &error), "%s",
+                 error ? error->message : "");
   for (int i = 0; i < 2; i++) {
     check_equal (want[i], got[i], "the eager back end");
     gm_tensor_unref (in[i]);

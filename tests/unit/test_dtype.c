@@ -8,12 +8,11 @@
 
 #include "core/tensor/dtype.h"
 
-
 START_TEST (the_table_agrees_with_c)
 {
-#define DTYPE(code, NAME, text, torch, ctype, nbits, dl, cat, compute_in, is_live) \
-  ck_assert_uint_eq (gm_dtypes[GM_##NAME].bits, sizeof (ctype) * 8); \
-  ck_assert_uint_eq (gm_dtype_size (GM_##NAME), sizeof (ctype)); \
+#define DTYPE(code, NAME, text, torch, ctype, nbits, dl, cat, compute_in, is_live)                 \
+  ck_assert_uint_eq (gm_dtypes[GM_##NAME].bits, sizeof (ctype) * 8);                               \
+  ck_assert_uint_eq (gm_dtype_size (GM_##NAME), sizeof (ctype));                                   \
   ck_assert_uint_eq (gm_dtypes[code].dlpack_code, dl);
 #include "core/tensor/dtypes.def"
 }
@@ -23,9 +22,12 @@ START_TEST (names_and_dlpack_codes_lead_back)
 {
   for (int d = 0; d < GM_N_DTYPES; d++) {
     GmDtype got;
-    ck_assert (gm_dtype_parse (gm_dtypes[d].text, strlen (gm_dtypes[d].text), &got) && (int) got == d);
-    ck_assert (gm_dtype_parse (gm_dtypes[d].torch_name, strlen (gm_dtypes[d].torch_name), &got) && (int) got == d);
-    ck_assert (gm_dtype_from_dlpack (gm_dtypes[d].dlpack_code, gm_dtypes[d].bits, &got) && (int) got == d);
+    ck_assert (gm_dtype_parse (gm_dtypes[d].text, strlen (gm_dtypes[d].text), &got)
+               && (int) got == d);
+    ck_assert (gm_dtype_parse (gm_dtypes[d].torch_name, strlen (gm_dtypes[d].torch_name), &got)
+               && (int) got == d);
+    ck_assert (gm_dtype_from_dlpack (gm_dtypes[d].dlpack_code, gm_dtypes[d].bits, &got)
+               && (int) got == d);
   }
   GmDtype got;
   ck_assert (!gm_dtype_parse ("f3", 2, &got));
@@ -100,9 +102,12 @@ START_TEST (loading_gives_the_python_kind)
   float f = 0.5f;
   uint8_t b = 1;
   int32_t i = -7;
-  ck_assert (gm_scalar_load (GM_F32, &f).kind == GM_CATEGORY_FLOAT && gm_scalar_load (GM_F32, &f).d == 0.5);
-  ck_assert (gm_scalar_load (GM_BOOL, &b).kind == GM_CATEGORY_BOOL && gm_scalar_load (GM_BOOL, &b).i == 1);
-  ck_assert (gm_scalar_load (GM_I32, &i).kind == GM_CATEGORY_INT && gm_scalar_load (GM_I32, &i).i == -7);
+  ck_assert (gm_scalar_load (GM_F32, &f).kind == GM_CATEGORY_FLOAT
+             && gm_scalar_load (GM_F32, &f).d == 0.5);
+  ck_assert (gm_scalar_load (GM_BOOL, &b).kind == GM_CATEGORY_BOOL
+             && gm_scalar_load (GM_BOOL, &b).i == 1);
+  ck_assert (gm_scalar_load (GM_I32, &i).kind == GM_CATEGORY_INT
+             && gm_scalar_load (GM_I32, &i).i == -7);
 }
 END_TEST
 

@@ -98,17 +98,18 @@ START_TEST (impossible_writes_are_refused_with_their_line)
   assert_refused ("graph (%x: f32[1, 3], %y: f32[4, 3]) -> () { \n %0 = expand %x sizes=[4, 3] \n"
                   " %1 = copy_ %0 %y # train.py:7\n }",
                   "train.py:7");
-  assert_refused ("graph (%x: f32[3] requires_grad, %y: f32[3]) -> (%2) { \n %0 = detach %x \n %1 = "
-                  "copy_ %0 %y \n %2 = tanh %x\n }",
-                  "gradients off");
+  assert_refused (
+      "graph (%x: f32[3] requires_grad, %y: f32[3]) -> (%2) { \n %0 = detach %x \n %1 = "
+      "copy_ %0 %y \n %2 = tanh %x\n }",
+      "gradients off");
 }
 END_TEST
 
 START_TEST (functional_graph_has_one_output_per_written_input)
 {
   g_autoptr (GmGraph) g = graph_of (
-    "graph (%x: f32[4], %y: f32[4], %z: f32[4]) -> (%0) { \n %0 = sin %z \n %1 = copy_ %y %0 \n"
-    " %2 = slice %z dim=0 start=0 stop=2 step=1 \n %3 = neg %2 \n %4 = copy_ %2 %3 \n }");
+      "graph (%x: f32[4], %y: f32[4], %z: f32[4]) -> (%0) { \n %0 = sin %z \n %1 = copy_ %y %0 \n"
+      " %2 = slice %z dim=0 start=0 stop=2 step=1 \n %3 = neg %2 \n %4 = copy_ %2 %3 \n }");
   GmArena *arena = gm_arena_new ();
   GmFunctionalLayer writes;
   g_autoptr (GmGraph) f = gm_functionalize (g, true, NULL, arena, &writes, NULL);

@@ -133,7 +133,7 @@ START_TEST (every_task_runs_once_also_nested_at_once_and_after_a_fork)
   for (int i = 0; i < 4; i++)
     others[i] = g_thread_new ("run", run_in_thread, NULL);
 #ifndef __SANITIZE_THREAD__ /* the sanitizer cannot follow a fork while there are threads */
-  pid_t child = fork (); /* a run of another thread may hold the locks now */
+  pid_t child = fork ();    /* a run of another thread may hold the locks now */
   if (child == 0) {
     alarm (20);
     _exit (all_run_once () ? 0 : 1);

@@ -11,7 +11,8 @@ static GString *ran; /* a letter for each call, in order */
 
 /* Computes x * x, with history if gradients are on; data: its letter. */
 static bool
-square (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+square (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+        GError **error)
 {
   GmTensor *two[2] = { in[0], in[0] };
 
@@ -21,14 +22,16 @@ square (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t
 }
 
 static bool
-give_back (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+give_back (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+           GError **error)
 {
   out[0] = gm_tensor_ref (in[0]);
   return true;
 }
 
 static bool
-give_longer (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+give_longer (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+             GError **error)
 {
   GmMeta m = gm_meta_make (GM_F32, 1, (const int64_t[]){ 9 });
 
@@ -36,7 +39,8 @@ give_longer (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uin
 }
 
 static bool
-give_up (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+give_up (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+         GError **error)
 {
   g_set_error_literal (error, GM_ERROR, GM_ERROR_RUNTIME, "not today");
   return false;
@@ -44,7 +48,8 @@ give_up (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_
 
 /* A hook that triples the gradient, or keeps it. */
 static bool
-triple (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+triple (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+        GError **error)
 {
   GmTensor *two[2] = { in[0], in[0] };
 
@@ -55,14 +60,16 @@ triple (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t
 }
 
 static bool
-only_note (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error)
+only_note (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
+           GError **error)
 {
   g_string_append_c (ran, *(const char *) data);
   out[0] = gm_tensor_ref (in[0]);
   return true;
 }
 
-typedef bool (*Function) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out, GError **error);
+typedef bool (*Function) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out,
+                          uint32_t n_out, GError **error);
 
 /* Returns the graph of a text whose host functions are these, in the order of the rows. */
 static GmGraph *
@@ -74,7 +81,8 @@ graph_with (const char *text, const Function *functions, const char *letters)
     GmHigher *h = g->highers->pdata[i];
     g_autofree char *name = g_strdup (h->host->name);
     gm_host_function_unref (h->host);
-    h->host = functions[i] ? gm_host_function_new (name, functions[i], (void *) (letters + i), NULL) : NULL;
+    h->host = functions[i] ? gm_host_function_new (name, functions[i], (void *) (letters + i), NULL)
+                           : NULL;
   }
   return g;
 }
@@ -90,7 +98,8 @@ typedef struct {
 } Exec;
 
 static bool
-exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out, GError **error)
+exec_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
+          GError **error)
 {
   Exec *e = data;
   GmTensor *made[MAX] = { NULL };
@@ -134,7 +143,12 @@ compile (const GmGraph *g, const GmPartitionOptions *options, Exec **exec)
   assert_verifies (e->parts.forward);
   if (e->parts.backward)
     assert_verifies (e->parts.backward);
-  return gm_plan_new (&(GmPlanSpec){ &e->layers, &e->joint, &e->parts, { 0 }, { e, exec_run, exec_unref, NULL }, .graph = e->functional });
+  return gm_plan_new (&(GmPlanSpec){ &e->layers,
+                                     &e->joint,
+                                     &e->parts,
+                                     { 0 },
+                                     { e, exec_run, exec_unref, NULL },
+                                     .graph = e->functional });
 }
 
 static GmTensor *
@@ -171,23 +185,26 @@ gradient (GmTensor *root, GmTensor *of, GmTensor *tangent, bool retain)
   g_autoptr (GError) error = NULL;
   GmTensor *grad = NULL;
 
-  ck_assert_msg (gm_autograd_grad (&root, &tangent, 1, &of, 1, retain, false, false, &grad, &error), "%s", error ? error->message : "");
+  ck_assert_msg (gm_autograd_grad (&root, &tangent, 1, &of, 1, retain, false, false, &grad, &error),
+                 "%s", error ? error->message : "");
   return grad;
 }
 
-static const GmPartitionOptions all_options[] = { { GM_PARTITION_DEFAULT, 1 }, { GM_PARTITION_DEFAULT, 0 },
-                                                  { GM_PARTITION_MIN_CUT, 1 }, { GM_PARTITION_MIN_CUT, 0 } };
+static const GmPartitionOptions all_options[] = { { GM_PARTITION_DEFAULT, 1 },
+                                                  { GM_PARTITION_DEFAULT, 0 },
+                                                  { GM_PARTITION_MIN_CUT, 1 },
+                                                  { GM_PARTITION_MIN_CUT, 0 } };
 
 /* -- Calls ------------------------------------------------------------------------------------- */
 
-#define ONE_CALL                                                                                                                           \
-  "graph (%x: f32[4] requires_grad) -> (%4) {\n"                                                                                           \
-  "  higher 0 = host_call \"square\" ticket flows=1 many=1 -> (f32[4] requires_grad, i64[1])\n"                                                   \
-  "  %0 = sin %x : f32[4]\n"                                                                                                               \
-  "  %1 = host_call %0 dim=0 offset=0 : f32[4]\n"                                                                                          \
-  "  %2 = host_call %0 dim=1 offset=0 : i64[1]\n"                                                                                          \
-  "  %3 = mul %1 %0 : f32[4]\n"                                                                                                            \
-  "  %4 = exp %3 : f32[4]\n"                                                                                                               \
+#define ONE_CALL                                                                                   \
+  "graph (%x: f32[4] requires_grad) -> (%4) {\n"                                                   \
+  "  higher 0 = host_call \"square\" ticket flows=1 many=1 -> (f32[4] requires_grad, i64[1])\n"    \
+  "  %0 = sin %x : f32[4]\n"                                                                       \
+  "  %1 = host_call %0 dim=0 offset=0 : f32[4]\n"                                                  \
+  "  %2 = host_call %0 dim=1 offset=0 : i64[1]\n"                                                  \
+  "  %3 = mul %1 %0 : f32[4]\n"                                                                    \
+  "  %4 = exp %3 : f32[4]\n"                                                                       \
   "}\n"
 
 START_TEST (gradient_is_that_of_plain_eager_and_nothing_runs_twice)
@@ -203,12 +220,13 @@ START_TEST (gradient_is_that_of_plain_eager_and_nothing_runs_twice)
     g_string_truncate (ran, 0);
     ck_assert_msg (gm_plan_run (p, &x, 1, &y, &error), "%s", error ? error->message : "");
     ck_assert_str_eq (ran->str, "s");
-    g_autoptr (GmTensor) sin = op (GM_OP_sin, x, NULL), sq = op (GM_OP_mul, sin, sin), prod = op (GM_OP_mul, sq, sin),
-                         want = op (GM_OP_exp, prod, NULL);
+    g_autoptr (GmTensor) sin = op (GM_OP_sin, x, NULL), sq = op (GM_OP_mul, sin, sin),
+                         prod = op (GM_OP_mul, sq, sin), want = op (GM_OP_exp, prod, NULL);
     assert_equal (y, want);
     gm_tensor_set_requires_grad (tangent, false, NULL);
     for (int again = 0; again < 2; again++) {
-      g_autoptr (GmTensor) a = gradient (y, x, tangent, true), b = gradient (want, x, tangent, true);
+      g_autoptr (GmTensor) a = gradient (y, x, tangent, true),
+                           b = gradient (want, x, tangent, true);
       assert_equal (a, b);
     }
     ck_assert_str_eq (ran->str, "s");
@@ -229,7 +247,8 @@ START_TEST (calls_are_neither_dropped_nor_merged)
                                       "  %3 = exp %x : f32[4]\n"
                                       "}\n",
                                       (const Function[]){ square, square }, "ab");
-  g_autoptr (GmGraph) s = gm_graph_simplify (g, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, NULL);
+  g_autoptr (GmGraph) s =
+      gm_graph_simplify (g, GM_SIMPLIFY_DEAD | GM_SIMPLIFY_FOLD | GM_SIMPLIFY_CSE, NULL);
   g_autoptr (GmTensor) x = leaf (1);
   GmTensor *out = NULL;
 
@@ -273,7 +292,12 @@ START_TEST (text_is_read_back)
   g_autoptr (GmGraph) g = graph_of (ONE_CALL), again = NULL;
   g_autofree char *text = gm_graph_text (g), *second = NULL;
 
-  ck_assert_msg (strstr (text, "higher 0 = host_call \"square\" ticket flows=1 many=1 -> (f32[4] requires_grad, i64[1])") != NULL, "%s", text);
+  ck_assert_msg (
+      strstr (
+          text,
+          "higher 0 = host_call \"square\" ticket flows=1 many=1 -> (f32[4] requires_grad, i64[1])")
+          != NULL,
+      "%s", text);
   again = graph_of (text);
   second = gm_graph_text (again);
   ck_assert_str_eq (text, second);
@@ -284,7 +308,8 @@ START_TEST (hash_tells_functions_apart)
 {
   g_autoptr (GmGraph) a = graph_with (ONE_CALL, (const Function[]){ square }, "s"),
                       b = graph_with (ONE_CALL, (const Function[]){ square }, "s");
-  GmHostFunction *fa = ((GmHigher *) a->highers->pdata[0])->host, *fb = ((GmHigher *) b->highers->pdata[0])->host;
+  GmHostFunction *fa = ((GmHigher *) a->highers->pdata[0])->host,
+                 *fb = ((GmHigher *) b->highers->pdata[0])->host;
 
   ck_assert_uint_ne (gm_graph_hash (a), gm_graph_hash (b));
   fa->key = fb->key = 7;
@@ -294,24 +319,25 @@ END_TEST
 
 /* -- Hooks: HOOK-23 ---------------------------------------------------------------------------- */
 
-#define HOOKED                                                                                                                             \
-  "graph (%x: f32[4] requires_grad) -> (%6) {\n"                                                                                           \
-  "  higher 0 = gradient_hook \"note\"\n"                                                                                                  \
-  "  higher 1 = gradient_hook \"triple\"\n"                                                                                                \
-  "  higher 2 = gradient_hook \"gone\"\n"                                                                                                  \
-  "  higher 3 = gradient_hook \"off\"\n"                                                                                                   \
-  "  %0 = sin %x : f32[4]\n"                                                                                                               \
-  "  %1 = exp %0 : f32[4]\n"                                                                                                               \
-  "  %2 = gradient_hook %0 dim=0 offset=0 : bool[0]\n"                                                                                     \
-  "  %3 = gradient_hook %0 dim=0 offset=1 : bool[0]\n"                                                                                     \
-  "  %4 = gradient_hook %1 dim=0 offset=2 : bool[0]\n"                                                                                     \
-  "  %5 = gradient_hook %4 dim=0 offset=3 : bool[0]\n"                                                                                     \
-  "  %6 = mul %1 %0 : f32[4]\n"                                                                                                            \
+#define HOOKED                                                                                     \
+  "graph (%x: f32[4] requires_grad) -> (%6) {\n"                                                   \
+  "  higher 0 = gradient_hook \"note\"\n"                                                          \
+  "  higher 1 = gradient_hook \"triple\"\n"                                                        \
+  "  higher 2 = gradient_hook \"gone\"\n"                                                          \
+  "  higher 3 = gradient_hook \"off\"\n"                                                           \
+  "  %0 = sin %x : f32[4]\n"                                                                       \
+  "  %1 = exp %0 : f32[4]\n"                                                                       \
+  "  %2 = gradient_hook %0 dim=0 offset=0 : bool[0]\n"                                             \
+  "  %3 = gradient_hook %0 dim=0 offset=1 : bool[0]\n"                                             \
+  "  %4 = gradient_hook %1 dim=0 offset=2 : bool[0]\n"                                             \
+  "  %5 = gradient_hook %4 dim=0 offset=3 : bool[0]\n"                                             \
+  "  %6 = mul %1 %0 : f32[4]\n"                                                                    \
   "}\n"
 
 START_TEST (hooks_see_the_whole_gradient_in_their_order)
 {
-  g_autoptr (GmGraph) g = graph_with (HOOKED, (const Function[]){ only_note, triple, only_note, NULL }, "nt!-");
+  g_autoptr (GmGraph) g =
+      graph_with (HOOKED, (const Function[]){ only_note, triple, only_note, NULL }, "nt!-");
 
   for (size_t k = 0; k < G_N_ELEMENTS (all_options); k++) {
     Exec *e;
@@ -320,7 +346,8 @@ START_TEST (hooks_see_the_whole_gradient_in_their_order)
     GmTensor *y = NULL;
     gm_tensor_set_requires_grad (tangent, false, NULL);
     ck_assert (gm_plan_run (p, &x, 1, &y, NULL));
-    g_autoptr (GmTensor) sin = op (GM_OP_sin, x, NULL), exp = op (GM_OP_exp, sin, NULL), want = op (GM_OP_mul, exp, sin);
+    g_autoptr (GmTensor) sin = op (GM_OP_sin, x, NULL), exp = op (GM_OP_exp, sin, NULL),
+                         want = op (GM_OP_mul, exp, sin);
     gm_gradient_hook_register (g->highers->pdata[0], sin);
     gm_gradient_hook_register (g->highers->pdata[1], sin);
     g_string_truncate (ran, 0);
@@ -339,7 +366,8 @@ END_TEST
 
 START_TEST (hook_23_the_backward_has_one_node_around_each_hook)
 {
-  g_autoptr (GmGraph) g = graph_with (HOOKED, (const Function[]){ only_note, triple, only_note, NULL }, "nt!-");
+  g_autoptr (GmGraph) g =
+      graph_with (HOOKED, (const Function[]){ only_note, triple, only_note, NULL }, "nt!-");
   Exec *e;
   GmPlan *p = compile (g, &all_options[0], &e);
   uint32_t n_forward = 0, n_backward = 0;

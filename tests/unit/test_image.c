@@ -262,9 +262,9 @@ START_TEST (mutants_never_crash)
       bool valid = gm_image_validate (exact, n, &error);
       ck_assert (valid == !error);
       g_autoptr (GmGraph) back = valid
-                                   ? gm_image_read (exact, n, (GmTensor **) img->constants->pdata,
-                                                    img->constants->len, NULL)
-                                   : NULL;
+                                     ? gm_image_read (exact, n, (GmTensor **) img->constants->pdata,
+                                                      img->constants->len, NULL)
+                                     : NULL;
       if (back) {
         ck_assert_msg (gm_graph_verify (back, true, &error), "seed %d, mutant %d: %s", (int) seed,
                        k, error ? error->message : "");

@@ -7,9 +7,15 @@
 #include <check.h>
 #include <string.h>
 
-#define SIZES(...) (const int64_t[]){ __VA_ARGS__ }, (int) (sizeof ((int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t))
-#define LIST(op, ...) \
-  { .mask = gm_op_attr_mask (op), .n_list = sizeof ((int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t), .list = { __VA_ARGS__ } }
+#define SIZES(...)                                                                                 \
+  (const int64_t[]){ __VA_ARGS__ }, (int) (sizeof ((int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t))
+#define LIST(op, ...)                                                                              \
+  {                                                                                                \
+    .mask = gm_op_attr_mask (op),                                                                  \
+    .n_list = sizeof ((int64_t[]){ __VA_ARGS__ }) / sizeof (int64_t), .list = {                    \
+      __VA_ARGS__                                                                                  \
+    }                                                                                              \
+  }
 
 static GmMeta
 meta (GmDtype dtype, const int64_t *sizes, int ndim)
@@ -22,25 +28,34 @@ infer (GmOp op, int n, const GmMeta *a, const GmMeta *b, const GmAttrs *attrs)
 {
   g_autoptr (GError) error = NULL;
   GmMeta out;
-  ck_assert_msg (gm_op_infer (op, (const GmMeta *const[]){ a, b }, n, attrs, &out, &error), "%s: %s", gm_ops[op].name,
-                 error ? error->message : "");
+  ck_assert_msg (gm_op_infer (op, (const GmMeta *const[]){ a, b }, n, attrs, &out, &error),
+                 "%s: %s", gm_ops[op].name, error ? error->message : "");
   return out;
 }
 
 /* Checks that the call fails with `code`, and that its message contains every one of the texts. */
 static void
-refuse (GmOp op, const GmMeta *const *in, int n, const GmAttrs *attrs, GmError code, const char *const *texts)
+refuse (GmOp op, const GmMeta *const *in, int n, const GmAttrs *attrs, GmError code,
+        const char *const *texts)
 {
   GError *error = NULL;
   GmMeta out;
   ck_assert_msg (!gm_op_infer (op, in, n, attrs, &out, &error), "%s was accepted", gm_ops[op].name);
-  ck_assert_msg (g_error_matches (error, GM_ERROR, (int) code), "%s: code %d", error->message, error->code);
+  ck_assert_msg (g_error_matches (error, GM_ERROR, (int) code), "%s: code %d", error->message,
+                 error->code);
   for (; *texts; texts++)
-    ck_assert_msg (strstr (error->message, *texts), "\"%s\" does not say %s", error->message, *texts);
+    ck_assert_msg (strstr (error->message, *texts), "\"%s\" does not say %s", error->message,
+                   *texts);
   g_error_free (error);
 }
-#define IN(...) (const GmMeta *const[]){ __VA_ARGS__ }, (int) (sizeof ((const GmMeta *const[]){ __VA_ARGS__ }) / sizeof (GmMeta *))
-#define SAYS(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define IN(...)                                                                                    \
+  (const GmMeta *const[]){ __VA_ARGS__ },                                                          \
+      (int) (sizeof ((const GmMeta *const[]){ __VA_ARGS__ }) / sizeof (GmMeta *))
+#define SAYS(...)                                                                                  \
+  (const char *const[])                                                                            \
+  {                                                                                                \
+    __VA_ARGS__, NULL                                                                              \
+  }
 
 static void
 assert_shape (const GmMeta *m, const char *want)
@@ -85,10 +100,13 @@ START_TEST (differentiable_inputs_follow_the_gradient_column)
   ck_assert (gm_op_is_differentiable (GM_OP_floor, 0));
   ck_assert (!gm_op_is_differentiable (GM_OP_where, 0) && gm_op_is_differentiable (GM_OP_where, 2));
   ck_assert (!gm_op_is_differentiable (GM_OP_eq, 0) && !gm_op_is_differentiable (GM_OP_any, 0));
-  ck_assert (gm_op_is_differentiable (GM_OP_gather, 0) && !gm_op_is_differentiable (GM_OP_gather, 1));
-  ck_assert (gm_op_is_differentiable (GM_OP_scatter_add, 2) && !gm_op_is_differentiable (GM_OP_argmax, 0));
+  ck_assert (gm_op_is_differentiable (GM_OP_gather, 0)
+             && !gm_op_is_differentiable (GM_OP_gather, 1));
+  ck_assert (gm_op_is_differentiable (GM_OP_scatter_add, 2)
+             && !gm_op_is_differentiable (GM_OP_argmax, 0));
   ck_assert (gm_op_is_differentiable (GM_OP_cat, 9) && gm_op_is_differentiable (GM_OP_matmul, 1));
-  ck_assert (!gm_op_is_differentiable (GM_OP_detach, 0) && gm_op_is_differentiable (GM_OP_slice_scatter, 1));
+  ck_assert (!gm_op_is_differentiable (GM_OP_detach, 0)
+             && gm_op_is_differentiable (GM_OP_slice_scatter, 1));
 }
 END_TEST
 
@@ -112,7 +130,8 @@ END_TEST
 
 START_TEST (pointwise_broadcasts)
 {
-  GmMeta a = meta (GM_F32, SIZES (4, 1, 3)), b = meta (GM_F32, SIZES (2, 1)), s = meta (GM_F32, NULL, 0);
+  GmMeta a = meta (GM_F32, SIZES (4, 1, 3)), b = meta (GM_F32, SIZES (2, 1)),
+         s = meta (GM_F32, NULL, 0);
   GmMeta y = infer (GM_OP_add, 2, &a, &b, NULL);
   assert_shape (&y, "f32[4, 2, 3]");
   ck_assert (gm_meta_is_contiguous (&y));
@@ -125,7 +144,8 @@ END_TEST
 
 START_TEST (pointwise_takes_the_strides_of_the_first_dense_input_of_the_result_shape)
 {
-  GmMeta row = meta (GM_F32, SIZES (2, 3)), column = row, gaps = row, vector = meta (GM_F32, SIZES (3));
+  GmMeta row = meta (GM_F32, SIZES (2, 3)), column = row, gaps = row,
+         vector = meta (GM_F32, SIZES (3));
   column.strides[0] = 1, column.strides[1] = 2;
   gaps.strides[0] = 6, gaps.strides[1] = 2;
   ck_assert_int_eq (infer (GM_OP_add, 2, &column, &row, NULL).strides[1], 2);
@@ -140,12 +160,14 @@ START_TEST (view_strides_of_a_matrix_with_gaps)
 {
   GmMeta x = meta (GM_F32, SIZES (4, 6));
   x.strides[0] = 10;
-  GmAttrs split = LIST (GM_OP_view, 2, 2, 3, 2), merge = LIST (GM_OP_view, 24), ones = LIST (GM_OP_view, 1, 4, 1, 6);
+  GmAttrs split = LIST (GM_OP_view, 2, 2, 3, 2), merge = LIST (GM_OP_view, 24),
+          ones = LIST (GM_OP_view, 1, 4, 1, 6);
   GmMeta y = infer (GM_OP_view, 1, &x, NULL, &split);
   ck_assert (y.strides[0] == 20 && y.strides[1] == 10 && y.strides[2] == 2 && y.strides[3] == 1);
   y = infer (GM_OP_view, 1, &x, NULL, &ones);
   ck_assert (y.strides[1] == 10 && y.strides[3] == 1);
-  refuse (GM_OP_view, IN (&x), &merge, GM_ERROR_RUNTIME, SAYS ("[4, 6]", "[24]", "[10, 1]", "reshape"));
+  refuse (GM_OP_view, IN (&x), &merge, GM_ERROR_RUNTIME,
+          SAYS ("[4, 6]", "[24]", "[10, 1]", "reshape"));
 }
 END_TEST
 
@@ -189,8 +211,9 @@ END_TEST
 
 START_TEST (mismatches_show_both_sides)
 {
-  GmMeta f = meta (GM_F32, SIZES (2, 3)), g = meta (GM_F32, SIZES (4, 3)), d = meta (GM_F64, SIZES (2, 3)),
-         i = meta (GM_I64, SIZES (2, 3)), b = meta (GM_BOOL, SIZES (2, 3)), v = meta (GM_F32, SIZES (3));
+  GmMeta f = meta (GM_F32, SIZES (2, 3)), g = meta (GM_F32, SIZES (4, 3)),
+         d = meta (GM_F64, SIZES (2, 3)), i = meta (GM_I64, SIZES (2, 3)),
+         b = meta (GM_BOOL, SIZES (2, 3)), v = meta (GM_F32, SIZES (3));
   refuse (GM_OP_add, IN (&f, &g), NULL, GM_ERROR_RUNTIME, SAYS ("add", "[2, 3]", "[4, 3]"));
   refuse (GM_OP_add, IN (&f, &d), NULL, GM_ERROR_RUNTIME, SAYS ("float32", "float64"));
   refuse (GM_OP_exp, IN (&i), NULL, GM_ERROR_RUNTIME, SAYS ("exp", "floating", "int64"));
@@ -198,7 +221,8 @@ START_TEST (mismatches_show_both_sides)
   refuse (GM_OP_bitwise_and, IN (&f, &f), NULL, GM_ERROR_RUNTIME, SAYS ("integer", "float32"));
   refuse (GM_OP_neg, IN (&b), NULL, GM_ERROR_RUNTIME, SAYS ("neg", "bool"));
   refuse (GM_OP_where, IN (&f, &f, &f), NULL, GM_ERROR_RUNTIME, SAYS ("condition", "float32"));
-  refuse (GM_OP_matmul, IN (&f, &g), NULL, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "[4, 3]", "3 columns", "4 rows"));
+  refuse (GM_OP_matmul, IN (&f, &g), NULL, GM_ERROR_RUNTIME,
+          SAYS ("[2, 3]", "[4, 3]", "3 columns", "4 rows"));
   refuse (GM_OP_matmul, IN (&f, &v), NULL, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "[3]"));
   refuse (GM_OP_matmul, IN (&f, &d), NULL, GM_ERROR_RUNTIME, SAYS ("float32", "float64"));
   refuse (GM_OP_copy_, IN (&f, &g), NULL, GM_ERROR_RUNTIME, SAYS ("[4, 3]", "[2, 3]"));
@@ -208,17 +232,21 @@ END_TEST
 START_TEST (movement_out_of_range)
 {
   GmMeta x = meta (GM_F32, SIZES (2, 3));
-  GmAttrs twice = LIST (GM_OP_permute, 0, 0), wrong = LIST (GM_OP_view, 7), grow = LIST (GM_OP_expand, 4, 3),
-          few = LIST (GM_OP_expand, 3), huge = LIST (GM_OP_expand, INT64_MAX, 2, 3), negative = LIST (GM_OP_view, -1, 6),
-          slice = { .mask = gm_op_attr_mask (GM_OP_slice), .dim = 1, .start = 1, .stop = 4, .step = 1 };
+  GmAttrs twice = LIST (GM_OP_permute, 0, 0), wrong = LIST (GM_OP_view, 7),
+          grow = LIST (GM_OP_expand, 4, 3), few = LIST (GM_OP_expand, 3),
+          huge = LIST (GM_OP_expand, INT64_MAX, 2, 3), negative = LIST (GM_OP_view, -1, 6),
+          slice = {
+            .mask = gm_op_attr_mask (GM_OP_slice), .dim = 1, .start = 1, .stop = 4, .step = 1
+          };
   refuse (GM_OP_permute, IN (&x), &twice, GM_ERROR_RUNTIME, SAYS ("[0, 0]", "[2, 3]"));
   refuse (GM_OP_view, IN (&x), &wrong, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "6", "[7]"));
   refuse (GM_OP_view, IN (&x), &negative, GM_ERROR_RUNTIME, SAYS ("-1", "negative"));
   refuse (GM_OP_expand, IN (&x), &grow, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "[4, 3]"));
   refuse (GM_OP_expand, IN (&x), &few, GM_ERROR_RUNTIME, SAYS ("[2, 3]", "[3]"));
   refuse (GM_OP_expand, IN (&x), &huge, GM_ERROR_MEMORY, SAYS ("expand", "63 bits"));
-  GmAttrs same = LIST (GM_OP_diagonal, 1, 1), none = LIST (GM_OP_diagonal, 0), left = LIST (GM_OP_diagonal, 0, 1),
-          wide = LIST (GM_OP_unfold, 4), back = LIST (GM_OP_unfold, 1), negative_window = LIST (GM_OP_unfold, -1);
+  GmAttrs same = LIST (GM_OP_diagonal, 1, 1), none = LIST (GM_OP_diagonal, 0),
+          left = LIST (GM_OP_diagonal, 0, 1), wide = LIST (GM_OP_unfold, 4),
+          back = LIST (GM_OP_unfold, 1), negative_window = LIST (GM_OP_unfold, -1);
   left.start = -1;
   wide.dim = back.dim = negative_window.dim = 1;
   wide.step = negative_window.step = 1;
@@ -238,8 +266,10 @@ END_TEST
 
 START_TEST (reductions_out_of_range)
 {
-  GmMeta x = meta (GM_F32, SIZES (2, 3)), e = meta (GM_F32, SIZES (2, 0)), b = meta (GM_BOOL, SIZES (2));
-  GmAttrs far = LIST (GM_OP_sum, 2), twice = LIST (GM_OP_sum, 1, 1), all = { .mask = gm_op_attr_mask (GM_OP_amax) };
+  GmMeta x = meta (GM_F32, SIZES (2, 3)), e = meta (GM_F32, SIZES (2, 0)),
+         b = meta (GM_BOOL, SIZES (2));
+  GmAttrs far = LIST (GM_OP_sum, 2), twice = LIST (GM_OP_sum, 1, 1),
+          all = { .mask = gm_op_attr_mask (GM_OP_amax) };
   refuse (GM_OP_sum, IN (&x), &far, GM_ERROR_INDEX, SAYS ("dimension 2", "[2, 3]"));
   refuse (GM_OP_sum, IN (&x), &twice, GM_ERROR_RUNTIME, SAYS ("twice"));
   refuse (GM_OP_amax, IN (&e), &all, GM_ERROR_RUNTIME, SAYS ("amax", "[2, 0]", "empty"));
@@ -251,13 +281,15 @@ END_TEST
 
 START_TEST (indexing_that_does_not_fit)
 {
-  GmMeta x = meta (GM_F32, SIZES (2, 3)), index = meta (GM_I64, SIZES (3, 3)), flat = meta (GM_I64, SIZES (2)),
-         narrow = meta (GM_I32, SIZES (2, 3)), y = meta (GM_F32, SIZES (2, 4)), d = meta (GM_F64, SIZES (2, 3));
+  GmMeta x = meta (GM_F32, SIZES (2, 3)), index = meta (GM_I64, SIZES (3, 3)),
+         flat = meta (GM_I64, SIZES (2)), narrow = meta (GM_I32, SIZES (2, 3)),
+         y = meta (GM_F32, SIZES (2, 4)), d = meta (GM_F64, SIZES (2, 3));
   GmAttrs dim = { .mask = 1u << GM_ATTR_DIM, .dim = 1 };
   refuse (GM_OP_gather, IN (&x, &index), &dim, GM_ERROR_RUNTIME, SAYS ("[3, 3]", "[2, 3]"));
   refuse (GM_OP_gather, IN (&x, &flat), &dim, GM_ERROR_RUNTIME, SAYS ("[2]", "[2, 3]"));
   refuse (GM_OP_gather, IN (&x, &narrow), &dim, GM_ERROR_RUNTIME, SAYS ("int64", "int32"));
-  refuse (GM_OP_index_select, IN (&x, &index), &dim, GM_ERROR_INDEX, SAYS ("one dimension", "[3, 3]"));
+  refuse (GM_OP_index_select, IN (&x, &index), &dim, GM_ERROR_INDEX,
+          SAYS ("one dimension", "[3, 3]"));
   refuse (GM_OP_index_add, IN (&x, &flat, &y), &dim, GM_ERROR_RUNTIME, SAYS ("2", "4"));
   refuse (GM_OP_cat, IN (&x, &d), &dim, GM_ERROR_RUNTIME, SAYS ("float32", "float64"));
   dim.dim = 0;

@@ -41,10 +41,11 @@ END_TEST
 START_TEST (contributions_are_added_in_the_engines_order)
 {
   g_autoptr (GmGraph) g = graph_of (
-    "graph (%x: f32[64] requires_grad) -> (%9, %1) { \n %0 = sin %x \n %1 = mul %0 %x \n %2 = exp "
-    "%0 \n"
-    " %3 = add %0 %0 \n %4 = mul %2 %0 \n %5 = tanh %0 \n %6 = mul %4 %5 \n %7 = mul %6 %3 \n"
-    " %8 = mul %7 %x \n %9 = sum %8 dims=[] keepdim=false : f32[] \n }");
+      "graph (%x: f32[64] requires_grad) -> (%9, %1) { \n %0 = sin %x \n %1 = mul %0 %x \n %2 = "
+      "exp "
+      "%0 \n"
+      " %3 = add %0 %0 \n %4 = mul %2 %0 \n %5 = tanh %0 \n %6 = mul %4 %5 \n %7 = mul %6 %3 \n"
+      " %8 = mul %7 %x \n %9 = sum %8 dims=[] keepdim=false : f32[] \n }");
   g_autoptr (GmPlan) p = plan_of (g, NULL);
 
   n_exact = 0;
@@ -203,9 +204,9 @@ END_TEST
 START_TEST (only_what_requires_grad_takes_part)
 {
   g_autoptr (GmGraph) g =
-    graph_of ("graph (%x: f32[2] requires_grad, %y: f32[2], %z: f32[2] requires_grad, %tangent0: "
-              "f32[2]) -> (%0, %1, %2) { \n"
-              " %0 = sin %x   # net.py:3\n %1 = exp %y \n %2 = gt %z %y \n }");
+      graph_of ("graph (%x: f32[2] requires_grad, %y: f32[2], %z: f32[2] requires_grad, %tangent0: "
+                "f32[2]) -> (%0, %1, %2) { \n"
+                " %0 = sin %x   # net.py:3\n %1 = exp %y \n %2 = gt %z %y \n }");
   TestExec *e;
   g_autoptr (GmPlan) p = plan_of (g, &e);
   const GmGraph *j = e->joint.graph;
@@ -223,7 +224,7 @@ END_TEST
 START_TEST (nothing_to_differentiate_gives_no_backward)
 {
   g_autoptr (GmGraph) g =
-    graph_of ("graph (%x: f32[2] requires_grad) -> (%0) { \n %0 = sin %x \n }");
+      graph_of ("graph (%x: f32[2] requires_grad) -> (%0) { \n %0 = sin %x \n }");
   g_autoptr (GmPlan) p = plan_with (g, false, (GmPlanRandom){ .used = false }, NULL, NULL);
   g_autoptr (GmTensor) x = filled (gm_graph_meta (g, 0), 1), out = NULL;
 
@@ -248,8 +249,7 @@ main (void)
   tcase_add_test (t, contributions_are_added_in_the_engines_order);
   tcase_add_loop_test (t, gradient_is_the_slope, 0, G_N_ELEMENTS (smooth));
   tcase_add_test (t, joint_graphs_can_be_joined_again);
-  tcase_add_loop_test (t, second_derivative_is_that_of_double_backward, 0,
-                       G_N_ELEMENTS (smooth));
+  tcase_add_loop_test (t, second_derivative_is_that_of_double_backward, 0, G_N_ELEMENTS (smooth));
   tcase_add_test (t, only_what_requires_grad_takes_part);
   tcase_add_test (t, nothing_to_differentiate_gives_no_backward);
   suite_add_tcase (s, t);

@@ -6,7 +6,6 @@
 
 #include "core/base/journal.h"
 
-
 #define SLOTS 8
 static uintptr_t slots[SLOTS];
 

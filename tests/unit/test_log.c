@@ -10,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 
-
 /* Returns the text that `write` sends to stderr. */
 static char *
 captured (void (*write) (void))
@@ -85,8 +84,10 @@ END_TEST
 
 START_TEST (letters_and_stress_names_are_whole)
 {
-  ck_assert (gm_debug_letter ('r') && gm_debug_letter ('p') && !gm_debug_letter ('d') && !gm_debug_letter (0));
-  ck_assert (gm_stress ("rollback") && gm_stress ("break") && !gm_stress ("roll") && !gm_stress ("arena") && !gm_stress (""));
+  ck_assert (gm_debug_letter ('r') && gm_debug_letter ('p') && !gm_debug_letter ('d')
+             && !gm_debug_letter (0));
+  ck_assert (gm_stress ("rollback") && gm_stress ("break") && !gm_stress ("roll")
+             && !gm_stress ("arena") && !gm_stress (""));
 }
 END_TEST
 

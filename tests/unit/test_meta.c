@@ -8,8 +8,11 @@
 #include "core/base/error.h"
 #include "core/tensor/meta.h"
 
-
-#define SIZES(...) (sizeof ((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[]){ __VA_ARGS__ }
+#define SIZES(...)                                                                                 \
+  (sizeof ((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[])                                           \
+  {                                                                                                \
+    __VA_ARGS__                                                                                    \
+  }
 
 static GmMeta
 strided (GmMeta m, int64_t a, int64_t b)
@@ -38,10 +41,11 @@ END_TEST
 
 START_TEST (dense_means_some_order_without_gaps)
 {
-  GmMeta m = gm_meta_make (GM_F32, SIZES (3, 2)), t = strided (m, 1, 3), gap = strided (m, 4, 1), overlap = strided (m, 1, 1),
-         repeat = strided (m, 1, 0), back = strided (m, -2, 1);
+  GmMeta m = gm_meta_make (GM_F32, SIZES (3, 2)), t = strided (m, 1, 3), gap = strided (m, 4, 1),
+         overlap = strided (m, 1, 1), repeat = strided (m, 1, 0), back = strided (m, -2, 1);
   ck_assert (!gm_meta_is_contiguous (&t) && gm_meta_is_dense (&t));
-  ck_assert (!gm_meta_is_dense (&gap) && !gm_meta_is_dense (&overlap) && !gm_meta_is_dense (&repeat) && !gm_meta_is_dense (&back));
+  ck_assert (!gm_meta_is_dense (&gap) && !gm_meta_is_dense (&overlap) && !gm_meta_is_dense (&repeat)
+             && !gm_meta_is_dense (&back));
   ck_assert_int_eq (gm_meta_extent (&gap), 10);
   ck_assert_int_eq (gm_meta_extent (&back), 6);
   ck_assert_int_eq (gm_meta_extent (&repeat), 3);
@@ -63,9 +67,11 @@ END_TEST
 
 START_TEST (broadcasting_aligns_at_the_end)
 {
-  GmMeta a = gm_meta_make (GM_F32, SIZES (8, 1, 6, 1)), b = gm_meta_make (GM_F32, SIZES (7, 1, 5)), out = a;
+  GmMeta a = gm_meta_make (GM_F32, SIZES (8, 1, 6, 1)), b = gm_meta_make (GM_F32, SIZES (7, 1, 5)),
+         out = a;
   ck_assert (gm_meta_broadcast (&a, &b, &out, NULL));
-  ck_assert (out.ndim == 4 && out.sizes[0] == 8 && out.sizes[1] == 7 && out.sizes[2] == 6 && out.sizes[3] == 5);
+  ck_assert (out.ndim == 4 && out.sizes[0] == 8 && out.sizes[1] == 7 && out.sizes[2] == 6
+             && out.sizes[3] == 5);
   GmMeta empty = gm_meta_make (GM_F32, SIZES (0)), one = gm_meta_make (GM_F32, SIZES (1));
   ck_assert (gm_meta_broadcast (&empty, &one, &out, NULL) && out.ndim == 1 && out.sizes[0] == 0);
   ck_assert_int_eq (out.sizes[1], 0); /* unused entries stay zero */
@@ -79,7 +85,8 @@ START_TEST (shapes_that_do_not_fit_are_both_named)
   g_autoptr (GError) error = NULL;
   ck_assert (!gm_meta_broadcast (&a, &b, &out, &error));
   ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_RUNTIME));
-  ck_assert (strstr (error->message, "[2, 3]") && strstr (error->message, "[4, 3]") && strstr (error->message, "dimension 0"));
+  ck_assert (strstr (error->message, "[2, 3]") && strstr (error->message, "[4, 3]")
+             && strstr (error->message, "dimension 0"));
 }
 END_TEST
 

@@ -120,7 +120,8 @@ static const struct {
     "g (%x: f32[2, 3], %y: f32[2, 3]) -> (%3) { \n %2 = exp %y \n %0 = permute %x dims=[1, 0] \n "
     "%1 = set_ %x %0 \n %3 = sin %1 \n }" },
   { { .inputs = { OWN ("f32[2, 3]"), { -1, GM_OP_NONE, "", 1 } }, .n = 2 },
-    "g (%x: f32[2, 3], %y: f32[2, 3]) -> (%1) { \n %0 = permute %y dims=[1, 0] \n %1 = set_ %x %0 \n }" },
+    "g (%x: f32[2, 3], %y: f32[2, 3]) -> (%1) { \n %0 = permute %y dims=[1, 0] \n %1 = set_ %x %0 "
+    "\n }" },
 };
 
 /* AOT-04, AOT-05 */

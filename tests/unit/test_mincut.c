@@ -245,7 +245,8 @@ tag_at_random (GmGraph *g, int seed)
 
   for (uint32_t i = 0; i < g->nodes->len; i++)
     n += (gm_graph_node (g, i)->tag =
-              (uint8_t) (g_rand_int_range (r, 0, 3) ? GM_TAG_NONE : g_rand_int_range (r, 0, GM_TAG_IN_PLACE)))
+              (uint8_t) (g_rand_int_range (r, 0, 3) ? GM_TAG_NONE
+                                                    : g_rand_int_range (r, 0, GM_TAG_IN_PLACE)))
          != GM_TAG_NONE;
   g_rand_free (r);
   return n;

@@ -52,8 +52,10 @@ is_near (const GmTensor *want, const GmTensor *got, double tolerance, char **why
       double x = gm_scalar_as_double (a), y = gm_scalar_as_double (b);
       if (pass == 0 && isfinite (x))
         largest = MAX (largest, fabs (x));
-      else if (pass == 1 && !(x == y || (x != x && y != y) || fabs (x - y) <= tolerance * largest)) {
-        *why = g_strdup_printf ("element %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT ": %.9g and %.9g", i, n, x, y);
+      else if (pass == 1
+               && !(x == y || (x != x && y != y) || fabs (x - y) <= tolerance * largest)) {
+        *why = g_strdup_printf (
+            "element %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT ": %.9g and %.9g", i, n, x, y);
         return false;
       }
       for (int d = m->ndim - 1; d >= 0 && ++index[d] == m->sizes[d]; d--)
@@ -81,7 +83,8 @@ compare (const GmGraph *g, uint64_t seed, GmTensor **in, double tolerance)
     g_setenv ("GM_SIM_ORDER", orders[order], TRUE);
     g_autofree GmTensor **got = g_new0 (GmTensor *, n_out + 1);
     for (uint32_t i = 0; i < n_out; i++) {
-      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
+      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value),
+                              NULL);
       if (got[i]->storage->bytes)
         memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
     }
@@ -90,7 +93,8 @@ compare (const GmGraph *g, uint64_t seed, GmTensor **in, double tolerance)
     for (uint32_t i = 0; i < n_out; i++) {
       g_autofree char *why = NULL;
       if (!is_near (want[i], got[i], tolerance, &why)) {
-        g_autofree char *text = g_strdup_printf ("output %u, threads %s: %s", i, orders[order], why);
+        g_autofree char *text =
+            g_strdup_printf ("output %u, threads %s: %s", i, orders[order], why);
         fail_with (seed, g, text);
       }
       gm_tensor_unref (got[i]);
@@ -151,16 +155,17 @@ START_TEST (fused_kernels_give_the_reference_bits)
   compare_many ((GmRandomGraph){ .strided = true,
                                  .defined_only = true,
                                  .wide = true,
-                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
-                                             | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE });
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE
+                                             | 1u << GM_FAMILY_CAST | 1u << GM_FAMILY_MOVEMENT
+                                             | 1u << GM_FAMILY_CREATE });
 }
 END_TEST
 
 START_TEST (kernels_of_small_dtypes_give_the_reference_bits)
 {
   compare_many ((GmRandomGraph){ .strided = true,
-                                 .dtypes = 1u << GM_F16 | 1u << GM_BF16 | 1u << GM_I8 | 1u << GM_I16 | 1u << GM_F8E4M3
-                                           | 1u << GM_F8E5M2 | 1u << GM_U8 });
+                                 .dtypes = 1u << GM_F16 | 1u << GM_BF16 | 1u << GM_I8 | 1u << GM_I16
+                                           | 1u << GM_F8E4M3 | 1u << GM_F8E5M2 | 1u << GM_U8 });
 }
 END_TEST
 
@@ -178,11 +183,39 @@ stays_whole (const GmGraph *g)
     case GM_OP_matmul:
       sums = sums || gm_dtype_is_float (gm_graph_meta (g, n->out)->dtype);
       break;
-    case GM_OP_add: case GM_OP_sub: case GM_OP_mul: case GM_OP_neg: case GM_OP_abs: case GM_OP_sign: case GM_OP_square:
-    case GM_OP_maximum: case GM_OP_minimum: case GM_OP_relu: case GM_OP_where: case GM_OP_copy: case GM_OP_eq: case GM_OP_ne:
-    case GM_OP_lt: case GM_OP_le: case GM_OP_gt: case GM_OP_ge: case GM_OP_logical_and: case GM_OP_logical_or: case GM_OP_logical_not:
-    case GM_OP_amax: case GM_OP_amin: case GM_OP_any: case GM_OP_all: case GM_OP_cast: case GM_OP_cumsum: case GM_OP_scatter_add:
-    case GM_OP_gather: case GM_OP_index_select: case GM_OP_cat: case GM_OP_index_add: case GM_OP_constant:
+    case GM_OP_add:
+    case GM_OP_sub:
+    case GM_OP_mul:
+    case GM_OP_neg:
+    case GM_OP_abs:
+    case GM_OP_sign:
+    case GM_OP_square:
+    case GM_OP_maximum:
+    case GM_OP_minimum:
+    case GM_OP_relu:
+    case GM_OP_where:
+    case GM_OP_copy:
+    case GM_OP_eq:
+    case GM_OP_ne:
+    case GM_OP_lt:
+    case GM_OP_le:
+    case GM_OP_gt:
+    case GM_OP_ge:
+    case GM_OP_logical_and:
+    case GM_OP_logical_or:
+    case GM_OP_logical_not:
+    case GM_OP_amax:
+    case GM_OP_amin:
+    case GM_OP_any:
+    case GM_OP_all:
+    case GM_OP_cast:
+    case GM_OP_cumsum:
+    case GM_OP_scatter_add:
+    case GM_OP_gather:
+    case GM_OP_index_select:
+    case GM_OP_cat:
+    case GM_OP_index_add:
+    case GM_OP_constant:
       break;
     default:
       if (gm_ops[n->op].family != GM_FAMILY_MOVEMENT)
@@ -226,9 +259,13 @@ is_exact (const GmGraph *g, GmTensor **in)
     GmTensor *t = all[k];
     if (!t)
       continue;
-    double most = t->meta.dtype == GM_F64 ? 1e12 : t->meta.dtype == GM_F32 ? 1e6 : t->meta.dtype == GM_F16 ? 1000 : 100;
+    double most = t->meta.dtype == GM_F64   ? 1e12
+                  : t->meta.dtype == GM_F32 ? 1e6
+                  : t->meta.dtype == GM_F16 ? 1000
+                                            : 100;
     int64_t index[GM_MAX_DIMS] = { 0 };
-    for (int64_t i = 0, n = gm_dtype_is_float (t->meta.dtype) ? gm_meta_numel (&t->meta) : 0; i < n; i++) {
+    for (int64_t i = 0, n = gm_dtype_is_float (t->meta.dtype) ? gm_meta_numel (&t->meta) : 0; i < n;
+         i++) {
       double x = gm_scalar_as_double (gm_tensor_get (t, index));
       good = good && fabs (x) <= most && x == trunc (x);
       for (int d = t->meta.ndim - 1; d >= 0 && ++index[d] == t->meta.sizes[d]; d--)
@@ -245,8 +282,11 @@ START_TEST (sums_of_whole_numbers_give_the_reference_bits)
   uint64_t n = gm_fuzz_number ("GM_FUZZ_GPU", 40), seed = gm_fuzz_number ("GM_FUZZ_SEED", 1);
   for (uint64_t done = 0; done < n; seed++) {
     g_autoptr (GmArena) arena = gm_arena_new ();
-    GmRandomGraph options = { .seed = seed, .strided = true, .defined_only = true, .wide = seed % 2 != 0, .n_nodes = 5 };
-    options.families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CONTRACT;
+    GmRandomGraph options = {
+      .seed = seed, .strided = true, .defined_only = true, .wide = seed % 2 != 0, .n_nodes = 5
+    };
+    options.families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_MOVEMENT
+                       | 1u << GM_FAMILY_CONTRACT;
     options.dtypes = 1u << GM_F32 | 1u << GM_F64 | 1u << GM_F16 | 1u << GM_I32;
     g_autoptr (GmGraph) g = gm_random_graph (&options, arena);
     if (!stays_whole (g))
@@ -307,8 +347,10 @@ END_TEST
 #define FLOATS (1 << 18)
 
 /* Arguments where the functions' formulas change: 16384 floats around each are tested. */
-static const float turns[] = { 0,    -0.0f, 0.55f,  -0.55f, 10, -10,     87,       -87,
-                               87.336f, -87.336f, 88.7228f, -88.7228f, 89, -104, -103.972f, INFINITY };
+static const float turns[] = {
+  0,       -0.0f,    0.55f,    -0.55f,    10, -10,  87,        -87,
+  87.336f, -87.336f, 88.7228f, -88.7228f, 89, -104, -103.972f, INFINITY
+};
 
 /* Fills in set `which` of FLOATS floats each: set 0 has those around the turns, sets 1 to 16384 all
  * floats, far apart in each set. */
@@ -328,12 +370,14 @@ START_TEST (functions_of_floats_have_the_cpus_bits)
   static const char *const names[] = { "exp", "tanh", "sigmoid", "reciprocal" };
   GError *error = NULL;
   uint64_t n = gm_fuzz_number ("GM_FUZZ_FLOATS", 8);
-  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[262144]) -> (%0, %1, %2, %3) {\n %0 = exp %x\n %1 = tanh %x\n"
-                                                 " %2 = sigmoid %x\n %3 = reciprocal %x\n}",
-                                                 &error);
+  g_autoptr (GPtrArray) graphs =
+      gm_graph_parse ("f (%x: f32[262144]) -> (%0, %1, %2, %3) {\n %0 = exp %x\n %1 = tanh %x\n"
+                      " %2 = sigmoid %x\n %3 = reciprocal %x\n}",
+                      &error);
   ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
   GmGraph *g = graphs->pdata[0];
-  g_autoptr (GmExec) e = gm_backend_compile (gm_backend_get ("nvrtc", &error), g, NULL, NULL, &error);
+  g_autoptr (GmExec) e =
+      gm_backend_compile (gm_backend_get ("nvrtc", &error), g, NULL, NULL, &error);
   ck_assert_msg (e && !gm_exec_fallback_reason (e), "%s", error ? error->message : "");
   GmTensor *x, *want[4], *got[4];
   x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
@@ -367,15 +411,18 @@ halves_are_equal (const GmGraph *g, GmExec *e, GmTensor *const *in, const char *
   ck_assert (gm_graph_interpret (g, in, want, &error));
   for (uint32_t k = 0; k < n; k++)
     got[k] = gm_tensor_new (&want[k]->meta, NULL);
-  ck_assert_msg (gm_exec_run (e, 0, in, (int) g->inputs->len, got, (int) n, &error), "%s", error ? error->message : "");
+  ck_assert_msg (gm_exec_run (e, 0, in, (int) g->inputs->len, got, (int) n, &error), "%s",
+                 error ? error->message : "");
   int64_t numel = gm_meta_numel (&want[0]->meta);
   bool bf16 = want[0]->meta.dtype == GM_BF16;
   for (uint32_t k = 0; k < n; k++) {
-    const uint16_t *a = want[k]->storage->data, *b = got[k]->storage->data, infinity = bf16 ? 0x7f80 : 0x7c00;
+    const uint16_t *a = want[k]->storage->data, *b = got[k]->storage->data,
+                   infinity = bf16 ? 0x7f80 : 0x7c00;
     for (int64_t i = 0; i < numel; i++)
       if (a[i] != b[i] && !((a[i] & 0x7fff) > infinity && (b[i] & 0x7fff) > infinity)) {
         const uint16_t *x = in[0]->storage->data, *y = in[g->inputs->len - 1]->storage->data;
-        ck_abort_msg ("%s, output %u, of 0x%04x and 0x%04x: 0x%04x is wanted, 0x%04x comes out", what, k, x[i], y[i], a[i], b[i]);
+        ck_abort_msg ("%s, output %u, of 0x%04x and 0x%04x: 0x%04x is wanted, 0x%04x comes out",
+                      what, k, x[i], y[i], a[i], b[i]);
       }
     gm_tensor_unref (want[k]);
     gm_tensor_unref (got[k]);
@@ -390,7 +437,8 @@ compiled_halves (const char *text, const char *dtype, GPtrArray **graphs)
   g_autofree char *whole = g_strjoinv (dtype, parts);
   *graphs = gm_graph_parse (whole, &error);
   ck_assert_msg (*graphs != NULL, "%s", error ? error->message : "");
-  GmExec *e = gm_backend_compile (gm_backend_get ("nvrtc", &error), (*graphs)->pdata[0], NULL, NULL, &error);
+  GmExec *e = gm_backend_compile (gm_backend_get ("nvrtc", &error), (*graphs)->pdata[0], NULL, NULL,
+                                  &error);
   ck_assert_msg (e && !gm_exec_fallback_reason (e), "%s", error ? error->message : "");
   return e;
 }
@@ -401,8 +449,10 @@ START_TEST (functions_of_halves_have_the_cpus_bits)
 {
   const char *dtype = half_names[_i];
   g_autoptr (GPtrArray) graphs = NULL;
-  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536]) -> (%0, %1, %2, %3, %4) {\n %0 = exp %x\n %1 = tanh %x\n %2 = sigmoid %x\n"
-                                          " %3 = reciprocal %x\n %4 = mul %x %2\n}", dtype, &graphs);
+  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536]) -> (%0, %1, %2, %3, %4) {\n %0 = "
+                                          "exp %x\n %1 = tanh %x\n %2 = sigmoid %x\n"
+                                          " %3 = reciprocal %x\n %4 = mul %x %2\n}",
+                                          dtype, &graphs);
   const GmGraph *g = graphs->pdata[0];
   GmTensor *x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
   for (uint32_t i = 0; i < 65536; i++)
@@ -416,9 +466,13 @@ END_TEST
  * function of them in one direction. */
 START_TEST (functions_of_halves_have_the_cpus_bits_for_all_estimates)
 {
-  static const char *const errors[] = { "1,1", "1,-1", "-1,1", "-1,-1", "0,1", "0,-1", "1,0", "-1,0" };
+  static const char *const errors[] = {
+    "1,1", "1,-1", "-1,1", "-1,-1", "0,1", "0,-1", "1,0", "-1,0"
+  };
   g_autoptr (GPtrArray) graphs = NULL;
-  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536]) -> (%0, %1) {\n %0 = tanh %x\n %1 = sigmoid %x\n}", half_names[_i], &graphs);
+  g_autoptr (GmExec) e =
+      compiled_halves ("f (%x: HALF[65536]) -> (%0, %1) {\n %0 = tanh %x\n %1 = sigmoid %x\n}",
+                       half_names[_i], &graphs);
   const GmGraph *g = graphs->pdata[0];
   GmTensor *x = gm_tensor_new (gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0)), NULL);
   for (uint32_t i = 0; i < 65536; i++)
@@ -441,7 +495,8 @@ START_TEST (quotients_of_halves_have_the_cpus_bits)
   uint32_t one = _i == 0 ? 0x3f80 : 0x3c00;
   uint64_t n = gm_fuzz_number ("GM_FUZZ_FLOATS", 8) / 8 * 24;
   g_autoptr (GPtrArray) graphs = NULL;
-  g_autoptr (GmExec) e = compiled_halves ("f (%x: HALF[65536], %y: HALF[65536]) -> (%0) {\n %0 = div %x %y\n}", dtype, &graphs);
+  g_autoptr (GmExec) e = compiled_halves (
+      "f (%x: HALF[65536], %y: HALF[65536]) -> (%0) {\n %0 = div %x %y\n}", dtype, &graphs);
   const GmGraph *g = graphs->pdata[0];
   GmTensor *in[2];
   for (int k = 0; k < 2; k++)
@@ -475,8 +530,10 @@ random_window (GmOp op, GmDtype dtype, uint64_t seed)
 {
   GRand *r = g_rand_new_with_seed ((guint32) (seed * 2654435761u));
   int space = g_rand_int_range (r, 1, 4);
-  int64_t groups = g_rand_int_range (r, 1, 4), channels = groups * g_rand_int_range (r, 1, 4), out = groups * g_rand_int_range (r, 1, 5);
-  int64_t x[5] = { g_rand_int_range (r, 1, 4), channels }, w[5] = { out, channels / groups }, y[5] = { x[0], out };
+  int64_t groups = g_rand_int_range (r, 1, 4), channels = groups * g_rand_int_range (r, 1, 4),
+          out = groups * g_rand_int_range (r, 1, 5);
+  int64_t x[5] = { g_rand_int_range (r, 1, 4), channels }, w[5] = { out, channels / groups },
+          y[5] = { x[0], out };
   GmAttrs a = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_WINDOW, .n_list = 2 + space };
   bool pool = op == GM_OP_window_pick || op == GM_OP_window_spread, fits = true;
   for (int d = 0; d < 3; d++)
@@ -498,8 +555,15 @@ random_window (GmOp op, GmDtype dtype, uint64_t seed)
     return NULL;
   if (pool)
     y[1] = x[1];
-  const int64_t *in[2] = { op == GM_OP_convolve_input ? y : x, op == GM_OP_convolve_weight || op == GM_OP_window_spread ? y : op == GM_OP_window_pick ? x : w };
-  memcpy (a.list, op == GM_OP_convolve || op == GM_OP_window_pick ? y : op == GM_OP_convolve_weight ? w : x, sizeof x);
+  const int64_t *in[2] = { op == GM_OP_convolve_input ? y : x,
+                           op == GM_OP_convolve_weight || op == GM_OP_window_spread ? y
+                           : op == GM_OP_window_pick                                ? x
+                                                                                    : w };
+  memcpy (a.list,
+          op == GM_OP_convolve || op == GM_OP_window_pick ? y
+          : op == GM_OP_convolve_weight                   ? w
+                                                          : x,
+          sizeof x);
   GmGraph *g = gm_graph_new ("window", NULL);
   GmValueId values[2];
   for (int i = 0; i < 2; i++) {
@@ -584,11 +648,13 @@ run_sized (uint64_t seed, const GmGraph *g, GmExec *e, const int64_t *symbols, d
   if (!is_small (now))
     return false;
   uint32_t n_in = g->inputs->len, n_out = g->outputs->len;
-  g_autofree GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1), **got = g_new0 (GmTensor *, n_out + 1);
+  g_autofree GmTensor **in = g_new0 (GmTensor *, n_in + 1), **want = g_new0 (GmTensor *, n_out + 1),
+                      **got = g_new0 (GmTensor *, n_out + 1);
   gm_random_inputs (now, seed, tolerance > 0 ? GM_RANDOM_TAME : GM_RANDOM_WILD, in);
   bool good = gm_graph_interpret (now, in, want, NULL);
   for (uint32_t i = 0; i < n_out && good; i++) {
-    got[i] = gm_tensor_new (gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value), NULL);
+    got[i] = gm_tensor_new (
+        gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value), NULL);
     if (got[i]->storage->bytes)
       memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
   }
@@ -665,11 +731,12 @@ END_TEST
 
 START_TEST (fused_kernels_serve_all_sizes)
 {
-  compare_many_sized ((GmRandomGraph){ .strided = true,
-                                       .defined_only = true,
-                                       .wide = true,
-                                       .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
-                                                   | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE });
+  compare_many_sized ((GmRandomGraph){
+      .strided = true,
+      .defined_only = true,
+      .wide = true,
+      .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_CAST
+                  | 1u << GM_FAMILY_MOVEMENT | 1u << GM_FAMILY_CREATE });
 }
 END_TEST
 
@@ -704,15 +771,23 @@ static const struct {
   Mask mask;
   double tolerance;
 } attentions[] = {
-  { "f32", 2, 3, 20, 20, 16, 16, PLAIN, 1e-5 },   { "f32", 1, 2, 70, 33, 64, 64, DIVIDED, 1e-5 },
-  { "f32", 2, 2, 70, 70, 32, 32, CAUSAL, 1e-5 },  { "f32", 1, 1, 40, 90, 128, 128, CAUSAL, 1e-5 },
-  { "f32", 2, 3, 33, 65, 17, 30, KEEPS, 1e-5 },   { "f32", 1, 3, 5, 100, 8, 3, DROPS, 1e-5 },
-  { "f32", 2, 2, 64, 64, 40, 128, ADDED, 1e-5 },  { "f16", 2, 2, 50, 50, 64, 64, CAUSAL, 4e-3 },
-  { "bf16", 2, 1, 31, 64, 128, 64, ADDED, 3e-2 }, { "f16", 1, 2, 33, 40, 16, 16, KEEPS, 4e-3 },
+  { "f32", 2, 3, 20, 20, 16, 16, PLAIN, 1e-5 },
+  { "f32", 1, 2, 70, 33, 64, 64, DIVIDED, 1e-5 },
+  { "f32", 2, 2, 70, 70, 32, 32, CAUSAL, 1e-5 },
+  { "f32", 1, 1, 40, 90, 128, 128, CAUSAL, 1e-5 },
+  { "f32", 2, 3, 33, 65, 17, 30, KEEPS, 1e-5 },
+  { "f32", 1, 3, 5, 100, 8, 3, DROPS, 1e-5 },
+  { "f32", 2, 2, 64, 64, 40, 128, ADDED, 1e-5 },
+  { "f16", 2, 2, 50, 50, 64, 64, CAUSAL, 4e-3 },
+  { "bf16", 2, 1, 31, 64, 128, 64, ADDED, 3e-2 },
+  { "f16", 1, 2, 33, 40, 16, 16, KEEPS, 4e-3 },
   /* Several blocks and pieces; rows that are not read 16 bytes at a time. */
-  { "f16", 1, 2, 200, 200, 64, 64, CAUSAL, 4e-3 }, { "bf16", 1, 1, 150, 130, 17, 30, KEEPS, 3e-2 },
-  { "f16", 1, 1, 20, 70, 8, 3, DROPS, 4e-3 },     { "bf16", 1, 2, 64, 64, 128, 128, PLAIN, 3e-2 },
-  { "f16", 1, 1, 129, 70, 40, 96, ADDED, 4e-3 },  { "bf16", 1, 2, 70, 33, 64, 64, DIVIDED, 3e-2 },
+  { "f16", 1, 2, 200, 200, 64, 64, CAUSAL, 4e-3 },
+  { "bf16", 1, 1, 150, 130, 17, 30, KEEPS, 3e-2 },
+  { "f16", 1, 1, 20, 70, 8, 3, DROPS, 4e-3 },
+  { "bf16", 1, 2, 64, 64, 128, 128, PLAIN, 3e-2 },
+  { "f16", 1, 1, 129, 70, 40, 96, ADDED, 4e-3 },
+  { "bf16", 1, 2, 70, 33, 64, 64, DIVIDED, 3e-2 },
 };
 
 /* Returns the text of scaled_dot_product_attention; k is passed unchanged, as rows of keys. */
@@ -722,21 +797,29 @@ attention_text (size_t which)
   const __typeof__ (attentions[0]) *a = &attentions[which];
   bool half = strcmp (a->dtype, "f32") != 0;
   GString *s = g_string_new ("forward (");
-  g_string_append_printf (s, "%%q: %s[%d, %d, %d, %d], %%k: %s[%d, %d, %d, %d], %%v: %s[%d, %d, %d, %d]", a->dtype, a->batch, a->heads,
-                          a->rows, a->head, a->dtype, a->batch, a->heads, a->keys, a->head, a->dtype, a->batch, a->heads, a->keys, a->width);
+  g_string_append_printf (
+      s, "%%q: %s[%d, %d, %d, %d], %%k: %s[%d, %d, %d, %d], %%v: %s[%d, %d, %d, %d]", a->dtype,
+      a->batch, a->heads, a->rows, a->head, a->dtype, a->batch, a->heads, a->keys, a->head,
+      a->dtype, a->batch, a->heads, a->keys, a->width);
   if (a->mask == KEEPS)
     g_string_append_printf (s, ", %%m: b1[%d, %d]", a->rows, a->keys);
   if (a->mask == DROPS)
     g_string_append_printf (s, ", %%m: b1[%d, 1, 1, %d]", a->batch, a->keys);
   if (a->mask == ADDED)
     g_string_append_printf (s, ", %%m: %s[%d, %d, %d]", a->dtype, a->heads, a->rows, a->keys);
-  g_string_append_printf (s, ") -> (%%20) {\n %%0 = permute %%k dims=[0, 1, 3, 2]\n %%1 = matmul %%q %%0\n"
-                             " %%2 = full sizes=[] dtype=%s value=%s\n %%3 = %s %%1 %%2\n %%7 = full sizes=[] dtype=%s value=-inf\n",
-                          a->dtype, a->mask == DIVIDED ? "4.0" : "0.25", a->mask == DIVIDED ? "div" : "mul", a->dtype);
+  g_string_append_printf (
+      s,
+      ") -> (%%20) {\n %%0 = permute %%k dims=[0, 1, 3, 2]\n %%1 = matmul %%q %%0\n"
+      " %%2 = full sizes=[] dtype=%s value=%s\n %%3 = %s %%1 %%2\n %%7 = full sizes=[] dtype=%s "
+      "value=-inf\n",
+      a->dtype, a->mask == DIVIDED ? "4.0" : "0.25", a->mask == DIVIDED ? "div" : "mul", a->dtype);
   if (a->mask == CAUSAL)
-    g_string_append_printf (s, " %%4 = arange sizes=[%d] dtype=i64 value=0 value2=1\n %%5 = view %%4 sizes=[%d, 1]\n"
-                               " %%21 = arange sizes=[%d] dtype=i64 value=0 value2=1\n %%6 = ge %%5 %%21\n %%8 = where %%6 %%3 %%7\n",
-                            a->rows, a->rows, a->keys);
+    g_string_append_printf (
+        s,
+        " %%4 = arange sizes=[%d] dtype=i64 value=0 value2=1\n %%5 = view %%4 sizes=[%d, 1]\n"
+        " %%21 = arange sizes=[%d] dtype=i64 value=0 value2=1\n %%6 = ge %%5 %%21\n %%8 = where "
+        "%%6 %%3 %%7\n",
+        a->rows, a->rows, a->keys);
   else if (a->mask == KEEPS)
     g_string_append (s, " %8 = where %m %3 %7\n");
   else if (a->mask == DROPS)
@@ -747,9 +830,11 @@ attention_text (size_t which)
   if (half)
     g_string_append_printf (s, " %%9 = cast %s dtype=f32\n", scores);
   scores = half ? "%9" : scores;
-  g_string_append_printf (s, " %%10 = amax %s dims=[3] keepdim=true\n %%11 = sub %s %%10\n %%12 = exp %%11\n"
-                             " %%13 = sum %%12 dims=[3] keepdim=true\n %%14 = div %%12 %%13\n",
-                          scores, scores);
+  g_string_append_printf (
+      s,
+      " %%10 = amax %s dims=[3] keepdim=true\n %%11 = sub %s %%10\n %%12 = exp %%11\n"
+      " %%13 = sum %%12 dims=[3] keepdim=true\n %%14 = div %%12 %%13\n",
+      scores, scores);
   if (half)
     g_string_append_printf (s, " %%15 = cast %%14 dtype=%s\n", a->dtype);
   g_string_append_printf (s, " %%20 = matmul %s %%v\n}\n", half ? "%15" : "%14");
@@ -762,7 +847,8 @@ count_kernels (const GmGraph *g, const char *what)
 {
   static const char *const options[] = { "keep-text=true", NULL };
   GError *error = NULL;
-  g_autoptr (GmExec) e = gm_backend_compile (gm_backend_get ("nvrtc", NULL), g, NULL, options, &error);
+  g_autoptr (GmExec) e =
+      gm_backend_compile (gm_backend_get ("nvrtc", NULL), g, NULL, options, &error);
   ck_assert_msg (e != NULL, "%s", error ? error->message : "");
   g_autofree char *text = gm_exec_text (e, "cuda", &error);
   int n = 0;
@@ -778,22 +864,38 @@ static const struct {
 } counted[] = {
   /* Classes, compared with a target: the gradient of a classifier's loss. */
   { "forward (%t: i64[5, 1], %x: f32[5, 130], %g: f32[5, 1]) -> (%6) {\n %0 = cast %t dtype=i32\n"
-    " %1 = arange sizes=[130] dtype=i32 value=0 value2=1\n %2 = view %1 sizes=[1, 130]\n %3 = eq %2 %0\n"
-    " %4 = full sizes=[] dtype=f32 value=0.0\n %5 = where %3 %g %4\n %6 = sub %5 %x\n}\n", 1 },
-  { "forward (%x: f32[7, 65]) -> (%3, %4) {\n %0 = arange sizes=[65] dtype=f32 value=9 value2=-2\n %1 = mul %x %0\n"
-    " %2 = arange sizes=[7] dtype=f32 value=3 value2=2\n %5 = view %2 sizes=[7, 1]\n %3 = amax %1 dims=[1] keepdim=true\n"
-    " %6 = mul %3 %5\n %4 = add %1 %6\n}\n", 1 },
+    " %1 = arange sizes=[130] dtype=i32 value=0 value2=1\n %2 = view %1 sizes=[1, 130]\n %3 = eq "
+    "%2 %0\n"
+    " %4 = full sizes=[] dtype=f32 value=0.0\n %5 = where %3 %g %4\n %6 = sub %5 %x\n}\n",
+    1 },
+  { "forward (%x: f32[7, 65]) -> (%3, %4) {\n %0 = arange sizes=[65] dtype=f32 value=9 value2=-2\n "
+    "%1 = mul %x %0\n"
+    " %2 = arange sizes=[7] dtype=f32 value=3 value2=2\n %5 = view %2 sizes=[7, 1]\n %3 = amax %1 "
+    "dims=[1] keepdim=true\n"
+    " %6 = mul %3 %5\n %4 = add %1 %6\n}\n",
+    1 },
   { "forward (%x: i64[6, 4]) -> (%4, %8) {\n %0 = arange sizes=[48] dtype=i64 value=-7 value2=3\n"
-    " %1 = slice %0 dim=0 start=5 stop=47 step=1\n %9 = slice %1 dim=0 start=0 stop=24 step=1\n %2 = view %9 sizes=[4, 6]\n"
-    " %3 = permute %2 dims=[1, 0]\n %4 = add %x %3\n %5 = slice %0 dim=0 start=0 stop=48 step=2\n %6 = view %5 sizes=[6, 4]\n"
-    " %7 = full sizes=[] dtype=i64 value=2\n %10 = mul %6 %7\n %8 = sub %x %10\n}\n", 1 },
-  { "forward (%x: f16[40]) -> (%2) {\n %0 = arange sizes=[40] dtype=f16 value=8 value2=-1\n %1 = arange sizes=[40] dtype=f16 value=1 value2=1\n"
-    " %3 = mul %x %0\n %2 = add %3 %1\n}\n", 1 },
-  { "forward (%x: f32[40]) -> (%1) {\n %0 = arange sizes=[40] dtype=f32 value=0.5 value2=0.1\n %1 = mul %x %0\n}\n", 2 },
+    " %1 = slice %0 dim=0 start=5 stop=47 step=1\n %9 = slice %1 dim=0 start=0 stop=24 step=1\n %2 "
+    "= view %9 sizes=[4, 6]\n"
+    " %3 = permute %2 dims=[1, 0]\n %4 = add %x %3\n %5 = slice %0 dim=0 start=0 stop=48 step=2\n "
+    "%6 = view %5 sizes=[6, 4]\n"
+    " %7 = full sizes=[] dtype=i64 value=2\n %10 = mul %6 %7\n %8 = sub %x %10\n}\n",
+    1 },
+  { "forward (%x: f16[40]) -> (%2) {\n %0 = arange sizes=[40] dtype=f16 value=8 value2=-1\n %1 = "
+    "arange sizes=[40] dtype=f16 value=1 value2=1\n"
+    " %3 = mul %x %0\n %2 = add %3 %1\n}\n",
+    1 },
+  { "forward (%x: f32[40]) -> (%1) {\n %0 = arange sizes=[40] dtype=f32 value=0.5 value2=0.1\n %1 "
+    "= mul %x %0\n}\n",
+    2 },
   /* A result, also read by position: there it is stored, by its own kernel. */
-  { "forward (%x: i64[30]) -> (%0, %1) {\n %0 = arange sizes=[30] dtype=i64 value=0 value2=1\n %1 = add %x %0\n}\n", 2 },
-  { "forward (%x: f32[9, 3]) -> (%2, %3) {\n %0 = arange sizes=[4] dtype=i64 value=0 value2=2\n %2 = index_select %x %0 dim=0\n"
-    " %1 = full sizes=[] dtype=i64 value=1\n %3 = add %0 %1\n}\n", 3 },
+  { "forward (%x: i64[30]) -> (%0, %1) {\n %0 = arange sizes=[30] dtype=i64 value=0 value2=1\n %1 "
+    "= add %x %0\n}\n",
+    2 },
+  { "forward (%x: f32[9, 3]) -> (%2, %3) {\n %0 = arange sizes=[4] dtype=i64 value=0 value2=2\n %2 "
+    "= index_select %x %0 dim=0\n"
+    " %1 = full sizes=[] dtype=i64 value=1\n %3 = add %0 %1\n}\n",
+    3 },
 };
 
 START_TEST (numbers_in_order_are_computed_where_they_are_read)
@@ -857,7 +959,11 @@ START_TEST (attention_follows_scores_that_rise_and_fall)
       for (at[3] = 0; at[3] < a->head; at[3]++) {
         /* Only the first elements count: whole numbers, which no dtype rounds. */
         for (at[2] = 0; at[2] < a->rows; at[2]++)
-          gm_tensor_set (in[0], at, gm_scalar_float (at[3] ? 0 : at[2] == 3 ? INFINITY : at[2] % 2 ? -1 : 1));
+          gm_tensor_set (in[0], at,
+                         gm_scalar_float (at[3]        ? 0
+                                          : at[2] == 3 ? INFINITY
+                                          : at[2] % 2  ? -1
+                                                       : 1));
         for (at[2] = 0; at[2] < a->keys; at[2]++)
           gm_tensor_set (in[1], at, gm_scalar_float (at[3] ? 0 : 4 * (at[2] * 64 / a->keys - 32)));
       }
@@ -895,7 +1001,8 @@ END_TEST
 START_TEST (an_old_compiler_compiles)
 {
   g_setenv ("GM_FAKE_OLD_COMPILER", "1", TRUE);
-  g_autoptr (GPtrArray) graphs = gm_graph_parse ("f (%x: f32[70]) -> (%0) {\n %0 = neg %x\n}", NULL);
+  g_autoptr (GPtrArray) graphs =
+      gm_graph_parse ("f (%x: f32[70]) -> (%0) {\n %0 = neg %x\n}", NULL);
   for (uint64_t again = 0; again < 2; again++) {
     GmTensor *in;
     gm_random_inputs (graphs->pdata[0], again, GM_RANDOM_WILD, &in);
@@ -926,17 +1033,22 @@ main (void)
     tcase_add_test (t, kernels_of_every_family_give_the_reference_bits);
     tcase_add_test (t, fused_kernels_give_the_reference_bits);
     tcase_add_test (t, kernels_of_small_dtypes_give_the_reference_bits);
-    tcase_add_loop_test (t, rows_and_columns_of_any_length_are_near_the_reference, 0, G_N_ELEMENTS (forms));
+    tcase_add_loop_test (t, rows_and_columns_of_any_length_are_near_the_reference, 0,
+                         G_N_ELEMENTS (forms));
     tcase_add_test (t, kernels_of_every_family_serve_all_sizes);
     tcase_add_test (t, fused_kernels_serve_all_sizes);
     tcase_add_test (t, kernels_with_wide_indices_have_the_same_bits);
     tcase_add_test (t, an_old_compiler_compiles);
   }
-  tcase_add_loop_test (t, numbers_in_order_are_computed_where_they_are_read, 0, G_N_ELEMENTS (counted));
-  tcase_add_loop_test (t, attention_is_one_kernel_and_near_the_reference, 0, G_N_ELEMENTS (attentions));
-  tcase_add_loop_test (t, attention_follows_scores_that_rise_and_fall, 0, G_N_ELEMENTS (attentions));
+  tcase_add_loop_test (t, numbers_in_order_are_computed_where_they_are_read, 0,
+                       G_N_ELEMENTS (counted));
+  tcase_add_loop_test (t, attention_is_one_kernel_and_near_the_reference, 0,
+                       G_N_ELEMENTS (attentions));
+  tcase_add_loop_test (t, attention_follows_scores_that_rise_and_fall, 0,
+                       G_N_ELEMENTS (attentions));
   tcase_add_test (t, attention_whose_weights_are_wanted_stays_written_out);
-  tcase_add_loop_test (t, convolutions_of_whole_numbers_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
+  tcase_add_loop_test (t, convolutions_of_whole_numbers_give_the_reference_bits, 0,
+                       G_N_ELEMENTS (window_dtypes));
   tcase_add_loop_test (t, pools_give_the_reference_bits, 0, G_N_ELEMENTS (window_dtypes));
   tcase_add_test (t, sums_of_whole_numbers_give_the_reference_bits);
   suite_add_tcase (s, t);

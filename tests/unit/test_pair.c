@@ -7,8 +7,8 @@
 #include "tests/plugin/hostile.h"
 #include "tests/unit/aot_test.h"
 
-static const char *const wave =
-  "wave (%x: f32[3, 2] requires_grad, %w: f32[3, 2]) -> (%2) { \n %0 = mul %x %w \n %1 = tanh %0 \n %2 = mul %1 %x \n }";
+static const char *const wave = "wave (%x: f32[3, 2] requires_grad, %w: f32[3, 2]) -> (%2) { \n %0 "
+                                "= mul %x %w \n %1 = tanh %0 \n %2 = mul %1 %x \n }";
 
 typedef struct {
   GmCompile *c;
@@ -82,7 +82,8 @@ START_TEST (a_backward_that_nobody_calls_is_never_compiled)
   ck_assert_uint_eq (compiles (&f), 1);
   ck_assert_ptr_null (gm_compiled_pair_exec (f.c->lower.pair, GM_EXEC_BACKWARD, &role));
   g_autofree char *text = gm_compiled_pair_places_text (f.c->lower.pair, false);
-  ck_assert_msg (strstr (text, "backward: 8 nodes, compiled when it is first called for") != NULL, "%s", text);
+  ck_assert_msg (strstr (text, "backward: 8 nodes, compiled when it is first called for") != NULL,
+                 "%s", text);
   gm_compile_free (f.c);
 }
 END_TEST
@@ -99,7 +100,9 @@ START_TEST (the_first_backward_compiles_it_for_all_others)
   ck_assert (same_elements (first, second, false, 0));
   ck_assert_uint_eq (compiles (&f), 2);
   g_autofree char *text = gm_compiled_pair_places_text (f.c->lower.pair, false);
-  ck_assert_msg (strstr (text, "forward: 3 of 3") != NULL && strstr (text, "backward: 8 of 8") != NULL, "%s", text);
+  ck_assert_msg (strstr (text, "forward: 3 of 3") != NULL
+                     && strstr (text, "backward: 8 of 8") != NULL,
+                 "%s", text);
   gm_compile_free (f.c);
 }
 END_TEST
@@ -194,8 +197,9 @@ START_TEST (what_the_back_end_says_of_it_comes_at_the_backward_and_may_be_mended
   for (int times = 0; times < 2; times++) {
     ck_assert_ptr_null (gradient (&f, &error));
     ck_assert (g_error_matches (error, GM_ERROR, GM_ERROR_BACKEND));
-    ck_assert_msg (strstr (error->message, "the backward of a compiled function") && strstr (error->message, "apt-get install gcc"), "%s",
-                   error->message);
+    ck_assert_msg (strstr (error->message, "the backward of a compiled function")
+                       && strstr (error->message, "apt-get install gcc"),
+                   "%s", error->message);
     g_clear_error (&error);
   }
   g_unsetenv ("HOSTILE_WISH");
@@ -211,7 +215,8 @@ END_TEST
  * forward's. */
 START_TEST (symbols_reach_a_backward_that_stands_by_itself)
 {
-  static const char *const text = "sum_of (%x: f32[n, 3] requires_grad, %w: f32[n, 3]) -> (%1) where n = 5 { \n %0 = mul %x %w : f32[n, 3] \n"
+  static const char *const text = "sum_of (%x: f32[n, 3] requires_grad, %w: f32[n, 3]) -> (%1) "
+                                  "where n = 5 { \n %0 = mul %x %w : f32[n, 3] \n"
                                   " %1 = sum %0 dims=[0, 1] keepdim=false \n }";
   Fixture f = begin ("eager", text, NULL);
 
@@ -227,7 +232,8 @@ START_TEST (symbols_reach_a_backward_that_stands_by_itself)
     gm_tensor_set_requires_grad (in[0], true, NULL);
     ck_assert (gm_plan_run (plan, in, 2, &out, &error));
     g_autoptr (GmTensor) tangent = filled (&out->meta, 9);
-    ck_assert_msg (gm_autograd_grad (&out, &tangent, 1, in, 1, false, false, false, &grad, &error), "%s", error ? error->message : "");
+    ck_assert_msg (gm_autograd_grad (&out, &tangent, 1, in, 1, false, false, false, &grad, &error),
+                   "%s", error ? error->message : "");
     ck_assert_int_eq (grad->meta.sizes[0], n);
     gm_tensor_unref (grad);
     gm_tensor_unref (out);

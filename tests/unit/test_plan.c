@@ -6,8 +6,8 @@
 #include "tests/unit/aot_test.h"
 
 static const char *const product =
-  "graph (%x: f32[4] requires_grad, %w: f32[4] requires_grad) -> (%1, %2) { \n %0 = mul %x %w \n"
-  " %1 = sin %0 \n %2 = exp %0 \n }";
+    "graph (%x: f32[4] requires_grad, %w: f32[4] requires_grad) -> (%1, %2) { \n %0 = mul %x %w \n"
+    " %1 = sin %0 \n %2 = exp %0 \n }";
 
 typedef struct {
   GmGraph *g;
@@ -281,7 +281,7 @@ START_TEST (random_numbers_are_the_ones_of_the_plain_program)
   }
   gm_graph_add_output (g, gm_id_from_val (sum), GM_OUTPUT_USER);
   g_autoptr (GmPlan) p =
-    plan_with (g, true, (GmPlanRandom){ true, { 1 }, b.rng_taken }, NULL, NULL);
+      plan_with (g, true, (GmPlanRandom){ true, { 1 }, b.rng_taken }, NULL, NULL);
   gm_graph_builder_clear (&b);
   ck_assert_int_eq (gm_plan_n_inputs (p), 1);
 
@@ -373,8 +373,9 @@ START_TEST (lack_of_memory_at_any_point_is_an_error)
   size_t before = gm_alloc_live_bytes ();
   for (uint64_t k = 1; k < 20; k++) {
     gm_alloc_fail_at (k);
-    bool ok = run (&f) &&
-              gm_autograd_grad (f.out, tangents, 2, f.in, 2, false, false, true, f.grads, &f.error);
+    bool ok =
+        run (&f)
+        && gm_autograd_grad (f.out, tangents, 2, f.in, 2, false, false, true, f.grads, &f.error);
     gm_alloc_fail_at (0);
     if (!ok)
       failures += g_error_matches (f.error, GM_ERROR, GM_ERROR_MEMORY);
@@ -410,17 +411,24 @@ count_allocations (Fixture *f)
 /* A run allocates its outputs, the values saved beside them, and no more. */
 START_TEST (a_run_allocates_its_outputs_and_nothing_else)
 {
-  static const struct { const char *program; uint64_t n; } cases[] = {
-    { "graph (%x: f32[4], %y: f32[4], %z: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = add %0 %z \n %2 "
+  static const struct {
+    const char *program;
+    uint64_t n;
+  } cases[] = {
+    { "graph (%x: f32[4], %y: f32[4], %z: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = add %0 %z \n "
+      "%2 "
       "= relu %1 \n }",
       1 },
-    { "graph (%x: f32[4], %y: f32[4]) -> (%0, %2) { \n %0 = mul %x %y \n %1 = view %x sizes=[2, 2] \n "
+    { "graph (%x: f32[4], %y: f32[4]) -> (%0, %2) { \n %0 = mul %x %y \n %1 = view %x sizes=[2, 2] "
+      "\n "
       "%2 = exp %1 \n }",
       2 },
-    { "graph (%x: f32[4] requires_grad, %y: f32[4], %z: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = "
+    { "graph (%x: f32[4] requires_grad, %y: f32[4], %z: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 "
+      "= "
       "add %0 %z \n %2 = relu %1 \n }",
       1 },
-    { "graph (%x: f32[4] requires_grad, %y: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = sin %0 \n %2 = "
+    { "graph (%x: f32[4] requires_grad, %y: f32[4]) -> (%2) { \n %0 = mul %x %y \n %1 = sin %0 \n "
+      "%2 = "
       "neg %1 \n }",
       2 },
   };

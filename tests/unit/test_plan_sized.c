@@ -41,8 +41,8 @@ try_program (const char *backend, GmGraph *g, uint64_t seed)
   int runs = 0;
 
   if (!c) {
-    ck_assert_msg (g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED), "seed %d: %s\n%s", (int) seed,
-                   error->message, text);
+    ck_assert_msg (g_error_matches (error, GM_ERROR, GM_ERROR_UNSUPPORTED), "seed %d: %s\n%s",
+                   (int) seed, error->message, text);
     return 0;
   }
   if (!gm_plan_is_sized (c->lower.plan))

@@ -133,7 +133,8 @@ differentiate (Call *c, GmTensor **leaves, int n_leaves, bool create, GmTensor *
     tangents[n++] = gm_memory_tensor (&t->meta, 100 + (uint64_t) i);
   }
   bool ok = n > 0
-         && gm_autograd_grad (roots, tangents, n, leaves, n_leaves, create, create, true, result, NULL);
+            && gm_autograd_grad (roots, tangents, n, leaves, n_leaves, create, create, true, result,
+                                 NULL);
   while (n > 0)
     gm_tensor_unref (tangents[--n]);
   return ok;
@@ -150,8 +151,9 @@ differentiate_twice (GmTensor **first, GmTensor **leaves, int n_leaves, GmTensor
       roots[n] = first[i];
       tangents[n++] = gm_memory_tensor (&first[i]->meta, 200 + (uint64_t) i);
     }
-  bool ok = n > 0
-         && gm_autograd_grad (roots, tangents, n, leaves, n_leaves, false, false, true, result, NULL);
+  bool ok =
+      n > 0
+      && gm_autograd_grad (roots, tangents, n, leaves, n_leaves, false, false, true, result, NULL);
   while (n > 0)
     gm_tensor_unref (tangents[--n]);
   return ok;
@@ -171,7 +173,7 @@ look (Call *c, const GmMemoryGraph *m, bool *refused)
 {
   GString *s = g_string_new (NULL);
   GmTensor *all[ALL], *leaves[GM_MEMORY_BUFFERS], *first[GM_MEMORY_BUFFERS] = { NULL },
-      *second[GM_MEMORY_BUFFERS] = { NULL };
+                                                  *second[GM_MEMORY_BUFFERS] = { NULL };
   int n = 0;
   bool twice = m->seed % 4 == 0;
 
@@ -200,12 +202,13 @@ look (Call *c, const GmMemoryGraph *m, bool *refused)
 
 /* -- Both -------------------------------------------------------------------------------------- */
 
-static struct { int n, refused, fails, no_gradient, merged, partitions, different; } count;
+static struct {
+  int n, refused, fails, no_gradient, merged, partitions, different;
+} count;
 
 /* Reports differences one after the other, so that a campaign finds as many as possible; the first
  * few in full. */
-static void G_GNUC_PRINTF (2, 3)
-report (const GmMemoryGraph *m, const char *format, ...)
+static void G_GNUC_PRINTF (2, 3) report (const GmMemoryGraph *m, const char *format, ...)
 {
   va_list args;
   va_start (args, format);
@@ -227,8 +230,9 @@ compile (const GmMemoryGraph *m, GmGraph *g, GError **error)
     c->ask.backend = gm_backend_get ("eager", NULL);
   c->ask.differentiate = true;
   c->ask.no_cache = g_strdup ("a test");
-  c->ask.partition = (GmPartitionOptions){ m->seed % 3 ? GM_PARTITION_MIN_CUT : GM_PARTITION_DEFAULT,
-                                           budgets[m->seed % G_N_ELEMENTS (budgets)] };
+  c->ask.partition =
+      (GmPartitionOptions){ m->seed % 3 ? GM_PARTITION_MIN_CUT : GM_PARTITION_DEFAULT,
+                            budgets[m->seed % G_N_ELEMENTS (budgets)] };
   gm_compile_set_graph (c, g);
   if (gm_compile_run (c, 's', 'l', error))
     return c;
@@ -304,14 +308,17 @@ check_seed (uint64_t seed)
 START_TEST (random_graphs_over_shared_memory_do_what_they_do_node_by_node)
 {
   const char *many = g_getenv ("GM_FUZZ_PLANS"), *from = g_getenv ("GM_FUZZ_PLANS_FROM");
-  uint64_t first = from ? g_ascii_strtoull (from, NULL, 10) : 0, n = many ? g_ascii_strtoull (many, NULL, 10) : 2000;
+  uint64_t first = from ? g_ascii_strtoull (from, NULL, 10) : 0,
+           n = many ? g_ascii_strtoull (many, NULL, 10) : 2000;
   gint64 start = g_get_monotonic_time ();
 
   for (uint64_t seed = first; seed < first + n; seed++)
     check_seed (seed);
-  printf ("%d graphs in %.1f s: %d refused, %d with merged inputs, %d with a backward; of their calls %d fail as "
-          "they are, %d have no gradient\n", count.n, (double) (g_get_monotonic_time () - start) / 1e6, count.refused,
-          count.merged, count.partitions, count.fails, count.no_gradient);
+  printf ("%d graphs in %.1f s: %d refused, %d with merged inputs, %d with a backward; of their "
+          "calls %d fail as "
+          "they are, %d have no gradient\n",
+          count.n, (double) (g_get_monotonic_time () - start) / 1e6, count.refused, count.merged,
+          count.partitions, count.fails, count.no_gradient);
   ck_assert_msg (count.different == 0, "%d differ, see above", count.different);
   if (n < 1000)
     return;

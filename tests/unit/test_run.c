@@ -4,7 +4,10 @@
  */
 #include "tests/ops/op_fixture.h"
 
-#define ATTRS(op, ...) { .mask = gm_op_attr_mask (op), __VA_ARGS__ }
+#define ATTRS(op, ...)                                                                             \
+  {                                                                                                \
+    .mask = gm_op_attr_mask (op), __VA_ARGS__                                                      \
+  }
 
 static GmTensor *
 ints (int ndim, const int64_t *sizes, const int64_t *values)
@@ -64,16 +67,21 @@ START_TEST (gather_and_scatter_add_along_every_dimension)
       memcpy (index_sizes, small, sizeof small);
       index_sizes[dim] = 7;
       g_autoptr (GmTensor) x = new_filled (GM_F32, 3, sizes, layout, tame_value);
-      g_autoptr (GmTensor) index = random_index (3, index_sizes, (layout + 1) % N_LAYOUTS, sizes[dim]);
-      g_autoptr (GmTensor) src = new_filled (GM_F32, 3, (int64_t[]){ 7, 7, 20 }, (layout + 2) % N_LAYOUTS, tame_value);
+      g_autoptr (GmTensor) index =
+          random_index (3, index_sizes, (layout + 1) % N_LAYOUTS, sizes[dim]);
+      g_autoptr (GmTensor) src =
+          new_filled (GM_F32, 3, (int64_t[]){ 7, 7, 20 }, (layout + 2) % N_LAYOUTS, tame_value);
       GmAttrs attrs = ATTRS (GM_OP_gather, .dim = dim);
-      g_autoptr (GmTensor) y = run_all_ways (GM_OP_gather, (GmTensor *const[]){ x, index }, 2, &attrs);
-      g_autoptr (GmTensor) z = run_all_ways (GM_OP_scatter_add, (GmTensor *const[]){ x, index, src }, 3, &attrs);
+      g_autoptr (GmTensor) y =
+          run_all_ways (GM_OP_gather, (GmTensor *const[]){ x, index }, 2, &attrs);
+      g_autoptr (GmTensor) z =
+          run_all_ways (GM_OP_scatter_add, (GmTensor *const[]){ x, index, src }, 3, &attrs);
       g_autoptr (GmTensor) want = gm_op_run (GM_OP_copy, &x, 1, NULL, NULL);
       for (int64_t i = 0, n = numel (&index->meta); i < n; i++) {
         int64_t k = *(int64_t *) nth (index, i);
         unravel (&index->meta, i, at);
-        demand (same_element (GM_F32, nth (y, i), element_at (x, at, dim, k)), "gather: element %d", (int) i);
+        demand (same_element (GM_F32, nth (y, i), element_at (x, at, dim, k)), "gather: element %d",
+                (int) i);
         *(float *) element_at (want, at, dim, k) += *(float *) element (src, at);
       }
       assert_same_values (z, want, "scatter_add");
@@ -92,10 +100,13 @@ START_TEST (index_select_and_index_add_along_every_dimension)
       picked[dim] = 9;
       g_autoptr (GmTensor) x = new_filled (GM_F64, 3, sizes, layout, tame_value);
       g_autoptr (GmTensor) index = random_index (1, (int64_t[]){ 9 }, layout, sizes[dim]);
-      g_autoptr (GmTensor) src = new_filled (GM_F64, 3, picked, (layout + 1) % N_LAYOUTS, tame_value);
+      g_autoptr (GmTensor) src =
+          new_filled (GM_F64, 3, picked, (layout + 1) % N_LAYOUTS, tame_value);
       GmAttrs attrs = ATTRS (GM_OP_index_select, .dim = dim);
-      g_autoptr (GmTensor) y = run_all_ways (GM_OP_index_select, (GmTensor *const[]){ x, index }, 2, &attrs);
-      g_autoptr (GmTensor) z = run_all_ways (GM_OP_index_add, (GmTensor *const[]){ x, index, src }, 3, &attrs);
+      g_autoptr (GmTensor) y =
+          run_all_ways (GM_OP_index_select, (GmTensor *const[]){ x, index }, 2, &attrs);
+      g_autoptr (GmTensor) z =
+          run_all_ways (GM_OP_index_add, (GmTensor *const[]){ x, index, src }, 3, &attrs);
       g_autoptr (GmTensor) want = gm_op_run (GM_OP_copy, &x, 1, NULL, NULL);
       for (int64_t j = 0; j < 9; j++) /* in index order, which decides the bits */
         for (int64_t i = 0, n = numel (&y->meta); i < n; i++) {
@@ -103,7 +114,8 @@ START_TEST (index_select_and_index_add_along_every_dimension)
           if (at[dim] != j)
             continue;
           int64_t k = *(int64_t *) nth (index, j);
-          demand (same_element (GM_F64, nth (y, i), element_at (x, at, dim, k)), "index_select: element %d", (int) i);
+          demand (same_element (GM_F64, nth (y, i), element_at (x, at, dim, k)),
+                  "index_select: element %d", (int) i);
           *(double *) element_at (want, at, dim, k) += *(double *) element (src, at);
         }
       assert_same_values (z, want, "index_add");
@@ -119,8 +131,10 @@ START_TEST (positions_out_of_bounds_name_index_and_size)
   GmAttrs attrs = ATTRS (GM_OP_gather, .dim = 1);
   refuse (GM_OP_index_select, (GmTensor *const[]){ x, high }, 2, &attrs, GM_ERROR_INDEX,
           "index 3 is out of bounds for dimension 1 with size 3");
-  refuse (GM_OP_gather, (GmTensor *const[]){ x, low }, 2, &attrs, GM_ERROR_INDEX, "index -1 is out of bounds");
-  refuse (GM_OP_scatter_add, (GmTensor *const[]){ x, low, x }, 3, &attrs, GM_ERROR_INDEX, "index -1 is out of bounds");
+  refuse (GM_OP_gather, (GmTensor *const[]){ x, low }, 2, &attrs, GM_ERROR_INDEX,
+          "index -1 is out of bounds");
+  refuse (GM_OP_scatter_add, (GmTensor *const[]){ x, low, x }, 3, &attrs, GM_ERROR_INDEX,
+          "index -1 is out of bounds");
 }
 END_TEST
 
@@ -129,13 +143,16 @@ START_TEST (slice_scatter_replaces_a_slice)
   int64_t at[GM_MAX_DIMS];
   for (Layout layout = 0; layout < N_LAYOUTS; layout++) {
     g_autoptr (GmTensor) x = new_filled (GM_I32, 2, (int64_t[]){ 3, 9 }, layout, some_value);
-    g_autoptr (GmTensor) src = new_filled (GM_I32, 2, (int64_t[]){ 3, 3 }, (layout + 1) % N_LAYOUTS, some_value);
+    g_autoptr (GmTensor) src =
+        new_filled (GM_I32, 2, (int64_t[]){ 3, 3 }, (layout + 1) % N_LAYOUTS, some_value);
     GmAttrs attrs = ATTRS (GM_OP_slice_scatter, .dim = 1, .start = 1, .stop = 8, .step = 3);
-    g_autoptr (GmTensor) y = run_all_ways (GM_OP_slice_scatter, (GmTensor *const[]){ x, src }, 2, &attrs);
+    g_autoptr (GmTensor) y =
+        run_all_ways (GM_OP_slice_scatter, (GmTensor *const[]){ x, src }, 2, &attrs);
     for (int64_t i = 0; i < 27; i++) {
       unravel (&y->meta, i, at);
       bool inside = at[1] >= 1 && at[1] < 8 && (at[1] - 1) % 3 == 0;
-      ck_assert (same_element (GM_I32, nth (y, i), inside ? element_at (src, at, 1, (at[1] - 1) / 3) : nth (x, i)));
+      ck_assert (same_element (GM_I32, nth (y, i),
+                               inside ? element_at (src, at, 1, (at[1] - 1) / 3) : nth (x, i)));
     }
   }
 }
@@ -180,17 +197,21 @@ START_TEST (argsort_is_stable_with_nan_last)
          descending < 2 && gm_dtypes[dtype].live && gm_op_accepts (GM_OP_argsort, dtype);
          descending++)
       for (int dim = 0; dim < 2; dim++) {
-        g_autoptr (GmTensor) x = new_filled (dtype, 2, (int64_t[]){ 37, 41 }, lcg () % N_LAYOUTS, some_value);
+        g_autoptr (GmTensor) x =
+            new_filled (dtype, 2, (int64_t[]){ 37, 41 }, lcg () % N_LAYOUTS, some_value);
         GmAttrs attrs = ATTRS (GM_OP_argsort, .dim = dim, .descending = descending);
         g_autoptr (GmTensor) y = run_all_ways (GM_OP_argsort, &x, 1, &attrs);
         for (int64_t line = 0; line < x->meta.sizes[1 - dim]; line++)
           for (int64_t i = 1; i < x->meta.sizes[dim]; i++) {
             int64_t at[2] = { line, line };
-            int64_t a = *(int64_t *) element_at (y, at, dim, i - 1), b = *(int64_t *) element_at (y, at, dim, i);
-            GmScalar va = gm_scalar_load (dtype, element_at (x, at, dim, a)), vb = gm_scalar_load (dtype, element_at (x, at, dim, b));
+            int64_t a = *(int64_t *) element_at (y, at, dim, i - 1),
+                    b = *(int64_t *) element_at (y, at, dim, i);
+            GmScalar va = gm_scalar_load (dtype, element_at (x, at, dim, a)),
+                     vb = gm_scalar_load (dtype, element_at (x, at, dim, b));
             bool before = descending ? comes_before (vb, va) : comes_before (va, vb);
             bool after = descending ? comes_before (va, vb) : comes_before (vb, va);
-            demand (!after && (before || a < b), "argsort of %s: place %d", gm_dtypes[dtype].text, (int) i);
+            demand (!after && (before || a < b), "argsort of %s: place %d", gm_dtypes[dtype].text,
+                    (int) i);
           }
       }
 }
@@ -200,15 +221,18 @@ END_TEST
 
 START_TEST (full_and_arange)
 {
-  GmAttrs full = ATTRS (GM_OP_full, .dtype = GM_I32, .n_list = 2, .list = { 30, 40 }, .value = gm_scalar_int (-7));
+  GmAttrs full = ATTRS (GM_OP_full, .dtype = GM_I32, .n_list = 2, .list = { 30, 40 },
+                        .value = gm_scalar_int (-7));
   g_autoptr (GmTensor) f = run_all_ways (GM_OP_full, NULL, 0, &full);
   for (int64_t i = 0; i < 1200; i++)
     ck_assert_int_eq (*(int32_t *) nth (f, i), -7);
-  GmAttrs range = ATTRS (GM_OP_arange, .dtype = GM_F32, .n_list = 1, .list = { 10 }, .value = gm_scalar_float (0.1), .value2 = gm_scalar_float (0.1));
+  GmAttrs range = ATTRS (GM_OP_arange, .dtype = GM_F32, .n_list = 1, .list = { 10 },
+                         .value = gm_scalar_float (0.1), .value2 = gm_scalar_float (0.1));
   g_autoptr (GmTensor) r = run_all_ways (GM_OP_arange, NULL, 0, &range);
   for (int64_t i = 0; i < 10; i++)
     ck_assert (*(float *) nth (r, i) == (float) (0.1 + (double) i * 0.1));
-  GmAttrs whole = ATTRS (GM_OP_arange, .dtype = GM_I64, .n_list = 1, .list = { 3 }, .value = gm_scalar_int ((int64_t) 1 << 60), .value2 = gm_scalar_int (1));
+  GmAttrs whole = ATTRS (GM_OP_arange, .dtype = GM_I64, .n_list = 1, .list = { 3 },
+                         .value = gm_scalar_int ((int64_t) 1 << 60), .value2 = gm_scalar_int (1));
   g_autoptr (GmTensor) w = run_all_ways (GM_OP_arange, NULL, 0, &whole);
   ck_assert_int_eq (*(int64_t *) nth (w, 2), ((int64_t) 1 << 60) + 2);
   GmAttrs constant = ATTRS (GM_OP_constant, .offset = 3);
@@ -224,7 +248,8 @@ START_TEST (copy_casts_broadcasts_and_advances_the_version)
     g_autoptr (GmTensor) dst = new_filled (GM_F64, 2, (int64_t[]){ 3, 4 }, layout, tame_value);
     g_autoptr (GmTensor) src = ints (1, (int64_t[]){ 4 }, (int64_t[]){ 5, 6, 7, 8 });
     uint32_t version = dst->storage->version;
-    g_autoptr (GmTensor) same = gm_op_run (GM_OP_copy_, (GmTensor *const[]){ dst, src }, 2, NULL, NULL);
+    g_autoptr (GmTensor) same =
+        gm_op_run (GM_OP_copy_, (GmTensor *const[]){ dst, src }, 2, NULL, NULL);
     ck_assert_ptr_eq (same, dst);
     ck_assert_uint_eq (dst->storage->version, version + 1);
     for (int64_t i = 0; i < 12; i++)
@@ -252,7 +277,8 @@ END_TEST
 
 START_TEST (run_into_an_input_and_into_what_overlaps_one)
 {
-  g_autoptr (GmTensor) x = new_filled (GM_F32, 2, (int64_t[]){ 30, 30 }, REVERSED_HALF, tame_value), view = transposed (x);
+  g_autoptr (GmTensor) x = new_filled (GM_F32, 2, (int64_t[]){ 30, 30 }, REVERSED_HALF, tame_value),
+                       view = transposed (x);
   GmTensor *self[2] = { x, x }, *mixed[2] = { x, view };
   g_autoptr (GmTensor) doubled = gm_op_run (GM_OP_add, self, 2, NULL, NULL);
   uint32_t version = x->storage->version;
@@ -272,10 +298,12 @@ START_TEST (memory_that_must_not_be_written_is_refused)
   expanded.strides[0] = 0;
   g_autoptr (GmTensor) x = new_filled (GM_F32, 1, (int64_t[]){ 6 }, ROWS, tame_value);
   g_autoptr (GmTensor) frozen = gm_tensor_new_foreign (&m, memory, sizeof memory, true, keep, NULL);
-  g_autoptr (GmTensor) folded = gm_tensor_new_foreign (&expanded, memory, sizeof memory, false, keep, NULL);
+  g_autoptr (GmTensor) folded =
+      gm_tensor_new_foreign (&expanded, memory, sizeof memory, false, keep, NULL);
   g_autoptr (GError) error = NULL;
   refuse (GM_OP_copy_, (GmTensor *const[]){ frozen, x }, 2, NULL, GM_ERROR_RUNTIME, "read-only");
-  refuse (GM_OP_copy_, (GmTensor *const[]){ folded, x }, 2, NULL, GM_ERROR_RUNTIME, "single memory location");
+  refuse (GM_OP_copy_, (GmTensor *const[]){ folded, x }, 2, NULL, GM_ERROR_RUNTIME,
+          "single memory location");
   ck_assert (!gm_op_run_into (GM_OP_neg, &x, 1, NULL, frozen, &error));
   g_clear_error (&error);
   ck_assert (!gm_op_run_into (GM_OP_neg, &x, 1, NULL, folded, &error));
@@ -286,7 +314,8 @@ END_TEST
 START_TEST (an_output_of_another_shape_or_dtype_is_refused)
 {
   g_autoptr (GmTensor) x = new_filled (GM_F32, 1, (int64_t[]){ 6 }, ROWS, tame_value);
-  g_autoptr (GmTensor) wide = new_with_layout (GM_F64, 1, (int64_t[]){ 6 }, ROWS), tall = new_with_layout (GM_F32, 2, (int64_t[]){ 6, 1 }, ROWS);
+  g_autoptr (GmTensor) wide = new_with_layout (GM_F64, 1, (int64_t[]){ 6 }, ROWS),
+                       tall = new_with_layout (GM_F32, 2, (int64_t[]){ 6, 1 }, ROWS);
   g_autoptr (GError) error = NULL;
   ck_assert (!gm_op_run_into (GM_OP_neg, &x, 1, NULL, wide, &error));
   ck_assert_ptr_nonnull (strstr (error->message, "f64[6]"));
@@ -298,7 +327,8 @@ END_TEST
 
 START_TEST (sizes_that_no_memory_has_are_an_error)
 {
-  GmAttrs attrs = ATTRS (GM_OP_full, .dtype = GM_F64, .n_list = 2, .list = { (int64_t) 1 << 40, (int64_t) 1 << 20 });
+  GmAttrs attrs = ATTRS (GM_OP_full, .dtype = GM_F64, .n_list = 2,
+                         .list = { (int64_t) 1 << 40, (int64_t) 1 << 20 });
   refuse (GM_OP_full, NULL, 0, &attrs, GM_ERROR_MEMORY, "");
 }
 END_TEST

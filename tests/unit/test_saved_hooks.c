@@ -4,7 +4,9 @@
 #include "tests/fuzz/random_graph.h"
 #include "tests/unit/aot_test.h"
 
-typedef struct { int n_calls, n_wide; } Count;
+typedef struct {
+  int n_calls, n_wide;
+} Count;
 
 /* Adds a number and a copy that are not needed: the first is not carried, the second is. */
 static void
@@ -12,7 +14,8 @@ add_extra (GmGraph *g, GmValueId v)
 {
   GmAttrs cast = { .mask = 1u << GM_ATTR_DTYPE, .dtype = GM_F16 },
           full = { .mask = 1u << GM_ATTR_SIZES | 1u << GM_ATTR_DTYPE | 1u << GM_ATTR_VALUE,
-                   .dtype = GM_F32, .value = gm_scalar_float (1) };
+                   .dtype = GM_F32,
+                   .value = gm_scalar_float (1) };
 
   v = gm_graph_add_node (g, GM_OP_cast, &v, 1, &cast, NULL, NULL);
   gm_graph_add_output (g, gm_graph_add_node (g, GM_OP_full, NULL, 0, &full, NULL, NULL),
@@ -64,8 +67,9 @@ note_saved (const GmGraph *g, GmHookedFilter filter, uint32_t *n, int *n_seen)
 }
 
 /* y's gradient is a tangent, unchanged, behind the saved values. */
-static const char passing[] = "f (%x: f32[4] requires_grad, %y: f32[4] requires_grad) -> (%o, %b) {\n"
-                              "  %o = add %x %y\n  %a = exp %x\n  %b = sin %a\n}\n";
+static const char passing[] =
+    "f (%x: f32[4] requires_grad, %y: f32[4] requires_grad) -> (%o, %b) {\n"
+    "  %o = add %x %y\n  %a = exp %x\n  %b = sin %a\n}\n";
 
 /* HOOK-03, HOOK-14, HOOK-18 */
 START_TEST (lossless_hooks_change_no_bit_and_are_traced_once_per_saved_tensor)
@@ -134,16 +138,24 @@ START_TEST (packing_to_f8_saves_three_quarters)
 {
   g_autoptr (GError) error = NULL;
   uint64_t plain = saved_with ("", "", &error);
-  static const struct { const char *dtype; double most; } rows[] = {
-    { "f8e4m3", 0.30 }, { "f8e5m2", 0.30 }, { "f16", 0.55 }, { "bf16", 0.55 },
+  static const struct {
+    const char *dtype;
+    double most;
+  } rows[] = {
+    { "f8e4m3", 0.30 },
+    { "f8e5m2", 0.30 },
+    { "f16", 0.55 },
+    { "bf16", 0.55 },
   };
 
   ck_assert_uint_ge (plain, 2 * 32 * 64 * 4);
   for (size_t i = 0; i < G_N_ELEMENTS (rows); i++) {
     g_autofree char *pack = g_strdup_printf ("pack (%%t: f32[2]) -> (%%q) {\n"
-                                             "  %%q = cast %%t dtype=%s\n}\n", rows[i].dtype),
+                                             "  %%q = cast %%t dtype=%s\n}\n",
+                                             rows[i].dtype),
                     *unpack = g_strdup_printf ("unpack (%%q: %s[2]) -> (%%t) {\n"
-                                               "  %%t = cast %%q dtype=f32\n}\n", rows[i].dtype);
+                                               "  %%t = cast %%q dtype=f32\n}\n",
+                                               rows[i].dtype);
     uint64_t bytes = saved_with (pack, unpack, &error);
     ck_assert_msg (!error, "%s", error ? error->message : "");
     ck_assert_msg ((double) bytes <= rows[i].most * (double) plain, "%s: %u of %u bytes",
@@ -156,7 +168,9 @@ END_TEST
 START_TEST (hooks_that_write_or_do_not_fit_are_refused)
 {
   static const char keep[] = "unpack (%q: f32[2]) -> (%q) {\n}\n";
-  static const struct { const char *pack, *unpack, *says; } rows[] = {
+  static const struct {
+    const char *pack, *unpack, *says;
+  } rows[] = {
     { "pack (%t: f32[2]) -> (%t) {\n  %c = cos %t\n  %w = copy_ %t %c\n}\n", keep,
       "Saved tensors hooks with inputs mutations are not allowed" },
     { "pack (%t: f32[2]) -> (%q) {\n  %q = cast %t dtype=f16\n}\n",

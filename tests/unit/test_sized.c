@@ -25,9 +25,11 @@
 static const char *backends[] = { "eager", "tcc", "cc" };
 
 static void
-fail_with (const char *backend, uint64_t seed, const GmGraph *g, const GmGraph *numbers, const char *what)
+fail_with (const char *backend, uint64_t seed, const GmGraph *g, const GmGraph *numbers,
+           const char *what)
 {
-  g_autofree char *text = gm_graph_text (g), *now = numbers ? gm_graph_text (numbers) : g_strdup ("");
+  g_autofree char *text = gm_graph_text (g),
+                  *now = numbers ? gm_graph_text (numbers) : g_strdup ("");
   fprintf (stderr, "%s\n%s\n", text, now); /* too long for a message of Check */
   ck_abort_msg ("back end %s, seed %" G_GUINT64_FORMAT ": %s", backend, seed, what);
 }
@@ -81,11 +83,14 @@ run_once (const char *name, uint64_t seed, const GmGraph *g, GmExec *e, const in
   gm_random_inputs (now, seed, GM_RANDOM_WILD, in);
   bool good = gm_graph_interpret (now, in, want, NULL);
   for (uint32_t i = 0; i < n_out && good; i++) {
-    got[i] = gm_tensor_new (gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value), NULL);
+    got[i] = gm_tensor_new (
+        gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value), NULL);
     if (got[i]->storage->bytes)
       memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
   }
-  if (good && !gm_exec_run_sized (e, 0, say_symbols ? symbols : NULL, in, (int) n_in, got, (int) n_out, &error))
+  if (good
+      && !gm_exec_run_sized (e, 0, say_symbols ? symbols : NULL, in, (int) n_in, got, (int) n_out,
+                             &error))
     fail_with (name, seed, g, now, error->message);
   for (uint32_t i = 0; i < n_out && good; i++) {
     g_autofree char *why = NULL;
@@ -178,7 +183,8 @@ START_TEST (loops_in_parts_have_the_bits_of_numbers)
                 (GmRandomGraph){ .strided = true,
                                  .defined_only = true,
                                  .wide = true,
-                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE | 1u << GM_FAMILY_MOVEMENT });
+                                 .families = 1u << GM_FAMILY_POINTWISE | 1u << GM_FAMILY_REDUCE
+                                             | 1u << GM_FAMILY_MOVEMENT });
 }
 END_TEST
 
@@ -222,10 +228,13 @@ START_TEST (more_sets_of_sizes_than_are_kept_run_at_once)
   if (!gm_fuzz_has_backend (name))
     return;
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) parsed = gm_graph_parse ("f (%x: f32[3, n]) -> (%2) where 1 <= n {\n %0 = relu %x\n"
-                                                 " %1 = sum %0 dims=[1] keepdim=true\n %2 = mul %0 %1\n}", &error);
+  g_autoptr (GPtrArray) parsed =
+      gm_graph_parse ("f (%x: f32[3, n]) -> (%2) where 1 <= n {\n %0 = relu %x\n"
+                      " %1 = sum %0 dims=[1] keepdim=true\n %2 = mul %0 %1\n}",
+                      &error);
   ck_assert_ptr_nonnull (parsed);
-  g_autoptr (GmExec) exec = gm_backend_compile (gm_backend_get (name, NULL), parsed->pdata[0], NULL, strcmp (name, "cc") ? NULL : wait, &error);
+  g_autoptr (GmExec) exec = gm_backend_compile (gm_backend_get (name, NULL), parsed->pdata[0], NULL,
+                                                strcmp (name, "cc") ? NULL : wait, &error);
   ck_assert_ptr_nonnull (exec);
   Worker workers[4] = { { 0 } };
   GThread *threads[4];

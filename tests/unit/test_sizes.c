@@ -80,8 +80,8 @@ START_TEST (shape_rules_take_expressions)
     g_autofree char *got = result_of (cases[i].inputs, cases[i].facts, cases[i].node);
     bool whole = strstr (cases[i].want, " where ") != NULL;
     ck_assert_msg (whole ? !strcmp (got, cases[i].want) : strstr (got, cases[i].want) != NULL,
-                   "%s\n  over %s where %s\n  gives %s\n  not   %s", cases[i].node,
-                   cases[i].inputs, cases[i].facts, got, cases[i].want);
+                   "%s\n  over %s where %s\n  gives %s\n  not   %s", cases[i].node, cases[i].inputs,
+                   cases[i].facts, got, cases[i].want);
   }
 }
 END_TEST
@@ -147,7 +147,8 @@ START_TEST (no_two_sources_share_a_symbol)
   uint64_t state = 7;
   for (int i = 0; i < N; i++) {
     state = state * UINT64_C (6364136223846793005) + 1442695040888963407;
-    keys[i] = g_strdup_printf ("L['%c%x'].a%d.size(%d)", 'a' + (int) (state >> 60), (unsigned) (state >> 20), i, i % 8);
+    keys[i] = g_strdup_printf ("L['%c%x'].a%d.size(%d)", 'a' + (int) (state >> 60),
+                               (unsigned) (state >> 20), i, i % 8);
   }
   for (int k = 0; k < 3; k++) {
     names[k] = g_new (char *, N);
@@ -163,7 +164,7 @@ START_TEST (no_two_sources_share_a_symbol)
      * sources exist. */
     ck_assert (same || strcmp (names[0][i], own) || strcmp (names[2][i], own));
   }
-  ck_assert_int_gt (moved, 0); /* probing was needed ... */
+  ck_assert_int_gt (moved, 0);   /* probing was needed ... */
   ck_assert_int_lt (met, N / 5); /* ... by few sources */
   for (int k = 0; k < 3; k++) {
     for (int i = 0; i < N; i++)
@@ -221,26 +222,56 @@ step (Program *p)
   uint32_t what = draw (16);
   GmArg r = { 0 };
   switch (what) {
-  case 0: r = call (p, "add", (GmArg[]){ T (x), T (y) }, 2); break;
-  case 1: r = call (p, "mul", (GmArg[]){ T (x), I (s) }, 2); break;
-  case 2: r = call (p, "matmul", (GmArg[]){ T (x), T (y) }, 2); break;
-  case 3: r = call (p, "transpose", (GmArg[]){ T (x), I (0), I (-1) }, 3); break;
-  case 4: r = call (p, "reshape", (GmArg[]){ T (x), LIST (I (-1)) }, 2); break;
-  case 5: r = call (p, "reshape", (GmArg[]){ T (x), LIST (I (s), I (-1)) }, 2); break;
-  case 6: r = call (p, "mean", (GmArg[]){ T (x), I (-1), { .kind = GM_ARG_BOOL, .i = draw (2) } }, 3); break;
-  case 7: r = call (p, "softmax", (GmArg[]){ T (x), I (-1) }, 2); break;
-  case 8: r = call (p, "cat", (GmArg[]){ LIST (T (x), T (y)), I (0) }, 2); break;
-  case 9: r = call (p, "unsqueeze", (GmArg[]){ T (x), I (0) }, 2); break;
-  case 10: r = call (p, "expand", (GmArg[]){ T (x), LIST (I (s), I (-1), I (-1)) }, 2); break;
+  case 0:
+    r = call (p, "add", (GmArg[]){ T (x), T (y) }, 2);
+    break;
+  case 1:
+    r = call (p, "mul", (GmArg[]){ T (x), I (s) }, 2);
+    break;
+  case 2:
+    r = call (p, "matmul", (GmArg[]){ T (x), T (y) }, 2);
+    break;
+  case 3:
+    r = call (p, "transpose", (GmArg[]){ T (x), I (0), I (-1) }, 3);
+    break;
+  case 4:
+    r = call (p, "reshape", (GmArg[]){ T (x), LIST (I (-1)) }, 2);
+    break;
+  case 5:
+    r = call (p, "reshape", (GmArg[]){ T (x), LIST (I (s), I (-1)) }, 2);
+    break;
+  case 6:
+    r = call (p, "mean", (GmArg[]){ T (x), I (-1), { .kind = GM_ARG_BOOL, .i = draw (2) } }, 3);
+    break;
+  case 7:
+    r = call (p, "softmax", (GmArg[]){ T (x), I (-1) }, 2);
+    break;
+  case 8:
+    r = call (p, "cat", (GmArg[]){ LIST (T (x), T (y)), I (0) }, 2);
+    break;
+  case 9:
+    r = call (p, "unsqueeze", (GmArg[]){ T (x), I (0) }, 2);
+    break;
+  case 10:
+    r = call (p, "expand", (GmArg[]){ T (x), LIST (I (s), I (-1), I (-1)) }, 2);
+    break;
   case 11: {
     GmArg part = { .kind = GM_ARG_SLICE, .n = 3, .items = (GmArg[]){ I (1), { 0 }, { 0 } } };
     r = call (p, "getitem", (GmArg[]){ T (x), part }, 2);
     break;
   }
-  case 12: r = call (p, "getitem", (GmArg[]){ T (x), I (-1) }, 2); break;
-  case 13: r = call (p, "tril", (GmArg[]){ T (x) }, 1); break;
-  case 14: r = call (p, "var", (GmArg[]){ T (x), I (0) }, 2); break;
-  default: r = call (p, "flatten", (GmArg[]){ T (x) }, 1); break;
+  case 12:
+    r = call (p, "getitem", (GmArg[]){ T (x), I (-1) }, 2);
+    break;
+  case 13:
+    r = call (p, "tril", (GmArg[]){ T (x) }, 1);
+    break;
+  case 14:
+    r = call (p, "var", (GmArg[]){ T (x), I (0) }, 2);
+    break;
+  default:
+    r = call (p, "flatten", (GmArg[]){ T (x) }, 1);
+    break;
   }
   if (p->b.base.error)
     g_clear_error (&p->b.base.error); /* shapes do not fit: the step is left out */
@@ -287,7 +318,10 @@ facts_hold (const GmSizes *s, const int64_t *values)
     GmSizeFact f = gm_size_facts_nth (s->facts, i);
     int64_t a, b;
     if (!gm_sym_eval (s->sym, f.a, values, &a, NULL) || !gm_sym_eval (s->sym, f.b, values, &b, NULL)
-        || !(f.rel == GM_REL_EQ ? a == b : f.rel == GM_REL_NE ? a != b : f.rel == GM_REL_LT ? a < b : a <= b))
+        || !(f.rel == GM_REL_EQ   ? a == b
+             : f.rel == GM_REL_NE ? a != b
+             : f.rel == GM_REL_LT ? a < b
+                                  : a <= b))
       return false;
   }
   return true;
@@ -343,7 +377,8 @@ START_TEST (programs_of_expressions_are_those_of_numbers)
       if (!facts_hold (s.g->sizes, values))
         continue;
       char what[80];
-      snprintf (what, sizeof what, "program %u with m=%d, n=%d", (unsigned) k, (int) values[0], (int) values[1]);
+      snprintf (what, sizeof what, "program %u with m=%d, n=%d", (unsigned) k, (int) values[0],
+                (int) values[1]);
       record (&p, k, values, false);
       compare (&s, &p, values, what);
       clear (&p);

@@ -52,7 +52,8 @@ check_regions (const GmGraph *g, const GmVerdict *verdicts)
   for (guint i = 0; i < r->regions->len; i++) {
     const GmRegion *region = r->regions->pdata[i];
     g_autoptr (GError) error = NULL;
-    ck_assert_msg (gm_graph_verify (region->graph, true, &error), "%s", error ? error->message : "");
+    ck_assert_msg (gm_graph_verify (region->graph, true, &error), "%s",
+                   error ? error->message : "");
     ck_assert_uint_eq (region->ins->len, region->graph->inputs->len);
     ck_assert_uint_eq (region->outs->len, region->graph->outputs->len);
     for (guint k = 0; k < region->ins->len; k++)
@@ -105,7 +106,8 @@ END_TEST
 
 START_TEST (a_chain_of_many_clusters_closes_old_regions_and_stays_right)
 {
-  GString *text = g_string_new ("forward (%x: f32[4]) -> (%2999) {\n %0 = neg %x\n %1 = add %0 %x\n");
+  GString *text =
+      g_string_new ("forward (%x: f32[4]) -> (%2999) {\n %0 = neg %x\n %1 = add %0 %x\n");
   for (int i = 2; i < 3000; i++)
     g_string_append_printf (text, " %%%d = add %%%d %%%d\n", i, i - 1, i / 2);
   g_string_append (text, "}");
@@ -167,7 +169,8 @@ compare_one (GmBackend *b, uint64_t subset, uint64_t seed)
   for (int round = 0; round < 2; round++) {
     for (uint32_t i = 0; i < n_out; i++) {
       gm_tensor_unref (got[i]);
-      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value), NULL);
+      got[i] = gm_tensor_new (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value),
+                              NULL);
       if (got[i]->storage->bytes)
         memset (got[i]->storage->data, 0xa5, got[i]->storage->bytes);
     }
@@ -214,7 +217,8 @@ START_TEST (random_subsets_give_the_reference_bits)
   size_t live = gm_alloc_live_bytes ();
   for (uint64_t seed = first; seed < first + n; seed++)
     for (uint64_t k = 0; k < 4; k++) {
-      uint64_t subset = (seed * 4 + k) * 1000 + (k == 3 ? 300 : 0) + (seed % 6) * 10 + 1 + (seed + k) % 9;
+      uint64_t subset =
+          (seed * 4 + k) * 1000 + (k == 3 ? 300 : 0) + (seed % 6) * 10 + 1 + (seed + k) % 9;
       set_subset (subset);
       compare_one (b, subset, seed);
     }
@@ -232,8 +236,9 @@ places_of (GmBackend *b, const char *text, bool every)
   return gm_exec_places_text (e, every);
 }
 
-#define FIVE \
-  "forward (%x: f32[4]) -> (%4) {\n %0 = exp %x  # a.py:1\n %1 = exp %0\n %2 = neg %1\n %3 = tanh %2  " \
+#define FIVE                                                                                       \
+  "forward (%x: f32[4]) -> (%4) {\n %0 = exp %x  # a.py:1\n %1 = exp %0\n %2 = neg %1\n %3 = "     \
+  "tanh %2  "                                                                                      \
   "# a.py:9\n %4 = mul %3 %3\n}"
 
 /* GPH-7, GPH-16: the report of places and reasons, and a region that was promised and not
@@ -330,11 +335,13 @@ START_TEST (regions_keep_the_order_of_calls)
     GmVerdict verdicts[80];
     pool[n++] = gm_graph_add_input (g, "x", &m);
     for (int i = 0; i < 30; i++) {
-      GmValueId in[2] = { pool[g_rand_int_range (rand, 0, (int) n)], pool[g_rand_int_range (rand, 0, (int) n)] };
+      GmValueId in[2] = { pool[g_rand_int_range (rand, 0, (int) n)],
+                          pool[g_rand_int_range (rand, 0, (int) n)] };
       uint32_t at = g->nodes->len;
       if (g_rand_int_range (rand, 0, 3) > 0) {
         pool[n++] = gm_graph_add_node (g, GM_OP_add, in, 2, NULL, NULL, NULL);
-        verdicts[at] = (GmVerdict){ .yes = g_rand_int_range (rand, 0, 3) > 0, .cluster = (uint32_t) g_rand_int_range (rand, 0, 3) };
+        verdicts[at] = (GmVerdict){ .yes = g_rand_int_range (rand, 0, 3) > 0,
+                                    .cluster = (uint32_t) g_rand_int_range (rand, 0, 3) };
         continue;
       }
       uint32_t row = gm_graph_add_higher (g, gm_higher_new_host_call (NULL, two, 2));

@@ -16,7 +16,8 @@
 /* A duplicate, an overlap, a change of shape, a returned view and a write: every layer has
  * something to do. */
 static const char *const everything =
-    "g (%x: f32[4, 3] view f32[12]+0, %y: f32[12] view f32[12]+0 aliases %x+0, %z: f32[4, 3] is %x, %w: "
+    "g (%x: f32[4, 3] view f32[12]+0, %y: f32[12] view f32[12]+0 aliases %x+0, %z: f32[4, 3] is "
+    "%x, %w: "
     "f32[3, 2] requires_grad, %s: f32[2, 3]) -> (%2, %5, %7) {\n"
     "  %0 = full sizes=[] dtype=f32 value=0.5\n  %1 = mul %y %0\n  %2 = copy_ %y %1\n"
     "  %3 = add %x %z\n  %4 = matmul %3 %w\n  %5 = permute %4 dims=[1, 0]\n"
@@ -29,10 +30,18 @@ static void
 break_graph (GmGraph *g)
 {
   switch (how) {
-  case 0: gm_graph_node (g, 0)->tag = GM_N_TAGS; break; /* not a graph any more */
-  case 1: gm_graph_add_output (g, g_array_index (g->outputs, GmGraphOutput, 0).value, GM_OUTPUT_USER); break;
-  case 2: gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0))->sizes[0]++; break;
-  default: g_array_index (g->outputs, GmGraphOutput, 0).kind = GM_OUTPUT_SAVED; break;
+  case 0:
+    gm_graph_node (g, 0)->tag = GM_N_TAGS;
+    break; /* not a graph any more */
+  case 1:
+    gm_graph_add_output (g, g_array_index (g->outputs, GmGraphOutput, 0).value, GM_OUTPUT_USER);
+    break;
+  case 2:
+    gm_graph_meta (g, g_array_index (g->inputs, GmValueId, 0))->sizes[0]++;
+    break;
+  default:
+    g_array_index (g->outputs, GmGraphOutput, 0).kind = GM_OUTPUT_SAVED;
+    break;
   }
 }
 
@@ -88,7 +97,9 @@ START_TEST (nothing_is_found_where_nothing_is_wrong)
 }
 END_TEST
 
-static const struct { const char *letter, *says; } stages[] = {
+static const struct {
+  const char *letter, *says;
+} stages[] = {
   { "s", "stage s (simplify) wrote a graph that is wrong" },
   { "f", "stage f (functionalize) wrote a graph that is wrong" },
   { "j", "stage j (join) wrote a graph that is wrong" },

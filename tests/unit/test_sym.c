@@ -180,10 +180,18 @@ START_TEST (random_expressions_equal_plain_arithmetic)
       __int128 x = values[a], y = values[b], z = 0;
       bool defined = true;
       switch (kind) {
-      case GM_SYM_ADD: z = x + y; break;
-      case GM_SYM_MUL: z = x * y; break;
-      case GM_SYM_MIN: z = x < y ? x : y; break;
-      case GM_SYM_MAX: z = x > y ? x : y; break;
+      case GM_SYM_ADD:
+        z = x + y;
+        break;
+      case GM_SYM_MUL:
+        z = x * y;
+        break;
+      case GM_SYM_MIN:
+        z = x < y ? x : y;
+        break;
+      case GM_SYM_MAX:
+        z = x > y ? x : y;
+        break;
       default:
         defined = y != 0;
         if (defined) {

@@ -303,7 +303,7 @@ START_TEST (lengths_and_tangents_follow_from_what_was_added)
   ck_assert_uint_eq (e->layers.functional.n_outer, 3); /* and the piece of x */
   ck_assert_uint_eq (e->joint.n_elements, 4);          /* and z */
   ck_assert_uint_eq (e->functional->outputs->len, 7);
-  ck_assert_uint_eq (e->joint.n_inputs, 2);            /* the base and z */
+  ck_assert_uint_eq (e->joint.n_inputs, 2); /* the base and z */
   ck_assert_uint_eq (e->joint.n_tangents, 4);
   ck_assert_uint_eq (e->joint.tangents[0].i, 1);
   for (uint32_t i = 1; i < 4; i++)

@@ -8,8 +8,11 @@
 #include "core/tensor/alloc.h"
 #include "core/tensor/tensor.h"
 
-
-#define SIZES(...) (sizeof ((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[]){ __VA_ARGS__ }
+#define SIZES(...)                                                                                 \
+  (sizeof ((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[])                                           \
+  {                                                                                                \
+    __VA_ARGS__                                                                                    \
+  }
 
 static GmTensor *
 zeros (int ndim, const int64_t *sizes)
@@ -74,7 +77,8 @@ START_TEST (foreign_memory_is_released_once)
 {
   float data[2] = { 1.5f, 2 };
   GmMeta m = gm_meta_make (GM_F32, SIZES (2));
-  GmTensor *t = gm_tensor_new_foreign (&m, data, sizeof data, true, release, &released), *a = gm_tensor_new_alias (t);
+  GmTensor *t = gm_tensor_new_foreign (&m, data, sizeof data, true, release, &released),
+           *a = gm_tensor_new_alias (t);
   ck_assert (t->storage->readonly && gm_tensor_data (t) == data);
   gm_tensor_unref (t);
   ck_assert_int_eq (released, 0);
@@ -123,12 +127,15 @@ END_TEST
 START_TEST (overlap_is_of_byte_ranges)
 {
   GmTensor *t = zeros (SIZES (10)), *other = zeros (SIZES (10));
-  GmMeta five = gm_meta_make (GM_F32, SIZES (5)), none = gm_meta_make (GM_F32, SIZES (0)), back = five;
+  GmMeta five = gm_meta_make (GM_F32, SIZES (5)), none = gm_meta_make (GM_F32, SIZES (0)),
+         back = five;
   back.strides[0] = -1;
-  GmTensor *low = gm_tensor_new_view (t, &five, 0), *high = gm_tensor_new_view (t, &five, 5), *mid = gm_tensor_new_view (t, &five, 4),
-           *nothing = gm_tensor_new_view (t, &none, 2), *reversed = gm_tensor_new_view (t, &back, 4);
+  GmTensor *low = gm_tensor_new_view (t, &five, 0), *high = gm_tensor_new_view (t, &five, 5),
+           *mid = gm_tensor_new_view (t, &five, 4), *nothing = gm_tensor_new_view (t, &none, 2),
+           *reversed = gm_tensor_new_view (t, &back, 4);
   ck_assert (!gm_tensor_may_overlap (low, high));
-  ck_assert (gm_tensor_may_overlap (low, mid) && gm_tensor_may_overlap (mid, high) && gm_tensor_may_overlap (t, t));
+  ck_assert (gm_tensor_may_overlap (low, mid) && gm_tensor_may_overlap (mid, high)
+             && gm_tensor_may_overlap (t, t));
   ck_assert (!gm_tensor_may_overlap (t, other));
   ck_assert (!gm_tensor_may_overlap (t, nothing));
   ck_assert (gm_tensor_may_overlap (low, reversed) && !gm_tensor_may_overlap (high, reversed));

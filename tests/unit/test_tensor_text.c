@@ -14,20 +14,30 @@ make (GmDtype d, int ndim, const int64_t *sizes, const double *values)
   GmMeta m = gm_meta_make (d, ndim, sizes);
   GmTensor *t = gm_tensor_new (&m, NULL);
   for (int64_t i = 0; i < gm_meta_numel (&m); i++)
-    gm_scalar_store (gm_scalar_float (values[i]), d, (char *) gm_tensor_data (t) + i * gm_dtype_size (d));
+    gm_scalar_store (gm_scalar_float (values[i]), d,
+                     (char *) gm_tensor_data (t) + i * gm_dtype_size (d));
   return t;
 }
 
 static void
-expect (GmDtype d, int ndim, const int64_t *sizes, const double *values, const char *suffix, const char *want)
+expect (GmDtype d, int ndim, const int64_t *sizes, const double *values, const char *suffix,
+        const char *want)
 {
   GmTensor *t = make (d, ndim, sizes, values);
   g_autofree char *got = gm_tensor_text (t, suffix);
   ck_assert_str_eq (got, want);
   gm_tensor_unref (t);
 }
-#define SIZES(...) (sizeof ((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[]){ __VA_ARGS__ }
-#define VALUES(...) (double[]){ __VA_ARGS__ }
+#define SIZES(...)                                                                                 \
+  (sizeof ((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[])                                           \
+  {                                                                                                \
+    __VA_ARGS__                                                                                    \
+  }
+#define VALUES(...)                                                                                \
+  (double[])                                                                                       \
+  {                                                                                                \
+    __VA_ARGS__                                                                                    \
+  }
 
 START_TEST (whole_floats_end_in_a_point)
 {
@@ -40,7 +50,8 @@ END_TEST
 
 START_TEST (fractions_have_four_digits_and_align)
 {
-  expect (GM_F32, SIZES (3), VALUES (0.5, 1.25, 100), NULL, "tensor([  0.5000,   1.2500, 100.0000])");
+  expect (GM_F32, SIZES (3), VALUES (0.5, 1.25, 100), NULL,
+          "tensor([  0.5000,   1.2500, 100.0000])");
   expect (GM_F32, SIZES (2), VALUES (-0.5, 0.25), NULL, "tensor([-0.5000,  0.2500])");
   expect (GM_F32, 0, NULL, VALUES (0.1), NULL, "tensor(0.1000)");
 }
@@ -89,8 +100,10 @@ END_TEST
 
 START_TEST (a_suffix_comes_last)
 {
-  expect (GM_F32, SIZES (2), VALUES (1, 2), ", requires_grad=True", "tensor([1., 2.], requires_grad=True)");
-  expect (GM_F64, SIZES (1), VALUES (1), ", requires_grad=True", "tensor([1.], dtype=gramme.float64, requires_grad=True)");
+  expect (GM_F32, SIZES (2), VALUES (1, 2), ", requires_grad=True",
+          "tensor([1., 2.], requires_grad=True)");
+  expect (GM_F64, SIZES (1), VALUES (1), ", requires_grad=True",
+          "tensor([1.], dtype=gramme.float64, requires_grad=True)");
 }
 END_TEST
 
@@ -125,7 +138,8 @@ END_TEST
 
 START_TEST (blocks_are_set_apart_by_blank_lines)
 {
-  expect (GM_F32, SIZES (2, 1, 2), VALUES (1, 2, 3, 4), NULL, "tensor([[[1., 2.]],\n\n        [[3., 4.]]])");
+  expect (GM_F32, SIZES (2, 1, 2), VALUES (1, 2, 3, 4), NULL,
+          "tensor([[[1., 2.]],\n\n        [[3., 4.]]])");
 }
 END_TEST
 

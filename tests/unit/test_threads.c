@@ -22,11 +22,14 @@
 /* Graphs: one that any plugin takes as a whole, one of which some take a part, one for the host's
  * threads, one of symbolic sizes. */
 static const char *const texts[] = {
-  "forward (%x: f32[7, 33], %y: f32[7, 33]) -> (%2) {\n %0 = mul %x %y\n %1 = add %0 %x\n %2 = mul %1 %y\n}",
-  "forward (%x: f32[7, 33], %y: f32[7, 33]) -> (%2, %3) {\n %0 = add %x %y\n %1 = cumsum %0 dim=1 reverse=false\n %2 = mul %1 %y\n"
+  "forward (%x: f32[7, 33], %y: f32[7, 33]) -> (%2) {\n %0 = mul %x %y\n %1 = add %0 %x\n %2 = mul "
+  "%1 %y\n}",
+  "forward (%x: f32[7, 33], %y: f32[7, 33]) -> (%2, %3) {\n %0 = add %x %y\n %1 = cumsum %0 dim=1 "
+  "reverse=false\n %2 = mul %1 %y\n"
   " %3 = sum %2 dims=[1] keepdim=false\n}",
   "forward (%x: f32[200, 120], %y: f32[120, 90]) -> (%1) {\n %0 = matmul %x %y\n %1 = tanh %0\n}",
-  "forward (%x: f32[n, 3], %y: f32[n, 3]) -> (%2) {\n %0 = mul %x %y : f32[n, 3]\n %1 = add %0 %x : f32[n, 3]\n"
+  "forward (%x: f32[n, 3], %y: f32[n, 3]) -> (%2) {\n %0 = mul %x %y : f32[n, 3]\n %1 = add %0 %x "
+  ": f32[n, 3]\n"
   " %2 = mul %1 %y : f32[n, 3]\n}",
 };
 #define N_GRAPHS G_N_ELEMENTS (texts)
@@ -47,8 +50,8 @@ static GmArena *arena;
 static Case cases[N_GRAPHS];
 static char *names[MAX_BACKENDS];
 static unsigned n_names;
-static GmBackend *backends[MAX_BACKENDS];        /* as the first thread got them */
-static GmExec *shared[MAX_BACKENDS][N_GRAPHS];   /* run by all threads */
+static GmBackend *backends[MAX_BACKENDS];      /* as the first thread got them */
+static GmExec *shared[MAX_BACKENDS][N_GRAPHS]; /* run by all threads */
 static int failures;
 
 static void
@@ -114,7 +117,9 @@ list_and_load (gpointer data)
     GmBackend *b = gm_backend_get (names[i], &error), *none = NULL;
     if (all->len < n_names || !b)
       note ("loading", names[i], error);
-    if (!__atomic_compare_exchange_n (&backends[i], &none, b, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) && none != b)
+    if (!__atomic_compare_exchange_n (&backends[i], &none, b, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE)
+        && none != b)
       note ("two instances", names[i], NULL);
   }
   return NULL;
@@ -136,7 +141,8 @@ compile_and_run (gpointer data)
     for (unsigned s = 0; s < N_SETS; s++)
       run_once (e, names[i], &cases[c], &cases[c].sets[(first + s) % N_SETS]);
     g_free (gm_exec_places_text (e, true));
-    if (__atomic_compare_exchange_n (&shared[i][c], &none, e, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (__atomic_compare_exchange_n (&shared[i][c], &none, e, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE))
       gm_exec_ref (e);
   }
   return NULL;

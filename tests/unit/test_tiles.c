@@ -73,12 +73,15 @@ random_unit (void)
 }
 
 static const double special_floats[] = {
-  0.0,     -0.0,      1.0,      -1.0,   0.5,     -0.5,   1.5,     2.5,        -2.5,   3.0,     -3.0,   1e-40,  -1e-40, FLT_MIN,
-  FLT_MAX, -FLT_MAX,  DBL_MAX,  4e-324, DBL_MIN, NAN,    INFINITY, -INFINITY, 88.7,   -103.9,  709.7,  1e5,    -1e5,   1e10,
-  1e18,    -1e18,     1e300,    2147483647.0, -2147483648.0, 2147483648.0, 9.3e18, -9.3e18, 255, 256, -1.9, 300.7, 0.9999999, 1e-10,
+  0.0,     -0.0, 1.0,      -1.0,      0.5,          -0.5,          1.5,          2.5,     -2.5,
+  3.0,     -3.0, 1e-40,    -1e-40,    FLT_MIN,      FLT_MAX,       -FLT_MAX,     DBL_MAX, 4e-324,
+  DBL_MIN, NAN,  INFINITY, -INFINITY, 88.7,         -103.9,        709.7,        1e5,     -1e5,
+  1e10,    1e18, -1e18,    1e300,     2147483647.0, -2147483648.0, 2147483648.0, 9.3e18,  -9.3e18,
+  255,     256,  -1.9,     300.7,     0.9999999,    1e-10,
 };
 static const int64_t special_ints[] = {
-  0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 63, 64, 100, 127, 128, 255, 256, 1000003, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 5, -5,
+  0,   1,   -1,  2,   -2,  3,       -3,        7,         -7,        10,        63, 64,
+  100, 127, 128, 255, 256, 1000003, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 5,  -5,
 };
 
 /* Fills n elements; `mild` keeps floats in a range where all functions have ordinary results. */
@@ -98,7 +101,8 @@ fill (void *out, int dtype, size_t n, bool mild)
                          : x;
       gm_scalar_store (gm_scalar_float (x), dtype, p);
     } else {
-      int64_t x = r % 3 == 0 && !mild ? special_ints[r / 3 % G_N_ELEMENTS (special_ints)] : (int64_t) (r >> 40) % 1000 - 500;
+      int64_t x = r % 3 == 0 && !mild ? special_ints[r / 3 % G_N_ELEMENTS (special_ints)]
+                                      : (int64_t) (r >> 40) % 1000 - 500;
       if (r % 7 == 1 && !mild)
         x = (int64_t) random_bits ();
       gm_scalar_store (gm_scalar_int (x), dtype, p);
@@ -121,10 +125,12 @@ static void
 check_same (int dtype, const void *a, const void *b, size_t n, const char *what, const char *name)
 {
   for (size_t i = 0; i < n; i++) {
-    const void *x = (const char *) a + i * gm_dtype_size (dtype), *y = (const char *) b + i * gm_dtype_size (dtype);
+    const void *x = (const char *) a + i * gm_dtype_size (dtype),
+               *y = (const char *) b + i * gm_dtype_size (dtype);
     if (!same (dtype, x, y))
-      ck_abort_msg ("%s: %s, %s, n = %zu: element %zu differs: %.17g and %.17g", what, name, gm_dtypes[dtype].text, n, i,
-                    gm_scalar_as_double (gm_scalar_load (dtype, x)), gm_scalar_as_double (gm_scalar_load (dtype, y)));
+      ck_abort_msg ("%s: %s, %s, n = %zu: element %zu differs: %.17g and %.17g", what, name,
+                    gm_dtypes[dtype].text, n, i, gm_scalar_as_double (gm_scalar_load (dtype, x)),
+                    gm_scalar_as_double (gm_scalar_load (dtype, y)));
   }
 }
 
@@ -158,15 +164,17 @@ START_TEST (every_row_exists_for_the_dtypes_of_its_class)
       for (size_t d = 0; d < G_N_ELEMENTS (live); d++) {
         const Row *r = &rows[i];
         GmCategory c = gm_dtypes[live[d]].category;
-        bool all_bool = !strcmp (r->name, "copy") || !strcmp (r->name, "maximum") || !strcmp (r->name, "minimum");
+        bool all_bool = !strcmp (r->name, "copy") || !strcmp (r->name, "maximum")
+                        || !strcmp (r->name, "minimum");
         bool moves = is (r, "SELECT") || !strcmp (r->name, "copy");
         bool expected = !gm_dtype_computes (live[d]) ? moves
-                        : is (r, "FLOAT")   ? c == GM_CATEGORY_FLOAT
-                        : is (r, "LOGICAL") ? c == GM_CATEGORY_BOOL
-                        : is (r, "BITWISE") ? c != GM_CATEGORY_FLOAT
-                        : is (r, "ARITH")   ? c != GM_CATEGORY_BOOL || all_bool
-                                            : true;
-        ck_assert_msg (!!tables[t]->pointwise (r->code, live[d]) == expected, "%s %s", r->name, gm_dtypes[live[d]].text);
+                        : is (r, "FLOAT")            ? c == GM_CATEGORY_FLOAT
+                        : is (r, "LOGICAL")          ? c == GM_CATEGORY_BOOL
+                        : is (r, "BITWISE")          ? c != GM_CATEGORY_FLOAT
+                        : is (r, "ARITH")            ? c != GM_CATEGORY_BOOL || all_bool
+                                                     : true;
+        ck_assert_msg (!!tables[t]->pointwise (r->code, live[d]) == expected, "%s %s", r->name,
+                       gm_dtypes[live[d]].text);
       }
     for (size_t from = 0; from < G_N_ELEMENTS (live); from++)
       for (size_t to = 0; to < G_N_ELEMENTS (live); to++)
@@ -204,7 +212,8 @@ START_TEST (pointwise_rows_give_the_same_bits_on_both_instruction_sets)
     for (size_t d = 0; d < G_N_ELEMENTS (live); d++) {
       const Row *r = &rows[i];
       int dtype = live[d], result = result_dtype (r, dtype);
-      GmTilePointwise f[2] = { tables[0]->pointwise (r->code, dtype), tables[1]->pointwise (r->code, dtype) };
+      GmTilePointwise f[2] = { tables[0]->pointwise (r->code, dtype),
+                               tables[1]->pointwise (r->code, dtype) };
       if (!f[0])
         continue;
       for (int l = 0; l < N_LENGTHS; l++) {
@@ -221,7 +230,8 @@ START_TEST (pointwise_rows_give_the_same_bits_on_both_instruction_sets)
           for (size_t k = 0; k < shift; k++)
             ck_assert_msg (out[t][k] == 0x5a, "%s writes before its output", r->name);
           for (int k = 0; k < 32; k++)
-            ck_assert_msg (end[k] == 0x5a, "%s %s writes past its output, n = %zu", r->name, gm_dtypes[dtype].text, n);
+            ck_assert_msg (end[k] == 0x5a, "%s %s writes past its output, n = %zu", r->name,
+                           gm_dtypes[dtype].text, n);
         }
         check_same (result, out[0] + shift, out[1] + shift, n, "avx2 and avx512", r->name);
       }
@@ -239,7 +249,8 @@ START_TEST (pairs_give_the_bits_of_their_two_rows)
       for (size_t j = 0; j < G_N_ELEMENTS (rows); j++)
         for (int behind = 0; behind < 2; behind++) {
           const Row *f = &rows[i], *g = &rows[j];
-          GmTilePointwise pair = tables[t]->pair (f->code, g->code, behind), one = tables[t]->pointwise (f->code, GM_F32),
+          GmTilePointwise pair = tables[t]->pair (f->code, g->code, behind),
+                          one = tables[t]->pointwise (f->code, GM_F32),
                           other = tables[t]->pointwise (g->code, GM_F32);
           if (!pair)
             continue;
@@ -250,7 +261,11 @@ START_TEST (pairs_give_the_bits_of_their_two_rows)
             for (int k = 0; k < 3; k++)
               fill (in[k], GM_F32, n, false);
             one (want, in[0], f->arity > 1 ? in[1] : NULL, NULL, n);
-            other (want, behind ? in[2] : want, g->arity < 2 ? NULL : behind ? want : in[2], NULL, n);
+            other (want, behind ? in[2] : want,
+                   g->arity < 2 ? NULL
+                   : behind     ? want
+                                : in[2],
+                   NULL, n);
             for (int place = 0; place < 4; place++) {
               const void *x[3] = { in[0], in[1], in[2] };
               memset (out, 0x5a, sizeof out);
@@ -261,7 +276,8 @@ START_TEST (pairs_give_the_bits_of_their_two_rows)
               pair (out, x[0], f->arity > 1 ? x[1] : NULL, g->arity > 1 ? x[2] : NULL, n);
               check_same (GM_F32, out, want, n, f->name, g->name);
               for (size_t k = bytes; k < bytes + 64; k++)
-                ck_assert_msg (out[k] == 0x5a, "%s %s writes past its output, n = %zu", f->name, g->name, n);
+                ck_assert_msg (out[k] == 0x5a, "%s %s writes past its output, n = %zu", f->name,
+                               g->name, n);
             }
           }
         }
@@ -276,7 +292,8 @@ START_TEST (an_element_does_not_depend_on_its_place_or_neighbours)
     for (size_t i = 0; tables[t] && i < G_N_ELEMENTS (rows); i++)
       for (size_t d = 0; d < G_N_ELEMENTS (live); d++) {
         const Row *r = &rows[i];
-        int dtype = live[d], result = result_dtype (r, dtype), first = is (r, "SELECT") ? GM_BOOL : dtype;
+        int dtype = live[d], result = result_dtype (r, dtype),
+            first = is (r, "SELECT") ? GM_BOOL : dtype;
         GmTilePointwise f = tables[t]->pointwise (r->code, dtype);
         if (!f)
           continue;
@@ -302,22 +319,94 @@ END_TEST
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-static long double m_add (long double a, long double b) { return a + b; }
-static long double m_sub (long double a, long double b) { return a - b; }
-static long double m_mul (long double a, long double b) { return a * b; }
-static long double m_div (long double a, long double b) { return a / b; }
-static long double m_neg (long double a, long double b) { (void) b; return -a; }
-static long double m_sign (long double a, long double b) { (void) b; return (a > 0) - (a < 0); }
-static long double m_sigmoid (long double a, long double b) { (void) b; return 1 / (1 + expl (-a)); }
-static long double m_rsqrt (long double a, long double b) { (void) b; return 1 / sqrtl (a); }
-static long double m_reciprocal (long double a, long double b) { (void) b; return 1 / a; }
-static long double m_square (long double a, long double b) { (void) b; return a * a; }
-static long double m_maximum (long double a, long double b) { return isnan (a) || isnan (b) ? NAN : fmaxl (a, b); }
-static long double m_minimum (long double a, long double b) { return isnan (a) || isnan (b) ? NAN : fminl (a, b); }
-static long double m_clamp_min (long double a, long double b) { return m_maximum (a, b); }
-static long double m_clamp_max (long double a, long double b) { return m_minimum (a, b); }
-static long double m_relu (long double a, long double b) { (void) b; return isnan (a) ? NAN : fmaxl (a, 0); }
-static long double m_copy (long double a, long double b) { (void) b; return a; }
+static long double
+m_add (long double a, long double b)
+{
+  return a + b;
+}
+static long double
+m_sub (long double a, long double b)
+{
+  return a - b;
+}
+static long double
+m_mul (long double a, long double b)
+{
+  return a * b;
+}
+static long double
+m_div (long double a, long double b)
+{
+  return a / b;
+}
+static long double
+m_neg (long double a, long double b)
+{
+  (void) b;
+  return -a;
+}
+static long double
+m_sign (long double a, long double b)
+{
+  (void) b;
+  return (a > 0) - (a < 0);
+}
+static long double
+m_sigmoid (long double a, long double b)
+{
+  (void) b;
+  return 1 / (1 + expl (-a));
+}
+static long double
+m_rsqrt (long double a, long double b)
+{
+  (void) b;
+  return 1 / sqrtl (a);
+}
+static long double
+m_reciprocal (long double a, long double b)
+{
+  (void) b;
+  return 1 / a;
+}
+static long double
+m_square (long double a, long double b)
+{
+  (void) b;
+  return a * a;
+}
+static long double
+m_maximum (long double a, long double b)
+{
+  return isnan (a) || isnan (b) ? NAN : fmaxl (a, b);
+}
+static long double
+m_minimum (long double a, long double b)
+{
+  return isnan (a) || isnan (b) ? NAN : fminl (a, b);
+}
+static long double
+m_clamp_min (long double a, long double b)
+{
+  return m_maximum (a, b);
+}
+static long double
+m_clamp_max (long double a, long double b)
+{
+  return m_minimum (a, b);
+}
+static long double
+m_relu (long double a, long double b)
+{
+  (void) b;
+  return isnan (a) ? NAN : fmaxl (a, 0);
+}
+static long double
+m_copy (long double a, long double b)
+{
+  (void) b;
+  return a;
+}
 static long double
 m_remainder (long double a, long double b)
 {
@@ -332,16 +421,38 @@ m_floor_divide (long double a, long double b)
   long double m = fmodl (a, b);
   return m != 0 && (m < 0) != (b < 0) ? roundl ((a - m) / b) - 1 : roundl ((a - m) / b);
 }
-#define LIBM1(f) static long double m_##f (long double a, long double b) { (void) b; return f##l (a); }
+#define LIBM1(f)                                                                                   \
+  static long double m_##f (long double a, long double b)                                          \
+  {                                                                                                \
+    (void) b;                                                                                      \
+    return f##l (a);                                                                               \
+  }
 /* clang-format off */
 LIBM1 (exp) LIBM1 (exp2) LIBM1 (expm1) LIBM1 (log) LIBM1 (log2) LIBM1 (log10) LIBM1 (log1p)
 LIBM1 (sin) LIBM1 (cos) LIBM1 (tan) LIBM1 (atan) LIBM1 (sinh) LIBM1 (cosh) LIBM1 (tanh)
 LIBM1 (erf) LIBM1 (sqrt) LIBM1 (floor) LIBM1 (ceil) LIBM1 (trunc)
-/* clang-format on */
-static long double m_abs (long double a, long double b) { (void) b; return fabsl (a); }
-static long double m_round (long double a, long double b) { (void) b; return nearbyintl (a); }
-static long double m_atan2 (long double a, long double b) { return atan2l (a, b); }
-static long double m_pow (long double a, long double b) { return powl (a, b); }
+    /* clang-format on */
+    static long double m_abs (long double a, long double b)
+{
+  (void) b;
+  return fabsl (a);
+}
+static long double
+m_round (long double a, long double b)
+{
+  (void) b;
+  return nearbyintl (a);
+}
+static long double
+m_atan2 (long double a, long double b)
+{
+  return atan2l (a, b);
+}
+static long double
+m_pow (long double a, long double b)
+{
+  return powl (a, b);
+}
 
 /* The largest error allowed, in units of the last place of the result's type. */
 static const struct {
@@ -350,12 +461,16 @@ static const struct {
   double ulps;
 } models[] = {
 #define MODEL(name, ulps) { #name, m_##name, ulps },
-  MODEL (add, 0.5) MODEL (sub, 0.5) MODEL (mul, 0.5) MODEL (div, 0.5) MODEL (neg, 0) MODEL (abs, 0) MODEL (sign, 0) MODEL (exp, 1)
-  MODEL (log, 1) MODEL (log1p, 1) MODEL (expm1, 1) MODEL (sqrt, 0.5) MODEL (rsqrt, 1.5) MODEL (sin, 1) MODEL (cos, 1)
-  MODEL (tan, 1) MODEL (tanh, 1.7) MODEL (sigmoid, 3) MODEL (erf, 1.2) MODEL (pow, 1) MODEL (reciprocal, 0.5)
-  MODEL (square, 0.5) MODEL (maximum, 0) MODEL (minimum, 0) MODEL (clamp_min, 0) MODEL (clamp_max, 0) MODEL (relu, 0) MODEL (floor, 0) MODEL (ceil, 0)
-  MODEL (round, 0) MODEL (trunc, 0) MODEL (floor_divide, 0.5) MODEL (remainder, 0.5) MODEL (copy, 0) MODEL (atan, 1)
-  MODEL (sinh, 1) MODEL (cosh, 1) MODEL (log2, 1) MODEL (log10, 1) MODEL (exp2, 1) MODEL (atan2, 1)
+  MODEL (add, 0.5) MODEL (sub, 0.5) MODEL (mul, 0.5) MODEL (div, 0.5) MODEL (neg, 0) MODEL (abs, 0)
+      MODEL (sign, 0) MODEL (exp, 1) MODEL (log, 1) MODEL (log1p, 1) MODEL (expm1, 1)
+          MODEL (sqrt, 0.5) MODEL (rsqrt, 1.5) MODEL (sin, 1) MODEL (cos, 1) MODEL (tan, 1)
+              MODEL (tanh, 1.7) MODEL (sigmoid, 3) MODEL (erf, 1.2) MODEL (pow, 1)
+                  MODEL (reciprocal, 0.5) MODEL (square, 0.5) MODEL (maximum, 0) MODEL (minimum, 0)
+                      MODEL (clamp_min, 0) MODEL (clamp_max, 0) MODEL (relu, 0) MODEL (floor, 0)
+                          MODEL (ceil, 0) MODEL (round, 0) MODEL (trunc, 0)
+                              MODEL (floor_divide, 0.5) MODEL (remainder, 0.5) MODEL (copy, 0)
+                                  MODEL (atan, 1) MODEL (sinh, 1) MODEL (cosh, 1) MODEL (log2, 1)
+                                      MODEL (log10, 1) MODEL (exp2, 1) MODEL (atan2, 1)
 };
 
 /* Distance in units of the spacing of `dtype` at `want`. */
@@ -367,7 +482,8 @@ error_ulps (int dtype, double got, long double want)
   long double rounded = dtype == GM_F32 ? (float) want : (double) want;
   if (isinf (rounded) || isinf (got))
     return rounded == got ? 0 : INFINITY;
-  int digits = dtype == GM_F32 ? FLT_MANT_DIG : DBL_MANT_DIG, lowest = dtype == GM_F32 ? FLT_MIN_EXP : DBL_MIN_EXP, e;
+  int digits = dtype == GM_F32 ? FLT_MANT_DIG : DBL_MANT_DIG,
+      lowest = dtype == GM_F32 ? FLT_MIN_EXP : DBL_MIN_EXP, e;
   frexpl (want, &e);
   return (double) fabsl (((long double) got - want) / ldexpl (1, MAX (e, lowest) - digits));
 }
@@ -392,14 +508,16 @@ check_values (const GmTiles *tiles, int dtype, bool mild)
         long double want = models[m].f (x, y);
         /* Exceptions: SLEEF's pow overflows a little early, and 1 + exp (-x) overflows before the
          * quotient is 0. */
-        long double most = dtype == GM_F32 ? FLT_MAX : DBL_MAX, least = dtype == GM_F32 ? FLT_MIN : DBL_MIN;
+        long double most = dtype == GM_F32 ? FLT_MAX : DBL_MAX,
+                    least = dtype == GM_F32 ? FLT_MIN : DBL_MIN;
         if (!strcmp (models[m].name, "pow") && fabsl (want) > most * 0.9999L && isinf (got))
           continue;
         if (!strcmp (models[m].name, "sigmoid") && want < least && got == 0)
           continue;
         double error = error_ulps (dtype, got, want);
         worst = fmax (worst, error);
-        ck_assert_msg (error <= models[m].ulps + 0.001, "%s %s %s (%.17g, %.17g) = %.17g, want %.17Lg: %g ulp", tiles->isa,
+        ck_assert_msg (error <= models[m].ulps + 0.001,
+                       "%s %s %s (%.17g, %.17g) = %.17g, want %.17Lg: %g ulp", tiles->isa,
                        gm_dtypes[dtype].text, models[m].name, x, y, got, want, error);
       }
     }
@@ -442,8 +560,9 @@ START_TEST (rows_without_a_model_agree_between_f32_and_f64)
     tables[0]->pointwise (op_code (rows[i].name), GM_F32) (got, a, b, NULL, MOST);
     tables[0]->pointwise (op_code (rows[i].name), GM_F64) (want, wide_a, wide_b, NULL, MOST);
     for (size_t k = 0; k < MOST; k++)
-      ck_assert_msg (error_ulps (GM_F32, got[k], want[k]) <= 32, "%s (%.9g, %.9g) = %.9g in f32, %.17g in f64",
-                     rows[i].name, a[k], b[k], got[k], want[k]);
+      ck_assert_msg (error_ulps (GM_F32, got[k], want[k]) <= 32,
+                     "%s (%.9g, %.9g) = %.9g in f32, %.17g in f64", rows[i].name, a[k], b[k],
+                     got[k], want[k]);
   }
 }
 END_TEST
@@ -502,8 +621,9 @@ START_TEST (integer_rows_agree_with_wide_arithmetic)
       size_t s = gm_dtype_size (d);
       fill (a, d, MOST, false);
       fill (b, d, MOST, false);
-      static const char *names[] = { "add", "sub", "mul", "square", "maximum", "minimum", "floor_divide", "remainder", "bitwise_and",
-                                     "bitwise_or", "bitwise_xor", "neg" };
+      static const char *names[] = { "add",         "sub",        "mul",          "square",
+                                     "maximum",     "minimum",    "floor_divide", "remainder",
+                                     "bitwise_and", "bitwise_or", "bitwise_xor",  "neg" };
       for (size_t o = 0; o < G_N_ELEMENTS (names); o++) {
         tables[t]->pointwise (op_code (names[o]), d) (out, a, b, NULL, MOST);
         for (size_t i = 0; i < MOST; i++) {
@@ -512,18 +632,42 @@ START_TEST (integer_rows_agree_with_wide_arithmetic)
           if (m && (m < 0) != (y < 0))
             q--, m += y;
           switch (o) {
-          case 0: w = x + y; break;
-          case 1: w = x - y; break;
-          case 2: w = (__int128) ((unsigned __int128) x * (unsigned __int128) y); break;
-          case 3: w = (__int128) ((unsigned __int128) x * (unsigned __int128) x); break;
-          case 4: w = x > y ? x : y; break;
-          case 5: w = x < y ? x : y; break;
-          case 6: w = q; break;
-          case 7: w = m; break;
-          case 8: w = x & y; break;
-          case 9: w = x | y; break;
-          case 10: w = x ^ y; break;
-          case 11: w = -x; break;
+          case 0:
+            w = x + y;
+            break;
+          case 1:
+            w = x - y;
+            break;
+          case 2:
+            w = (__int128) ((unsigned __int128) x * (unsigned __int128) y);
+            break;
+          case 3:
+            w = (__int128) ((unsigned __int128) x * (unsigned __int128) x);
+            break;
+          case 4:
+            w = x > y ? x : y;
+            break;
+          case 5:
+            w = x < y ? x : y;
+            break;
+          case 6:
+            w = q;
+            break;
+          case 7:
+            w = m;
+            break;
+          case 8:
+            w = x & y;
+            break;
+          case 9:
+            w = x | y;
+            break;
+          case 10:
+            w = x ^ y;
+            break;
+          case 11:
+            w = -x;
+            break;
           }
           char want[8];
           gm_scalar_store (gm_scalar_int ((int64_t) w), d, want);
@@ -557,8 +701,10 @@ START_TEST (comparisons_and_select_agree_with_c)
                       : o == 2 ? f ? u.d < v.d : u.i < v.i
                       : o == 3 ? f ? u.d <= v.d : u.i <= v.i
                       : o == 4 ? f ? u.d > v.d : u.i > v.i
-                               : f ? u.d >= v.d : u.i >= v.i;
-          ck_assert_msg (bits[i] == want, "%s %s %s at %zu", tables[t]->isa, names[o], gm_dtypes[d].text, i);
+                      : f      ? u.d >= v.d
+                               : u.i >= v.i;
+          ck_assert_msg (bits[i] == want, "%s %s %s at %zu", tables[t]->isa, names[o],
+                         gm_dtypes[d].text, i);
         }
       }
       fill (mask, GM_BOOL, MOST, false);
@@ -584,7 +730,8 @@ START_TEST (casts_agree_with_single_elements)
           for (size_t i = 0; i < n; i++) {
             char want[8];
             gm_scalar_store (gm_scalar_load (live[from], in + 1 + i * si), live[to], want);
-            check_same (live[to], out + 3 + i * so, want, 1, gm_dtypes[live[from]].text, tables[t]->isa);
+            check_same (live[to], out + 3 + i * so, want, 1, gm_dtypes[live[from]].text,
+                        tables[t]->isa);
           }
         }
 }
@@ -678,7 +825,8 @@ END_TEST
 
 START_TEST (folding_columns_gives_the_bits_of_folding_each)
 {
-  static const size_t heights[] = { 0, 1, 2, 15, 16, 17, 33, 100, 511, 512 }, widths[] = { 0, 1, 3, 7, 8, 9, 16, 17, 33, 64, 70 };
+  static const size_t heights[] = { 0, 1, 2, 15, 16, 17, 33, 100, 511, 512 },
+                      widths[] = { 0, 1, 3, 7, 8, 9, 16, 17, 33, 64, 70 };
   for (int t = 0; t < 2; t++)
     for (size_t i = 0; i < G_N_ELEMENTS (reductions) && tables[t]; i++)
       for (size_t d = 0; d < G_N_ELEMENTS (live); d++) {
@@ -739,17 +887,20 @@ START_TEST (positions_of_extremes_are_the_first)
           for (size_t i = 0; i < n; i++) {
             GmScalar v = gm_scalar_load (dtype, x + i * s);
             bool fl = v.kind == GM_CATEGORY_FLOAT;
-            bool better = want < 0 || (fl ? !isnan (top.d) && (isnan (v.d) || (is_max ? v.d > top.d : v.d < top.d))
-                                          : is_max ? v.i > top.i : v.i < top.i);
+            bool better =
+                want < 0
+                || (fl ? !isnan (top.d) && (isnan (v.d) || (is_max ? v.d > top.d : v.d < top.d))
+                    : is_max ? v.i > top.i
+                             : v.i < top.i);
             if (better) {
               top = v;
               want = (int64_t) i;
             }
           }
-          ck_assert_msg (index == (want < 0 ? -1 : want + 100), "%s %s n = %zu: %ld, want %ld", arg_reductions[o].name,
-                         gm_dtypes[dtype].text, n, (long) index, (long) want + 100);
-          if (want >= 0)
-          {
+          ck_assert_msg (index == (want < 0 ? -1 : want + 100), "%s %s n = %zu: %ld, want %ld",
+                         arg_reductions[o].name, gm_dtypes[dtype].text, n, (long) index,
+                         (long) want + 100);
+          if (want >= 0) {
             char value[8];
             tables[t]->cast (dtype, gm_dtype_compute (dtype)) (value, x + (size_t) want * s, 1);
             ck_assert (!memcmp (best, value, gm_dtype_size (gm_dtype_compute (dtype))));
@@ -778,7 +929,8 @@ START_TEST (strided_copies_take_any_stride)
           continue;
         tables[t]->scatter (back + 300 * s, strides[k], out, n, s);
         for (size_t i = 0; i < n; i++)
-          ck_assert (!memcmp (out + i * s, back + 300 * s + (ptrdiff_t) i * strides[k] * (ptrdiff_t) s, s));
+          ck_assert (!memcmp (out + i * s,
+                              back + 300 * s + (ptrdiff_t) i * strides[k] * (ptrdiff_t) s, s));
       }
 }
 END_TEST
@@ -794,7 +946,10 @@ START_TEST (philox_gives_the_published_vectors)
   } known[] = {
     { 0, 0, 0, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
     { ~0ull, ~0ull, ~0ull, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-    { 0x85a308d3243f6a88, 0x0370734413198a2e, 0x299f31d0a4093822, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+    { 0x85a308d3243f6a88,
+      0x0370734413198a2e,
+      0x299f31d0a4093822,
+      { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
   };
   for (int t = 0; t < 2; t++)
     for (int k = 0; k < 3 && tables[t]; k++) {
@@ -813,7 +968,8 @@ START_TEST (streams_do_not_depend_on_where_they_are_cut)
   for (int t = 0; t < 2; t++)
     for (int kind = 0; kind < 2 && tables[t]; kind++)
       for (int d = GM_F32; d <= GM_F64; d++) {
-        void (*f) (void *, int, uint64_t, uint64_t, uint64_t, size_t) = kind ? tables[t]->normal : tables[t]->uniform;
+        void (*f) (void *, int, uint64_t, uint64_t, uint64_t, size_t) =
+            kind ? tables[t]->normal : tables[t]->uniform;
         size_t s = gm_dtype_size (d), n = 2000;
         f (whole, d, 42, 7, 0, n);
         static const size_t cuts[] = { 0, 1, 2, 3, 5, 259, 600, 601, 1023, 2000 };
@@ -838,7 +994,8 @@ START_TEST (distributions_have_their_moments)
   for (int kind = 0; kind < 2; kind++)
     for (int wide = 0; wide < 2; wide++) {
       const GmTiles *t = gm_tiles_get (NULL);
-      (kind ? t->normal : t->uniform) (wide ? (void *) x : (void *) y, wide ? GM_F64 : GM_F32, 1234, 0, 0, N);
+      (kind ? t->normal : t->uniform) (wide ? (void *) x : (void *) y, wide ? GM_F64 : GM_F32, 1234,
+                                       0, 0, N);
       double sum = 0, squares = 0, cubes = 0, lowest = INFINITY, highest = -INFINITY;
       for (int i = 0; i < N; i++) {
         double v = wide ? x[i] : (double) y[i];
@@ -865,7 +1022,8 @@ END_TEST
 START_TEST (products_agree_with_a_plain_loop_for_all_layouts)
 {
   static const int types[] = { GM_F32, GM_F64, GM_I32, GM_I64, GM_U8 };
-  static const int64_t shapes[][3] = { { 1, 1, 1 }, { 2, 3, 4 }, { 1, 5, 7 }, { 5, 1, 7 }, { 9, 8, 1 }, { 17, 33, 20 }, { 3, 4, 0 } };
+  static const int64_t shapes[][3] = { { 1, 1, 1 }, { 2, 3, 4 },    { 1, 5, 7 }, { 5, 1, 7 },
+                                       { 9, 8, 1 }, { 17, 33, 20 }, { 3, 4, 0 } };
   for (int d = 0; d < 5; d++)
     for (size_t k = 0; k < G_N_ELEMENTS (shapes); k++)
       for (int layout = 0; layout < 5; layout++) {
@@ -878,7 +1036,8 @@ START_TEST (products_agree_with_a_plain_loop_for_all_layouts)
         /* NaN must not appear in the result: C is written, not added to */
         for (size_t i = 0; i < 1600; i++)
           gm_scalar_store (gm_scalar_float (NAN), dtype, c + i * s);
-        int64_t ar = layout & 1 ? 1 : q + 2, ac = layout & 1 ? m + 1 : 1, br = layout & 2 ? 1 : n + 1, bc = layout & 2 ? q + 2 : 1;
+        int64_t ar = layout & 1 ? 1 : q + 2, ac = layout & 1 ? m + 1 : 1,
+                br = layout & 2 ? 1 : n + 1, bc = layout & 2 ? q + 2 : 1;
         if (layout == 4)
           ar = 0, ac = 1, br = n, bc = 1; /* one row, repeated */
         gm_tile_matmul (dtype, m, n, q, a, ar, ac, b, br, bc, c, ldc);
@@ -911,15 +1070,19 @@ check_large (int dtype, int64_t m, int64_t n, int64_t k, int layout)
   size_t s = gm_dtype_size (dtype);
   bool ta = layout & 1, tb = layout & 2;
   int64_t ldc = n + 3;
-  g_autofree char *a = g_malloc ((size_t) (m * k) * s), *b = g_malloc ((size_t) (k * n) * s), *c = g_malloc ((size_t) (m * ldc) * s),
+  g_autofree char *a = g_malloc ((size_t) (m * k) * s), *b = g_malloc ((size_t) (k * n) * s),
+                  *c = g_malloc ((size_t) (m * ldc) * s),
                   *again = g_malloc ((size_t) (m * ldc) * s);
   fill (a, dtype, (size_t) (m * k), true);
   fill (b, dtype, (size_t) (k * n), true);
   for (int64_t i = 0; i < m * ldc; i++)
     gm_scalar_store (gm_scalar_float (NAN), dtype, c + (size_t) i * s);
   memcpy (again, c, (size_t) (m * ldc) * s);
-  GmProduct p = { dtype, m, n, k, a, b, ta ? 1 : k, ta ? m : 1, tb ? 1 : n, tb ? k : 1, again, ldc };
-  gm_tile_matmul (dtype, m, n, k, a, p.a_row_stride, p.a_col_stride, b, p.b_row_stride, p.b_col_stride, c, ldc);
+  GmProduct p = {
+    dtype, m, n, k, a, b, ta ? 1 : k, ta ? m : 1, tb ? 1 : n, tb ? k : 1, again, ldc
+  };
+  gm_tile_matmul (dtype, m, n, k, a, p.a_row_stride, p.a_col_stride, b, p.b_row_stride,
+                  p.b_col_stride, c, ldc);
   uint32_t blocks = gm_product_blocks (&p);
   ck_assert_uint_gt (blocks, 1);
   ck_assert_uint_le (blocks, 16);
@@ -934,8 +1097,9 @@ check_large (int dtype, int64_t m, int64_t n, int64_t k, int layout)
         continue;
       }
       for (int64_t l = 0; l < k; l++) {
-        double term = gm_scalar_load (dtype, a + (size_t) (i * p.a_row_stride + l * p.a_col_stride) * s).d *
-                      gm_scalar_load (dtype, b + (size_t) (l * p.b_row_stride + j * p.b_col_stride) * s).d;
+        double term =
+            gm_scalar_load (dtype, a + (size_t) (i * p.a_row_stride + l * p.a_col_stride) * s).d
+            * gm_scalar_load (dtype, b + (size_t) (l * p.b_row_stride + j * p.b_col_stride) * s).d;
         want += term;
         sizes += fabs (term);
       }

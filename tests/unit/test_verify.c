@@ -239,8 +239,8 @@ break_same_type (GmGraph *g)
 static void
 break_leaf (GmGraph *g)
 {
-  set_alias (g, 1,
-             (GmGraphAlias){ .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID, .leaf = true });
+  set_alias (
+      g, 1, (GmGraphAlias){ .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID, .leaf = true });
 }
 static void
 break_one_base (GmGraph *g)
@@ -250,9 +250,13 @@ break_one_base (GmGraph *g)
 static void
 break_in_base (GmGraph *g)
 {
-  set_alias (g, 1, (GmGraphAlias){ .same = GM_NO_ID, .shares = GM_NO_ID, .base = GM_NO_ID,
-                                   .has_base_meta = true,
-                                   .base_meta = *gm_graph_meta (g, 1), .base_offset = -1 });
+  set_alias (g, 1,
+             (GmGraphAlias){ .same = GM_NO_ID,
+                             .shares = GM_NO_ID,
+                             .base = GM_NO_ID,
+                             .has_base_meta = true,
+                             .base_meta = *gm_graph_meta (g, 1),
+                             .base_offset = -1 });
 }
 static void
 break_open (GmGraph *g)
@@ -326,13 +330,15 @@ break_higher_body (GmGraph *g)
 }
 
 #define INPUTS "g (%a: f32[4], %b: f32[4], %c: f32[4], %d: f32[3]) -> () { }"
-#define COND \
-  "g (%p: b1[], %x: f32[4], %y: f32[3]) -> (%0) {\n  higher 0 = cond t (%x: f32[4]) -> (%0) {\n    %0 " \
-  "= sin %x\n  } e (%x: f32[4]) -> (%0) {\n    %0 = cos %x\n  }\n  %0 = cond %p %x dim=0 offset=0\n}\n"
+#define COND                                                                                       \
+  "g (%p: b1[], %x: f32[4], %y: f32[3]) -> (%0) {\n  higher 0 = cond t (%x: f32[4]) -> (%0) {\n  " \
+  "  %0 "                                                                                          \
+  "= sin %x\n  } e (%x: f32[4]) -> (%0) {\n    %0 = cos %x\n  }\n  %0 = cond %p %x dim=0 "         \
+  "offset=0\n}\n"
 
 typedef struct {
   GmRule rule;
-  const char *text; /* NULL: sound () */
+  const char *text;            /* NULL: sound () */
   void (*breaks) (GmGraph *g); /* NULL: the text itself is broken */
   const char *says;
 } Broken;
@@ -490,7 +496,8 @@ main (void)
 {
   Suite *suite = suite_create ("verify");
   TCase *t = tcase_create ("verify");
-  tcase_add_loop_test (t, broken_graphs_are_refused_by_the_name_of_the_rule, 0, G_N_ELEMENTS (corpus));
+  tcase_add_loop_test (t, broken_graphs_are_refused_by_the_name_of_the_rule, 0,
+                       G_N_ELEMENTS (corpus));
   tcase_add_test (t, each_rule_has_a_broken_graph_and_a_name_of_its_own);
   tcase_add_test (t, symbolic_sizes_are_what_was_asked_for);
   tcase_add_test (t, a_history_is_printed_and_read_back);

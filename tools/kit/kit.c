@@ -30,7 +30,8 @@ static const struct {
   const char *group, *what, *name, *rule;
   KitCaseFn fn;
 } cases[] = {
-#define CASE(level, group, name, rule, what) { level, #group, what, #name, rule, kit_##group##_##name },
+#define CASE(level, group, name, rule, what)                                                       \
+  { level, #group, what, #name, rule, kit_##group##_##name },
 #include "tools/kit/kit_cases.def"
 };
 #define N_CASES G_N_ELEMENTS (cases)
@@ -169,7 +170,8 @@ wait_for (pid_t child, uint32_t seconds, int *status)
   uint64_t end_ns = kit_now_ns () + seconds * (uint64_t) 1000000000;
   siginfo_t info = { 0 };
   for (unsigned us = 200; info.si_pid != child && kit_now_ns () < end_ns; us = MIN (us * 2, 10000u))
-    if (waitid (P_PID, (id_t) child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != child)
+    if (waitid (P_PID, (id_t) child, &info, WEXITED | WNOHANG | WNOWAIT) == 0
+        && info.si_pid != child)
       g_usleep (us);
   kill (-child, SIGKILL);
   kill (child, SIGKILL);
@@ -196,7 +198,9 @@ command_again (const Options *o, const Result *r, const KitOutcome *outcome)
   if (outcome->has_seed)
     g_string_append_printf (s, " --seed %" G_GUINT64_FORMAT " --graphs 1", outcome->seed);
   g_autofree char *file = g_shell_quote (o->file);
-  g_string_append_printf (s, " %s", g_str_has_prefix (file, "'") && !strpbrk (o->file, " '\"$\\`&|;<>()*?[]#~") ? o->file : file);
+  g_string_append_printf (
+      s, " %s",
+      g_str_has_prefix (file, "'") && !strpbrk (o->file, " '\"$\\`&|;<>()*?[]#~") ? o->file : file);
   return g_string_free (s, FALSE);
 }
 
@@ -210,14 +214,15 @@ describe_death (const Options *o, bool in_time, int status, const KitOutcome *ou
   if (WIFSIGNALED (status))
     return g_strdup_printf ("died of signal %d (%s), while %s", WTERMSIG (status),
                             strsignal (WTERMSIG (status)), doing);
-  return g_strdup_printf ("ended the process with status %d, while %s", WEXITSTATUS (status), doing);
+  return g_strdup_printf ("ended the process with status %d, while %s", WEXITSTATUS (status),
+                          doing);
 }
 
 static void
 run_one (const Options *o, const GmManifest *m, unsigned i, Result *r)
 {
-  KitOutcome *outcome = mmap (NULL, sizeof *outcome, PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  KitOutcome *outcome =
+      mmap (NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int output = memfd_create ("output", MFD_CLOEXEC), status = 0;
   bool in_time = true;
   g_assert (outcome != MAP_FAILED && output >= 0);
@@ -278,8 +283,12 @@ static void
 print_result (const Result *r)
 {
   switch (r->verdict) {
-  case KIT_PASSED: printf ("ok %u - %s\n", r->number, r->name); break;
-  case KIT_SKIPPED: printf ("ok %u - %s # SKIP %s\n", r->number, r->name, r->text); break;
+  case KIT_PASSED:
+    printf ("ok %u - %s\n", r->number, r->name);
+    break;
+  case KIT_SKIPPED:
+    printf ("ok %u - %s # SKIP %s\n", r->number, r->name, r->text);
+    break;
   default:
     printf ("not ok %u - %s\n#   %s: %s\n", r->number, r->name, r->rule, r->text);
     if (!strstr (r->text, r->doing))
@@ -350,14 +359,17 @@ write_json (const Options *o, const GmManifest *m, const GArray *results)
   FILE *f = strcmp (o->json, "-") == 0 ? stdout : fopen (o->json, "we");
   unsigned n[4];
   if (!f) {
-    fprintf (stderr, "gramme check-plugin: %s cannot be written: %s\n", o->json, g_strerror (errno));
+    fprintf (stderr, "gramme check-plugin: %s cannot be written: %s\n", o->json,
+             g_strerror (errno));
     return false;
   }
   count (results, n);
   fputs ("{", f);
   put_string (f, "file", o->file, ", ");
   put_string (f, "id", m->id, ", ");
-  fprintf (f, "\"host_version\": \"%d.%u\", \"seed\": %" G_GUINT64_FORMAT ", \"passed\": %u, \"failed\": %u, \"skipped\": %u,\n \"cases\": [",
+  fprintf (f,
+           "\"host_version\": \"%d.%u\", \"seed\": %" G_GUINT64_FORMAT
+           ", \"passed\": %u, \"failed\": %u, \"skipped\": %u,\n \"cases\": [",
            GRAMME_ABI_MAJOR, o->minor, o->seed, n[KIT_PASSED], n[KIT_FAILED], n[KIT_SKIPPED]);
   for (guint i = 0; i < results->len; i++) {
     const Result *r = &g_array_index (results, Result, i);
@@ -403,7 +415,11 @@ take_value (char **argv, int argc, int *i, const char *key)
 static int
 read_options (Options *o, int argc, char **argv)
 {
-  *o = (Options){ .level = 10, .graphs = DEFAULT_GRAPHS, .seed = 1, .minor = GRAMME_ABI_MINOR, .seconds = DEFAULT_SECONDS };
+  *o = (Options){ .level = 10,
+                  .graphs = DEFAULT_GRAPHS,
+                  .seed = 1,
+                  .minor = GRAMME_ABI_MINOR,
+                  .seconds = DEFAULT_SECONDS };
   for (int i = 1; i < argc; i++) {
     const char *text, *arg = argv[i];
     uint64_t n = 0;
@@ -430,7 +446,8 @@ read_options (Options *o, int argc, char **argv)
     } else if ((text = take_value (argv, argc, &i, "--host-version"))) {
       text = g_str_has_prefix (text, "0.") ? text + 2 : text;
       if (!read_number (text, GRAMME_ABI_MINOR + 1, &n))
-        return gm_tool_misused (argv[0], "host versions are 0.0 to 0.%d, which is yet to come", GRAMME_ABI_MINOR + 1);
+        return gm_tool_misused (argv[0], "host versions are 0.0 to 0.%d, which is yet to come",
+                                GRAMME_ABI_MINOR + 1);
       o->minor = (uint32_t) n;
       o->has_minor = true;
     } else if ((text = take_value (argv, argc, &i, "--json")))
@@ -522,17 +539,19 @@ gm_tool_check_plugin (int argc, char **argv)
   GmRefused why = { 0 };
   g_autoptr (GmManifest) m = examine (o.file, &canonical, &why);
   if (!m) {
-    printf ("Bail out! %s is not loaded: it %s\n# what to do: %s\n", o.file, why.text, gm_refusal_remedies[why.code]);
+    printf ("Bail out! %s is not loaded: it %s\n# what to do: %s\n", o.file, why.text,
+            gm_refusal_remedies[why.code]);
     gm_refused_clear (&why);
     return 1;
   }
   if ((uint32_t) m->min_host_minor > o.minor) {
-    printf ("Bail out! %s needs a host of version 0.%d: one of 0.%u does not load it\n", o.file, m->min_host_minor, o.minor);
+    printf ("Bail out! %s needs a host of version 0.%d: one of 0.%u does not load it\n", o.file,
+            m->min_host_minor, o.minor);
     return 1;
   }
   o.file = canonical;
-  printf ("TAP version 13\n# %s %s, in a host of version %d.%u, seed %" G_GUINT64_FORMAT "\n", m->id, m->version ? m->version : "",
-          GRAMME_ABI_MAJOR, o.minor, o.seed);
+  printf ("TAP version 13\n# %s %s, in a host of version %d.%u, seed %" G_GUINT64_FORMAT "\n",
+          m->id, m->version ? m->version : "", GRAMME_ABI_MAJOR, o.minor, o.seed);
   int status = run_all (&o, m);
   if (o.filter)
     g_regex_unref (o.filter);

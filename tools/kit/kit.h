@@ -34,15 +34,16 @@ typedef enum { KIT_BROKEN, KIT_PASSED, KIT_FAILED, KIT_SKIPPED } KitVerdict;
 typedef struct {
   uint32_t verdict; /* KitVerdict; BROKEN until the case has set it */
   uint32_t has_seed;
-  uint64_t seed;      /* seed of the current graph, if has_seed */
-  char rule[16];      /* "GPP-4": the rule that is broken */
-  char text[1200];    /* what was wrong */
-  char doing[200];    /* the last action that was begun */
-  char note[200];     /* additional information, for any verdict */
+  uint64_t seed;   /* seed of the current graph, if has_seed */
+  char rule[16];   /* "GPP-4": the rule that is broken */
+  char text[1200]; /* what was wrong */
+  char doing[200]; /* the last action that was begun */
+  char note[200];  /* additional information, for any verdict */
 } KitOutcome;
 
 /* None of these functions returns.  rule NULL: the case's own.  Thread: any. */
-void kit_fail (Kit *k, const char *rule, const char *format, ...) G_GNUC_NORETURN G_GNUC_PRINTF (3, 4);
+void kit_fail (Kit *k, const char *rule, const char *format, ...) G_GNUC_NORETURN
+    G_GNUC_PRINTF (3, 4);
 void kit_skip (Kit *k, const char *format, ...) G_GNUC_NORETURN G_GNUC_PRINTF (2, 3);
 /* Records the next action, for the report of a crash. */
 void kit_doing (Kit *k, const char *format, ...) G_GNUC_PRINTF (2, 3);
@@ -100,7 +101,7 @@ size_t kit_record_bytes (uint32_t minor, const char *record, size_t ours);
 struct Kit {
   const char *file; /* canonical */
   const GmManifest *manifest;
-  const char *rule; /* the case's */
+  const char *rule;        /* the case's */
   const char *record_rule; /* rule that reading past a record breaks, if it is not GPP-2 */
   uint64_t first_seed;
   uint32_t n_graphs; /* number of random graphs, for each case that has some */
@@ -114,14 +115,14 @@ struct Kit {
   GrammeBackend *backend;
 
   /* The fields below say how requests are made. */
-  uint32_t wide;       /* additional bytes in each row of an image */
-  uint32_t flags;      /* flags besides DETERMINISTIC */
+  uint32_t wide;        /* additional bytes in each row of an image */
+  uint32_t flags;       /* flags besides DETERMINISTIC */
   uint32_t max_threads; /* 0: as many as there are */
-  bool left;           /* buffers begin at a page */
+  bool left;            /* buffers begin at a page */
   bool null_status;
-  uint32_t times;      /* a run is so many, one after the other; 0: one */
-  GmOpSet ops;         /* bit: an op that the plugin takes; see kit_learn */
-  char said[480];      /* with the last error of compile */
+  uint32_t times;                /* a run is so many, one after the other; 0: one */
+  GmOpSet ops;                   /* bit: an op that the plugin takes; see kit_learn */
+  char said[480];                /* with the last error of compile */
   const GrammeSerialize *reader; /* executables are read from these bytes instead of compiled */
   const void *stored;
   size_t n_stored;
@@ -175,15 +176,16 @@ GrammeVerdict *kit_ask_image (Kit *k, const void *image, size_t bytes, uint32_t 
 bool kit_takes_all (Kit *k, const GmGraph *g);
 
 /* Compiles, and returns the plugin's code; *out is NULL unless it is OK.  backward may be NULL. */
-int32_t kit_try_compile (Kit *k, const GmGraph *forward, const GmGraph *backward, GrammeExecutable **out);
+int32_t kit_try_compile (Kit *k, const GmGraph *forward, const GmGraph *backward,
+                         GrammeExecutable **out);
 GrammeExecutable *kit_compile (Kit *k, const GmGraph *forward, const GmGraph *backward);
 /* Runs a role and compares, unless want is NULL; fails the case if anything is wrong.  `made`, if
  * not NULL, gets the outputs as tensors. */
 void kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in,
               GmTensor *const *want, GmTensor **made);
 /* Runs a role and returns the plugin's code.  *why is set if the outputs are not `want`'s. */
-int32_t kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in,
-                     GmTensor *const *want, GmTensor **made, char **why);
+int32_t kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g,
+                     GmTensor *const *in, GmTensor *const *want, GmTensor **made, char **why);
 void kit_destroy (Kit *k, GrammeExecutable *e);
 /* Compiles, region by region, the nodes of the graph that the plugin takes, as the host does, runs
  * and compares them.  Returns their number. */

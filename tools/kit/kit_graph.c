@@ -34,7 +34,8 @@ widen (const GrammeImage *img, uint32_t by, size_t *bytes)
     to[i].offset = (uint32_t) at;
     to[i].stride = from[i].stride + by;
     for (uint32_t r = 0; r < from[i].count; r++)
-      memcpy (out + at + (size_t) r * to[i].stride, gramme_image_row (img, &from[i], r), from[i].stride);
+      memcpy (out + at + (size_t) r * to[i].stride, gramme_image_row (img, &from[i], r),
+              from[i].stride);
     at = (at + (size_t) from[i].count * to[i].stride + 7) & ~(size_t) 7;
   }
   h->header_bytes += by;
@@ -110,14 +111,17 @@ tensors_new (Kit *k, uint32_t n, KitKind kind, const char *what)
 
 /* Sets tensor i.  from NULL: an output. */
 static void
-tensors_set (Kit *k, Tensors *t, uint32_t i, const GmMeta *m, const GmTensor *from, const char *what)
+tensors_set (Kit *k, Tensors *t, uint32_t i, const GmMeta *m, const GmTensor *from,
+             const char *what)
 {
   const GmDtypeInfo *d = &gm_dtypes[m->dtype];
-  int64_t *shape = (int64_t *) (void *) t->dims.data + (size_t) i * 2 * GM_MAX_DIMS, *strides = shape + GM_MAX_DIMS;
+  int64_t *shape = (int64_t *) (void *) t->dims.data + (size_t) i * 2 * GM_MAX_DIMS,
+          *strides = shape + GM_MAX_DIMS;
   uint32_t offset = i % 2 ? 64 : 0;
   g_autofree char *name = g_strdup_printf ("%s %u", what, i);
   KitMem *b = &t->buffers[i];
-  *b = kit_mem_new (k, from ? KIT_INPUT : KIT_OUTPUT, extent_bytes (m), gm_dtype_size (m->dtype), k->left, name);
+  *b = kit_mem_new (k, from ? KIT_INPUT : KIT_OUTPUT, extent_bytes (m), gm_dtype_size (m->dtype),
+                    k->left, name);
   if (from) {
     lay_out (m, from, b->data);
     kit_mem_read_only (b);
@@ -192,11 +196,13 @@ kit_ask_image (Kit *k, const void *bytes, size_t n, uint32_t n_nodes)
     memset (rows.data + i * stride, 0, sizeof (GrammeVerdict));
   GrammeStatus *status = kit_status (k);
   kit_doing (k, "asking it about %u nodes", n_nodes);
-  int32_t code = k->plugin.api.get_support (k->backend, (const GrammeImage *) (const void *) image.data,
-                                            (GrammeVerdict *) (void *) rows.data, (uint32_t) stride, status);
+  int32_t code =
+      k->plugin.api.get_support (k->backend, (const GrammeImage *) (const void *) image.data,
+                                 (GrammeVerdict *) (void *) rows.data, (uint32_t) stride, status);
   kit_mem_take_away (k, &image);
   if (code != GRAMME_OK)
-    kit_fail (k, "GPP-6", "get_support answers %d%s%s", code, status ? ": " : "", status ? gm_status_text (status, code) : "");
+    kit_fail (k, "GPP-6", "get_support answers %d%s%s", code, status ? ": " : "",
+              status ? gm_status_text (status, code) : "");
   kit_mem_check (k, &rows);
   GrammeVerdict *out = g_new (GrammeVerdict, n_nodes + 1);
   for (uint32_t i = 0; i < n_nodes; i++) {
@@ -204,7 +210,8 @@ kit_ask_image (Kit *k, const void *bytes, size_t n, uint32_t n_nodes)
     memcpy (&out[i], row, sizeof out[i]);
     for (size_t b = sizeof out[i]; b < stride; b++)
       if (row[b] != (char) 0xa6)
-        kit_fail (k, "GPP-2", "writes into the rows of verdicts where the stride of %zu leaves room", stride);
+        kit_fail (k, "GPP-2",
+                  "writes into the rows of verdicts where the stride of %zu leaves room", stride);
   }
   kit_mem_take_away (k, &rows);
   return out;
@@ -253,7 +260,8 @@ role_init (Kit *k, Role *r, const GmGraph *g)
     kit_skip (k, "no image can be made: %s", error->message);
   r->shown = show_image (k, r->image->bytes, r->image->length);
   uint32_t n_values = r->image->bytes->values.count, n_nodes = r->image->bytes->nodes.count;
-  r->names = kit_mem_new (k, KIT_RECORD, n_values * sizeof (char *), 8, false, "the names of values");
+  r->names =
+      kit_mem_new (k, KIT_RECORD, n_values * sizeof (char *), 8, false, "the names of values");
   r->where = kit_mem_new (k, KIT_RECORD, n_nodes * sizeof (char *), 8, false, "the lines of nodes");
   memset (r->names.data, 0, r->names.bytes); /* no value has a name, every second node a line */
   for (uint32_t i = 0; i < n_nodes; i++)
@@ -280,7 +288,8 @@ role_clear (Kit *k, Role *r)
 
 /* Makes an executable by compiling, or by reading stored bytes. */
 static int32_t
-make_executable (Kit *k, const GrammeCompileRequest *request, GrammeExecutable **out, GrammeStatus *status)
+make_executable (Kit *k, const GrammeCompileRequest *request, GrammeExecutable **out,
+                 GrammeStatus *status)
 {
   if (!k->reader)
     return k->plugin.api.compile (k->backend, request, out, status);
@@ -302,7 +311,8 @@ kit_try_compile (Kit *k, const GmGraph *forward, const GmGraph *backward, Gramme
   uint32_t n[2] = { roles[0].image->constants->len, backward ? roles[1].image->constants->len : 0 };
   Tensors constants = tensors_new (k, n[0] + n[1], KIT_INPUT, "constant");
   for (uint32_t i = 0; i < n[0] + n[1]; i++) {
-    const GmTensor *t = i < n[0] ? roles[0].image->constants->pdata[i] : roles[1].image->constants->pdata[i - n[0]];
+    const GmTensor *t =
+        i < n[0] ? roles[0].image->constants->pdata[i] : roles[1].image->constants->pdata[i - n[0]];
     tensors_set (k, &constants, i, &t->meta, t, "constant");
   }
   tensors_seal (&constants);
@@ -326,7 +336,8 @@ kit_try_compile (Kit *k, const GmGraph *forward, const GmGraph *backward, Gramme
   GrammeStatus *status = kit_status (k);
   kit_doing (k, "compiling %u nodes%s", forward->nodes->len, backward ? " and their backward" : "");
   *out = NULL;
-  int32_t code = make_executable (k, (const GrammeCompileRequest *) (const void *) request.data, out, status);
+  int32_t code =
+      make_executable (k, (const GrammeCompileRequest *) (const void *) request.data, out, status);
   if (code == GRAMME_OK && !*out)
     kit_fail (k, "GPP-11", "compile says OK and gives nothing");
   if (code != GRAMME_OK) {
@@ -348,7 +359,8 @@ kit_compile (Kit *k, const GmGraph *forward, const GmGraph *backward)
   if (code == GRAMME_OK)
     return e;
   g_autofree char *text = gm_graph_text (forward);
-  kit_fail (k, backward ? "GPP-7" : "GPP-6", "says YES to all of this, and compile answers %d (%s): %.600s", code, k->said, text);
+  kit_fail (k, backward ? "GPP-7" : "GPP-6",
+            "says YES to all of this, and compile answers %d (%s): %.600s", code, k->said, text);
 }
 
 void
@@ -364,7 +376,11 @@ kit_destroy (Kit *k, GrammeExecutable *e)
 static double
 tolerance (GmDtype d)
 {
-  return !gm_dtype_is_float (d) ? 0 : d == GM_F64 ? 0x1p-30 : d == GM_F32 ? 0x1p-12 : d == GM_F16 ? 0x1p-6 : 0x1p-3;
+  return !gm_dtype_is_float (d) ? 0
+         : d == GM_F64          ? 0x1p-30
+         : d == GM_F32          ? 0x1p-12
+         : d == GM_F16          ? 0x1p-6
+                                : 0x1p-3;
 }
 
 /* Returns the tolerance of each value: that of the least exact dtype in its computation.  The
@@ -392,7 +408,8 @@ is_near (const GmTensor *want, const GmTensor *got, double near, char **why)
   if (!gm_dtype_is_float (m->dtype))
     return gm_random_equal (want, got, false, why);
   for (int64_t i = 0, n = gm_meta_numel (m); i < n; i++) {
-    double a = gm_scalar_as_double (gm_tensor_get (want, index)), b = gm_scalar_as_double (gm_tensor_get (got, index));
+    double a = gm_scalar_as_double (gm_tensor_get (want, index)),
+           b = gm_scalar_as_double (gm_tensor_get (got, index));
     bool same = a == b || (isnan (a) && isnan (b)) || fabs (a - b) <= near * (1 + fabs (a));
     if (!same && isfinite (a) && fabs (a) < 1e30) {
       *why = g_strdup_printf ("element %" G_GINT64_FORMAT ": %.17g and %.17g", i, a, b);
@@ -405,17 +422,22 @@ is_near (const GmTensor *want, const GmTensor *got, double near, char **why)
 }
 
 static bool
-compare (Kit *k, const GmMeta *m, KitMem *out, const GmTensor *want, double near, uint32_t i, GmTensor **made, char **why)
+compare (Kit *k, const GmMeta *m, KitMem *out, const GmTensor *want, double near, uint32_t i,
+         GmTensor **made, char **why)
 {
-  g_autoptr (GmTensor) got = gm_tensor_new_foreign (m, out->data, out->bytes, false, release_nothing, NULL);
+  g_autoptr (GmTensor) got =
+      gm_tensor_new_foreign (m, out->data, out->bytes, false, release_nothing, NULL);
   g_autofree char *what = NULL;
   if (made) {
     made[i] = gm_tensor_new (m, NULL);
     lay_out (m, got, gm_tensor_data (made[i]));
   }
-  if (!want || (k->manifest->bit_exact ? gm_random_equal (want, got, false, &what) : is_near (want, got, near, &what)))
+  if (!want
+      || (k->manifest->bit_exact ? gm_random_equal (want, got, false, &what)
+                                 : is_near (want, got, near, &what)))
     return true;
-  *why = g_strdup_printf ("output %u is not the reference's: %s (the plugin's is the second)", i, what);
+  *why = g_strdup_printf ("output %u is not the reference's: %s (the plugin's is the second)", i,
+                          what);
   return false;
 }
 
@@ -424,28 +446,32 @@ ask_workspace (Kit *k, GrammeExecutable *e, uint32_t role, const int64_t *sizes)
 {
   uint64_t bytes = 0;
   GrammeStatus *status = kit_status (k);
-  int32_t code = k->plugin.api.workspace ? k->plugin.api.workspace (e, role, sizes, &bytes, status) : GRAMME_OK;
+  int32_t code = k->plugin.api.workspace ? k->plugin.api.workspace (e, role, sizes, &bytes, status)
+                                         : GRAMME_OK;
   if (code != GRAMME_OK || bytes > (uint64_t) 1 << 32)
-    kit_fail (k, NULL, "workspace answers %d, and asks for %" G_GUINT64_FORMAT " bytes", code, bytes);
+    kit_fail (k, NULL, "workspace answers %d, and asks for %" G_GUINT64_FORMAT " bytes", code,
+              bytes);
   return bytes;
 }
 
 int32_t
-kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in, GmTensor *const *want,
-             GmTensor **made, char **why)
+kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in,
+             GmTensor *const *want, GmTensor **made, char **why)
 {
   Tensors ins = tensors_new (k, g->inputs->len, KIT_INPUT, "input"),
           outs = tensors_new (k, g->outputs->len, KIT_OUTPUT, "output");
   g_autofree GmMeta *metas = g_new (GmMeta, outs.n + 1);
   for (uint32_t i = 0; i < ins.n; i++)
-    tensors_set (k, &ins, i, gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), in[i], "input");
+    tensors_set (k, &ins, i, gm_graph_meta (g, g_array_index (g->inputs, GmValueId, i)), in[i],
+                 "input");
   for (uint32_t i = 0; i < outs.n; i++) {
     metas[i] = plain (gm_graph_meta (g, g_array_index (g->outputs, GmGraphOutput, i).value));
     tensors_set (k, &outs, i, &metas[i], NULL, "output");
   }
   tensors_seal (&ins);
   tensors_seal (&outs);
-  KitMem sizes = kit_mem_new (k, KIT_RECORD, k->n_sizes * sizeof *k->sizes, 8, k->left, "the values of sizes");
+  KitMem sizes =
+      kit_mem_new (k, KIT_RECORD, k->n_sizes * sizeof *k->sizes, 8, k->left, "the values of sizes");
   if (k->n_sizes)
     memcpy (sizes.data, k->sizes, sizes.bytes);
   kit_mem_read_only (&sizes);
@@ -484,12 +510,14 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
   kit_mem_check (k, &workspace);
   bool same = code == GRAMME_OK;
   if (code != GRAMME_OK)
-    *why = g_strdup_printf ("run answers %d%s%s", code, status ? ": " : "", status ? gm_status_text (status, code) : "");
+    *why = g_strdup_printf ("run answers %d%s%s", code, status ? ": " : "",
+                            status ? gm_status_text (status, code) : "");
   g_autofree double *near = tolerances (g);
   for (uint32_t i = 0; i < outs.n; i++) {
     kit_mem_check (k, &outs.buffers[i]);
     if (same)
-      same = compare (k, &metas[i], &outs.buffers[i], want ? want[i] : NULL, near[g_array_index (g->outputs, GmGraphOutput, i).value], i, made, why);
+      same = compare (k, &metas[i], &outs.buffers[i], want ? want[i] : NULL,
+                      near[g_array_index (g->outputs, GmGraphOutput, i).value], i, made, why);
   }
   tensors_take_away (k, &ins);
   tensors_take_away (k, &outs);
@@ -498,7 +526,8 @@ kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTen
 }
 
 void
-kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in, GmTensor *const *want, GmTensor **made)
+kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in,
+         GmTensor *const *want, GmTensor **made)
 {
   g_autofree char *why = NULL, *text = NULL;
   kit_try_run (k, e, role, g, in, want, made, &why);

@@ -150,7 +150,8 @@ service_alloc (void *ctx, size_t bytes, size_t align)
   uint64_t n = __atomic_add_fetch (&k->host.n_allocs, 1, __ATOMIC_RELAXED);
   called (k);
   if (align == 0 || (align & (align - 1)) != 0)
-    kit_fail (k, "GPP-12", "asks for memory with an alignment of %zu, which is no power of two", align);
+    kit_fail (k, "GPP-12", "asks for memory with an alignment of %zu, which is no power of two",
+              align);
   if (n == k->host.fail_at)
     return NULL;
   align = MAX (align, (size_t) 64);
@@ -193,7 +194,8 @@ service_free (void *ctx, void *p, size_t bytes, size_t align)
   if (!b)
     kit_fail (k, "GPP-12", "gives back memory that the host did not give out, or has back already");
   if (b->bytes != bytes || b->align != MAX (align, (size_t) 64))
-    kit_fail (k, "GPP-12", "asked for %zu bytes, and gives back %zu with an alignment of %zu", b->bytes, bytes, align);
+    kit_fail (k, "GPP-12", "asked for %zu bytes, and gives back %zu with an alignment of %zu",
+              b->bytes, bytes, align);
   check_zone (k, (char *) p - ZONE, "before", bytes);
   check_zone (k, (char *) p + bytes, "past the end of", bytes);
   g_hash_table_remove (k->host.blocks->blocks, p);
@@ -262,7 +264,9 @@ kit_load (Kit *k)
   void *symbol = dlsym (handle, GM_PLUGIN_QUERY_SYMBOL);
   if (symbol)
     memcpy (&k->query, &symbol, sizeof k->query);
-  k->plugin = (GmPlugin){ .file = (char *) k->file, .manifest = (GmManifest *) k->manifest, .host = k->host.table };
+  k->plugin = (GmPlugin){ .file = (char *) k->file,
+                          .manifest = (GmManifest *) k->manifest,
+                          .host = k->host.table };
   kit_doing (k, "asking it what it is");
   if (!gm_loader_negotiate (&k->plugin, handle, &why))
     kit_fail (k, "GPP-1", "%s", why.text);
@@ -280,7 +284,8 @@ kit_open_another (Kit *k)
   if (not_here && status && status->message[0])
     kit_skip (k, "it does not open here: %s", status->message);
   if (code != GRAMME_OK || !b)
-    kit_fail (k, NULL, "open answers %d%s%s", code, status ? ": " : "", status ? gm_status_text (status, code) : "");
+    kit_fail (k, NULL, "open answers %d%s%s", code, status ? ": " : "",
+              status ? gm_status_text (status, code) : "");
   return b;
 }
 

@@ -21,8 +21,8 @@
 static const struct {
   const char *read_beyond, *write_beyond, *inside;
 } rules[KIT_N_KINDS] = {
-  [KIT_RECORD] = { "GPP-2", "GPP-2", "GPP-4" },   [KIT_IMAGE] = { "GPP-2", "GPP-2", "GPP-4" },
-  [KIT_INPUT] = { "GPP-8", "GPP-8", "GPP-4" },    [KIT_OUTPUT] = { "GPP-8", "GPP-8", "GPP-4" },
+  [KIT_RECORD] = { "GPP-2", "GPP-2", "GPP-4" },    [KIT_IMAGE] = { "GPP-2", "GPP-2", "GPP-4" },
+  [KIT_INPUT] = { "GPP-8", "GPP-8", "GPP-4" },     [KIT_OUTPUT] = { "GPP-8", "GPP-8", "GPP-4" },
   [KIT_WORKSPACE] = { "GPP-8", "GPP-8", "GPP-4" },
 };
 
@@ -62,8 +62,10 @@ static char *
 map_between (size_t bytes, size_t *map_bytes)
 {
   *map_bytes = (bytes + page - 1) / page * page + 2 * page;
-  char *map = mmap (NULL, *map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map == MAP_FAILED || mprotect (map + page, *map_bytes - 2 * page, PROT_READ | PROT_WRITE) != 0)
+  char *map =
+      mmap (NULL, *map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED
+      || mprotect (map + page, *map_bytes - 2 * page, PROT_READ | PROT_WRITE) != 0)
     g_error ("no memory for a buffer of %zu bytes", bytes);
   return map;
 }
@@ -81,7 +83,12 @@ kit_mem_new (Kit *k, KitKind kind, size_t bytes, size_t align, bool left, const 
   g_mutex_lock (&lock);
   m.area = take_area ();
   Area *a = &areas[m.area];
-  *a = (Area){ .map = m.map, .data = m.data, .map_bytes = m.map_bytes, .bytes = bytes, .state = LIVE, .kind = kind };
+  *a = (Area){ .map = m.map,
+               .data = m.data,
+               .map_bytes = m.map_bytes,
+               .bytes = bytes,
+               .state = LIVE,
+               .kind = kind };
   g_strlcpy (a->what, what, sizeof a->what);
   g_mutex_unlock (&lock);
   return m;
@@ -159,14 +166,15 @@ on_fault (int number, siginfo_t *info, void *context)
     if (a->state == UNUSED || at < a->map || at >= a->map + a->map_bytes)
       continue;
     if (at < a->data)
-      kit_fail (the_kit, rule_beyond (a, write),
-                "%s %td bytes before %s (%zu bytes)", write ? "writes" : "reads", a->data - at, a->what, a->bytes);
+      kit_fail (the_kit, rule_beyond (a, write), "%s %td bytes before %s (%zu bytes)",
+                write ? "writes" : "reads", a->data - at, a->what, a->bytes);
     if (at >= a->data + a->bytes)
-      kit_fail (the_kit, rule_beyond (a, write),
-                "%s %td bytes past the end of %s (%zu bytes)", write ? "writes" : "reads",
-                at - a->data - (ptrdiff_t) a->bytes + 1, a->what, a->bytes);
+      kit_fail (the_kit, rule_beyond (a, write), "%s %td bytes past the end of %s (%zu bytes)",
+                write ? "writes" : "reads", at - a->data - (ptrdiff_t) a->bytes + 1, a->what,
+                a->bytes);
     if (a->state == GONE)
-      kit_fail (the_kit, rules[a->kind].inside, "touches %s after the call that it was for", a->what);
+      kit_fail (the_kit, rules[a->kind].inside, "touches %s after the call that it was for",
+                a->what);
     kit_fail (the_kit, rules[a->kind].inside, "writes to %s, which is read-only", a->what);
   }
   signal (number, SIG_DFL); /* another address: the default action follows */

@@ -19,7 +19,8 @@ manifest_dtypes (const Kit *k)
 {
   uint32_t mask = 0;
   for (int d = 0; d < GM_N_DTYPES; d++)
-    if (gm_dtypes[d].live && g_strv_contains ((const char *const *) k->manifest->dtypes, gm_dtypes[d].text))
+    if (gm_dtypes[d].live
+        && g_strv_contains ((const char *const *) k->manifest->dtypes, gm_dtypes[d].text))
       mask |= 1u << d;
   return mask;
 }
@@ -43,7 +44,8 @@ kit_tidy_outputs (GmGraph *g)
   g_autoptr (GArray) kept = g_array_new (FALSE, FALSE, sizeof (GmGraphOutput));
   for (uint32_t i = 0; i < g->outputs->len; i++) {
     GmGraphOutput o = g_array_index (g->outputs, GmGraphOutput, i);
-    if (gm_graph_value (g, o.value)->node == GM_NO_ID || !g_hash_table_add (seen, GUINT_TO_POINTER (o.value + 1)))
+    if (gm_graph_value (g, o.value)->node == GM_NO_ID
+        || !g_hash_table_add (seen, GUINT_TO_POINTER (o.value + 1)))
       continue;
     if (!gm_meta_is_dense (gm_graph_meta (g, o.value)))
       o.value = gm_graph_add_node (g, GM_OP_copy, &o.value, 1, NULL, NULL, NULL);
@@ -60,7 +62,9 @@ static bool
 takes_op (Kit *k, GmOp op, uint32_t dtypes)
 {
   for (uint64_t seed = 0; seed < TRIES; seed++) {
-    GmRandomGraph o = { .seed = seed * 131 + op, .n_nodes = 1, .dtypes = seed % 2 ? dtypes : 0, .no_empty = true };
+    GmRandomGraph o = {
+      .seed = seed * 131 + op, .n_nodes = 1, .dtypes = seed % 2 ? dtypes : 0, .no_empty = true
+    };
     gm_op_set_add (&o.ops, op);
     g_autoptr (GmGraph) g = gm_random_graph (&o, NULL);
     g_autofree GmVerdict *v = kit_ask (k, g);
@@ -112,8 +116,10 @@ kit_small_graph (Kit *k, int64_t rows, int64_t columns)
   static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
   for (unsigned d = 0; d < G_N_ELEMENTS (dtypes); d++)
     for (unsigned b = 0; b < G_N_ELEMENTS (bodies); b++) {
-      g_autofree char *type = g_strdup_printf ("%s[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", dtypes[d], rows, columns);
-      g_autofree char *text = g_strdup_printf ("small (%%x: %s, %%y: %s) -> (%s) {\n %s}", type, type, results[b], bodies[b]);
+      g_autofree char *type = g_strdup_printf ("%s[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
+                                               dtypes[d], rows, columns);
+      g_autofree char *text = g_strdup_printf ("small (%%x: %s, %%y: %s) -> (%s) {\n %s}", type,
+                                               type, results[b], bodies[b]);
       GmGraph *g = kit_text_graph (k, text);
       if (kit_takes_all (k, g))
         return g;
@@ -141,7 +147,8 @@ kit_chain (Kit *k, int64_t rows, int64_t columns, uint32_t n_nodes)
   GmMeta m = *gm_graph_meta (small, n->in[0]);
   GmValueId x = gm_graph_add_input (g, "x", &m), y = gm_graph_add_input (g, "y", &m), last = x;
   for (uint32_t i = 0; i < n_nodes; i++) {
-    GmValueId next = gm_graph_add_node (g, n->op, (GmValueId[]){ last, y }, (int) n->n_in, n->attrs, NULL, NULL);
+    GmValueId next =
+        gm_graph_add_node (g, n->op, (GmValueId[]){ last, y }, (int) n->n_in, n->attrs, NULL, NULL);
     if (next == GM_NO_ID)
       break;
     last = next;

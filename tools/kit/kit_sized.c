@@ -35,7 +35,8 @@ is_fit (const GmGraph *now)
     if (gm_meta_numel (gm_graph_meta (now, v)) > MAX_ELEMENTS)
       return false;
   for (uint32_t i = 0; i < now->outputs->len; i++)
-    if (!gm_meta_is_dense (gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value)))
+    if (!gm_meta_is_dense (
+            gm_graph_meta (now, g_array_index (now->outputs, GmGraphOutput, i).value)))
       return false;
   return true;
 }
@@ -55,13 +56,15 @@ numbers_text (const GmGraph *g, const int64_t *symbols)
 {
   GString *s = g_string_new (NULL);
   for (uint32_t i = 0; i < gm_sym_n_symbols (g->sym); i++)
-    g_string_append_printf (s, "%s%s = %" G_GINT64_FORMAT, i ? ", " : "", gm_sizes_symbol_name (g->sizes, i), symbols[i]);
+    g_string_append_printf (s, "%s%s = %" G_GINT64_FORMAT, i ? ", " : "",
+                            gm_sizes_symbol_name (g->sizes, i), symbols[i]);
   return g_string_free (s, FALSE);
 }
 
 /* Runs with these symbols.  e NULL: the plugin is given the graph of numbers. */
 static void
-run_with (Kit *k, const GmGraph *g, const GmImage *image, GrammeExecutable *e, const int64_t *symbols, uint64_t seed)
+run_with (Kit *k, const GmGraph *g, const GmImage *image, GrammeExecutable *e,
+          const int64_t *symbols, uint64_t seed)
 {
   g_autoptr (GmArena) arena = gm_arena_new ();
   g_autoptr (GmGraph) now = gm_graph_specialise (g, symbols, arena, NULL);
@@ -120,7 +123,8 @@ kit_numeric_sized (Kit *k)
   for (uint32_t i = 0; i < k->n_graphs; i++) {
     uint64_t seed;
     g_autoptr (GmArena) arena = gm_arena_new ();
-    g_autoptr (GmGraph) plain = kit_random_graph (k, i, (GmRandomGraph){ .n_nodes = 8, .strided = true, .no_empty = true }, &seed);
+    g_autoptr (GmGraph) plain = kit_random_graph (
+        k, i, (GmRandomGraph){ .n_nodes = 8, .strided = true, .no_empty = true }, &seed);
     g_autoptr (GmGraph) g = plain->outputs->len ? gm_symbolic_graph (plain, seed, arena) : NULL;
     if (!g)
       continue;

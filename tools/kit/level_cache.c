@@ -32,7 +32,8 @@ fingerprint_elsewhere (Kit *k, unsigned i, uint8_t out[32])
     kit_skip (k, "there is no pipe");
   pid_t child = fork ();
   if (child == 0) {
-    if (mmap (NULL, (i + 1) << 24, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED || !g_malloc (1000 * i + 1))
+    if (mmap (NULL, (i + 1) << 24, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED
+        || !g_malloc (1000 * i + 1))
       _exit (3);
     g_setenv ("TMPDIR", i ? "/var/tmp" : "/tmp", TRUE);
     g_usleep (i * 1100000);
@@ -73,9 +74,11 @@ kit_cache_fingerprint (Kit *k)
   take_fingerprint (k, prints[3]);
   for (int i = 1; i < 4; i++)
     if (memcmp (prints[0], prints[i], 32) != 0)
-      kit_fail (k, NULL, "the fingerprint is another one in another %s", i == 1 ? "process" : "instance");
+      kit_fail (k, NULL, "the fingerprint is another one in another %s",
+                i == 1 ? "process" : "instance");
   GrammeBackend *b = k->backend;
-  if (kit_has_flag (k, "serialize") && (!k->plugin.api.get_extension || !k->plugin.api.get_extension (b, GRAMME_SERIALIZE_ID)))
+  if (kit_has_flag (k, "serialize")
+      && (!k->plugin.api.get_extension || !k->plugin.api.get_extension (b, GRAMME_SERIALIZE_ID)))
     kit_fail (k, NULL, "its manifest says serialize, and it has no " GRAMME_SERIALIZE_ID);
   kit_close (k);
 }
@@ -86,7 +89,9 @@ static const GrammeSerialize *
 serializer (Kit *k)
 {
   kit_open (k);
-  const GrammeSerialize *s = k->plugin.api.get_extension ? k->plugin.api.get_extension (k->backend, GRAMME_SERIALIZE_ID) : NULL;
+  const GrammeSerialize *s = k->plugin.api.get_extension
+                                 ? k->plugin.api.get_extension (k->backend, GRAMME_SERIALIZE_ID)
+                                 : NULL;
   if (!s)
     kit_skip (k, "it does not have " GRAMME_SERIALIZE_ID);
   if (!k->plugin.api.fingerprint)
@@ -112,7 +117,8 @@ write_one (Kit *k, const GrammeSerialize *s, GrammeExecutable *e)
 }
 
 static int32_t
-read_one (Kit *k, const GrammeSerialize *s, const GmGraph *g, const void *bytes, size_t n, GrammeExecutable **e)
+read_one (Kit *k, const GrammeSerialize *s, const GmGraph *g, const void *bytes, size_t n,
+          GrammeExecutable **e)
 {
   k->reader = s;
   k->stored = bytes;
@@ -148,15 +154,19 @@ kit_cache_round_trip (Kit *k)
 
 /* Expects that the bytes are refused, or that the results are right. */
 static void
-expect_refused (Kit *k, const GrammeSerialize *s, const GmGraph *g, const void *bytes, size_t n, const char *what, size_t at)
+expect_refused (Kit *k, const GrammeSerialize *s, const GmGraph *g, const void *bytes, size_t n,
+                const char *what, size_t at)
 {
   GrammeExecutable *e;
   kit_doing (k, "reading an artefact that is %s at byte %zu", what, at);
   int32_t code = read_one (k, s, g, bytes, n, &e);
   if (code == GRAMME_OK)
-    kit_fail (k, NULL, "takes an artefact that is %s at byte %zu; a checksum over all of it is the least", what, at);
+    kit_fail (k, NULL,
+              "takes an artefact that is %s at byte %zu; a checksum over all of it is the least",
+              what, at);
   if (code != GRAMME_DATA && code != GRAMME_NO_MEMORY)
-    kit_fail (k, NULL, "answers %d to an artefact that is %s at byte %zu, not DATA", code, what, at);
+    kit_fail (k, NULL, "answers %d to an artefact that is %s at byte %zu, not DATA", code, what,
+              at);
 }
 
 void
@@ -168,7 +178,8 @@ kit_cache_damage (Kit *k)
   KitMem good = write_one (k, s, e);
   kit_destroy (k, e);
   g_autofree char *bytes = g_memdup2 (good.data, good.bytes);
-  size_t n = good.bytes, step = MAX (n * 8 / MAX_FLIPS, (size_t) 1), cut = MAX (n / 300, (size_t) 1);
+  size_t n = good.bytes, step = MAX (n * 8 / MAX_FLIPS, (size_t) 1),
+         cut = MAX (n / 300, (size_t) 1);
   for (size_t bit = k->first_seed % step; bit < n * 8; bit += step) {
     bytes[bit / 8] ^= (char) (1 << bit % 8);
     expect_refused (k, s, g, bytes, n, "changed", bit / 8);
@@ -209,17 +220,20 @@ kit_device_memory (Kit *k)
     if (code == GRAMME_UNSUPPORTED)
       continue;
     if (code != GRAMME_OK || !p || (uintptr_t) p % 256)
-      kit_fail (k, NULL, "alloc of kind %u answers %d, and %p for an alignment of 256", kind, code, p);
+      kit_fail (k, NULL, "alloc of kind %u answers %d, and %p for an alignment of 256", kind, code,
+                p);
     if (m->alloc (k->backend, 0, kind, BYTES, 256, &q, kit_status (k)) != GRAMME_OK || q == p)
       kit_fail (k, NULL, "two blocks are one, or there is no second");
     if (m->copy (k->backend, p, 0, host, -1, BYTES, NULL, kit_status (k)) != GRAMME_OK
         || m->copy (k->backend, q, 0, p, 0, BYTES, NULL, kit_status (k)) != GRAMME_OK
         || m->copy (k->backend, back, -1, q, 0, BYTES, NULL, kit_status (k)) != GRAMME_OK
         || memcmp (host, back, BYTES) != 0)
-      kit_fail (k, NULL, "what is copied to the device, on it, and back, is something else (kind %u)", kind);
+      kit_fail (k, NULL,
+                "what is copied to the device, on it, and back, is something else (kind %u)", kind);
     for (uint32_t bytes = 1; bytes <= 8; bytes *= 2) {
       uint64_t element = UINT64_C (0x8877665544332211);
-      if (m->fill (k->backend, q, 0, element, bytes, BYTES / bytes, NULL, kit_status (k)) != GRAMME_OK
+      if (m->fill (k->backend, q, 0, element, bytes, BYTES / bytes, NULL, kit_status (k))
+              != GRAMME_OK
           || m->copy (k->backend, back, -1, q, 0, BYTES, NULL, kit_status (k)) != GRAMME_OK)
         kit_fail (k, NULL, "fill with elements of %u bytes fails", bytes);
       for (uint32_t i = 0; i < BYTES / bytes; i++)
@@ -229,7 +243,8 @@ kit_device_memory (Kit *k)
     m->free (k->backend, 0, kind, p, BYTES, 256);
     m->free (k->backend, 0, kind, q, BYTES, 256);
     void *none = NULL;
-    if (m->alloc (k->backend, 0, kind, (uint64_t) 1 << 62, 64, &none, kit_status (k)) != GRAMME_NO_MEMORY)
+    if (m->alloc (k->backend, 0, kind, (uint64_t) 1 << 62, 64, &none, kit_status (k))
+        != GRAMME_NO_MEMORY)
       kit_fail (k, NULL, "2^62 bytes of kind %u are not NO_MEMORY", kind);
   }
   kit_close (k);
@@ -250,7 +265,8 @@ kit_device_streams (Kit *k)
   GrammeExecutable *e = kit_compile (k, g, NULL);
   void *a = NULL, *b = NULL, *event = NULL;
   kit_doing (k, "making streams");
-  if (s->create (k->backend, 0, &a, kit_status (k)) != GRAMME_OK || s->create (k->backend, 0, &b, kit_status (k)) != GRAMME_OK || a == b)
+  if (s->create (k->backend, 0, &a, kit_status (k)) != GRAMME_OK
+      || s->create (k->backend, 0, &b, kit_status (k)) != GRAMME_OK || a == b)
     kit_fail (k, NULL, "two streams cannot be made");
   k->streams = s;
   k->stream = a;
@@ -259,7 +275,8 @@ kit_device_streams (Kit *k)
   k->streams = NULL;
   int32_t done = 0;
   kit_doing (k, "using an event");
-  if (s->record (k->backend, a, &event, kit_status (k)) != GRAMME_OK || s->wait (k->backend, b, event, kit_status (k)) != GRAMME_OK
+  if (s->record (k->backend, a, &event, kit_status (k)) != GRAMME_OK
+      || s->wait (k->backend, b, event, kit_status (k)) != GRAMME_OK
       || s->synchronize (k->backend, b, kit_status (k)) != GRAMME_OK)
     kit_fail (k, NULL, "an event of one stream does not let the other go on");
   if (s->query (k->backend, event, &done, kit_status (k)) != GRAMME_OK || !done)

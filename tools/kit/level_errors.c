@@ -45,7 +45,8 @@ graph_with_constants (Kit *k)
   for (uint32_t i = 0; i < 200; i++) {
     /* Finds a graph for which the plugin asks the host for memory, if there is one. */
     uint64_t seed;
-    GmGraph *g = kit_random_graph (k, i, (GmRandomGraph){ .n_nodes = 10, .no_empty = true }, &seed), *taken = NULL;
+    GmGraph *g = kit_random_graph (k, i, (GmRandomGraph){ .n_nodes = 10, .no_empty = true }, &seed),
+            *taken = NULL;
     uint64_t before = k->host.n_allocs;
     GrammeExecutable *e;
     if (g->outputs->len && kit_takes_all (k, g) && kit_try_compile (k, g, NULL, &e) == GRAMME_OK) {
@@ -81,7 +82,8 @@ kit_errors_allocation (Kit *k)
   kit_free_tensors (want, g->outputs->len);
   kit_close (k);
   if (k->host.live_blocks)
-    kit_fail (k, "GPP-12", "has %" G_GUINT64_FORMAT " blocks of the host's memory after close", k->host.live_blocks);
+    kit_fail (k, "GPP-12", "has %" G_GUINT64_FORMAT " blocks of the host's memory after close",
+              k->host.live_blocks);
 }
 
 /* Make the program's malloc (kit_malloc.c) fail in the n-th call from the plugin's own code; and
@@ -163,7 +165,8 @@ kit_errors_run_grows (Kit *k)
   kit_run (k, e, GRAMME_FORWARD, g, in, want, NULL);
   size_t after = mallinfo2 ().uordblks + mallinfo2 ().hblkhd;
   if (after > before + GROWTH_BYTES || k->host.live_bytes > blocks)
-    kit_fail (k, NULL, "10,000 runs leave %zu bytes", after - before + (size_t) (k->host.live_bytes - blocks));
+    kit_fail (k, NULL, "10,000 runs leave %zu bytes",
+              after - before + (size_t) (k->host.live_bytes - blocks));
   kit_destroy (k, e);
   kit_close (k);
 }
@@ -180,7 +183,10 @@ kit_errors_flags (Kit *k)
     k->flags = 1u << bit;
     int32_t code = kit_try_compile (k, g, NULL, &e);
     if (code != GRAMME_UNSUPPORTED)
-      kit_fail (k, NULL, "answers %d to a request with flag %#x, which nobody knows yet: UNSUPPORTED is meant", code, k->flags);
+      kit_fail (
+          k, NULL,
+          "answers %d to a request with flag %#x, which nobody knows yet: UNSUPPORTED is meant",
+          code, k->flags);
   }
   kit_close (k);
 }
@@ -195,10 +201,12 @@ kit_errors_messages (Kit *k)
   if (kit_try_compile (k, g, NULL, &e) == GRAMME_OK)
     kit_destroy (k, e);
   else if (!k->said[0] || !g_utf8_validate (k->said, -1, NULL))
-    kit_fail (k, NULL, "does not support a request, and its message is %s", k->said[0] ? "not UTF-8" : "empty");
+    kit_fail (k, NULL, "does not support a request, and its message is %s",
+              k->said[0] ? "not UTF-8" : "empty");
   k->flags = 0;
   /* Nodes to which it said NO, which the host never sends. */
-  static const char text[] = "odd (%x: f8e5m2[2, 3]) -> (%1) {\n %0 = cast %x dtype=f64\n %1 = cumsum %0 dim=0 reverse=true\n}";
+  static const char text[] = "odd (%x: f8e5m2[2, 3]) -> (%1) {\n %0 = cast %x dtype=f64\n %1 = "
+                             "cumsum %0 dim=0 reverse=true\n}";
   g_autoptr (GmGraph) odd = kit_text_graph (k, text);
   if (!kit_takes_all (k, odd)) {
     int32_t code = kit_try_compile (k, odd, NULL, &e);
@@ -224,7 +232,8 @@ kit_errors_tools (Kit *k)
   int32_t code = k->plugin.api.open (k->host.table, NULL, 0, &b, status);
   if (code != GRAMME_OK) {
     if (!status->message[0])
-      kit_fail (k, NULL, "open answers %d without its tools, and does not say what is missing", code);
+      kit_fail (k, NULL, "open answers %d without its tools, and does not say what is missing",
+                code);
     return;
   }
   k->backend = b;
@@ -272,10 +281,12 @@ kit_errors_stop (Kit *k)
       break;
     }
     if (code != GRAMME_CANCELLED)
-      kit_fail (k, NULL, "progress said stop at call %u, and compile answers %d, not CANCELLED", (unsigned) at, code);
+      kit_fail (k, NULL, "progress said stop at call %u, and compile answers %d, not CANCELLED",
+                (unsigned) at, code);
     /* The machine may be busy. */
     if (asked == at && now - k->host.last_ns > STOP_MS * (uint64_t) 1000000 && ++late > 3)
-      kit_fail (k, NULL, "goes on for %u ms after progress said stop", (unsigned) ((now - k->host.last_ns) / 1000000));
+      kit_fail (k, NULL, "goes on for %u ms after progress said stop",
+                (unsigned) ((now - k->host.last_ns) / 1000000));
     GmTensor **in = kit_inputs (g, 1, GM_RANDOM_TAME), **want = kit_interpret (k, g, in);
     e = kit_compile (k, g, NULL);
     kit_run (k, e, GRAMME_FORWARD, g, in, want, NULL);
@@ -303,6 +314,7 @@ kit_errors_progress (Kit *k)
     worst = i == 0 ? gap : MIN (worst, gap);
   }
   if (worst > ASK_MS * (uint64_t) 1000000)
-    kit_fail (k, NULL, "a compile goes on for %u ms without asking progress", (unsigned) (worst / 1000000));
+    kit_fail (k, NULL, "a compile goes on for %u ms without asking progress",
+              (unsigned) (worst / 1000000));
   kit_close (k);
 }

@@ -26,7 +26,8 @@ void
 kit_file_manifest (Kit *k)
 {
   const GmManifest *m = k->manifest;
-  static const char *const flags[] = { "backward", "compile-serial", "dynamic", "run-concurrent", "serialize", NULL };
+  static const char *const flags[] = { "backward",       "compile-serial", "dynamic",
+                                       "run-concurrent", "serialize",      NULL };
   static const char *const devices[] = { "cpu", "cuda", NULL };
   if (!m->id || !strchr (m->id, '.'))
     kit_fail (k, NULL, "the id \"%s\" is not of a domain, as org.example.%s is", m->id, m->name);
@@ -86,7 +87,9 @@ at (const File *f, uint64_t offset, uint64_t bytes)
 static const Elf64_Shdr *
 section (const File *f, uint32_t i)
 {
-  return i < f->header->e_shnum ? at (f, f->header->e_shoff + (uint64_t) i * sizeof (Elf64_Shdr), sizeof (Elf64_Shdr)) : NULL;
+  return i < f->header->e_shnum
+             ? at (f, f->header->e_shoff + (uint64_t) i * sizeof (Elf64_Shdr), sizeof (Elf64_Shdr))
+             : NULL;
 }
 
 static const char *
@@ -129,7 +132,9 @@ kit_file_exports (Kit *k)
 
 /* Calls fn for each entry of the dynamic section. */
 static void
-walk_dynamic (Kit *k, const File *f, void (*fn) (Kit *k, const File *f, const Elf64_Shdr *strings, const Elf64_Dyn *d, void *data),
+walk_dynamic (Kit *k, const File *f,
+              void (*fn) (Kit *k, const File *f, const Elf64_Shdr *strings, const Elf64_Dyn *d,
+                          void *data),
               void *data)
 {
   for (uint32_t i = 0; i < f->header->e_shnum; i++) {
@@ -151,7 +156,10 @@ see_needed (Kit *k, const File *f, const Elf64_Shdr *strings, const Elf64_Dyn *d
   const char *name = d->d_tag == DT_NEEDED ? string (f, strings, d->d_un.d_val) : "";
   for (size_t i = 0; i < G_N_ELEMENTS (hosts); i++)
     if (g_str_has_prefix (name, hosts[i]))
-      kit_fail (k, NULL, "links with %s, which is the host's; what it needs of the host comes through the table", name);
+      kit_fail (
+          k, NULL,
+          "links with %s, which is the host's; what it needs of the host comes through the table",
+          name);
 }
 
 void
@@ -195,7 +203,9 @@ loads_in_time (Kit *k)
     kit_load (k);
     _exit (kit_now_ns () - start > LOAD_MS * (uint64_t) 1000000 ? 3 : 0);
   }
-  return child < 0 || (waitpid (child, &status, 0) == child && WIFEXITED (status) && WEXITSTATUS (status) != 3);
+  return child < 0
+         || (waitpid (child, &status, 0) == child && WIFEXITED (status)
+             && WEXITSTATUS (status) != 3);
 }
 
 void
@@ -206,11 +216,14 @@ kit_file_loads (Kit *k)
   for (int i = 0; i < 5 && !in_time; i++)
     in_time = loads_in_time (k);
   if (!in_time)
-    kit_fail (k, NULL, "takes more than %d ms to load; a constructor does nothing, and the work is open's", LOAD_MS);
+    kit_fail (k, NULL,
+              "takes more than %d ms to load; a constructor does nothing, and the work is open's",
+              LOAD_MS);
   kit_load (k);
   if (k->descriptor->struct_size % 8 || k->descriptor->api->struct_size % 8)
     kit_fail (k, NULL, "its records have sizes that are no multiples of 8");
-  kit_note (k, "built against minor %u, needs at least %u", k->descriptor->abi_minor, k->descriptor->min_host_minor);
+  kit_note (k, "built against minor %u, needs at least %u", k->descriptor->abi_minor,
+            k->descriptor->min_host_minor);
 }
 
 /* -- The query --------------------------------------------------------------------------------- */
@@ -251,7 +264,8 @@ kit_query_pure (Kit *k)
     k->query (k->host.table, NULL);
   struct mallinfo2 after = mallinfo2 ();
   if (after.uordblks != before.uordblks)
-    kit_fail (k, NULL, "1000 queries take %zd bytes of memory", (ssize_t) (after.uordblks - before.uordblks));
+    kit_fail (k, NULL, "1000 queries take %zd bytes of memory",
+              (ssize_t) (after.uordblks - before.uordblks));
   if (k->host.n_allocs + k->host.n_log)
     kit_fail (k, NULL, "the query calls the host");
   kit_on_threads (8, query_often, k);
@@ -282,10 +296,13 @@ live (Kit *k)
     const GrammeDeviceInfo none = { 0 };
     KitMem device = kit_record (k, "GrammeDeviceInfo", &none, sizeof none);
     kit_doing (k, "asking for device_info");
-    k->plugin.api.device_info (k->backend, 0, (GrammeDeviceInfo *) (void *) device.data, kit_status (k));
-    code = k->plugin.api.device_info (k->backend, 1000000, (GrammeDeviceInfo *) (void *) device.data, kit_status (k));
+    k->plugin.api.device_info (k->backend, 0, (GrammeDeviceInfo *) (void *) device.data,
+                               kit_status (k));
+    code = k->plugin.api.device_info (k->backend, 1000000,
+                                      (GrammeDeviceInfo *) (void *) device.data, kit_status (k));
     if (code != GRAMME_NOT_FOUND)
-      kit_fail (k, "GPP-2", "device_info of a device that there cannot be answers %d, not NOT_FOUND", code);
+      kit_fail (k, "GPP-2",
+                "device_info of a device that there cannot be answers %d, not NOT_FOUND", code);
   }
   kit_destroy (k, e);
   kit_free_tensors (in, g->inputs->len);
@@ -341,9 +358,19 @@ kit_query_future_host (Kit *k)
 void
 kit_query_extensions (Kit *k)
 {
-  static const char *const ids[] = { "", "gramme.serialize", "gramme.serialize/", "gramme.serialize/2", "gramme.serialize/10",
-                                     "GRAMME.serialize/1", "gramme.serialize/1 ", "gramme.memory/99", "gramme.stream/99",
-                                     "gramme.kernels/0", "org.nobody.anything/1", "/", "%s%n" };
+  static const char *const ids[] = { "",
+                                     "gramme.serialize",
+                                     "gramme.serialize/",
+                                     "gramme.serialize/2",
+                                     "gramme.serialize/10",
+                                     "GRAMME.serialize/1",
+                                     "gramme.serialize/1 ",
+                                     "gramme.memory/99",
+                                     "gramme.stream/99",
+                                     "gramme.kernels/0",
+                                     "org.nobody.anything/1",
+                                     "/",
+                                     "%s%n" };
   kit_open (k);
   g_autofree char *long_one = g_strnfill (100000, 'x');
   for (unsigned i = 0; k->plugin.api.get_extension && i <= G_N_ELEMENTS (ids); i++) {

@@ -34,8 +34,9 @@ kit_graph_wide_rows (Kit *k)
     g_autofree GmVerdict *wide = kit_ask (k, g);
     for (uint32_t n = 0; n < g->nodes->len; n++)
       if (narrow[n].yes != wide[n].yes || narrow[n].reason != wide[n].reason)
-        kit_fail (k, NULL, "says something else of node %u (%s) when the image's rows are %u bytes longer", n,
-                  gm_ops[gm_graph_node (g, n)->op].name, k->wide);
+        kit_fail (k, NULL,
+                  "says something else of node %u (%s) when the image's rows are %u bytes longer",
+                  n, gm_ops[gm_graph_node (g, n)->op].name, k->wide);
     if (g->outputs->len)
       kit_check_graph (k, g, in);
     k->wide = 0;
@@ -144,7 +145,8 @@ with_attribute (const GrammeImage *img, uint32_t node, size_t *bytes)
   char *out = g_malloc0 (*bytes);
   memcpy (out, img, n);
   GrammeImage *h = (GrammeImage *) (void *) out;
-  h->attrs = (GrammeTable){ (uint32_t) attrs_at, img->attrs.count + n_attrs + 1, sizeof (GrammeAttr), 0 };
+  h->attrs =
+      (GrammeTable){ (uint32_t) attrs_at, img->attrs.count + n_attrs + 1, sizeof (GrammeAttr), 0 };
   h->payload = (GrammeTable){ (uint32_t) words_at, img->payload.count + 1, 8, 0 };
   h->total_bytes = *bytes;
   GrammeAttr *rows = (GrammeAttr *) (void *) (out + attrs_at);
@@ -195,18 +197,23 @@ check_text (Kit *k, const char *text)
 void
 kit_graph_shapes (Kit *k)
 {
-  static const char *const types[] = { "f32[]",          "f32[1]", "f32[0]",         "f32[3, 0, 2]", "f32[1, 1, 1, 1]",
-                                       "f32[2, 1, 3, 1, 2, 1, 2, 1]", "f32[1025]", "f32[2, 4099]", "f32[700, 3]" };
+  static const char *const types[] = { "f32[]",           "f32[1]",
+                                       "f32[0]",          "f32[3, 0, 2]",
+                                       "f32[1, 1, 1, 1]", "f32[2, 1, 3, 1, 2, 1, 2, 1]",
+                                       "f32[1025]",       "f32[2, 4099]",
+                                       "f32[700, 3]" };
   static const char *const bodies[] = { "%0 = add %x %x\n %1 = mul %0 %x\n %2 = neg %1\n",
                                         "%0 = exp %x\n %1 = sub %0 %x\n %2 = tanh %1\n" };
   kit_open (k);
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     for (size_t b = 0; b < G_N_ELEMENTS (bodies); b++) {
-      g_autofree char *text = g_strdup_printf ("shapes (%%x: %s) -> (%%2, %%0) {\n %s}", types[i], bodies[b]);
+      g_autofree char *text =
+          g_strdup_printf ("shapes (%%x: %s) -> (%%2, %%0) {\n %s}", types[i], bodies[b]);
       check_text (k, text);
     }
   k->left = true;
-  check_text (k, "reduced (%x: f32[6, 1030]) -> (%0, %1) {\n %0 = sum %x dims=[1] keepdim=false\n %1 = amax %x dims=[0] keepdim=true\n}");
+  check_text (k, "reduced (%x: f32[6, 1030]) -> (%0, %1) {\n %0 = sum %x dims=[1] keepdim=false\n "
+                 "%1 = amax %x dims=[0] keepdim=true\n}");
   check_text (k, "product (%x: f32[5, 7], %y: f32[7, 3]) -> (%0) {\n %0 = matmul %x %y\n}");
   kit_close (k);
 }
@@ -217,7 +224,8 @@ plain_ops (Kit *k, GmOp ops[4])
 {
   unsigned n = 0;
   for (int op = 1; op < GM_N_OPS && n < 4; op++)
-    if (gm_op_set_has (&k->ops, op) && gm_ops[op].family == GM_FAMILY_POINTWISE && gm_ops[op].types == GM_TYPES_ARITH)
+    if (gm_op_set_has (&k->ops, op) && gm_ops[op].family == GM_FAMILY_POINTWISE
+        && gm_ops[op].types == GM_TYPES_ARITH)
       ops[n++] = (GmOp) op;
   return n;
 }
@@ -257,7 +265,8 @@ kit_graph_symbolic (Kit *k)
     uint32_t yes = 0;
     for (uint32_t n = 0; n < g->nodes->len; n++) {
       if (!v[n].yes && v[n].reason == GRAMME_REASON_NONE)
-        kit_fail (k, NULL, "says NO to a node with a size that is an expression, and gives no reason");
+        kit_fail (k, NULL,
+                  "says NO to a node with a size that is an expression, and gives no reason");
       yes += v[n].yes;
     }
     if (yes == g->nodes->len && kit_check_sized (k, g, 0, 0))
@@ -293,7 +302,8 @@ compare_verdicts (Again *a, const char *who)
 {
   g_autofree GmVerdict *v = kit_ask (a->k, a->g);
   for (uint32_t i = 0; i < a->g->nodes->len; i++)
-    if (v[i].yes != a->first[i].yes || v[i].cluster != a->first[i].cluster || v[i].reason != a->first[i].reason)
+    if (v[i].yes != a->first[i].yes || v[i].cluster != a->first[i].cluster
+        || v[i].reason != a->first[i].reason)
       kit_fail (a->k, NULL, "%s says something else of node %u, %s, than before", who, i,
                 gm_ops[gm_graph_node (a->g, i)->op].name);
 }
@@ -308,7 +318,8 @@ ask_elsewhere (void *data, unsigned i)
 static GmGraph *
 plain_graph (Kit *k)
 {
-  g_autoptr (GString) text = g_string_new ("plain (%x: f32[3, 4], %y: f32[3, 4]) -> (%15) {\n %0 = add %x %y\n");
+  g_autoptr (GString) text =
+      g_string_new ("plain (%x: f32[3, 4], %y: f32[3, 4]) -> (%15) {\n %0 = add %x %y\n");
   for (int i = 1; i < 16; i++)
     g_string_append_printf (text, " %%%d = %s %%%d %%y\n", i, i % 2 ? "mul" : "add", i - 1);
   g_string_append (text, "}");
@@ -322,7 +333,9 @@ kit_support_same_again (Kit *k)
   GrammeBackend *first = k->backend, *second = kit_open_another (k);
   for (uint32_t i = 0; i <= k->n_graphs; i++) {
     uint64_t seed;
-    g_autoptr (GmGraph) g = i == 0 ? plain_graph (k) : kit_random_graph (k, i - 1, (GmRandomGraph){ .strided = true }, &seed);
+    g_autoptr (GmGraph) g =
+        i == 0 ? plain_graph (k)
+               : kit_random_graph (k, i - 1, (GmRandomGraph){ .strided = true }, &seed);
     g_autofree GmVerdict *v = kit_ask (k, g);
     Again a = { k, g, v };
     compare_verdicts (&a, "it");
@@ -352,7 +365,8 @@ kit_support_reasons (Kit *k)
         kit_fail (k, NULL, "says NO to %s, and gives no reason", op);
       if (v[n].reason > GRAMME_REASON_CONTROL
           && !g_hash_table_contains (k->manifest->reasons, GUINT_TO_POINTER (v[n].reason)))
-        kit_fail (k, NULL, "says NO to %s for reason %#x, which is not in the manifest's [reasons]", op, v[n].reason);
+        kit_fail (k, NULL, "says NO to %s for reason %#x, which is not in the manifest's [reasons]",
+                  op, v[n].reason);
     }
   }
   kit_close (k);
@@ -391,7 +405,9 @@ kit_support_convex_parts (Kit *k)
       int32_t code = kit_try_compile (k, region->graph, NULL, &e);
       g_autofree char *text = gm_graph_text (region->graph);
       if (code != GRAMME_OK)
-        kit_fail (k, NULL, "says YES to more than this, and compile of this part answers %d (%s): %.500s", code, k->said, text);
+        kit_fail (k, NULL,
+                  "says YES to more than this, and compile of this part answers %d (%s): %.500s",
+                  code, k->said, text);
       kit_destroy (k, e);
       regions_seen++;
     }

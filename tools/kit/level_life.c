@@ -54,7 +54,10 @@ check_snapshot (Kit *k, const GmSnapshot *before, const char *when)
 {
   GmRefused why = { 0 };
   bool same = gm_snapshot_check (before, when, &why);
-  for (int i = 0; i < 20 && !same && (why.code == GM_REFUSAL_CHANGED_THREADS || why.code == GM_REFUSAL_CHANGED_CHILDREN); i++) {
+  for (int i = 0;
+       i < 20 && !same
+       && (why.code == GM_REFUSAL_CHANGED_THREADS || why.code == GM_REFUSAL_CHANGED_CHILDREN);
+       i++) {
     /* Threads and processes may take a while to end, where the machine is busy. */
     g_usleep (100000);
     gm_refused_clear (&why);
@@ -77,7 +80,9 @@ kit_hygiene_process (Kit *k)
 {
   kit_host_init (k, k->host_minor);
   if (has_driver (k) && g_file_test ("/dev/nvidiactl", G_FILE_TEST_EXISTS)) {
-    kit_note (k, "what its device's driver keeps for the process, threads and descriptors, is there before");
+    kit_note (
+        k,
+        "what its device's driver keeps for the process, threads and descriptors, is there before");
     kit_load (k);
     g_autoptr (GmGraph) first = graph_for (k);
     live (k, first);
@@ -117,7 +122,8 @@ kit_hygiene_silent (Kit *k)
   if (fstat (fileno (output), &st) == 0 && st.st_size > 0) {
     ssize_t n = pread (fileno (output), text, sizeof text - 1, 0);
     text[MAX (n, 0)] = 0;
-    kit_fail (k, NULL, "prints %ld bytes: \"%s\"; log and diag are for that", (long) st.st_size, text);
+    kit_fail (k, NULL, "prints %ld bytes: \"%s\"; log and diag are for that", (long) st.st_size,
+              text);
   }
 }
 
@@ -152,7 +158,8 @@ kit_hygiene_descriptors (Kit *k)
     kit_close (k);
   }
   if (fd >= 0)
-    kit_fail (k, NULL, "opens descriptor %d without O_CLOEXEC: every child of the program gets it", fd);
+    kit_fail (k, NULL, "opens descriptor %d without O_CLOEXEC: every child of the program gets it",
+              fd);
 }
 
 void
@@ -172,7 +179,8 @@ kit_hygiene_children (Kit *k)
     kit_fail (k, NULL, "waits for a child that is not its own");
   siginfo_t info;
   int left = 0;
-  for (int i = 0; i < 20 && (left = waitid (P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT)) == 0; i++)
+  for (int i = 0; i < 20 && (left = waitid (P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT)) == 0;
+       i++)
     g_usleep (100000); /* stopping may take a while */
   if (left == 0)
     kit_fail (k, NULL, "leaves a process behind");
@@ -207,16 +215,18 @@ holds_only (const char *folder, const char *name)
 static bool
 is_drivers_cache (const Kit *k, const char *home)
 {
-  g_autofree char *folder = g_build_filename (home, ".nv", NULL), *cache = g_build_filename (folder, "ComputeCache", NULL);
-  return has_driver (k) && holds_only (home, ".nv")
-         && holds_only (folder, "ComputeCache") && g_file_test (cache, G_FILE_TEST_IS_DIR);
+  g_autofree char *folder = g_build_filename (home, ".nv", NULL),
+                  *cache = g_build_filename (folder, "ComputeCache", NULL);
+  return has_driver (k) && holds_only (home, ".nv") && holds_only (folder, "ComputeCache")
+         && g_file_test (cache, G_FILE_TEST_IS_DIR);
 }
 
 void
 kit_hygiene_files (Kit *k)
 {
   enum { HOME = 2, CACHE = 3 }; /* from here on: for caches, of its own or of a tool that it runs */
-  static const char *const names[] = { "cwd", "TMPDIR", "HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME" };
+  static const char *const names[] = { "cwd", "TMPDIR", "HOME", "XDG_RUNTIME_DIR",
+                                       "XDG_CACHE_HOME" };
   char *folders[G_N_ELEMENTS (names)];
   g_autofree char *root = g_dir_make_tmp ("gramme-kit-XXXXXX", NULL);
   if (!root)
@@ -254,7 +264,9 @@ static void
 check_blocks (Kit *k)
 {
   if (k->host.live_blocks)
-    kit_fail (k, "GPP-12", "has %" G_GUINT64_FORMAT " blocks of the host's memory (%" G_GUINT64_FORMAT " bytes) after close",
+    kit_fail (k, "GPP-12",
+              "has %" G_GUINT64_FORMAT " blocks of the host's memory (%" G_GUINT64_FORMAT
+              " bytes) after close",
               k->host.live_blocks, k->host.live_bytes);
 }
 

@@ -23,15 +23,22 @@ kit_numeric_ops (Kit *k)
   kit_learn (k);
   bool cheap = g_strv_length (k->manifest->needs) == 0;
   for (int op = 1; op < GM_N_OPS; op++) {
-    if (!gm_op_set_has (&k->ops, op) || (!cheap && op % 8 != (int) first % 8)) /* a compiler for each takes minutes */
+    if (!gm_op_set_has (&k->ops, op)
+        || (!cheap && op % 8 != (int) first % 8)) /* a compiler for each takes minutes */
       continue;
     for (int d = 0; d < GM_N_DTYPES; d++) {
-      if (!gm_dtypes[d].live || !g_strv_contains ((const char *const *) k->manifest->dtypes, gm_dtypes[d].text))
+      if (!gm_dtypes[d].live
+          || !g_strv_contains ((const char *const *) k->manifest->dtypes, gm_dtypes[d].text))
         continue;
-      GmRandomGraph o = { .seed = first * 1000003 + (uint64_t) op * 64 + (uint64_t) d, .n_nodes = 2, .dtypes = 1u << d,
-                          .strided = (op + d) % 2, .defined_only = true, .no_empty = true };
+      GmRandomGraph o = { .seed = first * 1000003 + (uint64_t) op * 64 + (uint64_t) d,
+                          .n_nodes = 2,
+                          .dtypes = 1u << d,
+                          .strided = (op + d) % 2,
+                          .defined_only = true,
+                          .no_empty = true };
       gm_op_set_add (&o.ops, op);
-      if (!gm_op_accepts ((GmOp) op, (GmDtype) d) && gm_ops[op].family == GM_FAMILY_POINTWISE && d != GM_BOOL)
+      if (!gm_op_accepts ((GmOp) op, (GmDtype) d) && gm_ops[op].family == GM_FAMILY_POINTWISE
+          && d != GM_BOOL)
         continue;
       kit_seed (k, k->first_seed);
       kit_doing (k, "trying %s of %s", gm_ops[op].name, gm_dtypes[d].text);
@@ -95,7 +102,8 @@ kit_numeric_repeat (Kit *k)
   static const uint32_t threads[] = { 1, 2, 8 };
   kit_open (k);
   g_autoptr (GmGraph) g = kit_small_graph (k, 300, 70);
-  GmTensor **in = kit_inputs (g, 9, GM_RANDOM_TAME), **first = g_new0 (GmTensor *, g->outputs->len + 1);
+  GmTensor **in = kit_inputs (g, 9, GM_RANDOM_TAME),
+           **first = g_new0 (GmTensor *, g->outputs->len + 1);
   for (size_t t = 0; t < G_N_ELEMENTS (threads); t++) {
     k->max_threads = threads[t];
     GrammeExecutable *e = kit_compile (k, g, NULL);
@@ -107,7 +115,9 @@ kit_numeric_repeat (Kit *k)
         if (!first[o])
           first[o] = gm_tensor_ref (made[o]);
         if (!gm_random_equal (first[o], made[o], true, &why))
-          kit_fail (k, NULL, "run %d with max_threads=%u gives other bits than the first: output %u, %s", i, threads[t], o, why);
+          kit_fail (k, NULL,
+                    "run %d with max_threads=%u gives other bits than the first: output %u, %s", i,
+                    threads[t], o, why);
         gm_tensor_unref (made[o]);
       }
     }
@@ -130,7 +140,8 @@ inner (const GmGraph *g, GArray **outputs)
   i.outputs = *outputs = g_array_new (FALSE, FALSE, sizeof (GmGraphOutput));
   for (uint32_t n = 0; n < g->outputs->len; n++) {
     GmGraphOutput o = g_array_index (g->outputs, GmGraphOutput, n);
-    if (gm_graph_value (g, o.value)->node != GM_NO_ID && g_hash_table_add (seen, GUINT_TO_POINTER (o.value + 1)))
+    if (gm_graph_value (g, o.value)->node != GM_NO_ID
+        && g_hash_table_add (seen, GUINT_TO_POINTER (o.value + 1)))
       g_array_append_val (i.outputs, o);
   }
   return i;
@@ -175,9 +186,12 @@ static bool
 check_both (Kit *k, const GmCompile *c, GmTensor *const *in, uint64_t seed)
 {
   GArray *outputs[2];
-  GmGraph f = inner (c->partition.forward, &outputs[0]), b = inner (c->partition.backward, &outputs[1]);
-  GmTensor **all = kit_interpret (k, c->partition.forward, in), **back = backward_inputs (c, in, all, seed);
-  bool whole = f.outputs->len && b.outputs->len && f.nodes->len && b.nodes->len && kit_takes_all (k, &f) && kit_takes_all (k, &b);
+  GmGraph f = inner (c->partition.forward, &outputs[0]),
+          b = inner (c->partition.backward, &outputs[1]);
+  GmTensor **all = kit_interpret (k, c->partition.forward, in),
+           **back = backward_inputs (c, in, all, seed);
+  bool whole = f.outputs->len && b.outputs->len && f.nodes->len && b.nodes->len
+               && kit_takes_all (k, &f) && kit_takes_all (k, &b);
   if (whole) {
     GmTensor **want = kit_interpret (k, &f, in), **grads = kit_interpret (k, &b, back);
     GrammeExecutable *e = kit_compile (k, &f, &b);
@@ -204,9 +218,12 @@ check_both (Kit *k, const GmCompile *c, GmTensor *const *in, uint64_t seed)
 void
 kit_numeric_gradients (Kit *k)
 {
-  static const char *const texts[] = { /* graphs that the simplest plugins take as a whole */
-    "plain (%x: f32[3, 4] requires_grad, %y: f32[3, 4] requires_grad) -> (%1) {\n %0 = mul %x %y\n %1 = add %0 %x\n}",
-    "chain (%x: f32[7] requires_grad, %y: f32[7] requires_grad) -> (%2) {\n %0 = mul %x %y\n %1 = mul %0 %x\n %2 = add %1 %y\n}",
+  static const char *const texts[] = {
+    /* graphs that the simplest plugins take as a whole */
+    "plain (%x: f32[3, 4] requires_grad, %y: f32[3, 4] requires_grad) -> (%1) {\n %0 = mul %x %y\n "
+    "%1 = add %0 %x\n}",
+    "chain (%x: f32[7] requires_grad, %y: f32[7] requires_grad) -> (%2) {\n %0 = mul %x %y\n %1 = "
+    "mul %0 %x\n %2 = add %1 %y\n}",
   };
   uint32_t whole = 0;
   if (!kit_has_flag (k, "backward"))
@@ -216,12 +233,14 @@ kit_numeric_gradients (Kit *k)
   for (uint32_t i = 0; i < k->n_graphs + G_N_ELEMENTS (texts); i++) {
     uint64_t seed = k->first_seed;
     GmRandomGraph o = { .n_nodes = 8, .grad = true, .no_empty = true };
-    GmGraph *g = i < G_N_ELEMENTS (texts) ? kit_text_graph (k, texts[i])
-                                          : kit_random_graph (k, i - G_N_ELEMENTS (texts), o, &seed);
+    GmGraph *g = i < G_N_ELEMENTS (texts)
+                     ? kit_text_graph (k, texts[i])
+                     : kit_random_graph (k, i - G_N_ELEMENTS (texts), o, &seed);
     GmTensor **in = kit_inputs (g, seed, GM_RANDOM_TAME);
     uint32_t n_in = g->inputs->len;
     g_autoptr (GmCompile) c = differentiate (k, g);
-    if (c && c->partition.forward && c->partition.backward && c->partition.forward->inputs->len == n_in)
+    if (c && c->partition.forward && c->partition.backward
+        && c->partition.forward->inputs->len == n_in)
       whole += check_both (k, c, in, seed);
     kit_free_tensors (in, n_in);
   }
@@ -234,7 +253,8 @@ kit_numeric_gradients (Kit *k)
 void
 kit_numeric_differences (Kit *k)
 {
-  static const char text[] = "smooth (%x: f64[5] requires_grad, %y: f64[5]) -> (%2) {\n %0 = mul %x %y\n %1 = mul %0 %x\n %2 = add %1 %x\n}";
+  static const char text[] = "smooth (%x: f64[5] requires_grad, %y: f64[5]) -> (%2) {\n %0 = mul "
+                             "%x %y\n %1 = mul %0 %x\n %2 = add %1 %x\n}";
   if (!kit_has_flag (k, "backward"))
     kit_skip (k, "its manifest does not have the flag `backward`");
   kit_open (k);
@@ -247,7 +267,8 @@ kit_numeric_differences (Kit *k)
   if (!kit_takes_all (k, &f) || !kit_takes_all (k, &b) || p->sources[0].is_input)
     kit_skip (k, "it does not take f64 multiplication and addition");
   GmTensor **in = kit_inputs (&f, 3, GM_RANDOM_TAME), **all = kit_interpret (k, p->forward, in);
-  GmTensor **back = backward_inputs (c, in, all, 4), **grads = g_new0 (GmTensor *, b.outputs->len + 1);
+  GmTensor **back = backward_inputs (c, in, all, 4),
+           **grads = g_new0 (GmTensor *, b.outputs->len + 1);
   GmTensor *tangent = back[p->n_saved];
   for (int64_t i = 0; i < 5; i++)
     gm_tensor_set (tangent, &i, gm_scalar_float (1));
@@ -264,9 +285,11 @@ kit_numeric_differences (Kit *k)
       kit_free_tensors (made, f.outputs->len);
     }
     gm_tensor_set (in[0], &i, gm_scalar_float (x));
-    double want = (f_of[1] - f_of[0]) / (2 * h), got = gm_scalar_as_double (gm_tensor_get (grads[p->sources[0].index], &i));
+    double want = (f_of[1] - f_of[0]) / (2 * h),
+           got = gm_scalar_as_double (gm_tensor_get (grads[p->sources[0].index], &i));
     if (fabs (want - got) > 1e-5 * (1 + fabs (want)))
-      kit_fail (k, NULL, "gradient %d is %.9g, the difference of its own forward %.9g", (int) i, got, want);
+      kit_fail (k, NULL, "gradient %d is %.9g, the difference of its own forward %.9g", (int) i,
+                got, want);
   }
   kit_destroy (k, e);
   kit_close (k);

@@ -26,7 +26,8 @@ crowd_init (Crowd *c, Kit *k)
   g_mutex_init (&c->serial);
   kit_open (k);
   for (int i = 0; i < 4; i++) {
-    c->g[i] = i % 2 ? kit_chain (k, 3 + 40 * i, 5 + i, 4 + 7 * (uint32_t) i) : kit_small_graph (k, 3 + 40 * i, 5 + i);
+    c->g[i] = i % 2 ? kit_chain (k, 3 + 40 * i, 5 + i, 4 + 7 * (uint32_t) i)
+                    : kit_small_graph (k, 3 + 40 * i, 5 + i);
     c->in[i] = kit_inputs (c->g[i], (uint64_t) i + 1, GM_RANDOM_TAME);
     c->want[i] = kit_interpret (k, c->g[i], c->in[i]);
   }
@@ -157,7 +158,9 @@ meet (void *data)
     gint64 end = g_get_monotonic_time () + WAIT_MS * G_TIME_SPAN_MILLISECOND;
     while (!m->done)
       if (!g_cond_wait_until (&m->changed, &m->lock, end))
-        kit_fail (m->k, NULL, "holds a lock while it calls the host: get_support in another thread does not come back");
+        kit_fail (m->k, NULL,
+                  "holds a lock while it calls the host: get_support in another thread does not "
+                  "come back");
     m->busy = false;
   }
   g_mutex_unlock (&m->lock);
@@ -208,7 +211,9 @@ run_backwards (void *ctx, uint32_t n, void (*task) (void *arg, uint32_t i), void
 void
 kit_threads_tasks (Kit *k)
 {
-  static const GrammeThreads backwards = { .struct_size = sizeof backwards, .count = some_count, .run = run_backwards };
+  static const GrammeThreads backwards = { .struct_size = sizeof backwards,
+                                           .count = some_count,
+                                           .run = run_backwards };
   static const uint32_t counts[] = { 1, 8, 64 };
   for (size_t i = 0; i <= G_N_ELEMENTS (counts); i++) {
     k->query = NULL;
