@@ -222,10 +222,10 @@ static void
 lerp_parts (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype d, GmArg *base, GmArg *factor)
 {
   if (a[2].kind != GM_ARG_TENSOR && a[2].kind != GM_ARG_ELEMENT) {
-    double w = FLOAT (2);
+    double w = d == GM_F64 ? FLOAT (2) : (float) FLOAT (2);
     bool near = fabs (w) < 0.5;
     *base = a[near ? 0 : 1];
-    *factor = gm_float_arg (near ? w : d == GM_F64 ? w - 1 : (float) w - 1.0f);
+    *factor = gm_float_arg (near ? w : d == GM_F64 ? w - 1 : (float) (w - 1));
     return;
   }
   GmVal w = a[2].kind == GM_ARG_TENSOR ? a[2].v : gm_as_dtype (b, &a[2], d);

@@ -110,9 +110,12 @@ cached_find (const GmCheck *c, PyObject *dict, PyObject *const *slots, PyObject 
 {
   const GmKeyParts *p = c->ptr;
   *value = NULL;
-  for (uint32_t i = 0; i < p->n; i++)
-    if (!slots[p->parts[i].slot] || !gm_is_key_part (slots[p->parts[i].slot]))
+  for (uint32_t i = 0; i < p->n; i++) {
+    PyObject *o = slots[p->parts[i].slot];
+    if (!o || !gm_is_key_part (o)
+        || (p->parts[i].is_type && !gm_is_key_part ((PyObject *) Py_TYPE (o))))
       return false;
+  }
   for (uint32_t i = 0; i < p->n; i++) {
     PyObject *o = slots[p->parts[i].slot];
     PyTuple_SET_ITEM (c->key, p->parts[i].at, p->parts[i].is_type ? (PyObject *) Py_TYPE (o) : o);

@@ -78,11 +78,14 @@ constant_argument (GmRecorder *r, const GmTracker *t)
 /* Returns the argument as an object that equals itself alone and is there at each call, borrowed;
  * NULL: it is none. */
 static PyObject *
-object_argument (GmRecorder *r, const GmTracker *t)
+object_argument (const Cached *c, const GmTracker *t)
 {
+  GmRecorder *r = c->r;
   t = gm_realize (r, t);
   if (r->stop || !t->real || !t->source || !gm_is_key_part (t->real) || !gm_key_is_identity (r, t))
     return NULL;
+  if (c->typed && !gm_is_key_part ((PyObject *) Py_TYPE (t->real)))
+    return NULL; /* the class is in the key, too, and its metaclass has a __hash__ or __eq__ */
   return t->real;
 }
 
@@ -107,7 +110,7 @@ key_of (Cached *c)
   for (uint32_t i = 0; i < all; i++) {
     if ((values[i] = constant_argument (r, c->args->args[i])) != NULL)
       continue;
-    if (r->stop || (values[i] = object_argument (r, c->args->args[i])) == NULL)
+    if (r->stop || (values[i] = object_argument (c, c->args->args[i])) == NULL)
       return NULL;
     is_part[i] = true;
     if (!c->parts)

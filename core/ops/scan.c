@@ -223,6 +223,11 @@ gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError *
     return true;
   j.parts = gm_loop_parts (l.numel, l.numel * j.n * 8); /* a comparison takes longer than a copy */
   gm_threads_run (j.parts, sort_part, &j);
+  if (j.failed && j.parts > 1) { /* one buffer at a time may still fit */
+    j.failed = false;
+    j.parts = 1;
+    gm_threads_run (j.parts, sort_part, &j);
+  }
   if (j.failed)
     g_set_error (error, GM_ERROR, GM_ERROR_MEMORY,
                  "argsort: no memory for sorting lines of %" G_GINT64_FORMAT " elements", j.n);

@@ -133,7 +133,22 @@ effect_at (GmRecorder *r, uint32_t i)
 typedef struct {
   uint32_t first, last;
   bool any_delete;
+  bool mixed; /* effects of other kinds change the place, too */
 } Place;
+
+/* Returns the object of which the effect changes the attribute e->args[1] by another road than
+ * SETATTR and DELATTR: by a call of object.__setattr__ or object.__delattr__, or in its dict.  Such
+ * effects are replayed as they are.  NULL for other effects. */
+static const GmTracker *
+changed_otherwise (const GmEffect *e)
+{
+  if (e->kind == GM_EFFECT_CALL
+      && (e->fn == gm_object_default ("__setattr__") || e->fn == gm_object_default ("__delattr__")))
+    return e->args[0];
+  bool item = e->kind == GM_EFFECT_SETITEM || e->kind == GM_EFFECT_DELITEM;
+  const GmTracker *dict = item ? e->args[0] : NULL; /* of an object, if it has an item */
+  return dict && dict->kind == &gm_kind_dict && dict->n ? dict->items[0] : NULL;
+}
 
 static gconstpointer
 holder (const GmEffect *e)
@@ -176,6 +191,17 @@ places (GmRecorder *r)
     p->last = i;
     p->any_delete |= deletes (e);
   }
+  for (uint32_t i = 0; i < r->effects->len; i++) {
+    const GmEffect *e = effect_at (r, i);
+    const GmTracker *object = changed_otherwise (e);
+    PyObject *name = object ? e->args[1]->real : NULL;
+    if (!name || !PyUnicode_Check (name))
+      continue;
+    GmEffect same = { .kind = GM_EFFECT_SETATTR, .args = &object, .name = name };
+    Place *p = g_hash_table_lookup (table, &same);
+    if (p)
+      p->mixed = true;
+  }
   return table;
 }
 
@@ -188,7 +214,7 @@ leaves_nothing (const GmEffect *last)
 }
 
 /* Returns the effect to replay at the time of effect i, or NULL. If a place has deletes among its
- * stores, all of them are replayed. */
+ * stores, or is mixed, all of them are replayed. */
 static const GmEffect *
 merged (GmRecorder *r, GHashTable *table, uint32_t i)
 {
@@ -199,6 +225,8 @@ merged (GmRecorder *r, GHashTable *table, uint32_t i)
     return e;
   const Place *p = g_hash_table_lookup (table, e);
   const GmEffect *last = effect_at (r, p->last);
+  if (p->mixed)
+    return e;
   if (p->any_delete)
     return leaves_nothing (last) ? NULL : e;
   return p->first == i ? last : NULL;
@@ -309,7 +337,7 @@ static bool
 is_put_back (GmRecorder *r, GHashTable *table, const GmEffect *e)
 {
   const Place *p = has_place (e) ? g_hash_table_lookup (table, e) : NULL;
-  return p && (!p->any_delete || is_unordered (e))
+  return p && !p->mixed && (!p->any_delete || is_unordered (e))
          && gm_effect_restores (r, effect_at (r, p->last));
 }
 

@@ -414,8 +414,23 @@ has_own_dict (PyObject *object, PyObject *dict)
   return own && *own != dict && PyDict_CheckExact (dict);
 }
 
+/* Guards that a list that is changed is not the one that a given iterator reads. */
+static void
+guard_not_read (GmRecorder *r, const GmTracker *list, const GmTracker *iterator)
+{
+  PyObject *sequence = gm_given_sequence (iterator->real);
+  if (sequence == NULL || sequence == list->real || !PyList_CheckExact (sequence)
+      || list->kind != &gm_kind_list)
+    return;
+  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("sequence"));
+  gm_guard (r, DISTINCT, list->source,
+            .other =
+                gm_source_member (r, iterator->source, offsetof (GmGivenIterator, sequence), name));
+}
+
 /* Guards that distinct objects stay distinct, if one of them is changed; an object and a dict as
- * well, since the dict may be the one that has its attributes. */
+ * well, since the dict may be the one that has its attributes, and a list and what an iterator
+ * reads. */
 static void
 guard_distinct (GmRecorder *r)
 {
@@ -428,6 +443,8 @@ guard_distinct (GmRecorder *r)
       continue;
     for (uint32_t k = 0; t && t->source && k < r->wrapped->len; k++) {
       const GmTracker *o = r->wrapped->pdata[k];
+      if (o->kind == &gm_kind_given_iterator && o->source)
+        guard_not_read (r, t, o);
       if (o->real != t->real && o->source && (o->kind == t->kind || gm_storage (o))
           && Py_TYPE (o->real) == Py_TYPE (t->real))
         gm_guard (r, DISTINCT, t->source, .other = o->source);

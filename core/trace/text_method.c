@@ -70,16 +70,17 @@ is_plain_class (const GmTracker *t)
 static const GmTracker *
 class_text (GmRecorder *r, const GmTracker *t)
 {
-  static const char *const names[] = { "__module__", "__qualname__" };
-  const char *parts[2];
+  const char *parts[2], *name = "__module__";
+  bool builtin = false;
   for (int i = 0; i < 2; i++) {
-    const GmTracker *part = gm_realize (
-        r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString (names[i]))));
+    const GmTracker *part =
+        gm_realize (r, gm_getattr (r, t, gm_record_take (r, PyUnicode_InternFromString (name))));
     if (r->stop || part->kind != &gm_kind_constant || !PyUnicode_CheckExact (part->real))
       return gm_record_break (r, GM_BREAK_CALL_METHOD, "__repr__", gm_type_text (r, t));
     parts[i] = PyUnicode_AsUTF8 (part->real);
+    builtin = strcmp (parts[0], "builtins") == 0;
+    name = builtin ? "__name__" : "__qualname__";
   }
-  bool builtin = strcmp (parts[0], "builtins") == 0;
   return gm_from_constant_take (r,
                                 PyUnicode_FromFormat ("<class '%s%s%s'>", builtin ? "" : parts[0],
                                                       builtin ? "" : ".", parts[1]));

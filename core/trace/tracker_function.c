@@ -303,12 +303,13 @@ existing_annotations (GmRecorder *r, const GmTracker *t, PyObject *name)
            *dict = ((PyFunctionObject *) t->real)->func_annotations;
   PyErr_Clear ();
   Py_XDECREF (made);
-  return dict == NULL || dict != made
-             ? NULL
-             : gm_wrap_lazy (r, dict,
-                             gm_source_member (r, t->source,
-                                               offsetof (PyFunctionObject, func_annotations),
-                                               name));
+  if (dict == NULL || dict != made)
+    return NULL;
+  /* Another function may still have the tuple, so that it is a dict is guarded here. */
+  return gm_realize (
+      r, gm_wrap_lazy (
+             r, dict,
+             gm_source_member (r, t->source, offsetof (PyFunctionObject, func_annotations), name)));
 }
 
 static bool

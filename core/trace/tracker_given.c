@@ -97,6 +97,8 @@ next (GmRecorder *r, const GmTracker *t)
     item = gm_wrap_present (r, real, gm_source_item (r, t->source, GM_SOURCE_GIVEN_ITEM, taken));
   else
     gm_guard (r, GIVEN_LEFT, t->source, .index = taken);
+  if (!real && gm_given_sequence (t->real))
+    gm_dropped_object (r, gm_given_sequence (t->real)); /* the iterator's reference is the last */
   gm_effect (r, GM_EFFECT_CALL, step_function (), NULL, &t, 1);
   gm_contents_set (r, t,
                    gm_tracker (r, .kind = &gm_kind_contents, .number = real ? taken + 1 : -1));

@@ -230,12 +230,34 @@ end_group (CcJob *job, pid_t child, int *status)
     ;
 }
 
+/* Opens a pipe whose ends the compiler's own three descriptors do not replace; -1 twice: there is
+ * none, and the compiler is tied to its host, but not its children. */
+static void
+open_lifeline (int life[2])
+{
+  int low[2];
+  life[0] = life[1] = -1;
+  if (pipe2 (low, O_CLOEXEC) != 0)
+    return;
+  for (int i = 0; i < 2; i++) {
+    life[i] = fcntl (low[i], F_DUPFD_CLOEXEC, 3);
+    close (low[i]);
+  }
+  if (life[0] >= 0 && life[1] >= 0)
+    return;
+  for (int i = 0; i < 2; i++) {
+    if (life[i] >= 0)
+      close (life[i]);
+    life[i] = -1;
+  }
+}
+
 /* Runs the compiler until it ends. */
 static bool
 compile (CcJob *job)
 {
   char *args[MAX_ARGS], *save = NULL, source[CC_FOLDER_BYTES + 16], product[CC_FOLDER_BYTES + 16];
-  int n = 0, status = 0, life[2] = { -1, -1 };
+  int n = 0, status = 0, life[2];
   pid_t child;
   snprintf (source, sizeof source, "%s/unit.c", job->folder.path);
   snprintf (product, sizeof product, "%s/unit.so", job->folder.path);
@@ -247,8 +269,7 @@ compile (CcJob *job)
   args[n++] = source;
   args[n] = NULL;
   pthread_mutex_lock (&lock);
-  if (pipe2 (life, O_CLOEXEC) != 0) /* without it the compiler is tied, but not its children */
-    life[0] = life[1] = -1;
+  open_lifeline (life);
   job->lifeline = life[1];
   bool ok = !job->let_go && spawn (job, args, life[0], &child);
   if (ok)

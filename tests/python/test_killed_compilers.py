@@ -107,6 +107,15 @@ def test_no_compiler_outlives_its_process_and_the_next_one_removes_the_folder(en
     assert done.stdout == "[3.0, 3.0]\n" and not list((tmp_path / "tmp").glob("gramme-cc-*"))
 
 
+@pytest.mark.parametrize("closed", [(2,), (1, 2), (0, 1, 2)])
+def test_no_compiler_outlives_a_process_that_has_closed_its_first_descriptors(closed, tmp_path):
+    close = f"import os\n[os.close(i) for i in {closed}]\n"
+    command = [sys.executable, "-c", close + START + ENDS["SIGKILL"]]
+    subprocess.Popen(command, env=environment(tmp_path)).wait(60)
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 2 and are_gone(pids)
+
+
 def test_a_job_that_has_ended_leaves_no_process_of_its_group(tmp_path):
     # The compiler ends at once; what it left in the background is ended with it.
     env = environment(tmp_path)

@@ -86,6 +86,16 @@ def test_lerp_by_a_number_is_lerp_by_a_tensor_of_it(dtype):
             assert f(x, y, w).tolist() == x.lerp(y, gramme.tensor(w, dtype=dtype)).tolist()
 
 
+@pytest.mark.parametrize("dtype", [gramme.float32, gramme.float64, gramme.float16])
+@pytest.mark.parametrize("weight", [0.4999999999999, -0.49999999999, 0.5, 0.49999998])
+def test_a_number_of_lerp_picks_the_formula_as_its_element_does(dtype, weight):
+    x, y = gramme.randn(300).to(dtype), gramme.randn(300).to(dtype)
+    fn = lambda x, y, w: gramme.lerp(x, y, w)
+    for f in forms(fn):
+        for w in (0.3, 0.31, 0.32, weight):  # from the second on the number is an element
+            assert gramme.equal(f(x, y, w), fn(x, y, w))
+
+
 def test_slopes_of_lerp():
     for weight, start, end in ((0.25, 0.75, 0.25), (0.75, 0.25, 0.75)):
         for f in forms(lambda x, y, w: x.lerp(y, w)):

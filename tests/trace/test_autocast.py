@@ -33,6 +33,20 @@ def test_products_run_in_the_dtype_of_the_context():
     assert bits(c) == bits(a.to(G.bfloat16) @ b.to(G.bfloat16))
 
 
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_an_image_and_a_grid_of_two_dtypes_are_sampled_in_the_wider_one(backend):
+    def sample(x, grid):
+        with G.autocast("cpu"):
+            return F.grid_sample(x.to(G.bfloat16), grid, align_corners=False)
+
+    x, grid = G.randn(1, 2, 4, 4), G.rand(1, 3, 3, 2) * 2 - 1
+    got = (G.compile(sample, backend=backend) if backend else sample)(x, grid)
+    want = F.grid_sample(x.to(G.bfloat16).to(G.float32), grid, align_corners=False)
+    assert got.dtype == G.float32 and bits(got) == bits(want)
+    with pytest.raises(RuntimeError, match="one dtype"):
+        F.grid_sample(x.to(G.bfloat16), grid, align_corners=False)
+
+
 def test_gradients_arrive_in_the_dtype_of_the_leaves():
     model = nn.Linear(4, 3)
     x = G.randn(2, 4)

@@ -89,6 +89,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"grid_sample(): padding_mode is 'zeros', 'border' or 'reflection', not {padding_mode!r}")
     need_floats("grid_sample", input)
+    if grid.dtype != input.dtype and gramme.is_autocast_enabled(input.device.type):
+        wide = gramme.promote_types(input.dtype, grid.dtype)
+        input, grid = input.to(wide), grid.to(wide)
     if grid.dtype != input.dtype:
         dtypes = f"{input.dtype} and {grid.dtype}"
         raise RuntimeError(f"grid_sample(): input and grid have one dtype, not {dtypes}")
