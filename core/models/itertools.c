@@ -71,7 +71,8 @@ groupby_keep (GmRecorder *r, const GmTracker *t, const GmTracker *const *s)
   keep (r, t, gm_contents (r, items, N_GROUPBY));
 }
 
-/* Takes the next value and its key; false at the end, or after a break or an exception. */
+/* Takes the next value and its key; false at the end, or after a break or an exception.  The key
+ * function, as each comparison, may itself advance the groupby: the state is read after it. */
 static bool
 groupby_step (GmRecorder *r, const GmTracker *t, const GmTracker **s)
 {
@@ -82,10 +83,20 @@ groupby_step (GmRecorder *r, const GmTracker *t, const GmTracker **s)
   const GmTracker *key = itself ? value : gm_call_n (r, t->items[1], &value, 1);
   if (key == NULL || r->stop || r->pending)
     return false;
+  groupby_state (r, t, s);
   s[VALUE] = value;
   s[KEY] = key;
   groupby_keep (r, t, s);
   return true;
+}
+
+/* Compares a key with that of the last value, which is read before; the state is read after it. */
+static bool
+groupby_equal (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker **s)
+{
+  bool equal = gm_same_or_equal (r, key, s[KEY]);
+  groupby_state (r, t, s);
+  return equal;
 }
 
 static const GmTracker *
@@ -96,7 +107,7 @@ groupby_next (GmRecorder *r, const GmTracker *t)
   s[GROUP] = &gm_tracker_null; /* the group so far gives no more */
   groupby_keep (r, t, s);
   while (s[KEY] == &gm_tracker_null
-         || (s[GROUP_KEY] != &gm_tracker_null && gm_same_or_equal (r, s[GROUP_KEY], s[KEY])))
+         || (s[GROUP_KEY] != &gm_tracker_null && groupby_equal (r, t, s[GROUP_KEY], s)))
     if (r->stop || r->pending || !groupby_step (r, t, s))
       return NULL;
   if (r->stop || r->pending)
@@ -115,7 +126,7 @@ group_next (GmRecorder *r, const GmTracker *t)
   const GmTracker *s[N_GROUPBY], *by = t->items[0];
   groupby_state (r, by, s);
   if (s[GROUP] != t || (s[VALUE] == &gm_tracker_null && !groupby_step (r, by, s))
-      || !gm_same_or_equal (r, t->items[1], s[KEY]) || r->stop || r->pending)
+      || !groupby_equal (r, by, t->items[1], s) || r->stop || r->pending)
     return NULL;
   const GmTracker *value = s[VALUE];
   s[VALUE] = s[KEY] = &gm_tracker_null;

@@ -3,6 +3,7 @@
 is stored by a module and deleted by object, a class that is part of a cache's key."""
 
 import functools
+import itertools
 
 import pytest
 
@@ -183,3 +184,46 @@ def test_the_text_of_a_class_of_builtins_has_its_name():
 
     C.__module__, C.__qualname__ = "builtins", "q"
     assert G.compile(lambda x, o: (x + 1, str(type(o)))[1], backend="eager")(X, C()) == str(C)
+
+
+def groups_of_a_key_that_advances(x, l):
+    box, log = [], []
+
+    def key(v):
+        log.append(v)
+        if len(log) == 3:
+            log.append(next(box[0], None) is None)
+        return v
+
+    it = itertools.groupby(l, key)
+    box.append(it)
+    return [(a, list(g)) for a, g in it], log
+
+
+class Advancing:
+    def __init__(self, n, log, box):
+        self.n, self.log, self.box = n, log, box
+
+    def __eq__(self, other):
+        self.log.append((self.n, other.n))
+        if len(self.log) == 2:
+            next(self.box[0], None)
+        return self.n == other.n
+
+    __hash__ = None
+
+
+def groups_of_keys_whose_comparison_advances(x, l):
+    box, log = [], []
+    it = itertools.groupby(l, lambda v: Advancing(v, log, box))
+    box.append(it)
+    return [(a.n, list(g)) for a, g in it], log
+
+
+@pytest.mark.parametrize(
+    "f", [groups_of_a_key_that_advances, groups_of_keys_whose_comparison_advances]
+)
+@pytest.mark.parametrize("l", [[1, 1, 2, 2, 3, 3], [1, 2, 2, 3], [1, 1, 1], []])
+def test_a_groupby_may_be_advanced_by_its_own_key_function_or_comparison(f, l):
+    whole = lambda x, l: (x + 1, f(x, l))[1]
+    assert G.compile(whole, backend="eager")(X, l) == f(X, l)
