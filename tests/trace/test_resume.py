@@ -428,6 +428,7 @@ def through_cache(inner):
     return f
 
 
+@undisturbed
 def test_functions_called_from_c_are_captured():
     def inner(x):
         return x * 2 + 1
