@@ -35,7 +35,9 @@ typedef struct GrammeKernel
     GrammeKernel; /* the host's: a node decoded once; immutable, any thread may run it */
 
 /* Nodes of all families but MOVEMENT and the op `constant`, on the CPU.  The results are eager's,
- * to the last bit.  All functions: [any]. */
+ * to the last bit.  A value of an image keeps its elements from the node that makes it to the end
+ * of the executable's run: the host may keep what it derives of them for that long, such as a
+ * right-hand side that is packed for several products.  All functions: [any]. */
 typedef struct {
   uint32_t struct_size, reserved;
   void *ctx;
