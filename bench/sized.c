@@ -123,8 +123,8 @@ compare (GmBackend *b, const char *const *options, const char *name, const GmGra
 
 /* -- Questions --------------------------------------------------------------------------------- */
 
-/* Those of a block of a transformer whose batch and length are symbols: shapes that meet, views,
- * strides, parts: comparisons, broadcasting, divisibility.  Returns how many. */
+/* Asks what a block of a transformer asks of sizes when its batch and length are symbols: shapes
+ * that meet, views, strides, parts: comparisons, broadcasting, divisibility.  Returns how many. */
 static int
 ask_all (GmSizes *s, int64_t batch, int64_t length)
 {

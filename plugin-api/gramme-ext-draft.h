@@ -83,8 +83,8 @@ typedef struct {
 
 #define GRAMME_TEXT_ID "gramme.text/draft1"
 
-/* What a plugin can show: of an executable the text it generated ("cuda", "ptx", "c"), and, with e
- * NULL, "about": a few lines on what it found on this machine, or "memory": the bytes of its
+/* Texts that a plugin can show: of an executable the text it generated ("cuda", "ptx", "c"), and,
+ * with e NULL, "about": a few lines on what it found on this machine, or "memory": the bytes of its
  * device's memory that are in use, those that it keeps for later, and the most that were in use, as
  * three numbers. */
 typedef struct {

@@ -14,7 +14,7 @@
  *
  * A hook on the gradient of a value inside is a host call in the backward, on the sum that arrives
  * there, before the node that made the value is differentiated: that is eager's order (join.c).
- * Where a function's history is unfolded (unfold_history.c) it is an ordinary hook on the tape.
+ * It is an ordinary hook on the tape in a history that is unfolded (unfold_history.c).
  */
 #include "core/aot/aot.h"
 

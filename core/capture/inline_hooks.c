@@ -10,8 +10,8 @@
  * The globals and closures that the bodies read are in the guards of the recording.  They are kept,
  * with the stand-in, and checked again at each call under these hooks, as part of the entry's own
  * guards.
- * Where a saved tensor's sizes are expressions, the stand-in has those of the example and all of
- * its sizes are symbols of the recording.  The body's sizes are then written in terms of the
+ * The stand-in of a saved tensor whose sizes are expressions has the example's sizes, all of them
+ * symbols of the recording.  The body's sizes are then written in terms of the
  * tensor's, and what the recording found out of them is a fact of the graph's.
  * Hooks that read the elements of a tensor, which only the run knows, are called when the compiled
  * function runs, as hooks without a mark are.

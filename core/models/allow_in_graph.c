@@ -2,7 +2,7 @@
  * allow_in_graph.c -- functions that become one node (allow_in_graph): the recorder never records
  * through them.
  *
- * What such a function gives is seen by calling it once, while recording, on tensors of the same
+ * The function is called once while recording, to see its results, on tensors of the same
  * shapes, dtypes and layouts as its arguments; each call of the compiled function is compared with
  * that (core/graph/host_node.c).  Sizes of its arguments are numbers from then on, because what it
  * gives is known for these alone. A function that gives a view is recorded as any other: a node

@@ -28,8 +28,8 @@ bool gm_body_leaves (GmRecorder *r, GmHeapMark m, const GmTracker *t);
 /* The same of two contents of one object. */
 bool gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTracker *now);
 
-/* Whether the recorder keeps its own state in the heap object: a frame's slots, not what the
- * program sees. */
+/* True if the recorder keeps its own state in the heap object, as it does a frame's slots, which
+ * the program does not see. */
 bool gm_body_is_own_state (const GmRecorder *r, uint32_t object);
 
 /* Returns the result of a function of gramme._core that runs a body; NULL: fn is none. */

@@ -24,7 +24,7 @@ gm_hook_unsuspend (void)
 }
 
 /* Incremented by each call of a function of the program that a graph, or the code after it, makes.
- * Such a function must not be called twice for one call of the program. */
+ * A function of the program must not be called twice for one call of it. */
 extern GM_THREAD uint32_t gm_failed_program_calls;
 /* Incremented by each error of an operation that becomes an exception. */
 extern GM_THREAD uint32_t gm_failed_operations;

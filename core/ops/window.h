@@ -4,7 +4,7 @@
  * Twelve numbers: for each of three dimensions the kernel's size, then each stride, each width of
  * the padding in front, each dilation.  An image with fewer dimensions of space has the last ones;
  * of those that it lacks the kernel's size, the stride and the dilation are 1, and the padding 0.
- * What lies behind the image as far as the result's size asks for it is padding, too.
+ * The places behind the image that the result's size asks for are padding, too.
  */
 #ifndef GM_OPS_WINDOW_H
 #define GM_OPS_WINDOW_H

@@ -333,8 +333,8 @@ GPtrArray *gm_effects_merged (GmRecorder *r);
 /* True for a new object, and for an existing one if a store to it is pending. */
 bool gm_is_modified (GmRecorder *r, const GmTracker *t);
 bool gm_has_pending_mutation (GmRecorder *r, const GmTracker *t);
-/* What has been done since the mark, by value: nothing that happens to the recorder later changes
- * it.  Changes of a container that were taken back are left out. */
+/* The effects since a mark, by value: nothing that happens to the recorder later changes them.
+ * Changes of a container that were taken back are left out. */
 typedef struct GmEffectState GmEffectState;
 /* True if the effect, the last one on an attribute, a global or a captured variable, restores the
  * constant that was there before the region, which is then guarded. */
