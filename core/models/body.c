@@ -105,10 +105,10 @@ real_value (PyObject *owner, PyObject *name)
     return NULL;
   if (PyDict_Check (owner))
     return PyDict_GetItemWithError (owner, name);
-  PyObject **dict = _PyObject_GetDictPtr (owner), *found = _PyType_Lookup (Py_TYPE (owner), name);
-  if (found && Py_IS_TYPE (found, &PyMemberDescr_Type)
-      && ((PyMemberDescrObject *) found)->d_member->type == T_OBJECT_EX)
-    return *(PyObject **) ((char *) owner + ((PyMemberDescrObject *) found)->d_member->offset);
+  PyObject **dict = _PyObject_GetDictPtr (owner);
+  const PyMemberDef *slot = gm_slot_of (owner, name);
+  if (slot)
+    return *(PyObject **) ((char *) owner + slot->offset);
   return dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
 }
 

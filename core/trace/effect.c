@@ -38,11 +38,7 @@ slot_of (const GmEffect *e)
 {
   bool attribute = (e->kind == GM_EFFECT_SETATTR || e->kind == GM_EFFECT_DELATTR)
                    && e->args[0]->kind == &gm_kind_object && e->args[0]->real;
-  PyObject *found = attribute ? _PyType_Lookup (Py_TYPE (e->args[0]->real), e->name) : NULL;
-  const PyMemberDef *m = found && Py_IS_TYPE (found, &PyMemberDescr_Type)
-                             ? ((PyMemberDescrObject *) found)->d_member
-                             : NULL;
-  return m && m->type == T_OBJECT_EX ? m : NULL;
+  return attribute ? gm_slot_of (e->args[0]->real, e->name) : NULL;
 }
 
 /* True if the place of the effect, a global or an attribute, held nothing before the region. */

@@ -33,6 +33,8 @@ const GmTracker *gm_object_generic_get (GmRecorder *r, const GmTracker *t, PyObj
 /* Returns the instance's own attribute, stored in the region or real; NULL: there is none, which is
  * guarded. */
 const GmTracker *gm_instance_get (GmRecorder *r, const GmTracker *t, PyObject *name);
+/* Returns the slot of __slots__ of that name that the object's class has; NULL: there is none. */
+const struct PyMemberDef *gm_slot_of (PyObject *object, PyObject *name);
 /* The heap slots of an object or a function: its attributes, its instance dict. */
 enum { GM_SLOT_ATTRIBUTES, GM_SLOT_INSTANCE_DICT, GM_N_OBJECT_SLOTS };
 /* instance_dict.c: returns `t.__dict__`, a dict tracker with the object as its one item. */

@@ -339,6 +339,16 @@ is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
          && gm_str_equal (d->d_name, name);
 }
 
+const struct PyMemberDef *
+gm_slot_of (PyObject *object, PyObject *name)
+{
+  PyTypeObject *type = Py_TYPE (object);
+  PyObject *found = _PyType_Lookup (type, name);
+  const PyMemberDef *m =
+      found && is_own_member (type, found, name) ? ((PyMemberDescrObject *) found)->d_member : NULL;
+  return m && m->type == T_OBJECT_EX ? m : NULL;
+}
+
 /* Reads a slot of __slots__: a member of the object. */
 static const GmTracker *
 member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *name)
