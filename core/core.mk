@@ -76,7 +76,7 @@ CORE_SOURCES += \
   core/api/autocast.c \
   core/ops/builder.c \
   core/ops/contract.c \
-  core/ops/packs.h \
+  core/ops/packs.c core/ops/packs.h \
   core/ops/convolve.c \
   core/ops/pool.c \
   core/ops/windows.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * packs.h -- right-hand sides of products that stay packed while a graph runs (contract.c).
+ * packs.h -- right-hand sides of products that stay packed while a graph runs.
  *
  * A value of a graph has the same elements all through a run.  So a kernel that says which value
  * its right-hand side is finds what an earlier product of the same run has packed.  The packs are
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/base/thread.h"
+#include "core/tiles/tiles.h"
 
 typedef struct GmPacks GmPacks;
 
@@ -44,6 +45,14 @@ gm_packs_end (bool outer)
     gm_packs_drop ();
   gm_packs_in_run = outer;
 }
+
+/* Returns the packed right-hand side of a product, or NULL: each product packs its own.
+ * value:   number of the right-hand side in the graph that runs, plus 1.
+ * blocks:  gm_product_blocks (p).
+ * Owner:   the packs of the run; valid until its end.
+ * The first product by a right-hand side is only noted, the second packs it.  Without memory for
+ * the packed form the result is NULL, too. */
+const void *gm_packs_find (uint32_t value, const GmProduct *p, uint32_t blocks);
 
 /* Returns the number of right-hand sides that were packed to be kept, in this process. */
 uint64_t gm_packs_made (void);
