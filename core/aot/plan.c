@@ -117,45 +117,6 @@ copy_layers (GmPlan *p, const GmLayers *from)
   copy_overlaps (p, from);
 }
 
-/* Marks the recorded graph's inputs that inner input i is made of as needed after the forward. */
-static void
-keep_inner (const GmPlan *p, bool *keep, uint32_t i)
-{
-  const GmLayers *l = &p->layers;
-  uint32_t from = l->has_bases ? l->bases.first[i] : i,
-           to = l->has_bases ? l->bases.first[i + 1] : i + 1;
-
-  for (; from < to; from++) {
-    uint32_t k = l->has_bases ? l->bases.outer[from].i : from;
-    keep[l->has_dedupe ? l->dedupe.from[k].i : k] = true;
-  }
-}
-
-static void
-find_kept (GmPlan *p, const GmPlanSpec *s)
-{
-  const GmLayers *l = &p->layers;
-  bool *keep = gm_arena_newn (p->arena, bool, l->n_inputs);
-
-  for (uint32_t i = 0; i < l->functional.n_mutations; i++)
-    keep_inner (p, keep, l->functional.mutations[i].input.i);
-  for (uint32_t i = 0; i < s->joint->n_grads; i++)
-    keep_inner (p, keep, s->joint->grads[i].i);
-  for (int i = 0; i < p->n_held; i++)
-    if (p->saved[i].is_input)
-      keep_inner (p, keep, p->saved[i].index);
-  for (uint32_t i = 0; i < l->alias.n_outer + l->alias.n_replays; i++) {
-    uint32_t slot =
-        i < l->alias.n_outer ? l->alias.slots[i] : l->alias.replays[i - l->alias.n_outer].slot;
-    if (slot < l->alias.n_inputs)
-      keep[l->has_dedupe ? l->dedupe.from[slot].i : slot] = true;
-  }
-  for (uint32_t i = 0; l->has_metadata && i < l->metadata.n_renamed; i++)
-    if (l->metadata.renamed[i].is_input)
-      keep[l->metadata.renamed[i].input.i] = true;
-  p->keep = keep;
-}
-
 /* Finds the node of the functional graph, whose steps ascend, before which the program first reads
  * each input. */
 static void
@@ -406,7 +367,6 @@ gm_plan_new (const GmPlanSpec *s)
       gm_hook_order_find (s->graph, s->joint, p->arena, &p->hook_order, &p->grad_order);
   }
 
-  find_kept (p, s);
   find_looks (p, s->layers, s->graph);
   p->direct = is_direct (p);
   p->shares_grads = shares_grads (p);

@@ -21,10 +21,6 @@ typedef struct {
   bool (*run) (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
                GError **error);
   void (*unref) (void *data);
-  /* Role 0 for a boxed call, or NULL: in[i] are references that run_boxed may steal.  It may drop
-   * each as soon as it has read it, and set it to NULL; the caller drops the rest. */
-  bool (*run_boxed) (void *data, GmTensor **in, int n_in, GmTensor *const *out, int n_out,
-                     GError **error);
   /* Does what run does, for graphs of symbolic sizes: symbols[i] is the value of symbol number i.
    * NULL: it runs no such graphs. */
   bool (*run_sized) (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
@@ -127,9 +123,5 @@ bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **er
  * back end's; GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
  * GM_ERROR_UNSUPPORTED if inputs overlap otherwise than the function was compiled for. */
 bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
-/* Does the same, but steals the references: inputs[i] are NULL before the function is entered, and
- * a tensor without other references is freed as soon as it is not needed any more, in the middle of
- * the function if the executable can. */
-bool gm_plan_run_boxed (GmPlan *p, GmTensor **inputs, int n, GmTensor **outputs, GError **error);
 
 #endif

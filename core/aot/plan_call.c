@@ -84,46 +84,13 @@ leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory
   return ok;
 }
 
-/* Drops a boxed call's references to inputs that are not needed any more. */
-static void
-drop_inputs (const GmPlan *p, GmTensor **boxed, bool all)
-{
-  for (int i = 0; boxed && i < p->n_inputs; i++)
-    if (all || !p->keep[i])
-      g_clear_pointer (&boxed[i], gm_tensor_unref);
-}
-
-/* Runs the forward.  boxed: NULL, or references that the caller has handed over. */
-static bool
-run_forward (GmPlan *p, const Inputs *in, GmTensor **boxed, GmTensor *const *out, GError **error)
-{
-  GmTensor *given[p->n_inner + 1];
-  bool ok;
-
-  if (!p->n_forward)
-    return true;
-  if (!boxed || !p->exec.run_boxed)
-    return gm_plan_execute (p, 0, in->inner, p->n_inner, out, p->n_forward, error);
-  for (int i = 0; i < p->n_inner; i++)
-    given[i] = gm_tensor_ref (in->inner[i]);
-  drop_inputs (p, boxed, false);
-  ok = p->exec.run_boxed (p->exec.data, given, p->n_inner, out, p->n_forward, error);
-  for (int i = 0; i < p->n_inner; i++)
-    gm_tensor_unref (given[i]);
-  return ok;
-}
-
 /* Does, after the forward: histories, and the layers' part. */
 static bool
-end (GmPlan *p, const Inputs *in, bool boxed, GmTensor *const *out, GmTensor **outputs,
-     GError **error)
+end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GError **error)
 {
-  GmHistory *h = p->n_grads > 0 ? gm_history_attach (p, boxed ? NULL : in->recorded, in->single,
-                                                     in->inner, out)
-                                : NULL;
-  uint64_t first = boxed && !h ? 0
-                   : h         ? gm_history_first (h)
-                               : gm_plan_settle_looks (p, in->recorded);
+  GmHistory *h =
+      p->n_grads > 0 ? gm_history_attach (p, in->recorded, in->single, in->inner, out) : NULL;
+  uint64_t first = h ? gm_history_first (h) : gm_plan_settle_looks (p, in->recorded);
   bool ok =
       (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, first, outputs, error);
 
@@ -157,7 +124,7 @@ allocate_forward (const GmPlan *p, GmTensor *const *inner, GmTensor **out, GErro
 
 /* Runs the function from the recorded graph's inputs to the caller's outputs. */
 static bool
-run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs, GError **error)
+run (GmPlan *p, GmTensor *const *recorded, GmTensor **outputs, GError **error)
 {
   GmTensor *out[p->n_forward + 1], *single[p->n_inputs + 1], *inner[p->n_inner + 1];
   Inputs in = { recorded, single, inner, 0 };
@@ -168,9 +135,8 @@ run (GmPlan *p, GmTensor *const *recorded, GmTensor **boxed, GmTensor **outputs,
     gm_plan_unref_all (inner, in.n_owned);
     return false;
   }
-  ok = run_forward (p, &in, boxed, out, error);
-  drop_inputs (p, boxed, false);
-  ok = ok && end (p, &in, boxed != NULL, out, outputs, error);
+  ok = (!p->n_forward || gm_plan_execute (p, 0, inner, p->n_inner, out, p->n_forward, error))
+       && end (p, &in, out, outputs, error);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
   return ok;
@@ -233,36 +199,20 @@ leave_random (const GmPlan *p, int64_t first, GmTensor *const *outputs)
 }
 
 static bool
-run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **boxed, GmTensor **outputs,
-             GError **error)
+run_checked (GmPlan *p, GmTensor *const *inputs, GmTensor **outputs, GError **error)
 {
   if (!gm_plan_check_overlaps (p, inputs, GM_ERROR_UNSUPPORTED, error))
     return false;
-  if (p->direct && !boxed && !p->random.used)
+  if (p->direct && !p->random.used)
     return run_direct (p, inputs, outputs, error);
   if (!p->random.used)
-    return run (p, inputs, boxed, outputs, error);
+    return run (p, inputs, outputs, error);
   GmTensor *in[p->n_inputs];
   GmTensor *state = enter_random (p, p->random.draws, inputs, in, error);
   if (!state)
     return false;
   int64_t first = ((const int64_t *) gm_tensor_data (state))[1];
-  if (!boxed) {
-    bool ok = run (p, in, NULL, outputs, error);
-    if (ok)
-      leave_random (p, first, outputs);
-    else
-      undo_random (state);
-    gm_tensor_unref (state);
-    return ok;
-  }
-  /* With the state among them, the references have other indices. */
-  GmTensor *given[p->n_inputs];
-  memcpy (given, in, sizeof given);
-  memset (boxed, 0, sizeof *boxed * (size_t) gm_plan_n_inputs (p));
-  gm_tensor_ref (state); /* `given` has the other reference */
-  bool ok = run (p, in, given, outputs, error);
-  drop_inputs (p, given, true);
+  bool ok = run (p, in, outputs, error);
   if (ok)
     leave_random (p, first, outputs);
   else
@@ -371,7 +321,7 @@ gm_plan_run_begun (GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmT
       undo_random (b->state);
     return false;
   }
-  ok = end (p, &in, false, out, outputs, error);
+  ok = end (p, &in, out, outputs, error);
   gm_plan_unref_all (inner, in.n_owned);
   gm_plan_unref_all (out, p->n_forward);
   if (ok && p->random.used)
@@ -392,25 +342,7 @@ gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GErr
   if (p->direct && !p->random.used)
     ok = run_direct (p, inputs, outputs, error);
   else
-    ok = run_checked (p, inputs, NULL, outputs, error);
-  if (!ok)
-    memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
-  return ok;
-}
-
-bool
-gm_plan_run_boxed (GmPlan *p, GmTensor **inputs, int n, GmTensor **outputs, GError **error)
-{
-  GmTensor *borrowed[n + 1], *boxed[n + 1];
-  bool ok;
-
-  g_assert (n == gm_plan_n_inputs (p));
-  memcpy (borrowed, inputs, sizeof *inputs * (size_t) n);
-  memcpy (boxed, inputs, sizeof *inputs * (size_t) n);
-  memset (inputs, 0, sizeof *inputs * (size_t) n);
-  ok = run_checked (p, borrowed, boxed, outputs, error);
-  for (int i = 0; i < n; i++)
-    gm_tensor_unref (boxed[i]);
+    ok = run_checked (p, inputs, outputs, error);
   if (!ok)
     memset (outputs, 0, sizeof *outputs * p->layers.n_outputs);
   return ok;

@@ -540,7 +540,7 @@ static const GmAgFunction compiled_function = {
 static void
 settle_looks (const GmPlan *p, GmTensor *const *recorded, GmAgNode *n, uint64_t seq)
 {
-  for (uint32_t i = 0; recorded && i < p->unfold.n_looks; i++)
+  for (uint32_t i = 0; i < p->unfold.n_looks; i++)
     if (G_UNLIKELY (recorded[p->looks[i].input]->base))
       gm_autograd_settle (recorded[p->looks[i].input], n,
                           gm_unfold_look_number (&p->unfold, seq, i, p->looks[i].at));

@@ -25,9 +25,8 @@ typedef struct {
 
 struct GmPlan {
   gatomicrefcount refs;
-  GmArena *arena;   /* owns all arrays below */
-  GmLayers layers;  /* overlaps numbered as callers pass inputs */
-  const bool *keep; /* per input of the recorded graph: needed after the forward */
+  GmArena *arena;  /* owns all arrays below */
+  GmLayers layers; /* overlaps numbered as callers pass inputs */
   GmPlanRandom random;
   GmPlanExec exec;
   GmPlanFirst *first; /* the work of the first backward; NULL: none.  Shared with the plans that are
@@ -156,8 +155,8 @@ GmTensor *gm_donate_place (GmTensor *t, bool no_grad);
  * function. */
 typedef struct GmHistory GmHistory;
 
-/* Gives the outputs that have a tangent their history.  recorded: the recorded graph's inputs, if
- * they are alive (else NULL), single: the inputs that bases are made of, in: with these bases.  The
+/* Gives the outputs that have a tangent their history.  recorded: the recorded graph's inputs,
+ * single: the inputs that bases are made of, in: with these bases.  The
  * caller notes versions, after the writes. */
 GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single,
                               GmTensor *const *in, GmTensor *const *out);

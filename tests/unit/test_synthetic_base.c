@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_synthetic_base.c -- inputs that overlap, where one is written: AOT-01, AOT-07 to
- * AOT-09, AOT-12, AOT-13, AOT-16 to AOT-20.
+ * AOT-09, AOT-12, AOT-13, AOT-17 to AOT-20.
  */
 #include "core/base/log.h"
-#include "core/tensor/alloc.h"
 #include "tests/unit/alias_test.h"
 
 #include <unistd.h>
@@ -559,120 +558,6 @@ START_TEST (views_of_flat_memory_find_their_places)
 }
 END_TEST
 
-/* -- Boxed calls
- * ------------------------------------------------------------------------------------- */
-
-typedef struct {
-  GmGraph *g;
-  GmTensor *const *callers; /* must be NULL by now */
-} Chain;
-
-static bool
-chain_run (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
-           GError **error)
-{
-  (void) role, (void) n_in, (void) n_out, (void) data;
-  g_autoptr (GmTensor) middle = gm_op_run (
-      GM_OP_sum, in, 1, &(GmAttrs){ .mask = 1u << GM_ATTR_DIMS | 1u << GM_ATTR_KEEPDIM }, error);
-  GmMeta big = gm_meta_make (GM_F32, 1, (int64_t[]){ 1 << 20 });
-  g_autoptr (GmTensor) work = gm_tensor_new (&big, error);
-  return middle && work && gm_op_run_into (GM_OP_copy, &middle, 1, NULL, out[0], error);
-}
-
-static bool
-chain_run_boxed (void *data, GmTensor **in, int n_in, GmTensor *const *out, int n_out,
-                 GError **error)
-{
-  const Chain *c = data;
-  (void) n_out;
-  for (int i = 0; i < n_in; i++)
-    ck_assert_ptr_null (c->callers[i]);
-  g_autoptr (GmTensor) middle = gm_op_run (
-      GM_OP_sum, in, 1, &(GmAttrs){ .mask = 1u << GM_ATTR_DIMS | 1u << GM_ATTR_KEEPDIM }, error);
-  g_clear_pointer (&in[0], gm_tensor_unref);
-  GmMeta big = gm_meta_make (GM_F32, 1, (int64_t[]){ 1 << 20 });
-  g_autoptr (GmTensor) work = gm_tensor_new (&big, error);
-  return middle && work && gm_op_run_into (GM_OP_copy, &middle, 1, NULL, out[0], error);
-}
-
-static void
-nothing (void *data)
-{
-  (void) data;
-}
-
-static size_t
-peak_of (bool boxed)
-{
-  g_autoptr (GmGraph) g =
-      graph_of ("g (%x: f32[1048576]) -> (%0) { \n %0 = sum %x dims=[] keepdim=false \n }"),
-                      functional = NULL;
-  GmArena *arena = gm_arena_new ();
-  GmLayers layers;
-  GmJoint joint;
-  GmParts parts;
-  GmMeta big = gm_meta_make (GM_F32, 1, (int64_t[]){ 1 << 20 });
-  GmTensor *in = gm_tensor_new_zeros (&big, NULL), *out = NULL;
-  Chain c = { g, &in };
-
-  functional = gm_layers_apply (g, true, arena, &layers, NULL);
-  ck_assert (gm_join (functional, arena, &joint, NULL)
-             && gm_partition (&joint, &layers.functional, &partition_options, arena, &parts, NULL));
-  g_autoptr (GmPlan) p = gm_plan_new (&(GmPlanSpec){
-      &layers, &joint, &parts, { .used = false }, { &c, chain_run, nothing, chain_run_boxed } });
-  gm_alloc_reset_peak ();
-  size_t before = gm_alloc_live_bytes ();
-  ck_assert (boxed ? gm_plan_run_boxed (p, &in, 1, &out, NULL)
-                   : gm_plan_run (p, &in, 1, &out, NULL));
-  size_t peak = gm_alloc_peak_bytes () - before;
-  ck_assert ((in == NULL) == boxed);
-  gm_tensor_unref (in);
-  gm_tensor_unref (out);
-  g_clear_pointer (&functional, gm_graph_free);
-  gm_graph_free (joint.graph);
-  gm_graph_free (parts.forward);
-  gm_arena_free (arena);
-  return peak;
-}
-
-/* AOT-16: four megabytes of input are gone before four megabytes of work are taken */
-START_TEST (a_boxed_call_frees_its_input_while_it_runs)
-{
-  ck_assert_uint_ge (peak_of (false), 4u << 20);
-  ck_assert_uint_lt (peak_of (true), 1u << 20);
-}
-END_TEST
-
-/* AOT-16: inputs that are still needed are not freed */
-START_TEST (boxed_calls_agree_with_others)
-{
-  g_autoptr (GmGraph) g =
-      graph_of ("g (%x: f32[4], %y: f32[4], %z: f32[2, 2]) -> (%2, %3, %y) { \n %0 = exp %x \n %1 "
-                "= copy_ %x %0 \n %2 = sin %y \n %3 = permute %z dims=[1, 0] \n }");
-  static const World w = { { "f32[6]" },
-                           false,
-                           { VIEW (0, slice, "dim=0 start=0 stop=4 step=1"),
-                             VIEW (0, slice, "dim=0 start=2 stop=6 step=1"), OWN ("f32[2, 2]") },
-                           3 };
-  g_autoptr (GmPlan) p = world_plan (&w, g, NULL, NULL);
-  Run want = world_begin (&w), has = world_begin (&w);
-  GmTensor *given[3];
-
-  for (int i = 0; i < 3; i++)
-    given[i] = gm_tensor_ref (has.in[i]);
-  ck_assert (gm_plan_run (p, want.in, 3, want.out, NULL));
-  ck_assert (gm_plan_run_boxed (p, given, 3, has.out, NULL));
-  for (int i = 0; i < 3; i++) {
-    ck_assert_ptr_null (given[i]);
-    ck_assert (same_elements (want.in[i], has.in[i], false, 0));
-    ck_assert (same_elements (want.out[i], has.out[i], false, 0));
-  }
-  ck_assert_ptr_eq (has.out[2], has.in[1]);
-  run_end (&want);
-  run_end (&has);
-}
-END_TEST
-
 int
 main (void)
 {
@@ -696,8 +581,6 @@ main (void)
   tcase_add_test (t, reading_alone_takes_nothing_for_granted);
   tcase_add_test (t, overlap_is_exact);
   tcase_add_test (t, views_of_flat_memory_find_their_places);
-  tcase_add_test (t, a_boxed_call_frees_its_input_while_it_runs);
-  tcase_add_test (t, boxed_calls_agree_with_others);
   suite_add_tcase (s, t);
   srunner_run_all (sr, CK_NORMAL);
   failures = srunner_ntests_failed (sr);
