@@ -4,128 +4,99 @@
  *   function > instructions > graph > joint graph > forward, backward > plugin > guarded code
  *
  * Read the table `stages`: each row is a stage, with the letter that selects it (GM_DEBUG=rjp
- * prints the results of those stages, `gramme opt -s fjp` runs them), what it reads, what it
- * writes, and the room where the work is done.  The loop in gm_compile_run is all that runs them;
- * dump, verifier and timing come with the row.  Between the two stand the adaptors: they take what
- * a stage needs out of a GmCompile, so that no room below has to know it.
+ * prints the results of those stages, `gramme opt -s fjp` runs them), the room where the work is
+ * done, what it reads, what it writes, and what its graphs are.  The loop in gm_compile_run is all
+ * that runs them; dump, verifier and timing come with the row.  Between the two stand the adaptors:
+ * they take what a stage needs out of a GmCompile, so that no room below has to know it.
  *
  * Invariant: a stage leaves what it reads alone and writes its own part once.
  */
-#include "core/data_dependent.h"
+#include "core/compile_options.h"
 #include "core/compiled_pair.h"
+#include "core/data_dependent.h"
 
 #include "core/base/log.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* -- Options ----------------------------------------------------------------------------------- */
+/* -- The table --------------------------------------------------------------------------------- */
 
-static bool
-take_partition (GmCompile *c, const char *value)
-{
-  static const char *const names[] = { "auto", "default", "min-cut" };
+enum {
+  CODE = 1 << 0,    /* a code object, with the frame's arguments */
+  INSNS = 1 << 1,   /* its instructions, the same form on every CPython version */
+  GRAPH = 1 << 2,   /* the program's computation, with views and in-place writes */
+  GUARDS = 1 << 3,  /* assumptions about the arguments */
+  JOURNAL = 1 << 4, /* side effects, in their order */
+  RESIDUE = 1 << 5, /* the rest of the work in Python */
+  LAYERS = 1 << 6,  /* the plan's work around the back end's code */
+  JOINT = 1 << 7,   /* the function and its gradient, one graph */
+  FORWARD = 1 << 8,
+  BACKWARD = 1 << 9,
+  SAVED = 1 << 10,   /* values that the forward hands to the backward */
+  EXECS = 1 << 11,   /* the back end's code */
+  PLAN = 1 << 12,    /* the call, inputs to outputs */
+  GUARDED = 1 << 13, /* the entry in the code object's cache */
+};
+#define RECORDED (GRAPH | GUARDS | JOURNAL | RESIDUE)
+#define PARTS (FORWARD | BACKWARD | SAVED)
 
-  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
-    if (strcmp (value, names[i]) == 0) {
-      c->ask.partition.mode = (GmPartitionMode) i;
-      return true;
-    }
-  return false;
-}
-
-/* memory-budget selects the min-cut partitioner. */
-static bool
-take_budget (GmCompile *c, const char *value)
-{
-  char *end;
-  double budget = g_ascii_strtod (value, &end);
-
-  c->ask.partition = (GmPartitionOptions){ GM_PARTITION_MIN_CUT, budget };
-  return end > value && *end == 0 && budget >= 0 && budget <= 1;
-}
-
-static bool
-take_hooked (GmCompile *c, const char *value)
-{
-  static const char *const names[] = { "donated", "no_static", "all" };
-
-  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
-    if (strcmp (value, names[i]) == 0) {
-      c->ask.hooked = (GmHookedFilter) i;
-      return true;
-    }
-  return false;
-}
-
-static bool
-take_dynamic (GmCompile *c, const char *value)
-{
-  static const char *const names[] = { "auto", "true", "false" };
-
-  for (size_t i = 0; i < G_N_ELEMENTS (names); i++)
-    if (strcmp (value, names[i]) == 0) {
-      c->ask.dynamic = (uint8_t) i;
-      return true;
-    }
-  return false;
-}
-
-static bool
-take_backward (GmCompile *c, const char *value)
-{
-  c->ask.at_once = strcmp (value, "at-once") == 0;
-  return c->ask.at_once || strcmp (value, "lazy") == 0;
-}
-
-/* Read by the front end, before it compiles anything. */
-static bool
-take_limit (GmCompile *c, const char *value)
-{
-  char *end;
-  (void) c;
-  return g_ascii_strtoll (value, &end, 10) >= 1 && *end == 0;
-}
-
-static const struct {
-  const char *key;
-  bool (*take) (GmCompile *c, const char *value);
-  const char *values;
-} host_options[] = {
-  { "partition", take_partition, "auto, default or min-cut" },
-  { "memory-budget", take_budget, "a number from 0 to 1" },
-  { "dynamic", take_dynamic, "auto, true or false" },
-  { "backward", take_backward, "lazy or at-once" },
-  { "recompile-limit", take_limit, "a whole number from 1" },
-  { "saved-tensors-hooks-filtering-mode", take_hooked, "donated, no_static or all" },
+/* How a stage treats its graphs. */
+enum {
+  ASKS_SIZES = 1 << 0, /* fails if an answer about sizes was a guess */
+  FUNCTIONAL = 1 << 1, /* they have no views of inputs and no in-place writes */
+  CUT = 1 << 2,        /* they are the parts of a cut: their outputs are verified, too */
 };
 
-/* Users pass options of the host and of the back end in one list.  The host's are taken out here,
- * once, before the first stage runs: a plugin sees only its own. */
-static bool
-read_options (GmCompile *c, GError **error)
-{
-  g_autoptr (GPtrArray) others = g_ptr_array_new_with_free_func (g_free);
+typedef struct {
+  char letter;
+  const char *name;
+  GmStageFn run;
+  uint32_t reads, writes;
+  size_t graphs[2]; /* offsets in GmCompile of the graphs that the stage makes; 0: none */
+  uint32_t how;     /* ASKS_SIZES ... */
+  char *(*text) (const GmCompile *c, char letter); /* the result, if it is no graph; or NULL */
+  int log; /* GmLogChannel that also shows the stage's result, or -1 */
+} GmStage;
 
-  for (const char *const *o = c->ask.options; o && *o; o++) {
-    const char *value = strchr (*o, '=');
-    size_t i = 0, n = value ? (size_t) (value - *o) : 0;
-    while (i < G_N_ELEMENTS (host_options)
-           && !(strncmp (host_options[i].key, *o, n) == 0 && host_options[i].key[n] == 0))
-      i++;
-    if (i == G_N_ELEMENTS (host_options)) {
-      g_ptr_array_add (others, g_strdup (*o));
-    } else if (!host_options[i].take (c, value + 1)) {
-      g_set_error (error, GM_ERROR, GM_ERROR_VALUE, "option %s: the value of %s is %s", *o,
-                   host_options[i].key, host_options[i].values);
-      return false;
-    }
-  }
-  g_ptr_array_add (others, NULL);
-  c->ask.for_backend = (char **) g_ptr_array_steal (others, NULL);
-  return true;
-}
+static bool decode (GmCompile *c, GError **error);
+static bool record (GmCompile *c, GError **error);
+static bool simplify (GmCompile *c, GError **error);
+static bool functionalize (GmCompile *c, GError **error);
+static bool join (GmCompile *c, GError **error);
+static bool partition (GmCompile *c, GError **error);
+static bool lower (GmCompile *c, GError **error);
+static bool assemble (GmCompile *c, GError **error);
+static char *frontend_text (const GmCompile *c, char letter);
+static char *lower_text (const GmCompile *c, char letter);
+
+/* clang-format off */
+#define AT(part) offsetof (GmCompile, part)
+static const GmStage stages[] = {
+  /* bytecode/ */
+  { 'd', "decode", decode, CODE, INSNS, .text = frontend_text, .log = -1 },
+  /* trace/ */
+  { 'r', "record", record, INSNS, RECORDED, { AT (record.graph) }, .log = GM_LOG_GRAPH_CODE },
+  /* graph/ */
+  { 's', "simplify", simplify, GRAPH, GRAPH, { AT (simplify.graph) }, ASKS_SIZES, .log = -1 },
+  /* aot/ */
+  { 'f', "functionalize", functionalize, GRAPH, GRAPH | LAYERS, { AT (functionalize.graph) },
+    ASKS_SIZES | FUNCTIONAL, .log = -1 },
+  { 'j', "join", join, GRAPH, JOINT, { AT (join.graph) },
+    ASKS_SIZES | FUNCTIONAL, .log = GM_LOG_AOT_GRAPHS },
+  { 'p', "partition", partition, JOINT | LAYERS, PARTS,
+    { AT (partition.forward), AT (partition.backward) },
+    ASKS_SIZES | FUNCTIONAL | CUT, .log = GM_LOG_AOT_GRAPHS },
+  /* run/ */
+  { 'l', "lower", lower, PARTS | LAYERS, EXECS | PLAN, .how = ASKS_SIZES, .text = lower_text,
+    .log = -1 },
+  /* capture/ */
+  { 'a', "assemble", assemble, GUARDS | JOURNAL | RESIDUE | PLAN, GUARDED, .text = frontend_text,
+    .log = -1 },
+};
+/* clang-format on */
+G_STATIC_ASSERT (G_N_ELEMENTS (stages) == GM_N_STAGES);
 
 /* -- Adaptors ---------------------------------------------------------------------------------- */
 
@@ -246,49 +217,7 @@ assemble (GmCompile *c, GError **error)
   return frontend.assemble (c, error);
 }
 
-/* -- The table --------------------------------------------------------------------------------- */
-
-enum {
-  CODE = 1 << 0,    /* a code object, with the frame's arguments */
-  INSNS = 1 << 1,   /* its instructions, the same form on every CPython version */
-  GRAPH = 1 << 2,   /* the program's computation, with views and in-place writes */
-  GUARDS = 1 << 3,  /* assumptions about the arguments */
-  JOURNAL = 1 << 4, /* side effects, in their order */
-  RESIDUE = 1 << 5, /* the rest of the work in Python */
-  LAYERS = 1 << 6,  /* the plan's work around the back end's code */
-  JOINT = 1 << 7,   /* the function and its gradient, one graph */
-  FORWARD = 1 << 8,
-  BACKWARD = 1 << 9,
-  SAVED = 1 << 10,   /* values that the forward hands to the backward */
-  EXECS = 1 << 11,   /* the back end's code */
-  PLAN = 1 << 12,    /* the call, inputs to outputs */
-  GUARDED = 1 << 13, /* the entry in the code object's cache */
-};
-
-typedef struct {
-  char letter;
-  const char *name;
-  GmStageFn run;
-  uint32_t reads, writes;
-  int log; /* GmLogChannel that also shows the stage's result, or -1 */
-} GmStage;
-
-/* clang-format off */
-#define RECORDED (GRAPH | GUARDS | JOURNAL | RESIDUE)
-#define PARTS (FORWARD | BACKWARD | SAVED)
-static const GmStage stages[] = {
-  /*    name             run            reads                          writes          log                     where */
-  { 'd', "decode",        decode,        CODE,                         INSNS,          -1 },                /* bytecode/ */
-  { 'r', "record",        record,        INSNS,                        RECORDED,       GM_LOG_GRAPH_CODE }, /* trace/    */
-  { 's', "simplify",      simplify,      GRAPH,                        GRAPH,          -1 },                /* graph/    */
-  { 'f', "functionalize", functionalize, GRAPH,                        GRAPH | LAYERS, -1 },                /* aot/      */
-  { 'j', "join",          join,          GRAPH,                        JOINT,          GM_LOG_AOT_GRAPHS }, /* aot/      */
-  { 'p', "partition",     partition,     JOINT | LAYERS,               PARTS,          GM_LOG_AOT_GRAPHS }, /* aot/      */
-  { 'l', "lower",         lower,         PARTS | LAYERS,               EXECS | PLAN,   -1 },                /* run/      */
-  { 'a', "assemble",      assemble,      GUARDS|JOURNAL|RESIDUE|PLAN,  GUARDED,        -1 },                /* capture/  */
-};
-/* clang-format on */
-G_STATIC_ASSERT (G_N_ELEMENTS (stages) == G_N_ELEMENTS (((GmCompile *) 0)->stage_ms));
+/* -- Running ----------------------------------------------------------------------------------- */
 
 static const GmStage *
 find_stage (char letter)
@@ -301,46 +230,57 @@ find_stage (char letter)
 
 /* -- Inspecting a stage's work ----------------------------------------------------------------- */
 
-/* Collects the graphs that stage `letter` wrote; returns their number. */
+/* Collects the graphs that the stage wrote; returns their number. */
 static int
-graphs_of (const GmCompile *c, char letter, const GmGraph *graphs[2])
+graphs_of (const GmCompile *c, const GmStage *s, const GmGraph *graphs[2])
 {
-  const GmGraph *first = letter == 'r'   ? c->record.graph
-                         : letter == 's' ? c->simplify.graph
-                         : letter == 'f' ? c->functionalize.graph
-                         : letter == 'j' ? c->join.graph
-                         : letter == 'p' ? c->partition.forward
-                                         : NULL;
+  int n = 0;
 
-  graphs[0] = first;
-  graphs[1] = letter == 'p' ? c->partition.backward : NULL;
-  return (first != NULL) + (graphs[1] != NULL);
+  for (int i = 0; i < 2; i++) {
+    const GmGraph *g = s->graphs[i] ? G_STRUCT_MEMBER (GmGraph *, c, s->graphs[i]) : NULL;
+    if (g)
+      graphs[n++] = g;
+  }
+  return n;
+}
+
+static char *
+frontend_text (const GmCompile *c, char letter)
+{
+  return frontend.text ? frontend.text (c, letter) : NULL;
+}
+
+static char *
+lower_text (const GmCompile *c, char letter)
+{
+  int role;
+  const GmExec *e =
+      c->lower.pair ? gm_compiled_pair_exec (c->lower.pair, GM_EXEC_FORWARD, &role) : NULL;
+
+  (void) letter;
+  if (!e)
+    return NULL;
+  const char *fallback = gm_compiled_pair_fallback_reason (c->lower.pair);
+  return g_strdup_printf ("compiled by %s in %.3f ms%s%s\n", gm_backend_name (c->ask.backend),
+                          gm_exec_compile_ms (e), fallback ? "; in eager: " : "",
+                          fallback ? fallback : "");
 }
 
 char *
 gm_compile_text (const GmCompile *c, char letter)
 {
+  const GmStage *s = find_stage (letter);
   const GmGraph *graphs[2];
-  int n = graphs_of (c, letter, graphs);
-  GString *text = g_string_new (NULL);
+  int n = graphs_of (c, s, graphs);
 
+  if (n == 0)
+    return s->text ? s->text (c, letter) : NULL;
+  GString *text = g_string_new (NULL);
   for (int i = 0; i < n; i++) {
     g_autofree char *graph = gm_graph_text (graphs[i]);
     g_string_append (text, graph);
   }
-  if (n == 0 && letter == 'l' && c->lower.pair) {
-    int role;
-    const GmExec *e = gm_compiled_pair_exec (c->lower.pair, GM_EXEC_FORWARD, &role);
-    const char *fallback = gm_compiled_pair_fallback_reason (c->lower.pair);
-    if (e)
-      g_string_append_printf (text, "compiled by %s in %.3f ms%s%s\n",
-                              gm_backend_name (c->ask.backend), gm_exec_compile_ms (e),
-                              fallback ? "; in eager: " : "", fallback ? fallback : "");
-  } else if (n == 0 && frontend.text) {
-    g_autofree char *own = frontend.text (c, letter);
-    g_string_append (text, own ? own : "");
-  }
-  return g_string_free (text, text->len == 0);
+  return g_string_free (text, FALSE);
 }
 
 static void
@@ -366,7 +306,7 @@ static void
 verify (const GmCompile *c, const GmStage *s)
 {
   const GmGraph *graphs[2];
-  int n = graphs_of (c, s->letter, graphs);
+  int n = graphs_of (c, s, graphs);
 
 #ifndef GM_DEBUG_CHECKS
   if (!getenv ("GM_STRESS"))
@@ -376,8 +316,8 @@ verify (const GmCompile *c, const GmStage *s)
     g_autoptr (GError) error = NULL;
     if (gm_compile_tamper)
       gm_compile_tamper (s->letter, (GmGraph *) graphs[i]);
-    if (gm_graph_verify (graphs[i], strchr ("fjp", s->letter) != NULL, &error)
-        && (s->letter != 'p' || gm_graph_verify_outputs (graphs[i], &error)))
+    if (gm_graph_verify (graphs[i], (s->how & FUNCTIONAL) != 0, &error)
+        && (!(s->how & CUT) || gm_graph_verify_outputs (graphs[i], &error)))
       continue;
     g_autofree char *text = gm_graph_text (graphs[i]);
     g_error ("stage %c (%s) wrote a graph that is wrong: %s\n%s", s->letter, s->name,
@@ -391,8 +331,8 @@ sizes_of (const GmCompile *c)
 {
   const GmGraph *graphs[2];
 
-  for (const char *letter = "rsfjp"; *letter; letter++)
-    if (graphs_of (c, *letter, graphs) > 0)
+  for (const GmStage *s = stages; s < stages + G_N_ELEMENTS (stages); s++)
+    if (graphs_of (c, s, graphs) > 0)
       return graphs[0]->sizes;
   return NULL;
 }
@@ -407,7 +347,7 @@ run_stage (GmCompile *c, const GmStage *s, GError **error)
   GmSizes *sizes = sizes_of (c), *was = gm_sizes_enter (sizes);
   bool ok = s->run (c, error);
 
-  if (sizes && strchr ("sfjpl", s->letter))
+  if (sizes && s->how & ASKS_SIZES)
     ok = gm_sizes_check (sizes, ok ? error : NULL) && ok;
   gm_sizes_enter (was);
   return ok;
@@ -416,7 +356,7 @@ run_stage (GmCompile *c, const GmStage *s, GError **error)
 bool
 gm_compile_run (GmCompile *c, char from, char to, GError **error)
 {
-  if (!c->ask.for_backend && !read_options (c, error))
+  if (!c->ask.for_backend && !gm_compile_options_read (c, error))
     return false;
   for (const GmStage *s = find_stage (from), *last = find_stage (to); s <= last && !c->stopped;
        s++) {
@@ -496,4 +436,15 @@ double
 gm_compile_stage_ms (const GmCompile *c, char letter)
 {
   return c->stage_ms[find_stage (letter) - stages];
+}
+
+void
+gm_compile_letters (bool of_graphs, char letters[GM_N_STAGES + 1])
+{
+  size_t n = 0;
+
+  for (const GmStage *s = stages; s < stages + G_N_ELEMENTS (stages); s++)
+    if (!of_graphs || (s->graphs[0] && s->reads & (GRAPH | JOINT)))
+      letters[n++] = s->letter;
+  letters[n] = 0;
 }

@@ -28,6 +28,8 @@ typedef enum {
  * set c->stopped and return true. */
 typedef bool (*GmStageFn) (GmCompile *c, GError **error);
 
+#define GM_N_STAGES 8
+
 struct GmCompile {
   GmArena *arena; /* owned */
   void *front;    /* owned by the front end: code, instructions, guards, journal, residue */
@@ -43,7 +45,7 @@ struct GmCompile {
     uint8_t dynamic;            /* private: the host option, as GmDynamicOption */
     bool at_once;               /* the backward is compiled with the forward; a host option, too */
     bool differentiate;         /* inputs that require grad get gradients */
-    GmPartitionOptions partition; /* host options set it, too: see compile.c */
+    GmPartitionOptions partition; /* host options set it, too: see compile_options.c */
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
     void *trace_hooks_data;
     GmHookedFilter hooked; /* a host option, too */
@@ -70,10 +72,10 @@ struct GmCompile {
     GmPlan *plan;
   } lower;
 
-  uint32_t filled;    /* the parts that are set: bits of compile.c's table */
-  bool stopped;       /* the front end met code that it cannot trace */
-  const char *why;    /* the reason, if stopped; owned by the front end */
-  double stage_ms[8]; /* per stage, in the order of the table */
+  uint32_t filled;              /* the parts that are set: bits of compile.c's table */
+  bool stopped;                 /* the front end met code that it cannot trace */
+  const char *why;              /* the reason, if stopped; owned by the front end */
+  double stage_ms[GM_N_STAGES]; /* in the order of the table */
 };
 
 GmCompile *gm_compile_new (void);
@@ -103,6 +105,10 @@ void gm_compile_set_frontend (const GmStageFn fns[3],
 /* For tests: gets each graph that stage `letter` wrote before it is verified (in debug builds, and
  * with GM_STRESS), to break it.  NULL: unset. */
 extern void (*gm_compile_tamper) (char letter, GmGraph *g);
+
+/* Writes the letters of all stages, in their order, and a 0.  of_graphs: of those alone that make
+ * graphs of graphs, which `gramme opt` runs on a graph in text. */
+void gm_compile_letters (bool of_graphs, char letters[GM_N_STAGES + 1]);
 
 /* Returns the milliseconds of the stage in this compilation, 0 if it did not run. */
 double gm_compile_stage_ms (const GmCompile *c, char letter);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library's and the extension's sources, room by room (see README.md for the floors).
 
-CORE_SOURCES = core/compile.c core/compile.h core/data_dependent.c core/data_dependent.h core/compiled_pair.c core/compiled_pair.h core/plan_cache.c core/plan_cache.h core/gramme.c core/gramme.h core/breaks.def
+CORE_SOURCES = core/compile.c core/compile.h core/compile_options.c core/compile_options.h core/data_dependent.c core/data_dependent.h core/compiled_pair.c core/compiled_pair.h core/plan_cache.c core/plan_cache.h core/gramme.c core/gramme.h core/breaks.def
 CORE_SOURCES += \
   core/base/arena.c \
   core/base/environment.c \

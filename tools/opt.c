@@ -22,7 +22,7 @@
 #include <string.h>
 
 typedef struct {
-  char stages[8]; /* a span of "sfjp" */
+  char stages[GM_N_STAGES + 1]; /* a span of the stages that make graphs of graphs */
   uint32_t rewrites;
   bool verify, image;
   const char *file, *backend, *emit; /* emit: kind of text of the back end */
@@ -36,14 +36,16 @@ typedef struct {
 static bool
 read_stages (Options *o, const char *list)
 {
+  char letters[GM_N_STAGES + 1];
   size_t n = 0;
+  gm_compile_letters (true, letters);
   for (const char *c = list; *c; c++)
     if (*c != ',') {
-      if (!strchr ("sfjp", *c) || n == 4)
+      if (n == strlen (letters))
         return false;
       o->stages[n++] = *c;
     }
-  return n > 0 && strstr ("sfjp", o->stages) != NULL;
+  return n > 0 && strstr (letters, o->stages) != NULL;
 }
 
 static bool

@@ -80,7 +80,7 @@ typedef struct GmEntry {
   struct GmCompiledPair
       *pair; /* the back end's code; NULL: there is nothing to run, or a callable runs */
   uint32_t n_nodes, n_effects, n_frames, n_insns;
-  GmStageTime times[8];
+  GmStageTime times[GM_N_STAGES];
   uint64_t hits;
   uint32_t to_fail; /* GM_STRESS=guards: number of records that have yet to fail once; else 0 */
   /* Time of one check of all guards when the entry was made: the best of a few, and the first. */

@@ -12,6 +12,7 @@
 
 #include "core/base/log.h"
 #include "core/base/yield.h"
+#include "core/compile_options.h"
 #include "core/compiled_pair.h"
 #include "core/aot/read_order.h"
 #include "core/objects/api_object.h"
@@ -530,10 +531,9 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
 static long
 own_limit (const GmConfig *config)
 {
-  long said = 0; /* so much for what is no number, too, which the first compilation refuses */
-  for (char *const *o = config->options; o && *o; o++)
-    if (g_str_has_prefix (*o, "recompile-limit="))
-      said = (long) g_ascii_strtoll (strchr (*o, '=') + 1, NULL, 10);
+  const char *text = gm_compile_option (config->options, "recompile-limit");
+  /* 0, too, for a text that is no number: the first compilation refuses the option. */
+  long said = text ? (long) g_ascii_strtoll (text, NULL, 10) : 0;
   return said > 0 ? said : gm_switch_number ("recompile_limit", GM_MAX_ENTRIES);
 }
 
@@ -680,12 +680,13 @@ n_calls (const GmGraph *g)
 static GmEntry *
 finish (Job *job, GmCompile *c, char *reason, bool again)
 {
-  static const char letters[] = "drsfjpla";
+  char letters[GM_N_STAGES + 1];
   GmEntry *e = g_steal_pointer (&job->entry);
   gm_count_entry (job->cache, again);
   if (job->rec->broke)
     tell_break (job, job->rec->broke);
-  for (size_t i = 0; i < G_N_ELEMENTS (e->times); i++)
+  gm_compile_letters (false, letters);
+  for (size_t i = 0; i < GM_N_STAGES; i++)
     e->times[i] = (GmStageTime){ letters[i], gm_compile_stage_ms (c, letters[i]) };
   e->reason = reason;
   e->graph = g_steal_pointer (&c->record.graph); /* no later stage needs it */
