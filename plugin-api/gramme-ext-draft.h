@@ -84,9 +84,9 @@ typedef struct {
 #define GRAMME_TEXT_ID "gramme.text/draft1"
 
 /* Texts that a plugin can show: of an executable the text it generated ("cuda", "ptx", "c"), and,
- * with e NULL, "about": a few lines on what it found on this machine, or "memory": the bytes of its
+ * with e NULL, "about": a few lines on what it found on this machine, "memory": the bytes of its
  * device's memory that are in use, those that it keeps for later, and the most that were in use, as
- * three numbers. */
+ * three numbers, or "capability": its device's compute capability, as two numbers. */
 typedef struct {
   uint32_t struct_size, reserved;
   /* [compile] *bytes: the length without the NUL.  Writes no more than `room` bytes, NUL included;

@@ -25,14 +25,14 @@ LDADD = libgramme.la $(GLIB_LIBS) $(CHECK_LIBS) -lm
 # Python programs, plain and compiled; the same once more with every instruction undone and done again,
 # with a graph break before each, and with each guard failing once.  The longest come first, for make -j.
 if HAVE_PYTHON
-TESTS += tests/rollback.sh tests/breaks.sh tests/guards.sh tests/trace.sh tests/python.sh tests/aot.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/plugin/kit.py tests/plugin/callbacks.py tests/plugin/new_plugin.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py tests/style/english.py tests/style/format.py tests/style/paths.py
+TESTS += tests/rollback.sh tests/breaks.sh tests/guards.sh tests/trace.sh tests/python.sh tests/aot.sh tests/tape.sh tests/state.sh tests/cpython.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/hostile.py tests/plugin/kit.py tests/plugin/callbacks.py tests/plugin/new_plugin.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py tests/style/english.py tests/style/format.py tests/style/decisions.py tests/style/paths.py
 endif
 EXTRA_DIST += $(TEST_FILES)
 
 # What a build from the tarball runs where all tests have run in the tree before: the tests that read other files of the sources,
 # write beside them, or use what is installed.
 DIST_TESTS = tests/dist.sh tests/graph/run.py tests/plugin/headers.sh tests/plugin/abi.py tests/plugin/new_plugin.py \
-  tests/plugin/callbacks.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py tests/style/english.py tests/style/format.py tests/style/paths.py
+  tests/plugin/callbacks.py tests/style/floors.py tests/style/listed.py tests/style/statements.py tests/style/reference.py tests/style/english.py tests/style/format.py tests/style/decisions.py tests/style/paths.py
 check-dist:
 	$(MAKE) distcheck TESTS='$(DIST_TESTS)'
 

@@ -445,10 +445,12 @@ RUN (getitem)
   }
   if (gm_b_failed (b) || !parse (b, v, &a[1], &s, false))
     return gm_give (NULL);
-  if (s.mask)
+  if (s.mask) {
+    b->masked = !gm_b_failed (b);
     return gm_give (
         gm_b_fail (b, GM_ERROR_UNSUPPORTED,
                    "x[mask]: the size of the result depends on the values of the mask"));
+  }
   if (s.n == 0)
     return gm_give (s.view);
   return gm_give (s.n == 1 ? select_one (b, s.view, s.at[0], s.index[0]) : select_many (b, &s));
@@ -537,10 +539,12 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
   }
   /* The value must be the same for all places along the mask, or its length would depend on data.
    */
-  if (META (value)->ndim > x.ndim - m.ndim && !gm_size_eq (gm_meta_numel (META (value)), 1))
+  if (META (value)->ndim > x.ndim - m.ndim && !gm_size_eq (gm_meta_numel (META (value)), 1)) {
+    b->masked = !gm_b_failed (b);
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,
                                "x[mask] = value: the value must broadcast to the dimensions after "
                                "the mask; use where or masked_fill"));
+  }
   if (META (value)->ndim == 0 || gm_size_eq (gm_meta_numel (META (value)), 1))
     value = gm_b_reshape (b, value, 0, NULL);
   for (int d = m.ndim; d < x.ndim; d++)

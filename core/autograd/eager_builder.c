@@ -170,7 +170,7 @@ gm_eager_builder_init (GmEagerBuilder *b)
   b->base.generator = NULL;
   b->base.device = 0;
   b->base.autocast = gm_autocast_mode ();
-  b->base.outside = b->base.gradient = false;
+  b->base.outside = b->base.masked = b->base.gradient = false;
   b->base.marks = 0;
   b->base.refuses_draws = gm_draws_refused ();
   b->owned = NULL;

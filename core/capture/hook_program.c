@@ -148,17 +148,6 @@ is_plain (const GmGraph *g)
   return !g->sym;
 }
 
-static bool
-reads_grad (const GmGuards *guards)
-{
-  g_autofree char *text = gm_guards_text (guards);
-
-  for (const char *p = text; (p = strstr (p, ".grad")); p++)
-    if (!g_ascii_isalnum (p[5]) && p[5] != '_')
-      return true;
-  return false;
-}
-
 /* Reads the hook's result; false if no program can express it. */
 static bool
 read_result (Program *p, const GmRecording *rec, uint32_t grad_slot)
@@ -187,7 +176,7 @@ take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func
   GmCallEnv env = env_now ();
 
   if (rec->stop || rec->point || rec->n_effects || rec->sets_grad || !rec->graph
-      || !is_plain (rec->graph) || reads_grad (rec->guards))
+      || !is_plain (rec->graph) || gm_guards_read_grad (rec->guards))
     return false;
   /* Zeroed, since a check fills only the slots that it must. */
   PyObject **slots = g_newa0 (PyObject *, gm_guards_n_slots (rec->guards) + 1);

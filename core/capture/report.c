@@ -191,15 +191,17 @@ failed:
 static bool
 add_guard_row (const GmGuardRow *row, void *list)
 {
-  PyObject *o = Py_BuildValue ("(sszziO)", row->kind, row->text, row->source, row->where.file,
-                               row->where.line, row->is_lookup ? Py_True : Py_False);
+  PyObject *o = Py_BuildValue ("(sszziOO)", row->kind, row->text, row->source, row->where.file,
+                               row->where.line, row->is_lookup ? Py_True : Py_False,
+                               row->of_argument ? Py_True : Py_False);
   int r = o ? PyList_Append (list, o) : -1;
   Py_XDECREF (o);
   return r == 0;
 }
 
-/* Returns [(kind, text, source or None, file or None, line, is_lookup)]; is_lookup: the guard is on
- * how a name is found. */
+/* Returns [(kind, text, source or None, file or None, line, is_lookup, of_argument)]; is_lookup:
+ * the guard is on how a name is found; of_argument: the guard is on an argument, or on a part of
+ * one. */
 static PyObject *
 guard_rows (const GmGuards *g)
 {

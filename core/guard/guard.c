@@ -527,6 +527,15 @@ gm_guards_n_slots (const GmGuards *g)
   return g->n_slots;
 }
 
+bool
+gm_guards_read_grad (const GmGuards *g)
+{
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind == GM_SOURCE_GRAD || g->checks[i].kind == GM_GUARD_GRAD_NONE)
+      return true;
+  return false;
+}
+
 const uint32_t *
 gm_guards_lasting (const GmGuards *g, uint32_t *n)
 {

@@ -310,12 +310,39 @@ row_text (const GmGuards *g, uint32_t i)
   }
 }
 
+/* Returns, per slot, the number of the record that loads it.  The caller frees it. */
+static uint32_t *
+loads_of (const GmGuards *g)
+{
+  uint32_t *load = g_new0 (uint32_t, g->n_slots + 1);
+  for (uint32_t i = 0; i < g->n; i++)
+    if (g->checks[i].kind < GM_GUARD_BACKEND_MATCH && g->sources[i])
+      load[g->checks[i].out] = i;
+  return load;
+}
+
+/* True if record i reads an argument other than self, or a value that is found through one. */
+static bool
+is_of_argument (const GmGuards *g, uint32_t i, const uint32_t *load)
+{
+  const GmCheck *c = &g->checks[i];
+  if (!g->sources[i])
+    return false;
+  if (c->kind >= GM_GUARD_BACKEND_MATCH)
+    c = &g->checks[load[c->in]];
+  while (gm_source_has_base (c->kind))
+    c = &g->checks[load[c->in]];
+  return (c->kind == GM_SOURCE_LOCAL || c->kind == GM_SOURCE_FREE)
+         && !(c->key && PyUnicode_CompareWithASCIIString (c->key, "self") == 0);
+}
+
 bool
 gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *data), void *data)
 {
   if (*g->dead)
     return row (&(GmGuardRow){ .kind = "", .text = "an object that it was recorded with has died" },
                 data);
+  g_autofree uint32_t *load = loads_of (g);
   for (uint32_t i = 0; i < g->n; i++) {
     g_autofree char *text = row_text (g, i);
     uint8_t kind = g->checks[i].kind;
@@ -324,7 +351,8 @@ gm_guards_foreach (const GmGuards *g, bool (*row) (const GmGuardRow *row, void *
                                 .source = g->sources[i],
                                 .text = text,
                                 .where = g->wheres[i],
-                                .is_lookup = kind < G_N_ELEMENTS (is_lookup) && is_lookup[kind] },
+                                .is_lookup = kind < G_N_ELEMENTS (is_lookup) && is_lookup[kind],
+                                .of_argument = is_of_argument (g, i, load) },
                  data))
       return false;
   }

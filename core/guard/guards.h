@@ -95,6 +95,9 @@ char *gm_guards_explain (const GmGuards *g, const GmCallEnv *env, PyObject *cons
  * necessary. Caller frees. */
 char *gm_guards_text (const GmGuards *g);
 
+/* True if a guard depends on the grad of a tensor. */
+bool gm_guards_read_grad (const GmGuards *g);
+
 typedef struct {
   const char *file; /* NULL: nowhere in particular */
   int line;
@@ -104,7 +107,8 @@ typedef struct {
   const char *kind, *source, *text; /* source: NULL for a guard on no value; text names kind and
                                        source, too */
   GmWhere where;
-  bool is_lookup; /* LOOKUP of guards.def */
+  bool is_lookup;   /* LOOKUP of guards.def */
+  bool of_argument; /* the source is an argument other than self, or leads through one */
 } GmGuardRow;
 /* Calls `row` for each guard, in the order of checks, until `row` returns false; then returns
  * false. */

@@ -30,11 +30,20 @@ typedef struct {
   } parts[];
 } GmKeyParts;
 
+/* True if a source of the kind is found in another one's value. */
+static inline bool
+gm_source_has_base (uint8_t kind)
+{
+  return kind != GM_SOURCE_LOCAL && kind != GM_SOURCE_FREE && kind != GM_SOURCE_FREE_CELL
+         && kind != GM_SOURCE_GLOBAL && kind != GM_SOURCE_CONST && kind != GM_SOURCE_CLASS_ATTR;
+}
+
 typedef struct GmSource {
   uint8_t kind;                /* GM_SOURCE_* */
-  const struct GmSource *base; /* NULL for LOCAL, FREE, FREE_CELL, GLOBAL, CONST, CLASS_ATTR */
+  const struct GmSource *base; /* NULL if not gm_source_has_base */
   PyObject *obj;               /* GLOBAL: the dict; CONST: the value; CLASS_ATTR: the class */
-  PyObject *key;               /* a str, or a constant key of a dict */
+  PyObject *key;               /* a str, or a constant key of a dict; LOCAL, FREE: the variable's
+                                  name, NULL for a value on the stack */
   int64_t index;
   const GmKeyParts *parts; /* CACHED: of the key, or NULL */
   const char *name;

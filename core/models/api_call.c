@@ -766,6 +766,13 @@ with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTr
   return number && !r->stop;
 }
 
+/* Returns how often a check of the graph's sizes has failed. */
+static uint32_t
+failed_sizes (const GmRecorder *r)
+{
+  return r->graph->sizes ? r->graph->sizes->n_failed : 0;
+}
+
 const GmTracker *
 gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *args)
 {
@@ -818,16 +825,18 @@ gm_call_api (GmRecorder *r, const GmApi *api, bool inplace, const GmCallArgs *ar
   r->builder.base.refuses_draws = gm_refuses_draws_get (r);
   r->counting = api->name;
   r->elements = elements;
+  r->builder.base.masked = false;
+  uint32_t n_failed = failed_sizes (r);
   GmArg result = gm_api_call (api, inplace, &r->builder.base, positional, (int) args->n, names,
                               keywords, n_keywords);
   if (r->builder.base.error) {
     const GError *e = r->builder.base.error;
-    if (g_str_has_prefix (e->message, "x[mask]") && e->code == GM_ERROR_UNSUPPORTED)
-      gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE, e->message);
-    else if (r->graph->sizes && strstr (e->message, "it is not known whether")) {
+    if (failed_sizes (r) != n_failed) {
       g_autofree char *text = gm_size_open_text (r, e->message, &r->graph->sizes->question);
       gm_record_break (r, GM_BREAK_DATA_DEPENDENT_SIZE, text);
-    } else
+    } else if (r->builder.base.masked)
+      gm_record_break (r, GM_BREAK_DYNAMIC_SHAPE, e->message);
+    else
       gm_record_break (r, GM_BREAK_TENSOR_ERROR, api->name, e->message);
     g_clear_error (&r->builder.base.error);
     gm_arg_clear (&result);

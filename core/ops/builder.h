@@ -74,6 +74,7 @@ struct GmBuilder {
   GError *error;    /* the first; owned by the builder */
   uint8_t autocast; /* dtypes to which functions of api.def cast: gm_autocast_mode */
   bool outside;     /* the error is about an index among a tensor's elements */
+  bool masked;      /* the error is about a size that the elements of a mask decide */
   bool gradient; /* a gradient that the program defines is being recorded, whose incoming gradients
                     may have other strides: nodes are marked */
   uint8_t marks; /* GmNodeMark of the nodes that are recorded */

@@ -334,8 +334,9 @@ ask (GmBackend *b, Request *q, GmExec *e)
     if (r->n_inner == 0)
       continue;
     name_places (&r->places, &p->inner);
-    p->verdicts = gm_support_ask (b->plugin, b->instance, p->part.image->bytes, gm_op_minor, &why);
-    if (!p->verdicts)
+    if (gm_support_ask (b->plugin, b->instance, p->part.image->bytes, gm_op_minor, &p->verdicts,
+                        &why)
+        != GM_SUPPORT_TOLD)
       return why;
     for (uint32_t i = 0; i < r->places.n; i++)
       if (is_higher (p, i)) {

@@ -230,14 +230,11 @@ gm_gpu_is_open (void)
   return __atomic_load_n (&driver, __ATOMIC_ACQUIRE) != NULL;
 }
 
-/* Reads the compute capability out of the driver's description of itself, since the ABI has no
- * function for it. */
 bool
 gm_gpu_capability (int out[2], GError **error)
 {
-  g_autofree char *text = gm_backend_text (driver, "about");
-  const char *at = text ? strstr (text, "compute capability ") : NULL;
-  if (at && sscanf (at, "compute capability %d.%d", &out[0], &out[1]) == 2)
+  g_autofree char *text = gm_backend_text (driver, "capability");
+  if (text && sscanf (text, "%d %d", &out[0], &out[1]) == 2)
     return true;
   g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
                "back end \"%s\" does not say what its device is capable of", driver->name);

@@ -58,10 +58,12 @@ judge (const GrammeVerdict *said, const GrammeImage *image, const GrammeNode *n,
   return v;
 }
 
-GmVerdict *
+GmSupportCode
 gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance, const GrammeImage *image,
-                uint32_t (*op_minor) (uint32_t op, uint32_t version), char **why)
+                uint32_t (*op_minor) (uint32_t op, uint32_t version), GmVerdict **verdicts,
+                char **why)
 {
+  *verdicts = NULL;
   uint32_t n = image->nodes.count;
   g_autofree GrammeVerdict *rows = g_new0 (GrammeVerdict, n + GUARD_ROWS);
   memset (rows + n, PATTERN, GUARD_ROWS * sizeof *rows);
@@ -72,15 +74,16 @@ gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance, const GrammeIma
   for (size_t i = 0; i < GUARD_ROWS * sizeof *rows; i++)
     if (guard[i] != PATTERN) {
       *why = g_strdup_printf ("it writes past the %u verdicts that it was asked for", n);
-      return NULL;
+      return GM_SUPPORT_OVERRUN;
     }
   if (code != GRAMME_OK) {
     *why = g_strdup_printf ("it cannot say what it supports: %s", gm_status_text (&status, code));
-    return NULL;
+    return GM_SUPPORT_FAILED;
   }
   GmVerdict *out = g_new (GmVerdict, n + 1);
   for (uint32_t i = 0; i < n; i++)
     out[i] = judge (&rows[i], image, gramme_image_node (image, i),
                     (uint32_t) plugin->manifest->abi_minor, op_minor);
-  return out;
+  *verdicts = out;
+  return GM_SUPPORT_TOLD;
 }

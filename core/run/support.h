@@ -21,10 +21,18 @@ typedef struct {
   uint32_t reason;  /* if not: GRAMME_REASON_... or the plugin's own */
 } GmVerdict;
 
-/* Asks the plugin.  Returns one verdict per node of the image, which the caller frees.  NULL and
- * *why (the caller frees): the plugin cannot be asked.  op_minor: gm_op_minor, or a test's. */
-GmVerdict *gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance,
-                           const GrammeImage *image,
-                           uint32_t (*op_minor) (uint32_t op, uint32_t version), char **why);
+typedef enum {
+  GM_SUPPORT_TOLD,
+  GM_SUPPORT_OVERRUN, /* the plugin wrote past its rows */
+  GM_SUPPORT_FAILED,  /* the plugin returned an error */
+} GmSupportCode;
+
+/* Asks the plugin.  *verdicts: one per node of the image, which the caller frees, or NULL with
+ * *why, the caller's too, where the result is not GM_SUPPORT_TOLD.  op_minor: gm_op_minor, or a
+ * test's. */
+GmSupportCode gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance,
+                              const GrammeImage *image,
+                              uint32_t (*op_minor) (uint32_t op, uint32_t version),
+                              GmVerdict **verdicts, char **why);
 
 #endif

@@ -139,13 +139,14 @@ try_graph (GmBackend *b, const GmGraph *g, GmRefused *why)
 {
   g_auto (GmRequestPart) part = { 0 };
   g_autofree char *said = NULL;
+  g_autofree GmVerdict *verdicts = NULL;
   if (!gm_request_part_init (&part, g, NULL))
     return false;
   uint32_t n = part.image->bytes->nodes.count;
-  g_autofree GmVerdict *verdicts =
-      gm_support_ask (b->plugin, b->instance, part.image->bytes, gm_op_minor, &said);
-  if (!verdicts)
-    return strstr (said, "past") && gm_refuse (why, GM_REFUSAL_OVERRUN, "%s", said);
+  GmSupportCode told =
+      gm_support_ask (b->plugin, b->instance, part.image->bytes, gm_op_minor, &verdicts, &said);
+  if (told != GM_SUPPORT_TOLD)
+    return told == GM_SUPPORT_OVERRUN && gm_refuse (why, GM_REFUSAL_OVERRUN, "%s", said);
   for (uint32_t i = 0; i < n; i++)
     if (!verdicts[i].yes)
       return false;

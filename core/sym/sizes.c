@@ -191,6 +191,18 @@ hint_is_there (const GmSizes *s, int64_t size)
 }
 
 bool
+gm_sizes_uses (const GmSizes *s, int64_t size, uint32_t symbol)
+{
+  if (!gm_size_is_symbolic (size))
+    return false;
+  const GmSymRow *r = gm_sym_row (s->sym, gm_size_row (size));
+  if (r->kind == GM_SYM_CONST || r->kind == GM_SYM_SYMBOL)
+    return r->kind == GM_SYM_SYMBOL && r->a == symbol;
+  return gm_sizes_uses (s, gm_size_from_row (r->a), symbol)
+         || gm_sizes_uses (s, gm_size_from_row (r->b), symbol);
+}
+
+bool
 gm_sizes_has_hint (const GmSizes *s, int64_t size)
 {
   return hint_is_there (s, size);
@@ -312,6 +324,7 @@ gm_sizes_check (GmSizes *s, GError **error)
   if (!s || !s->undecided)
     return true;
   g_autofree char *question = g_steal_pointer (&s->undecided);
+  s->n_failed++;
   g_set_error (error, GM_ERROR, GM_ERROR_UNSUPPORTED,
                "it is not known whether %s, and the shape of the result depends on it", question);
   return false;

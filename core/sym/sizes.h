@@ -36,6 +36,7 @@ typedef struct {
   bool frozen;         /* answers come from the facts alone */
   char *undecided;     /* the first question without an answer, as text; NULL: none */
   GmSizeFact question; /* the same question; it stays when the text was taken */
+  uint32_t n_failed;   /* checks that failed for such a question */
   void (*on_fact) (void *data, const GmSizeFact *fact); /* called for each fact that a question
                                                          * added */
   void *on_fact_data;
@@ -86,6 +87,8 @@ gm_sizes_fact_is_open (const GmSizes *s, const GmSizeFact *fact)
 {
   return !gm_sizes_has_hint (s, fact->a) || !gm_sizes_has_hint (s, fact->b);
 }
+/* True if the size is the symbol, or an expression over it. */
+bool gm_sizes_uses (const GmSizes *s, int64_t size, uint32_t symbol);
 const char *gm_sizes_symbol_name (const GmSizes *s, uint32_t symbol);
 int64_t gm_sizes_nth_symbol (const GmSizes *s, uint32_t symbol);
 /* Evaluates a size for the hints; false if a hint is missing or the size has no value. */

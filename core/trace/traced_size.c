@@ -229,7 +229,7 @@ gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
   for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
     const Symbol *symbol = &g_array_index (r->symbols, Symbol, i);
     const char *name = gm_sizes_symbol_name (s, i);
-    if (symbol->source || !strstr (question, name))
+    if (symbol->source || !(gm_sizes_uses (s, fact->a, i) || gm_sizes_uses (s, fact->b, i)))
       continue;
     g_string_append_printf (out, "%s%s is %s", sep, name, symbol->name);
     sep = ", ";

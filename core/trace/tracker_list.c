@@ -150,6 +150,33 @@ slice_text (GmRecorder *r)
   return text;
 }
 
+/* True if this version of Python reads the indices of a slice when it has all the values that are
+ * stored there, false if before: then an iterator that changes the list does not move them.
+ * Versions differ in their patch level, so a list is asked: [0, 1, 2, 3], whose last place gets
+ * what pop () returns until that is 1.  Then the list is [0], and its last place the first or none.
+ */
+static bool
+reads_indices_last (void)
+{
+  PyObject *list = Py_BuildValue ("[iiii]", 0, 1, 2, 3), *slice = NULL, *values = NULL;
+  PyObject *pop = list ? PyObject_GetAttrString (list, "pop") : NULL;
+  PyObject *end = PyLong_FromLong (1), *last = PyLong_FromLong (-1);
+  if (pop && end && last) {
+    slice = PySlice_New (last, NULL, NULL);
+    values = PyCallIter_New (pop, end);
+  }
+  bool stored = slice && values && PyObject_SetItem (list, slice, values) == 0;
+  bool is_last = stored && PyList_GET_SIZE (list) == 2;
+  PyErr_Clear ();
+  Py_XDECREF (values);
+  Py_XDECREF (slice);
+  Py_XDECREF (last);
+  Py_XDECREF (end);
+  Py_XDECREF (pop);
+  Py_XDECREF (list);
+  return is_last;
+}
+
 static void
 setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
@@ -165,15 +192,13 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
       return;
     }
     const char *text = value ? slice_text (r) : "";
-    bool reads_first = g_str_has_prefix (text, "must"); /* the version with that message reads the
-                                                           indices when it has all values */
     Py_ssize_t first = start, last = stop, n_before = gm_list_items_length (r, t),
                n = PySlice_AdjustIndices (n_before, &start, &stop, 1);
     g_autoptr (GPtrArray) items = value ? gm_collect_fast (r, value, text) : g_ptr_array_new ();
     if (r->stop)
       return;
     Py_ssize_t n_now = gm_list_items_length (r, t);
-    if (n_now != n_before && reads_first) {
+    if (n_now != n_before && reads_indices_last ()) {
       n = PySlice_AdjustIndices (n_now, &first, &last, 1);
       start = first;
     } else if (n_now != n_before) { /* the iterator has changed the list, not the indices */

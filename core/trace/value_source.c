@@ -87,11 +87,13 @@ gm_source_local (GmRecorder *r, uint32_t i)
 {
   const GmCode *code = r->request->code;
   const GmRecordStart *start = r->request->start;
-  const GmSource source = { .kind = GM_SOURCE_LOCAL, .index = i };
+  GmSource source = { .kind = GM_SOURCE_LOCAL, .index = i };
   uint32_t slot = start && i < start->n_locals ? start->locals[i] : i;
   bool variable = start ? i < start->n_locals && !gm_is_cell_slot (&code->slots[slot]) : true;
-  if (variable)
-    return gm_source_add (r, &source, "L['%s']", PyUnicode_AsUTF8 (code->slots[slot].name));
+  if (variable) {
+    source.key = code->slots[slot].name;
+    return gm_source_add (r, &source, "L['%s']", PyUnicode_AsUTF8 (source.key));
+  }
   return gm_source_add (r, &source, "L['<stack %u>']",
                         i < start->n_locals ? start->depth + i : i - start->n_locals);
 }
@@ -123,11 +125,13 @@ gm_root_n_free (const GmRecorder *r)
 const GmSource *
 gm_source_free (GmRecorder *r, uint32_t i, bool cell)
 {
-  const char *name = PyUnicode_AsUTF8 (gm_root_free_slot (r, i)->name);
+  PyObject *variable = gm_root_free_slot (r, i)->name;
+  const char *name = PyUnicode_AsUTF8 (variable);
   if (cell)
     return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE_CELL, .index = i },
                           "cell of L['%s']", name);
-  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE, .index = i }, "L['%s']", name);
+  return gm_source_add (r, &(GmSource){ .kind = GM_SOURCE_FREE, .key = variable, .index = i },
+                        "L['%s']", name);
 }
 
 const GmSource *

@@ -390,6 +390,15 @@ count_memory (CgText *t)
        (unsigned long long) count.peak);
 }
 
+/* Prints "major minor": the compute capability of device 0, or nothing without a device. */
+static void
+tell_capability (CgText *t)
+{
+  NvDevice *d = nv_cuda (NULL) ? nv_device (0, NULL) : NULL;
+  if (d)
+    put (t, "%d %d", nv_device_capability (d) / 10, nv_device_capability (d) % 10);
+}
+
 static int32_t
 text_get (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, uint64_t room,
           uint64_t *bytes, GrammeStatus *status)
@@ -402,6 +411,9 @@ text_get (GrammeBackend *b, GrammeExecutable *e, const char *kind, char *out, ui
     text = about.text;
   } else if (!e && !strcmp (kind, "memory")) {
     count_memory (&about);
+    text = about.text;
+  } else if (!e && !strcmp (kind, "capability")) {
+    tell_capability (&about);
     text = about.text;
   } else if (e && !strcmp (kind, "cuda")) {
     text = e->program.text;

@@ -358,7 +358,7 @@ TEST_FILES = \
   tests/python/test_tool_help.py \
   tests/python/test_tools.py \
   tests/rollback.sh \
-  tests/style/english.py tests/style/paths.py \
+  tests/style/english.py tests/style/decisions.py tests/style/paths.py \
   tests/style/floors.py \
   tests/style/listed.py \
   tests/style/statements.py \

@@ -357,11 +357,10 @@ class Explanation:
         """The lines about an entry's guards.  Of those that gramme's own Python lines ask for, as in a layer's forward(), the ones about
         arguments are told, and the others counted; so are those about how names are found, where such lines take part."""
         rows = entry["guard_rows"]
-        ours = [file is not None and file.startswith(_OURS) for _, _, _, file, _, _ in rows]
+        ours = [file is not None and file.startswith(_OURS) for _, _, _, file, *_ in rows]
         lines, counts = [], {}
-        for (kind, text, source, file, line, is_lookup), own in zip(rows, ours):
-            about_argument = (source or "").startswith("L['") and not source.startswith("L['self']")
-            if not full and any(ours) and (is_lookup or own and not about_argument):
+        for (kind, text, _, file, line, is_lookup, of_argument), own in zip(rows, ours):
+            if not full and any(ours) and (is_lookup or own and not of_argument):
                 counts[kind] = counts.get(kind, 0) + 1
             else:
                 lines.append(text + (f"  # {file}:{line}" if file else ""))
