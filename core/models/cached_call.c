@@ -254,6 +254,17 @@ put (const Cached *c, PyObject *entry, const GmTracker *result)
 
 /* -- The call ---------------------------------------------------------------------------------- */
 
+/* Returns the names of the call's named arguments, one tuple for all equal ones: a call that
+ * unpacks a dict makes a new tuple each time that it is recorded. */
+static PyObject *
+names_of (const Cached *c)
+{
+  PyObject *names = PyDict_SetDefault (c->r->cached_keys, c->args->names, c->args->names);
+  if (names == NULL)
+    PyErr_Clear ();
+  return names ? names : gm_record_keep (c->r, c->args->names);
+}
+
 /* Records the effect fn (cache, [result,] names or None, *args). */
 static void
 replay (const Cached *c, PyObject *fn, const GmTracker *result)
@@ -264,9 +275,7 @@ replay (const Cached *c, PyObject *fn, const GmTracker *result)
   all[at++] = c->t;
   if (result)
     all[at++] = result;
-  if (c->args->names)
-    gm_record_keep (r, c->args->names);
-  all[at++] = c->args->names ? gm_tracker (r, .kind = &gm_kind_constant, .real = c->args->names)
+  all[at++] = c->args->names ? gm_tracker (r, .kind = &gm_kind_constant, .real = names_of (c))
                              : gm_none (r);
   gm_tracker_copy (all + at, c->args->args, n);
   gm_effect (r, GM_EFFECT_CALL, fn, NULL, all, at + n);

@@ -15,7 +15,7 @@ import warnings
 import pytest
 
 import gramme as G
-from stress import ON, undisturbed
+from stress import FORCED, ON, undisturbed
 
 X, NAN = G.ones(3), float("nan")
 
@@ -314,3 +314,19 @@ def test_compile_time_is_linear_in_the_number_of_such_calls():
         if large < 3 * small:
             return
     raise AssertionError((small, large))
+
+
+def test_a_call_that_unpacks_a_dict_is_recorded_twice_alike():
+    """The interpreter makes a new tuple of the names for each such call."""
+
+    @functools.lru_cache(maxsize=None)
+    def cached(a=0, b=0):
+        return a + 2 * b
+
+    def f(x, b):
+        return x + cached(**{"a": b}) + cached(**dict(b=b, a=1)) + cached(**{"a": b})
+
+    compiled = G.compile(f, backend="eager", fullgraph=not FORCED)
+    for b in (3, 3, 4):
+        assert compiled(X, b).tolist() == f(X, b).tolist()
+    assert cached.cache_info().hits >= 3
