@@ -27,7 +27,13 @@
 
 #define MAX_HELD 1000 /* number of objects below a dropped one that are read */
 
-static bool dies (PyObject *o, bool sole, uint32_t *n);
+/* A walk over what a dropped object holds. */
+typedef struct {
+  uint32_t n;      /* number of objects that were looked at */
+  GHashTable *met; /* PyObject -> number of references to it that the walk has met; or NULL */
+} Dropped;
+
+static bool dies (PyObject *o, bool sole, Dropped *d);
 
 static bool
 is_suspended (PyObject *generator)
@@ -65,34 +71,58 @@ is_container (PyObject *o)
 }
 
 typedef struct {
-  uint32_t *n;
+  Dropped *d;
   bool container; /* its contents are dropped with it, regardless of their reference counts */
 } Visit;
+
+/* True if all references to `o` are references of objects that are dropped: those of this walk, one
+ * more at each call. Several functions that share a variable, say, hold its cell together. */
+static bool
+is_last (Dropped *d, PyObject *o)
+{
+  Py_ssize_t n = Py_REFCNT (o);
+  if (n == 1 || n > MAX_HELD || !PyObject_IS_GC (o))
+    return n == 1;
+  if (d->met == NULL)
+    d->met = g_hash_table_new (NULL, NULL);
+  uintptr_t met = 1 + (uintptr_t) g_hash_table_lookup (d->met, o);
+  g_hash_table_insert (d->met, o, (gpointer) met);
+  return met == (uintptr_t) n;
+}
 
 static int
 visit (PyObject *o, void *data)
 {
   const Visit *v = data;
-  bool sole = Py_REFCNT (o) == 1;
-  return (v->container || sole) && !PyType_Check (o) && !PyModule_Check (o) && dies (o, sole, v->n);
+  bool sole = !PyType_Check (o) && !PyModule_Check (o) && is_last (v->d, o);
+  return (v->container || sole) && !PyType_Check (o) && !PyModule_Check (o) && dies (o, sole, v->d);
 }
 
 /* True if a drop of a reference to `o` could run code of the user's, or let a weak reference be
  * found dead. sole: it may be the last reference. */
 static bool
-dies (PyObject *o, bool sole, uint32_t *n)
+dies (PyObject *o, bool sole, Dropped *d)
 {
   PyTypeObject *type = Py_TYPE (o);
-  if (++*n > MAX_HELD)
+  if (++d->n > MAX_HELD)
     return false;
   if (PyGen_CheckExact (o))
     return is_suspended (o);
   if (type->tp_finalize || type->tp_del || (sole && is_referenced_weakly (o)))
     return true;
-  Visit v = { n, is_container (o) };
+  Visit v = { d, is_container (o) };
   if ((!v.container && !sole) || !type->tp_traverse || !PyObject_IS_GC (o))
     return false;
   return type->tp_traverse (o, visit, &v) != 0;
+}
+
+static bool
+is_seen_to_die (PyObject *o, bool sole)
+{
+  Dropped d = { 0 };
+  bool seen = dies (o, sole, &d);
+  g_clear_pointer (&d.met, g_hash_table_unref);
+  return seen;
 }
 
 /* -- Containers that exist ------------------------------------------------- */
@@ -119,9 +149,8 @@ is_changed (GmRecorder *r, PyObject *o)
 void
 gm_dropped_object (GmRecorder *r, PyObject *old)
 {
-  uint32_t n = 0;
   if (!PyType_Check (old) && !PyModule_Check (old)
-      && (dies (old, true, &n) || (r->lifetime && is_changed (r, old))))
+      && (is_seen_to_die (old, true) || (r->lifetime && is_changed (r, old))))
     break_for_death (r);
 }
 
@@ -150,17 +179,26 @@ struct GmLifetime {
 typedef struct {
   GHashTable *own;
   PyObject *argument;
+  Dropped d;
 } Owner;
 
 static int
 note_own (PyObject *o, void *data)
 {
-  const Owner *w = data;
-  bool sole = o == w->argument || (Py_REFCNT (o) == 1 && !PyType_Check (o) && !PyModule_Check (o));
+  Owner *w = data;
+  bool sole = o == w->argument || (!PyType_Check (o) && !PyModule_Check (o) && is_last (&w->d, o));
   if (sole && PyObject_IS_GC (o) && g_hash_table_size (w->own) < MAX_HELD
       && g_hash_table_insert (w->own, o, w->argument) && Py_TYPE (o)->tp_traverse)
     Py_TYPE (o)->tp_traverse (o, note_own, data);
   return 0;
+}
+
+static void
+note_all_own (GmLifetime *l, PyObject *argument)
+{
+  Owner w = { l->own, argument, { 0 } };
+  note_own (argument, &w);
+  g_clear_pointer (&w.d.met, g_hash_table_unref);
 }
 
 void
@@ -174,7 +212,7 @@ gm_lifetime_begin (GmRecorder *r)
   *l = (GmLifetime){ r->frame, g_array_new (FALSE, FALSE, sizeof (Mortal)),
                      g_hash_table_new (NULL, NULL) };
   for (uint32_t k = 0; k < start->n_locals + start->depth; k++) {
-    uint32_t place = k - MIN (k, start->n_locals), n = 0;
+    uint32_t place = k - MIN (k, start->n_locals);
     if (k >= start->n_locals && place < 64 && (start->nulls | start->unbound) >> place & 1)
       continue;
     PyObject *o = locals[next++];
@@ -186,8 +224,8 @@ gm_lifetime_begin (GmRecorder *r)
     if (PyType_Check (o) || PyModule_Check (o))
       continue;
     if (sole)
-      note_own (o, &(Owner){ l->own, o });
-    if (dies (o, sole, &n))
+      note_all_own (l, o);
+    if (is_seen_to_die (o, sole))
       g_array_append_val (l->mortals, m);
   }
   if (l->mortals->len > 0)
@@ -366,7 +404,7 @@ check_return (GmRecorder *r)
 {
   const GmLifetime *l = r->lifetime;
   const GmFrame *root = l->root;
-  uint32_t n = 0, at_home = 0, n_held = 0;
+  uint32_t n = 0, at_home = 0;
   Reach lives, w;
   reach_begin (&lives, r);
   note (&lives, r->stopped_value);
@@ -388,7 +426,7 @@ check_return (GmRecorder *r)
   g_hash_table_iter_init (&iter, w.real);
   while (g_hash_table_iter_next (&iter, &o, NULL))
     if (!PyType_Check (o) && !PyModule_Check (o) && !g_hash_table_contains (lives.real, o))
-      n += dies (o, false, &n_held);
+      n += is_seen_to_die (o, false);
   reach_clear (&lives);
   reach_clear (&w);
   if (n > 1 && at_home < n)
