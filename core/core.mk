@@ -492,6 +492,7 @@ EXTENSION_SOURCES = \
   core/objects/dict_version.c \
   core/capture/entry_draws.c \
   core/objects/call_objects.c \
+  core/objects/given_iterator.c \
   core/objects/dlpack.c \
   core/objects/errors.c \
   core/capture/failed.c \
@@ -553,6 +554,7 @@ EXTENSION_SOURCES = \
   core/capture/entry_draws.h \
   core/objects/kept_frame.h \
   core/objects/call_objects.h \
+  core/objects/given_iterator.h \
   core/objects/dlpack.h \
   core/objects/errors.h \
   core/capture/failed.h \

@@ -7,6 +7,7 @@
  */
 #include "core/guard/guard.h"
 
+#include "core/objects/given_iterator.h"
 #include "core/objects/key_type.h"
 #include "core/objects/set_table.h"
 

@@ -118,31 +118,6 @@ gm_is_key_part (PyObject *o)
          || (type->tp_hash == tensor->tp_hash && type->tp_richcompare == tensor->tp_richcompare);
 }
 
-/* -- Iterators over lists and tuples ----------------------------------------------------------- */
-
-/* The layout of both in CPython 3.11 to 3.13. */
-typedef struct {
-  PyObject_HEAD Py_ssize_t index;
-  PyObject *sequence; /* NULL once it has ended */
-} GmGivenIterator;
-
-static inline PyObject *
-gm_given_sequence (PyObject *iterator)
-{
-  return ((GmGivenIterator *) iterator)->sequence;
-}
-
-/* Returns the item that the iterator gives after `skipped` others, borrowed; NULL for none. */
-static inline PyObject *
-gm_given_item (PyObject *iterator, int64_t skipped)
-{
-  PyObject *of = gm_given_sequence (iterator);
-  int64_t i = ((GmGivenIterator *) iterator)->index + skipped;
-  if (!of || i >= Py_SIZE (of))
-    return NULL;
-  return PyList_Check (of) ? PyList_GET_ITEM (of, i) : PyTuple_GET_ITEM (of, i);
-}
-
 /* -- Looking into a dict ----------------------------------------------------------------------- */
 
 /* True if all keys are exact strings, which run no code when they are compared. */

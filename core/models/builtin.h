@@ -61,7 +61,7 @@ bool gm_is_getter (PyTypeObject *type);
 const GmTracker *gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args);
 const GmTracker *gm_wrap_getter (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_cmp_to_key (GmRecorder *r, const GmCallArgs *args);
-/* tracker_given.c: iterators over lists and tuples that exist before the region. */
+/* tracker_given.c: iterators of CPython's own that exist before the region. */
 bool gm_is_given_iterator (PyTypeObject *type);
 const GmTracker *gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source);
 /* Calls a function of the module operator. NULL, without a break: it has no model. */

@@ -14,8 +14,8 @@
 static _Thread_local GPtrArray *lent; /* PyObject, owned */
 bool gm_call_objects_made;
 
-static PyObject *
-lend (PyObject *o)
+PyObject *
+gm_call_object_lend (PyObject *o)
 {
   if (o == NULL) {
     PyErr_Clear ();
@@ -32,13 +32,13 @@ PyObject *
 gm_call_object_grad (GmTensor *t)
 {
   GmTensor *grad = gm_tensor_grad (t);
-  return grad ? lend (gm_py_tensor_wrap (grad)) : NULL;
+  return grad ? gm_call_object_lend (gm_py_tensor_wrap (grad)) : NULL;
 }
 
 PyObject *
 gm_call_object_array (PyObject *array)
 {
-  return lend (gm_py_tensor_take (gm_py_from_buffer (array)));
+  return gm_call_object_lend (gm_py_tensor_take (gm_py_from_buffer (array)));
 }
 
 PyObject *
@@ -49,7 +49,7 @@ gm_call_object_number (PyObject *o)
                    ? gm_scalar_float (PyFloat_AS_DOUBLE (o))
                    : gm_scalar_int (PyType_Check (o) ? 0 : PyLong_AsLongLong (o));
   GmTensor *t = gm_tensor_new_scalar (s, is_float ? GM_F64 : GM_I64, NULL);
-  return t ? lend (gm_py_tensor_take (t)) : NULL;
+  return t ? gm_call_object_lend (gm_py_tensor_take (t)) : NULL;
 }
 
 guint

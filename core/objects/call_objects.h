@@ -10,6 +10,10 @@
 #include "core/objects/cpython.h"
 #include "core/tensor/tensor.h"
 
+/* Keeps an object, whose reference is taken, until the loans are returned. Returns it, borrowed;
+ * NULL, without an exception, for NULL. */
+PyObject *gm_call_object_lend (PyObject *o);
+
 /* Returns the gradient of a tensor as an object, borrowed until the loans are returned; NULL: there
  * is none. */
 PyObject *gm_call_object_grad (GmTensor *t);

@@ -34,8 +34,14 @@
 #define GM_CODE_NEW PyCode_NewWithPosOnlyArgs
 #define GM_TYPE_GET_DICT(type) Py_XNewRef ((type)->tp_dict) /* new reference */
 #define GM_TYPE_PARAMS_OFFSET 0                             /* functions have none */
+/* A range's iterator keeps its start and counts its steps. */
+#define GM_RANGE_ITERATOR_INDEX long index;
+#define GM_RANGE_ITERATOR_AT(iterator) (iterator)->index
 #else
 #include <internal/pycore_intrinsics.h>
+/* It counts its start up, and the number of items down. */
+#define GM_RANGE_ITERATOR_INDEX
+#define GM_RANGE_ITERATOR_AT(iterator) 0
 #define GM_CODE_EXTRA_INDEX(free_fn) PyUnstable_Eval_RequestCodeExtraIndex (free_fn)
 #define GM_CODE_GET_EXTRA(code, index, out)                                                        \
   PyUnstable_Code_GetExtra ((PyObject *) (code), (index), (out))

@@ -13,6 +13,7 @@
 #include "core/tensor/device.h"
 #include "core/trace/class_made.h"
 #include "core/models/random_draw.h"
+#include "core/objects/given_iterator.h"
 #include "core/trace/exception.h"
 #include "core/guard/guard.h"
 #include "core/trace/number.h"
@@ -414,23 +415,31 @@ has_own_dict (PyObject *object, PyObject *dict)
   return own && *own != dict && PyDict_CheckExact (dict);
 }
 
-/* Guards that a list that is changed is not the one that a given iterator reads. */
+/* Guards that a list, dict or set that is changed is not the one that a given iterator walks; of an
+ * object, that its dict is not. */
 static void
-guard_not_read (GmRecorder *r, const GmTracker *list, const GmTracker *iterator)
+guard_not_read (GmRecorder *r, const GmTracker *t, const GmTracker *iterator)
 {
-  PyObject *sequence = gm_given_sequence (iterator->real);
-  if (sequence == NULL || sequence == list->real || !PyList_CheckExact (sequence)
-      || list->kind != &gm_kind_list)
+  Py_ssize_t at = gm_given_sequence_offset (Py_TYPE (iterator->real));
+  PyObject *of = at ? *(PyObject **) ((char *) iterator->real + at) : NULL,
+           *name = gm_record_take (r, PyUnicode_InternFromString ("sequence"));
+  bool dict = at && gm_given_kind (Py_TYPE (iterator->real)) >= GM_GIVEN_TABLE;
+  PyObject **own = dict && t->kind == &gm_kind_object ? _PyObject_GetDictPtr (t->real) : NULL;
+  bool changes =
+      dict ? t->kind == &gm_kind_dict || t->kind == &gm_kind_set || own : t->kind == &gm_kind_list;
+  if (!changes || at == 0 || t->real == of || (own && *own == of))
     return;
-  PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("sequence"));
-  gm_guard (r, DISTINCT, list->source,
-            .other =
-                gm_source_member (r, iterator->source, offsetof (GmGivenIterator, sequence), name));
+  const GmSource *changed =
+      own ? gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL) : t->source;
+  if (of == NULL) /* another one may not have ended yet, and the change would add to it */
+    gm_guard (r, MEMBER_ABSENT, iterator->source, .index = at, .key = name);
+  else
+    gm_guard (r, DISTINCT, changed, .other = gm_source_member (r, iterator->source, at, name));
 }
 
 /* Guards that distinct objects stay distinct, if one of them is changed; an object and a dict as
- * well, since the dict may be the one that has its attributes, and a list and what an iterator
- * reads. */
+ * well, since the dict may be the one that has its attributes, and a container and what an iterator
+ * walks. */
 static void
 guard_distinct (GmRecorder *r)
 {

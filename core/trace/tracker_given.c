@@ -1,28 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_given.c -- iterators over lists and tuples that exist before the region.
+ * tracker_given.c -- CPython's own iterators that exist before the region.
  *
  * The region takes items from where the iterator stands at the call: each is a value with a source
  * of its own, "the k-th item from now", so that another position is no reason to record again.
- * That the iterator has advanced is replayed by advancing it, as often.
- * Left to Python, as a break: a list that the region knows otherwise, too, and may have changed.
+ * That the iterator has advanced is replayed by advancing it, as often. A zip, map or filter is a
+ * new one over the same iterators, whose advances are all that it leaves; an enumerate has its
+ * number beside.
+ * Left to Python, as a break: a list, dict or set that the region knows otherwise, too, and may
+ * have changed; an iterator whose next step raises.
  */
 #include "core/models/builtin.h"
+#include "core/objects/given_iterator.h"
 #include "core/trace/exception.h"
-#include "core/guard/guard.h"
+#include "core/trace/iterator.h"
 
 bool
 gm_is_given_iterator (PyTypeObject *type)
 {
-  return type == &PyListIter_Type || type == &PyTupleIter_Type;
+  return gm_given_kind (type) != GM_GIVEN_NOT;
+}
+
+static const GmTracker *
+wrap_member (GmRecorder *r, const GmSource *source, PyObject *real, Py_ssize_t offset,
+             const char *name)
+{
+  PyObject *text = gm_record_take (r, PyUnicode_InternFromString (name));
+  return gm_wrap (r, real, gm_source_member (r, source, offset, text));
+}
+
+/* Returns a new iterator over the iterators that the given one reads; an enumerate's number is not
+ * in it. */
+static const GmTracker *
+over_others (GmRecorder *r, PyObject *real, const GmSource *source)
+{
+  PyTypeObject *type = Py_TYPE (real);
+  PyObject *function;
+  Py_ssize_t at, at_function;
+  PyObject *others = gm_given_others (real, &function, &at, &at_function);
+  const GmTracker *of = wrap_member (r, source, others, at, "iterators"),
+                  *called =
+                      function ? wrap_member (r, source, function, at_function, "function") : NULL;
+  if (r->stop)
+    return &gm_tracker_poison;
+  if (type == &PyEnum_Type)
+    return of;
+  if (type == &PyFilter_Type)
+    return gm_iterator_new (r, GM_ITER_FILTER, (const GmTracker *[]){ called, of }, 2, 0);
+  uint32_t n = of->n + (function != NULL);
+  const GmTracker **items = gm_tracker_array (r, n);
+  items[0] = called;
+  for (uint32_t i = 0; i < of->n && !r->stop; i++)
+    items[n - of->n + i] = gm_realize (r, of->items[i]);
+  GmIterKind kind = function                    ? GM_ITER_MAP
+                    : gm_given_form (real) == 2 ? GM_ITER_ZIP_STRICT
+                                                : GM_ITER_ZIP;
+  return r->stop ? &gm_tracker_poison : gm_iterator_new (r, kind, items, n, 0);
 }
 
 const GmTracker *
 gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source)
 {
+  GmGivenKind kind = gm_given_kind (Py_TYPE (real));
+  bool has_forms = kind >= GM_GIVEN_NUMBERS && Py_TYPE (real) != &PyRangeIter_Type;
+  const GmTracker **under = gm_tracker_array (r, 1);
+  uint32_t n = kind == GM_GIVEN_NUMBERED || kind == GM_GIVEN_OF_OTHERS;
   gm_guard (r, TYPE, source, .obj = (PyObject *) Py_TYPE (real));
+  if (has_forms && gm_given_form (real) == 0)
+    return gm_record_break (r, GM_BREAK_ITERATION, Py_TYPE (real)->tp_name);
+  if (has_forms)
+    gm_guard (r, GIVEN_FORM, source, .index = gm_given_form (real));
+  if (n && (under[0] = over_others (r, real, source)) == &gm_tracker_poison)
+    return under[0];
   const GmTracker *t = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_given_iterator,
                                                         .real = real,
                                                         .source = source,
+                                                        .items = under,
+                                                        .n = n,
+                                                        .number = kind,
                                                         .id = gm_heap_add (&r->heap, 1) });
   gm_contents_set (r, t, gm_contents (r, NULL, 0));
   gm_know (r, t);
@@ -57,9 +111,7 @@ static PyObject *
 step (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
   (void) module, (void) n;
-  PyObject *item = Py_TYPE (args[0])->tp_iternext (args[0]);
-  Py_XDECREF (item);
-  return PyErr_Occurred () ? NULL : Py_NewRef (Py_None);
+  return gm_given_step (args[0]) < 0 ? NULL : Py_NewRef (Py_None);
 }
 
 /* Returns the function for effects, borrowed. */
@@ -74,35 +126,99 @@ step_function (void)
   return function;
 }
 
-/* True if the region knows the list that the iterator reads. */
-static bool
+/* Records that the iterator has given an item, or has ended. */
+static void
+advance (GmRecorder *r, const GmTracker *t, bool ended)
+{
+  int64_t taken = gm_contents_of (r, t)->number;
+  gm_effect (r, GM_EFFECT_CALL, step_function (), NULL, &t, 1);
+  gm_contents_set (r, t,
+                   gm_tracker (r, .kind = &gm_kind_contents, .number = ended ? -1 : taken + 1));
+}
+
+/* Returns the list, dict or set that the iterator walks, borrowed; NULL: it walks none, or has
+ * ended. */
+static PyObject *
+walked (PyObject *iterator)
+{
+  Py_ssize_t at = gm_given_sequence_offset (Py_TYPE (iterator));
+  return at ? *(PyObject **) ((char *) iterator + at) : NULL;
+}
+
+/* Returns the name of the type of what the iterator walks if the region knows that object; else
+ * NULL. */
+static const char *
 may_be_changed (const GmRecorder *r, PyObject *iterator)
 {
-  PyObject *sequence = gm_given_sequence (iterator);
-  return sequence && PyList_Check (sequence) && g_hash_table_lookup (r->by_real, sequence);
+  PyObject *of = walked (iterator);
+  bool changes = of && (PyList_Check (of) || PyDict_Check (of) || PyAnySet_Check (of));
+  return changes && g_hash_table_lookup (r->by_real, of) ? Py_TYPE (of)->tp_name : NULL;
+}
+
+/* Returns the item of a list, tuple, dict, set, str, bytes, range or count. */
+static const GmTracker *
+own_item (GmRecorder *r, const GmTracker *t, int64_t taken)
+{
+  PyObject *real;
+  const char *changing = may_be_changed (r, t->real);
+  if (changing) {
+    g_autofree char *text = g_strdup_printf ("%s that the function also uses by itself", changing);
+    gm_record_break (r, GM_BREAK_ITERATION, text);
+    return NULL;
+  }
+  GmGivenAnswer answer = gm_given_find (t->real, taken, false, &real);
+  if (answer == GM_GIVEN_UNTOLD) {
+    gm_record_break (r, GM_BREAK_ITERATION, Py_TYPE (t->real)->tp_name);
+    return NULL;
+  }
+  if (answer == GM_GIVEN_END) {
+    gm_guard (r, GIVEN_LEFT, t->source, .index = taken);
+    if (walked (t->real))
+      gm_dropped_object (r, walked (t->real)); /* the iterator's reference is the last */
+    return NULL;
+  }
+  const GmTracker *item =
+      gm_wrap_present (r, real, gm_source_item (r, t->source, GM_SOURCE_GIVEN_ITEM, taken));
+  if (t->number != GM_GIVEN_PAIRS || gm_given_find (t->real, taken, true, &real) != GM_GIVEN_ITEM)
+    return item;
+  const GmSource *source = gm_source_part (r, t->source, GM_SOURCE_GIVEN_VALUE, taken, NULL);
+  const GmTracker *pair[] = { item, gm_wrap_present (r, real, source) };
+  return gm_tuple_new (r, pair, 2);
+}
+
+/* Returns the pair of an enumerate, whose number and other iterator advance by themselves. */
+static const GmTracker *
+numbered_item (GmRecorder *r, const GmTracker *t, int64_t taken)
+{
+  PyObject *real;
+  const GmTracker *item = gm_next (r, t->items[0]);
+  if (item == NULL || r->stop)
+    return NULL;
+  if (gm_given_find (t->real, taken, false, &real) != GM_GIVEN_ITEM) {
+    gm_record_break (r, GM_BREAK_ITERATION, "enumerate");
+    return NULL;
+  }
+  const GmTracker *pair[] = {
+    gm_wrap_present (r, real, gm_source_item (r, t->source, GM_SOURCE_GIVEN_ITEM, taken)), item
+  };
+  return gm_tuple_new (r, pair, 2);
 }
 
 static const GmTracker *
 next (GmRecorder *r, const GmTracker *t)
 {
-  const GmTracker *contents = gm_contents_of (r, t), *item = NULL;
-  int64_t taken = contents->number;
-  bool ended = taken < 0;
-  if (ended)
+  int64_t taken = gm_contents_of (r, t)->number;
+  if (t->number == GM_GIVEN_OF_OTHERS)
+    return gm_next (r, t->items[0]);
+  if (taken < 0)
     return NULL;
-  if (may_be_changed (r, t->real))
-    return gm_record_break (r, GM_BREAK_ITERATION, "list that the function also uses by itself");
-  PyObject *real = gm_given_item (t->real, taken);
-  if (real)
-    item = gm_wrap_present (r, real, gm_source_item (r, t->source, GM_SOURCE_GIVEN_ITEM, taken));
-  else
-    gm_guard (r, GIVEN_LEFT, t->source, .index = taken);
-  if (!real && gm_given_sequence (t->real))
-    gm_dropped_object (r, gm_given_sequence (t->real)); /* the iterator's reference is the last */
-  gm_effect (r, GM_EFFECT_CALL, step_function (), NULL, &t, 1);
-  gm_contents_set (r, t,
-                   gm_tracker (r, .kind = &gm_kind_contents, .number = real ? taken + 1 : -1));
-  return r->stop ? NULL : item;
+  bool numbered = t->number == GM_GIVEN_NUMBERED;
+  const GmTracker *item = numbered ? numbered_item (r, t, taken) : own_item (r, t, taken);
+  if (r->stop)
+    return NULL;
+  if (item || !numbered)
+    advance (r, t, item == NULL);
+  return item;
 }
 
 static const GmTracker *

@@ -248,6 +248,8 @@ gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
     return gm_source_add (r, &s, "%s.cell_contents", base->name);
   case GM_SOURCE_DEFAULT:
     return gm_source_add (r, &s, "%s.__defaults__[%" G_GINT64_FORMAT "]", base->name, index);
+  case GM_SOURCE_GIVEN_VALUE:
+    return gm_source_add (r, &s, "the value of %s[%" G_GINT64_FORMAT "]", base->name, index);
   case GM_SOURCE_ARRAY:
     return gm_source_add (r, &s, "from_numpy(%s)", base->name);
   case GM_SOURCE_NUMBER:
