@@ -187,11 +187,10 @@ copy_object (Copying *c, const GmTracker *t)
 static bool
 has_no_attributes (GmRecorder *r, const GmTracker *t)
 {
-  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
-  if (dict == NULL)
-    return true;
-  if (*dict && PyDict_GET_SIZE (*dict))
+  if (gm_tensor_has_attributes (r, t))
     return false;
+  if (t->real == NULL)
+    return true;
   gm_guard (r, DICT_KEYS, gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL),
             .obj = gm_record_take (r, PyTuple_New (0)));
   return true;

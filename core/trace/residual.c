@@ -338,6 +338,8 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = Py_NewRef (t->real) };
     return true;
   }
+  if (t->kind == &gm_kind_tensor && gm_tensor_has_attributes (r, t))
+    return false;
   if (t->kind == &gm_kind_tensor) {
     *out =
         (GmReturn){ .kind = GM_RETURN_OUTPUT, .index = VAR_INDEX (gm_residual_output (k->b, t)) };

@@ -5,15 +5,18 @@
  * metadata is that value's in the graph, never kept here. Guards are made from the real tensor's
  * metadata at entry, which nothing in a recording can change.
  */
+#include "core/trace/attrs.h"
 #include "core/trace/exception.h"
+#include "core/trace/instance.h"
 #include "core/trace/number.h"
 #include "core/trace/traced_size.h"
 #include "core/tensor/device.h"
 
 #include <string.h>
 
-/* Slots of the heap object: the value of the graph, and the stored grad, if there is one. */
-enum { SLOT_VALUE, SLOT_GRAD, N_SLOTS };
+/* Slots of the heap object: the value of the graph, the stored grad, if there is one, and what
+ * keeps the attributes that the region has stored, see attributes_of. */
+enum { SLOT_VALUE, SLOT_GRAD, SLOT_ATTRIBUTES, N_SLOTS };
 
 static GmValueId
 value_of (GmRecorder *r, const GmTracker *t)
@@ -431,6 +434,70 @@ store_grad (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *
   return true;
 }
 
+/* -- Attributes of the program's own -------------------------------------- */
+
+/* Returns the tracker whose contents are the attributes that the region has stored on the tensor
+ * (see attrs.h); NULL: it has stored none. */
+static const GmTracker *
+attributes_of (GmRecorder *r, const GmTracker *t)
+{
+  return gm_heap_load (&r->heap, t->id, SLOT_ATTRIBUTES);
+}
+
+bool
+gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t)
+{
+  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+  return attributes_of (r, t) || (dict && *dict && PyDict_GET_SIZE (*dict) > 0);
+}
+
+/* Returns the value of an attribute in the tensor's own dict; NULL: it has none of that name, which
+ * is guarded if `guarded`. */
+static const GmTracker *
+own_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, bool guarded)
+{
+  const GmTracker *attributes = attributes_of (r, t),
+                  *stored = attributes ? gm_attrs_get (r, attributes, name) : NULL;
+  if (stored)
+    return stored == &gm_tracker_null ? NULL : stored;
+  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+  PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+  if (value)
+    return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
+  PyErr_Clear ();
+  if (t->real && guarded)
+    gm_guard (r, ATTR_ABSENT, t->source, .key = name);
+  return NULL;
+}
+
+/* Stores or deletes (value NULL) an attribute in the tensor's own dict. False: a descriptor or a
+ * method of the class's decides on it, the attribute is not there, or the tensor is one of a body,
+ * whose results are others than the tensors that it computes. */
+static bool
+store_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
+{
+  PyTypeObject *type = t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
+  PyObject *found = type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE ? _PyType_Lookup (type, name)
+                                                              : gm_class_lookup (r, type, name);
+  const GmTracker *attributes = attributes_of (r, t);
+  if (type->tp_setattro != gm_host.tensor_type->tp_setattro || r->n_bodies > 0 || r->stop
+      || (found && Py_TYPE (found)->tp_descr_set)
+      || (value == NULL && own_attribute (r, t, name, true) == NULL))
+    return false;
+  if (!attributes) {
+    attributes = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents,
+                                                  .real = t->real,
+                                                  .id = gm_heap_add (&r->heap, 1) });
+    gm_heap_store (&r->heap, t->id, SLOT_ATTRIBUTES, attributes);
+  }
+  gm_attrs_dropped (r, attributes, name);
+  gm_attrs_set (r, attributes, name, value);
+  if (t->real)
+    gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name,
+               (const GmTracker *const[]){ t, value }, value ? 2 : 1);
+  return true;
+}
+
 static bool
 took_shape (const GmGraph *g, GmValueId v)
 {
@@ -446,11 +513,21 @@ took_shape (const GmGraph *g, GmValueId v)
   return false;
 }
 
+/* True if an attribute in the tensor's own dict hides a method of the class's. */
+static bool
+is_hidden (GmRecorder *r, const GmTracker *t, PyObject *name)
+{
+  PyObject *found = _PyType_Lookup (t->real ? Py_TYPE (t->real) : gm_host.tensor_type, name);
+  return found && !Py_TYPE (found)->tp_descr_set && own_attribute (r, t, name, false) && !r->stop;
+}
+
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
   const char *s = PyUnicode_AsUTF8 (name);
   const GmMeta *m = meta_of (r, t);
+  if (G_UNLIKELY (gm_tensor_has_attributes (r, t)) && is_hidden (r, t, name))
+    return own_attribute (r, t, name, true);
   if (strcmp (s, "shape") == 0)
     return sizes_tuple (r, gm_arena_copy (r->arena, m->sizes, sizeof m->sizes), m->ndim,
                         gm_host.size_type);
@@ -509,15 +586,10 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
     return gm_method_new (r, gm_wrap (r, found, gm_source_const (r, found, label)), t);
   }
   if (found == NULL) { /* an attribute that the program has set on the tensor */
-    PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
-    PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
-    if (value)
-      return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
-    PyErr_Clear ();
-    if (t->real)
-      gm_guard (r, ATTR_ABSENT, t->source, .key = name);
-    return gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
-                         type->tp_name, s);
+    const GmTracker *own = own_attribute (r, t, name, true);
+    return own ? own
+               : gm_raise_new (r, PyExc_AttributeError, "'%s' object has no attribute '%s'",
+                               type->tp_name, s);
   }
   return Py_IS_TYPE (found, &PyMethodDescr_Type)
              ? gm_builtin_method (r, s, t) /* the call breaks */
@@ -527,7 +599,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 static void
 setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
-  if (PyUnicode_CompareWithASCIIString (name, "grad") != 0 || !store_grad (r, t, name, value))
+  bool grad = PyUnicode_CompareWithASCIIString (name, "grad") == 0;
+  if (!(grad ? store_grad (r, t, name, value) : store_attribute (r, t, name, value)) && !r->stop)
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), "tensor");
 }
 
@@ -622,10 +695,26 @@ type (GmRecorder *r, const GmTracker *t)
   return t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
 }
 
+/* Pushes the tensor. Its attributes are stored when it is pushed for the first time. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
+  GmRecorder *r = gm_residual_recorder (b);
+  const GmTracker *attributes = attributes_of (r, t),
+                  *contents = attributes ? gm_contents_of (r, attributes) : NULL;
+  if (contents && gm_residual_cached (b, t))
+    return true;
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_output (b, t), NULL);
+  if (!contents)
+    return true;
+  gm_residual_allocated (b, t);
+  for (uint32_t i = 0; i + 1 < contents->n; i += 2)
+    if (contents->items[i + 1] != &gm_tracker_null) {
+      gm_residual_value (b, contents->items[i + 1]);
+      gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
+      gm_residual_emit (b, GM_INSN_STORE_ATTR, 0, contents->items[i]->real);
+    }
+  gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }
 

@@ -459,6 +459,7 @@ TEST_FILES = \
   tests/trace/test_cached_functions_of_objects.py \
   tests/trace/test_everyday_lines.py \
   tests/trace/test_given_iterators.py \
+  tests/trace/test_attributes_of_tensors.py \
   tests/trace/test_iterators_of_every_kind.py \
   tests/trace/test_dying_in_comprehensions.py \
   tests/trace/test_programs.py \
