@@ -86,13 +86,12 @@ column_place (const GmImageSource *s, int64_t x)
 }
 
 static bool
-reads_in_place (const GmImageSource *s)
+reads_in_place (const GmImage *image, const GmAxis *axes)
 {
-  const int64_t *strides = s->image->strides;
   for (int d = 0; d < SPACE; d++)
-    if (s->axes[d].before || s->axes[d].covered > s->axes[d].n_in)
+    if (axes[d].before || axes[d].covered > axes[d].n_in)
       return false;
-  return s->axes[SPACE - 1].step == 1 && (strides[4] == 1 || s->image->sizes[4] == 1);
+  return axes[SPACE - 1].step == 1 && (image->strides[4] == 1 || image->sizes[4] == 1);
 }
 
 void
@@ -119,17 +118,21 @@ copied_elements (const GmAxis *axes, int64_t channels, int64_t *line, int64_t *p
          && !__builtin_mul_overflow (*per_channel, channels, all) && *all < INT64_MAX / 16;
 }
 
-bool
-gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
-                GmDtype dtype, double padding)
+/* Prepares a source of images with `copied` channels, whose copy has no contents yet. */
+static bool
+source_prepare (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
+                int64_t copied, int64_t images, GmDtype dtype)
 {
   GmWindows *w = &s->windows;
   size_t elem = gm_dtype_size (dtype);
-  *s = (GmImageSource){
-    .image = image, .tiles = gm_run_tiles->convolve (dtype), .channels = channels, .elem = elem
-  };
+  *s = (GmImageSource){ .image = image,
+                        .tiles = gm_run_tiles->convolve (dtype),
+                        .channels = channels,
+                        .copied = copied,
+                        .elem = elem };
   memcpy (s->axes, axes, sizeof s->axes);
   w->depth = channels * axes[0].taps * axes[1].taps * axes[2].taps;
+  w->images = images;
   for (int d = 0; d < SPACE; d++)
     w->size[d] = axes[d].n_out;
   s->places_bytes = MAX ((size_t) w->depth, 1) * sizeof *s->places;
@@ -139,14 +142,17 @@ gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int6
   w->places = s->places;
   if (w->depth == 0) /* no tap meets an element: empty sums */
     return true;
-  s->in_place = w->tight = reads_in_place (s);
+  s->in_place = w->tight = reads_in_place (image, axes);
   int64_t line = image->strides[3], plane = image->strides[2], all = 0;
   s->per_channel = image->strides[1];
+  w->image_step = image->strides[0];
   if (!s->in_place) {
-    if (!copied_elements (axes, channels, &line, &s->per_channel, &all))
+    if (!copied_elements (axes, copied * images, &line, &s->per_channel, &all))
       return false;
     plane = line * axes[1].covered;
+    w->image_step = copied * s->per_channel;
   }
+  s->line_elems = line;
   w->step[0] = plane * axes[0].step;
   w->step[1] = line * axes[1].step;
   int64_t k = 0;
@@ -163,12 +169,43 @@ gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int6
   s->copy_bytes = ((size_t) all + GM_WINDOW_SLACK) * elem;
   s->copy = gm_alloc (s->copy_bytes);
   w->source = s->copy;
-  if (!s->copy)
+  return s->copy != NULL;
+}
+
+bool
+gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
+                GmDtype dtype, double padding)
+{
+  if (!source_prepare (s, image, axes, channels, channels, 1, dtype))
     return false;
+  if (!s->copy)
+    return true;
   memset (s->copy, 0, s->copy_bytes); /* the padding, once: no image writes it */
+  int64_t all = (int64_t) (s->copy_bytes / s->elem) - GM_WINDOW_SLACK;
   for (int64_t i = 0; padding != 0 && i < all; i++)
-    gm_scalar_store (gm_scalar_float (padding), dtype, s->copy + (size_t) i * elem);
+    gm_scalar_store (gm_scalar_float (padding), dtype, s->copy + (size_t) i * s->elem);
   return true;
+}
+
+bool
+gm_source_init_shared (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
+                       int64_t images, GmDtype dtype)
+{
+  if (!source_prepare (s, image, axes, channels, image->sizes[1], images, dtype))
+    return false;
+  size_t slack = GM_WINDOW_SLACK * s->elem;
+  if (s->copy)
+    memset (s->copy + s->copy_bytes - slack, 0, slack);
+  return true;
+}
+
+size_t
+gm_source_image_bytes (const GmImage *image, const GmAxis *axes, GmDtype dtype)
+{
+  int64_t line, per_channel, all;
+  bool copies = !reads_in_place (image, axes)
+                && copied_elements (axes, image->sizes[1], &line, &per_channel, &all);
+  return copies ? (size_t) all * gm_dtype_size (dtype) : 0;
 }
 
 void
@@ -203,29 +240,53 @@ copy_line (const GmImageSource *s, char *to, const char *from)
                           (size_t) ((n - phase - 1) / a->step + 1), s->elem);
 }
 
+/* Copies a channel's lines, which begin at `from`, to those of the copy at `to`. */
+static void
+copy_channel (const GmImageSource *s, char *to, const char *from)
+{
+  const GmImage *m = s->image;
+  const GmAxis *a = s->axes;
+  for (int64_t i = 0; i < MIN (a[0].n_in, a[0].covered - a[0].before); i++)
+    for (int64_t j = 0; j < MIN (a[1].n_in, a[1].covered - a[1].before); j++)
+      copy_line (
+          s,
+          to
+              + (size_t) (((i + a[0].before) * a[1].covered + j + a[1].before) * s->line_elems)
+                    * s->elem,
+          from + (i * m->strides[2] + j * m->strides[3]) * (int64_t) s->elem);
+}
+
 void
 gm_source_read (GmImageSource *s, int64_t n, int64_t first)
 {
   const GmImage *m = s->image;
   const char *from = m->data + (n * m->strides[0] + first * m->strides[1]) * (int64_t) s->elem;
-  if (s->in_place) {
+  if (s->in_place)
     s->windows.source = from;
-    return;
-  }
+  for (int64_t c = 0; s->copy && c < s->channels; c++)
+    copy_channel (s, s->copy + (size_t) (c * s->per_channel) * s->elem,
+                  from + c * m->strides[1] * (int64_t) s->elem);
+}
+
+void
+gm_source_share (GmImageSource *s, int64_t n, int64_t images)
+{
+  s->windows.images = images;
+  if (s->in_place)
+    s->windows.source = s->image->data + n * s->image->strides[0] * (int64_t) s->elem;
+}
+
+void
+gm_source_copy (const GmImageSource *s, int64_t n, int64_t i, int64_t channel, bool fresh)
+{
+  const GmImage *m = s->image;
   if (!s->copy)
     return;
-  const GmAxis *a = s->axes;
-  int64_t line = s->axes[2].step * ((s->axes[2].covered - 1) / s->axes[2].step + 1);
-  for (int64_t c = 0; c < s->channels; c++)
-    for (int64_t i = 0; i < MIN (a[0].n_in, a[0].covered - a[0].before); i++)
-      for (int64_t j = 0; j < MIN (a[1].n_in, a[1].covered - a[1].before); j++)
-        copy_line (
-            s,
-            s->copy
-                + (size_t) (c * s->per_channel
-                            + ((i + a[0].before) * a[1].covered + j + a[1].before) * line)
-                      * s->elem,
-            from + (c * m->strides[1] + i * m->strides[2] + j * m->strides[3]) * (int64_t) s->elem);
+  char *to = s->copy + (size_t) ((i * s->copied + channel) * s->per_channel) * s->elem;
+  if (fresh)
+    memset (to, 0, (size_t) s->per_channel * s->elem);
+  copy_channel (s, to,
+                m->data + ((n + i) * m->strides[0] + channel * m->strides[1]) * (int64_t) s->elem);
 }
 
 /* -- Tensors ----------------------------------------------------------------------------------- */

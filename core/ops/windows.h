@@ -43,13 +43,16 @@ gm_image_volume (const GmImage *i)
   return i->sizes[2] * i->sizes[3] * i->sizes[4];
 }
 
-/* Some channels of one image after the other, laid out so that GmWindows can read them. */
+/* Some channels of one image after the other, or all channels of several images, laid out so that
+ * GmWindows can read them. */
 typedef struct {
   GmWindows windows;
   const GmImage *image;
   const GmConvolveTiles *tiles;
   GmAxis axes[SPACE];
-  int64_t channels, per_channel;
+  int64_t channels;                /* that a window covers */
+  int64_t copied;                  /* channels of an image in the copy */
+  int64_t per_channel, line_elems; /* elements of the copy */
   size_t elem;
   bool in_place;
   char *copy;
@@ -62,6 +65,18 @@ typedef struct {
  * case. */
 bool gm_source_init (GmImageSource *s, const GmImage *image, const GmAxis *axes, int64_t channels,
                      GmDtype dtype, double padding);
+/* The same for all channels of `images` images at a time, with zeros around them, which
+ * gm_source_share and gm_source_copy fill.  channels: those that a window covers. */
+bool gm_source_init_shared (GmImageSource *s, const GmImage *image, const GmAxis *axes,
+                            int64_t channels, int64_t images, GmDtype dtype);
+/* Makes images n to n + images the ones that the windows read, once gm_source_copy was called for
+ * each of their channels. */
+void gm_source_share (GmImageSource *s, int64_t n, int64_t images);
+/* Copies a channel of image n + i, if anything is copied; with its padding if `fresh`.  Threads may
+ * copy different channels at the same time. */
+void gm_source_copy (const GmImageSource *s, int64_t n, int64_t i, int64_t channel, bool fresh);
+/* Returns the bytes of the copy of one image, or 0 if it is read where it is or is too large. */
+size_t gm_source_image_bytes (const GmImage *image, const GmAxis *axes, GmDtype dtype);
 void gm_source_clear (GmImageSource *s);
 /* Makes channels first, first + 1, ... of image n the ones that the windows read. */
 void gm_source_read (GmImageSource *s, int64_t n, int64_t first);

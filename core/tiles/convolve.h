@@ -21,7 +21,9 @@
 
 enum {
   GM_PANEL = 48,        /* columns that are gathered at once, at most */
-  GM_PANEL_DEPTH = 512, /* rows that are gathered at once, at most */
+  GM_PANEL_DEPTH = 256, /* rows that are gathered at once, at most */
+  GM_PANEL_BLOCK =
+      1 << 16,          /* elements of the result that are made at once; a panel of it at least */
   GM_WINDOW_SLACK = 64, /* elements behind a source that may be read */
   GM_WINDOW_CHAINS = 16,
 };
@@ -30,7 +32,10 @@ typedef struct {
   const void *source;
   const int64_t *places; /* distance in elements from a window's position */
   int64_t depth;         /* number of places */
-  int64_t size[3];       /* windows: planes, lines, columns */
+  /* Windows of several images, one image after the other, with so many source elements between
+   * them. */
+  int64_t images, image_step;
+  int64_t size[3]; /* windows of an image: planes, lines, columns */
   /* Source elements between planes and between lines; columns are neighbours. */
   int64_t step[2];
   bool tight; /* true if nothing behind the last element of a line may be read */
@@ -40,27 +45,34 @@ typedef struct {
   GmWindows windows;
   int64_t rows;
   const void *a; /* rows x depth, row-major */
-  /* The element of its row r, window p is at out_row * r, plus out_step for p's plane, line and
-   * column. */
+  /* The element of its row r, window p is at out_row * r, plus out_image for p's image, and
+   * out_step for its plane, line and column. */
   void *out;
-  int64_t out_row, out_step[3];
-  void *scratch; /* gm_correlate_scratch (rows) elements */
+  int64_t out_row, out_image, out_step[3];
+  int64_t from, to; /* the windows, counted through all images */
+  void *scratch;    /* gm_correlate_scratch (rows) elements */
 } GmCorrelation;
 
 static inline size_t
 gm_correlate_scratch (int64_t rows)
 {
-  return (size_t) GM_PANEL * (GM_PANEL_DEPTH + (size_t) rows) + GM_WINDOW_SLACK;
+  size_t panel = (size_t) GM_PANEL * (size_t) rows;
+  return (size_t) GM_PANEL * GM_PANEL_DEPTH + GM_WINDOW_SLACK
+         + (panel > GM_PANEL_BLOCK ? panel : GM_PANEL_BLOCK);
 }
 
 typedef struct {
-  /* Computes out = a x windows. */
+  int64_t panel; /* columns of a panel of this type, at most GM_PANEL */
+  /* Computes out = a x windows, for the windows from `from` to `to`. */
   void (*correlate) (const GmCorrelation *c);
-  /* Adds to sums[k][j] the element (windows x g)[k][j], j < `columns` <= GM_PANEL: g has a row of
-   * GM_PANEL elements for each window, sums has one for each place.  Elements of g behind `columns`
-   * may have any value. */
-  void (*weigh) (const GmWindows *w, const void *g, int64_t columns, void *sums);
-  /* weigh for one column, g[window]: adds to chains[k][x % GM_WINDOW_CHAINS]. */
+  /* The same for few rows: line by line, for all windows of one image. */
+  void (*correlate_lines) (const GmCorrelation *c);
+  /* Adds to sums[k][j], image by image, the element (windows x g)[k][j], j < `columns` <= panel: g
+   * has a row of `panel` elements for each window of all images, sums has one for each place, and
+   * chains, whose contents mean nothing, as many.  Elements of g behind `columns` may have any
+   * value. */
+  void (*weigh) (const GmWindows *w, const void *g, int64_t columns, void *sums, void *chains);
+  /* weigh for one column of one image, g[window]: adds to chains[k][x % GM_WINDOW_CHAINS]. */
   void (*weigh_line) (const GmWindows *w, const void *g, void *chains);
   /* Sets out[k] to the sum of chains[k]. */
   void (*fold_chains) (void *out, const void *chains, int64_t depth);

@@ -86,18 +86,22 @@ static int
 GM_N (find_runs) (const GmCorrelation *c, int64_t first, int64_t n, GM_N (Run) *runs)
 {
   const GmWindows *w = &c->windows;
-  int64_t x = first % w->size[2], line = first / w->size[2], plane = line / w->size[1];
+  int64_t x = first % w->size[2], line = first / w->size[2], plane = line / w->size[1], image = plane / w->size[0];
   int k = 0;
   line %= w->size[1];
+  plane %= w->size[0];
   for (int64_t to = 0; to < n;) {
     int64_t take = w->size[2] - x < n - to ? w->size[2] - x : n - to;
-    runs[k++] = (GM_N (Run)){ plane * w->step[0] + line * w->step[1] + x, to, take,
-                              plane * c->out_step[0] + line * c->out_step[1] + x * c->out_step[2] };
+    runs[k++] = (GM_N (Run)){ image * w->image_step + plane * w->step[0] + line * w->step[1] + x, to, take,
+                              image * c->out_image + plane * c->out_step[0] + line * c->out_step[1] + x * c->out_step[2] };
     to += take;
     x = 0;
     if (++line == w->size[1]) {
       line = 0;
-      plane++;
+      if (++plane == w->size[0]) {
+        plane = 0;
+        image++;
+      }
     }
   }
   return k;
@@ -307,7 +311,7 @@ GM_N (roll_plane) (const GmCorrelation *c, const ELEM *a, const ELEM *s, ELEM *o
 /* Computes a line at a time.  If a line's elements are apart in the result, the line is made in
  * `scratch`, in pieces of a panel. */
 static void
-GM_N (correlate_few) (const GmCorrelation *c)
+GM_N (correlate_lines) (const GmCorrelation *c)
 {
   const GmWindows *w = &c->windows;
   int way = GM_N (rolls) (c);
@@ -337,87 +341,154 @@ GM_N (correlate_few) (const GmCorrelation *c)
 
 /* -- Any rows ---------------------------------------------------------------------------------- */
 
+/* A panel of the result that is being made: `n` vectors of columns at `to`, which is the result
+ * itself (direct) or lies in the scratch. */
+typedef struct {
+  GM_N (Run) runs[PANEL];
+  int n_runs, n;
+  bool direct;
+  ELEM *to;
+  int64_t ldc;
+} GM_N (Panel);
+
+#define MOST_PANELS 8
+
+static void
+GM_N (begin_panel) (const GmCorrelation *c, int64_t first, bool dense, ELEM *block, GM_N (Panel) *panel)
+{
+  const GmWindows *w = &c->windows;
+  int64_t columns = c->to - first < PANEL ? c->to - first : PANEL, windows = w->size[0] * w->size[1] * w->size[2];
+  int n = (int) ((columns + LANES - 1) / LANES);
+  panel->n = n;
+  panel->n_runs = GM_N (find_runs) (c, first, columns, panel->runs);
+  panel->direct = dense && columns == n * LANES && first / windows == (first + columns - 1) / windows;
+  panel->to = panel->direct ? (ELEM *) c->out + panel->runs[0].out : block;
+  panel->ldc = panel->direct ? c->out_row : n * LANES;
+}
+
+static void
+GM_N (put_panel) (const GmCorrelation *c, const GM_N (Panel) *panel)
+{
+  for (int64_t r = 0; r < c->rows; r++)
+    for (int i = 0; i < panel->n_runs; i++) {
+      ELEM *d = (ELEM *) c->out + r * c->out_row + panel->runs[i].out;
+      const ELEM *s = panel->to + r * panel->ldc + panel->runs[i].to;
+      int64_t x = 0, n = panel->runs[i].n;
+      if (c->out_step[2] == 1)
+        for (; x + LANES <= n; x += LANES)
+          GM_N (store) (d + x, GM_N (load) (s + x));
+      for (; x < n; x++)
+        d[x * c->out_step[2]] = s[x];
+    }
+}
+
+/* Where the depth is more than one piece, several panels are made together, so that a piece of `a`
+ * is in the cache for all but the first of them. */
 static void
 GM_N (correlate) (const GmCorrelation *c)
 {
   const GmWindows *w = &c->windows;
-  if (c->rows <= 2) {
-    GM_N (correlate_few) (c);
-    return;
-  }
-  GM_N (Run) runs[GM_PANEL];
-  int64_t total = w->size[0] * w->size[1] * w->size[2];
+  GM_N (Panel) panels[MOST_PANELS];
   bool dense = c->out_step[2] == 1 && (w->size[1] == 1 || c->out_step[1] == w->size[2])
                && (w->size[0] == 1 || c->out_step[0] == w->size[1] * w->size[2]);
-  ELEM *panel = c->scratch, *block = panel + GM_PANEL * GM_PANEL_DEPTH + GM_WINDOW_SLACK;
-  for (int64_t p = 0; p < total; p += PANEL) {
-    int64_t columns = total - p < PANEL ? total - p : PANEL, k = 0;
-    int n = (int) ((columns + LANES - 1) / LANES), n_runs = GM_N (find_runs) (c, p, columns, runs);
-    bool direct = dense && columns == n * LANES;
-    ELEM *to = direct ? (ELEM *) c->out + p : block;
-    int64_t ldc = direct ? c->out_row : n * LANES;
+  int64_t fit = GM_PANEL_BLOCK / (c->rows * PANEL), at_once = fit < 1 || w->depth <= GM_PANEL_DEPTH ? 1 : fit < MOST_PANELS ? fit : MOST_PANELS;
+  ELEM *gathered = c->scratch, *block = gathered + GM_PANEL * GM_PANEL_DEPTH + GM_WINDOW_SLACK;
+  for (int64_t p = c->from; p < c->to; p += at_once * PANEL) {
+    int64_t k = 0;
+    int n_panels = 0;
+    for (; n_panels < at_once && p + n_panels * PANEL < c->to; n_panels++)
+      GM_N (begin_panel) (c, p + n_panels * PANEL, dense, block + n_panels * PANEL * c->rows, &panels[n_panels]);
     do {
       int64_t depth = w->depth - k < GM_PANEL_DEPTH ? w->depth - k : GM_PANEL_DEPTH;
-      GM_N (gather_panel) (w, runs, n_runs, k, k + depth, panel, n * LANES);
-      GM_N (product_rows) (c->rows, n, depth, (const ELEM *) c->a + k, w->depth, panel, to, ldc, k > 0);
+      for (int i = 0; i < n_panels; i++) {
+        GM_N (gather_panel) (w, panels[i].runs, panels[i].n_runs, k, k + depth, gathered, panels[i].n * LANES);
+        GM_N (product_rows) (c->rows, panels[i].n, depth, (const ELEM *) c->a + k, w->depth, gathered, panels[i].to, panels[i].ldc, k > 0);
+      }
       k += depth;
     } while (k < w->depth);
-    for (int64_t r = 0; r < c->rows && !direct; r++)
-      for (int i = 0; i < n_runs; i++) {
-        ELEM *d = (ELEM *) c->out + r * c->out_row + runs[i].out;
-        const ELEM *s = block + r * ldc + runs[i].to;
-        int64_t x = 0;
-        if (c->out_step[2] == 1)
-          for (; x + LANES <= runs[i].n; x += LANES)
-            GM_N (store) (d + x, GM_N (load) (s + x));
-        for (; x < runs[i].n; x++)
-          d[x * c->out_step[2]] = s[x];
-      }
+    for (int i = 0; i < n_panels; i++)
+      if (!panels[i].direct)
+        GM_N (put_panel) (c, &panels[i]);
   }
 }
 
 /* -- Sums over windows ------------------------------------------------------------------------- */
 
+/* Windows that are weighed for all places before the next: their rows of g stay in the cache. */
+#define WEIGHED 256
+
+/* A run of neighbouring windows; `last` of its image. */
+typedef struct {
+  int64_t at, n;
+  bool last;
+} GM_N (Stretch);
+
+static int
+GM_N (find_stretches) (const GmWindows *w, int64_t first, int64_t n, GM_N (Stretch) *stretches)
+{
+  int64_t x = first % w->size[2], line = first / w->size[2], lines = w->size[0] * w->size[1];
+  int k = 0;
+  for (; n > 0; line++, x = 0, k++) {
+    int64_t take = w->size[2] - x < n ? w->size[2] - x : n, l = line % lines;
+    stretches[k].at = line / lines * w->image_step + l / w->size[1] * w->step[0] + l % w->size[1] * w->step[1] + x;
+    stretches[k].n = take;
+    stretches[k].last = l == lines - 1 && x + take == w->size[2];
+    n -= take;
+  }
+  return k;
+}
+
+/* resumed: the first stretch goes on with the chains; open: the last one leaves them to the next. */
 GM_INLINE void
-GM_N (weigh_rows) (const int rows, const int n, const GmWindows *w, int64_t k, const ELEM *g, ELEM *sums)
+GM_N (weigh_rows) (const int rows, const int n, const GmWindows *w, const GM_N (Stretch) *stretches, int n_stretches, int64_t k,
+                   const ELEM *g, ELEM *sums, ELEM *chains, bool resumed, bool open)
 {
   VEC sum[ROWS][3];
-  const ELEM *s[ROWS];
-  GM_UNROLL for (int r = 0; r < rows; r++) {
-    s[r] = (const ELEM *) w->source + w->places[k + r];
+  GM_UNROLL for (int r = 0; r < rows; r++)
     GM_UNROLL for (int j = 0; j < n; j++)
-      sum[r][j] = (VEC){ 0 };
-  }
-  for (int64_t p = 0; p < w->size[0]; p++)
-    for (int64_t l = 0; l < w->size[1]; l++) {
-      int64_t at = p * w->step[0] + l * w->step[1];
-      for (int64_t x = 0; x < w->size[2]; x++, at++, g += GM_PANEL) {
-        VEC y[3];
+      sum[r][j] = resumed ? GM_N (load) (chains + (k + r) * PANEL + j * LANES) : (VEC){ 0 };
+  for (int i = 0; i < n_stretches; i++) {
+    const ELEM *s[ROWS];
+    GM_UNROLL for (int r = 0; r < rows; r++)
+      s[r] = (const ELEM *) w->source + w->places[k + r] + stretches[i].at;
+    for (int64_t x = 0; x < stretches[i].n; x++, g += PANEL) {
+      VEC y[3];
+      GM_UNROLL for (int j = 0; j < n; j++)
+        y[j] = GM_N (load) (g + j * LANES);
+      GM_UNROLL for (int r = 0; r < rows; r++) {
+        VEC v = GM_N (splat) (s[r][x]);
         GM_UNROLL for (int j = 0; j < n; j++)
-          y[j] = GM_N (load) (g + j * LANES);
-        GM_UNROLL for (int r = 0; r < rows; r++) {
-          VEC v = GM_N (splat) (s[r][at]);
-          GM_UNROLL for (int j = 0; j < n; j++)
-            sum[r][j] = GM_N (fma) (v, y[j], sum[r][j]);
-        }
+          sum[r][j] = GM_N (fma) (v, y[j], sum[r][j]);
       }
     }
-  GM_UNROLL for (int r = 0; r < rows; r++)
-    GM_UNROLL for (int j = 0; j < n; j++) {
-      ELEM *to = sums + (k + r) * GM_PANEL + j * LANES;
-      GM_N (store) (to, GM_N (load) (to) + sum[r][j]);
-    }
+    if (!stretches[i].last)
+      continue;
+    GM_UNROLL for (int r = 0; r < rows; r++)
+      GM_UNROLL for (int j = 0; j < n; j++) {
+        ELEM *to = sums + (k + r) * PANEL + j * LANES;
+        GM_N (store) (to, GM_N (load) (to) + sum[r][j]);
+        sum[r][j] = (VEC){ 0 };
+      }
+  }
+  GM_UNROLL for (int r = 0; open && r < rows; r++)
+    GM_UNROLL for (int j = 0; j < n; j++)
+      GM_N (store) (chains + (k + r) * PANEL + j * LANES, sum[r][j]);
 }
 
 static void
-GM_N (weigh) (const GmWindows *w, const void *pg, int64_t columns, void *psums)
+GM_N (weigh) (const GmWindows *w, const void *pg, int64_t columns, void *psums, void *pchains)
 {
-  for (int64_t j = 0; j < columns; j += PANEL) {
-    int n = (int) (((columns - j < PANEL ? columns - j : PANEL) + LANES - 1) / LANES);
-    const ELEM *g = (const ELEM *) pg + j;
-    ELEM *sums = (ELEM *) psums + j;
+  GM_N (Stretch) stretches[WEIGHED];
+  int64_t windows = w->size[0] * w->size[1] * w->size[2], all = w->images * windows;
+  int n = (int) ((columns + LANES - 1) / LANES);
+  ELEM *sums = psums, *chains = pchains;
+  for (int64_t p = 0, end; p < all; p = end) {
+    end = all - p < WEIGHED ? all : p + WEIGHED;
+    int n_stretches = GM_N (find_stretches) (w, p, end - p, stretches);
+    const ELEM *g = (const ELEM *) pg + p * PANEL;
+    bool resumed = p % windows != 0, open = end % windows != 0;
     for (int64_t k = 0, take; k < w->depth; k += take) {
-#define BODY(rows_, n_) GM_N (weigh_rows) (rows_, n_, w, k, g, sums)
+#define BODY(rows_, n_) GM_N (weigh_rows) (rows_, n_, w, stretches, n_stretches, k, g, sums, chains, resumed, open)
       BY_ROWS (BODY, w->depth - k, n, take);
 #undef BODY
     }
@@ -580,7 +651,9 @@ GM_N (transpose) (void *pout, int64_t out_row, const void *pin, int64_t in_row, 
 }
 
 static const GmConvolveTiles GM_N (convolve) = {
+  .panel = PANEL,
   .correlate = GM_N (correlate),
+  .correlate_lines = GM_N (correlate_lines),
   .weigh = GM_N (weigh),
   .weigh_line = GM_N (weigh_line),
   .fold_chains = GM_N (fold_chains),
@@ -597,5 +670,7 @@ static const GmConvolveTiles GM_N (convolve) = {
 #undef BY_COLUMNS
 #undef BY_ROWS
 #undef CHAIN_VECTORS
+#undef MOST_PANELS
+#undef WEIGHED
 #undef ROLL
 #undef ROLL_VECTORS

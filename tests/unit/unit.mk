@@ -266,6 +266,7 @@ TEST_FILES = \
   tests/python/test_checkpoint.py \
   tests/python/test_conv.py \
   tests/python/test_convolve.py \
+  tests/python/test_convolve_batches.py \
   tests/python/arrays.py \
   tests/python/test_data.py \
   tests/python/test_dtypes.py \
