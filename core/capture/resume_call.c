@@ -121,19 +121,30 @@ gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values)
     *tail = (GmTail){ .entry = gm_entry_ref (e), .globals = Py_NewRef (globals), .args = values };
 }
 
+static void
+drop_items (PyObject *args, Py_ssize_t first, Py_ssize_t n)
+{
+  for (Py_ssize_t i = first; i < first + n; i++)
+    Py_SETREF (PyTuple_GET_ITEM (args, i), Py_NewRef (Py_None));
+}
+
 /* Drops the items of a tuple in order, since the variables of a frame die in their order, cells
  * last, but a tuple's items in the opposite one.  NULL is fine. */
 static void
 drop_in_order (PyObject *args)
 {
-  for (Py_ssize_t i = 0; args && Py_REFCNT (args) == 1 && i < PyTuple_GET_SIZE (args); i++)
-    Py_SETREF (PyTuple_GET_ITEM (args, i), Py_NewRef (Py_None));
+  if (args && Py_REFCNT (args) == 1)
+    drop_items (args, 0, PyTuple_GET_SIZE (args));
   Py_XDECREF (args);
 }
 
+/* The variables of the frame die now, though the tuple may live until the frames outside have
+ * ended. */
 static void
 tail_clear (GmTail *tail)
 {
+  if (tail->point && tail->args)
+    drop_items (tail->args, tail->first, tail->point->n_args);
   gm_resume_point_unref (tail->point);
   gm_entry_unref (tail->entry);
   Py_XDECREF (tail->globals);

@@ -69,3 +69,30 @@ def test_each_dies_where_plain_python_lets_it_die(name):
     compiled = G.compile(function(BODIES[name]), backend="eager")
     for _ in range(3):
         assert run(compiled) == want
+
+
+def over(l):
+    for d in l:
+        1 // (d.n - 2)
+
+
+FAILING = {
+    "list": "[1 // (d.n - 2) for d in [D(1), D(2)]]",
+    "set": "{1 // (d.n - 2) for d in [D(1), D(2)]}",
+    "nested": "[[1 // (d.n - 2) for d in [e, D(2)]] for e in [D(1), D(3)]]",
+    "callee": "over([D(1), D(2)])",
+    "callee of two": "(lambda a, b: 1 // 0)(D(1), D(2))",
+    "generator": "sum(1 // (d.n - 2) for d in [D(1), D(2)])",
+}
+AROUND = {"bound": "d = D(9)\n", "captured": CAPTURED, "unbound": ""}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", FAILING)
+def test_variables_of_a_frame_that_fails_die_in_their_order(name, around):
+    body = AROUND[around] + f"try: {FAILING[name]}\nexcept ZeroDivisionError: log.append('e')"
+    body += "\nlog.append('b'); y = x + 1; d = None; log.append('c')"
+    want = run(function(body))
+    compiled = G.compile(function(body), backend="eager")
+    for _ in range(3):
+        assert run(compiled) == want
