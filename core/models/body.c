@@ -9,6 +9,7 @@
  */
 #include "core/models/body.h"
 
+#include "core/guard/guard.h"
 #include "core/trace/attrs.h"
 #include "core/models/autograd_function.h"
 #include "core/models/higher_order.h"
@@ -65,7 +66,9 @@ same_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
     return Py_TYPE (a->real) == Py_TYPE (b->real)
            && (a->real == b->real
                || (PyUnicode_CheckExact (a->real) && gm_str_equal (a->real, b->real))
-               || ((PyLong_CheckExact (a->real) || PyFloat_CheckExact (a->real))
+               || (PyFloat_CheckExact (a->real)
+                   && gm_float_bits (a->real) == gm_float_bits (b->real))
+               || (PyLong_CheckExact (a->real)
                    && PyObject_RichCompareBool (a->real, b->real, Py_EQ) == 1));
   return a->id == b->id && a->id != GM_NO_OBJECT;
 }
@@ -121,9 +124,11 @@ is_real (const GmTracker *t, PyObject *value)
     return false;
   if (t->real == value)
     return true;
-  return t->kind == &gm_kind_constant && Py_TYPE (t->real) == Py_TYPE (value)
-         && (PyLong_CheckExact (value) || PyFloat_CheckExact (value)
-             || PyUnicode_CheckExact (value))
+  if (t->kind != &gm_kind_constant || Py_TYPE (t->real) != Py_TYPE (value))
+    return false;
+  if (PyFloat_CheckExact (value))
+    return gm_float_bits (t->real) == gm_float_bits (value);
+  return (PyLong_CheckExact (value) || PyUnicode_CheckExact (value))
          && PyObject_RichCompareBool (t->real, value, Py_EQ) == 1;
 }
 

@@ -8,6 +8,7 @@
  * A state is the list of effects since some moment, as texts and hashes: the two branches of an
  * operator are compared by their states after the recorder has been rolled back.
  */
+#include "core/guard/guard.h"
 #include "core/models/body.h"
 #include "core/trace/instance.h"
 #include "core/trace/recorder.h"
@@ -290,11 +291,15 @@ stored (const GmEffect *e)
   return e->kind == GM_EFFECT_GLOBAL ? e->args[0] : e->args[1];
 }
 
-/* True for a constant equal to `old`, of a type whose equal values cannot be told apart. */
+/* True for a constant equal to `old`, of a type whose equal values cannot be told apart: of floats
+ * those with the same bits. */
 static bool
 is_same_constant (const GmTracker *t, PyObject *old)
 {
   PyTypeObject *type = Py_TYPE (old);
+  if (type == &PyFloat_Type)
+    return t->kind == &gm_kind_constant && Py_TYPE (t->real) == type
+           && gm_float_bits (t->real) == gm_float_bits (old);
   bool exact = type == &PyBool_Type || type == &PyLong_Type || type == &PyUnicode_Type
                || type == &PyBytes_Type || old == Py_None;
   return t->kind == &gm_kind_constant && exact && Py_TYPE (t->real) == type

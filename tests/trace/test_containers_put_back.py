@@ -19,19 +19,20 @@ class Slots:
 
 
 def fresh():
-    global L, D, S, Q, O, OD, NESTED, BYTES, BOUND, SLOTS, FLAG
+    global L, D, S, Q, O, OD, NESTED, BYTES, BOUND, SLOTS, FLAG, FLOATS
     L, D, S, Q = [5], {"k": 1}, {1}, collections.deque([1])
     OD, NESTED, BYTES = collections.OrderedDict(a=1, b=2), [[1], [2]], bytearray(b"ab")
     BOUND, SLOTS, FLAG = collections.deque([1, 2], maxlen=2), Slots(), [False]
     SLOTS.a = 1
     O = Thing()
-    O.l, O.d, O.n = [1], {"k": 2}, 3
+    O.l, O.d, O.n, O.f, O.zero = [1], {"k": 2}, 3, 2.5, 0.0
+    FLOATS = [2.5, 0.0]
     globals().pop("NEW", None)
 
 
 def state():
     slots = [getattr(SLOTS, name, None) for name in "ab"]
-    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, slots, FLAG, "NEW" in globals()))
+    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, slots, FLAG, FLOATS, "NEW" in globals()))
 
 
 # each: the change, what is read meanwhile, the change back
@@ -69,6 +70,9 @@ PUT_BACK = [
     "old = SLOTS.a; SLOTS.a = 7; y = x + SLOTS.a; SLOTS.a = old",
     "global FLAG; old = FLAG; FLAG = [True]; y = x + FLAG[0]; FLAG = old",
     "global NEW; NEW = 3; y = x + NEW; del NEW",
+    "O.f = 1.5; y = x + O.f; O.f = 2.5",
+    "FLOATS[0] = 1.5; y = x + FLOATS[0]; FLOATS[0] = 2.5",
+    "FLOATS[1] = -0.0; y = x + FLOATS[1]; FLOATS[1] = 0.0",
 ]
 CHANGED = [
     "L.append(1); y = x + len(L)",
@@ -86,6 +90,9 @@ CHANGED = [
     "O.l = [1]; y = x + 1",
     "SLOTS.b = 5; y = x + SLOTS.b",
     "global NEW; NEW = 3; y = x + NEW",
+    "FLOATS[1] = -0.0; y = x + 1",
+    "O.zero = -0.0; y = x + 1",
+    "FLOATS[1] = 0; y = x + 1",
 ]
 
 
