@@ -186,8 +186,7 @@ bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Ke
     held = held || (t && !ours && g_hash_table_contains (kept.passed, t)) || kept.keep >= KEEP_ALL
            || (kept.keep == KEEP_CHEAP && !has_history (r, t, kept.passed, NESTING));
     if (t == NULL || t == &gm_tracker_null || (!gm_liveness_live (live, insn, s) && !held)
-        || (gm_is_cell_slot (&code->slots[s])
-            && (cell_in (r, f, s) || !gm_liveness_live (live, insn, s))))
+        || (gm_is_cell_slot (&code->slots[s]) && cell_in (r, f, s)))
       continue;
     locals[n++] = s;
   }
