@@ -316,6 +316,41 @@ polynomial (GmBuilder *b, GmVal w, const double *c, int n)
   return p;
 }
 
+/* Returns the factor of x where w is so large that only f64 has such x: there it is that of the
+ * same paper in double precision.  Elsewhere it is `factor`. */
+static GmVal
+last_factor (GmBuilder *b, GmVal w, GmVal factor)
+{
+  static const double last[] = {
+    -2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,
+    -3.7894654401267369937e-09, 7.6157012080783393804e-09,  -1.4960026627149240478e-08,
+    2.9147953450901080826e-08,  -6.7711997758452339498e-08, 2.2900482228026654717e-07,
+    -9.9298272942317002539e-07, 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
+    7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026,
+    1.0103004648645343977,      4.8499064014085844221
+  };
+  GmVal outer = gm_apply_num (b, ge, w, 16);
+  if (gm_b_failed (b))
+    return NULL;
+  GmVal root = gm_b (b, sqrt, gm_pick (b, outer, gm_tensor_arg (w), gm_float_arg (25)));
+  return gm_b (b, where, outer,
+               polynomial (b, gm_apply_num (b, sub, root, 5), last, G_N_ELEMENTS (last)), factor);
+}
+
+/* Returns the step of Newton's method where erf (y) is so near 1 that its difference from x has
+ * lost its digits: that of the complements, which have theirs, over the slope.  far: where. */
+static GmVal
+far_step (GmBuilder *b, GmVal far, GmVal y, GmVal x)
+{
+  if (gm_b_failed (b))
+    return NULL;
+  GmVal t = gm_pick (b, far, gm_tensor_arg (gm_b (b, abs, y)), gm_float_arg (1));
+  GmVal rest = gm_num_apply (b, sub, 1, gm_b (b, abs, x));
+  GmVal scaled = gm_b (b, mul, rest, gm_b (b, exp, gm_b (b, square, t)));
+  GmVal step = gm_apply_num (b, mul, gm_b (b, sub, scaled, gm_scaled_tail (b, t)), 1 / M_2_SQRTPI);
+  return gm_b (b, mul, step, gm_b (b, sign, x));
+}
+
 RUN (erfinv)
 {
   static const double center[] = { 2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
@@ -340,13 +375,18 @@ RUN (erfinv)
   GmVal far_w = gm_apply_num (
       b, sub, gm_b (b, sqrt, gm_pick (b, far, gm_tensor_arg (w), gm_float_arg (9))), 3);
   CHECK ();
-  GmVal y = gm_b (
-      b, mul, in,
-      gm_b (b, where, far, polynomial (b, far_w, tail, 9), polynomial (b, near_w, center, 9)));
+  GmVal factor =
+      gm_b (b, where, far, polynomial (b, far_w, tail, 9), polynomial (b, near_w, center, 9));
+  if (own == GM_F64)
+    factor = last_factor (b, w, factor);
+  GmVal y = gm_b (b, mul, in, factor);
   for (int i = 0; i < 2; i++) {
     GmVal slope =
         gm_apply_num (b, mul, gm_b (b, exp, gm_b (b, neg, gm_b (b, square, y))), M_2_SQRTPI);
-    y = gm_b (b, sub, y, gm_b (b, div, gm_b (b, sub, gm_b (b, erf, y), in), slope));
+    GmVal step = gm_b (b, div, gm_b (b, sub, gm_b (b, erf, y), in), slope);
+    if (own == GM_F64)
+      step = gm_b (b, where, far, far_step (b, far, y, in), step);
+    y = gm_b (b, sub, y, step);
   }
   /* Products of x, so that the slope is the value's: infinite at the ends, NaN beyond. */
   GmVal far_out = gm_apply_num (b, gt, size, 1);

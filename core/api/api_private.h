@@ -205,6 +205,8 @@ void gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int 
                      int64_t least); /* api_conv.c */
 /* Zeros before and after dim; fewer elements, where a width is negative. */
 GmVal gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after);
+/* Returns exp (t^2) erfc (t) of f64 from 0.46875 on; api_special.c. */
+GmVal gm_scaled_tail (GmBuilder *b, GmVal t);
 GmVal gm_log1p_exp (GmBuilder *b,
                     GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
 /* Returns v reduced by the mode in argument `at` (or by the older pair of arguments from average_at

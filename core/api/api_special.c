@@ -20,6 +20,7 @@
 #define FROM_STIRLING 8
 #define EULER 0.57721566490153286061
 #define LOG_PI 1.14472988584940017414
+#define LEAST_ERFCX -26.62873571375149 /* below, erfcx is more than f64 holds */
 
 /* -- erfc -------------------------------------------------------------------------------------- */
 
@@ -57,25 +58,26 @@ far_out (GmBuilder *b, GmVal x)
                               5.27905102951428412248e-1,
                               6.05183413124413191178e-2,
                               2.33520497626869185443e-3 };
-  GmVal y = ONE (reciprocal, TWO (mul, x, x));
+  GmVal low = NUM (minimum, x, 1e9); /* beyond, the ratio is less than the last digit */
+  GmVal y = ONE (reciprocal, TWO (mul, low, low));
   GmVal ratio = TWO (mul, y, TWO (div, polynomial (b, y, p, 6), polynomial (b, y, q, 6)));
   return TWO (div, gm_num_apply (b, sub, 0.56418958354775628695, ratio), x);
 }
 
 /* exp (sign t^2) from a part of t whose square is exact and the rest: it would multiply the error
- * of t^2. */
+ * of t^2.  The part is a constant: its slope would be taken from the rest's again, which is NaN
+ * where both overflow. */
 static GmVal
 exp_of_square (GmBuilder *b, GmVal t, bool negative)
 {
-  GmVal head = gm_b_cast (b, gm_b_cast (b, t, GM_F32), GM_F64);
+  GmVal head = ONE (detach, gm_b_cast (b, gm_b_cast (b, t, GM_F32), GM_F64));
   GmVal rest = TWO (mul, TWO (sub, t, head), TWO (add, t, head)), square = TWO (mul, head, head);
   return TWO (mul, ONE (exp, negative ? ONE (neg, square) : square),
               ONE (exp, negative ? ONE (neg, rest) : rest));
 }
 
-/* exp (t^2) erfc (t) from 0.46875 on. */
-static GmVal
-scaled_tail (GmBuilder *b, GmVal t)
+GmVal
+gm_scaled_tail (GmBuilder *b, GmVal t)
 {
   GmVal outer = NUM (ge, t, 4);
   return gm_b (b, where, outer, far_out (b, choose (b, outer, t, 4)),
@@ -92,7 +94,7 @@ RUN (erfc)
   CHECK ();
   GmVal small = gm_num_apply (b, sub, 1, ONE (erf, choose_other (b, tail, x, 0)));
   return finish (
-      b, gm_b (b, where, tail, TWO (mul, exp_of_square (b, t, true), scaled_tail (b, t)), small),
+      b, gm_b (b, where, tail, TWO (mul, exp_of_square (b, t, true), gm_scaled_tail (b, t)), small),
       own);
 }
 
@@ -109,12 +111,12 @@ RUN (erfcx)
   GmDtype own = GM_F32;
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
-  GmVal given = x, beyond = NUM (lt, x, -30);
+  GmVal given = x, beyond = NUM (lt, x, LEAST_ERFCX);
   x = choose_other (b, beyond, x, -1);
   CHECK ();
   GmVal tail = NUM (ge, ONE (abs, x), 0.46875), below = NUM (le, x, -0.46875),
         inner = choose_other (b, tail, x, 0);
-  GmVal y = scaled_tail (b, choose (b, tail, ONE (abs, x), 1)), least = choose (b, below, x, -1);
+  GmVal y = gm_scaled_tail (b, choose (b, tail, ONE (abs, x), 1)), least = choose (b, below, x, -1);
   CHECK ();
   GmVal turned = TWO (sub, NUM (mul, exp_of_square (b, least, false), 2), choose (b, below, y, 0));
   GmVal small =
@@ -276,7 +278,7 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
   GmVal least = NUM (le, x, 0), low = NUM (lt, x, 0.5), infinite = NUM (eq, ONE (abs, x), INFINITY);
-  GmVal zero = NUM (eq, x, 0), finite = choose_other (b, TWO (logical_or, infinite, zero), x, 1);
+  GmVal zero = kind == LOG_GAMMA ? NUM (lt, ONE (abs, x), 1e-300) : NUM (eq, x, 0), finite = choose_other (b, TWO (logical_or, infinite, zero), x, 1);
   CHECK ();
   GmVal w = gm_b (b, where, least, gm_num_apply (b, sub, 1, finite),
                   gm_b (b, where, low, NUM (add, finite, 1), finite));
@@ -285,9 +287,12 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   GmVal between =
       stepped (b, choose_other (b, least, choose (b, low, finite, 0.25), 0.25), y, kind);
   y = gm_b (b, where, least, below, gm_b (b, where, low, between, y));
-  /* At 0, from the side that its sign says: with the infinite slope that the reflection has not. */
-  GmVal pole =
-      stepped (b, choose (b, zero, x, 1), gm_b_scalar (b, gm_scalar_int (0), GM_F64), kind);
+  /* At 0, from the side that its sign says: with the infinite slope that the reflection has not.
+   * The logarithm is that of |x| next to 0, too, where pi x would be rounded to a subnormal. */
+  GmVal near = choose (b, zero, x, 1);
+  if (kind == LOG_GAMMA)
+    near = gm_b (b, where, NUM (lt, near, 0), ONE (neg, near), near);
+  GmVal pole = stepped (b, near, gm_b_scalar (b, gm_scalar_int (0), GM_F64), kind);
   y = gm_b (b, where, zero, pole, y);
   /* A NaN computed of a number is one product of it, the same in every back end. */
   GmVal none = TWO (logical_and, TWO (ne, y, y), TWO (eq, x, x));

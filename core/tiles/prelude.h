@@ -424,29 +424,55 @@ MASKS (b1, LOAD_BYTES, STORE_BYTES, 0)
   GM_INLINE vf64 f##_f64 (vf64 a) { return GM_SLEEF_f64 (f) (a); }
 /* exp, tanh and erf of f32 are defined below. */
 #define GM_ELEMENTARY(ONE, TWO, ONE_f64) \
-  ONE (exp2) ONE (expm1) ONE (log) ONE (log2) ONE (log10) ONE (sin) ONE (cos) ONE (tan) ONE (atan) ONE (sinh) ONE (cosh) \
+  ONE (exp2) ONE (expm1) ONE (log) ONE (log2) ONE (log10) ONE (sin) ONE (cos) ONE (atan) \
   TWO (atan2) ONE_f64 (exp) ONE_f64 (tanh) ONE_f64 (erf)
 GM_ELEMENTARY (ELEMENTARY1, ELEMENTARY2, ELEMENTARY1_f64)
 #undef ELEMENTARY1
 #undef ELEMENTARY1_f64
 #undef ELEMENTARY2
 
-/* Three of SLEEF's functions are wrong for some operands.  log1p gives infinity for the last powers
- * of two, where it is log, and loses the last digit and the sign of subnormals, where it is the
- * operand.  pow gives infinity for results near the type's largest number: there it is the square
- * of the root, or the base itself.  fmod is wrong for subnormals and for quotients
- * near the type's largest: those lanes get libm's, which is exact, as SLEEF's is elsewhere. */
+/* Six of SLEEF's functions are wrong for some operands.  log1p gives infinity for the last powers of
+ * two, where it is log.  log1p, and tan of f64, lose digits and the sign of subnormals, where they
+ * are the operand.  sinh and cosh give infinity from a little below the type's largest number on:
+ * there they are half the square of exp (a / 2), which is expm1 to the last digit.  pow gives
+ * infinity for results near the type's largest number: there it is the square of the root, or the
+ * base itself.  fmod is wrong for subnormals and for quotients near the type's largest: those lanes
+ * get libm's, which is exact, as SLEEF's is elsewhere. */
 #ifdef GM_TILES_SOURCE
 extern float GM_EXTERNAL (fmodf) (float, float) __attribute__ ((const));
 extern double GM_EXTERNAL (fmod) (double, double) __attribute__ ((const));
 #endif
 #define MENDED(T, suffix, LARGE, SMALL) \
   extern A_##T GM_EXTERNAL (GM_SLEEF_##T (log1p)) (A_##T) __attribute__ ((const)); \
+  extern A_##T GM_EXTERNAL (GM_SLEEF_##T (tan)) (A_##T) __attribute__ ((const)); \
   extern A_##T GM_EXTERNAL (GM_FMOD_##T) (A_##T, A_##T) __attribute__ ((const)); \
+  GM_INLINE A_##T unless_tiny_##T (A_##T a, A_##T r) \
+  { \
+    A_##T least = splat_##T (SMALL); \
+    return sel_##T ((a < least) & (a > -least), a, r); \
+  } \
+  GM_INLINE A_##T tan_##T (A_##T a) \
+  { \
+    A_##T r = GM_SLEEF_##T (tan) (a); \
+    return sizeof (E_##T) == 8 ? unless_tiny_##T (a, r) : r; \
+  } \
+  extern A_##T GM_EXTERNAL (GM_SLEEF_##T (sinh)) (A_##T) __attribute__ ((const)); \
+  extern A_##T GM_EXTERNAL (GM_SLEEF_##T (cosh)) (A_##T) __attribute__ ((const)); \
+  GM_INLINE A_##T until_largest_##T (A_##T a, A_##T r) \
+  { \
+    A_##T end = splat_##T (INFINITY); \
+    M_##T infinite = (r == end) | (r == -end); \
+    if (__builtin_expect (!gm_any_set ((vi64) infinite), 1)) \
+      return r; \
+    A_##T zero = { 0 }, half = splat_##T (0.5f), root = expm1_##T (sel_##T (a < zero, -a, a) * half); \
+    A_##T y = root * half * root; \
+    return sel_##T (infinite, sel_##T (r < zero, -y, y), r); \
+  } \
+  GM_INLINE A_##T sinh_##T (A_##T a) { return until_largest_##T (a, GM_SLEEF_##T (sinh) (a)); } \
+  GM_INLINE A_##T cosh_##T (A_##T a) { return until_largest_##T (a, GM_SLEEF_##T (cosh) (a)); } \
   GM_INLINE A_##T log1p_##T (A_##T a) \
   { \
-    A_##T r = GM_SLEEF_##T (log1p) (a), least = splat_##T (SMALL); \
-    r = sel_##T ((a < least) & (a > -least), a, r); \
+    A_##T r = unless_tiny_##T (a, GM_SLEEF_##T (log1p) (a)); \
     M_##T large = a > splat_##T (LARGE); \
     return __builtin_expect (gm_any_set ((vi64) large), 0) ? sel_##T (large, log_##T (a), r) : r; \
   } \

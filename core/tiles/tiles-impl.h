@@ -286,7 +286,7 @@ static const struct {
 #define EXTERNAL(f) { TEXT (f), (void *) f },
 #define ONLY_F64(f) EXTERNAL (GM_SLEEF_f64 (f))
 #define BOTH(f) EXTERNAL (GM_SLEEF_f32 (f)) EXTERNAL (GM_SLEEF_f64 (f))
-  GM_ELEMENTARY (BOTH, BOTH, ONLY_F64) BOTH (log1p) BOTH (pow)
+  GM_ELEMENTARY (BOTH, BOTH, ONLY_F64) BOTH (tan) BOTH (sinh) BOTH (cosh) BOTH (log1p) BOTH (pow)
   EXTERNAL (GM_FMOD_f32) EXTERNAL (GM_FMOD_f64) { "gm_fmodf", (void *) fmodf }, { "gm_fmod", (void *) fmod },
 #undef TEXT_
 #undef TEXT

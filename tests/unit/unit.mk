@@ -298,7 +298,7 @@ TEST_FILES = \
   tests/python/test_interrupts.py \
   tests/python/test_first_calls.py \
   tests/python/test_killed_compilers.py tests/python/test_left_behind.py \
-  tests/python/test_values_like_torch.py \
+  tests/python/test_values_like_torch.py tests/python/test_values_near_limits.py \
   tests/python/gpu.py tests/python/test_nvrtc.py tests/python/test_cuda_products.py tests/python/test_device.py \
   tests/python/test_operators.py \
   tests/python/test_anomaly.py \
