@@ -564,12 +564,19 @@ RUN (require_row)
   return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "_require(): there is no condition '%s'", name));
 }
 
-/* Each element, or each slice along dim, several times in a row. */
+/* Each element, or each slice along dim, several times in a row; of repeats alone, their numbers. */
 RUN (repeat_interleave)
 {
   GmVal v = TENSOR (0);
   CHECK ();
-  if (IS_NONE (2)) {
+  if (IS_NONE (1)) {
+    if (META (v)->ndim != 1 || gm_dtypes[META (v)->dtype].category != GM_CATEGORY_INT)
+      return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
+                                 "repeat_interleave(): repeats alone must be integers in one "
+                                 "dimension"));
+    a[1] = a[0];
+    v = gm_arange (b, 0, 1, META (v)->sizes[0], GM_I64);
+  } else if (IS_NONE (2)) {
     int64_t n = gm_meta_numel (META (v));
     v = gm_b_reshape (b, v, 1, &n);
   }

@@ -568,7 +568,8 @@ RUN (ldexp)
   return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){ a[0], gm_tensor_arg (e) }, 2));
 }
 
-/* x * 2^n and floor (x / 2^n), in the integers of the dtype. */
+/* x * 2^n and floor (x / 2^n), in the integers of the dtype; a count below 0 is one past the last
+ * bit, as in torch and in numpy. */
 static GmArg
 shift (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {
@@ -582,8 +583,9 @@ shift (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
   /* The largest power of two that the dtype has; dividing by a larger one leaves the sign. */
   int bits = (int) gm_dtype_size (d) * 8,
       last = d == GM_U8 || op == GM_OP_mul ? bits - 1 : bits - 2;
-  GmVal far = gm_b (b, gt, n, gm_b_scalar (b, gm_scalar_int (last), d));
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
+  GmVal far = gm_b (b, logical_or, gm_b (b, gt, n, gm_b_scalar (b, gm_scalar_int (last), d)),
+                    gm_b (b, lt, n, zero));
   GmVal factor = gm_b (b, pow, two, gm_b (b, where, far, zero, n));
   CHECK ();
   GmVal y = gm_b_op (b, op, (const GmVal[]){ x, factor }, 2, NULL);

@@ -9,7 +9,7 @@ import pytest
 import gramme
 
 INF, NAN = math.inf, math.nan
-F32, F64 = gramme.float32, gramme.float64
+F32, F64, I64 = gramme.float32, gramme.float64, gramme.int64
 BACK_ENDS = [n for n in ("eager", "tcc") if n in gramme.compiler.list_backends()]
 TINY, LEAST = 5e-324, 744.4400719213812  # a number, and the logarithm of its reciprocal
 END, STEEP = 5.8635847487551676, 757347920544974.0  # of erfinv, and its slope
@@ -116,3 +116,38 @@ def test_zeta_of_a_large_exponent_is_its_first_term():
     q = gramme.tensor([1.0, 1.0, 1.0, 0.5, 2.0, 0.5], dtype=F64)
     for f in forms(gramme.special.zeta):
         assert f(s, q).tolist() == [1, 1, 1, INF, 0, 2.0**400]
+
+
+SHIFTS = [1, 63, 64, 70, -1, -5]
+
+
+@pytest.mark.parametrize("dtype", [I64, gramme.int8])
+def test_a_shift_by_a_negative_count_is_one_past_the_last_bit(dtype):
+    last = dtype.itemsize * 8 - 1
+    for count in (*SHIFTS, last, last + 1):
+        count = gramme.tensor(count, dtype=dtype)
+        n = count.item()
+        inside = 0 <= n <= last
+        for f in forms(lambda x, n: (x >> n, x << n)):
+            right, left = f(gramme.tensor([-1, -5, 7], dtype=dtype), count)
+            assert right.tolist() == ([v >> n for v in (-1, -5, 7)] if inside else [-1, -1, 0])
+            assert left.tolist() == [0] * 3 or inside
+
+
+def test_repeats_alone_give_the_number_of_each():
+    for f in forms(gramme.repeat_interleave):
+        assert f(gramme.tensor([1, 0, 3])).tolist() == [0, 2, 2, 2]
+        assert f(gramme.tensor([2], dtype=gramme.int32)).tolist() == [0, 0]
+        assert f(gramme.tensor([2, 1]), output_size=3).tolist() == [0, 0, 1]
+    assert gramme.repeat_interleave(gramme.tensor([1, 0])).dtype is I64
+    for wrong in (gramme.tensor([1, -2]), gramme.tensor([1.0, 2.0]), gramme.ones(2, 2, dtype=I64)):
+        with pytest.raises(RuntimeError, match="repeat_interleave|repeats can not be negative"):
+            gramme.repeat_interleave(wrong)
+
+
+def test_a_hinge_of_integers_has_the_margins_fraction():
+    # torch computes it in integers, and refuses their mean.
+    x, y = gramme.tensor([1, 2, 3]), gramme.tensor([1, -1, 1])
+    f = gramme.nn.functional.hinge_embedding_loss
+    assert f(x, y, margin=2.5, reduction="none").tolist() == [1.0, 0.5, 3.0]
+    assert f(x, y, margin=2.5).item() == 1.5
