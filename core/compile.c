@@ -24,14 +24,14 @@
 /* -- The table --------------------------------------------------------------------------------- */
 
 enum {
-  CODE = 1 << 0,    /* a code object, with the frame's arguments */
-  INSNS = 1 << 1,   /* its instructions, the same form on every CPython version */
-  GRAPH = 1 << 2,   /* the program's computation, with views and in-place writes */
-  GUARDS = 1 << 3,  /* assumptions about the arguments */
-  JOURNAL = 1 << 4, /* side effects, in their order */
-  RESIDUE = 1 << 5, /* the rest of the work in Python */
-  LAYERS = 1 << 6,  /* the plan's work around the back end's code */
-  JOINT = 1 << 7,   /* the function and its gradient, one graph */
+  CODE = 1 << 0,     /* a code object, with the frame's arguments */
+  INSNS = 1 << 1,    /* its instructions, the same form on every CPython version */
+  GRAPH = 1 << 2,    /* the program's computation, with views and in-place writes */
+  GUARDS = 1 << 3,   /* assumptions about the arguments */
+  EFFECTS = 1 << 4,  /* side effects, in their order */
+  RESIDUAL = 1 << 5, /* the instructions that remain for Python after the graph */
+  LAYERS = 1 << 6,   /* the plan's work around the back end's code */
+  JOINT = 1 << 7,    /* the function and its gradient, one graph */
   FORWARD = 1 << 8,
   BACKWARD = 1 << 9,
   SAVED = 1 << 10,   /* values that the forward hands to the backward */
@@ -39,7 +39,7 @@ enum {
   PLAN = 1 << 12,    /* the call, inputs to outputs */
   GUARDED = 1 << 13, /* the entry in the code object's cache */
 };
-#define RECORDED (GRAPH | GUARDS | JOURNAL | RESIDUE)
+#define RECORDED (GRAPH | GUARDS | EFFECTS | RESIDUAL)
 #define PARTS (FORWARD | BACKWARD | SAVED)
 
 /* How a stage treats its graphs. */
@@ -92,7 +92,7 @@ static const GmStage stages[] = {
   { 'l', "lower", lower, PARTS | LAYERS, EXECS | PLAN, .how = ASKS_SIZES, .text = lower_text,
     .log = -1 },
   /* capture/ */
-  { 'a', "assemble", assemble, GUARDS | JOURNAL | RESIDUE | PLAN, GUARDED, .text = frontend_text,
+  { 'a', "assemble", assemble, GUARDS | EFFECTS | RESIDUAL | PLAN, GUARDED, .text = frontend_text,
     .log = -1 },
 };
 /* clang-format on */

@@ -32,7 +32,7 @@ typedef bool (*GmStageFn) (GmCompile *c, GError **error);
 
 struct GmCompile {
   GmArena *arena; /* owned */
-  void *front;    /* owned by the front end: code, instructions, guards, journal, residue */
+  void *front;    /* owned by the front end: code, instructions, guards, effects, residual */
 
   struct { /* set by the caller that starts the compilation */
     GmBackend *backend;

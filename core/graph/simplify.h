@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * simplify.h -- declarations shared by the files of stage s; private to this room.
+ * simplify.h -- declarations shared by the rewrites of stages s and p; private to this room.
  *
  * A rewrite changes a node in place, to other operands and attributes with the same result, or
  * replaces a value by an earlier one.  So the work is a copy of the node array and a map of values;

@@ -4,7 +4,7 @@
 
     ./in-tree python3 tests/plugin/hostile.py [--keep FOLDER] [NAME...]
 
-Rows of ROWS are tests/plugin/wild.c with something in one of its hooks; rows of DAMAGED are bytes of the honest one, changed.
+Rows of ROWS are tests/plugin/wild.c with something in one of its hooks; damaged () changes bytes of the honest one.
 Each has the name of the refusal that must come of it ("ok": none; a set: one of these).  Then
   listing        `gramme inspect` shows every file, and starts no process
   trying         each file is tried in a process of its own
