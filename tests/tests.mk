@@ -63,6 +63,7 @@ check-nightly: all $(check_PROGRAMS)
 	$(MAKE) check-fuzz
 	$(MAKE) check-threads
 	$(MAKE) check-hacking
+	$(MAKE) format-check
 	$(MAKE) check-install
 	$(MAKE) check-pip
 	$(MAKE) distcheck
@@ -116,11 +117,12 @@ check-install:
 check-pip:
 	$(srcdir)/build-aux/check-variant pip "$(abs_builddir)/pip"; status=$$?; test $$status = 77 || exit $$status
 
-# How C looks: .clang-format says.  Both need clang-format of the version that tests/style/format.py names.
+# How C and Python look: .clang-format and pyproject.toml say.  Both need clang-format and black of the versions that
+# tests/style/format.py names; make check looks at C alone, as black takes minutes.
 format:
 	$(PYTHON) -B $(srcdir)/tests/style/format.py --write
 format-check:
-	$(PYTHON) -B $(srcdir)/tests/style/format.py; status=$$?; test $$status = 77 || exit $$status
+	$(PYTHON) -B $(srcdir)/tests/style/format.py --python; status=$$?; test $$status = 77 || exit $$status
 
 # The counts of all tests, in one line that programs read; after `make check`, failed or not.
 tally:
