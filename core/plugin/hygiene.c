@@ -538,7 +538,7 @@ check_folder (const GmSnapshot *a, const char *when, GmRefused *why)
   if (stat (".", &now) == 0 && now.st_dev == a->folder.st_dev && now.st_ino == a->folder.st_ino)
     return;
   if (a->folder.st_ino == 0)
-    return; /* there was no timer before */
+    return; /* there was no folder before */
   bool back = a->folder_fd >= 0 && fchdir (a->folder_fd) == 0;
   gm_refuse (why, GM_REFUSAL_CHANGED_FOLDER, "%s%s", when, back ? "" : "; there is no way back");
 }
