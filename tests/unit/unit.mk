@@ -476,7 +476,7 @@ TEST_FILES = \
   tests/trace/test_random_programs.py \
   tests/trace/test_resume.py \
   tests/trace/test_tracers.py \
-  tests/trace/test_two_roads_to_one_place.py \
+  tests/trace/test_two_roads_to_one_place.py tests/trace/test_views_that_are_compared.py \
   tests/trace/test_versions.py \
   tests/trace/test_found_by_fuzzing.py \
   tests/state.sh \
