@@ -600,7 +600,7 @@ package_PYTHON = \
   python/gramme/cpu.py \
   python/gramme/distributed.py \
   python/gramme/fft.py \
-  python/gramme/functions.py \
+  python/gramme/python_functions.py \
   python/gramme/higher_order.py \
   python/gramme/jit.py \
   python/gramme/library.py \
@@ -608,10 +608,10 @@ package_PYTHON = \
   python/gramme/limits.py \
   python/gramme/incomplete_gamma.py \
   python/gramme/copies.py \
-  python/gramme/numeric.py \
+  python/gramme/python_algorithms.py \
   python/gramme/polynomials.py \
   python/gramme/special.py \
-  python/gramme/methods.py \
+  python/gramme/python_methods.py \
   python/gramme/mps.py \
   python/gramme/multiprocessing.py \
   python/gramme/onnx.py \
@@ -648,7 +648,7 @@ package_distributions_PYTHON = \
   python/gramme/distributions/distribution.py \
   python/gramme/distributions/gamma.py \
   python/gramme/distributions/kl.py \
-  python/gramme/distributions/made.py \
+  python/gramme/distributions/derived.py \
   python/gramme/distributions/mixture.py \
   python/gramme/distributions/multivariate.py \
   python/gramme/distributions/relaxed.py \
@@ -698,7 +698,7 @@ package_nn_PYTHON = \
   python/gramme/nn/attention_function.py \
   python/gramme/nn/backward_hooks.py \
   python/gramme/nn/bags.py \
-  python/gramme/nn/composed.py \
+  python/gramme/nn/functional_in_python.py \
   python/gramme/nn/containers.py \
   python/gramme/nn/conv.py \
   python/gramme/nn/distance.py \

@@ -64,7 +64,7 @@ from gramme.copies import (
     permute_copy, resize_as_, select_copy, slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy, unbind_copy,
     unfold_copy, unsafe_chunk, unsafe_split, unsafe_split_with_sizes, unsqueeze_copy, view_copy, zero_,
 )  # fmt: skip
-from gramme.functions import (
+from gramme.python_functions import (
     angle, bartlett_window, batch_norm, binary_cross_entropy_with_logits, blackman_window, broadcast_shapes, can_cast, combinations,
     clear_autocast_cache, constant_pad_nd, cosine_embedding_loss, embedding, frexp, get_autocast_cpu_dtype, get_autocast_gpu_dtype, get_device_module,
     hamming_window, hann_window, hinge_embedding_loss, instance_norm, is_autocast_cache_enabled, is_autocast_cpu_enabled, is_complex, is_conj,
@@ -73,7 +73,7 @@ from gramme.functions import (
 )  # fmt: skip
 from gramme.higher_order import associative_scan, cond, scan, while_loop
 from gramme.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from gramme.numeric import (
+from gramme.python_algorithms import (
     gradient, gru_cell, histogram, index_reduce, kaiser_window, lstm_cell, nonzero_static, pca_lowrank, rnn_relu_cell, rnn_tanh_cell, svd_lowrank,
 )  # fmt: skip
 from gramme.legacy import (
@@ -82,7 +82,7 @@ from gramme.legacy import (
 )  # fmt: skip
 from gramme.limits import finfo, iinfo
 from gramme.storage import TypedStorage, UntypedStorage
-from gramme.methods import METHODS, adjoint, itself, narrow_copy, split_with_sizes
+from gramme.python_methods import METHODS, adjoint, itself, narrow_copy, split_with_sizes
 from gramme.settings import (
     are_deterministic_algorithms_enabled, backends, compiled_with_cxx11_abi, get_deterministic_debug_mode, get_float32_matmul_precision,
     get_num_interop_threads, set_deterministic_debug_mode, set_num_interop_threads, is_deterministic_algorithms_warn_only_enabled,
@@ -102,7 +102,7 @@ strided, layout = "strided", str  # of layout=; of the others a call says that t
 sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"
 conj = conj_physical = resolve_conj = resolve_neg = real = itself
 del METHODS, itself
-from gramme.functions import inclusive_range as range  # the last import: from here on `range` is torch's
+from gramme.python_functions import inclusive_range as range  # the last import: from here on `range` is torch's
 
 
 _LATER = (

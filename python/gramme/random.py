@@ -5,7 +5,7 @@ import contextlib
 
 import gramme
 from gramme._core import DEFAULT_SEED, get_rng_state, initial_seed, manual_seed, set_rng_state
-from gramme.functions import seed, seed_of_system
+from gramme.python_functions import seed, seed_of_system
 
 
 class Generator:

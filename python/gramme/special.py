@@ -6,7 +6,7 @@ import math
 import gramme
 from gramme import digamma, erf, erfc, erfinv, exp2, expm1, i0, log1p, log_softmax, logit, logsumexp, polygamma, round, sinc, softmax, xlogy
 from gramme.autograd import Function
-from gramme.functions import mvlgamma as multigammaln
+from gramme.python_functions import mvlgamma as multigammaln
 from gramme.incomplete_gamma import gammainc, gammaincc
 from gramme.polynomials import (
     chebyshev_polynomial_t, chebyshev_polynomial_u, chebyshev_polynomial_v, chebyshev_polynomial_w, hermite_polynomial_h, hermite_polynomial_he,
@@ -129,9 +129,9 @@ def _zeta(s, q, also=None, sign=0):
     """For 1 < s, and q > 0: the sum of its powers, and those of another one times sign, term by term: equal ones leave nothing."""
     endless = s > 300  # a power of 16 or more that no dtype holds
     finite = gramme.where(endless, 2.0, s)
-    total = gramme.functions.tail_of_powers(finite, q + 16)
+    total = gramme.python_functions.tail_of_powers(finite, q + 16)
     if also is not None:
-        total = total + sign * gramme.functions.tail_of_powers(finite, also + 16)
+        total = total + sign * gramme.python_functions.tail_of_powers(finite, also + 16)
     total = gramme.where(endless, 0.0, total)
     for k in range(15, -1, -1):
         term = (q + k) ** -s

@@ -7,7 +7,7 @@ default (None) in Python run plainly and not while a function is being compiled:
 
 import sys
 
-from gramme.distributions import constraints, continuous, counts, discrete, distribution, gamma, kl, made, mixture, multivariate, relaxed, transforms, utils
+from gramme.distributions import constraints, continuous, counts, derived, discrete, distribution, gamma, kl, mixture, multivariate, relaxed, transforms, utils
 from gramme.distributions.constraint_registry import biject_to, transform_to
 from gramme.distributions.continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform
 from gramme.distributions.counts import Binomial, Multinomial, NegativeBinomial, Poisson
@@ -15,7 +15,7 @@ from gramme.distributions.discrete import Bernoulli, Categorical, Geometric, One
 from gramme.distributions.distribution import Distribution, Independent
 from gramme.distributions.gamma import Beta, Chi2, Dirichlet, Gamma, StudentT
 from gramme.distributions.kl import kl_divergence, register_kl
-from gramme.distributions.made import FisherSnedecor, HalfCauchy, InverseGamma, Kumaraswamy, LogisticNormal, Pareto, VonMises, Weibull
+from gramme.distributions.derived import FisherSnedecor, HalfCauchy, InverseGamma, Kumaraswamy, LogisticNormal, Pareto, VonMises, Weibull
 from gramme.distributions.mixture import MixtureSameFamily
 from gramme.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal
 from gramme.distributions.relaxed import OneHotCategoricalStraightThrough, RelaxedBernoulli, RelaxedOneHotCategorical
@@ -39,12 +39,12 @@ __all__ = [
 # torch's files: which of these here stands for each; gramme.distributions.normal.Normal is gramme.distributions.Normal.
 PLACES = {
     "bernoulli": discrete, "beta": gamma, "binomial": counts, "categorical": discrete, "cauchy": continuous, "chi2": gamma, "dirichlet": gamma,
-    "exponential": continuous, "fishersnedecor": made, "geometric": discrete, "gumbel": continuous, "half_cauchy": made, "half_normal": continuous,
-    "independent": distribution, "inverse_gamma": made, "kumaraswamy": made, "laplace": continuous, "log_normal": continuous, "logistic_normal": made,
+    "exponential": continuous, "fishersnedecor": derived, "geometric": discrete, "gumbel": continuous, "half_cauchy": derived, "half_normal": continuous,
+    "independent": distribution, "inverse_gamma": derived, "kumaraswamy": derived, "laplace": continuous, "log_normal": continuous, "logistic_normal": derived,
     "lowrank_multivariate_normal": multivariate, "mixture_same_family": mixture, "multinomial": counts, "multivariate_normal": multivariate,
-    "negative_binomial": counts, "normal": continuous, "one_hot_categorical": discrete, "pareto": made, "poisson": counts,
+    "negative_binomial": counts, "normal": continuous, "one_hot_categorical": discrete, "pareto": derived, "poisson": counts,
     "relaxed_bernoulli": relaxed, "relaxed_categorical": relaxed, "studentT": gamma, "transformed_distribution": transforms, "uniform": continuous,
-    "von_mises": made, "weibull": made,
+    "von_mises": derived, "weibull": derived,
 }  # fmt: skip
 globals().update(PLACES)
 sys.modules.update({f"{__name__}.{name}": place for name, place in PLACES.items()})

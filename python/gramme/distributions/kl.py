@@ -9,7 +9,7 @@ from gramme.distributions.counts import Binomial, Poisson
 from gramme.distributions.discrete import Bernoulli, Categorical, Geometric
 from gramme.distributions.distribution import Independent, sum_last
 from gramme.distributions.gamma import Beta, Dirichlet, Gamma
-from gramme.distributions.made import Pareto
+from gramme.distributions.derived import Pareto
 from gramme.distributions.multivariate import MultivariateNormal
 from gramme.distributions.transforms import TransformedDistribution
 from gramme.nn.functional import softplus

@@ -8,7 +8,7 @@ with blanks between them, in logarithms.  One step of the sequence is a few oper
 import math
 
 import gramme
-from gramme.functions import need_floats
+from gramme.python_functions import need_floats
 
 
 def _as_list(lengths):

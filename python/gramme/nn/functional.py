@@ -10,7 +10,7 @@ from gramme.nn.alignment import ctc_loss
 from gramme.overrides import handle_torch_function, has_torch_function, has_torch_function_unary, has_torch_function_variadic
 from gramme.nn.attention_function import multi_head_attention_forward
 from gramme.nn.bags import embedding_bag
-from gramme.nn.composed import (
+from gramme.nn.functional_in_python import (
     adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices, max_pool1d_with_indices,
     max_pool2d_with_indices, max_pool3d_with_indices, rrelu, rrelu_, triplet_margin_with_distance_loss, upsample_bilinear, upsample_nearest,
 )  # fmt: skip

@@ -8,7 +8,7 @@ any other attribute does.  Reading and setting attributes is C (core/objects/mem
 
 import gramme
 from gramme._core import Tensor, add_members
-from gramme.functions import typename
+from gramme.python_functions import typename
 from gramme.grad_mode import no_grad
 from gramme.nn.parameter import Buffer, Parameter
 from gramme.utils.hooks import add_hook

@@ -8,7 +8,7 @@ outer elements with align_corners, else their outer edges.
 import itertools
 
 import gramme
-from gramme.functions import need_floats
+from gramme.python_functions import need_floats
 
 
 def _centres(n, align_corners, dtype, device):

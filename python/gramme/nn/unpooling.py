@@ -2,7 +2,7 @@
 """Pools that are compositions: their inverses, power averages, and pools of windows that are drawn."""
 
 import gramme
-from gramme.functions import need_floats
+from gramme.python_functions import need_floats
 from gramme.nn import functional as F
 from gramme.nn.conv import _each
 

@@ -5,7 +5,7 @@ import collections
 import math
 
 import gramme
-from gramme.functions import need_floats
+from gramme.python_functions import need_floats
 
 Histogram = collections.namedtuple("histogram", "hist bin_edges")
 

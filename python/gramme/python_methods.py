@@ -2,7 +2,7 @@
 """Methods of Tensor that are compositions of others: the functions of METHODS become methods when the package is imported."""
 
 import gramme
-from gramme import compare, copies, functions, numeric, overrides, storage
+from gramme import compare, copies, overrides, python_algorithms, python_functions, storage
 from gramme._core import Tensor
 
 
@@ -164,25 +164,25 @@ def is_set_to(input, tensor):
 
 def polygamma_(input, n):
     """polygamma(n, input), in place."""
-    return input.copy_(functions._polygamma_of(input, n))
+    return input.copy_(python_functions._polygamma_of(input, n))
 
 
 def mvlgamma_(input, p):
     """mvlgamma(p), in place."""
-    return input.copy_(functions.mvlgamma(input, p))
+    return input.copy_(python_functions.mvlgamma(input, p))
 
 
 METHODS = {
     **{f.__name__: f for f in (compare.allclose, compare.equal, compare.isclose)},
-    **{f.__name__: f for f in (functions.is_nonzero, functions.is_signed, functions.is_complex, functions.is_same_size, functions.frexp)},
+    **{f.__name__: f for f in (python_functions.is_nonzero, python_functions.is_signed, python_functions.is_complex, python_functions.is_same_size, python_functions.frexp)},
     **{f.__name__: f for f in (get_device, pin_memory, new_tensor, new, sum_to_size, split_with_sizes, narrow_copy, fill_diagonal_)},
-    **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, functions.angle)},
-    **{f.__name__: f for f in (copies.as_strided_scatter, copies.new_empty_strided, numeric.histogram, numeric.index_reduce, numeric.index_reduce_)},
+    **{f.__name__: f for f in (apply_, map_, adjoint, resize_as_, __reversed__, python_functions.angle)},
+    **{f.__name__: f for f in (copies.as_strided_scatter, copies.new_empty_strided, python_algorithms.histogram, python_algorithms.index_reduce, python_algorithms.index_reduce_)},
     **{f.__name__: f for f in (to_dense, is_pinned, share_memory_, record_stream, to_sparse, to_sparse_csr, coalesce, is_coalesced, indices, values)},
     **{f.__name__: f for f in (sparse_mask, crow_indices, col_indices)},
-    **{f.__name__: f for f in (numeric.nonzero_static, is_set_to, _is_view, polygamma_, mvlgamma_)},
+    **{f.__name__: f for f in (python_algorithms.nonzero_static, is_set_to, _is_view, polygamma_, mvlgamma_)},
     "unsafe_chunk": Tensor.chunk, "unsafe_split": Tensor.split, "unsafe_split_with_sizes": Tensor.split,
-    "polygamma": functions._polygamma_of, "mvlgamma": functions.mvlgamma,
+    "polygamma": python_functions._polygamma_of, "mvlgamma": python_functions.mvlgamma,
     "__torch_function__": classmethod(overrides._tensor_function), "as_subclass": overrides.as_subclass,
     "untyped_storage": storage.untyped_storage, "storage": storage.typed_storage,
     "conj": itself, "conj_physical": itself, "resolve_conj": itself, "resolve_neg": itself,
