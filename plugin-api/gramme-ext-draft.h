@@ -113,9 +113,9 @@ typedef struct {
 
 #define GRAMME_WAIT_ID "gramme.wait/draft1"
 
-/* Of a plugin whose compile returns before there is code.  A host that asks before the first run
- * lets its other threads work and looks for signals meanwhile; then it stores the code, if there is
- * gramme.serialize/1.  An option `wait` is not passed on by such a host. */
+/* The extension of a plugin whose compile returns before there is code.  A host that asks before
+ * the first run lets its other threads work and looks for signals meanwhile; then it stores the
+ * code, if there is gramme.serialize/1.  An option `wait` is not passed on by such a host. */
 typedef struct {
   uint32_t struct_size, reserved;
   /* [any] Returns when there is code, or after timeout_ms at the latest.  *done: 1: there is, and

@@ -38,7 +38,7 @@ extern "C" {
 
 /* -- Operators and attributes, from the table -------------------------------------------------- */
 
-/* As large as the largest code of an operator, and 1. */
+/* Its size is the largest code of an operator, plus 1. */
 union gramme_op_codes {
 #define GRAMME_OP_ROW(code, version, name, ...) char name##_[(code) + 1];
 #define GRAMME_OP_ROW3(code, version, name) char name##_[(code) + 1];

@@ -99,7 +99,8 @@ enum {
   GRAMME_FAMILY_CONVOLVE
 };
 
-/* What the table says of an op.  family NONE, version 0, name "?": this header does not know it. */
+/* The facts about an op in the table.  family NONE, version 0, name "?": this header does not know
+ * it. */
 typedef struct {
   const char *name;
   uint32_t family, version;

@@ -58,7 +58,7 @@ extern "C" {
 
 /* -- Status ------------------------------------------------------------------------------------ */
 
-/* What a function answers; beside each, what the host does with it. */
+/* The answers of functions; beside each, what the host does with it. */
 enum {
   GRAMME_OK = 0,
   GRAMME_UNSUPPORTED = 1,  /* compile: the host's eager kernels run it; the reason is kept */
@@ -133,8 +133,8 @@ typedef struct {
    * "output_code" for generated code. */
   void (*log) (void *ctx, int32_t level, const char *domain, const char *text, size_t bytes);
   int32_t (*log_enabled) (void *ctx, int32_t level, const char *domain);
-  /* What a compiler printed, of any length; goes into the error message, or to the log if the
-   * compile succeeds. */
+  /* Takes the text that a compiler printed, of any length, for the error message, or for the log
+   * where the compile succeeds. */
   void (*diag) (void *job, int32_t severity, int32_t node, const char *text, size_t bytes);
   /* 1: stop, answer CANCELLED.  Ask at least every 100 ms. */
   int32_t (*progress) (void *job, const char *phase, uint64_t done, uint64_t total);

@@ -152,7 +152,7 @@ gm_py_hooks_free (GmPyHooks *h)
 
 /* -- Recording one body ------------------------------------------------------------------------ */
 
-/* What is being recorded: both (t, pack, unpack), by the names of the package. */
+/* The call that is recorded: both (t, pack, unpack), by the names of the package. */
 enum { N_LOCALS = 3 };
 typedef struct {
   PyFunctionObject *both;
@@ -359,7 +359,7 @@ find_carried (const Recorded *x, GmValueId result, GArray *carried, GError **err
   return true;
 }
 
-/* What is carried is an output of the forward: a value that was computed, and no view. */
+/* A carried value is an output of the forward: a value that was computed, and no view. */
 static bool
 add_output (GmGraph *g, GmValueId v, GError **error)
 {

@@ -95,7 +95,8 @@ gm_op_set_is_empty (const GmOpSet *set)
   return any == 0;
 }
 
-/* Whether it runs graphs or a function of the host's: cond and its kin (core/graph/higher.h). */
+/* True for operators that run graphs or a function of the host's: cond and its kin
+ * (core/graph/higher.h). */
 static inline bool
 gm_op_is_higher (GmOp op)
 {

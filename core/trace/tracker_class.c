@@ -171,7 +171,7 @@ gm_is_tensor_subclass (PyTypeObject *type)
   return type != gm_host.tensor_type && PyType_IsSubtype (type, gm_host.tensor_type);
 }
 
-/* What object.__new__, list.__new__ ... give. */
+/* Returns the result of object.__new__, list.__new__ ... */
 const GmTracker *
 gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {

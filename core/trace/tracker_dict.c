@@ -705,7 +705,7 @@ static const GmMethodRow methods[] = {
   { "copy", method_copy },       { "update", method_update },         { NULL, NULL },
 };
 
-/* Whether the method of an OrderedDict goes through others that it is not known to ask. */
+/* True if the method of an OrderedDict calls other methods, which a subclass may define. */
 static bool
 asks_others (PyObject *name)
 {
