@@ -436,7 +436,7 @@ EXTENSION_SOURCES = \
   core/trace/attrs.h \
   core/models/body.h \
   core/objects/break.h \
-  core/models/builtin.h core/trace/kinds.h \
+  core/models/models.h core/models/models_private.h core/trace/kinds.h \
   core/trace/class_made.h \
   core/trace/contents.h \
   core/trace/list_items.h \

@@ -9,7 +9,7 @@
  * makes memory of its own.  What else cannot be a node is a break with a reason, and then the
  * function runs as Python between two graphs: the answer is the same, the graph is shorter.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 
 enum { MOST = 62 }; /* the most arguments, and results: a bit each */
 

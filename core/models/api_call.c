@@ -8,7 +8,7 @@
  * recording can differ from eager only by the builder.
  */
 #include "core/tensor/fence.h"
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
 #include "core/trace/traced_size.h"

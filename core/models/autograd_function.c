@@ -13,7 +13,7 @@
 #include "core/graph/checks.h"
 #include "core/trace/attrs.h"
 #include "core/models/body.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 
 #include <string.h>
 

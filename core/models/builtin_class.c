@@ -5,7 +5,7 @@
  * computed now. A class without a model here is tried by tracker_class.c like a class of the
  * user's.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/cell.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"

@@ -2,7 +2,7 @@
  * builtin_function.c -- functions of the module builtins: those that have a model, and those that
  * only compute on constants.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/keys.h"

@@ -16,7 +16,7 @@
  * result; and a miss that makes a history of autograd: a region's history is shared by all of its
  * tensors, and its first backward would free it for the remembered ones.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 #include "core/guard/guard.h"
 #include "core/trace/keys.h"

@@ -5,7 +5,7 @@
  * all in its dict, the result is the way to make another object, and the dict itself. copy.copy is
  * Python and is traced; it calls the class's __new__ and updates the new dict.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/objects/import.h"
 #include "core/trace/instance.h"
 

@@ -11,7 +11,7 @@
  * Python, too, and the copy is then an object of the program.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/models/members.h"
 #include "core/trace/instance.h"
 

@@ -6,7 +6,7 @@
  * a key. An abstract class in the registry may apply to subclasses that are only registered with
  * it; then only an entry of the class itself counts, and any other call is left to Python.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/cell.h"
 #include "core/trace/instance.h"
 

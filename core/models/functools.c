@@ -6,7 +6,7 @@
  * class.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 #include "core/trace/instance.h"
 

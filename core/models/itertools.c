@@ -7,7 +7,7 @@
  * their tuples are made at once, and if such an iterator leaves the region, its class makes it anew
  * of the arguments.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 

@@ -3,7 +3,7 @@
  * default dtype; and the one that makes a lazy layer's parameters.
  */
 #include "core/tensor/device.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 
 #define PLAIN(name, min, max)                                                                      \
   if (!gm_args_plain (r, name, args, min, max))                                                    \

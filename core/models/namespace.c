@@ -5,7 +5,7 @@
  * are equal if their attributes are.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/instance.h"
 
 bool

@@ -6,7 +6,7 @@
  * while recording is made once for an array and a place among the inputs: a second recording after
  * a rollback finds the same one.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/instance.h"
 
 #include <string.h>

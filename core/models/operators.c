@@ -2,7 +2,7 @@
  * operators.c -- operators as functions: the module `operator`, and the methods `__getitem__`,
  * `__len__` ... of builtin kinds.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/instance.h"

@@ -11,7 +11,7 @@
  * runs.
  */
 #include "core/models/random_draw.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/number.h"
 #include "core/trace/instance.h"
 

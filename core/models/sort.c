@@ -5,7 +5,7 @@
  * NaN and all.  Keys that are constants are sorted as they are; others are sorted as objects of a
  * type of this file, whose `<` is recorded.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 
 #include <math.h>

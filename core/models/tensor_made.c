@@ -4,7 +4,7 @@
  * The function itself is called once on the numbers, while recording: the result is a constant of
  * the graph, and each call gets a copy, because each call makes another tensor.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/instance.h"
 #include "core/tensor/device.h"
 

@@ -8,7 +8,7 @@
  */
 #include "core/models/tracker_control.h"
 
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/cell.h"
 #include "core/trace/exception.h"
 #include "core/objects/import.h"

@@ -5,7 +5,7 @@
  * that a full deque drops at its other end is dropped in the replay as well: the same methods run
  * in the same order.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/list_items.h"

@@ -7,7 +7,7 @@
  * object is guarded by identity. cmp_to_key: number 1 is the function that makes keys, 2 a key: the
  * comparison and the value.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 #include "core/trace/exception.h"
 
 #include <string.h>

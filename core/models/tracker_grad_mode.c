@@ -4,7 +4,7 @@
  * The mode itself is journaled in the recorder; a context keeps the mode that it found in its heap
  * slot.  set_grad_enabled acts when it is made.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/instance.h"
 
 static const GmTracker *

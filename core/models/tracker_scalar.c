@@ -7,7 +7,7 @@
  * numpy's arithmetic may warn by settings that no guard checks, and texts follow its print options:
  * those break. numpy is not imported; its types are recognized by name and size.
  */
-#include "core/models/builtin.h"
+#include "core/models/models_private.h"
 
 #include <math.h>
 #include <string.h>

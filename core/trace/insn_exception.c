@@ -4,7 +4,7 @@
  * On the stack of a handler, from below: [index of the instruction, if RERAISE wants it], what was
  * handled before (None: nothing), the exception.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/exception.h"
 #include "core/trace/insn_handlers.h"
 #include "core/trace/instance.h"

@@ -100,5 +100,8 @@ const GmTracker *gm_function_cell (GmRecorder *r, const GmTracker *func, uint32_
 /* tracker_class.c: returns the new object; *init is the __init__ to run, or NULL. */
 const GmTracker *gm_class_allocate (GmRecorder *r, const GmTracker *cls, const GmCallArgs *args,
                                     const GmTracker **init);
+/* tracker_given.c: iterators of CPython's own that exist before the region. */
+bool gm_is_given_iterator (PyTypeObject *type);
+const GmTracker *gm_wrap_given_iterator (GmRecorder *r, PyObject *real, const GmSource *source);
 
 #endif

@@ -9,7 +9,7 @@
  */
 #include "core/models/random_draw.h"
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/models/autograd_function.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"

@@ -7,7 +7,7 @@
  * goes to the storage; what is replayed or rebuilt calls the container's own methods, never
  * overrides.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/instance.h"

@@ -10,7 +10,7 @@
  * are constants; otherwise it breaks.
  */
 #include "core/models/body.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/class_made.h"
 #include "core/models/tracker_control.h"
 #include "core/models/random_draw.h"

@@ -5,7 +5,7 @@
  * inlines __new__ and __init__; a metaclass with a __call__ or a C layout without a model breaks.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/class_made.h"
 #include "core/trace/exception.h"
 #include "core/trace/instance.h"

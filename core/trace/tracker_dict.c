@@ -5,7 +5,7 @@
  * entry, each read guarded by presence or absence of its key alone; the first operation that sees
  * order, length or all keys, or that writes, loads it whole under a DICT_KEYS guard.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/keys.h"

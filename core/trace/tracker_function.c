@@ -6,7 +6,7 @@
  * when they are read.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/cell.h"
 #include "core/models/random_draw.h"
 #include "core/trace/exception.h"

@@ -9,7 +9,6 @@
  * Left to Python, as a break: a list, dict or set that the region knows otherwise, too, and may
  * have changed; an iterator whose next step raises.
  */
-#include "core/models/builtin.h"
 #include "core/objects/given_iterator.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"

@@ -4,7 +4,7 @@
  * The items are a row (list_items.h). Mutating an existing list appends the same operation to the
  * effects, to be replayed after the graph; a new list is built once, from its items at the end.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/instance.h"

@@ -7,7 +7,7 @@
  * object_attrs.c, storage is subclass.c.
  */
 #include "core/trace/attrs.h"
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"
 #include "core/trace/instance.h"

@@ -8,7 +8,7 @@
  */
 #include "core/trace/set.h"
 
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/iterator.h"

@@ -9,7 +9,7 @@
  * number 1: `data` is the text "max values indices" of a result type of the library, whose object
  * only the host can make.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/exception.h"
 #include "core/trace/number.h"
 #include "core/trace/instance.h"

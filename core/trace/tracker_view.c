@@ -3,7 +3,7 @@
  *
  * The dict is items[0], and number is the kind of the view; each operation reads the dict anew.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/contents.h"
 #include "core/trace/exception.h"
 #include "core/trace/instance.h"

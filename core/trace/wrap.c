@@ -5,7 +5,7 @@
  * path costs a SAME guard.  A tracker other than a lazy one exists only after the guards that make
  * its kind and type certain.
  */
-#include "core/models/builtin.h"
+#include "core/models/models.h"
 #include "core/trace/class_made.h"
 #include "core/models/tracker_control.h"
 
