@@ -90,7 +90,7 @@ end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GErr
 {
   GmHistory *h =
       p->n_grads > 0 ? gm_history_attach (p, in->recorded, in->single, in->inner, out) : NULL;
-  uint64_t first = h ? gm_history_first (h) : gm_plan_settle_looks (p, in->recorded);
+  uint64_t first = h ? gm_history_first (h) : gm_plan_place_looks (p, in->recorded);
   bool ok =
       (!h || gm_history_pack (h, error)) && leave_layers (p, in, out, h, first, outputs, error);
 

@@ -538,26 +538,26 @@ static const GmAgFunction compiled_function = {
 /* -- From the forward -------------------------------------------------------------------------- */
 
 static void
-settle_looks (const GmPlan *p, GmTensor *const *recorded, GmAgNode *n, uint64_t seq)
+place_looks (const GmPlan *p, GmTensor *const *recorded, GmAgNode *n, uint64_t seq)
 {
   for (uint32_t i = 0; i < p->unfold.n_looks; i++)
     if (G_UNLIKELY (recorded[p->looks[i].input]->base))
-      gm_autograd_settle (recorded[p->looks[i].input], n,
-                          gm_unfold_look_number (&p->unfold, seq, i, p->looks[i].at));
+      gm_autograd_place_history (recorded[p->looks[i].input], n,
+                                 gm_unfold_look_number (&p->unfold, seq, i, p->looks[i].at));
 }
 
 uint64_t
-gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded)
+gm_plan_place_looks (const GmPlan *p, GmTensor *const *recorded)
 {
   bool any = false;
 
   for (uint32_t i = 0; i < p->unfold.n_looks; i++)
     any |=
-        recorded[p->looks[i].input]->base && gm_autograd_is_unsettled (recorded[p->looks[i].input]);
+        recorded[p->looks[i].input]->base && gm_autograd_is_unplaced (recorded[p->looks[i].input]);
   if (G_LIKELY (!any))
     return 0;
   uint64_t seq = gm_autograd_reserve (gm_unfold_n_numbers (&p->unfold));
-  settle_looks (p, recorded, NULL, seq);
+  place_looks (p, recorded, NULL, seq);
   return gm_unfold_look_number (&p->unfold, seq, p->unfold.n_looks, 0);
 }
 
@@ -583,7 +583,7 @@ gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single
     outs[i] = (int) p->tangent_of[i].i < p->n_function ? out[p->tangent_of[i].i] : NULL;
   h->node =
       gm_autograd_attach_new (&compiled_function, h, edges, p->n_grads, outs, p->n_joint_tangents);
-  settle_looks (p, recorded, h->node, h->seq);
+  place_looks (p, recorded, h->node, h->seq);
   for (int i = 0; i < p->n_early; i++)
     early_numbers (h)[i] = gm_autograd_view_number (single[p->early[i]]);
   if (p->graph) {

@@ -164,7 +164,7 @@ GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *co
 bool gm_history_pack (GmHistory *h, GError **error);
 /* Places the histories made by the looks before a call without such a node.  Returns the sequence
  * number that its first operation would have; 0: not needed. */
-uint64_t gm_plan_settle_looks (const GmPlan *p, GmTensor *const *recorded);
+uint64_t gm_plan_place_looks (const GmPlan *p, GmTensor *const *recorded);
 /* Ends a call: if it went well, the writes are done and histories are given.  h belongs to the
  * tensors then, if it still exists. */
 void gm_history_end (GmHistory *h, bool ok);

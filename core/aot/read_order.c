@@ -109,6 +109,6 @@ gm_read_order_take (const GmReadOrder *l, GmTensor *const *inputs)
   }
   for (uint32_t i = 0; i < l->n; i++)
     if (G_UNLIKELY (inputs[l->inputs[i]]->base))
-      gm_autograd_look (inputs[l->inputs[i]]);
+      gm_autograd_view_refresh (inputs[l->inputs[i]]);
   return true;
 }

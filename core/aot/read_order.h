@@ -7,7 +7,7 @@
  * done before the call, in the program's order.  Between two reads of the base there is no place
  * for a history that was made before or after both: such a call is left to the plain program.  The
  * history of such a view has its sequence number among the operations of the function all the same:
- * hooks on it run there (gm_autograd_settle).
+ * hooks on it run there (gm_autograd_place_history).
  */
 #ifndef GM_AOT_READ_ORDER_H
 #define GM_AOT_READ_ORDER_H

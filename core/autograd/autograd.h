@@ -152,11 +152,11 @@ void gm_autograd_reach_back (GmAgNode *n, uint64_t edges);
  * on to the base's.  The view's history must be up to date. */
 uint64_t gm_autograd_view_number (const GmTensor *view);
 /* Refreshes a view before a call of a compiled function in whose middle the program reads it. */
-void gm_autograd_look (GmTensor *view);
-/* Moves a history that gm_autograd_look has just made for the view to the place `seq`, among the
- * operations that n stands for; n may be NULL: these have no node. */
-void gm_autograd_settle (GmTensor *view, GmAgNode *n, uint64_t seq);
-bool gm_autograd_is_unsettled (const GmTensor *view);
+void gm_autograd_view_refresh (GmTensor *view);
+/* Moves a history that gm_autograd_view_refresh has just made for the view to the place `seq`,
+ * among the operations that n stands for; n may be NULL: these have no node. */
+void gm_autograd_place_history (GmTensor *view, GmAgNode *n, uint64_t seq);
+bool gm_autograd_is_unplaced (const GmTensor *view);
 /* True, within n's backward, if something waits for the gradient of one of the outputs set by
  * gm_autograd_wait_inside. */
 bool gm_autograd_is_awaited (const GmAgNode *n);

@@ -731,23 +731,23 @@ gm_autograd_is_late (const GmTensor *view)
 }
 
 void
-gm_autograd_look (GmTensor *view)
+gm_autograd_view_refresh (GmTensor *view)
 {
   bool late = gm_autograd_is_late (view);
 
   gm_tensor_requires_grad (view); /* refreshes it */
   if (view->autograd)
-    view->autograd->unsettled = late;
+    view->autograd->unplaced = late;
 }
 
 void
-gm_autograd_settle (GmTensor *view, GmAgNode *n, uint64_t seq)
+gm_autograd_place_history (GmTensor *view, GmAgNode *n, uint64_t seq)
 {
   GmAutograd *ag = view->autograd;
 
-  if (!ag || !ag->unsettled)
+  if (!ag || !ag->unplaced)
     return;
-  ag->unsettled = false;
+  ag->unplaced = false;
   if (!ag->node)
     return;
   ag->node->seq = seq;
@@ -756,9 +756,9 @@ gm_autograd_settle (GmTensor *view, GmAgNode *n, uint64_t seq)
 }
 
 bool
-gm_autograd_is_unsettled (const GmTensor *view)
+gm_autograd_is_unplaced (const GmTensor *view)
 {
-  return view->autograd && view->autograd->unsettled;
+  return view->autograd && view->autograd->unplaced;
 }
 
 bool

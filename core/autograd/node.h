@@ -107,9 +107,9 @@ struct GmAutograd {
   GArray *left; /* uint32_t, of a base: its epochs when set_ gave it other memory; NULL: it still
                  * has its first memory */
   bool retain;
-  bool unsettled; /* of a view: its refresh before a call made its history (gm_autograd_look) */
-  bool quiet; /* a view that was taken, with gradients off, of a tensor with a history: it has no
-               * history of its own, and takes no part in its base's */
+  bool unplaced; /* of a view: gm_autograd_view_refresh made its history before a call */
+  bool quiet;    /* a view that was taken, with gradients off, of a tensor with a history: it has no
+                  * history of its own, and takes no part in its base's */
 };
 
 typedef struct {

@@ -116,7 +116,7 @@ take_arguments (PyObject *const *args, Py_ssize_t n, GmTensor **in)
       return false;
     }
     if (t && t->base)
-      gm_autograd_look (t);
+      gm_autograd_view_refresh (t);
     in[i] = t ? gm_tensor_ref (t) : gm_py_int_as_size (args[i]);
   }
   return true;
