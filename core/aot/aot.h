@@ -331,8 +331,6 @@ void gm_custom_differentiate (const GmGraph *g, uint32_t i, GmBuilder *b, GmVal 
  * its own.  Errors: GM_ERROR_UNSUPPORTED for a write to a tensor that was made outside of a
  * body. */
 bool gm_higher_prepare (GmGraph *g, bool differentiate, GError **error);
-/* True if a body contains a function that brings its gradient. */
-bool gm_higher_brings_gradients (const GmHigher *h);
 /* True if there is no second derivative, because a body contains such a function or a host
  * function. */
 bool gm_higher_is_once (const GmHigher *h);
@@ -523,8 +521,5 @@ typedef struct {
 bool gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
                    const GmPartitionOptions *options, GmArena *arena, GmParts *parts,
                    GError **error);
-/* Returns the bytes that the forward allocates for the backward alone: its outputs of kind
- * SAVED. */
-uint64_t gm_partition_saved_bytes (const GmParts *parts);
 
 #endif

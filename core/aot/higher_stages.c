@@ -137,15 +137,16 @@ has_customs (const GmGraph *g)
   return false;
 }
 
-bool
-gm_higher_brings_gradients (const GmHigher *h)
+/* True if a body contains a function that brings its gradient. */
+static bool
+brings_gradients (const GmHigher *h)
 {
   for (uint32_t b = 0; b < h->n_bodies; b++) {
     const GmGraph *g = h->bodies[b];
     if (has_customs (g))
       return true;
     for (uint32_t i = 0; g->highers && i < g->highers->len; i++)
-      if (gm_higher_brings_gradients (g->highers->pdata[i]))
+      if (brings_gradients (g->highers->pdata[i]))
         return true;
   }
   return false;
@@ -154,7 +155,7 @@ gm_higher_brings_gradients (const GmHigher *h)
 bool
 gm_higher_is_once (const GmHigher *h)
 {
-  if (h->op == GM_OP_host_call || gm_higher_brings_gradients (h))
+  if (h->op == GM_OP_host_call || brings_gradients (h))
     return true;
   for (uint32_t b = 0; b < h->n_bodies; b++) {
     const GPtrArray *rows = h->bodies[b]->highers;
@@ -171,13 +172,13 @@ gm_higher_drop_customs (GmGraph *g)
   bool any = false;
 
   for (uint32_t i = 0; g->highers && i < g->highers->len; i++)
-    any = any || gm_higher_brings_gradients (g->highers->pdata[i]);
+    any = any || brings_gradients (g->highers->pdata[i]);
   if (!any)
     return;
   gm_graph_own_highers (g);
   for (uint32_t i = 0; i < g->highers->len; i++) {
     const GmHigher *from = g->highers->pdata[i];
-    if (!gm_higher_brings_gradients (from))
+    if (!brings_gradients (from))
       continue;
     GmHigher *h = gm_higher_new_like (from);
     for (uint32_t b = 0; b < h->n_bodies; b++) {

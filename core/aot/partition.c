@@ -120,9 +120,11 @@ gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes)
   mark_wanted (c);
 }
 
-/* Marks, from readers to operands, WANTED values and what these are computed from. */
-void
-gm_cut_demand (GmCut *c)
+/* Sets BACKWARD on WANTED values and on all that these are computed from, from readers to operands,
+ * up to values that are SAVED or inputs.  Inputs that it meets become SAVED; values that it does
+ * not meet are SAVED no more. */
+static void
+demand (GmCut *c)
 {
   const GmGraph *g = c->g;
 
@@ -151,10 +153,10 @@ static void
 decide (GmCut *c)
 {
   gm_cut_choose (c);
-  gm_cut_demand (c);
+  demand (c);
   if (c->options->memory_budget < 1) {
     gm_cut_budget (c);
-    gm_cut_demand (c);
+    demand (c);
   }
   for (uint32_t v = 0; v < c->g->values->len; v++)
     if (c->flags[v] & GM_CUT_SAVED)
@@ -667,18 +669,4 @@ gm_partition (const GmJoint *joint, const GmFunctionalLayer *writes,
   gm_graph_free (parts->forward);
   gm_graph_free (parts->backward);
   return cut (joint, writes, options, lost, arena, parts, error);
-}
-
-uint64_t
-gm_partition_saved_bytes (const GmParts *parts)
-{
-  const GmGraph *f = parts->forward;
-  uint64_t bytes = 0;
-
-  for (uint32_t i = 0; i < f->outputs->len; i++) {
-    const GmGraphOutput *o = &g_array_index (f->outputs, GmGraphOutput, i);
-    if (o->kind == GM_OUTPUT_SAVED)
-      bytes += gm_cut_bytes (f, o->value);
-  }
-  return bytes;
 }

@@ -72,10 +72,6 @@ bool gm_cut_is_default (const GmCut *c);
 void gm_cut_choose (GmCut *c);
 /* Clears SAVED on values that exceed the budget. */
 void gm_cut_budget (GmCut *c);
-/* Sets BACKWARD on WANTED values and on all that these are computed from, up to values that are
- * SAVED or inputs.  Inputs that it meets become SAVED; values that it does not meet are SAVED no
- * more. */
-void gm_cut_demand (GmCut *c);
 
 /* Returns the graph to cut for a simplified joint graph, which it consumes and whose inputs from
  * first_tangent on are gradients; NULL on error.  map: n_map of its values, or GM_NO_ID, which are

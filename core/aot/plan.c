@@ -430,12 +430,6 @@ gm_plan_n_outputs (const GmPlan *p)
   return (int) p->layers.n_outputs;
 }
 
-bool
-gm_plan_has_backward (const GmPlan *p)
-{
-  return p->n_grads > 0;
-}
-
 const GmMeta *
 gm_plan_input_meta (const GmPlan *p, int i)
 {

@@ -103,7 +103,6 @@ void gm_plan_begun_clear (GmPlanBegun *b, bool keep_state);
 
 int gm_plan_n_inputs (const GmPlan *p); /* as callers pass them: without the generator's state */
 int gm_plan_n_outputs (const GmPlan *p);
-bool gm_plan_has_backward (const GmPlan *p);
 /* Returns the meta that input i must have (dtype, shape, strides). */
 const GmMeta *gm_plan_input_meta (const GmPlan *p, int i);
 /* Returns the assumptions about where the inputs' memory lies, beside their metas: a front end has

@@ -10,8 +10,6 @@
 
 /* A tensor with a letter for each dimension; letters are numbers below MAX_LETTERS. */
 #define MAX_LETTERS 64
-#define ELLIPSIS_LETTERS                                                                           \
-  GM_MAX_DIMS /* letters 52 to 52 + this: the dimensions that "..." stands for, from the last */
 
 typedef struct {
   GmVal v;

@@ -163,8 +163,6 @@ GmVal gm_arg_extremum (GmBuilder *b, GmOp op, GmVal v, int dim,
 GmVal gm_squeeze (GmBuilder *b, GmVal v, int dim);   /* api_shape.c */
 GmVal gm_unsqueeze (GmBuilder *b, GmVal v, int dim); /* dim in [0, ndim] */
 GmVal gm_cat (GmBuilder *b, const GmVal *v, int n, int dim);
-int gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes,
-                      int n);                                  /* one size may be -1 */
 GmVal gm_gather (GmBuilder *b, GmVal v, int dim, GmVal index); /* api_index.c */
 GmVal gm_index_select (GmBuilder *b, GmVal v, int dim, GmVal index);
 GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype);

@@ -8,8 +8,8 @@
 
 /* -- Sizes ------------------------------------------------------------------------------------- */
 
-int
-gm_resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes, int n)
+static int
+resolve_sizes (const GmApi *api, GmBuilder *b, const GmMeta *m, int64_t *sizes, int n)
 {
   int64_t total = gm_meta_numel (m), known = 1, given[2 * GM_MAX_DIMS];
   int unknown = -1;
@@ -48,7 +48,7 @@ run_reshape (const GmApi *api, GmBuilder *b, GmArg *a, bool may_copy)
   GmVal v = TENSOR (0);
   int n = gm_arg_ints (api, b, a, 1, sizes);
   CHECK ();
-  gm_resolve_sizes (api, b, META (v), sizes, n);
+  resolve_sizes (api, b, META (v), sizes, n);
   CHECK ();
   return gm_give (may_copy ? gm_b_reshape (b, v, n, sizes) : gm_b_view (b, v, n, sizes));
 }
@@ -146,7 +146,7 @@ RUN (unflatten)
   int dim = gm_arg_dim (api, b, a, 1, m->ndim), k = gm_arg_ints (api, b, a, 2, part), n = 0;
   GmMeta piece = gm_meta_make ((GmDtype) m->dtype, 1, &m->sizes[dim]);
   CHECK ();
-  gm_resolve_sizes (api, b, &piece, part, k);
+  resolve_sizes (api, b, &piece, part, k);
   CHECK ();
   for (int d = 0; d < m->ndim; d++)
     if (d == dim)

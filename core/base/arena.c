@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * arena.c -- page-aligned blocks that grow, a cursor, and a list of finalizers.
+ * arena.c -- page-aligned blocks that grow, and a cursor.
  *
  * The arena's own data lies outside of the blocks, so a sealed block holds nothing that must still
  * be written.  Sealing moves the cursor to the next page: later allocations never share a page with
@@ -31,15 +31,9 @@ typedef struct {
   size_t sealed; /* bytes from start that are read-only */
 } Block;
 
-typedef struct {
-  void (*fn) (void *data);
-  void *data;
-} Finalizer;
-
 struct GmArena {
-  GArray *blocks;     /* of Block; the last one is being filled */
-  GArray *finalizers; /* of Finalizer */
-  size_t bytes;       /* handed out */
+  GArray *blocks; /* of Block; the last one is being filled */
+  size_t bytes;   /* handed out */
   size_t page_bytes;
   bool protects, stressed, gave_up; /* gave_up: no more seals */
 };
@@ -83,7 +77,6 @@ gm_arena_new (void)
 {
   GmArena *a = g_new0 (GmArena, 1);
   a->blocks = g_array_new (FALSE, FALSE, sizeof (Block));
-  a->finalizers = g_array_new (FALSE, FALSE, sizeof (Finalizer));
   a->page_bytes = (size_t) sysconf (_SC_PAGESIZE);
   a->stressed = gm_stress ("arena");
 #ifdef GM_DEBUG_CHECKS
@@ -99,12 +92,6 @@ gm_arena_free (GmArena *a)
 {
   if (!a)
     return;
-  /* Finalizers may read, and add, until the end. */
-  while (a->finalizers->len) {
-    Finalizer f = g_array_index (a->finalizers, Finalizer, a->finalizers->len - 1);
-    g_array_set_size (a->finalizers, a->finalizers->len - 1);
-    f.fn (f.data);
-  }
   gm_arena_unseal (a);
   for (guint i = 0; i < a->blocks->len; i++) {
     Block *b = &g_array_index (a->blocks, Block, i);
@@ -117,7 +104,6 @@ gm_arena_free (GmArena *a)
       free (b->start);
   }
   g_array_free (a->blocks, TRUE);
-  g_array_free (a->finalizers, TRUE);
   g_free (a);
 }
 
@@ -159,12 +145,6 @@ gm_arena_printf (GmArena *a, const char *format, ...)
   g_autofree char *text = g_strdup_vprintf (format, args);
   va_end (args);
   return gm_arena_strdup (a, text);
-}
-
-void
-gm_arena_add_finalizer (GmArena *a, void (*fn) (void *data), void *data)
-{
-  g_array_append_val (a->finalizers, ((Finalizer){ fn, data }));
 }
 
 size_t

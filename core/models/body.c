@@ -400,9 +400,11 @@ gm_body_run_once (GmRecorder *r, const char *op, const GmTracker *fn, const GmCa
   return !r->stop && check (r, op, &start, exempt, changed) ? result : &gm_tracker_poison;
 }
 
-const GmTracker *
-gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args,
-             uint32_t exempt)
+/* Returns fn (*args) as the body of `op` ("checkpoint"): inlined; breaks if it leaves anything
+ * changed that existed before. exempt: a heap object that fn may change, or GM_NO_OBJECT. */
+static const GmTracker *
+run_body (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *args,
+          uint32_t exempt)
 {
   return gm_body_run_once (r, op, fn, args, exempt, NULL);
 }
@@ -422,7 +424,7 @@ call_checkpoint (GmRecorder *r, const GmCallArgs *args)
     return gm_call (r, args->args[0], &inner);
   GmNodeTag tag = r->builder.tag;
   r->builder.tag = GM_TAG_RECOMPUTE;
-  const GmTracker *result = gm_body_run (r, "checkpoint", args->args[0], &inner, GM_NO_OBJECT);
+  const GmTracker *result = run_body (r, "checkpoint", args->args[0], &inner, GM_NO_OBJECT);
   r->builder.tag = tag;
   return result;
 }

@@ -6,11 +6,6 @@
 
 #include "core/trace/recorder.h"
 
-/* Returns fn (*args) as the body of `op` ("checkpoint"): inlined; breaks if it leaves anything
- * changed that existed before. exempt: a heap object that fn may change, or GM_NO_OBJECT. */
-const GmTracker *gm_body_run (GmRecorder *r, const char *op, const GmTracker *fn,
-                              const GmCallArgs *args, uint32_t exempt);
-
 /* Returns fn (*args) as a function that an operator calls once: fn may change existing objects, as
  * any call may, but must not keep a tensor there that it made, nor register hooks. `changed`, a
  * set, gets the heap objects that fn changed; NULL: fn may change nothing. */

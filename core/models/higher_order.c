@@ -35,8 +35,8 @@ body_clear (GmHigherBody *b)
   gm_effect_state_free (b->effects);
 }
 
-const char *
-gm_higher_op_name (const GmHigherTrace *c)
+static const char *
+op_name (const GmHigherTrace *c)
 {
   return gm_ops[c->op].name;
 }
@@ -48,11 +48,11 @@ gm_higher_refuse (const GmHigherTrace *c, const char *format, ...)
   va_start (args, format);
   g_autofree char *what = g_strdup_vprintf (format, args);
   va_end (args);
-  return gm_record_break (c->r, GM_BREAK_HIGHER, gm_higher_op_name (c), what);
+  return gm_record_break (c->r, GM_BREAK_HIGHER, op_name (c), what);
 }
 
-GmValueId
-gm_higher_value_of (GmRecorder *r, const GmTracker *tensor)
+static GmValueId
+value_of (GmRecorder *r, const GmTracker *tensor)
 {
   return (GmValueId) gm_contents_of (r, tensor)->number;
 }
@@ -74,8 +74,7 @@ stand_in (GmRecorder *r, const GmMeta *like)
 static GmMeta
 stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
 {
-  GmMeta m =
-      *gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i % c->n_operands]));
+  GmMeta m = *gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i % c->n_operands]));
   if (c->block)
     m.sizes[0] = c->block;
   else if (i >= c->n_carried) {
@@ -123,7 +122,7 @@ read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValue
       return r->stop
                  ? false
                  : (gm_higher_refuse (c, "%s gives something that is no tensor", b->name), false);
-    (*results)[i] = gm_higher_value_of (r, t);
+    (*results)[i] = value_of (r, t);
   }
   return true;
 }
@@ -212,7 +211,7 @@ touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
       continue;
     const GmTracker *t = gm_wrap (r, k->real, gm_source_again (r, k->source));
     if (!r->stop)
-      k->value = gm_higher_value_of (r, t);
+      k->value = value_of (r, t);
   }
   return r->stop == NULL;
 }
@@ -223,7 +222,7 @@ static bool
 trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
 {
   GmRecorder *r = c->r;
-  gm_log (GM_LOG_TRACE_CALL, "%s: checkpoint, tracing %s", gm_higher_op_name (c), b->name);
+  gm_log (GM_LOG_TRACE_CALL, "%s: checkpoint, tracing %s", op_name (c), b->name);
   g_autofree GmValueId *stand_ins = g_new (GmValueId, b->n_stand_ins + 2), *results = NULL;
   const GmTracker **args = gm_tracker_array (r, b->n_stand_ins);
   uint32_t n_results = 0;
@@ -262,7 +261,7 @@ trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
                      inputs = symbolic_inputs (c);
   for (uint32_t i = c->mark.guards; i < r->guards->len; i++)
     g_array_append_val (guards, g_array_index (r->guards, GmGuard, i));
-  gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", gm_higher_op_name (c), b->name);
+  gm_log (GM_LOG_TRACE_CALL, "%s: rollback of %s", op_name (c), b->name);
   if (r->graph->sizes) /* the body's metas consist of these expressions, and rely on these facts */
     c->mark.graph.sizes = gm_sizes_mark (r->graph->sizes);
   gm_record_rollback (r, &c->mark);
@@ -371,7 +370,7 @@ append_operands (const GmHigherTrace *c, GmVal *in)
     if (i == place && c->draws)
       in[n++] = gm_api_random_state (c->r);
     if (i < c->n_operands)
-      in[n++] = gm_val_from_id (gm_higher_value_of (c->r, c->operands[i]));
+      in[n++] = gm_val_from_id (value_of (c->r, c->operands[i]));
   }
   for (uint32_t i = 0; i < c->captured->len; i++)
     in[n++] = gm_val_from_id (g_array_index (c->captured, GmHigherCaptured, i).value);
@@ -416,14 +415,14 @@ body_name (const GmHigherTrace *c, const char *what)
   uint32_t n = 0;
   for (uint32_t i = 0; r->graph->highers && i < r->graph->highers->len; i++)
     n += ((const GmHigher *) r->graph->highers->pdata[i])->op == c->op;
-  return gm_arena_printf (r->arena, "%s%s%s_%u", gm_higher_op_name (c), *what ? "_" : "", what, n);
+  return gm_arena_printf (r->arena, "%s%s%s_%u", op_name (c), *what ? "_" : "", what, n);
 }
 
 static const GmTracker *
 merge (GmHigherTrace *c, GmHigherBody *bodies, uint32_t n)
 {
   GmRecorder *r = c->r;
-  gm_log (GM_LOG_TRACE_CALL, "%s: merge", gm_higher_op_name (c));
+  gm_log (GM_LOG_TRACE_CALL, "%s: merge", op_name (c));
   for (uint32_t i = 0; i < n; i++)
     bodies[i].name = gm_arena_strdup (r->arena, bodies[i].name);
   GmHigher *h = gm_higher_new (c->op);
@@ -521,7 +520,7 @@ call_scan (GmHigherTrace *c, GmHigherBody *bodies)
   bodies[0].n_stand_ins = c->n_carried + c->n_mapped;
   int64_t length = -1;
   for (uint32_t i = c->n_carried; i < c->n_operands; i++) {
-    const GmMeta *m = gm_graph_meta (c->r->graph, gm_higher_value_of (c->r, c->operands[i]));
+    const GmMeta *m = gm_graph_meta (c->r->graph, value_of (c->r, c->operands[i]));
     if (m->ndim == 0 || (i > c->n_carried && !gm_size_eq (m->sizes[0], length)))
       return gm_higher_refuse (
           c, "what it maps over has to be tensors of one length in that dimension");
@@ -540,10 +539,10 @@ call_prefixes (GmHigherTrace *c, GmHigherBody *bodies)
   bodies[0].n_stand_ins = 2 * m;
   g_autofree bool *grad = g_new0 (bool, 2 * m + 1);
   for (uint32_t i = 0; i < m; i++) {
-    const GmMeta *x = gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[i]));
+    const GmMeta *x = gm_graph_meta (r->graph, value_of (r, c->operands[i]));
     if (x->ndim == 0
         || !gm_size_eq (x->sizes[0],
-                        gm_graph_meta (r->graph, gm_higher_value_of (r, c->operands[0]))->sizes[0]))
+                        gm_graph_meta (r->graph, value_of (r, c->operands[0]))->sizes[0]))
       return gm_higher_refuse (
           c, "what it combines has to be tensors of one length in that dimension");
     grad[i] = grad[m + i] = x->requires_grad;

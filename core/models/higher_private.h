@@ -54,8 +54,6 @@ typedef struct {
 /* Breaks with the reason why the call cannot be captured. Returns poison. */
 const GmTracker *gm_higher_refuse (const GmHigherTrace *c, const char *format, ...)
     G_GNUC_PRINTF (2, 3);
-const char *gm_higher_op_name (const GmHigherTrace *c);
-GmValueId gm_higher_value_of (GmRecorder *r, const GmTracker *tensor);
 
 /* higher_changes.c: records the changes that the body which just ran has left; false: it changed
  * something that it must not. */

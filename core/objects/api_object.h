@@ -19,8 +19,6 @@ typedef struct {
 } GmPyApi;
 
 extern PyTypeObject gm_py_api_function_type, gm_py_api_method_type;
-#define gm_py_api_check(o)                                                                         \
-  (Py_TYPE (o) == &gm_py_api_function_type || Py_TYPE (o) == &gm_py_api_method_type)
 
 /* Calls a row with values that need no conversion.  Returns a new reference, or NULL with an
  * exception. */

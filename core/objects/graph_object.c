@@ -468,8 +468,9 @@ static PyTypeObject graph_type = {
   .tp_methods = graph_methods,
 };
 
-PyObject *
-gm_py_graph_new (const GmGraph *g)
+/* Returns a new object with a copy of g, or NULL with an exception. */
+static PyObject *
+graph_new (const GmGraph *g)
 {
   GmPyGraph *self = PyObject_New (GmPyGraph, &graph_type);
   if (!self)
@@ -521,7 +522,7 @@ add_graphs (PyObject *module, const GmGraph *g)
 PyObject *
 gm_py_graph_module (const GmGraph *g)
 {
-  PyObject *fx = gm_import ("gramme.fx"), *graph = fx ? gm_py_graph_new (g) : NULL;
+  PyObject *fx = gm_import ("gramme.fx"), *graph = fx ? graph_new (g) : NULL;
   PyObject *made = graph ? PyObject_CallMethod (fx, "GraphModule", "O", graph) : NULL;
   if (made && !add_graphs (made, g))
     Py_CLEAR (made);

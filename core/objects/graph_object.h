@@ -8,8 +8,6 @@
 #include "core/objects/graph_sizes.h"
 #include "core/objects/tensor_object.h"
 
-/* Returns a new object with a copy of g, or NULL with an exception. */
-PyObject *gm_py_graph_new (const GmGraph *g);
 /* Returns the graph of a graph object, borrowed; NULL if o is not a graph object. */
 const GmGraph *gm_py_graph_get (PyObject *o);
 /* Returns the symbolic sizes of a graph object, borrowed; NULL: all its sizes are numbers. */

@@ -36,8 +36,8 @@ gm_py_node_take (GmAgNode *n)
   return u->object = (PyObject *) o;
 }
 
-bool
-gm_py_node_check (PyObject *o)
+static bool
+node_check (PyObject *o)
 {
   return Py_IS_TYPE (o, &gm_py_node_type);
 }
@@ -308,8 +308,8 @@ static PyTypeObject token_type = {
 bool
 gm_py_edge_check (PyObject *o)
 {
-  return PyTuple_Check (o) && PyTuple_GET_SIZE (o) >= 2
-         && gm_py_node_check (PyTuple_GET_ITEM (o, 0)) && PyLong_Check (PyTuple_GET_ITEM (o, 1));
+  return PyTuple_Check (o) && PyTuple_GET_SIZE (o) >= 2 && node_check (PyTuple_GET_ITEM (o, 0))
+         && PyLong_Check (PyTuple_GET_ITEM (o, 1));
 }
 
 bool

@@ -10,7 +10,6 @@
 /* Returns the object for n, which is the same as long as a reference to it exists; steals n's
  * reference. */
 PyObject *gm_py_node_take (GmAgNode *n);
-bool gm_py_node_check (PyObject *o);
 
 /* True for a GradientEdge, and for any tuple (node, number, ...). */
 bool gm_py_edge_check (PyObject *o);

@@ -232,12 +232,6 @@ name_of (PyObject *self)
   return gm_device_name (((Device *) self)->device);
 }
 
-PyObject *
-gm_py_device_cpu (void)
-{
-  return Py_NewRef (cpu);
-}
-
 bool
 gm_py_device_get (PyObject *o, int *device)
 {

@@ -19,7 +19,6 @@ PyObject *gm_py_dtype (GmDtype d);
  * NotImplementedError for reserved dtypes. */
 bool gm_py_dtype_get (PyObject *o, GmDtype *out);
 
-PyObject *gm_py_device_cpu (void); /* new reference */
 /* Reads the argument device=: a device object, a name, a GPU's number; 0 for None or NULL.  False
  * with an exception. */
 bool gm_py_device_arg (PyObject *o, int *device);

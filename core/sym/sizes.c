@@ -312,8 +312,8 @@ gm_sizes_decide (GmSizes *s, GmRel rel, int64_t a, int64_t b)
   return yes;
 }
 
-int64_t
-gm_sizes_op (GmSizes *s, GmSymKind kind, int64_t a, int64_t b)
+static int64_t
+sizes_op (GmSizes *s, GmSymKind kind, int64_t a, int64_t b)
 {
   return gm_sym_op (s->sym, kind, a, b);
 }
@@ -337,7 +337,7 @@ gm_size_compute (GmSymKind kind, int64_t a, int64_t b)
 {
   int64_t out = 0;
   if (current)
-    return gm_sizes_op (current, kind, a, b);
+    return sizes_op (current, kind, a, b);
   return gm_sym_compute (kind, a, b, &out) ? out : INT64_MAX;
 }
 
@@ -353,7 +353,7 @@ gm_size_extremum (GmSymKind kind, int64_t a, int64_t b)
   GmSizeFact f = { GM_REL_LE, a, b };
   if (current && gm_sizes_fact_is_open (current, &f)
       && gm_sizes_ask (current, GM_REL_LE, a, b) == GM_UNKNOWN)
-    return gm_sizes_op (current, kind, a, b);
+    return sizes_op (current, kind, a, b);
   return gm_size_decide (GM_REL_LE, a, b) == (kind == GM_SYM_MIN) ? a : b;
 }
 

@@ -101,7 +101,6 @@ int64_t gm_sizes_simplest (GmSizes *s, int64_t size);
 GmTruth gm_sizes_ask (GmSizes *s, GmRel rel, int64_t a, int64_t b); /* by the facts alone */
 /* also by the hints: see above */
 bool gm_sizes_decide (GmSizes *s, GmRel rel, int64_t a, int64_t b);
-int64_t gm_sizes_op (GmSizes *s, GmSymKind kind, int64_t a, int64_t b);
 
 /* True if all was decided since the last call: else GM_ERROR_UNSUPPORTED with the question. */
 bool gm_sizes_check (GmSizes *s, GError **error);

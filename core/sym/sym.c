@@ -379,15 +379,6 @@ eval_row (const GmSym *s, uint32_t row, const int64_t *symbols, const int64_t *v
   return true;
 }
 
-bool
-gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError **error)
-{
-  for (uint32_t i = 0; i < s->rows->len; i++)
-    if (!eval_row (s, i, symbols, values, &values[i], error))
-      return false;
-  return true;
-}
-
 void
 gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known)
 {

@@ -94,7 +94,5 @@ bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
 /* Evaluates all rows at once: values has gm_sym_n_rows entries, and so has known, true for rows
  * that have a value. */
 void gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known);
-/* Does the same; the first row without a value is an error. */
-bool gm_sym_eval_all (const GmSym *s, const int64_t *symbols, int64_t *values, GError **error);
 
 #endif

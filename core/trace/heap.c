@@ -61,17 +61,6 @@ gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *value)
   *place = (void *) value;
 }
 
-bool
-gm_heap_changed_since (const GmHeap *h, GmHeapMark m, uint32_t object)
-{
-  if (object >= m.objects)
-    return true;
-  for (uint32_t i = m.writes; i < h->journal.len; i++)
-    if (h->journal.writes[i].container == object)
-      return true;
-  return false;
-}
-
 /* -- Rollback -------------------------------------------------------------- */
 
 static void

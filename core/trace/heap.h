@@ -37,8 +37,6 @@ void gm_heap_clear (GmHeap *h);
 uint32_t gm_heap_add (GmHeap *h, uint32_t n);
 const GmTracker *gm_heap_load (const GmHeap *h, uint32_t object, uint32_t key);
 void gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *value);
-/* True if the object was written since `m`, or is younger. */
-bool gm_heap_changed_since (const GmHeap *h, GmHeapMark m, uint32_t object);
 
 void gm_heap_undo (GmHeap *h, const GmHeapMark *m); /* rollback's slow half */
 

@@ -270,8 +270,9 @@ gm_record_line (const GmRecorder *r)
   return i ? i->line : -1;
 }
 
-const char *
-gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc)
+/* Returns "file:line in function" of a frame that continues at pc; in the arena. */
+static const char *
+place_text (GmRecorder *r, const GmFrame *f, uint32_t pc)
 {
   const char *file = PyUnicode_AsUTF8 (f->code->code->co_filename);
   const char *slash = strrchr (file, '/');
@@ -338,10 +339,9 @@ gm_record_where (GmRecorder *r)
     return NULL;
   uint32_t pc;
   const GmFrame *f = users_frame (r, &pc);
-  const char *inner = gm_record_place (r, r->frame, r->pc);
-  return f == r->frame
-             ? inner
-             : gm_arena_printf (r->graph->arena, "%s (%s)", gm_record_place (r, f, pc), inner);
+  const char *inner = place_text (r, r->frame, r->pc);
+  return f == r->frame ? inner
+                       : gm_arena_printf (r->graph->arena, "%s (%s)", place_text (r, f, pc), inner);
 }
 
 /* Fills in the line and columns of the instruction before `pc`. */

@@ -216,11 +216,8 @@ const GmTracker *gm_record_break_exception (GmRecorder *r);
 PyObject *gm_record_keep (GmRecorder *r, PyObject *o);
 PyObject *gm_record_take (GmRecorder *r, PyObject *o);
 int gm_record_line (const GmRecorder *r);
-const char *gm_record_stack (
-    GmRecorder *r); /* "  file:line in function\n" for each frame, outermost first; in the arena */
-const char *gm_record_place (GmRecorder *r, const GmFrame *f, uint32_t pc); /* the same text for one
-                                                                               frame that continues
-                                                                               at pc */
+/* Returns "  file:line in function\n" for each frame, the outermost first; in the arena. */
+const char *gm_record_stack (GmRecorder *r);
 bool gm_frame_is_ours (const GmFrame *f); /* true for a frame of the package's own Python code */
 const char *
 gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)"

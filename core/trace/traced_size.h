@@ -30,9 +30,6 @@ int64_t gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t m
 /* Returns a symbol, 1 or more, for a size of a body's inputs that each call of the body determines.
  * No input of the function and no element of its graph has this size. */
 int64_t gm_size_of_body (GmRecorder *r, const char *what);
-/* Returns a comparison of such sizes that no fact decides yet; NULL: it is decided, or about other
- * sizes. */
-const GmTracker *gm_size_condition (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 bool gm_is_size_condition (const GmTracker *t);
 /* Assumes the condition from here on; each call checks it once it knows the size. `message`: the
  * text of the error, or NULL. */

@@ -206,7 +206,6 @@ bool gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t);
  * core/aot). */
 void gm_tensor_look (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iterator_over (GmRecorder *r, const GmTracker *sequence);
-const GmTracker *gm_grad_mode_new (GmRecorder *r, bool on);
 
 /* The wrap functions by kind, called by gm_wrap once it has chosen a kind: the type is not guarded
  * yet. */

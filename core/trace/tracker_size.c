@@ -65,8 +65,10 @@ fact_of (GmRecorder *r, int op, const GmTracker *x, const GmTracker *y)
                        : (GmSizeFact){ GM_REL_LE, b, a };
 }
 
-const GmTracker *
-gm_size_condition (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
+/* Returns a comparison of such sizes that no fact decides yet; NULL: it is decided, or about other
+ * sizes. */
+static const GmTracker *
+condition_of (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {
   GmSizeFact fact = fact_of (r, op, a, b);
   if (!gm_sizes_fact_is_open (sizes_of (r), &fact)
@@ -276,7 +278,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
     t = gm_size_settled (r, t);
     return r->stop ? &gm_tracker_poison : gm_compare (r, op, t, other);
   }
-  const GmTracker *open = gm_size_condition (r, op, t, other);
+  const GmTracker *open = condition_of (r, op, t, other);
   if (open)
     return open;
   bool holds = op == Py_EQ   ? gm_size_eq (a, b)

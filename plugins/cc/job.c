@@ -490,8 +490,8 @@ cc_job_start (const char *compiler, const char *flags, char *text, size_t len, i
   return job;
 }
 
-CcState
-cc_job_state (CcJob *job)
+static CcState
+state_of (CcJob *job)
 {
   pthread_mutex_lock (&lock);
   CcState state = job->state;
@@ -528,7 +528,7 @@ CcState
 cc_job_wait (CcJob *job)
 {
   cc_job_wait_for (job, -1);
-  return cc_job_state (job);
+  return state_of (job);
 }
 
 const void *

@@ -29,7 +29,6 @@ typedef struct CcJob CcJob;
  * started.  Thread: any, as for all functions here. */
 CcJob *cc_job_start (const char *compiler, const char *flags, char *text, size_t len, int limit_s,
                      GrammeStatus *status);
-CcState cc_job_state (CcJob *job);
 /* Waits until the job is DONE or FAILED; returns its state. */
 CcState cc_job_wait (CcJob *job);
 /* cc_job_wait for timeout_ms at most: false if the job has not ended. */

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every source and test is named in a makefile: what is not would be missing from the tarball, and nobody would notice.  What debug checks and stress
-modes switch off is named in tests/README.md: it is tested by random programs without them."""
+modes switch off is named in tests/README.md: it is tested by random programs without them.  The file column of core/trace/trackers.def is right."""
 
 import glob
 import os
+import re
 import sys
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -38,8 +39,23 @@ def switched():
                 yield name, name in section
 
 
+def misplaced_kinds():
+    """(kind, file) of each row of trackers.def whose file does not define the kind."""
+    with open(os.path.join(ROOT, "core", "trace", "trackers.def")) as file:
+        rows = re.findall(r"^TRACKER \((\w+), +(\w+)\)", file.read(), re.M)
+    for kind, stem in rows:
+        names = [f"core/{room}/{prefix}{stem}.c" for prefix in ("tracker_", "") for room in ("trace", "models")]
+        path = next((name for name in names if os.path.exists(os.path.join(ROOT, name))), None)
+        text = open(os.path.join(ROOT, path)).read() if path else ""
+        if not re.search(rf"^const GmTrackerKind gm_kind_{kind}\b.*=", text, re.M):
+            yield kind, path or stem
+
+
 def main():
     words, passed, failed = makefiles(), 0, 0
+    for kind, path in misplaced_kinds():
+        print(f"trackers.def says that {path} defines gm_kind_{kind}")
+        failed += 1
     for name, named in switched():
         if not named:
             print(f"{name} asks for debug checks or a stress mode: say in tests/README.md what is off then, and what tests it")

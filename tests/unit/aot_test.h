@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/aot/partition.h"
 #include "core/aot/plan.h"
 #include "core/aot/saved_hooks.h"
 #include "core/autograd/autograd.h"
@@ -30,6 +31,22 @@ graph_of (const char *text)
 
   ck_assert_msg (graphs != NULL, "%s", error ? error->message : "");
   return g_ptr_array_steal_index (graphs, 0);
+}
+
+/* Returns the bytes that the forward allocates for the backward alone: its outputs of kind SAVED.
+ */
+G_GNUC_UNUSED static uint64_t
+saved_bytes_of (const GmParts *parts)
+{
+  const GmGraph *f = parts->forward;
+  uint64_t bytes = 0;
+
+  for (uint32_t i = 0; i < f->outputs->len; i++) {
+    const GmGraphOutput *o = &g_array_index (f->outputs, GmGraphOutput, i);
+    if (o->kind == GM_OUTPUT_SAVED)
+      bytes += gm_cut_bytes (f, o->value);
+  }
+  return bytes;
 }
 
 typedef struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_arena.c -- alignment, zeroing, finalizers, sealing.
+ * test_arena.c -- alignment, zeroing, sealing.
  */
 #include <check.h>
 #include <setjmp.h>
@@ -51,34 +51,6 @@ START_TEST (strings_are_copied)
 }
 END_TEST
 
-static GString *order;
-static GmArena *dying;
-static void
-note (void *data)
-{
-  g_string_append (order, data);
-}
-static void
-note_and_allocate (void *data)
-{
-  note (data);
-  ck_assert_ptr_nonnull (gm_arena_alloc (dying, 100)); /* still usable */
-}
-
-START_TEST (finalizers_run_once_last_added_first)
-{
-  order = g_string_new (NULL);
-  dying = gm_arena_new ();
-  gm_arena_add_finalizer (dying, note, "a");
-  gm_arena_add_finalizer (dying, note_and_allocate, "b");
-  gm_arena_add_finalizer (dying, note, "c");
-  gm_arena_free (dying);
-  ck_assert_str_eq (order->str, "cba");
-  g_string_free (order, TRUE);
-  gm_arena_free (NULL);
-}
-END_TEST
-
 static sigjmp_buf after_fault;
 static void
 on_fault (int sig)
@@ -124,7 +96,6 @@ main (void)
   tcase_add_test (c, memory_is_zeroed_aligned_and_disjoint);
   tcase_add_test (c, big_allocations_get_a_block_of_their_own);
   tcase_add_test (c, strings_are_copied);
-  tcase_add_test (c, finalizers_run_once_last_added_first);
   tcase_add_test (c, a_sealed_arena_faults_on_writes_until_unsealed);
   suite_add_tcase (suite, c);
   SRunner *sr = srunner_create (suite);

@@ -144,7 +144,9 @@ START_TEST (symbolic_sizes_become_rows)
       gramme_attr_int (h, gramme_node_attr (h, gramme_image_node (h, 0), GRAMME_ATTR_SIZES), 0),
       -3);
   int64_t values[8];
-  ck_assert (gm_sym_eval_all (g->sym, (int64_t[]){ 5, 7 }, values, NULL));
+  bool known[8];
+  gm_sym_eval_known (g->sym, (int64_t[]){ 5, 7 }, values, known);
+  ck_assert (known[img->size_rows[2]]);
   ck_assert_int_eq (values[img->size_rows[2]], 35);
   g_autoptr (GError) error = NULL;
   g_autoptr (GmGraph) back = gm_image_read (img->bytes, img->length, NULL, 0, &error);

@@ -126,7 +126,7 @@ START_TEST (less_budget_saves_no_more)
         g_autoptr (GmPlan) p = plan_with (g, true, (GmPlanRandom){ .used = false }, &e, &error);
         if (!p)
           break;
-        uint64_t bytes = gm_partition_saved_bytes (&e->parts);
+        uint64_t bytes = saved_bytes_of (&e->parts);
         ck_assert_msg (bytes <= last, "seed %d, budget %g", seed, step / 10.0);
         less += bytes < last && last != UINT64_MAX;
         last = bytes;
@@ -148,7 +148,7 @@ START_TEST (budget_of_nothing_saves_inputs_alone)
   partition_options = (GmPartitionOptions){ GM_PARTITION_MIN_CUT, 0 };
   g_autoptr (GmPlan) p = plan_of (g, &e);
   partition_options = (GmPartitionOptions){ GM_PARTITION_DEFAULT, 1 };
-  ck_assert_uint_eq (gm_partition_saved_bytes (&e->parts), 0);
+  ck_assert_uint_eq (saved_bytes_of (&e->parts), 0);
   ck_assert_uint_eq (e->parts.n_saved, 2);
   ck_assert (check_same (g, p, false));
 }
@@ -302,7 +302,7 @@ START_TEST (rules_of_the_minimum_cut)
   for (uint32_t i = 0; i < e->parts.forward->outputs->len; i++)
     n += g_array_index (e->parts.forward->outputs, GmGraphOutput, i).kind == GM_OUTPUT_SAVED;
   if (strstr (rule->name, "near the backward"))
-    ck_assert_uint_eq (gm_partition_saved_bytes (&e->parts), 8 * 64);
+    ck_assert_uint_eq (saved_bytes_of (&e->parts), 8 * 64);
   ck_assert_msg (n == rule->n_saved_values, "%s: %u saved\n%s%s", rule->name, n, f, b);
   ck_assert_msg (!rule->again || count_op (e->parts.backward, rule->again), "%s:\n%s", rule->name,
                  b);
@@ -323,7 +323,7 @@ START_TEST (random_numbers_are_computed_again_the_same)
   g_autoptr (GmPlan) p = plan_of (g, &e);
 
   ck_assert_int_eq (count_op (e->parts.backward, "uniform"), 1);
-  ck_assert_uint_eq (gm_partition_saved_bytes (&e->parts), 0);
+  ck_assert_uint_eq (saved_bytes_of (&e->parts), 0);
   n_exact = 0;
   ck_assert (check_same (g, p, false));
   ck_assert_int_eq (n_exact, 1);

@@ -127,7 +127,7 @@ saved_with (const char *pack, const char *unpack, GError **error)
   GmParts *parts = &e->parts;
   if (bodies.pack && !gm_saved_hooks_inline (&hooks, e->arena, parts, error))
     ck_assert (parts->forward && parts->backward && !parts->restore);
-  uint64_t bytes = gm_partition_saved_bytes (parts);
+  uint64_t bytes = saved_bytes_of (parts);
   e->graphs[0] = parts->forward;
   e->graphs[1] = parts->backward;
   return bytes;

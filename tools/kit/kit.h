@@ -93,8 +93,6 @@ typedef struct {
 
 void kit_host_init (Kit *k, uint32_t minor);
 void kit_host_watch (KitHost *h);
-/* Returns the number of bytes of a record in a host of this minor. */
-size_t kit_record_bytes (uint32_t minor, const char *record, size_t ours);
 
 /* -- The kit ----------------------------------------------------------------------------------- */
 

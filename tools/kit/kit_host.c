@@ -29,8 +29,9 @@ static const struct {
 };
 G_STATIC_ASSERT (GRAMME_ABI_MINOR <= 1); /* each minor needs a table */
 
-size_t
-kit_record_bytes (uint32_t minor, const char *record, size_t ours)
+/* Returns the number of bytes of a record in a host of this minor. */
+static size_t
+record_bytes (uint32_t minor, const char *record, size_t ours)
 {
   if (minor > GRAMME_ABI_MINOR)
     return ours + FUTURE_BYTES;
@@ -43,7 +44,7 @@ kit_record_bytes (uint32_t minor, const char *record, size_t ours)
 KitMem
 kit_record (Kit *k, const char *record, const void *ours, size_t bytes)
 {
-  size_t size = kit_record_bytes (k->host_minor, record, bytes);
+  size_t size = record_bytes (k->host_minor, record, bytes);
   g_autofree char *what = g_strdup_printf ("a %s", record);
   KitMem m = kit_mem_new (k, KIT_RECORD, size, 8, false, what);
   uint32_t struct_size = (uint32_t) size;
