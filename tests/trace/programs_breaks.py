@@ -154,7 +154,7 @@ def case_nested_loops_with_enumerate_zip_and_items(compile):
     return f(G.ones(2), d), take_log()
 
 
-# expect: graphs=2 breaks=9; 3.12: any
+# expect: graphs=2 breaks=1; 3.12: any
 def case_iterators_keep_their_place(compile):
     def root(x, xs, d):
         its = [iter(xs), reversed(xs), iter("abc"), iter(range(9)), reversed(range(9)), enumerate(xs, 5), zip(xs, xs), iter(d), iter(d.values()),
@@ -167,7 +167,7 @@ def case_iterators_keep_their_place(compile):
     return compile(root)(G.ones(2), [1, 2, 3], {"a": 1, "b": 2})
 
 
-# expect: graphs=4 breaks=2; 3.12: graphs=4 breaks=1
+# expect: graphs=4 breaks=2; 3.12: graphs=3 breaks=1
 def case_break_in_a_comprehension(compile):
     def root(x):
         ys = [note(i) + x for i in range(3)]
@@ -452,7 +452,7 @@ def case_cell_14_p2_break_before_the_comprehension(compile):
 
 
 # CELL-14, BC-2: program P2 with the break inside the comprehension: there the cell of `n` is on the stack since 3.12
-# expect: graphs=6 breaks=2; 3.12: graphs=6 breaks=1
+# expect: graphs=5 breaks=2; 3.12: graphs=4 breaks=1
 def case_cell_14_p2_break_inside_the_comprehension(compile):
     def root(x):
         y = x * 3
@@ -468,7 +468,7 @@ def case_cell_14_p2_break_inside_the_comprehension(compile):
 
 
 # CELL-14, BC-2: before and after, the name is a cell with another value; variables that the comprehension hides are unbound
-# expect: graphs=4 breaks=5; 3.12: graphs=4 breaks=2
+# expect: graphs=4 breaks=5; 3.12: graphs=5 breaks=2
 def case_cell_14_comprehensions_that_hide_cells_break(compile):
     def root(x, n):
         def get():
@@ -496,7 +496,7 @@ def case_bc_2_closures_of_a_comprehension_that_breaks(compile):
 
 
 # BC-2: what was bound before the comprehension, what was not, and what the comprehension stores to
-# expect: graphs=2 breaks=6; 3.12: graphs=2 breaks=3
+# expect: graphs=2 breaks=6; 3.12: graphs=1 breaks=3
 def case_bc_2_break_in_every_kind_of_comprehension(compile):
     def root(x, i):
         a = [note(i) for i in range(2)]
@@ -585,7 +585,7 @@ def case_break_in_a_finally_block(compile):
     return compile(root)(G.ones(2))
 
 
-# expect: graphs=5 breaks=2
+# expect: graphs=4 breaks=2
 def case_break_in_a_loop_in_a_with_block_in_a_callee(compile):
     def inner(x, log):
         for i in range(2):

@@ -76,7 +76,7 @@ def case_gb_3_the_exception_leaves_the_function_with_its_chain_and_lines(compile
     return outcome_of(f, X), outcome_of(f, X)
 
 
-# expect: graphs=6 breaks=1
+# expect: graphs=4 breaks=1
 def case_gb_3_handlers_in_a_loop_with_continue_break_and_else(compile):
     def root(x, n):
         for i in range(n):
