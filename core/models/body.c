@@ -13,7 +13,9 @@
 #include "core/trace/attrs.h"
 #include "core/models/autograd_function.h"
 #include "core/models/higher_order.h"
+#include "core/objects/set_table.h"
 #include "core/trace/instance.h"
+#include "core/trace/set.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -202,6 +204,27 @@ real_with (const GmRecorder *r, const GmTrackerKind *kind, uint32_t object)
   return NULL;
 }
 
+/* True if the set has again the table with which it came to the region, which is guarded: the order
+ * of what is added later depends on it, and to add an element and discard it leaves a gap. */
+static bool
+has_own_table (GmRecorder *r, const GmTracker *t, const GmTracker *before)
+{
+  PyObject *now = t->source && !t->number && !before->number ? gm_set_exact (r, t) : NULL;
+  if (!now || gm_set_state (gm_record_take (r, now)) != gm_set_state (t->real))
+    return false;
+  PyObject *a = gm_record_take (r, gm_set_elements (t->real)),
+           *b = gm_record_take (r, gm_set_elements (now));
+  bool same = PyTuple_GET_SIZE (a) == PyTuple_GET_SIZE (b);
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE (a); i++)
+    same = same_value (r, gm_from_constant (r, PyTuple_GET_ITEM (a, i)),
+                       gm_from_constant (r, PyTuple_GET_ITEM (b, i)));
+  if (same && !r->stop) {
+    gm_set_see_table (r, t);
+    gm_guard (r, SET_STATE, t->source, .index = gm_set_state (t->real));
+  }
+  return same && !r->stop;
+}
+
 /* Returns a text that names the change of the object; NULL: it is unchanged. The caller frees
  * it. */
 static char *
@@ -212,7 +235,8 @@ change_of (GmRecorder *r, const GmTracker *before, uint32_t from, uint32_t objec
   const GmEffect *e = effect_on (r, from, object);
   const GmTracker *t = e ? e->args[0] : NULL;
 
-  if (same_contents (r, before, now))
+  if (same_contents (r, before, now)
+      || (before && t && t->kind == &gm_kind_set && has_own_table (r, t, before)))
     return NULL;
   if (!before && !e && real_with (r, &gm_kind_cell, object)) /* the first read of a variable of an
                                                                 enclosing function */
@@ -289,9 +313,12 @@ bool
 gm_body_leaves (GmRecorder *r, GmHeapMark m, const GmTracker *t)
 {
   bool alone = t->kind == &gm_kind_list || t->kind == &gm_kind_deque
-               || t->kind == &gm_kind_bytearray || (t->kind == &gm_kind_dict && t->n == 0);
+               || t->kind == &gm_kind_bytearray || t->kind == &gm_kind_set
+               || (t->kind == &gm_kind_dict && t->n == 0);
   const GmTracker *before = alone ? first_replaced (r, m, t->id) : NULL;
 
+  if (before && t->kind == &gm_kind_set)
+    return has_own_table (r, t, before);
   return before && gm_body_same_contents (r, before, gm_contents_of (r, t));
 }
 

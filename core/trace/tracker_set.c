@@ -59,21 +59,23 @@ gm_set_element (GmRecorder *r, const GmTracker *item)
   return NULL;
 }
 
-static void
+/* Adds an element; false if an equal one is there already, which changes nothing, or after a
+ * break. */
+static bool
 add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
   int64_t at;
   item = gm_set_element (r, item);
   if (item == NULL || r->stop)
-    return;
+    return false;
   if (find_in_table (r, t, item, &at)) {
     if (at < 0)
       gm_key_table_append (r, t, item, NULL);
-    return;
+    return at < 0;
   }
   const GmTracker *old = gm_contents_of (r, t);
   if (gm_key_find (r, old, 1, item) >= 0 || r->stop)
-    return;
+    return false;
   const GmTracker *contents = gm_contents_append (r, old, &item, 1);
   gm_key_stored (r, item);
   PyObject *base = old->real;
@@ -83,6 +85,7 @@ add (GmRecorder *r, const GmTracker *t, const GmTracker *item)
     contents = gm_tracker (r, .kind = &gm_kind_contents, .items = contents->items, .n = contents->n,
                            .data = contents->data, .real = base, .number = 1);
   gm_contents_set (r, t, contents);
+  return true;
 }
 
 const GmTracker *
@@ -281,8 +284,8 @@ gm_set_effect (GmRecorder *r, const char *name, const GmTracker *t, const GmTrac
 const GmTracker *
 gm_set_append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
 {
-  add (r, t, item);
-  gm_set_effect (r, "add", t, &item, 1);
+  if (add (r, t, item))
+    gm_set_effect (r, "add", t, &item, 1);
   return gm_none (r);
 }
 
