@@ -7,6 +7,7 @@ order that depends on the world's structure alone: two worlds of one structure o
 
 import collections
 import contextlib
+import itertools
 import math
 import re
 import sys
@@ -28,6 +29,7 @@ ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented)
 ATOM_KINDS = frozenset(ATOMS)
 HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__", "__slotnames__"}  # the last is a note of copy's
 ITERATORS = (type(iter([])), type(iter(())), type(iter(range(1))), type(reversed([])), enumerate, zip, map, filter, reversed)
+ITERATORS += tuple(type(iter(o)) for o in ({}, {}.values(), {}.items(), set(), "a", b"")) + (itertools.count, itertools.islice)
 BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
@@ -171,7 +173,10 @@ class World:
         if kind is types.ModuleType:
             return ("module", value.__name__)
         if kind in ITERATORS:
-            reduced = value.__reduce__()
+            try:
+                reduced = value.__reduce__()
+            except RuntimeError as e:  # what it walks has changed
+                return (kind.__name__, str(e))
             return (kind.__name__, [self.describe(part) for part in reduced[1:]])
         if kind is weakref.WeakKeyDictionary:  # the cache of functools.singledispatch
             return ("weak",)
