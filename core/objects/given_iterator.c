@@ -5,6 +5,7 @@
 #include "core/objects/given_iterator.h"
 
 #include "core/objects/call_objects.h"
+#include "core/objects/python_host.h"
 
 #include <stddef.h>
 #include <string.h>
