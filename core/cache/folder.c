@@ -5,6 +5,7 @@
  * between a check and a use.  The first process that needs the secret makes it: writes a temporary
  * file, then links it, which fails if another process was quicker.
  */
+#include "core/base/environment.h"
 #include "core/base/home.h"
 #include "core/cache/private.h"
 
@@ -44,8 +45,7 @@ gm_cache_path (void)
 static bool
 is_wanted (char **why)
 {
-  const char *on = secure_getenv ("GRAMME_CACHE");
-  if (on && strcmp (on, "0") == 0)
+  if (!gm_environment_switch ("GRAMME_CACHE"))
     return false;
   /* GM_SECURE is for tests, as in core/plugin/trust.c: it can only take away. */
   if (getauxval (AT_SECURE) != 0 || getenv ("GM_SECURE"))

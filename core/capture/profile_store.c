@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "core/base/environment.h"
 #include "core/base/log.h"
 #include "core/cache/cache.h"
 #include "core/capture/hook.h"
@@ -149,8 +150,7 @@ key_of (const GmCodeCache *cache, GmCacheKey *key)
 static bool
 is_wanted (void)
 {
-  const char *cache = secure_getenv ("GRAMME_CACHE"), *profile = secure_getenv ("GRAMME_PROFILE");
-  return !(cache && !strcmp (cache, "0")) && !(profile && !strcmp (profile, "0"))
+  return gm_environment_switch ("GRAMME_CACHE") && gm_environment_switch ("GRAMME_PROFILE")
          && gm_switch_is_true ("automatic_dynamic_local_pgo");
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/environment.h"
 #include "core/base/log.h"
 #include "core/cache/cache.h"
 #include "core/run/plugin_host.h"
@@ -233,8 +234,7 @@ GmArtefact *
 gm_artefact_new (const GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance,
                  const GrammeCompileRequest *request, const char *salt)
 {
-  const char *wanted = secure_getenv ("GRAMME_CACHE");
-  if (!a->api || (wanted && strcmp (wanted, "0") == 0))
+  if (!a->api || !gm_environment_switch ("GRAMME_CACHE"))
     return NULL;
   GmArtefact *f = g_new0 (GmArtefact, 1);
   *f = (GmArtefact){ .of = a, .plugin = p, .instance = instance, .request = request };

@@ -65,14 +65,22 @@ cc_close (GrammeBackend *b)
   free (b);
 }
 
-/* Returns the seconds of GRAMME_CC_LIMIT, or the default. */
+/* Returns the seconds of GRAMME_CC_LIMIT, or the default.  Warns of what is no such number. */
 static int
-said_limit (void)
+said_limit (const GrammeHost *host)
 {
   const char *said = secure_getenv ("GRAMME_CC_LIMIT");
-  char *end = NULL;
-  long limit_s = said ? strtol (said, &end, 10) : 0;
-  return limit_s > 0 && *end == 0 && limit_s <= CC_MAX_LIMIT_S ? (int) limit_s : CC_JOB_LIMIT_S;
+  char *end, text[256];
+  if (!said || !*said)
+    return CC_JOB_LIMIT_S;
+  long limit_s = strtol (said, &end, 10);
+  if (limit_s > 0 && *end == 0 && limit_s <= CC_MAX_LIMIT_S)
+    return (int) limit_s;
+  snprintf (text, sizeof text,
+            "GRAMME_CC_LIMIT=%.99s is not used: it takes a number from 1 to %d; %d is taken", said,
+            CC_MAX_LIMIT_S, CC_JOB_LIMIT_S);
+  host->log (host->ctx, GRAMME_LOG_WARNING, "plugins", text, strlen (text));
+  return CC_JOB_LIMIT_S;
 }
 
 static int32_t
@@ -98,7 +106,7 @@ cc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_options
                           .kernels = kernels,
                           .source = source,
                           .threads = host->get_extension (host->ctx, GRAMME_THREADS_ID) };
-    b->limit_s = said_limit ();
+    b->limit_s = said_limit (host);
     b->compiler = strdup (named && *named ? named : CC_DEFAULT_COMPILER);
     b->flags = malloc (room);
   }

@@ -44,6 +44,20 @@ def test_a_size_of_the_cache_that_is_no_number_is_named_and_not_used(value, tmp_
 
 
 @needs_cc
+@pytest.mark.parametrize(
+    "said",
+    [*(f"GRAMME_CC_LIMIT={n}" for n in ("abc", "0", "5s")), "GRAMME_CACHE=no", "GRAMME_PROFILE=off"],
+)
+def test_a_variable_with_another_value_than_it_takes_is_named_once(said, tmp_path):
+    name, value = said.split("=")
+    variables = {"GRAMME_CACHE": "1", "GRAMME_CACHE_DIR": str(tmp_path / "cache"), name: value}
+    code, _, err = run(sys.executable, "-c", STORES, **variables)
+    assert code == 0 and err.count(f"{said} is not used: it takes") == 1, err
+    for fine in ("600" if name == "GRAMME_CC_LIMIT" else "1", ""):
+        assert run(sys.executable, "-c", STORES, **{**variables, name: fine})[2] == ""
+
+
+@needs_cc
 def test_a_cache_that_cannot_be_cleared_is_an_error(tmp_path):
     folder = tmp_path / "cache"
     env = {"GRAMME_CACHE": "1", "GRAMME_CACHE_DIR": str(folder)}
