@@ -8,8 +8,11 @@
  *      small, <= 64 KiB  a list per thread and class, no lock; refilled from and flushed to the
  *                        central list in batches; carved from chunks, which are never returned
  *      large             central lists under the lock; 2 MiB and more are mapped at 2 MiB
- *                        boundaries for huge pages; cached bytes stay below the largest number of
- *                        bytes that was ever live, or 256 MiB
+ *                        boundaries for huge pages; cached bytes stay below 5/4 of the largest
+ *                        number of bytes that was ever live, or 256 MiB
+ *
+ * So a step that frees all that it took finds all of it again: its blocks are together up to 1/8
+ * larger than what was asked for, and each class keeps the most that was live of it at a time.
  *
  * Blocks of 4 KiB and more start at multiples of 512 bytes.  A load that lies where a store just
  * before it lies, but in another page, waits for that store: with a result that starts one or two
@@ -440,7 +443,7 @@ large_give (void *p, unsigned c)
   b->next = central[c];
   central[c] = b;
   cached_bytes += class_bytes (c);
-  size_t keep = MAX (CACHE_FLOOR, __atomic_load_n (&highest_bytes, __ATOMIC_RELAXED));
+  size_t keep = MAX (CACHE_FLOOR, __atomic_load_n (&highest_bytes, __ATOMIC_RELAXED) / 4 * 5);
   bool over = cached_bytes > keep;
   pthread_mutex_unlock (&lock);
   if (over)

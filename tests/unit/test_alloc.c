@@ -118,7 +118,26 @@ START_TEST (freed_blocks_come_back)
   ck_assert_uint_eq (gm_alloc_trim (), 0);
 }
 END_TEST
+
+/* More than the floor of what is cached, in sizes just above a class.  Nothing writes there. */
+START_TEST (all_blocks_of_a_step_come_back)
+{
+  enum { N = 300, BYTES = (1 << 20) + 64 };
+  void *p[N];
+  for (int i = 0; i < N; i++)
+    p[i] = gm_alloc (BYTES);
+  for (int i = 0; i < N; i++)
+    gm_free (p[i], BYTES);
+  ck_assert_uint_ge (gm_alloc_trim (), (size_t) N * BYTES);
+}
+END_TEST
 #else
+START_TEST (all_blocks_of_a_step_come_back)
+{
+  ck_assert_uint_eq (gm_alloc_trim (), 0); /* nor here */
+}
+END_TEST
+
 START_TEST (freed_blocks_come_back)
 {
   ck_assert_uint_eq (gm_alloc_trim (), 0); /* nothing is cached under the sanitizer */
@@ -244,6 +263,7 @@ main (void)
   tcase_add_test (c, absurd_sizes_give_null);
   tcase_add_test (c, freed_blocks_come_back);
   tcase_add_test (c, freed_blocks_come_back);
+  tcase_add_test (c, all_blocks_of_a_step_come_back);
   tcase_add_test (c, the_kth_call_fails_once);
   tcase_add_test (c, threads_may_free_what_others_made);
   tcase_add_test (c, large_blocks_are_there_when_another_thread_has_freed_what_this_one_made);
