@@ -55,6 +55,15 @@ work_of (const Convolution *c)
          * (double) (c->w.kernel[0] * c->w.kernel[1] * c->w.kernel[2]);
 }
 
+/* Returns the work of a computation line by line, of so many multiply-adds, for one group of one
+ * image after the other: a multiply-add takes eight times as long as in a product, and a group as
+ * long as some thousands of those. */
+static double
+line_work (const Convolution *c, double work)
+{
+  return 8 * work + 4096 * (double) (c->groups * c->x.sizes[0]);
+}
+
 typedef struct {
   void (*task) (void *arg, int64_t i);
   void *arg;
@@ -382,7 +391,7 @@ static bool
 run_correlations (Correlations *j, double work)
 {
   j->rows = j->input ? j->c->x_channels : j->c->y_channels;
-  return j->rows <= FEW_CHANNELS ? run_items (j, work) : run_shared (j, work);
+  return j->rows <= FEW_CHANNELS ? run_items (j, line_work (j->c, work)) : run_shared (j, work);
 }
 
 static bool
@@ -600,7 +609,9 @@ run_weight (const Convolution *c)
     axes[d] = gm_axis_forward (&c->w, d, c->x.sizes[2 + d], c->y.sizes[2 + d]);
   if (c->y_channels > FEW_CHANNELS)
     return run_weighing (c, axes);
-  LinesJob j = { .c = c, .axes = axes, .n = parts_of (c->groups, work_of (c), MOST_PARTS) };
+  LinesJob j = { .c = c,
+                 .axes = axes,
+                 .n = parts_of (c->groups, line_work (c, work_of (c)), MOST_PARTS) };
   gm_threads_run (j.n, lines_part, &j);
   return !j.failed;
 }

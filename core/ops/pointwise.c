@@ -13,7 +13,7 @@
 /* Number of elements for which one more thread is worth waking: for functions, and for ops of a few
  * instructions. */
 #define WORTH_PARTS INT64_C (150000)
-#define WORTH_PARTS_CHEAP INT64_C (1000000)
+#define WORTH_PARTS_CHEAP INT64_C (400000)
 #define MOST_PARTS 8
 
 static bool

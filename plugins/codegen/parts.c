@@ -23,9 +23,10 @@
 
 /* More than there are threads: a thread that is late, or stopped, leaves its parts to the others */
 #define MOST_PARTS 8
-/* In units of about 0.03 ns: work for which waking a thread pays, and minimum of a part. */
-#define WORTH_PARTS 4000000.0
-#define PART_WORK 500000.0
+/* In units of about 0.03 ns: work for which waking a thread pays, which takes about 10 us, and
+ * minimum of a part. */
+#define WORTH_PARTS 1500000.0
+#define PART_WORK 250000.0
 /* Limit for the scratch of all parts of a loop of symbolic sizes: a small run has it, too, and
  * leaves it to the next (core/run/exec.h). */
 #define SIZED_SCRATCH_BYTES 49152u
