@@ -346,6 +346,7 @@ EXTENSION_SOURCES = \
   core/models/fence_trace.c \
   core/trace/frame.c \
   core/guard/guard.c core/guard/guards.h core/trace/guard_record.c \
+  core/objects/call_notes.c core/objects/call_notes.h \
   core/objects/call_state.c core/objects/call_state.h \
   core/objects/key_type.c core/objects/key_type.h core/objects/python_host.c core/objects/python_host.h \
   core/guard/guard_build.c \
@@ -450,7 +451,7 @@ EXTENSION_SOURCES = \
   core/models/random_draw.h \
   core/trace/number.h \
   core/models/autograd_function.h \
-  core/guard/guard.h \
+  core/guard/guard.h core/guard/recorded_guard.h \
   core/trace/heap.h \
   core/bytecode/code.h core/trace/insn_handlers.h \
   core/trace/iterator.h \

@@ -289,8 +289,9 @@ RUN (gumbel_softmax)
   for (int d = 0; d < m.ndim; d++)
     sizes[d] = d == dim ? m.sizes[d] : 1;
   CHECK ();
-  GmVal places = m.ndim ? gm_b_reshape (b, gm_arange (b, 0, 1, m.sizes[dim], GM_I64), m.ndim, sizes)
-                        : gm_b_scalar (b, gm_scalar_int (0), GM_I64);
+  GmVal places = m.ndim
+                     ? gm_b_reshape (b, gm_b_arange (b, 0, 1, m.sizes[dim], GM_I64), m.ndim, sizes)
+                     : gm_b_scalar (b, gm_scalar_int (0), GM_I64);
   GmVal ones = gm_b_cast (b, gm_b (b, eq, at, places), (GmDtype) m.dtype);
   GmVal y = gm_b (b, add, gm_b (b, sub, ones, gm_b (b, detach, soft)), soft);
   return finish (api, b, a, y, own, -1);

@@ -112,15 +112,16 @@ places (GmBuilder *b, const int64_t *size, const int64_t *n, int space)
     for (int64_t i = 0; i < n[d]; i++)
       longest = MAX (longest, end_of (i, size[d], n[d]) - first_of (i, size[d], n[d]));
     /* first + min (k, length - 1): computed as min (first + k, end - 1) */
-    GmVal i = gm_arange (b, 0, size[d], n[d], GM_I64),
+    GmVal i = gm_b_arange (b, 0, size[d], n[d], GM_I64),
           count = gm_b_scalar (b, gm_scalar_int (n[d]), GM_I64);
     GmVal first = gm_b (b, floor_divide, i, count);
     GmVal end =
-        gm_b (b, floor_divide, gm_arange (b, size[d] + n[d] - 1, size[d], n[d], GM_I64), count);
+        gm_b (b, floor_divide, gm_b_arange (b, size[d] + n[d] - 1, size[d], n[d], GM_I64), count);
     GmVal last = gm_b (b, sub, end, gm_b_scalar (b, gm_scalar_int (1), GM_I64));
-    GmVal here = gm_b (
-        b, minimum, gm_b (b, add, gm_unsqueeze (b, first, 1), gm_arange (b, 0, 1, longest, GM_I64)),
-        gm_unsqueeze (b, last, 1));
+    GmVal here =
+        gm_b (b, minimum,
+              gm_b (b, add, gm_unsqueeze (b, first, 1), gm_b_arange (b, 0, 1, longest, GM_I64)),
+              gm_unsqueeze (b, last, 1));
     if (!at) {
       at = here; /* [n, longest] */
       cells = n[d];

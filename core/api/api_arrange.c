@@ -115,8 +115,8 @@ triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool 
   int64_t n = gm_size_sub (below (gm_size_add (rows, from), cols), below (from, cols)), room;
   n = lower ? n : gm_size_sub (all, n);
   room = gm_size_add (n, 1); /* the last place is for elements that do not count */
-  GmVal i = gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1),
-        j = gm_arange (b, 0, 1, cols, GM_I64);
+  GmVal i = gm_unsqueeze (b, gm_b_arange (b, 0, 1, rows, GM_I64), 1),
+        j = gm_b_arange (b, 0, 1, cols, GM_I64);
   GmVal ahead = gm_b (b, sub, j, i), edge = gm_b_scalar (b, gm_scalar_int (offset), GM_I64),
         none = gm_b_scalar (b, gm_scalar_int (0), GM_I64);
   GmVal counts =
@@ -127,7 +127,7 @@ triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool 
   GmVal place =
       gm_b (b, where, counts, gm_b (b, sub, so_far, gm_b_scalar (b, gm_scalar_int (1), GM_I64)),
             gm_b_scalar (b, gm_scalar_int (n), GM_I64));
-  GmVal own = gm_b (b, where, counts, gm_arange (b, 0, 1, all, GM_I64), none);
+  GmVal own = gm_b (b, where, counts, gm_b_arange (b, 0, 1, all, GM_I64), none);
   GmVal found = gm_cut (
       b, gm_scatter_add (b, gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &room), 0, place, own), 0,
       0, n);
@@ -158,8 +158,8 @@ triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
             last = lower ? CLAMP (i + offset + 1, 0, cols) : cols;
     if (first >= last)
       continue;
-    c[n] = gm_arange (b, first, 1, last - first, d);
-    r[n++] = gm_arange (b, i, 0, last - first, d);
+    c[n] = gm_b_arange (b, first, 1, last - first, d);
+    r[n++] = gm_b_arange (b, i, 0, last - first, d);
   }
   CHECK ();
   if (n == 0)
@@ -215,8 +215,8 @@ embed (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
   GmMeta m = *META (v);
   int64_t n = m.sizes[m.ndim - 1], away = offset < 0 ? -offset : offset,
           side = gm_size_add (n, away);
-  GmVal rows = gm_unsqueeze (b, gm_arange (b, offset, 1, side, GM_I64), 1),
-        cols = gm_arange (b, 0, 1, side, GM_I64);
+  GmVal rows = gm_unsqueeze (b, gm_b_arange (b, offset, 1, side, GM_I64), 1),
+        cols = gm_b_arange (b, 0, 1, side, GM_I64);
   GmVal hit = gm_b (b, eq, rows, cols); /* row + offset = column */
   /* element k stands in column k + max (offset, 0): so the row of columns is v with zeros around it
    */
@@ -605,7 +605,7 @@ RUN (repeat_interleave)
         return gm_give (NULL);
     }
     CHECK ();
-    GmVal places = gm_unsqueeze (b, gm_arange (b, 0, 1, total, GM_I64), 1),
+    GmVal places = gm_unsqueeze (b, gm_b_arange (b, 0, 1, total, GM_I64), 1),
           row = gm_unsqueeze (b, ends, 0);
     GmVal passed = gm_b_cast (b, gm_b (b, ge, places, row), GM_I64);
     int64_t last = 1;

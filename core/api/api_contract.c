@@ -589,8 +589,8 @@ RUN (matrix_power)
                    "matrix_power(): negative powers need an inverse, which there is not yet"));
   if (n == 0) {
     int64_t k = m.sizes[m.ndim - 1];
-    GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, k, GM_I64), 1),
-                      gm_arange (b, 0, 1, k, GM_I64));
+    GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_b_arange (b, 0, 1, k, GM_I64), 1),
+                      gm_b_arange (b, 0, 1, k, GM_I64));
     return gm_give (gm_apply1 (
         b, copy, gm_b_expand (b, gm_b_cast (b, hit, (GmDtype) m.dtype), m.ndim, m.sizes)));
   }
@@ -610,8 +610,8 @@ RUN (trace)
   CHECK ();
   GmDtype d = (GmDtype) META (x)->dtype;
   int64_t rows = META (x)->sizes[0], cols = META (x)->sizes[1];
-  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, rows, GM_I64), 1),
-                    gm_arange (b, 0, 1, cols, GM_I64));
+  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_b_arange (b, 0, 1, rows, GM_I64), 1),
+                    gm_b_arange (b, 0, 1, cols, GM_I64));
   GmDtype to = gm_dtype_is_float (d) ? d : GM_I64;
   GmVal line = gm_b (b, where, hit, gm_b_cast (b, x, to), gm_b_scalar (b, gm_scalar_int (0), to));
   return gm_give (gm_b_reduce (b, GM_OP_sum, line, NULL, 0, false));

@@ -50,7 +50,7 @@ run_of (GmBuilder *b, GmVal x, int dim, int64_t first, int64_t step, int64_t n)
 {
   if (step > 0)
     return gm_b_slice (b, x, dim, first, gm_size_add (first, n), 1);
-  return gm_index_select (b, x, dim, gm_arange (b, first, step, n, GM_I64));
+  return gm_index_select (b, x, dim, gm_b_arange (b, first, step, n, GM_I64));
 }
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR, PAD_NONE } PadMode;
@@ -74,7 +74,7 @@ pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode 
                  : mode == PAD_REFLECT ? run_of (b, v, dim, before, -1, before)
                  : mode == PAD_CIRCULAR
                      ? run_of (b, v, dim, gm_size_sub (n, before), 1, before)
-                     : gm_index_select (b, v, dim, gm_arange (b, 0, 0, before, GM_I64));
+                     : gm_index_select (b, v, dim, gm_b_arange (b, 0, 0, before, GM_I64));
   parts[k++] = v;
   if (gm_size_lt (0, after))
     parts[k++] =
@@ -82,7 +82,7 @@ pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode 
         : mode == PAD_REFLECT ? run_of (b, v, dim, gm_size_add (n, -2), -1, after)
         : mode == PAD_CIRCULAR
             ? run_of (b, v, dim, 0, 1, after)
-            : gm_index_select (b, v, dim, gm_arange (b, gm_size_add (n, -1), 0, after, GM_I64));
+            : gm_index_select (b, v, dim, gm_b_arange (b, gm_size_add (n, -1), 0, after, GM_I64));
   return k == 1 ? v : gm_cat (b, parts, k, dim);
 }
 
@@ -436,7 +436,7 @@ flat_places (GmBuilder *b, const Windows *w, GmVal at, const GmMeta *m)
     GmVal kernel = gm_b_scalar (b, gm_scalar_int (w->kernel[d]), GM_I64);
     GmVal k = gm_b (b, mul, gm_b (b, remainder, at, kernel),
                     gm_b_scalar (b, gm_scalar_int (w->dilation[d]), GM_I64));
-    GmVal start = gm_b_view (b, gm_arange (b, -w->pad[0][d], w->stride[d], w->out[d], GM_I64),
+    GmVal start = gm_b_view (b, gm_b_arange (b, -w->pad[0][d], w->stride[d], w->out[d], GM_I64),
                              w->space, line);
     GmVal place =
         gm_b (b, mul, gm_b (b, add, k, start), gm_b_scalar (b, gm_scalar_int (size), GM_I64));

@@ -50,7 +50,7 @@ places (GmBuilder *b, GmVal flag)
       gm_b (b, where, flag, gm_b (b, sub, sum_before (b, ones), number (b, 1)), number (b, n));
   int64_t one_more = gm_size_add (n, 1);
   GmVal in[3] = { gm_b_full (b, gm_scalar_int (0), GM_I64, 1, &one_more), to,
-                  gm_b (b, mul, ones, gm_arange (b, 0, 1, all, GM_I64)) };
+                  gm_b (b, mul, ones, gm_b_arange (b, 0, 1, all, GM_I64)) };
   GmVal out = gm_b_op (b, GM_OP_index_add, in, 3, &(GmAttrs){ .mask = BIT (DIM) });
   return gm_cut (b, out, 0, 0, n);
 }

@@ -155,25 +155,6 @@ RUN (new_full)
 
 /* -- Sequences --------------------------------------------------------------------------------- */
 
-static GmVal
-sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype d)
-{
-  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2),
-                 .n_list = 1,
-                 .list = { n },
-                 .dtype = d,
-                 .value = first,
-                 .value2 = step };
-  gm_b_attrs_device (b, &at);
-  return gm_b_op (b, GM_OP_arange, NULL, 0, &at);
-}
-
-GmVal
-gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype)
-{
-  return sequence (b, gm_scalar_int (first), gm_scalar_int (step), n, dtype);
-}
-
 /* Returns arange () of integers of which some are expressions. */
 static GmArg
 symbolic_arange (GmBuilder *b, int64_t start, int64_t end, int64_t step, GmDtype d)
@@ -186,7 +167,7 @@ symbolic_arange (GmBuilder *b, int64_t start, int64_t end, int64_t step, GmDtype
         b, GM_ERROR_RUNTIME, "arange(): upper bound and lower bound inconsistent with step sign"));
   int64_t span = step > 0 ? gm_size_sub (end, start) : gm_size_sub (start, end), by = ABS (step);
   int64_t n = by == 1 ? span : gm_size_floordiv (gm_size_add (span, by - 1), by);
-  return gm_give (sequence (b, gm_scalar_int (start), gm_scalar_int (step), n, d));
+  return gm_give (gm_b_sequence (b, gm_scalar_int (start), gm_scalar_int (step), n, d));
 }
 
 RUN (arange)
@@ -229,15 +210,15 @@ RUN (arange)
     start = gm_scalar_int (gm_scalar_as_int (start));
     step = gm_scalar_int (gm_scalar_as_int (step));
   }
-  return gm_give (sequence (b, start, step, n, d));
+  return gm_give (gm_b_sequence (b, start, step, n, d));
 }
 
 GmVal
 gm_between (GmBuilder *b, double from, double to, int64_t n)
 {
   int64_t low = gm_size_floordiv (n, 2), high = gm_size_sub (n, low);
-  GmVal up = gm_arange (b, 0, 1, low, GM_F64),
-        back = gm_arange (b, gm_size_sub (high, 1), -1, high, GM_F64);
+  GmVal up = gm_b_arange (b, 0, 1, low, GM_F64),
+        back = gm_b_arange (b, gm_size_sub (high, 1), -1, high, GM_F64);
   if (gm_size_is_symbolic (n)) {
     GmVal step = gm_num_apply (b, div, to - from,
                                gm_b_scalar (b, gm_scalar_int (gm_size_sub (n, 1)), GM_F64));
@@ -280,8 +261,8 @@ RUN (eye)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "eye(): n and m must not be negative, but are " FMT " and " FMT, n,
                                m));
-  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_arange (b, 0, 1, n, GM_I64), 1),
-                    gm_arange (b, 0, 1, m, GM_I64));
+  GmVal hit = gm_b (b, eq, gm_unsqueeze (b, gm_b_arange (b, 0, 1, n, GM_I64), 1),
+                    gm_b_arange (b, 0, 1, m, GM_I64));
   return gm_give (gm_b_cast (b, hit, d));
 }
 

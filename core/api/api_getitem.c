@@ -475,7 +475,7 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
     int64_t size = x.sizes[s->at[i]];
     /* An index out of range must be an error: selecting from the positions, times their distance,
      * says so. */
-    GmVal own = gm_index_select (b, gm_arange (b, 0, places, size, GM_I64), 0,
+    GmVal own = gm_index_select (b, gm_b_arange (b, 0, places, size, GM_I64), 0,
                                  gm_b_reshape (b, s->index[i], 1, &n));
     at = at ? gm_b (b, add, at, own) : own;
     places = gm_size_mul (places, size);

@@ -139,8 +139,8 @@ RUN (take_along_dim)
 GmVal
 gm_lower_mask (GmBuilder *b, int64_t rows, int64_t cols, int64_t diagonal)
 {
-  GmVal r = gm_unsqueeze (b, gm_arange (b, diagonal, 1, rows, GM_I64), 1),
-        c = gm_arange (b, 0, 1, cols, GM_I64);
+  GmVal r = gm_unsqueeze (b, gm_b_arange (b, diagonal, 1, rows, GM_I64), 1),
+        c = gm_b_arange (b, 0, 1, cols, GM_I64);
   return gm_b (b, ge, r, c);
 }
 
@@ -272,7 +272,7 @@ RUN (one_hot)
   }
   CHECK ();
   GmVal hit =
-      gm_b (b, eq, gm_unsqueeze (b, v, META (v)->ndim), gm_arange (b, 0, 1, classes, GM_I64));
+      gm_b (b, eq, gm_unsqueeze (b, v, META (v)->ndim), gm_b_arange (b, 0, 1, classes, GM_I64));
   return gm_give (gm_b_cast (b, hit, GM_I64));
 }
 

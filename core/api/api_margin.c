@@ -215,7 +215,7 @@ RUN (multi_margin_loss)
   if (weight)
     v = gm_apply2 (b, mul, v,
                    gm_unsqueeze (b, gm_index_select (b, weight, 0, gm_squeeze (b, at, 1)), 1));
-  GmVal others = gm_b (b, ne, at, gm_arange (b, 0, 1, c, GM_I64));
+  GmVal others = gm_b (b, ne, at, gm_b_arange (b, 0, 1, c, GM_I64));
   v = gm_b_reduce (b, GM_OP_sum, gm_pick (b, others, gm_tensor_arg (v), gm_float_arg (0)), &last, 1,
                    false);
   v = gm_apply (b, GM_OP_div, (const GmArg[]){ gm_tensor_arg (v), gm_count_arg (c) }, 2);
@@ -236,7 +236,7 @@ RUN (multilabel_margin_loss)
   GmAttrs at = { .mask = BIT (DIM) | BIT (REVERSE), .dim = 1 };
   GmVal live = gm_b (b, eq, gm_b_op (b, GM_OP_cumsum, &ended, 1, &at), zero);
   GmVal safe = gm_b (b, where, live, y, zero);
-  GmVal is = gm_b (b, eq, gm_unsqueeze (b, safe, 2), gm_arange (b, 0, 1, c, GM_I64));
+  GmVal is = gm_b (b, eq, gm_unsqueeze (b, safe, 2), gm_b_arange (b, 0, 1, c, GM_I64));
   int64_t middle = 1;
   GmVal target = gm_b_reduce (b, GM_OP_any, gm_b (b, logical_and, is, gm_unsqueeze (b, live, 2)),
                               &middle, 1, false);

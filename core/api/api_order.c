@@ -104,7 +104,7 @@ RUN (vander)
   GmDtype d = gm_dtype_is_float ((GmDtype) META (x)->dtype) ? (GmDtype) META (x)->dtype : GM_I64;
   if (gm_size_lt (n, 1))
     return gm_give (gm_b_full (b, gm_scalar_int (0), d, 2, (const int64_t[]){ rows, 0 }));
-  GmVal first = gm_apply_num (b, lt, gm_arange (b, 0, 1, n, GM_I64), 1);
+  GmVal first = gm_apply_num (b, lt, gm_b_arange (b, 0, 1, n, GM_I64), 1);
   GmVal v = gm_pick (b, first, gm_tensor_arg (gm_b_scalar (b, gm_scalar_int (1), d)),
                      gm_tensor_arg (gm_unsqueeze (b, gm_b_cast (b, x, d), 1)));
   v = running (b, v, 1, product);
@@ -135,7 +135,7 @@ running_extremum (GmBuilder *b, GmVal v, int dim, GmOp better)
     return NULL;
   for (int d = 0; d < META (v)->ndim; d++)
     sizes[d] = d == dim ? n : 1;
-  GmVal at = gm_b_view (b, gm_arange (b, 0, 1, n, GM_I64), META (v)->ndim, sizes);
+  GmVal at = gm_b_view (b, gm_b_arange (b, 0, 1, n, GM_I64), META (v)->ndim, sizes);
   at = gm_apply1 (b, copy, gm_b_expand (b, at, META (v)->ndim, META (v)->sizes));
   for (int64_t step = 1; !gm_b_failed (b) && gm_size_lt (step, n); step *= 2) {
     int64_t rest = gm_size_sub (n, step);

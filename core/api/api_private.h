@@ -165,7 +165,6 @@ GmVal gm_unsqueeze (GmBuilder *b, GmVal v, int dim); /* dim in [0, ndim] */
 GmVal gm_cat (GmBuilder *b, const GmVal *v, int n, int dim);
 GmVal gm_gather (GmBuilder *b, GmVal v, int dim, GmVal index); /* api_index.c */
 GmVal gm_index_select (GmBuilder *b, GmVal v, int dim, GmVal index);
-GmVal gm_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype);
 /* n >= 2 numbers of f64 at equal distance from `from` to `to`.  The second half counts down from
  * the end, so that the end is exact. */
 GmVal gm_between (GmBuilder *b, double from, double to, int64_t n);             /* api_create.c */

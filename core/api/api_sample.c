@@ -32,7 +32,7 @@ size_scalar (GmBuilder *b, int64_t size, GmDtype dtype)
 static GmVal
 sources (GmBuilder *b, const Line *l, bool cubic)
 {
-  GmVal i = gm_arange (b, 0, 1, l->out, GM_F64);
+  GmVal i = gm_b_arange (b, 0, 1, l->out, GM_F64);
   if (l->corners)
     return gm_b (b, mul, i, l->step);
   GmVal x = gm_apply_num (b, sub, gm_b (b, mul, gm_apply_num (b, add, i, 0.5), l->step), 0.5);
@@ -110,10 +110,10 @@ nearest_dim (GmBuilder *b, GmVal x, int dim, const Line *l, bool whole, bool exa
 {
   GmVal at;
   if (whole && !exact) {
-    GmVal i = gm_b (b, mul, gm_arange (b, 0, 1, l->out, GM_I64), size_scalar (b, l->in, GM_I64));
+    GmVal i = gm_b (b, mul, gm_b_arange (b, 0, 1, l->out, GM_I64), size_scalar (b, l->in, GM_I64));
     at = gm_b (b, floor_divide, i, size_scalar (b, l->out, GM_I64));
   } else {
-    GmVal i = gm_arange (b, 0, 1, l->out, GM_F64);
+    GmVal i = gm_b_arange (b, 0, 1, l->out, GM_F64);
     at = limited (
         b, gm_b (b, floor, gm_b (b, mul, exact ? gm_apply_num (b, add, i, 0.5) : i, l->step)), l);
   }
@@ -304,8 +304,8 @@ read_columns (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Columns *c)
 static GmVal
 meetings (GmBuilder *b, const Columns *c, int d)
 {
-  GmVal i = gm_unsqueeze (b, gm_arange (b, 0, c->dilation[d], c->kernel[d], GM_I64), 1);
-  return gm_b (b, add, i, gm_arange (b, 0, c->stride[d], c->n[d], GM_I64));
+  GmVal i = gm_unsqueeze (b, gm_b_arange (b, 0, c->dilation[d], c->kernel[d], GM_I64), 1);
+  return gm_b (b, add, i, gm_b_arange (b, 0, c->stride[d], c->n[d], GM_I64));
 }
 
 /* Flat places in the padded image, [kh * kw * rows * cols]. */

@@ -196,7 +196,7 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
     if (gm_b_failed (b))
       return NULL;
     GmVal places =
-        gm_b_expand (b, gm_b_view (b, gm_arange (b, 0, 1, mx.sizes[at], GM_I64), mx.ndim, line),
+        gm_b_expand (b, gm_b_view (b, gm_b_arange (b, 0, 1, mx.sizes[at], GM_I64), mx.ndim, line),
                      mx.ndim, META (part)->sizes);
     index = gm_cat (b, (const GmVal[]){ places, index }, 2, s->dim);
     src = gm_cat (b, (const GmVal[]){ part, src }, 2, s->dim);
@@ -578,9 +578,9 @@ RUN (diagonal_scatter)
   if (n == 0)
     return gm_give (gm_b (b, copy, v));
   /* src spread over the columns (or rows) in which its elements stand */
-  GmVal r = gm_unsqueeze (b, gm_arange (b, offset, 1, rows, GM_I64), 1),
-        c = gm_arange (b, 0, 1, cols, GM_I64), hit = gm_b (b, eq, r, c);
-  GmVal place = gm_arange (b, offset > 0 ? -offset : 0, 1, cols, GM_I64),
+  GmVal r = gm_unsqueeze (b, gm_b_arange (b, offset, 1, rows, GM_I64), 1),
+        c = gm_b_arange (b, 0, 1, cols, GM_I64), hit = gm_b (b, eq, r, c);
+  GmVal place = gm_b_arange (b, offset > 0 ? -offset : 0, 1, cols, GM_I64),
         zero = gm_b_scalar (b, gm_scalar_int (0), GM_I64),
         last = gm_b_scalar (b, gm_scalar_int (n - 1), GM_I64);
   place = gm_b (b, minimum, gm_b (b, maximum, place, zero), last);

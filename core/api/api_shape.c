@@ -452,7 +452,7 @@ gm_reversed (GmBuilder *b, GmVal v, int dim)
   if (gm_b_failed (b))
     return NULL;
   int64_t n = META (v)->sizes[dim];
-  return gm_index_select (b, v, dim, gm_arange (b, gm_size_sub (n, 1), -1, n, GM_I64));
+  return gm_index_select (b, v, dim, gm_b_arange (b, gm_size_sub (n, 1), -1, n, GM_I64));
 }
 
 RUN (flip)

@@ -9,6 +9,7 @@
 
 static void *(*leave) (void);
 static void (*enter) (void *left);
+static bool (*interrupt) (void); /* atomic */
 static GM_THREAD int allowed;
 /* Number of forks between this process and the first. */
 static unsigned long epoch;
@@ -33,6 +34,19 @@ bool
 gm_yield_is_set (void)
 {
   return leave != NULL;
+}
+
+void
+gm_yield_set_interrupt (bool (*fn) (void))
+{
+  __atomic_store_n (&interrupt, fn, __ATOMIC_RELAXED);
+}
+
+bool
+gm_yield_is_interrupted (void)
+{
+  bool (*fn) (void) = __atomic_load_n (&interrupt, __ATOMIC_RELAXED);
+  return fn && fn ();
 }
 
 void

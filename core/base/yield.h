@@ -19,6 +19,12 @@ void gm_yield_set (void *(*leave) (void), void (*enter) (void *left));
 /* True if such functions are set. */
 bool gm_yield_is_set (void);
 
+/* Sets the language's function that work of some length asks in between: true stops the work.
+ * core/objects checks for a pending signal there.  NULL: the work never stops. */
+void gm_yield_set_interrupt (bool (*fn) (void));
+/* Calls that function: true if the work on this thread is to stop. */
+bool gm_yield_is_interrupted (void);
+
 /* From here to gm_yield_forbid the calling thread refers to nothing that other threads could free,
  * so it may leave.  Calls nest. */
 void gm_yield_allow (void);

@@ -5,7 +5,24 @@
 #ifndef GM_BYTECODE_RAW_CODE_H
 #define GM_BYTECODE_RAW_CODE_H
 
-#include "core/capture/resume_original.h"
+#include "core/objects/cpython.h"
+
+#include <glib.h>
+#include <stdint.h>
+
+typedef struct {
+  int line, col, end_line, end_col;
+} GmPlace;
+
+typedef struct {
+  uint8_t opcode;
+  uint32_t arg;
+  int32_t target; /* for a jump: index of an instruction; else -1 */
+  GmPlace place;
+  uint32_t step;  /* for the original: as in GmInsn */
+  uint32_t start; /* for new code: its first code unit */
+  uint32_t units; /* for new code: with EXTENDED_ARGs and caches */
+} GmRaw;
 
 /* Sets the place of every instruction, and the distances of jumps, whose targets are indices. */
 void gm_raw_lay_out (GArray *out);

@@ -128,8 +128,8 @@ config_now (void)
   return config;
 }
 
-bool
-gm_backward_begin (GmBackwardScope *scope)
+static bool
+begin (GmBackwardScope *scope)
 {
   *scope = (GmBackwardScope){ 0 };
   if (G_LIKELY (!is_wanted () && !gm_stress ("tape")) || gm_stretch_cache_entered ())
@@ -143,8 +143,8 @@ gm_backward_begin (GmBackwardScope *scope)
   return true;
 }
 
-void
-gm_backward_end (GmBackwardScope *scope)
+static void
+end (GmBackwardScope *scope)
 {
   if (!scope->entered)
     return;
@@ -267,5 +267,6 @@ int
 gm_py_init_compiled_autograd (PyObject *module)
 {
   tapes = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) gm_stretch_cache_unref);
+  gm_py_backward_watch = (GmBackwardWatch){ begin, end, gm_hook_program_try };
   return PyModule_AddType (module, &scope_type);
 }

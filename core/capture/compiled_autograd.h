@@ -7,17 +7,8 @@
 #ifndef GM_CAPTURE_COMPILED_AUTOGRAD_H
 #define GM_CAPTURE_COMPILED_AUTOGRAD_H
 
-#include "core/aot/stretch_cache.h"
+#include "core/objects/autograd_py.h"
 #include "core/capture/code_cache.h"
-
-/* The state of a backward.  gm_backward_begin enters a tape if config.compiled_autograd says so and
- * no tape is entered; false with an exception. */
-typedef struct {
-  bool entered;
-  GmStretchCache *tape; /* owned while entered */
-} GmBackwardScope;
-bool gm_backward_begin (GmBackwardScope *scope);
-void gm_backward_end (GmBackwardScope *scope);
 
 /* True if a backward that begins now would be compiled: a tape is entered on this thread, or
  * config.compiled_autograd says so. */

@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "core/base/thread.h"
+#include "core/objects/call_notes.h"
 #include "core/objects/call_state.h"
 #include "core/tensor/tensor.h"
 
@@ -23,31 +24,12 @@ typedef enum {
   GM_CALL_AGAIN,
 } GmCallKind;
 
-/* The results of the program's functions that a graph called, in the order of the calls.  The plain
- * run gets these instead of calling the functions again. */
-typedef struct GmCallNotes GmCallNotes;
-struct GmCallNotes {
-  GmCallNotes *around;
-  GArray *calls; /* NULL: none yet */
-  uint32_t next; /* index of the next call, while results are handed out */
-};
-
 /* The way in which the call of a target ended.  Zeroed: GM_CALL_DONE. */
 typedef struct {
   GmCallKind kind;
   char *why;         /* of GM_CALL_AGAIN, owned: the error of the graph */
   GmCallNotes notes; /* of GM_CALL_AGAIN, owned */
 } GmCallEnd;
-
-/* Between these two calls this thread records such calls in *notes.  gm_call_notes_end frees their
- * results, unless gm_failed has stolen them. */
-void gm_call_notes_begin (GmCallNotes *notes);
-void gm_call_notes_end (GmCallNotes *notes);
-/* Records that a call of fn has ended with result (borrowed) or, NULL, with the pending exception,
- * which is kept.  args: the n arguments, in their order, positional ones first: a tensor to which a
- * history of the result may lead, or NULL; names: of the last arguments, a tuple or NULL. */
-void gm_call_note (PyObject *fn, GmTensor *const *args, uint32_t n, PyObject *names,
-                   PyObject *result);
 
 /* The values of both counters when a graph begins. */
 typedef struct {
@@ -72,11 +54,5 @@ PyObject *gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNo
  * the warning that the graph failed where plain Python did not is an error. */
 void gm_failed_again_begin (GmCallEnd *end);
 PyObject *gm_failed_again_end (GmCallEnd *end, PyObject *name, PyObject *result);
-
-/* For the hook.  True if the frame of this code, whose locals are its arguments alone, is not to
- * run, because the graph has made this call.  *result is then the call's result, a new reference,
- * with a history that leads to these arguments, or NULL with its exception. */
-extern GM_THREAD GmCallNotes *gm_failed_given_out;
-bool gm_failed_give_out (PyCodeObject *code, PyObject *const *locals, PyObject **result);
 
 #endif

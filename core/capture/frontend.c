@@ -355,7 +355,8 @@ assemble (GmCompile *c, GError **error)
   }
   guard_memory (e);
   keep_looks (e, job);
-  gm_guards_add_sizes (e->guards, c->record.graph, rec);
+  gm_guards_add_sizes (e->guards, &(GmGuardSizes){ c->record.graph, rec->inputs, rec->n_inputs,
+                                                   rec->size_places, rec->n_size_places });
   if (job->hooks)
     gm_py_hooks_guard (g_steal_pointer (&job->hooks), e->guards);
   e->draws = gm_entry_draws_new (rec->draws, rec->n_draws);

@@ -352,7 +352,7 @@ run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 static bool
 is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **result)
 {
-  bool is = gm_failed_give_out (FRAME_CODE (f), f->localsplus, result);
+  bool is = gm_call_notes_give_out (FRAME_CODE (f), f->localsplus, result);
   if (is)
     frame_drop (ts, f);
   return is;
@@ -380,7 +380,7 @@ evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   PyObject *result;
   if (gm_hook_stack_is_low ())
     return run_unhooked (ts, f, throwflag);
-  if (G_UNLIKELY (gm_failed_given_out != NULL) && !throwflag && is_given_out (ts, f, &result))
+  if (G_UNLIKELY (gm_call_notes_given_out != NULL) && !throwflag && is_given_out (ts, f, &result))
     return result;
   if (FRAME_CODE (f) == thread.pass && !gm_hook_suspended && !throwflag) {
     thread.pass = NULL;

@@ -9,22 +9,9 @@
 
 #include "core/cache/cache.h"
 #include "core/bytecode/handler_table.h"
+#include "core/bytecode/raw_code.h"
 
 #include "core/trace/trace.h"
-
-typedef struct {
-  int line, col, end_line, end_col;
-} GmPlace;
-
-typedef struct {
-  uint8_t opcode;
-  uint32_t arg;
-  int32_t target; /* for a jump: index of an instruction; else -1 */
-  GmPlace place;
-  uint32_t step;  /* for the original: as in GmInsn */
-  uint32_t start; /* for new code: its first code unit */
-  uint32_t units; /* for new code: with EXTENDED_ARGs and caches */
-} GmRaw;
 
 typedef struct GmOriginal {
   gatomicrefcount refs;

@@ -8,9 +8,8 @@
  * record has checked for it (a type, a length) belongs to the same tree, or comes before all trees.
  */
 #include "core/guard/guard.h"
-#include "core/trace/keys.h"
-
-#include "core/trace/recorder.h"
+#include "core/guard/recorded_guard.h"
+#include "core/objects/key_type.h"
 
 /* -- The tree of each guard -------------------------------------------------------------------- */
 
@@ -125,91 +124,12 @@ in_tree (const GmGuard *g, Place *places, uint32_t *root)
   }
 }
 
-/* -- Objects that are all different ------------------------------------------------------------ */
-
-static uint32_t
-leader (uint32_t *of, uint32_t i)
-{
-  while (of[i] != i)
-    i = of[i] = of[of[i]];
-  return i;
-}
-
-/* Writes the guards APART of single look-ups as groups: a guard for each object that must be
- * another one than all others of its group, those of one group beside each other, `index` being the
- * group's number from 1 on; for a group of two, one guard DISTINCT.  Objects that were each
- * compared with a third come into one group with that: all trackers are of different objects, so
- * the guards hold of the call at hand. */
-static void
-group_apart (GmRecorder *r)
-{
-  GArray *all = r->guards;
-  uint32_t n_sources = r->sources->len, n_kept = 0, n_groups = 0;
-  g_autofree uint32_t *of = NULL, *count = NULL, *group = NULL;
-  g_autoptr (GArray) first = NULL; /* GmGuard: the lookup that put a source into a group */
-  for (uint32_t i = 0; i < all->len; i++) {
-    const GmGuard g = g_array_index (all, GmGuard, i);
-    if (g.kind != GM_GUARD_APART) {
-      g_array_index (all, GmGuard, n_kept++) = g;
-      continue;
-    }
-    if (of == NULL) {
-      of = g_new (uint32_t, n_sources);
-      first = g_array_new (FALSE, TRUE, sizeof (GmGuard));
-      g_array_set_size (first, n_sources);
-      for (uint32_t s = 0; s < n_sources; s++)
-        of[s] = s;
-    }
-    const GmKeyApart *apart = g.ptr;
-    for (uint32_t k = 0; k < apart->contents->n; k += apart->stride) {
-      const GmTracker *item = apart->contents->items[k];
-      if (!gm_key_is_apart (apart->key, item))
-        continue;
-      uint32_t pair[] = { g.source->number, item->source->number };
-      for (int side = 0; side < 2; side++)
-        if (g_array_index (first, GmGuard, pair[side]).source == NULL)
-          g_array_index (first, GmGuard, pair[side]) =
-              (GmGuard){ .kind = GM_GUARD_APART,
-                         .source = r->sources->pdata[pair[side]],
-                         .line = g.line,
-                         .file = g.file };
-      of[leader (of, pair[0])] = leader (of, pair[1]);
-    }
-  }
-  g_array_set_size (all, n_kept);
-  if (of == NULL)
-    return;
-  count = g_new0 (uint32_t, n_sources);
-  group = g_new0 (uint32_t, n_sources);
-  for (uint32_t s = 0; s < n_sources; s++)
-    count[leader (of, s)]++;
-  for (uint32_t s = 0; s < n_sources; s++) { /* sources in order, groups in the order of their first
-                                                source */
-    uint32_t l = leader (of, s);
-    if (count[l] < 2 || group[l])
-      continue;
-    group[l] = ++n_groups;
-    uint32_t from = all->len;
-    for (uint32_t m = s; m < n_sources; m++)
-      if (leader (of, m) == l) {
-        GmGuard g = g_array_index (first, GmGuard, m);
-        g.index = n_groups;
-        g_array_append_val (all, g);
-      }
-    if (count[l] == 2) {
-      GmGuard *pair = &g_array_index (all, GmGuard, from);
-      pair[0].kind = GM_GUARD_DISTINCT;
-      pair[0].other = pair[1].source;
-      pair[0].index = 0;
-      g_array_set_size (all, from + 1);
-    }
-  }
-}
+/* -- Groups of objects that are all different -------------------------------------------------- */
 
 /* Returns the number of guards of the group that the i-th guard begins, and the root of the tree
  * that has all of its objects; *in_tree: there is such a tree. */
 static uint32_t
-group_of (const GmRecorder *r, uint32_t i, Place *places, bool *in_tree, uint32_t *root)
+group_of (const GmGuardSet *r, uint32_t i, Place *places, bool *in_tree, uint32_t *root)
 {
   uint32_t n = 0;
   *in_tree = true;
@@ -227,7 +147,7 @@ group_of (const GmRecorder *r, uint32_t i, Place *places, bool *in_tree, uint32_
 /* -- Objects that the program needs ------------------------------------------------------------ */
 
 typedef struct {
-  GmRecorder *r;
+  const GmGuardSet *r;
   GmGuards *g;
   GArray *checks; /* GmCheck */
   GPtrArray *sources;
@@ -279,7 +199,7 @@ static void
 hold (Compiler *k, PyObject *o, bool may_be_weak)
 {
   PyObject *ref = NULL;
-  const PyFunctionObject *func = k->r->request->func;
+  const PyFunctionObject *func = k->r->func;
   if (!o || o == func->func_globals || o == func->func_builtins)
     return;
   gpointer how = g_hash_table_lookup (k->seen, o); /* 1: weakly where it can be, 2: strongly */
@@ -396,8 +316,7 @@ add_guard (Compiler *k, const GmGuard *gd)
     k->group = gd->index;
   }
   if (gd->kind == GM_GUARD_BACKEND_MATCH)
-    c.ptr2 = g_string_chunk_insert (g->text,
-                                    k->r->request->backend_text ? k->r->request->backend_text : "");
+    c.ptr2 = g_string_chunk_insert (g->text, k->r->backend_text ? k->r->backend_text : "");
   else if (gd->kind == GM_GUARD_CACHED_ABSENT)
     c.ptr = load_parts (k, gd->ptr);
   else if (gd->kind == GM_GUARD_TENSOR)
@@ -691,7 +610,7 @@ use (Numbers *k, uint32_t slot, uint32_t record)
 /* Renumbers the slots of each tree: slots that other records read come first, so that its memo
  * fills exactly these. */
 static void
-renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32_t n_extra,
+renumber (GmGuards *g, const GmGuardSet *r, const GmSource *const *extra, uint32_t n_extra,
           uint32_t *slot_of)
 {
   uint32_t n = g->n_slots + 1, tree = 0, first, n_own;
@@ -756,7 +675,8 @@ renumber (GmGuards *g, const GmRecorder *r, const GmSource *const *extra, uint32
 }
 
 GmGuards *
-gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, uint32_t *slot_of)
+gm_guards_new (const GmGuardSet *r, const GmSource *const *extra, uint32_t n_extra,
+               uint32_t *slot_of)
 {
   GmGuards *g = g_new0 (GmGuards, 1);
   g_atomic_ref_count_init (&g->refs);
@@ -781,7 +701,6 @@ gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra, ui
   for (uint32_t i = 0; i < r->sources->len; i++)
     slot_of[i] = UINT32_MAX;
   bool first = true; /* BACKEND_MATCH, MODES, ROOT_GLOBALS: before all else */
-  group_apart (r);
   for (uint32_t i = 0, root; i < r->guards->len; i++) {
     const GmGuard *gd = &g_array_index (r->guards, GmGuard, i);
     if (gd->kind == GM_GUARD_APART) {
@@ -857,15 +776,15 @@ gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *f
 
 /* Returns the load of a symbol: the first input of which it is a size; else, a stride. */
 static GmSizeLoad
-load_of (const GmGraph *graph, const GmRecording *rec, int64_t size, int64_t or_else)
+load_of (const GmGuardSizes *of, int64_t size, int64_t or_else)
 {
   for (int strides = 0; strides < 2; strides++)
-    for (uint32_t i = 0; i < rec->n_inputs; i++) {
-      const GmMeta *m = gm_graph_meta (graph, g_array_index (graph->inputs, GmValueId, i));
-      for (int d = 0; d < m->ndim && rec->inputs[i].slot != GM_SLOT_RNG; d++)
+    for (uint32_t i = 0; i < of->n_inputs; i++) {
+      const GmMeta *m = gm_graph_meta (of->graph, g_array_index (of->graph->inputs, GmValueId, i));
+      for (int d = 0; d < m->ndim && of->inputs[i].slot != GM_SLOT_RNG; d++)
         if ((strides ? m->strides[d] : m->sizes[d]) == size)
           return (GmSizeLoad){ .kind = strides ? GM_SIZE_LOAD_STRIDE : GM_SIZE_LOAD_SIZE,
-                               .slot = rec->inputs[i].slot,
+                               .slot = of->inputs[i].slot,
                                .dim = (uint8_t) d };
     }
   return (GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = or_else };
@@ -873,16 +792,17 @@ load_of (const GmGraph *graph, const GmRecording *rec, int64_t size, int64_t or_
 
 /* Adds a check for each input's stride that is an expression: the stride equals the expression. */
 static void
-add_strides (GmGuards *g, const GmGraph *graph, const GmRecording *rec, const GmSizeLoad *loads)
+add_strides (GmGuards *g, const GmGuardSizes *of, const GmSizeLoad *loads)
 {
-  for (uint32_t i = 0; i < rec->n_inputs; i++) {
+  const GmGraph *graph = of->graph;
+  for (uint32_t i = 0; i < of->n_inputs; i++) {
     const GmMeta *m = gm_graph_meta (graph, g_array_index (graph->inputs, GmValueId, i));
-    for (int d = 0; d < m->ndim && rec->inputs[i].slot != GM_SLOT_RNG; d++) {
+    for (int d = 0; d < m->ndim && of->inputs[i].slot != GM_SLOT_RNG; d++) {
       int64_t stride = m->strides[d];
       if (!gm_size_is_symbolic (stride))
         continue;
       GmSizeLoad own = { .kind = GM_SIZE_LOAD_STRIDE,
-                         .slot = rec->inputs[i].slot,
+                         .slot = of->inputs[i].slot,
                          .dim = (uint8_t) d };
       const GmSymRow *row = gm_sym_row (graph->sym, gm_size_row (stride));
       if (row->kind == GM_SYM_SYMBOL && !memcmp (&loads[row->a], &own, sizeof own))
@@ -921,9 +841,9 @@ find_needed (const GmSizes *s, bool *needed)
 }
 
 void
-gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
+gm_guards_add_sizes (GmGuards *g, const GmGuardSizes *of)
 {
-  GmSizes *s = graph->sizes;
+  GmSizes *s = of->graph->sizes;
   if (!s)
     return;
   uint32_t n = gm_size_facts_n (s->facts);
@@ -932,7 +852,7 @@ gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
   for (uint32_t i = 0; i < gm_sym_n_symbols (s->sym); i++) {
     int64_t size = gm_sizes_nth_symbol (s, i), number = 0;
     bool fixed = gm_sizes_is_number (s, size, &number);
-    loads[i] = load_of (graph, rec, fixed ? GM_SIZE_NO_HINT : size, number);
+    loads[i] = load_of (of, fixed ? GM_SIZE_NO_HINT : size, number);
     if (!fixed && loads[i].kind == GM_SIZE_LOAD_NUMBER)
       loads[i].value = i < s->hints->len ? g_array_index (s->hints, int64_t, i) : 0;
   }
@@ -943,7 +863,7 @@ gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
       gm_sizes_enter (was);
       g->checks[i].ptr2 = g_string_chunk_insert (g->text, text);
     }
-  add_strides (g, graph, rec, loads);
+  add_strides (g, of, loads);
   find_needed (s, needed);
   for (uint32_t i = 0; i < n; i++) {
     GmSizeFact fact = gm_size_facts_nth (s->facts, i);
@@ -951,7 +871,7 @@ gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const GmRecording *rec)
     if (!check)
       continue;
     *append (g, NULL) = (GmCheck){ .kind = GM_GUARD_SIZES, .ptr = check };
-    const GmSizePlace *p = i < rec->n_size_places ? &rec->size_places[i] : NULL;
+    const GmWhere *p = i < of->n_places ? &of->places[i] : NULL;
     if (p && p->file && p->line > 0)
       g->wheres[g->n - 1] = (GmWhere){ g_string_chunk_insert_const (g->text, p->file), p->line };
   }

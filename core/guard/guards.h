@@ -56,10 +56,6 @@ typedef struct {
 /* Adds a fact about the tensors in slots a and b; steals fact->data. Called before the program is
  * used. */
 void gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *fact);
-/* Adds a record for each fact about the symbolic sizes that no other fact implies. `graph` is the
- * recorded one. Called before the program is used. */
-struct GmRecording;
-void gm_guards_add_sizes (GmGuards *g, const GmGraph *graph, const struct GmRecording *rec);
 /* A fact about the call beside its arguments, found after recording; at most one per program. */
 typedef struct {
   bool (*holds) (const void *data,

@@ -469,7 +469,7 @@ static void
 add_guards (GString *s, GmRecorder *r)
 {
   g_autofree uint32_t *slots = g_new (uint32_t, r->sources->len + 1);
-  GmGuards *guards = gm_guards_new (r, NULL, 0, slots);
+  GmGuards *guards = gm_guards_compile (r, NULL, 0, slots);
   g_autofree char *text = gm_guards_text (guards);
   g_string_append (s, text);
   gm_guards_unref (guards);

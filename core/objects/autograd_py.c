@@ -5,14 +5,14 @@
  * parked (errors.c), stops the walk and is raised unchanged by backward().
  */
 #include "core/objects/autograd_py.h"
-#include "core/capture/compiled_autograd.h"
 #include "core/objects/call_state.h"
-#include "core/capture/hook_program.h"
 #include "core/objects/node_py.h"
 
 #include "core/objects/import.h"
 
 #include <stddef.h>
+
+GmBackwardWatch gm_py_backward_watch;
 
 /* -- Lists of tensors -------------------------------------------------------------------------- */
 
@@ -166,7 +166,7 @@ run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int cr
   }
   int keep = ok ? retain (retain_graph, create_graph) : -1;
   GmBackwardScope scope = { 0 };
-  ok = keep >= 0 && gm_backward_begin (&scope);
+  ok = keep >= 0 && gm_py_backward_watch.begin (&scope);
   if (ok
       && !(inputs.n ? gm_autograd_backward_to (roots.items, given.items, roots.n, inputs.items,
                                                inputs.n, keep, create_graph, &error)
@@ -175,7 +175,7 @@ run_backward (PyObject *tensors, PyObject *grads, PyObject *retain_graph, int cr
     gm_py_raise (error);
     ok = false;
   }
-  gm_backward_end (&scope);
+  gm_py_backward_watch.end (&scope);
   list_clear (&inputs);
   list_clear (&given);
   list_clear (&roots);
@@ -268,7 +268,7 @@ autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
             && list_init (&leaves, inputs, false, true, "inputs");
   int keep = ok ? retain (retain_graph, create_graph) : -1;
   GmBackwardScope scope = { 0 };
-  ok = keep >= 0 && gm_backward_begin (&scope);
+  ok = keep >= 0 && gm_py_backward_watch.begin (&scope);
   g_autofree GmTensor **results = g_new0 (GmTensor *, leaves.n + 1);
   if (ok
       && !gm_autograd_grad (roots.items, given.items, roots.n, leaves.items, leaves.n, keep,
@@ -276,7 +276,7 @@ autograd_grad (PyObject *module, PyObject *args, PyObject *kwargs)
     gm_py_raise (error);
     ok = false;
   }
-  gm_backward_end (&scope);
+  gm_py_backward_watch.end (&scope);
   PyObject *tuple = ok ? PyTuple_New (leaves.n) : NULL;
   for (int i = 0; i < leaves.n; i++) {
     if (tuple && materialize && !results[i]
@@ -400,7 +400,7 @@ gm_py_call_hook (void *data, GmTensor *grad, GError **error)
   Py_INCREF ((PyObject *) data); /* the hook may remove itself */
   PyObject *result = o ? PyObject_CallOneArg (data, o) : NULL;
   if (result && G_UNLIKELY (gm_stretch_cache_entered ()))
-    gm_hook_program_try (data, grad);
+    gm_py_backward_watch.hook_called (data, grad);
   Py_DECREF ((PyObject *) data);
   if (!result) {
     gm_py_error_set (error);

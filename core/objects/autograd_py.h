@@ -5,6 +5,7 @@
 #ifndef GM_OBJECTS_AUTOGRAD_PY_H
 #define GM_OBJECTS_AUTOGRAD_PY_H
 
+#include "core/aot/stretch_cache.h"
 #include "core/objects/tensor_object.h"
 
 PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwargs);
@@ -19,6 +20,23 @@ bool gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack);
 PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);
 PyObject *gm_py_tensor_get_grad (PyObject *self, void *closure);
 int gm_py_tensor_set_grad (PyObject *self, PyObject *value, void *closure);
+
+/* The state of a backward that may be compiled. */
+typedef struct {
+  bool entered;
+  GmStretchCache *tape; /* owned while entered */
+} GmBackwardScope;
+
+/* The functions that core/capture sets when the module is loaded. */
+typedef struct {
+  /* Enters a tape if config.compiled_autograd says so and no tape is entered; false with an
+   * exception.  Each begin is followed by an end. */
+  bool (*begin) (GmBackwardScope *scope);
+  void (*end) (GmBackwardScope *scope);
+  /* Called after each call of a hook while a tape is entered. */
+  void (*hook_called) (PyObject *hook, GmTensor *grad);
+} GmBackwardWatch;
+extern GmBackwardWatch gm_py_backward_watch;
 
 extern PyMethodDef gm_py_autograd_functions[];
 

@@ -18,7 +18,6 @@
 #include "core/objects/errors.h"
 
 #include "core/base/yield.h"
-#include "core/run/plugin_host.h"
 #include "core/objects/call_state.h"
 
 PyObject *gm_py_backend_error, *gm_py_dimension_error;
@@ -164,7 +163,7 @@ gm_py_init_errors (PyObject *module)
   gm_yield_set (leave, enter);
   if (gm_interrupt_init (is_main_thread) < 0)
     return -1;
-  gm_host_set_interrupt (is_interrupted);
+  gm_yield_set_interrupt (is_interrupted);
   gm_py_backend_error = PyErr_NewExceptionWithDoc (
       "gramme.compiler.BackendError",
       "A back end refused a graph, or compiling or running through it failed.", PyExc_RuntimeError,

@@ -13,7 +13,7 @@
 #include "core/graph/higher.h"
 #include "core/objects/autograd_py.h"
 #include "core/objects/errors.h"
-#include "core/capture/failed.h"
+#include "core/objects/call_notes.h"
 #include "core/objects/call_state.h"
 #include "core/objects/tensor_object.h"
 

@@ -372,3 +372,22 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
     v = gm_b_reduce (b, GM_OP_sum, v, dims, n, true);
   return gm_b_view (b, v, ndim, sizes);
 }
+
+GmVal
+gm_b_sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype dtype)
+{
+  GmAttrs at = { .mask = BIT (SIZES) | BIT (DTYPE) | BIT (VALUE) | BIT (VALUE2),
+                 .n_list = 1,
+                 .list = { n },
+                 .dtype = dtype,
+                 .value = first,
+                 .value2 = step };
+  gm_b_attrs_device (b, &at);
+  return gm_b_op (b, GM_OP_arange, NULL, 0, &at);
+}
+
+GmVal
+gm_b_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype)
+{
+  return gm_b_sequence (b, gm_scalar_int (first), gm_scalar_int (step), n, dtype);
+}

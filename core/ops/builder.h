@@ -151,6 +151,9 @@ GmVal gm_b_embed (GmBuilder *b, GmOp op, const GmAttrs *attrs, GmVal into, GmVal
 /* Returns `into` with src, the elements of its windows, added at the windows' places. */
 GmVal gm_b_add_windows (GmBuilder *b, const GmAttrs *attrs, GmVal into, GmVal src);
 bool gm_windows_overlap (const GmAttrs *attrs);
+/* Returns n elements, first, first + step ..., on b->device. */
+GmVal gm_b_sequence (GmBuilder *b, GmScalar first, GmScalar step, int64_t n, GmDtype dtype);
+GmVal gm_b_arange (GmBuilder *b, int64_t first, int64_t step, int64_t n, GmDtype dtype);
 GmVal gm_b_reduce (GmBuilder *b, GmOp op, GmVal v, const int64_t *dims, int n_dims, bool keepdim);
 /* Sums v so that its shape is `shape`'s: the inverse of broadcasting. */
 GmVal gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);

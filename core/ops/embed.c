@@ -4,7 +4,9 @@
  * Only slices, joins and views are used, so that elements, and gradients, are moved and nothing is
  * added to them: -0 stays -0.
  */
-#include "core/api/api_private.h"
+#include "core/ops/builder.h"
+
+#define BIT(key) (1u << GM_ATTR_##key)
 
 static GmVal
 join (GmBuilder *b, GmVal first, GmVal second, int dim)
@@ -142,11 +144,12 @@ gm_b_add_windows (GmBuilder *b, const GmAttrs *attrs, GmVal into, GmVal src)
 
   if (gm_b_failed (b))
     return NULL;
-  int64_t n = gm_b_meta (b, src)->sizes[dim], all = gm_size_mul (n, attrs->list[0]);
+  int64_t n = gm_b_meta (b, src)->sizes[dim], all = gm_size_mul (n, attrs->list[0]),
+          column[2] = { n, 1 };
   b->device = gm_b_meta (b, src)->device;
-  GmVal first = gm_unsqueeze (b, gm_arange (b, 0, attrs->step, n, GM_I64), 1);
-  GmVal at =
-      gm_b_reshape (b, gm_b (b, add, first, gm_arange (b, 0, 1, attrs->list[0], GM_I64)), 1, &all);
+  GmVal first = gm_b_view (b, gm_b_arange (b, 0, attrs->step, n, GM_I64), 2, column);
+  GmVal at = gm_b_reshape (b, gm_b (b, add, first, gm_b_arange (b, 0, 1, attrs->list[0], GM_I64)),
+                           1, &all);
   b->device = before;
   src = regroup (b, windows_in_place (b, src, dim), dim, 2, 1, &all);
   return gm_b_op (b, GM_OP_index_add, (const GmVal[]){ into, at, src }, 3, &along);

@@ -23,8 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/run/plugin_host.h"
-
 #define N_SIGNALS 65
 #define MAX_DESCRIPTORS 4096
 #define TICK_US 10000

@@ -25,7 +25,6 @@
 #include "core/base/installed.h"
 #include "core/base/log.h"
 #include "core/base/yield.h"
-#include "core/run/plugin_host.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trust.h"
 
@@ -280,7 +279,7 @@ is_stopped (Probe *p, void **left, gint64 *asked)
   if (p->stopped || now - *asked < ASK_US)
     return false;
   gm_yield_enter (*left);
-  p->stopped = gm_host_is_interrupted ();
+  p->stopped = gm_yield_is_interrupted ();
   *left = gm_yield_leave ();
   *asked = now;
   return p->stopped;

@@ -14,11 +14,37 @@
 #include "core/base/log.h"
 #include "core/plugin/spelling.h"
 #include "core/plugin/sidecar.h"
-#include "core/run/tiers.h"
 #include "core/plugin/trust.h"
 
 #define PREFIX "libgramme-"
 #define SUFFIX ".so"
+
+const char gm_auto_manifest[] =
+    "[gramme-plugin]\n"
+    "id=org.gramme.auto\n"
+    "name=auto\n"
+    "version=0.1.0\n"
+    "license=Apache-2.0\n"
+    "abi=0.0\n"
+    "rank=300\n"
+    "bit-exact=true\n"
+    "devices=cpu;\n"
+    "flags=backward;run-concurrent;\n"
+    "[option auto.first]\n"
+    "type=string\n"
+    "help=the back end whose code runs at once; by default tcc, or eager where there is no tcc\n"
+    "[option auto.then]\n"
+    "type=string\n"
+    "help=the back end that compiles in the background, or none; by default cc\n"
+    "[option auto.after]\n"
+    "type=int\n"
+    "range=1..1000000000\n"
+    "default=2\n"
+    "help=the call with which compiling in the background begins\n"
+    "[option auto.wait]\n"
+    "type=bool\n"
+    "default=false\n"
+    "help=compile with the second back end at once, and wait for it\n";
 
 /* Loads that failed in this process: file -> GmRefused. */
 static GMutex failures_lock;
@@ -161,10 +187,10 @@ static GmPluginInfo *
 auto_info (void)
 {
   GmPluginInfo *info = g_new0 (GmPluginInfo, 1);
-  info->file = g_strdup (GM_TIERS_FILE);
+  info->file = g_strdup (GM_AUTO_FILE);
   info->tried = GM_TRIED_GOOD;
   info->is_auto = true;
-  info->manifest = gm_manifest_parse (g_strdup (gm_tiers_manifest), NULL, NULL);
+  info->manifest = gm_manifest_parse (g_strdup (gm_auto_manifest), NULL, NULL);
   info->name = g_strdup (info->manifest->name);
   return info;
 }

@@ -16,6 +16,11 @@
 #include "core/plugin/manifest.h"
 #include "core/plugin/quarantine.h"
 
+/* The back end `auto`, which is no plugin: its name and options, in the form of a plugin's
+ * manifest, and what is shown in the place of a file. */
+extern const char gm_auto_manifest[];
+#define GM_AUTO_FILE "(part of gramme)"
+
 typedef struct {
   char *file;           /* absolute, without links where it could be resolved */
   GmTried tried;        /* result of trying it in a process of its own */

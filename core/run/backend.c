@@ -68,8 +68,8 @@ static GmBackend *
 open_auto (void)
 {
   GmPlugin *p = g_new0 (GmPlugin, 1);
-  p->file = g_strdup (GM_TIERS_FILE);
-  p->manifest = gm_manifest_parse (g_strdup (gm_tiers_manifest), NULL, NULL);
+  p->file = g_strdup (GM_AUTO_FILE);
+  p->manifest = gm_manifest_parse (g_strdup (gm_auto_manifest), NULL, NULL);
   g_assert (p->manifest);
   GmBackend *b = g_new0 (GmBackend, 1);
   b->plugin = p;

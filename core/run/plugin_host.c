@@ -25,8 +25,6 @@ typedef struct {
   int warnings;
 } Host;
 
-static bool (*interrupt) (void);
-
 /* All tables, which are kept until the process ends, since plugins keep them. */
 static GMutex hosts_lock;
 static GSList *hosts;
@@ -101,20 +99,7 @@ host_progress (void *job, const char *phase, uint64_t done, uint64_t total)
   const GmCompileJob *j = job;
   if (j && j->stop) /* a build in the background, which does not look for signals */
     return __atomic_load_n (j->stop, __ATOMIC_RELAXED) != 0;
-  bool (*fn) (void) = __atomic_load_n (&interrupt, __ATOMIC_RELAXED);
-  return fn && fn ();
-}
-
-void
-gm_host_set_interrupt (bool (*fn) (void))
-{
-  __atomic_store_n (&interrupt, fn, __ATOMIC_RELAXED);
-}
-
-bool
-gm_host_is_interrupted (void)
-{
-  return host_progress (NULL, NULL, 0, 1);
+  return gm_yield_is_interrupted ();
 }
 
 bool

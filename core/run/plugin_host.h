@@ -15,7 +15,8 @@
 typedef struct {
   GMutex lock; /* a plugin may compile on several threads */
   GString *diagnostics;
-  /* Atomic, 1: the result is not wanted any more.  NULL: ask the interrupt function. */
+  /* Atomic, 1: the result is not wanted any more.  NULL: gm_yield_is_interrupted
+   * says so. */
   const int *stop;
 } GmCompileJob;
 
@@ -25,12 +26,6 @@ void gm_compile_job_clear (GmCompileJob *job);
 /* Returns the table for the plugin of this id.  The id is kept, so it must be static or of process
  * lifetime.  The table lives until the process ends. */
 const GrammeHost *gm_host_new (const char *plugin_id);
-
-/* Sets the function that plugins call between pieces of work; true stops the compile.  core/capture
- * checks for a pending signal there.  NULL: never stop. */
-void gm_host_set_interrupt (bool (*fn) (void));
-/* Calls the interrupt function: true if the compile on this thread is to stop. */
-bool gm_host_is_interrupted (void);
 
 /* Calls step (data), which waits for a short time, until it returns true; other threads can run
  * Python code meanwhile (core/base/yield.h).  False: the compile is to stop. */

@@ -18,38 +18,11 @@
 
 #include "core/base/log.h"
 #include "core/run/background_builds.h"
-#include "core/run/plugin_host.h"
+#include "core/base/yield.h"
 
 /* Failures in a row, without a success, after which the second back end is not used in this
  * process. */
 #define MANY_FAILURES 3
-
-const char gm_tiers_manifest[] =
-    "[gramme-plugin]\n"
-    "id=org.gramme.auto\n"
-    "name=auto\n"
-    "version=0.1.0\n"
-    "license=Apache-2.0\n"
-    "abi=0.0\n"
-    "rank=300\n"
-    "bit-exact=true\n"
-    "devices=cpu;\n"
-    "flags=backward;run-concurrent;\n"
-    "[option auto.first]\n"
-    "type=string\n"
-    "help=the back end whose code runs at once; by default tcc, or eager where there is no tcc\n"
-    "[option auto.then]\n"
-    "type=string\n"
-    "help=the back end that compiles in the background, or none; by default cc\n"
-    "[option auto.after]\n"
-    "type=int\n"
-    "range=1..1000000000\n"
-    "default=2\n"
-    "help=the call with which compiling in the background begins\n"
-    "[option auto.wait]\n"
-    "type=bool\n"
-    "default=false\n"
-    "help=compile with the second back end at once, and wait for it\n";
 
 struct GmTiers {
   gatomicrefcount refs; /* held by the exec and by the build */
@@ -137,7 +110,7 @@ choose (bool first, const char *named, Tier **row, GError **error)
     *row = &table[i];
     if (b)
       return b;
-    if (gm_host_is_interrupted ()) {
+    if (gm_yield_is_interrupted ()) {
       g_propagate_error (error, g_steal_pointer (&why));
       return NULL;
     }
@@ -534,7 +507,7 @@ compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c
     if (e)
       return e;
     if (!rows[0] || rows[0] + 1 == table + G_N_ELEMENTS (table) || !rows[0][1].first
-        || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND) || gm_host_is_interrupted ()) {
+        || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND) || gm_yield_is_interrupted ()) {
       g_propagate_error (error, failed);
       return NULL;
     }
@@ -600,7 +573,7 @@ gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
     GError *failed = NULL;
     GmExec *better = gm_backend_compile_how (tiers[1], forward, backward,
                                              (const char *const *) c.given[1]->pdata, how, &failed);
-    if (better || gm_host_is_interrupted ()
+    if (better || gm_yield_is_interrupted ()
         || !g_error_matches (failed, GM_ERROR, GM_ERROR_BACKEND)) {
       if (failed)
         g_propagate_error (error, failed);

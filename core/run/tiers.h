@@ -11,11 +11,6 @@
 
 #include "core/run/exec.h"
 
-/* Name and options of `auto`, in the form of a plugin's manifest. */
-extern const char gm_tiers_manifest[];
-/* Shown in the place of a plugin's file. */
-#define GM_TIERS_FILE "(part of gramme)"
-
 /* gm_backend_compile_how and gm_backend_check_options for `auto`. */
 GmExec *gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
                           const char *const *options, const GmCompileHow *how, GError **error);

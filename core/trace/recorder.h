@@ -8,6 +8,7 @@
 #ifndef GM_TRACE_RECORDER_H
 #define GM_TRACE_RECORDER_H
 
+#include "core/guard/recorded_guard.h"
 #include "core/trace/tracker.h"
 
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
@@ -52,18 +53,6 @@ typedef struct {
   int line;
   const char *stack; /* the user's frames, if the request asks for it; or NULL */
 } GmEffect;
-
-/* A guard as it is recorded; gm_guards_new compiles all guards to flat records. */
-typedef struct {
-  uint8_t kind;           /* GM_GUARD_* */
-  const GmSource *source; /* NULL for a guard on the call's state */
-  const GmSource *other;  /* SAME, DISTINCT */
-  PyObject *obj, *key;
-  int64_t index;
-  const void *ptr; /* APART: GmKeyApart, of keys.h */
-  int line;
-  const char *file;
-} GmGuard;
 
 /* Another source under which an object was reached. */
 typedef struct {
@@ -141,8 +130,8 @@ struct GmRecorder {
   GHashTable *stand_in_of; /* and back */
   bool classes_written;    /* sticky: lookups must ask the heap */
   GPtrArray *buffers;      /* memory of growing contents, see contents.c */
-  GArray *symbols; /* symbols of sizes, by number, and GmSizePlace by fact: see traced_size.c;
-                      rows are written over after a rollback */
+  GArray *symbols;         /* symbols of sizes, by number, and GmWhere by fact: see traced_size.c;
+                              rows are written over after a rollback */
   GArray *size_places;
   /* indices of the append-only tables, cut with them */
   GHashTable *by_real;      /* PyObject -> GmTracker */
@@ -268,10 +257,10 @@ void gm_guard_add (GmRecorder *r, const GmGuard *g);
   gm_guard_add ((r), &(GmGuard){ .kind = GM_GUARD_##k, .source = (src), __VA_ARGS__ })
 guint gm_guard_hash (gconstpointer g);
 gboolean gm_guard_equal (gconstpointer a, gconstpointer b);
-/* Compiles guards and the sources that inputs and residual use into a program.
- * slot_of[source->number] is filled: slots, or UINT32_MAX. */
-GmGuards *gm_guards_new (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra,
-                         uint32_t *slot_of);
+/* Compiles the guards, and the sources that inputs and residual use, into a program: gm_guards_new.
+ */
+GmGuards *gm_guards_compile (GmRecorder *r, const GmSource *const *extra, uint32_t n_extra,
+                             uint32_t *slot_of);
 
 /* -- value_source.c -------------------------------------------------------- */
 const GmSource *gm_source_add (GmRecorder *r, const GmSource *init, const char *format, ...)

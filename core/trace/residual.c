@@ -567,7 +567,7 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
   for (uint32_t i = 0; i < b->sources->len; i++)
     g_ptr_array_add (extra, b->sources->pdata[i]);
   gm_random_draws_sources (r, extra);
-  rec->guards = gm_guards_new (r, (const GmSource *const *) extra->pdata, extra->len, slot_of);
+  rec->guards = gm_guards_compile (r, (const GmSource *const *) extra->pdata, extra->len, slot_of);
   for (uint32_t i = 0; i < b->sources->len; i++)
     slots[i] = slot_of[((const GmSource *) b->sources->pdata[i])->number];
   rec->n_inputs = r->inputs->len;
@@ -697,7 +697,7 @@ gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec)
   uint32_t *slots = gm_arena_newn (r->arena, uint32_t, b.sources->len + 1);
   rec->fixed = gm_size_settle (r);
   rec->size_places =
-      gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmSizePlace));
+      gm_arena_copy (r->arena, r->size_places->data, r->size_places->len * sizeof (GmWhere));
   rec->n_size_places = r->size_places->len;
   if (!r->stop)
     finish_guards (r, &b, rec, slots);

@@ -13,7 +13,7 @@
 #define GM_TRACE_TRACE_H
 
 #include "core/bytecode/code.h"
-#include "core/guard/guards.h"
+#include "core/guard/recorded_guard.h"
 #include "core/objects/break.h"
 #include "core/objects/interrupt.h"
 #include "core/objects/python_host.h"
@@ -82,27 +82,9 @@ typedef struct {
 
 /* -- Recording ------------------------------------------------------------- */
 
-/* The place in the user's program where a fact about sizes was made. */
-typedef struct {
-  const char *file; /* NULL: nowhere in particular */
-  int line;
-} GmSizePlace;
-
 /* The sizes that become symbols: none, those that the user marked, those that were seen to change
  * as well, all. */
 typedef enum { GM_DYNAMIC_NEVER, GM_DYNAMIC_MARKED, GM_DYNAMIC_SEEN, GM_DYNAMIC_ALWAYS } GmDynamic;
-
-#define GM_SLOT_RNG                                                                                \
-  UINT32_MAX /* an input that is no Python value: the generator's state, i64[2]                    \
-              */
-
-typedef struct {
-  GmValueId value;
-  uint32_t slot;      /* into `slots` of gm_guards_check, a tensor; or GM_SLOT_RNG */
-  const char *source; /* "L['x']" */
-  bool mutated;       /* the graph writes to it */
-  bool is_int;        /* the slot holds an int, the size of the input */
-} GmRecordInput;
 
 /* A call of a Python function that draws a number, made after the guards and before the graph. */
 typedef struct {
@@ -180,7 +162,7 @@ typedef struct GmRecording {
   uint32_t n_inputs;
   GmGraphLook *looks; /* reads of tensor state that are no nodes, in their order */
   uint32_t n_looks;
-  const GmSizePlace *size_places; /* one per fact of the graph's sizes; may be fewer than the
+  const GmWhere *size_places; /* one per fact of the graph's sizes; may be fewer than the
                                      facts */
   uint32_t n_size_places;
   const char *fixed; /* sizes that became numbers though they might have stayed symbols, a line

@@ -29,7 +29,7 @@ void
 gm_size_init (GmRecorder *r)
 {
   r->symbols = g_array_new (FALSE, TRUE, sizeof (Symbol));
-  r->size_places = g_array_new (FALSE, TRUE, sizeof (GmSizePlace));
+  r->size_places = g_array_new (FALSE, TRUE, sizeof (GmWhere));
 }
 
 static void
@@ -39,8 +39,8 @@ note_fact (void *data, const GmSizeFact *fact)
   uint32_t i = gm_size_facts_n (r->graph->sizes->facts) - 1;
   (void) fact;
   g_array_set_size (r->size_places, i);
-  GmSizePlace p = { r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL,
-                    gm_record_line (r) };
+  GmWhere p = { r->frame ? PyUnicode_AsUTF8 (r->frame->code->code->co_filename) : NULL,
+                gm_record_line (r) };
   g_array_append_val (r->size_places, p);
 }
 
@@ -440,8 +440,7 @@ fixed_by (GmRecorder *r, uint32_t symbol)
     gm_size_facts_bounds (facts, size, &min, &max);
     if (min != max)
       continue;
-    const GmSizePlace *p =
-        i < r->size_places->len ? &g_array_index (r->size_places, GmSizePlace, i) : NULL;
+    const GmWhere *p = i < r->size_places->len ? &g_array_index (r->size_places, GmWhere, i) : NULL;
     g_autofree char *text = gm_size_fact_text (sizes->sym, &f);
     return p && p->file ? g_strdup_printf ("%s:%d needs %s", p->file, p->line, text)
                         : g_steal_pointer (&text);

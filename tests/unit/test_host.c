@@ -10,6 +10,7 @@
 #include "core/graph/image.h"
 #include "core/base/threads.h"
 #include "core/ops/packs.h"
+#include "core/base/yield.h"
 #include "core/run/plugin_host.h"
 #include "core/plugin/status.h"
 #include "core/tiles/tiles.h"
@@ -68,10 +69,10 @@ START_TEST (progress_asks_whether_to_stop_and_diagnostics_are_kept)
   GmCompileJob job;
   gm_compile_job_init (&job);
   ck_assert_int_eq (h->progress (&job, "parse", 1, 2), 0);
-  gm_host_set_interrupt (stop_at_second);
+  gm_yield_set_interrupt (stop_at_second);
   ck_assert_int_eq (h->progress (&job, "parse", 1, 2), 0);
   ck_assert_int_eq (h->progress (&job, "parse", 2, 2), 1);
-  gm_host_set_interrupt (NULL);
+  gm_yield_set_interrupt (NULL);
   h->diag (&job, 0, -1, "one", 3);
   h->diag (&job, 0, 7, "two\n", 4);
   h->diag (&job, 0, -1, "bad \xff byte", 10);
