@@ -9,6 +9,8 @@ The limits in floors.txt allow what is left of an older order, and only fall:
     lines                lines of C of the largest room
     knot                 files of the largest set whose files all need each other, by symbols
     names                files of C that have the name of another one in core, plugins and tools
+    unused               symbols of core that core, plugins and tools never use: tests alone do, or
+                         builds with debug checks
 
 Symbols are read from the objects of a build, by `nm`: in $top_builddir, or in the current folder.
 Without objects only includes, lines and names are checked.
@@ -60,6 +62,9 @@ ONLY = {
     ("tiles", "plugin-api"): {"gramme-ops.def"},
     ("tiles", "tensor"): {"dtypes.def"},
 }
+
+# The counts that need the objects of a build.
+BUILT = ("symbol", "knot", "unused")
 
 # Headers that belong to some places.
 PYTHON = tuple(
@@ -175,6 +180,20 @@ def symbols(found):
     return defined, used
 
 
+def unused(defined):
+    """The symbols of core without a relocation in the objects of core, plugins and tools."""
+    build = os.environ.get("top_builddir") or os.getcwd()
+    files = []
+    for top in ("core", "plugins", "tools"):
+        for folder, _, names in os.walk(os.path.join(build, top)):
+            if top == "tools" or folder.endswith(".libs"):
+                files += [os.path.join(folder, name) for name in names if name.endswith(".o")]
+    done = subprocess.run(["readelf", "-rW", *files], capture_output=True, text=True, check=True)
+    used = set(re.findall(r"^[0-9a-f]{12,} .* R_\S+ +[0-9a-f]+ (\w+)", done.stdout, re.M))
+    public = ("gramme_", "PyInit_")
+    return sorted(name for name in defined if name not in used and not name.startswith(public))
+
+
 def needs(defined, used):
     """Source -> source -> the symbols that the first uses of the second."""
     edges = collections.defaultdict(lambda: collections.defaultdict(set))
@@ -279,6 +298,8 @@ def main():
         largest = knots(edges)[0]
         counts["knot"] = len(largest)
         texts["knot"] = largest
+        texts["unused"] = unused(defined)
+        counts["unused"] = len(texts["unused"])
         for name, paths in sorted(defined.items()):
             if len(paths) > 1:
                 print(f"{name} is defined by {' and '.join(sorted(paths))}: one name, one thing")
@@ -290,7 +311,7 @@ def main():
         rows = (line.rsplit(None, 1) for line in file if not line.startswith("#"))
         limits = {key: int(value) for key, value in rows}
     for key in sorted(set(counts) | set(limits)):
-        limit, known = limits.get(key, 0), found or not key.startswith(("symbol", "knot"))
+        limit, known = limits.get(key, 0), found or not key.startswith(BUILT)
         over = counts[key] > limit
         if over or "--show" in sys.argv:
             print("\n".join(texts[key]))
