@@ -494,6 +494,7 @@ EXTENSION_SOURCES = \
   core/capture/entry_draws.c \
   core/objects/call_objects.c \
   core/objects/given_iterator.c \
+  core/objects/lent_objects.c \
   core/objects/dlpack.c \
   core/objects/errors.c \
   core/capture/failed.c \

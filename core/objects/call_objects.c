@@ -11,23 +11,6 @@
 #include "core/objects/numpy.h"
 #include "core/objects/tensor_object.h"
 
-static _Thread_local GPtrArray *lent; /* PyObject, owned */
-bool gm_call_objects_made;
-
-PyObject *
-gm_call_object_lend (PyObject *o)
-{
-  if (o == NULL) {
-    PyErr_Clear ();
-    return NULL;
-  }
-  if (lent == NULL)
-    lent = g_ptr_array_new ();
-  gm_call_objects_made = true;
-  g_ptr_array_add (lent, o);
-  return o;
-}
-
 PyObject *
 gm_call_object_grad (GmTensor *t)
 {
@@ -50,19 +33,4 @@ gm_call_object_number (PyObject *o)
                    : gm_scalar_int (PyType_Check (o) ? 0 : PyLong_AsLongLong (o));
   GmTensor *t = gm_tensor_new_scalar (s, is_float ? GM_F64 : GM_I64, NULL);
   return t ? gm_call_object_lend (gm_py_tensor_take (t)) : NULL;
-}
-
-guint
-gm_call_objects_count (void)
-{
-  return lent ? lent->len : 0;
-}
-
-void
-gm_call_objects_cut (guint n)
-{
-  while (lent && lent->len > n) {
-    PyObject *o = g_ptr_array_remove_index (lent, lent->len - 1);
-    Py_DECREF (o);
-  }
 }

@@ -200,7 +200,7 @@ const GmTracker *gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject 
 const GmTracker *gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self);
 const GmTracker *gm_cell_new (GmRecorder *r, const GmTracker *contents);
 const GmTracker *gm_tensor_new_tracker (GmRecorder *r, GmValueId value);
-/* True if attributes of the program's own are in the tensor's dict, or were stored by the region. */
+/* True if the tensor has attributes of the program's own, which the region may have stored. */
 bool gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t);
 /* Records that the program has asked whether t has a gradient history (read_order.h in
  * core/aot). */

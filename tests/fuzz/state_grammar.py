@@ -429,7 +429,8 @@ EXPRESSIONS = {
           "Pair($i, $a)", "g_it", "!sorted(g_set)", "$l[:3]", "map(lambda x, y: (x, y), $l, $l)", "zip(range(2), counting(3, out))", "itertools.islice(itertools.count($i), 2)", "$d.keys()", "itertools.repeat($i, 2)", "tuple($l)", "odict.items()", "(x + 1 for x in (1, $i))",
           "itertools.product('ab', [1, $i])", "itertools.zip_longest($l, 'ab', fillvalue=$i)", "itertools.pairwise($l)", "itertools.takewhile(callable, [len, $i])", "itertools.starmap(lambda x, y: (y, x), [(1, $i)])", "itertools.combinations($l[:3], 2)", "itertools.groupby([1, 1, $i])", "itertools.compress($l, [1, 0, 1])", "Steps($i, 2)", "guarded(2, out)", "g_line", "sorted($u, key=str)", "itertools.dropwhile(lambda x: x is None, $l)", "zip($l, Steps(1, 2))", "zip(Steps(1, 2), $l)", "map(lambda x, y: y, 'ab', Steps($i, 1))", "enumerate(Steps(1, 1))", "g_long", "!$o", "itertools.tee($l)[1]", "(y for x in $l for y in (x, 1))", "{1: $i}.items()", "itertools.permutations([1, $i])", "g_map", "filter(lambda x: x is not None, $l)"],
     "a": ["$i", "$i", "$f", "$s", "$b", "None", "$t", "$t", "$l", "$d", "$o", "$c", "($a, $i)", "Color.RED", "Pair($a, $i)", "$V", "$o.v", "$o.get()", "!$c($a)", "$d.get($k)", "$d.get($k, $a)", "!$l[0]", "!$l[-1]", "!$d[$k]", "getattr($o, $k, $i)", "!$o.w", "next(iter($q), None)", "next(g_it, $i)", "next(g_pairs, $i)", "next(g_zip, None)", "next(g_walk, $i)", "next(g_count)",
-          "!next(g_half)", "next(g_any, $i)", "getattr($t, 'mark', $i)", "!$t.mark", "hold($a)", "held_gen(2)", "...", "!Color($i)", "h2($a)",
+          "!next(g_half)", "next(g_any, $i)", "getattr($t, 'mark', $i)", "!$t.mark",
+          "hold($a)", "held_gen(2)", "...", "!Color($i)", "h2($a)",
           "!h2($a, q=$i)", "g_a", "!deq[0]", "Level.LOW", "!{$i, 2}", "frozenset('ab')", "slice($i, 2)", "range($i)", "(x for x in $l)", "iter($l)", "!$o.f", "type($o)", "list(g_set) if $b else $i", "!$o[$i]", "!$o($i)", "$t.grad", "!functools.reduce(lambda x, y: (x, y), $q, $i)", "!deq.popleft()", "!odict.popitem()", "df[$k]", "!pt.x", "pt", "$t.shape", "$t.dtype", "b'ab'",
           "!complex($i, 1)", "!max($q, default=None)", "(*$q,)", "sm.a", "g_p.a", "dict.fromkeys($q, $i)", "!$t.item()", "!$t.tolist()",
           "Cold($i)", "Cold().moved()", "Row($i)", "Row($i, $a).total()", "Bits.A | Bits.B", "Bits($i & 3)", "kindly($a)", "Made.heirs", "$u", "set($u)", "frozenset($u)", "!$o.slow", "!Cold($i).x.bad", "b'abc'[1:]", "bytes([1, 2])", "bytearray(b'a')", "g_map.get($i)", "(g_line[0] if g_line else None)", "(lambda: (yield))", "divmod($i, 2)", "[*$q][:2]", "!next($q)", "types.SimpleNamespace(a=$a)", "!g_map[$i]", "collections.deque($l, 3)", "$l[::2]", "$s[1:]", "operator.attrgetter('kind')($o)", "!vars($o)"],
@@ -451,7 +452,8 @@ STATEMENTS = [
     # globals and cells
     (2, "global g_i\ng_i = $i"), (1, "global g_a\ng_a = $a"), (1, "global g_l\ng_l = $l"), (1, "bump($i)"), (1, "hold($a)"), (1, "global g_t\ng_t = $t"), (1, "g_d[$k] = $a"), (1, "globals()['g_i'] = $i"), (1, "global g_x\ng_x = $i"), (1, "global g_x\ndel g_x"), (1, "global g_c\ng_c = $c"), (1, "!g_it = 1"),
     # tensors
-    (1, "$t.mark = $a"), (1, "!del $t.mark"), (1, "$T.mark = [$t]\nout.append($T)"), (2, "!$T.add_($i)"), (1, "!$T.mul_($t)"), (1, "!$T[0] = $i"), (1, "!$T += $i"), (1, "!$t[..., 0] = $t"), (1, "!$T.zero_()"), (1, "!with G.no_grad():\n    $t.add_($i)"), (1, "!$T.requires_grad_($b)"), (1, "!$t.sum().backward()"), (1, "!(net($t).sum() * $i).backward()"), (1, "!net.scale = $i"), (1, "!net.train($b)"),
+    (1, "$t.mark = $a"), (1, "!del $t.mark"), (1, "$T.mark = [$t]\nout.append($T)"),
+    (2, "!$T.add_($i)"), (1, "!$T.mul_($t)"), (1, "!$T[0] = $i"), (1, "!$T += $i"), (1, "!$t[..., 0] = $t"), (1, "!$T.zero_()"), (1, "!with G.no_grad():\n    $t.add_($i)"), (1, "!$T.requires_grad_($b)"), (1, "!$t.sum().backward()"), (1, "!(net($t).sum() * $i).backward()"), (1, "!net.scale = $i"), (1, "!net.train($b)"),
     (1, "!$t[(g_t[1:2] * $i).long()]"), (1, "!out.append($i)\n$T.add_($i)\n$t[G.tensor([$i + 1])]\nout.append($i)"),
     (1, "!net.extra = $t"), (1, "!net.seen = G.ones(3)"), (1, "!net.register_forward_hook(lambda m, x, y: out.append('hook') or y * 2)"), (1, "!$T.copy_($t)"), (1, "!$t.grad = None"), (1, "with G.no_grad():\n$B"), (1, "!$T = $t.detach()"), (1, "with G.enable_grad():\n$B"),
     # control
@@ -643,7 +645,12 @@ class Writer:
         lines = ["import bisect", "out = []", "g_i = " + self.start("i"), "g_s = " + self.start("s"), "g_t = G.arange(3.0) + 1", "g_l = [1, 2.5, 'x']", "net = Net()"]
         lines += ["g_o = Base(1)", "g_o.items = g_l", "g_d = {'k': 1, 'l': [0, 1]}", "deq_l = [3]", "deq = deque([1, 2])", "odict = OrderedDict(k=1, m=2)", "df = defaultdict(list, k=[5])", "pt = Point()", "sm = types.SimpleNamespace(a=1)", "g_p = Pair(1, g_l)"]
         lines += ["g_set = {1, 'k'}", "g_long = list(range(40))", "g_map = {i: i % 3 for i in range(20)}", "g_many = set(range(20))", "g_line = deque(range(20), 24)", "g_it = iter([1, 2, 3, 4])", "g_pairs = enumerate(iter([5, 6.5, 'x', None]), 2)",
-                  "g_zip = zip([1, 2, 3], g_map.items())", "g_walk = iter({1: g_l, 'k': 2}.items())", "g_count = itertools.count(3)", "g_half = map(lambda x: (x, 1), range(4))", "g_any = iter({3, 1, 2})", "g_sorted = [1, 3]", "g_x = 1", f"bump, read, hold = make_cells({self.start('i')}, {self.early()})"]
+                  "g_zip = zip([1, 2, 3], g_map.items())",
+                  "g_walk = iter({1: g_l, 'k': 2}.items())",
+                  "g_count = itertools.count(3)", "g_half = map(lambda x: (x, 1), range(4))",
+                  "g_any = iter({3, 1, 2})",
+                  "g_sorted = [1, 3]", "g_x = 1",
+                  f"bump, read, hold = make_cells({self.start('i')}, {self.early()})"]
         lines += ["def id_(x):", "    return x", "def copy_list(x):", "    return list(x)", "def fan(x, *args, **kw):", "    return [x, *args, *kw]", "def gather(**kw):", "    return kw", "def held_gen(n):", "    yield n", "    yield g_i"]
         lines += ["opaque = functools.lru_cache(maxsize=0)(lambda x, y: (x, y))", "g_gen = counting(3, [])", "g_a = " + self.early(), "g_c = id_"]
         if self.random.random() < 0.4:

@@ -29,7 +29,8 @@ ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented)
 ATOM_KINDS = frozenset(ATOMS)
 HIDDEN = {"__builtins__", "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdictcell__", "__slotnames__"}  # the last is a note of copy's
 ITERATORS = (type(iter([])), type(iter(())), type(iter(range(1))), type(reversed([])), enumerate, zip, map, filter, reversed)
-ITERATORS += tuple(type(iter(o)) for o in ({}, {}.values(), {}.items(), set(), "a", b"")) + (itertools.count, itertools.islice)
+ITERATORS += tuple(type(iter(o)) for o in ({}, {}.values(), {}.items(), set(), "a", b""))
+ITERATORS += (itertools.count, itertools.islice)
 BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
 
 

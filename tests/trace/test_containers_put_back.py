@@ -32,7 +32,8 @@ def fresh():
 
 def state():
     slots = [getattr(SLOTS, name, None) for name in "ab"]
-    return repr((L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, slots, FLAG, FLOATS, "NEW" in globals()))
+    kept = (L, D, S, Q, O.__dict__, OD, NESTED, BYTES, BOUND, slots, FLAG, FLOATS)
+    return repr((kept, "NEW" in globals()))
 
 
 # each: the change, what is read meanwhile, the change back

@@ -34,26 +34,77 @@ BODIES = {
     "generator": CAPTURED + "r = sum(d.n for d in [D(1), D(2)])" + END,
     "one item": CAPTURED + "r = [d.n for d in [D(1)]][0]" + END,
     "condition": CAPTURED + "r = [d.n for d in [D(1), D(2), D(3)] if d.n > 1][0]" + END,
-    "nested": CAPTURED + "r = [[d.n + e.n for d in [D(1), D(2)]] for e in [D(3), D(4)]][1][1]" + END,
-    "nested of one name": CAPTURED + "r = [[d.n for d in [D(1), D(2)]] for d in [D(3)]][0][1]" + END,
+    "nested": (
+        CAPTURED + "r = [[d.n + e.n for d in [D(1), D(2)]] for e in [D(3), D(4)]][1][1]"
+        + END
+    ),
+    "nested of one name": (
+        CAPTURED + "r = [[d.n for d in [D(1), D(2)]] for d in [D(3)]][0][1]"
+        + END
+    ),
     "two loops": CAPTURED + "r = [d.n + e.n for e in [D(3), D(4)] for d in [D(1), D(2)]][1]" + END,
     "break inside": CAPTURED + "r = [(d.n, stop())[0] for d in [D(1), D(2)]][1]" + END,
-    "assignment": CAPTURED + "r = [(e := d).n for d in [D(1), D(2)]][1]\nlog.append('a'); e = 1" + END,
-    "deleted before": "d = D(9)\nf = lambda: d\ndel d\nr = [d.n for d in [D(1), D(2)]]\nlog.append('b'); y = x + r[1]",
-    "not captured": "d = D(9)\nr = [d.n for d in [D(1), D(2)]]\nlog.append('b'); y = x + r[1]; d = None; log.append('c')",
+    "assignment": (
+        CAPTURED + "r = [(e := d).n for d in [D(1), D(2)]][1]\n"
+        "log.append('a'); e = 1"
+        + END
+    ),
+    "deleted before": (
+        "d = D(9)\n"
+        "f = lambda: d\n"
+        "del d\n"
+        "r = [d.n for d in [D(1), D(2)]]\n"
+        "log.append('b'); y = x + r[1]"
+    ),
+    "not captured": (
+        "d = D(9)\n"
+        "r = [d.n for d in [D(1), D(2)]]\n"
+        "log.append('b'); y = x + r[1]; d = None; log.append('c')"
+    ),
     "of no other name": "r = [d.n for d in [D(1), D(2)]]\nlog.append('b'); y = x + r[1]",
-    "two names": "a, b = D(8), D(9)\nf = lambda: (a, b)\nr = [a.n + b.n for a, b in [(D(1), D(2)), (D(3), D(4))]]\nlog.append('b'); y = x + r[1] + f()[0].n; a = b = None; log.append('c')",
-    "captured inside": CAPTURED + "l = [(lambda: d) for d in [D(1), D(2)]]\nr = l[1]().n" + END + "\nl = None; log.append('e')",
-    "captured inside, one by one": CAPTURED + "l = [(lambda: d) for d in [D(1), D(2)]]\nr = l[1]().n" + END + "\nl.pop(); log.append('p'); l.pop(); log.append('e')",
-    "captured in pairs": CAPTURED + "l = {1: [lambda: d, lambda: d]}\nr = l[1][0]().n" + END + "\nl = f = None; log.append('e')",
-    "class": "class K:\n  d = D(9)\n  r = [d.n for d in [D(1), D(2)]]\n  log.append('b')\ny = x + K.r[1]; log.append('c')",
-    "callee": "def h(d):\n  f = lambda: d\n  r = [d.n for d in [D(1), D(2)]]\n  log.append('b')\n  return r[1] + f().n\ny = x + h(D(9)); log.append('c')",
+    "two names": (
+        "a, b = D(8), D(9)\n"
+        "f = lambda: (a, b)\n"
+        "r = [a.n + b.n for a, b in [(D(1), D(2)), (D(3), D(4))]]\n"
+        "log.append('b'); y = x + r[1] + f()[0].n; a = b = None; log.append('c')"
+    ),
+    "captured inside": (
+        CAPTURED + "l = [(lambda: d) for d in [D(1), D(2)]]\n"
+        "r = l[1]().n"
+        + END + "\nl = None; log.append('e')"
+    ),
+    "captured inside, one by one": (
+        CAPTURED + "l = [(lambda: d) for d in [D(1), D(2)]]\n"
+        "r = l[1]().n"
+        + END + "\nl.pop(); log.append('p'); l.pop(); log.append('e')"
+    ),
+    "captured in pairs": (
+        CAPTURED + "l = {1: [lambda: d, lambda: d]}\n"
+        "r = l[1][0]().n"
+        + END + "\nl = f = None; log.append('e')"
+    ),
+    "class": (
+        "class K:\n"
+        "  d = D(9)\n"
+        "  r = [d.n for d in [D(1), D(2)]]\n"
+        "  log.append('b')\n"
+        "y = x + K.r[1]; log.append('c')"
+    ),
+    "callee": (
+        "def h(d):\n"
+        "  f = lambda: d\n"
+        "  r = [d.n for d in [D(1), D(2)]]\n"
+        "  log.append('b')\n"
+        "  return r[1] + f().n\n"
+        "y = x + h(D(9)); log.append('c')"
+    ),
     "tensors": CAPTURED + "r = [x + d.n for d in [D(1), D(2)]][1]" + END,
 }
 
 
 def function(body):
-    source = "def f(x):\n" + "".join(f"    {line}\n" for line in body.split("\n")) + "    return y\n"
+    lines = ["def f(x):", *("    " + line for line in body.split("\n")), "    return y"]
+    source = "\n".join(lines)
     space = {**globals(), "D": Finalized}
     exec(source, space)
     return space["f"]
