@@ -221,7 +221,7 @@ def cases():
 
 def provoked():
     """Cases and rules that a broken plugin of tests/plugin/kit.py fails."""
-    return set(re.findall(r'(?:row|full)\("[\w-]+", "([\w/-]+)", "(GPP-\d+)"', statements.read("tests/plugin/kit.py")))
+    return set(re.findall(r'(?:row|full)\(\s*"[\w-]+",\s*"([\w/-]+)",\s*"(GPP-\d+)"', statements.read("tests/plugin/kit.py")))
 
 
 def rule_tables():
