@@ -11,18 +11,20 @@
 
 #include "core/trace/recorder.h"
 
-/* Returns the value stored in the region; NULL: none was stored; &gm_tracker_null: deleted. */
+/* Returns the value that the region has stored under the name; NULL: none was stored;
+ * &gm_tracker_null: the name was deleted. */
 const GmTracker *gm_attrs_get (GmRecorder *r, const GmTracker *t, PyObject *name);
-/* An object loses the value of an attribute, or gets another: see gm_dropped.  Nothing where the
- * object is new. */
+/* Records that an existing object drops the value of its attribute `name`, which is deleted or
+ * overwritten: breaks where gm_dropped would. Nothing for a new object. */
 void gm_attrs_dropped (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
 
-/* Keeps an existing object's own dict by name, as its attributes; false after a break, if the
- * program uses the dict as a dict, too. */
+/* Registers an existing object's own dict as its attributes, so that the program cannot use the
+ * dict as a dict, too. False after a break: the program already does, or a lookup in the dict could
+ * run code of a key's class. */
 bool gm_attrs_claim (GmRecorder *r, const GmTracker *object);
 
-/* Returns the global of the dict; NULL if there is none (guarded). */
+/* Returns the global `name` in the dict of globals; NULL if there is none, which is guarded. */
 const GmTracker *gm_global_load (GmRecorder *r, PyObject *dict, PyObject *name);
 /* Stores a global; value NULL: deletes it, and it must exist. */
 void gm_global_store (GmRecorder *r, PyObject *dict, PyObject *name, const GmTracker *value);

@@ -6,7 +6,9 @@
 
 #include "core/trace/recorder.h"
 
-const GmTracker *gm_cell_load (GmRecorder *r, const GmTracker *cell); /* NULL: empty */
+const GmTracker *
+gm_cell_load (GmRecorder *r,
+              const GmTracker *cell); /* returns the cell's contents; NULL: the cell is empty */
 void gm_cell_store (GmRecorder *r, const GmTracker *cell,
                     const GmTracker *value); /* NULL: delete */
 

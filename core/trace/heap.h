@@ -23,8 +23,8 @@ typedef struct {
   GArray *objects;  /* GmHeapObject */
   GPtrArray *slots; /* of GmTracker; each object's are adjacent */
   GmJournal journal;
-  GHashTable *watched; /* borrowed: a set of ids; or NULL */
-  bool *seen;          /* borrowed: becomes true when an object of `watched` is loaded */
+  GHashTable *watched; /* ids of objects whose loads are reported in *seen; borrowed, or NULL */
+  bool *seen;          /* set to true when an object of `watched` is loaded; borrowed */
 } GmHeap;
 
 typedef struct {
@@ -38,7 +38,8 @@ uint32_t gm_heap_add (GmHeap *h, uint32_t n);
 const GmTracker *gm_heap_load (const GmHeap *h, uint32_t object, uint32_t key);
 void gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *value);
 
-void gm_heap_undo (GmHeap *h, const GmHeapMark *m); /* rollback's slow half */
+void gm_heap_undo (GmHeap *h,
+                   const GmHeapMark *m); /* gm_heap_rollback where something was written */
 
 static inline GmHeapMark
 gm_heap_mark (const GmHeap *h)

@@ -12,13 +12,13 @@
 uint32_t gm_list_items_length (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_list_items_item (GmRecorder *r, const GmTracker *t, uint32_t i);
 
-/* Replaces `count` items from `at` by n others. */
+/* Replaces `count` items of the list or deque t, from index `at` on, by n others. */
 void gm_list_items_splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
                            const GmTracker *const *items, uint32_t n);
 
 void gm_list_items_reverse (GmRecorder *r, const GmTracker *t);
 
-/* Returns the row as contents; the same object until something changes. */
+/* Returns the items of the row as contents; the same tracker until something changes. */
 const GmTracker *gm_list_items_contents (GmRecorder *r, const GmTracker *row);
 
 #endif

@@ -38,36 +38,40 @@ typedef struct GmReturn {
   PyObject *obj;
   struct GmReturn *items;
 } GmReturn;
-/* Returns a new reference, or NULL with an exception. outputs[i]: the wrapped graph outputs,
- * borrowed. */
+/* Builds the value that `ret` describes; returns a new reference, or NULL with an exception. slots:
+ * the values that the check of the guards has loaded; outputs: the graph's outputs as Python
+ * tensors; both are borrowed. */
 PyObject *gm_return_build (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs);
 void gm_return_free (GmReturn *ret);
-int gm_return_traverse (const GmReturn *ret, visitproc visit,
-                        void *arg); /* as gm_guards_traverse */
+int
+gm_return_traverse (const GmReturn *ret, visitproc visit,
+                    void *arg); /* visits each object that `ret` owns, for the garbage collector */
 
 /* -- The place of a break -------------------------------------------------- */
 
 typedef enum {
   GM_RESUME_AFTER, /* Python executes the instruction, a resume function goes on after it */
   GM_RESUME_AT,    /* a resume function starts with the instruction (GM_STRESS=break) */
-  GM_RESUME_PLAIN, /* the same, and the rest of the function runs as plain Python in one frame;
-                      there is no other frame */
+  GM_RESUME_PLAIN, /* as GM_RESUME_AT, but the rest of the function runs as plain Python in one
+                      frame; there is no other frame */
   GM_RESUME_SPAN,  /* Python executes the stretch that begins with the instruction, see
                       python_span.h; a resume function goes on after it */
-  GM_RESUME_LEAVE, /* the same, and the stretch reaches beyond all handlers of the user's */
+  GM_RESUME_LEAVE, /* as GM_RESUME_SPAN, and the stretch ends outside of all handlers of the user's
+                    */
 } GmResumeMode;
 
-/* A frame as it is at the break.  Its values, in the order of `locals`, then the stack bottom to
- * top without the NULLs, then the cells of all cell and free variables in slot order, stand next to
- * each other in the tuple that the recording returns. */
+/* A frame in its state at the break. The tuple that the recording returns has the frame's values
+ * next to each other: the variables in the order of `locals`, then the stack from bottom to top
+ * without the NULLs, then the cells of all cell and free variables in slot order. */
 typedef struct {
   const GmCode *code;
   PyObject *globals; /* borrowed */
-  uint32_t insn;     /* the first of the step to execute; in a caller: its call, operands popped */
-  uint32_t depth;    /* stack entries */
-  uint64_t nulls;    /* bit k: entry k is the NULL of a call */
-  uint64_t unbound;  /* bit k: entry k is a variable without a value, saved by a comprehension */
-  uint64_t away;     /* bit i: the i-th cell is on the stack, and its slot is a plain variable */
+  uint32_t insn;  /* first instruction of the step that Python executes next; in a caller: its call,
+                     whose operands are popped */
+  uint32_t depth; /* stack entries */
+  uint64_t nulls; /* bit k: entry k is the NULL of a call */
+  uint64_t unbound; /* bit k: entry k is a variable without a value, saved by a comprehension */
+  uint64_t away;    /* bit i: the i-th cell is on the stack, and its slot is a plain variable */
   const uint32_t *locals; /* slots of the variables that are bound and live, ascending in the
                              original code */
   uint32_t n_locals, n_stack, n_cells;
@@ -95,7 +99,8 @@ typedef struct {
   const char *name;
   uint32_t n; /* number of parts: the function, then its arguments */
   const GmRecordDrawPart *parts;
-  bool gives, is_float; /* a number, for slots[slot], as a tensor: f64, or i64 between lo and hi */
+  bool gives, is_float; /* gives: the call returns a number, which is put into slots[slot] as a
+                           tensor: f64 if is_float, else i64 from lo to hi */
   uint32_t slot;
   int64_t lo, hi;
 } GmRecordDraw;
@@ -108,12 +113,12 @@ typedef struct {
   int line, col, end_line, end_col;
   const char *stack; /* "  file:line in function\n" for each inlined frame, outermost first */
   bool error;        /* the break is raised as an error, also where breaks are allowed */
-  bool drops_one;    /* the step drops an object whose death the program can notice */
+  bool drops_one;    /* the step that breaks drops an object whose death the program can notice */
 } GmBreakInfo;
 
-/* A place in the middle of a code object, and the layout of a call that goes on there: its
- * arguments are the variables `locals`, then the stack bottom to top without the NULLs; its closure
- * has all cell and free variables of the code in slot order. nulls, unbound, away: as in
+/* A place in the middle of a code object at which a resume function begins. The arguments of a call
+ * are the variables `locals`, then the stack from bottom to top without the NULLs; the closure has
+ * all cell and free variables of the code in slot order. nulls, unbound, away: as in
  * GmBreakFrame. */
 typedef struct {
   uint32_t insn, depth;
@@ -143,8 +148,8 @@ typedef struct {
   uint32_t max_nodes;      /* limit of graph nodes; 0: 100,000 */
 } GmRecordRequest;
 
-/* Owned by the caller; all that it points to lives until gm_recording_free, except members that the
- * caller steals. */
+/* The result of a recording. The caller owns the struct; everything that its members point to lives
+ * until gm_recording_free, except members that the caller steals. */
 typedef struct GmRecording {
   const GmBreakInfo *stop;  /* not NULL: the function cannot be traced; all below is empty */
   const GmBreakInfo *broke; /* not NULL: the function was traced up to here, and goes on at
@@ -168,21 +173,22 @@ typedef struct GmRecording {
   const char *fixed; /* sizes that became numbers though they might have stayed symbols, a line
                         each: "L['x'].size(0) == 5: FILE:LINE needs ..." */
   uint32_t n_draws;
-  const GmRecordDraw *draws; /* in their order */
-  int64_t rng_taken;         /* a size: number of draws by which the plan advances the generator */
-  uint32_t rng_output;       /* instead: the output that is the generator's state after the graph,
-                                because bodies draw; GM_NO_ID: no body does */
-  GmGuards *guards;          /* gm_guards_ref it to keep it */
-  GmReturn *ret;             /* the short form, or NULL: set to NULL to take it */
-  GmResidual *residual;      /* the long form, or NULL */
-  uint32_t n_effects;        /* side effects replayed by the residual */
+  const GmRecordDraw *draws; /* in the order in which they are made */
+  int64_t rng_taken;   /* number of draws by which the plan advances the generator; may be symbolic,
+                          as a size */
+  uint32_t rng_output; /* in place of rng_taken: the output that is the generator's state after the
+                          graph, because bodies draw; GM_NO_ID: no body does */
+  GmGuards *guards;    /* gm_guards_ref it to keep it */
+  GmReturn *ret;       /* the short form, or NULL; who steals it sets the member to NULL */
+  GmResidual *residual; /* the long form, or NULL */
+  uint32_t n_effects;   /* side effects replayed by the residual */
   uint32_t n_insns_executed, n_frames_inlined;
   void *owner;
 } GmRecording;
 
-/* Records the function; never NULL. Sets no Python exception. The new guards are checked once
- * against the request: guards that do not hold for the call that made them are reported as a break
- * (GUARD_FAILED_AT_BIRTH). */
+/* Records the function of `req`; returns a new recording, never NULL. Sets no Python exception. The
+ * new guards are checked against the arguments of the request: guards that do not hold for the very
+ * call that they were made from are reported as the break GUARD_FAILED_AT_BIRTH. */
 GmRecording *gm_record_function (const GmRecordRequest *req);
 /* Returns the changes that the residual will make to existing objects, each with the user's frames;
  * "" if there are none. Caller frees. */

@@ -7,9 +7,11 @@
 
 #include "core/trace/recorder.h"
 
-/* Returns the Python value of a tensor's size: an int, or the expression. */
+/* Returns the tracker of a tensor's size as Python sees it: a constant int, or a symbolic
+ * expression. */
 const GmTracker *gm_size_tracker (GmRecorder *r, int64_t size);
-/* Returns t, or for an expression the int that it is fixed to from now on. */
+/* Returns t; for a symbolic expression, returns the int of this call, to which a fact fixes it from
+ * now on. */
 const GmTracker *gm_size_settled (GmRecorder *r, const GmTracker *t);
 static inline bool
 gm_is_size (const GmTracker *t)
@@ -17,43 +19,45 @@ gm_is_size (const GmTracker *t)
   return t->kind == &gm_kind_size;
 }
 
-/* Returns the meta that an input is recorded with: sizes which are known to change, and strides
- * that follow from them, become symbols. The user's marks are read from the tensor `real`. */
+/* Returns the meta with which the input `real` is recorded: `is`, but with symbols for sizes that
+ * are known to change and for strides that follow from them. The user's marks are read from the
+ * tensor `real`. */
 GmMeta gm_size_input (GmRecorder *r, PyObject *real, const GmMeta *is, const GmSource *source);
-/* The same for an int, an argument or an int found in an object; false: it is a constant. */
+/* Makes a symbol, *out, for the int `real`, an argument or an int found in an object, if it is
+ * known to change between calls; false: it is a constant. */
 bool gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out);
 
-/* Returns a symbol for a size that the graph computes: the element of v, an i64 tensor of its own
- * without dimensions, from min to max. `what`: for messages. */
+/* Returns a symbol for a size that the graph computes: the element of v, an i64 tensor without
+ * dimensions that nothing else uses, from min to max. `what`: a description for messages. */
 #define GM_SIZE_COUNT_MAX (INT64_C (1) << 48)
 int64_t gm_size_counted (GmRecorder *r, GmValueId v, const char *what, int64_t min, int64_t max);
-/* Returns a symbol, 1 or more, for a size of a body's inputs that each call of the body determines.
- * No input of the function and no element of its graph has this size. */
+/* Returns a symbol of value 1 or more for a size of a body's inputs that each call of the body
+ * determines: no input of the function and no element of its graph is this size. `what`: a
+ * description for messages. */
 int64_t gm_size_of_body (GmRecorder *r, const char *what);
 bool gm_is_size_condition (const GmTracker *t);
-/* Assumes the condition from here on; each call checks it once it knows the size. `message`: the
- * text of the error, or NULL. */
+/* Adds the condition as a fact, which each call checks once the size is known; `message`: the text
+ * of the error if it does not hold, or NULL. */
 void gm_size_assume (GmRecorder *r, const GmTracker *condition, const char *message);
-/* The same for a <= b. */
+/* Adds the fact a <= b in the way of gm_size_assume. */
 void gm_size_assume_range (GmRecorder *r, int64_t a, int64_t b, const char *message);
-/* Returns the reason why a question that only such sizes answer cannot be recorded, and a hint.
- * Caller frees. */
+/* Returns `question`, which only sizes that depend on data answer, with the meaning of the fact's
+ * symbols and a hint: the text of a break. The caller frees it. */
 char *gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact);
 
-/* True if the size, which the program computed, has a 64-bit value for each call that the guards
- * let through. Products of tensors' sizes are assumed to have one; an expression of ints that could
- * overflow is bounded by a fact. False: the value of this call is beyond the bound; the caller goes
- * on with the numbers, which Python computes. */
+/* True if the size, which the program has computed, is a 64-bit value in each call that the guards
+ * let through. Products of tensors' sizes are assumed to fit; an expression of ints that could
+ * overflow is bounded by a new fact. False: the size exceeds the bound in this call, and the caller
+ * computes with Python ints. */
 bool gm_size_bounded (GmRecorder *r, int64_t size);
 
 void gm_size_init (GmRecorder *r);
 uint32_t gm_size_n_symbols (const GmRecorder *r);
-/* Restores, after a rollback, the sources of the symbols from `first` on in the table of
- * sources. */
+/* Interns, after a rollback, the sources of the symbols from number `first` on again. */
 void gm_size_keep (GmRecorder *r, uint32_t first);
-/* Removes, at the end, each symbol that turned out to have one value from the graph and the guards.
- * Returns a line for each of them, which names the fact that fixed it. Sets r->stop if the user had
- * promised that it would not be fixed. */
+/* Ends the recording's sizes: replaces each symbol that has only one value by that number in the
+ * graph and the guards. Returns a line for each of them, which names the fact that fixed it; in the
+ * arena. Sets r->stop if the user had marked such a size as dynamic. */
 const char *gm_size_settle (GmRecorder *r);
 
 #endif

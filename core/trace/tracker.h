@@ -63,7 +63,8 @@ typedef enum { GM_UN_POS, GM_UN_NEG, GM_UN_INVERT } GmUnary;
 
 struct GmTrackerKind {
   const char *name;
-  PyTypeObject *(*type) (GmRecorder *r, const GmTracker *t); /* the class that type (t) returns */
+  PyTypeObject *(*type) (
+      GmRecorder *r, const GmTracker *t); /* returns the value's class, as type () does; borrowed */
   int (*truth) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*iter) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*next) (GmRecorder *r, const GmTracker *t); /* NULL at the end */
@@ -75,8 +76,8 @@ struct GmTrackerKind {
   const GmTracker *(*getitem) (GmRecorder *r, const GmTracker *t, const GmTracker *key);
   void (*setitem) (GmRecorder *r, const GmTracker *t, const GmTracker *key,
                    const GmTracker *value); /* value NULL: delete */
-  /* At least one operand is of this kind; reflected: t is the right one. NULL: not implemented
-   * here. */
+  /* Returns the result of an operator; t is of this kind, and the right operand if `reflected`.
+   * NULL, without a break: the kind does not implement the operator for these operands. */
   const GmTracker *(*binary) (GmRecorder *r, GmBinary op, const GmTracker *t,
                               const GmTracker *other, bool reflected, bool inplace);
   const GmTracker *(*unary) (GmRecorder *r, GmUnary op, const GmTracker *t);
@@ -84,22 +85,22 @@ struct GmTrackerKind {
                                const GmTracker *other); /* NULL: not implemented */
   int64_t (*len) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*contains) (GmRecorder *r, const GmTracker *t, const GmTracker *item);
-  /* New reference to the value if it is known completely and made of exact builtin types, else NULL
-   * without a break. */
+  /* Returns a new reference to the value if the value is known completely and made of exact builtin
+   * types, else NULL without a break. */
   PyObject *(*constant) (GmRecorder *r, const GmTracker *t);
-  /* Emits instructions that leave the value on the residual's stack; false: cannot leave the
-   * region. */
+  /* Emits instructions that push the value onto the residual's stack; false: a value of this kind
+   * cannot leave the region. */
   bool (*build) (GmResidualBuilder *b, const GmTracker *t);
-  bool
-      builds_anew; /* each `build` makes another object: the residual calls it once for a tracker */
+  bool builds_anew; /* each `build` makes another object: the residual calls `build` once for each
+                       tracker and keeps the object */
 };
 
 #define TRACKER(name, file) extern const GmTrackerKind gm_kind_##name;
 #include "core/trace/trackers.def"
 
-/* null: the NULL of the call protocol. null_method: the same NULL below a C method that LOAD_METHOD
- * found; in CPython's stack the class's function and the object are there. unbound: a variable
- * without a value, on the stack. */
+/* Trackers of entries of the stack that are no Python values. null: the NULL of the call protocol.
+ * null_method: the same NULL below a C method that LOAD_METHOD found, where CPython's stack has the
+ * class's function and the object. unbound: a variable without a value. poison: see above. */
 extern const GmTracker gm_tracker_null, gm_tracker_null_method, gm_tracker_unbound,
     gm_tracker_poison;
 static inline bool
@@ -108,16 +109,16 @@ gm_is_call_null (const GmTracker *t)
   return t == &gm_tracker_null || t == &gm_tracker_null_method;
 }
 
-/* Returns the value that an object of a class with a C layout has beside its attributes: a list,
- * dict, set, tuple or exception. NULL for plain objects. */
+/* Returns the storage of an object: the list, dict, set, tuple, exception or plain value that an
+ * instance of a subclass of such a class has beside its attributes. NULL for plain objects. */
 static inline const GmTracker *
 gm_storage (const GmTracker *t)
 {
   return t->kind == &gm_kind_object && t->n ? t->items[0] : NULL;
 }
 
-/* Returns the exact value inside of an instance of a subclass of int, float, str or bytes; t for
- * others. */
+/* Returns the int, float, str or bytes that an instance of a subclass of these classes contains; t
+ * for other values. */
 static inline const GmTracker *
 gm_value_of (const GmTracker *t)
 {
@@ -126,7 +127,7 @@ gm_value_of (const GmTracker *t)
 }
 
 /* -- Making ---------------------------------------------------------------- */
-/* Returns a new tracker: `init` is copied into the arena. */
+/* Returns a new tracker, a copy of `init` in the arena. */
 const GmTracker *gm_tracker_add (GmRecorder *r, const GmTracker *init);
 #define gm_tracker(r, ...) gm_tracker_add ((r), &(GmTracker){ .id = GM_NO_OBJECT, __VA_ARGS__ })
 const GmTracker **gm_tracker_array (GmRecorder *r, uint32_t n);
@@ -143,28 +144,33 @@ gm_tracker_copy (const GmTracker **to, const GmTracker *const *from, uint32_t n)
   for (uint32_t i = 0; i < n; i++) /* either may be NULL when n is 0 */
     to[i] = from[i];
 }
-/* Returns new contents of n items, which are copied. */
+/* Returns a new contents tracker of n items, which are copied. Contents are the immutable list of
+ * what a container or an object's attributes hold; the heap slot of the container refers to
+ * them. */
 const GmTracker *gm_contents (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_contents_of (GmRecorder *r, const GmTracker *t);
 void gm_contents_set (GmRecorder *r, const GmTracker *t, const GmTracker *contents);
-/* Records that an existing container drops its reference to a value. Breaks if the program could
- * notice that the value dies (see lifetime.c), because the change is replayed later. */
+/* Records that an existing container drops its reference to the value `old`. Breaks if the program
+ * could notice that the value dies (see lifetime.c), because the change is replayed after the
+ * graph. */
 void gm_dropped (GmRecorder *r, const GmTracker *old);
 void gm_dropped_object (GmRecorder *r, PyObject *old);
-/* False, with a break, if the user's code that ran since `contents` were read has changed them. */
+/* True if t still has these `contents`. Breaks otherwise: the user's code that ran since they were
+ * read has changed the container. */
 bool gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents);
 
 /* Returns a lazy tracker, without guards, of an existing object that is reached through
  * `source`. */
 const GmTracker *gm_wrap_lazy (GmRecorder *r, PyObject *real, const GmSource *source);
-/* The same for an object found by a test of presence: guards that the object is present. */
+/* Returns a lazy tracker as gm_wrap_lazy does, and guards that the object is there: for an object
+ * that a test of presence has found. */
 const GmTracker *gm_wrap_present (GmRecorder *r, PyObject *real, const GmSource *source);
 /* Returns a realized tracker of an existing object: adds the guards of its kind. */
 const GmTracker *gm_wrap (GmRecorder *r, PyObject *real, const GmSource *source);
 /* Returns the realized tracker of a lazy one, and t itself for others. */
 const GmTracker *gm_realize (GmRecorder *r, const GmTracker *t);
-/* Returns the tracker of a value of exact builtin types that was made while tracing: constants,
- * tuples, new lists, dicts ... Takes a new reference to the value. */
+/* Returns the tracker of a value of exact builtin types that was made while recording: a constant,
+ * a tuple, or a new list, dict ... Takes a new reference to the value. */
 const GmTracker *gm_from_constant (GmRecorder *r, PyObject *value);
 const GmTracker *gm_from_constant_take (GmRecorder *r,
                                         PyObject *value); /* steals the reference; NULL: the pending
@@ -178,23 +184,24 @@ const GmTracker *gm_tuple_new (GmRecorder *r, const GmTracker *const *items,
 const GmTracker *gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items,
                                   uint32_t n);
 const GmTracker *
-gm_tuple_constant (GmRecorder *r,
-                   PyObject *tuple); /* a constant of a code object: keeps its identity */
+gm_tuple_constant (GmRecorder *r, PyObject *tuple); /* `tuple` is a constant of a code object, which
+                                                       the residual uses as that same object */
 const GmTracker *gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_dict_new (GmRecorder *r); /* empty */
 const GmTracker *gm_dict_new_storage (GmRecorder *r, bool ordered);
 void gm_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *key,
-                    const GmTracker *value); /* records no effect: for new dicts */
+                    const GmTracker *value); /* for new dicts: records no effect */
 const GmTracker *gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
-/* Returns a new set of an iterable's elements, read one after the other: the first element that
- * cannot be hashed ends it with a TypeError. */
+/* Returns a new set of the elements of the iterable `from`, which are read one after the other: the
+ * first element that cannot be hashed raises a TypeError and ends the reading. */
 const GmTracker *gm_set_of (GmRecorder *r, const GmTracker *from);
 const GmTracker *gm_slice_new (GmRecorder *r, const GmTracker *start, const GmTracker *stop,
                                const GmTracker *step);
 const GmTracker *gm_builtin_method (GmRecorder *r, const char *name, const GmTracker *self);
-/* Returns `bound`, if it is a row of a method table, as the method that `descriptor` of a base
- * class gives for the object: the residual builds it without a lookup of the name in the object's
- * own class. */
+/* Returns the method that `descriptor`, which was found in a base class, gives for the object
+ * `self`. If `bound` is a row of a method table, the residual builds the method from the
+ * descriptor, without a lookup of the name in the object's own class; any other `bound` is returned
+ * unchanged. */
 const GmTracker *gm_builtin_of (GmRecorder *r, const GmTracker *bound, PyObject *descriptor,
                                 const GmTracker *self);
 const GmTracker *gm_method_new (GmRecorder *r, const GmTracker *func, const GmTracker *self);
@@ -202,13 +209,13 @@ const GmTracker *gm_cell_new (GmRecorder *r, const GmTracker *contents);
 const GmTracker *gm_tensor_new_tracker (GmRecorder *r, GmValueId value);
 /* True if the tensor has attributes of the program's own, which the region may have stored. */
 bool gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t);
-/* Records that the program has asked whether t has a gradient history (read_order.h in
- * core/aot). */
+/* Records that the program has asked whether t has a gradient history, for the order of reads that
+ * eager execution would have (read_order.h in core/aot). */
 void gm_tensor_look (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iterator_over (GmRecorder *r, const GmTracker *sequence);
 
-/* The wrap functions by kind, called by gm_wrap once it has chosen a kind: the type is not guarded
- * yet. */
+/* The wrap function of each kind. gm_wrap has chosen the kind; the wrap function guards the type
+ * and returns a tracker of the existing object. */
 const GmTracker *gm_wrap_constant (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_tuple (GmRecorder *r, PyObject *real, const GmSource *source);
@@ -227,19 +234,23 @@ const GmTracker *gm_wrap_cell (GmRecorder *r, PyObject *real, const GmSource *so
 const GmTracker *gm_wrap_hook_handle (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_slice (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source);
-/* Returns the container inside of an instance of a subclass, whose type is guarded already. */
+/* Return the storage of an existing instance of a subclass of list, dict, tuple or set. The
+ * instance's type is guarded already. */
 const GmTracker *gm_list_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_tuple_storage (GmRecorder *r, PyObject *real, const GmSource *source);
 const GmTracker *gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source);
-/* Returns the frozenset t as the result of the call that made it, or t if no call did. `of`: the
- * set, dict or tuple whose elements t has, or NULL. */
+/* Returns the frozenset t marked as made in the region, with the elements of `of` (a set, dict or
+ * tuple, or NULL) that are equal to its own. Any other t, and one that existed before the region,
+ * is returned unchanged. */
 const GmTracker *gm_frozenset_made (GmRecorder *r, const GmTracker *t, const GmTracker *of);
-/* gm_dict_lookup returns the value under a key. NULL: the key is absent, or a break. */
+/* gm_dict_lookup, below, returns the value under a key. NULL: the key is absent, or the recording
+ * has stopped. */
 /* Returns the contents (key, value, key, value ...), loaded on the first read of the whole dict;
  * poison after a break. */
 const GmTracker *gm_dict_contents (GmRecorder *r, const GmTracker *dict);
-/* Returns the class whose methods replay the changes of the dict. */
+/* Returns dict or OrderedDict, whichever the dict is: the class whose methods the residual calls to
+ * replay changes. Borrowed. */
 PyTypeObject *gm_dict_owner (const GmTracker *dict);
 const GmTracker *gm_dict_of (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_dict_lookup (GmRecorder *r, const GmTracker *dict, const GmTracker *key);
@@ -253,12 +264,12 @@ typedef struct {
  * name. */
 const GmTracker *gm_method_row (GmRecorder *r, const GmMethodRow *rows, const GmTracker *self,
                                 PyObject *name);
-/* Fills args with the arguments of f (*rest, **kwargs); kwargs NULL: no named ones. False after a
- * break. */
+/* Fills `args` with the arguments of the call f (*rest, **kwargs); kwargs may be NULL. False after
+ * a break. */
 bool gm_args_unpack (GmRecorder *r, const GmTracker *rest, const GmTracker *kwargs,
                      GmCallArgs *args);
-/* True if there are min to max positional arguments and no named ones; else breaks, with the name
- * of the method. */
+/* True if there are `min` to `max` positional arguments and no named arguments; else breaks with
+ * the method's `name` in the message. */
 bool gm_args_plain (GmRecorder *r, const char *name, const GmCallArgs *args, uint32_t min,
                     uint32_t max);
 /* Reads start and stop of index (value, start, stop) for a sequence of n items: the search is over
@@ -274,36 +285,40 @@ bool gm_args_take (GmRecorder *r, const char *name, const GmCallArgs *args,
 PyTypeObject *
 gm_type_of (GmRecorder *r,
             const GmTracker *t); /* borrowed; NULL after a break or for a value that has no type */
-/* The same for a caller that needs the type alone: a lazy tracker is not realized, only its type is
- * guarded. */
+/* Returns the type as gm_type_of does, for a caller that needs nothing else: a lazy tracker is not
+ * realized, only its type is guarded. */
 PyTypeObject *gm_type_only (GmRecorder *r, const GmTracker *t);
 const char *gm_type_text (GmRecorder *r, const GmTracker *t); /* for messages */
 int gm_truth (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iter (GmRecorder *r, const GmTracker *t);
-/* The same; any TypeError gets this text. */
+/* Returns iter (t) as gm_iter does; any TypeError gets the message `text`. */
 const GmTracker *gm_iter_or (GmRecorder *r, const GmTracker *t, const char *text);
-const GmTracker *gm_iter_searched (GmRecorder *r, const GmTracker *t); /* the iterator with which
-                                                                          `in` searches */
+const GmTracker *gm_iter_searched (
+    GmRecorder *r,
+    const GmTracker *t); /* iter (t) for a search by `in`, whose TypeError has another text */
 const GmTracker *gm_next (GmRecorder *r, const GmTracker *it); /* NULL: exhausted, or a break */
-/* Returns all values of an iterable; NULL after a break. */
+/* Returns all values of an iterable in a new array of borrowed trackers; NULL after a break. */
 GPtrArray *gm_iterate (GmRecorder *r, const GmTracker *t);
-/* gm_collect: the same as list () and tuple () read an iterable. gm_collect_fast: as
- * PySequence_Fast does: a list or tuple is not iterated, and `text` is the TypeError of a value
- * that is not iterable. */
+/* Return all values as gm_iterate does. gm_collect reads an iterable as list () and tuple () do:
+ * its length is asked for first. gm_collect_fast reads as PySequence_Fast does: a list or tuple is
+ * not iterated over, and a value that is not iterable raises a TypeError with the message
+ * `text`. */
 GPtrArray *gm_collect (GmRecorder *r, const GmTracker *t);
 GPtrArray *gm_collect_fast (GmRecorder *r, const GmTracker *t, const char *text);
-/* True if the class has no way to be iterated: raises a TypeError whose text has the class's name,
- * or breaks. */
+/* True if objects of the class of t cannot be iterated over: raises a TypeError, whose message is
+ * `format` with the class's name, or breaks. */
 bool gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format)
     G_GNUC_PRINTF (3, 0);
-/* Runs the methods of the user's that PyObject_LengthHint would: __len__, __length_hint__. */
+/* Runs the user's methods that PyObject_LengthHint would run, __len__ and __length_hint__, because
+ * they may raise or have effects; the length is not used. */
 void gm_ask_length (GmRecorder *r, const GmTracker *t);
 /* True if iterating over a realized value runs no code of the user's and reads no other object. */
 bool gm_iterates_alone (const GmTracker *t);
 const GmTracker *gm_call (GmRecorder *r, const GmTracker *f, const GmCallArgs *args);
 const GmTracker *gm_call_n (GmRecorder *r, const GmTracker *f, const GmTracker *const *args,
                             uint32_t n);
-/* Returns NULL for an absent attribute, without a break; gm_getattr breaks then. */
+/* Return the value of an attribute. gm_getattr_opt returns NULL, without a break, if there is none;
+ * gm_getattr raises or breaks. */
 const GmTracker *gm_getattr_opt (GmRecorder *r, const GmTracker *t, PyObject *name);
 const GmTracker *gm_getattr (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
@@ -311,16 +326,18 @@ const GmTracker *gm_getitem (GmRecorder *r, const GmTracker *t, const GmTracker 
 void gm_setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value);
 const GmTracker *gm_binary (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b,
                             bool inplace);
-/* Returns divmod (a, b). NULL without a break: it is not modelled here. */
+/* Returns divmod (a, b). NULL, without a break: the operands have no model for it. */
 const GmTracker *gm_divmod (GmRecorder *r, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t);
 const GmTracker *gm_compare (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b);
 const GmTracker *gm_is (GmRecorder *r, const GmTracker *a, const GmTracker *b);
-/* Guards that two values which the recording met as two objects are two objects in each call. */
+/* Guards that a and b, which are two objects in the recording, are two objects in each call. */
 void gm_told_apart (GmRecorder *r, const GmTracker *a, const GmTracker *b);
-/* True if the guards of a value of this kind say which object it is. */
+/* True for classes, modules and C functions: their guards compare the object itself, so that no
+ * other object passes. */
 bool gm_is_guarded_as_itself (const GmTracker *t);
-/* True if a and b are the same object or equal, as containers compare. False after a break. */
+/* True if a and b are the same object or equal, as containers compare their items. False also after
+ * a break. */
 bool gm_same_or_equal (GmRecorder *r, const GmTracker *a, const GmTracker *b);
 int64_t gm_len (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_contains (GmRecorder *r, const GmTracker *t, const GmTracker *item);
