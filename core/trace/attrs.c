@@ -36,7 +36,7 @@ gm_attrs_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker
   while (at < n && !gm_str_equal (old->items[at]->real, name))
     at += 2;
   if (at < n && old->items[at + 1] == &gm_tracker_null
-      && value) { /* deleted and set again: it goes to the end */
+      && value) { /* deleted and set again: the name moves to the end */
     const GmTracker **moved = gm_tracker_array (r, n);
     gm_tracker_copy (moved, old->items, at);
     gm_tracker_copy (moved + at, old->items + at + 2, n - at - 2);

@@ -6,9 +6,7 @@
 
 #include "core/trace/recorder.h"
 
-const GmTracker *
-gm_cell_load (GmRecorder *r,
-              const GmTracker *cell); /* returns the cell's contents; NULL: the cell is empty */
+const GmTracker *gm_cell_load (GmRecorder *r, const GmTracker *cell); /* NULL: empty cell */
 void gm_cell_store (GmRecorder *r, const GmTracker *cell,
                     const GmTracker *value); /* NULL: delete */
 

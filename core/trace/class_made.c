@@ -41,7 +41,8 @@ function_stand_in (GmRecorder *r, const GmTracker *f)
   return code ? PyFunction_New ((PyObject *) code->code, globals) : NULL;
 }
 
-/* Returns a new tuple for the tuple of constants: C reads __slots__ and __match_args__. */
+/* Returns a new real tuple equal to the tuple `constant`, to represent a class attribute: C code
+ * reads __slots__ and __match_args__. */
 static PyObject *
 tuple_stand_in (PyObject *constant)
 {
@@ -142,8 +143,8 @@ is_dunder (PyObject *name)
   return n > 4 && strncmp (s, "__", 2) == 0 && strcmp (s + n - 2, "__") == 0;
 }
 
-/* Stores a class attribute. Names with two underscores change how C treats the class: they
- * break. */
+/* Stores the class attribute `name` in the heap (value NULL: deletes it). Breaks for names with two
+ * underscores, which change how C code treats the class. */
 void
 gm_class_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -167,10 +168,10 @@ gm_class_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTra
 
 /* -- Making ---------------------------------------------------------------- */
 
-/* The data of a made class's tracker. */
+/* The data of the tracker of a class made in the region. */
 typedef struct {
   PyObject *name;
-  const GmTracker *names; /* the namespace as the body left it: contents of a dict */
+  const GmTracker *names; /* the namespace after the body has run: contents of a dict */
 } Made;
 
 static const GmTracker *
@@ -179,7 +180,8 @@ refuse (GmRecorder *r, const char *why)
   return gm_record_break (r, GM_BREAK_CLASS_STATEMENT, why);
 }
 
-/* The bases as a tuple of real classes and shadows; NULL after a break. */
+/* Returns the bases, which are realized in place, as a tuple of real classes and shadows, which the
+ * recorder owns; NULL after a break. */
 static PyObject *
 bases_of (GmRecorder *r, const GmTracker **bases, uint32_t n)
 {
@@ -207,7 +209,8 @@ is_named (const GmTracker *name, const char *text)
   return PyUnicode_CompareWithASCIIString (name->real, text) == 0;
 }
 
-/* Returns the namespace that type.__new__ gets for the shadow; NULL after a break. */
+/* Returns the namespace with which type.__new__ makes the shadow, a dict that the recorder owns;
+ * NULL after a break. */
 static PyObject *
 shadow_dict (GmRecorder *r, const GmTracker *names)
 {
@@ -299,8 +302,8 @@ gm_residual_class (GmResidualBuilder *b, PyTypeObject *type)
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
 }
 
-/* True for a value that may refer to the class: the residual stores it after it has made the class;
- * None keeps its place in the namespace. */
+/* True for a value that may refer to the class: the residual stores it after making the class, and
+ * the namespace has None in its place. */
 static bool
 is_late (const GmTracker *name, const GmTracker *value)
 {
@@ -310,7 +313,8 @@ is_late (const GmTracker *name, const GmTracker *value)
              || value->kind == &gm_kind_class || value->kind == &gm_kind_set);
 }
 
-/* Returns the index after the names that the class has had from the start. */
+/* Returns the index, in the contents of the class's attributes, after the names that the class body
+ * has bound: later names were stored afterwards. */
 static uint32_t
 first_added (const GmTracker *names, const GmTracker *contents)
 {
@@ -351,7 +355,8 @@ gm_class_made_build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_BUILD_MAP, n, NULL);
   gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
   gm_residual_allocated (b, t);
-  gm_residual_fill_late (b, t); /* the class may hold an instance of itself, and is being built */
+  gm_residual_fill_late (b,
+                         t); /* the class is only being built, and may hold an instance of itself */
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }
@@ -374,8 +379,8 @@ gm_class_made_fill (GmResidualBuilder *b, const GmTracker *t)
 
 /* -- The end --------------------------------------------------------------- */
 
-/* Clears the shadows. A class refers to itself by its MRO: until a garbage collection it would stay
- * among its bases' subclasses. */
+/* Clears the shadows' references. A class refers to itself by its MRO: without this, a shadow would
+ * stay among its bases' subclasses until a garbage collection. */
 void
 gm_classes_free (GmRecorder *r)
 {

@@ -61,7 +61,7 @@ gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format)
   return true;
 }
 
-/* __length_hint__ of an object without a length. */
+/* Runs the Python __length_hint__ of an object without a length, and drops the result. */
 static void
 ask_hint (GmRecorder *r, const GmTracker *t)
 {
@@ -82,7 +82,7 @@ void
 gm_ask_length (GmRecorder *r, const GmTracker *t)
 {
   bool counts = t->kind == &gm_kind_iterator && t->number == GM_ITER_GETITEM;
-  if (counts && gm_contents_of (r, t)->items == NULL) /* it has not ended */
+  if (counts && gm_contents_of (r, t)->items == NULL) /* the iterator has not ended */
     t = gm_realize (r, t->items[0]);
   if (r->stop || t->kind != &gm_kind_object)
     return;

@@ -14,13 +14,13 @@
 
 #include <string.h>
 
-/* The shared memory of contents. `used`: number of items of the longest contents; only places after
- * them are ever written. */
+/* The memory that contents share. `used`: number of items of the longest of these contents; only
+ * places after them are ever written. */
 typedef struct {
   uint32_t used, cap;
   uint32_t indexed; /* number of items that are in the index */
-  uint32_t mask;    /* places of the index less 1; 0: there is none */
-  bool mixed;       /* a key is neither fixed nor compared by identity: no index */
+  uint32_t mask;    /* number of places of the index less 1; 0: there is no index */
+  bool mixed;       /* a key is neither fixed nor compared by identity, so that there is no index */
   uint32_t *places; /* 1 + the place of a key; 0: free */
   const GmTracker *items[];
 } Buffer;
@@ -75,7 +75,7 @@ is_fixed (const GmTracker *key, uint32_t depth)
   return fixed;
 }
 
-/* Returns the hash of a fixed key; -1 with an exception. */
+/* Returns the hash of a fixed key; -1, with an exception, on failure. */
 static Py_hash_t
 fixed_hash (const GmTracker *key)
 {
@@ -91,7 +91,7 @@ fixed_hash (const GmTracker *key)
   return (Py_hash_t) (all >> 1); /* never -1 */
 }
 
-/* Returns 1 if two fixed keys are equal, 0 if not, -1 with an exception. */
+/* Returns 1 if two fixed keys are equal, 0 if not, -1, with an exception, on failure. */
 static int
 fixed_same (const GmTracker *a, const GmTracker *b)
 {
@@ -103,8 +103,8 @@ fixed_same (const GmTracker *a, const GmTracker *b)
   return same;
 }
 
-/* Returns the place of the key in the index, or the free place for it; NULL with an exception. A
- * key that is not fixed is equal to itself alone. */
+/* Returns the entry of the index that has the key, or the free entry for it; NULL, with an
+ * exception, on failure. A key that is not fixed equals only itself. */
 static uint32_t *
 probe (const Buffer *b, const GmTracker *key)
 {
@@ -125,14 +125,15 @@ probe (const Buffer *b, const GmTracker *key)
   }
 }
 
-/* True for a key that an index can hold. */
+/* True for a key that an index can hold: fixed, or compared by identity. */
 static bool
 has_place (GmRecorder *r, const GmTracker *key)
 {
   return is_fixed (key, GM_MAX_NESTING) || gm_key_is_identity (r, key);
 }
 
-/* Adds the appended items to the index. False: there is no index. */
+/* Adds the items that were appended since the last lookup to the index, and makes the index at the
+ * first lookup. False: there is no index. */
 static bool
 extend (GmRecorder *r, Buffer *b, uint32_t stride)
 {

@@ -6,8 +6,7 @@
 
 #include "core/trace/recorder.h"
 
-#define GM_MIN_KEYS                                                                                \
-  16 /* contents with fewer keys have no index: the keys are compared one after the other */
+#define GM_MIN_KEYS 16 /* contents with fewer keys have no index, and changes copy them */
 
 /* True if hashing and comparing the key runs no code of the user's and decides equality
  * completely. */

@@ -17,7 +17,8 @@
 
 /* -- Places ---------------------------------------------------------------- */
 
-/* True for an effect on one place, whose stores can be merged. */
+/* True for an effect on a place (attribute, global, captured variable), whose stores can be
+ * merged. */
 static bool
 has_place (const GmEffect *e)
 {
@@ -33,7 +34,8 @@ deletes (const GmEffect *e)
          || (e->kind == GM_EFFECT_GLOBAL && e->args[0] == &gm_tracker_null);
 }
 
-/* Returns the slot of __slots__ that the effect stores to, or NULL. */
+/* Returns the member descriptor of the entry of __slots__ that the effect stores to; NULL: it
+ * stores elsewhere. */
 static const PyMemberDef *
 slot_of (const GmEffect *e)
 {
@@ -42,7 +44,7 @@ slot_of (const GmEffect *e)
   return attribute ? gm_slot_of (e->args[0]->real, e->name) : NULL;
 }
 
-/* True if the place of the effect, a global or an attribute, held nothing before the region. */
+/* True if the place of the effect, a global or an attribute, was unbound before the region. */
 static bool
 held_nothing (const GmEffect *e)
 {
@@ -61,8 +63,8 @@ held_nothing (const GmEffect *e)
          && _PyType_Lookup (Py_TYPE (t->real), e->name) == NULL;
 }
 
-/* Guards that the place holds nothing when the region begins: its store and its deletion are not
- * replayed then. */
+/* Guards that the place of the effect is unbound when the region begins: then a store and a
+ * deletion in the region are both left out of the replay. */
 static void
 guard_nothing (GmRecorder *r, const GmEffect *e)
 {
@@ -126,16 +128,17 @@ effect_at (GmRecorder *r, uint32_t i)
 
 /* -- Merging --------------------------------------------------------------- */
 
-/* The effects on one place whose stores can be merged. */
+/* The effects on one place: indices of the first and the last of them, and what keeps them from
+ * being merged. */
 typedef struct {
   uint32_t first, last;
   bool any_delete;
-  bool mixed; /* effects of other kinds change the place, too */
+  bool mixed; /* effects that are never merged change the place, too */
 } Place;
 
-/* Returns the object of which the effect changes the attribute e->args[1] by another road than
- * SETATTR and DELATTR: by a call of object.__setattr__ or object.__delattr__, or in its dict.  Such
- * effects are replayed as they are.  NULL for other effects. */
+/* Returns the object whose attribute e->args[1] the effect changes by another way than SETATTR or
+ * DELATTR: by a call of object.__setattr__ or object.__delattr__, or as an item of its __dict__.
+ * Such effects are never merged. NULL for other effects. */
 static const GmTracker *
 changed_otherwise (const GmEffect *e)
 {
@@ -143,7 +146,8 @@ changed_otherwise (const GmEffect *e)
       && (e->fn == gm_object_default ("__setattr__") || e->fn == gm_object_default ("__delattr__")))
     return e->args[0];
   bool item = e->kind == GM_EFFECT_SETITEM || e->kind == GM_EFFECT_DELITEM;
-  const GmTracker *dict = item ? e->args[0] : NULL; /* of an object, if it has an item */
+  const GmTracker *dict =
+      item ? e->args[0] : NULL; /* the __dict__ of an object if it has an item */
   return dict && dict->kind == &gm_kind_dict && dict->n ? dict->items[0] : NULL;
 }
 
@@ -202,16 +206,16 @@ places (GmRecorder *r)
   return table;
 }
 
-/* True for a place that held nothing before the region and holds nothing afterwards; gm_effect has
- * guarded the first. */
+/* True if the place of the effect `last` was unbound before the region and is unbound afterwards;
+ * gm_effect has guarded the former. */
 static bool
 leaves_nothing (const GmEffect *last)
 {
   return deletes (last) && held_nothing (last);
 }
 
-/* Returns the effect to replay at the time of effect i, or NULL. If a place has deletes among its
- * stores, or is mixed, all of them are replayed. */
+/* Returns the effect to replay at the time of effect i; NULL: none. Stores to a place are merged
+ * into the last one, at the time of the first, unless the place has deletions or is mixed. */
 static const GmEffect *
 merged (GmRecorder *r, GHashTable *table, uint32_t i)
 {
@@ -250,9 +254,10 @@ gm_effects_merged (GmRecorder *r)
 
 /* -- Places that hold in the end what they held before the region -------------- */
 
-/* Returns the value of a place before the region, and its source; NULL: there is none, or a
- * descriptor computes it. The value of an attribute may be the class's: the instance then has none
- * of its own, and gets none if a flag is set and set back. */
+/* Returns the value that the place of the effect had before the region (borrowed), and its source;
+ * NULL: there was none, or a descriptor computes it. The value of an attribute may be the class's
+ * own: if a program sets such a flag on an instance and sets it back, the instance has no attribute
+ * of its own before and after. */
 static PyObject *
 held_at (GmRecorder *r, const GmEffect *e, const GmSource **source)
 {
@@ -291,8 +296,8 @@ stored (const GmEffect *e)
   return e->kind == GM_EFFECT_GLOBAL ? e->args[0] : e->args[1];
 }
 
-/* True for a constant equal to `old`, of a type whose equal values cannot be told apart: of floats
- * those with the same bits. */
+/* True if t is a constant equal to `old`, and of a type whose equal values a program cannot tell
+ * apart; floats must have the same bits. */
 static bool
 is_same_constant (const GmTracker *t, PyObject *old)
 {
@@ -325,15 +330,15 @@ gm_effect_restores (GmRecorder *r, const GmEffect *e)
   return !r->stop && t->kind == &gm_kind_constant;
 }
 
-/* True if the place has no order among others: to delete what it holds and store it again changes
- * nothing. */
+/* True if the place has no order among others, as a slot or cell has none: deleting its value and
+ * storing it again changes nothing. */
 static bool
 is_unordered (const GmEffect *e)
 {
   return e->kind == GM_EFFECT_CELL || slot_of (e);
 }
 
-/* True if the place of the effect holds in the end what it held before the region. */
+/* True if the place of the effect has, at the end, the value that it had before the region. */
 static bool
 is_put_back (GmRecorder *r, GHashTable *table, const GmEffect *e)
 {
@@ -413,7 +418,7 @@ list_text (GmRecorder *r, const GmTracker *const *args, uint32_t n)
   return g_string_free (s, FALSE);
 }
 
-/* Returns the text of the operation: "= 3", "append (1)". The caller frees it. */
+/* Returns the text of the operation, such as "= 3" or "append (1)". The caller frees it. */
 static char *
 action_text (GmRecorder *r, const GmEffect *e)
 {
@@ -464,7 +469,7 @@ gm_recording_effects_text (const GmRecording *rec)
     if (e->kind == GM_EFFECT_HOOK && e->n == 3 && !gm_hook_is_live (r, e->args[2]))
       continue;
     if (e->n && e->args[0]->kind == &gm_kind_number)
-      continue; /* a check: it changes nothing */
+      continue; /* a check changes nothing */
     const char *on = e->n && e->args[0]->source ? e->args[0]->source->name : NULL;
     g_string_append_printf (s, "%s%s%s%s%s, line %d\n%s", what[e->kind], e->name ? " " : "",
                             e->name ? PyUnicode_AsUTF8 (e->name) : "", on ? " of " : "",
@@ -477,8 +482,8 @@ gm_recording_effects_text (const GmRecording *rec)
 
 typedef struct {
   char *object, *action; /* owned */
-  char *was;             /* owned: the value of the place before the region; or NULL */
-  uint64_t hash;         /* of both, by structure */
+  char *was;             /* owned: text of the value of the place before the region; or NULL */
+  uint64_t hash;         /* structural hash of object and operation */
 } Deed;
 
 struct GmEffectState {
@@ -509,7 +514,7 @@ was_text (GmRecorder *r, const GmEffect *e)
   return text;
 }
 
-/* True if the effect is one of those that leave a container as it was at the mark. */
+/* True if the effect changes a container whose contents are, at the end, those at the mark. */
 static bool
 is_taken_back (GmRecorder *r, const GmMark *m, const GmEffect *e)
 {
@@ -552,7 +557,7 @@ gm_effect_state_free (GmEffectState *s)
   g_free (s);
 }
 
-/* Returns deed number k (from 0) on an object, or NULL. */
+/* Returns the k-th deed (from 0) on the object of that name; NULL: there are fewer. */
 static const Deed *
 deed_on (const GmEffectState *s, const char *object, uint32_t k)
 {
@@ -564,8 +569,8 @@ deed_on (const GmEffectState *s, const char *object, uint32_t k)
   return NULL;
 }
 
-/* Returns a sentence on the first difference between the deeds on the objects of `a`, or NULL. The
- * caller frees it. */
+/* Returns a sentence on the first deed of `a` that has no equal counterpart in `b`; NULL: all have
+ * one. The caller frees the text. */
 static char *
 difference (const GmEffectState *a, const GmEffectState *b, const char *a_name, const char *b_name)
 {

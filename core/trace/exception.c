@@ -34,8 +34,8 @@ store (GmRecorder *r, const GmTracker *exception, uint32_t slot, const GmTracker
   gm_heap_store (&r->heap, gm_exception_storage (exception)->id, slot, value);
 }
 
-/* Sets the context to the exception that is being handled; a chain that leads back to the exception
- * is cut. */
+/* Sets the exception's __context__ to the exception that is being handled. A chain of contexts that
+ * leads back to the exception is cut there. */
 static void
 set_context (GmRecorder *r, const GmTracker *exception)
 {
@@ -111,7 +111,7 @@ gm_raise_pending (GmRecorder *r)
                && !gm_is_user_type ((PyTypeObject *) type);
   for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE (args); i++)
     plain = gm_is_constant_type (Py_TYPE (PyTuple_GET_ITEM (args, i)));
-  if (!plain) { /* it has more state than its arguments: left to plain Python */
+  if (!plain) { /* an exception with more state than its arguments is left to plain Python */
     PyObject *text = value ? PyObject_Str (value) : NULL;
     g_autofree char *message =
         g_strdup_printf ("%s: %s", type ? ((PyTypeObject *) type)->tp_name : "?",
@@ -198,7 +198,8 @@ gm_exception_handle (GmRecorder *r, const GmTracker *exception)
   return old;
 }
 
-/* True for the handler of a `with` over a grad mode, which sets the mode back and raises again. */
+/* True if h is the handler of a `with` statement over a grad mode, which only restores the mode and
+ * raises the exception again. */
 static bool
 is_grad_mode_exit (GmRecorder *r, const GmFrame *f, const GmHandler *h)
 {
@@ -211,8 +212,8 @@ is_grad_mode_exit (GmRecorder *r, const GmFrame *f, const GmHandler *h)
          && exit->items[0]->kind == &gm_kind_grad_mode;
 }
 
-/* A handler without PUSH_EXC_INFO cleans up after an inlined comprehension and raises again: the
- * handler that covers it counts. */
+/* Skips a handler without PUSH_EXC_INFO, which cleans up after an inlined comprehension and raises
+ * again, and tests the handler that covers it. */
 bool
 gm_exception_guarded (GmRecorder *r)
 {

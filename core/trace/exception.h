@@ -58,8 +58,7 @@ const GmTracker *gm_exception_new (GmRecorder *r, PyTypeObject *type, const GmTr
 bool gm_exception_is_plain (PyTypeObject *type);
 /* Returns the storage of an exception that was made in the region, else NULL. */
 const GmTracker *gm_exception_storage (const GmTracker *t);
-const GmTracker *gm_exception_text (GmRecorder *r,
-                                    const GmTracker *t); /* returns str () of the exception */
+const GmTracker *gm_exception_text (GmRecorder *r, const GmTracker *t); /* returns str (t) */
 const GmTracker *gm_exception_repr (GmRecorder *r, const GmTracker *t);
 /* Returns the text of the exception for the message of a break: "ValueError: no such key". The
  * caller frees it. */

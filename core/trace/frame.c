@@ -88,11 +88,12 @@ complain (GmRecorder *r, const GmCode *code, const char *what)
   return false;
 }
 
-/* Returns the default of a parameter, of tracker_function.c. */
+/* Returns the default of the parameter `slot`; NULL: it has none. Defined in tracker_function.c. */
 extern const GmTracker *gm_function_default (GmRecorder *r, const GmTracker *func, uint32_t slot,
                                              const GmCode *code);
 
-/* Binds arguments to slots[0 .. n_args), in localsplus order. False after a break. */
+/* Binds the arguments of a call of `func` to slots[0 .. n_args), in localsplus order, as CPython
+ * does. False after a break or an exception. */
 static bool
 bind (GmRecorder *r, const GmTracker *func, const GmCode *code, const GmCallArgs *args,
       const GmTracker **slots)

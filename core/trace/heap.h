@@ -38,8 +38,7 @@ uint32_t gm_heap_add (GmHeap *h, uint32_t n);
 const GmTracker *gm_heap_load (const GmHeap *h, uint32_t object, uint32_t key);
 void gm_heap_store (GmHeap *h, uint32_t object, uint32_t key, const GmTracker *value);
 
-void gm_heap_undo (GmHeap *h,
-                   const GmHeapMark *m); /* gm_heap_rollback where something was written */
+void gm_heap_undo (GmHeap *h, const GmHeapMark *m); /* for gm_heap_rollback alone */
 
 static inline GmHeapMark
 gm_heap_mark (const GmHeap *h)

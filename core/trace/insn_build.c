@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Pops the top n values and returns them, bottom first. */
+/* Pops the top n values and returns them in a new array of the arena, bottom first. */
 static const GmTracker **
 pop_many (GmRecorder *r, uint32_t n)
 {
@@ -150,7 +150,8 @@ gm_insn_map_add (GmRecorder *r, const GmInsn *i)
     gm_setitem (r, gm_peek (r, i->arg), key, value);
 }
 
-/* ** in a display: unlike dict.update (), accepts only mappings, which have keys (). */
+/* DICT_UPDATE, ** in a dict display: unlike dict.update (), accepts only mappings, which have keys
+ * (). */
 void
 gm_insn_dict_update (GmRecorder *r, const GmInsn *i)
 {
@@ -170,7 +171,7 @@ gm_insn_dict_update (GmRecorder *r, const GmInsn *i)
     gm_call_n (r, method (r, to, "update"), &from, 1);
 }
 
-/* ** in a call: a key that is there already is an error. */
+/* DICT_MERGE, ** in a call: a key that is there already is an error. */
 void
 gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
 {
@@ -189,7 +190,8 @@ gm_insn_dict_merge (GmRecorder *r, const GmInsn *i)
 
 /* -- Unpacking ------------------------------------------------------------- */
 
-/* Returns the first n values: the iterator is not read further. */
+/* Returns the first n values of the iterator, or fewer if it ends, in a new array, and reads no
+ * further; NULL after a break. */
 static GPtrArray *
 first_of (GmRecorder *r, const GmTracker *it, uint32_t n)
 {

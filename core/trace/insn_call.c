@@ -18,7 +18,8 @@ prepend (GmRecorder *r, GmCallArgs *args, const GmTracker *self)
   args->n++;
 }
 
-/* True if a call of the class makes an instance by __init__ alone. */
+/* True if a call of the class only makes an instance with object.__new__ and calls its __init__;
+ * false for the grad modes. */
 static bool
 is_user_class (PyTypeObject *type)
 {
@@ -142,7 +143,8 @@ gm_insn_return_value (GmRecorder *r, const GmInsn *i)
   gm_frame_leave (r, gm_pop (r));
 }
 
-/* Returns the tuple of a closure; its cells may have come as arguments of a resume function. */
+/* Returns the closure as a tuple of realized cells, which may have been arguments of a resume
+ * function. */
 static const GmTracker *
 closure_of (GmRecorder *r, const GmTracker *tuple)
 {
@@ -153,7 +155,7 @@ closure_of (GmRecorder *r, const GmTracker *tuple)
   return r->stop ? tuple : gm_tuple_new (r, cells, tuple->n);
 }
 
-/* Makes a function. arg bits, in the order of the stack from below: 1 defaults, 2 keyword defaults,
+/* MAKE_FUNCTION. Bits of arg, in the order of the stack from below: 1 defaults, 2 keyword defaults,
  * 4 annotations, 8 closure. */
 void
 gm_insn_make_function (GmRecorder *r, const GmInsn *i)

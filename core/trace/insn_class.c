@@ -65,7 +65,8 @@ gm_insn_delete_name (GmRecorder *r, const GmInsn *i)
     gm_raise_new (r, PyExc_NameError, "name '%s' is not defined", PyUnicode_AsUTF8 (i->obj));
 }
 
-/* Pushes a variable of an outer function, unless the body has stored the name. */
+/* Pushes the name's value in the namespace of the class body; if the body has not stored the name,
+ * the variable of an outer function. */
 static void
 push_name_or_cell (GmRecorder *r, const GmTracker *names, const GmInsn *i)
 {

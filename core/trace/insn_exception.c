@@ -9,7 +9,9 @@
 #include "core/trace/insn_handlers.h"
 #include "core/trace/instance.h"
 
-/* Returns an instance to raise, from an instance or a class. */
+/* Returns the exception instance to raise for `t`, an instance or a class, which is called. Breaks
+ * for an instance that existed before the region; any other value raises a TypeError with the
+ * message `complaint`. */
 static const GmTracker *
 instance_of (GmRecorder *r, const GmTracker *t, const char *complaint)
 {
@@ -73,7 +75,8 @@ gm_insn_pop_except (GmRecorder *r, const GmInsn *i)
   gm_exception_handle (r, old->real == Py_None ? NULL : old);
 }
 
-/* True if the exception's type matches; false after a break. */
+/* True if an exception of `type` matches `cls`, a class or a tuple of classes, in an except clause.
+ * False after a break. */
 static bool
 matches (GmRecorder *r, PyTypeObject *type, const GmTracker *cls)
 {
@@ -135,7 +138,8 @@ gm_insn_before_with (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_call_n (r, enter, NULL, 0));
 }
 
-/* Calls exit (type, value, traceback); the traceback is an opaque object. */
+/* WITH_EXCEPT_START: calls exit (type, value, traceback), where the traceback is an opaque
+ * tracker. */
 void
 gm_insn_with_except_start (GmRecorder *r, const GmInsn *i)
 {
@@ -154,7 +158,8 @@ const GmTrackerKind gm_kind_traceback = { .name = "traceback" };
 
 /* -- Generators ------------------------------------------------------------ */
 
-/* Returns the generator from the call; its first resumption goes on after this instruction. */
+/* RETURN_GENERATOR: leaves the frame and returns a new generator, whose first resumption continues
+ * after this instruction. */
 void
 gm_insn_return_generator (GmRecorder *r, const GmInsn *i)
 {
@@ -188,8 +193,8 @@ is_stop (GmRecorder *r, const GmTracker *e)
   return type && PyType_IsSubtype (type, (PyTypeObject *) PyExc_StopIteration);
 }
 
-/* Handles an exception that the inner iterator raised after a throw: its end, or another
- * exception. */
+/* CLEANUP_THROW: handles an exception that the iterator of a `yield from` raised after a throw: its
+ * StopIteration, or another exception. */
 void
 gm_insn_cleanup_throw (GmRecorder *r, const GmInsn *i)
 {
@@ -212,7 +217,8 @@ gm_insn_stop_iteration_error (GmRecorder *r, const GmInsn *i)
   gm_push (r, is_stop (r, e) ? gm_exception_from_stop (r, e) : e);
 }
 
-/* iterator, value -> iterator, value yielded; at its end: its result, and a jump. */
+/* SEND. Stack: iterator, value -> iterator, value yielded. At the iterator's end: its result
+ * instead, and a jump. */
 void
 gm_insn_send (GmRecorder *r, const GmInsn *i)
 {

@@ -7,7 +7,8 @@
 #include "core/trace/insn_handlers.h"
 #include "core/trace/keys.h"
 
-/* Pushes the bit of the type that CPython tests; classes of the user's inherit it. */
+/* Pushes whether the subject's type has the type flag that CPython tests for sequences or mappings;
+ * classes of the user's inherit the flag. */
 static void
 push_flag (GmRecorder *r, unsigned long flag)
 {
@@ -30,7 +31,8 @@ gm_insn_match_mapping (GmRecorder *r, const GmInsn *i)
   push_flag (r, Py_TPFLAGS_MAPPING);
 }
 
-/* subject, keys -> subject, keys, tuple of values or None. CPython calls subject.get. */
+/* MATCH_KEYS. Stack: subject, keys -> subject, keys, tuple of values or None. Calls subject.get, as
+ * CPython does. */
 void
 gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
 {
@@ -57,7 +59,7 @@ gm_insn_match_keys (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_tuple_new (r, values, keys->n));
 }
 
-/* Returns the attribute, or NULL if there is none. */
+/* Returns the attribute of t, or NULL, with the AttributeError cleared, if there is none. */
 static const GmTracker *
 attribute (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -65,15 +67,15 @@ attribute (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_exception_caught (r, PyExc_AttributeError) ? NULL : v;
 }
 
-/* True for a builtin class whose instance is matched by its one positional pattern itself. */
+/* True for a builtin class for which a single positional pattern matches the subject itself. */
 static bool
 matches_itself (PyTypeObject *type)
 {
   return (type->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0;
 }
 
-/* subject, class, names of the keyword patterns -> tuple of attributes or None; arg: number of
- * positional patterns. */
+/* MATCH_CLASS. Stack: subject, class, names of the keyword patterns -> tuple of attributes or None.
+ * arg: number of positional patterns. */
 void
 gm_insn_match_class (GmRecorder *r, const GmInsn *i)
 {

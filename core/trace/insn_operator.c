@@ -108,7 +108,7 @@ gm_insn_load_attr (GmRecorder *r, const GmInsn *i)
   gm_push (r, gm_getattr (r, gm_pop (r), i->obj));
 }
 
-/* Pushes [method, self] for a plain Python method, else [NULL, attribute]. */
+/* LOAD_METHOD: pushes [method, self] for a plain Python method, else [NULL, attribute]. */
 void
 gm_insn_load_method (GmRecorder *r, const GmInsn *i)
 {

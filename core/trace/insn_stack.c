@@ -87,9 +87,9 @@ gm_insn_load_fast_clear (GmRecorder *r, const GmInsn *i)
   gm_local_set (r, i->arg, NULL);
 }
 
-/* Guards the type of an argument that a resume function drops without having read it: another call
- * may pass an object of a class with a finalizer. The classes of C are not guarded: a variable that
- * goes through iterators of many kinds would need a recording for each. */
+/* Guards the type of `old`, an argument of a resume function that is dropped unread: another call
+ * may pass an object of a class with a finalizer. Classes of C are not guarded: a variable that
+ * holds iterators of many kinds in turn would need a recording for each kind. */
 static void
 guard_dropped (GmRecorder *r, const GmTracker *old)
 {
@@ -121,8 +121,8 @@ gm_insn_delete_fast (GmRecorder *r, const GmInsn *i)
 
 /* -- Cells ----------------------------------------------------------------- */
 
-/* Returns the cell of a slot. It may have come as an argument of a resume function: a comprehension
- * had put it on the stack. */
+/* Returns the cell of a slot, realized: the cell may have been an argument of a resume function,
+ * because a comprehension had put it on the stack. */
 static const GmTracker *
 cell_in (GmRecorder *r, uint32_t slot)
 {
@@ -201,7 +201,8 @@ gm_insn_delete_global (GmRecorder *r, const GmInsn *i)
 
 /* -- Imports: only of loaded modules, without side effects ----------------- */
 
-/* True if the import statement does what CPython's does. */
+/* True if the frame's __import__ is CPython's own, so that an import statement does nothing
+ * else. */
 static bool
 imports_as_usual (GmRecorder *r)
 {
@@ -225,8 +226,8 @@ wrap_loaded (GmRecorder *r, PyObject *module, PyObject *name)
   return gm_wrap (r, module, gm_source_dict_item (r, table, name));
 }
 
-/* True if the module has all names. A name that a package does not have is imported as a module
- * inside of it. */
+/* True if the module has all names as attributes. A name that a package lacks would be imported as
+ * a submodule. */
 static bool
 has_all (PyObject *module, PyObject *names)
 {
@@ -239,8 +240,8 @@ has_all (PyObject *module, PyObject *names)
   return true;
 }
 
-/* Returns the absolute name of a module, `level` dots up from the function's package. NULL: the
- * package is not known. */
+/* Returns the absolute name of the module `name`, `level` dots up from the frame's package; kept by
+ * the recorder. NULL: the package is not known. */
 static PyObject *
 absolute (GmRecorder *r, PyObject *name, int64_t level)
 {
@@ -265,7 +266,8 @@ absolute (GmRecorder *r, PyObject *name, int64_t level)
   return full ? gm_record_take (r, PyUnicode_InternFromString (full)) : NULL;
 }
 
-/* `import a.b` pushes a; `from a.b import c` and `import a` push the module that they name. */
+/* IMPORT_NAME: `import a.b` pushes a; `from a.b import c` and `import a` push the module that they
+ * name. */
 void
 gm_insn_import_name (GmRecorder *r, const GmInsn *i)
 {
@@ -287,7 +289,8 @@ gm_insn_import_name (GmRecorder *r, const GmInsn *i)
   gm_push (r, top == name ? v : wrap_loaded (r, loaded (top), top));
 }
 
-/* Pushes an attribute of the module. A missing one may be a module to import, or an ImportError. */
+/* IMPORT_FROM: pushes an attribute of the module. A missing attribute may be a module to import, or
+ * an ImportError. */
 void
 gm_insn_import_from (GmRecorder *r, const GmInsn *i)
 {

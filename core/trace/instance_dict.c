@@ -35,7 +35,8 @@ gm_instance_dict (GmRecorder *r, const GmTracker *t)
   return dict;
 }
 
-/* True for a name that is kept in a member of the object, not in its dict. */
+/* True for an attribute that is kept in a member of the object (a slot, or a function's own
+ * member), not in its dict. */
 static bool
 is_member (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -56,7 +57,8 @@ find (GPtrArray *all, PyObject *name)
   return -1;
 }
 
-/* Appends the names and values of the real dict, guarded by its keys; false after a break. */
+/* Appends the names and values of the object's real dict to `all`, and guards the dict's keys;
+ * false after a break. */
 static bool
 add_real (GmRecorder *r, const GmTracker *t, GPtrArray *all)
 {
@@ -135,7 +137,7 @@ gm_instance_dict_store (GmRecorder *r, const GmTracker *dict, const GmTracker *k
   gm_attrs_set (r, t, name, value);
   if (t->real == NULL)
     return;
-  if (plain) { /* stored as the others are, so that the last store wins */
+  if (plain) { /* stored in the same way as other attributes, so that the last store wins */
     const GmTracker *args[2] = { t, value };
     gm_effect (r, value ? GM_EFFECT_SETATTR : GM_EFFECT_DELATTR, NULL, name, args, value ? 2 : 1);
   } else {

@@ -12,9 +12,9 @@
 
 #include "core/trace/contents.h"
 
-/* Slots of the heap object. STATE is another tracker after each change: its number is (number of
- * pairs << 32 | places in use), its data is new whenever keys come or go. No place before the
- * number in FIRST holds a pair. */
+/* Slots of the heap object. STATE is replaced by another tracker at each change: its number is
+ * (number of pairs << 32 | places in use), and its data changes whenever keys come or go. FIRST: a
+ * number; no place before it holds a pair. */
 enum { STATE, FIRST, PAIRS };
 
 static uint32_t
@@ -28,15 +28,16 @@ typedef struct {
   uint32_t place;
 } Entry;
 
-/* A cache beside the heap: its entries are checked against the heap or made again. */
+/* The index of the keys and the contents last made; not in the heap, so a rollback does not restore
+ * it: entries are checked against the heap, or made again. */
 typedef struct {
   uint32_t stride; /* stride of contents: 2, or 1 if keys have no values */
-  int64_t number;  /* number of contents that are made */
+  int64_t number;  /* `number` of contents that are made from the table */
   uint32_t n_places;
   uint32_t mask, n_entries;
   Entry *entries;                 /* key NULL: free */
-  const GmTracker *of, *contents; /* made when STATE was `of` ... */
-  const void *keys;               /* ... with this data */
+  const GmTracker *of, *contents; /* contents: the contents made when STATE was `of` ... */
+  const void *keys;               /* ... and STATE's data was `keys` */
   uint32_t *places;               /* places of the contents' pairs */
 } Table;
 
@@ -103,8 +104,8 @@ start_of (Py_hash_t hash)
   return (uint32_t) (((uint64_t) hash * 0x9e3779b97f4a7c15u) >> 32);
 }
 
-/* Adds a key to the index. Keys of a table are constants: hashing them again runs no code and
- * cannot fail. */
+/* Adds the key at `place` to the index, which grows when it is half full. Keys of a table are
+ * constants: hashing them again runs no code and cannot fail. */
 static void
 enter (GmRecorder *r, Table *b, const GmTracker *key, uint32_t place)
 {
@@ -244,7 +245,7 @@ int64_t
 gm_key_table_end (GmRecorder *r, const GmTracker *t, bool first)
 {
   int64_t at = first ? get (r, t, FIRST)->number : (int64_t) n_used (r, t) - 1;
-  while (!gm_key_table_key (r, t, at)) /* there is one */
+  while (!gm_key_table_key (r, t, at)) /* ends: the table is not empty */
     at += first ? 1 : -1;
   return at;
 }

@@ -16,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-/* True for an object that is equal to nothing but itself: its class has object's __eq__, and
- * object's or Enum's __hash__. */
+/* True for an object that equals nothing but itself: its class has object's __eq__, and object's or
+ * Enum's __hash__. */
 static bool
 is_identity_object (GmRecorder *r, const GmTracker *k)
 {
@@ -30,8 +30,9 @@ is_identity_object (GmRecorder *r, const GmTracker *k)
          && (hash == gm_object_default ("__hash__") || gm_is_enum_hash (hash));
 }
 
-/* True of a slot of a type that is bound to an object, as x.__str__ is.  CPython 3.13 hides the
- * type, so it is taken from such an object; it is static, and the same for the whole process. */
+/* True for a method-wrapper: a slot of a type that is bound to an object, as x.__str__ is. CPython
+ * 3.13 hides the type, which is taken from such an object; the type is static, and the same for the
+ * whole process. */
 static bool
 is_method_wrapper (PyObject *o)
 {
@@ -47,8 +48,8 @@ is_method_wrapper (PyObject *o)
   return type && Py_IS_TYPE (o, type);
 }
 
-/* True of a function of C that is bound to an object: each look makes another one, which is equal
- * to the others. */
+/* True for a C function that is bound to an object: each attribute read makes another such
+ * function, equal to the others. */
 static bool
 is_bound (const GmTracker *k)
 {
@@ -77,15 +78,17 @@ gm_key_value (GmRecorder *r, const GmTracker *k)
           || hash == gm_object_default ("__hash__") || eq == gm_object_default ("__eq__")))
     return NULL;
   PyObject *o = gm_constant (r, value);
-  bool nan = value != k && o && PyFloat_Check (o)
-             && isnan (PyFloat_AS_DOUBLE (o)); /* the object's, not the number's */
+  bool nan =
+      value != k && o && PyFloat_Check (o)
+      && isnan (PyFloat_AS_DOUBLE (o)); /* an object with a NaN inside equals itself, by identity */
   return nan ? NULL : o;
 }
 
 /* -- Keys of the user's ---------------------------------------------------- */
 
-/* Breaks if an object older than `m` was changed; the first read of an old container writes to a
- * slot that was NULL, which is no change. */
+/* Breaks if an object older than `m` was changed, or an effect was recorded since n_effects:
+ * __hash__ or __eq__ of k has side effects. The first read of an old container writes to a slot
+ * that was NULL, which is no change. */
 static void
 check_unchanged (GmRecorder *r, GmHeapMark m, uint32_t n_effects, const GmTracker *k)
 {
@@ -176,8 +179,8 @@ gm_key_known (GmRecorder *r, const GmTracker *key)
   return false;
 }
 
-/* True if a lookup of `key` finds the entry of `stored`; both are known, and neither is compared by
- * identity. `value` is gm_key_value of the key. */
+/* True if a lookup of `key` would find the entry of `stored`. gm_key_known is true for both, and
+ * neither is compared by identity. `value`: gm_key_value of `key`. */
 static bool
 equals (GmRecorder *r, const GmTracker *stored, const GmTracker *key, PyObject *value)
 {
@@ -216,9 +219,9 @@ gm_key_is_apart (const GmTracker *key, const GmTracker *item)
          && (item->source->kind != GM_SOURCE_CONST || key->source->kind != GM_SOURCE_CONST);
 }
 
-/* Guards that a key which a lookup did not find is none of the contents. The keys in contents were
- * looked up when they were stored, and those of an existing dict are distinct objects: so all are
- * distinct. */
+/* Guards that `key`, which a lookup did not find, is none of the keys in the contents. These were
+ * looked up themselves when they were stored, and the keys of an existing dict are distinct
+ * objects, so all of the keys are distinct. */
 static void
 guard_apart (GmRecorder *r, const GmTracker *contents, uint32_t stride, const GmTracker *key)
 {
@@ -231,7 +234,7 @@ guard_apart (GmRecorder *r, const GmTracker *contents, uint32_t stride, const Gm
       constant |= of_dict;
       any |= !of_dict;
     }
-  /* One guard replaces one for each key of an existing dict. */
+  /* A guard on the key's identity replaces a guard for each key of an existing dict. */
   if (constant && key->source->kind != GM_SOURCE_CONST)
     gm_guard (r, IS, key->source, .obj = key->real);
   if (any) {
@@ -282,18 +285,18 @@ gm_key_can_be_built (GmRecorder *r, const GmTracker *key)
 
 /* -- Until the residual stores it ------------------------------------------ */
 
-/* The state when a key of the user's was stored. */
+/* The state at the time when a key with a Python __hash__ was stored. */
 typedef struct {
   GmHeapMark heap;
   uint32_t n_effects;
-  bool captures; /* __hash__ or __eq__ reads variables around it, which the residual fills late */
+  bool captures; /* __hash__ or __eq__ reads captured variables, which the residual fills late */
 } Stored;
 
 static bool
 captures (GmRecorder *r, const GmTracker *k, const char *name)
 {
   PyObject *found = NULL;
-  if (r->made && g_hash_table_contains (r->made, k->data)) /* a class that is made here */
+  if (r->made && g_hash_table_contains (r->made, k->data)) /* a class made in the region */
     return true;
   return gm_object_how (r, k, name, &found) == GM_HOW_PYTHON && PyFunction_Check (found)
          && PyFunction_GET_CLOSURE (found) != NULL;
@@ -325,7 +328,7 @@ bool
 gm_key_still (GmRecorder *r, const GmTracker *key)
 {
   const Stored *s = g_hash_table_lookup (r->user_keys, key);
-  if (s == NULL) /* runs no code, or existed already and was not stored */
+  if (s == NULL) /* the key runs no code, or existed before the region and was not stored */
     return true;
   if (s->captures || r->effects->len != s->n_effects)
     return false;

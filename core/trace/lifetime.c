@@ -25,12 +25,13 @@
 
 /* -- Deaths that the program could notice ---------------------------------- */
 
-#define MAX_HELD 1000 /* number of objects below a dropped one that are read */
+#define MAX_HELD 1000 /* maximal number of objects below a dropped object that are read */
 
 /* A walk over what a dropped object holds. */
 typedef struct {
-  uint32_t n;      /* number of objects that were looked at */
-  GHashTable *met; /* PyObject -> number of references to it that the walk has met; or NULL */
+  uint32_t n; /* number of objects that the walk has read */
+  GHashTable
+      *met; /* PyObject -> number of references to the object that the walk has met; or NULL */
 } Dropped;
 
 static bool dies (PyObject *o, bool sole, Dropped *d);
@@ -46,7 +47,7 @@ is_suspended (PyObject *generator)
   return suspended;
 }
 
-/* True if a weak reference of the program's refers to `o`; weak references of guards do not
+/* True if a weak reference of the program's refers to `o`; weak references that guards hold do not
  * count. */
 static bool
 is_referenced_weakly (PyObject *o)
@@ -72,11 +73,12 @@ is_container (PyObject *o)
 
 typedef struct {
   Dropped *d;
-  bool container; /* its contents are dropped with it, regardless of their reference counts */
+  bool container; /* the object is a container: its contents count as dropped with it, whatever
+                     their reference counts */
 } Visit;
 
-/* True if all references to `o` are references of objects that are dropped: those of this walk, one
- * more at each call. Several functions that share a variable, say, hold its cell together. */
+/* True if all references to `o` come from objects that are dropped. Each call counts one more
+ * reference of the walk: several functions that share a variable, say, hold its cell together. */
 static bool
 is_last (Dropped *d, PyObject *o)
 {
@@ -98,8 +100,8 @@ visit (PyObject *o, void *data)
   return (v->container || sole) && !PyType_Check (o) && !PyModule_Check (o) && dies (o, sole, v->d);
 }
 
-/* True if a drop of a reference to `o` could run code of the user's, or let a weak reference be
- * found dead. sole: it may be the last reference. */
+/* True if dropping a reference to `o` could run code of the user's, or let the program find a weak
+ * reference dead. sole: it may be the last reference. */
 static bool
 dies (PyObject *o, bool sole, Dropped *d)
 {
@@ -134,7 +136,7 @@ break_for_death (GmRecorder *r)
                    "letting go of an object whose death the program can tell");
 }
 
-/* True if the region has changed `o`: one of the arguments may have been stored in it. */
+/* True if an effect changes `o`, so that an argument may have been stored in it. */
 static bool
 is_changed (GmRecorder *r, PyObject *o)
 {
@@ -163,7 +165,7 @@ gm_dropped (GmRecorder *r, const GmTracker *old)
 
 /* -- Arguments of a part --------------------------------------------------- */
 
-/* An object, and its place in the root's frame at the start. */
+/* A mortal (see above), and its place in the root's frame at the start. */
 typedef struct {
   PyObject *o; /* borrowed from the call */
   uint32_t home;
@@ -172,8 +174,8 @@ typedef struct {
 struct GmLifetime {
   const GmFrame *root;
   GArray *mortals; /* Mortal */
-  GHashTable *own; /* PyObject, borrowed: arguments with no other reference, and objects held by
-                      such an argument alone -> that argument */
+  GHashTable *own; /* PyObject, borrowed: arguments to which the part holds the only reference, and
+                      objects that only such an argument holds -> that argument */
 };
 
 typedef struct {
@@ -249,9 +251,9 @@ gm_lifetime_free (GmLifetime *l)
 typedef struct {
   GmRecorder *r;
   GHashTable *seen; /* GmTracker */
-  GHashTable *real; /* PyObject: the objects of the trackers in `seen` */
+  GHashTable *real; /* PyObject: the real objects of the trackers in `seen` */
   GPtrArray *work;
-  bool made; /* only contents of objects that the region has made are read */
+  bool made; /* if true, only contents of objects that the region has made are followed */
 } Reach;
 
 static void
@@ -287,7 +289,7 @@ note_slots (Reach *w, uint32_t id)
     note (w, gm_heap_load (heap, id, k));
 }
 
-/* Notes all that a frame holds. depth: of its stack. */
+/* Adds the trackers that the frame holds to the walk. depth: number of entries of its stack. */
 static void
 note_frame (Reach *w, const GmFrame *f, uint32_t depth)
 {
@@ -318,9 +320,9 @@ reach_follow (Reach *w)
   }
 }
 
-/* Notes the values that an effect stores in objects that outlive the region. A container, object or
- * cell that is followed has them among its contents, and a value that was removed again is held no
- * more; values that only an argument holds live as long as the argument. */
+/* Adds to the walk the values that the effect stores in objects that outlive the region. A
+ * container, object or cell that the walk follows has these values among its contents, unless they
+ * were removed again; values that only an argument holds live as long as the argument. */
 static void
 note_effect (Reach *w, const GmEffect *e)
 {
@@ -336,7 +338,7 @@ note_effect (Reach *w, const GmEffect *e)
   }
 }
 
-/* Notes all that can be reached from the noted values and from the effects. */
+/* Adds all that can be reached from the trackers added so far and from the effects. */
 static void
 reach_with_effects (Reach *w)
 {
@@ -347,7 +349,7 @@ reach_with_effects (Reach *w)
   } while (w->work->len > 0);
 }
 
-/* Starts a walk with all that the frames hold. */
+/* Begins a walk with all that the frames and the effects hold. */
 static void
 reach_of_frames (Reach *w, GmRecorder *r)
 {
@@ -369,7 +371,8 @@ is_at_home (GmRecorder *r, const Mortal *m)
   return t && t->real == m->o;
 }
 
-/* Breaks if a step inside of the region has dropped an argument. */
+/* Breaks if the last step has dropped a mortal: it is neither in its original place nor in
+ * reach. */
 static void
 check_step (GmRecorder *r)
 {
@@ -396,9 +399,9 @@ check_step (GmRecorder *r)
   r->stop->drops_one = n == 1 && !container;
 }
 
-/* Breaks if the arguments would not die in plain Python's order when the function returns. They die
- * in the order of their places, which is that of the variables: an object with another reference
- * than its own variable may die earlier or later. */
+/* Breaks if the arguments would not die in plain Python's order when the function returns: they die
+ * in the order of their places, which is that of the variables, but an object with another
+ * reference than its own variable may die earlier or later. */
 static void
 check_return (GmRecorder *r)
 {

@@ -11,14 +11,15 @@
 
 #include "core/trace/contents.h"
 
-/* Slots of the heap object. STATE is another tracker after each change: its number is (place of the
- * first item << 32 | number of items). */
+/* Slots of the heap object. STATE is replaced by another tracker at each change; its number is
+ * (place of the first item << 32 | number of items). */
 enum { STATE, ITEMS };
 
-/* A cache beside the heap: its entries are checked against STATE or made again. */
+/* The contents last made from the row; not in the heap, so a rollback does not restore them: they
+ * are checked against STATE, or made again. */
 typedef struct {
   uint32_t n_places;
-  const GmTracker *of, *contents; /* made when STATE was `of` */
+  const GmTracker *of, *contents; /* contents: the contents made when STATE was `of` */
 } Row;
 
 const GmTrackerKind gm_kind_row = { .name = "row" };
@@ -85,8 +86,8 @@ row_new (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
   return row;
 }
 
-/* Returns the row of t's contents, which large contents become; NULL: they are small, or the
- * recording has stopped. */
+/* Returns the row with t's items; large contents are turned into a row. NULL: the contents are
+ * small, or the recording has stopped. */
 static const GmTracker *
 row_for (GmRecorder *r, const GmTracker *t)
 {
@@ -129,7 +130,8 @@ gm_list_items_item (GmRecorder *r, const GmTracker *t, uint32_t i)
 
 /* -- Changing -------------------------------------------------------------- */
 
-/* Splices contents: all items are copied, except those before an append. */
+/* Replaces `count` items from `at` by n others in t's contents. All items are copied, except by an
+ * append. */
 static void
 splice_contents (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
                  const GmTracker *const *items, uint32_t n)

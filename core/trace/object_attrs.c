@@ -35,8 +35,8 @@ lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
   return found;
 }
 
-/* Looks up an attribute of the class. Guards the descriptor methods of its class as well, if that
- * is a Python class: they may be assigned later. */
+/* Looks up an attribute of the class; see instance.h. If the attribute's own class is a Python
+ * class, its descriptor methods are guarded as well: they may be assigned later. */
 PyObject *
 gm_class_lookup (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
@@ -60,7 +60,8 @@ gm_object_default (const char *name)
   return PyDict_GetItemString (gm_type_dict (&PyBaseObject_Type), name);
 }
 
-/* True for a C method of another class's objects: calling it raises. */
+/* True if `o` is a C method for objects of a class that `type` does not derive from: calling it
+ * raises. */
 static bool
 is_foreign (PyTypeObject *type, PyObject *o)
 {
@@ -89,7 +90,8 @@ gm_object_how (GmRecorder *r, const GmTracker *t, const char *name, PyObject **f
   return is_c_descriptor (o) && !is_foreign ((PyTypeObject *) t->data, o) ? GM_HOW_C : GM_HOW_OTHER;
 }
 
-/* True for a C method that wraps just this function: object's own, or list's ... of the same. */
+/* True if `found` is a slot wrapper of the C function `function`, such as object's or list's own
+ * method. */
 static bool
 wraps (PyObject *found, void *function)
 {
@@ -97,7 +99,8 @@ wraps (PyObject *found, void *function)
          && ((PyWrapperDescrObject *) found)->d_wrapped == function;
 }
 
-/* True if attributes of the class are looked up as object does, apart from __getattr__. */
+/* True if object.__getattribute__ finds the attributes of the class's instances; __getattr__ may
+ * follow. */
 static bool
 plain_lookup (GmRecorder *r, PyTypeObject *type)
 {
@@ -106,8 +109,8 @@ plain_lookup (GmRecorder *r, PyTypeObject *type)
   return wraps (gm_class_lookup_text (r, type, "__getattribute__"), PyObject_GenericGetAttr);
 }
 
-/* True if `lookup` is a C function for attributes that finds object's __class__ in the type, as it
- * is for all objects. */
+/* True if `lookup`, a tp_getattro, is a C function that finds `__class__` on the type, where
+ * object's own is. */
 static bool
 finds_own_class (getattrofunc lookup)
 {
@@ -134,8 +137,8 @@ class_tracker (GmRecorder *r, PyTypeObject *type)
   return gm_wrap (r, (PyObject *) type, gm_source_const (r, (PyObject *) type, type->tp_name));
 }
 
-/* True for a method whose result depends on the instance of a subclass, not only on the value in
- * it: methods of `object` about attributes and class, and its memory size. */
+/* True for a C method whose result depends on the instance of a subclass, not only on the value
+ * inside of it: methods of `object` about attributes and class, and __sizeof__. */
 static bool
 sees_instance (const PyDescrObject *found)
 {
@@ -143,9 +146,9 @@ sees_instance (const PyDescrObject *found)
          || PyUnicode_CompareWithASCIIString (found->d_name, "__sizeof__") == 0;
 }
 
-/* False for a method that a C subclass of dict overrides (defaultdict's __init__ and __repr__), for
- * a dict's method of which an OrderedDict has its own, and for a method that reads more than the
- * value. */
+/* True if the model of the storage can run the C method `found` of the instance's class. False for
+ * a method that a C subclass of dict overrides (defaultdict's __init__ and __repr__), for a dict's
+ * method of which OrderedDict has its own, and for a method that reads more than the value. */
 static bool
 knows_descriptor (const GmTracker *storage, PyObject *found)
 {
@@ -157,7 +160,7 @@ knows_descriptor (const GmTracker *storage, PyObject *found)
          || _PyType_Lookup (gm_dict_owner (storage), ((PyDescrObject *) found)->d_name) == found;
 }
 
-/* Returns the copy () of an OrderedDict or a defaultdict: a call of its class. */
+/* Returns t.copy () for an OrderedDict or a defaultdict, which calls its class. */
 static const GmTracker *
 copy_by_class (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -183,7 +186,8 @@ property_get (GmRecorder *r, const GmTracker *self, PyObject *property, PyObject
                     &self, 1);
 }
 
-/* Reads a functools.cached_property: computed once and stored beside the other attributes. */
+/* Returns the value of a functools.cached_property: computes the value once and stores it beside
+ * the other attributes. */
 static const GmTracker *
 cached_get (GmRecorder *r, const GmTracker *self, PyObject *descriptor, PyObject *name)
 {
@@ -213,7 +217,8 @@ is_named (PyTypeObject *type, const char *module, const char *name)
   return m && PyUnicode_Check (m) && PyUnicode_CompareWithASCIIString (m, module) == 0;
 }
 
-/* Reads a descriptor of a Python class: __get__ (descriptor, instance or None, class). */
+/* Returns the value of a descriptor `found` of a Python class: calls __get__ (descriptor, instance
+ * or None, class). */
 static const GmTracker *
 user_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, const GmTracker *self)
 {
@@ -227,7 +232,7 @@ user_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *found, co
   return gm_call_n (r, gm_wrap (r, get, gm_source_class_attr (r, kind, key)), args, 3);
 }
 
-/* True for a function, and for an object that is called and bound like one. */
+/* True for a function, and for any other object that a call binds in the way of a function. */
 static bool
 binds_like_function (PyObject *o)
 {
@@ -237,8 +242,8 @@ binds_like_function (PyObject *o)
          || (gm_host.marked_type && kind == gm_host.marked_type);
 }
 
-/* Reads a classmethod: until 3.12 it calls __get__ of the object that it wraps, with the class, if
- * that has one. */
+/* Returns the value of a classmethod that wraps `inner`: a bound method of the class. Until CPython
+ * 3.12 the __get__ of `inner` is called with the class, if `inner` has one. */
 static const GmTracker *
 class_method_get (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *inner,
                   const char *label)
@@ -312,7 +317,7 @@ gm_descriptor_get (GmRecorder *r, PyTypeObject *owner, PyTypeObject *type, PyObj
     if (bound || r->stop)
       return bound ? gm_builtin_of (r, bound, found, self) : &gm_tracker_poison;
   }
-  /* A method of C without a model: its call breaks. */
+  /* A C method without a model is returned, and a call of it breaks. */
   if (self && self->real && self->source && kind == &PyMethodDescr_Type
       && (!gm_is_user_type (type) || gm_is_random (self)))
     return gm_builtin_of (r, gm_builtin_method (r, text, self), found, self);
@@ -328,9 +333,9 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
 
 /* -- Reading --------------------------------------------------------------- */
 
-/* True for a member descriptor of this class, under its own name. A descriptor of another class
- * would read beyond the object, where CPython raises; the recorder's attributes do not know a
- * second name of a member. */
+/* True if `found` is a member descriptor of `type` under its own name. A descriptor of another
+ * class would read beyond the object, where CPython raises; and the recorder's attributes do not
+ * know a second name of a member. */
 static bool
 is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
 {
@@ -349,7 +354,8 @@ gm_slot_of (PyObject *object, PyObject *name)
   return m && m->type == T_OBJECT_EX ? m : NULL;
 }
 
-/* Reads a slot of __slots__: a member of the object. */
+/* Returns the value of a slot of __slots__, a member of the object; raises AttributeError if it is
+ * empty. */
 static const GmTracker *
 member_get (GmRecorder *r, const GmTracker *t, PyObject *descriptor, PyObject *name)
 {
@@ -394,8 +400,8 @@ has_dict (PyTypeObject *type)
   return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
-/* Returns the item of a named tuple's subclass by field name; NULL if the name is none of its
- * fields. */
+/* Returns the item of t, an instance of a named tuple's subclass, for the field `name`; NULL: there
+ * is no such field. */
 static const GmTracker *
 field_of (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -465,7 +471,7 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   const GmTracker *v;
   if (plain_lookup (r, type)) {
     v = gm_object_generic_get (r, t, name);
-  } else { /* a hook of the user's: it raises if it finds nothing */
+  } else { /* a hook of the user's raises if it finds nothing */
     if (gm_object_how (r, t, "__getattribute__", NULL) != GM_HOW_PYTHON)
       return gm_record_break (r, GM_BREAK_ATTRIBUTE_HOOK, type->tp_name, "__getattribute__");
     const GmTracker *arg = gm_from_constant (r, name);
@@ -499,7 +505,8 @@ gm_object_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 
 /* -- Writing --------------------------------------------------------------- */
 
-/* Writes through a data descriptor of the user's: __set__ (descriptor, instance, value). */
+/* Stores through a data descriptor of the user's: calls __set__ (descriptor, instance, value), or
+ * __delete__. */
 static void
 user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
           const GmTracker *value)
@@ -515,8 +522,8 @@ user_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name,
   gm_call_n (r, gm_wrap (r, set, gm_source_class_attr (r, kind, key)), args, value ? 3 : 2);
 }
 
-/* Raises the AttributeError of a property without a setter, or deleter. Its text has the property's
- * own name, which may differ from the attribute's. */
+/* Raises the AttributeError for a property without a setter (`set`) or deleter. Its text has the
+ * property's own name, which may differ from the attribute's. */
 static void
 property_refuses (GmRecorder *r, const GmTracker *t, PyObject *property, bool set)
 {
@@ -547,8 +554,9 @@ property_set (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *name
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, text, gm_type_text (r, t));
 }
 
-/* Records the effect of a store. If the class overrides how attributes are stored, the replay
- * bypasses the override, unless that only stores (assigned). */
+/* Records the effect of a store of an attribute (value NULL: deletion). If the class overrides
+ * __setattr__, the replay bypasses the override; unless `assigned`: the override does nothing but
+ * store. */
 static void
 store_effect (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value,
               bool assigned)

@@ -40,8 +40,8 @@ has_local (const GmRecordStart *start, uint32_t slot)
   return false;
 }
 
-/* NULLs below the operands of the instruction stay where they are; some instructions push new
- * ones. */
+/* Returns the shape after the instruction; see python_span.h. NULLs below the instruction's
+ * operands stay where they are; some instructions push new ones. */
 GmStackShape
 gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s, bool jumps)
 {
@@ -77,8 +77,8 @@ gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s, boo
 
 /* -- Handlers -------------------------------------------------------------- */
 
-/* Returns the first instruction of the handler that covers an instruction; called again with that,
- * of the handler around it. 0: there is none. */
+/* Returns the first instruction of the handler that covers `insn`; 0: there is none. For that
+ * result, it returns the handler around the handler. */
 static uint32_t
 next_handler (const GmCode *code, uint32_t insn)
 {
@@ -95,8 +95,8 @@ covers (const GmCode *code, uint32_t handler, uint32_t insn)
   return h == handler;
 }
 
-/* True if a handler of the user's covers the instruction. A handler without PUSH_EXC_INFO cleans up
- * after an inlined comprehension and raises again. */
+/* True if a handler of the user's covers the instruction. A handler without PUSH_EXC_INFO does not
+ * count: it cleans up after an inlined comprehension and raises again. */
 static bool
 is_guarded (const GmCode *code, uint32_t insn)
 {
@@ -117,7 +117,8 @@ typedef struct {
   GArray *work, *exits; /* GmSpanExit */
 } Span;
 
-/* True for the end of a handler's clean-up, with the exception that it raises on the stack. */
+/* True if only the end of a handler's clean-up follows `insn`, which raises the exception on the
+ * stack again. */
 static bool
 raises_again (const GmCode *code, uint32_t insn)
 {
@@ -188,7 +189,7 @@ compare (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-/* Returns the exits that can be reached from `first`. */
+/* Returns the exits that can be reached from `first`, as gm_python_span_exits does. */
 static GArray *
 find_exits (const GmCode *code, const GmRecordStart *start, bool leave, GmSpanExit first,
             GArray *insns)

@@ -24,13 +24,13 @@
 
 /* -- Marks ----------------------------------------------------------------- */
 
-/* Returns a mark. The lengths are spread over memory: gathering them into vectors, as the optimiser
- * would, takes longer than storing them one by one. */
+/* Returns the mark of the recorder's present state. Compiled without vectorisation: the lengths lie
+ * apart in memory, and gathering them into vectors takes longer than storing them one by one. */
 __attribute__ ((optimize ("no-tree-slp-vectorize"))) GmMark
 gm_record_mark (const GmRecorder *r)
 {
-  GmGraphMark graph = gm_graph_mark (r->graph); /* first: with sizes this is a call, across which
-                                                   the rest would have to be kept */
+  GmGraphMark graph = gm_graph_mark (r->graph); /* comes first: with sizes this is a call, across
+                                                   which the other fields would have to be kept */
   return (GmMark){
     .frame = r->frame,
     .pc = r->pc,
@@ -52,8 +52,8 @@ gm_record_mark (const GmRecorder *r)
   };
 }
 
-/* Cuts an array to n. Between most marks nothing is appended: the test costs less than a call that
- * does nothing. */
+/* Cuts the array to n items. Tests first, because between most marks nothing is appended, and the
+ * test costs less than a call that does nothing. */
 static inline void
 cut (GArray *a, uint32_t n)
 {
@@ -61,7 +61,8 @@ cut (GArray *a, uint32_t n)
     g_array_set_size (a, n);
 }
 
-/* Cuts the tables that have an index, and their indices. */
+/* Cuts the arrays that have an index to their lengths at the mark, and removes their entries from
+ * the indices. */
 static void
 cut_indices (GmRecorder *r, const GmMark *m)
 {
@@ -144,8 +145,9 @@ hash_tracker (const GmTracker *t)
   h = mix (h, hash_source (t->source));
   h = mix (h, t->id);
   h = mix (h, (uint64_t) t->number);
-  bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
-  value |= t->kind == &gm_kind_class && t->data;             /* its shadow is made anew */
+  bool value =
+      t->kind == &gm_kind_set && t->source == NULL; /* a new set's elements are in the heap */
+  value |= t->kind == &gm_kind_class && t->data;    /* a new class's shadow is made anew */
   value |= t->kind == &gm_kind_super && t->number;
   /* The real set is only a carrier of its table: the elements are items, too. */
   if (t->real && t->kind == &gm_kind_contents
@@ -172,7 +174,7 @@ gm_record_hash (const GmRecorder *r)
     GmGuard g = g_array_index (r->guards, GmGuard, i);
     if (g.kind == GM_GUARD_DICT_KEYS || g.kind == GM_GUARD_ORDERED_KEYS
         || g.kind == GM_GUARD_SET_ORDER || g.kind == GM_GUARD_VALUE
-        || g.kind == GM_GUARD_SET_EQUALS) { /* a collection that was made for the guard: hashed by
+        || g.kind == GM_GUARD_SET_EQUALS) { /* obj is a collection made for the guard, hashed by
                                                value */
       h = mix (h, (uint64_t) PyObject_Hash (g.obj));
       g.obj = NULL;
@@ -189,8 +191,9 @@ gm_record_hash (const GmRecorder *r)
       h = mix (h, hash_tracker (e->args[k]));
   }
   GmSizesMark sizes = r->graph->sizes ? gm_sizes_mark (r->graph->sizes) : (GmSizesMark){ 0 };
-  h = mix (mix (h, sizes.rows), sizes.facts); /* made with the first symbol; a rollback empties it
-                                                 and keeps it */
+  h = mix (
+      mix (h, sizes.rows),
+      sizes.facts); /* sizes exist from the first symbol on; a rollback empties and keeps them */
   for (uint32_t i = 0; i < r->sources->len; i++)
     h = mix (h, g_str_hash (((const GmSource *) r->sources->pdata[i])->name));
   for (uint32_t i = 0; i < r->inputs->len; i++) {
@@ -317,8 +320,9 @@ gm_frame_is_ours (const GmFrame *f)
   return text && (strcmp (text, "gramme") == 0 || strncmp (text, "gramme.", 7) == 0);
 }
 
-/* Returns the innermost frame of the user's code, not of the package's own, and its place: messages
- * name the user's lines. */
+/* Returns the innermost frame that is not of gramme's own code, because messages name the user's
+ * lines, and sets *pc to the instruction after its present one. The current frame if there is
+ * none. */
 static const GmFrame *
 users_frame (const GmRecorder *r, uint32_t *pc)
 {
@@ -344,7 +348,7 @@ gm_record_where (GmRecorder *r)
                        : gm_arena_printf (r->graph->arena, "%s (%s)", place_text (r, f, pc), inner);
 }
 
-/* Fills in the line and columns of the instruction before `pc`. */
+/* Fills in line and columns of the instruction before `pc`, which is the present one. */
 static void
 place_of (GmBreakInfo *b, const GmCode *code, uint32_t pc)
 {
@@ -359,8 +363,8 @@ place_of (GmBreakInfo *b, const GmCode *code, uint32_t pc)
   b->end_col = i->end_col;
 }
 
-/* The stop after an interrupt: the recording is dropped without a message, and the call runs as
- * plain Python. */
+/* The value of `stop` after an interrupt: the recording is dropped without a message, and the call
+ * runs as plain Python. */
 static GmBreakInfo interrupted = { .message = "a signal's handler has raised an exception" };
 
 const GmTracker *
@@ -375,11 +379,11 @@ gm_record_interrupt (GmRecorder *r)
 const GmTracker *
 gm_record_break (GmRecorder *r, GmBreak why, ...)
 {
-  if (r->stop) /* the first reason is the cause */
+  if (r->stop) /* the first break is the cause of later ones */
     return &gm_tracker_poison;
   PyErr_Clear ();
-  if (G_UNLIKELY (gm_interrupt_is_parked ())) /* the reason is then an exception of a signal's
-                                                 handler */
+  if (G_UNLIKELY (
+          gm_interrupt_is_parked ())) /* the cause is then an exception of a signal's handler */
     return gm_record_interrupt (r);
   va_list args;
   va_start (args, why);
@@ -397,7 +401,7 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (f->code->code->co_name));
     place_of (b, f->code, pc);
     b->stack = gm_record_stack (r);
-  } else { /* the function has returned: the reason lies in the end of the call */
+  } else { /* the function has returned: the break is in the end of the call */
     PyCodeObject *code = r->request->code->code;
     b->file = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_filename));
     b->function = gm_arena_strdup (r->arena, PyUnicode_AsUTF8 (code->co_name));
@@ -456,7 +460,7 @@ gm_record_take (GmRecorder *r, PyObject *o)
   g_ptr_array_add (r->refs, o);
   if (PyBytes_CheckExact (o))
     r->kept_bytes += (size_t) PyBytes_GET_SIZE (o);
-  else if (PyTuple_CheckExact (o)) /* lookups of single keys make many */
+  else if (PyTuple_CheckExact (o)) /* lookups of single keys make many tuples */
     r->kept_bytes += sizeof (PyTupleObject) + (size_t) PyTuple_GET_SIZE (o) * sizeof (PyObject *);
   else if (PyUnicode_CheckExact (o) && gm_str_ready (o))
     r->kept_bytes += (size_t) PyUnicode_GET_LENGTH (o) * PyUnicode_KIND (o);
@@ -729,14 +733,16 @@ recorder_free (void *data)
   g_free (r);
 }
 
-/* Returns value i of the tuple that a break has left. */
+/* Returns a lazy tracker of argument i of a resume function, a value that the break has passed
+ * on. */
 static const GmTracker *
 left_value (GmRecorder *r, uint32_t i)
 {
   return gm_wrap_lazy (r, r->request->locals[i], gm_source_local (r, i));
 }
 
-/* Enters the root frame in the state that a break has left. */
+/* Enters the root frame of a resume function: variables, stack and cells become those at the
+ * break. */
 static void
 enter_middle (GmRecorder *r, const GmRecordStart *start)
 {
@@ -763,8 +769,8 @@ enter_middle (GmRecorder *r, const GmRecordStart *start)
   r->pc = start->insn;
 }
 
-/* Enters the root frame: arguments are lazy; the prologue's MAKE_CELL and COPY_FREE_VARS make the
- * cells. */
+/* Enters the root frame of a function from its start: arguments are lazy; the prologue's MAKE_CELL
+ * and COPY_FREE_VARS make the cells. */
 static void
 enter_root (GmRecorder *r)
 {
@@ -809,7 +815,7 @@ gm_record_function (const GmRecordRequest *req)
   if (r->stop && req->resumable && !r->raised && !r->stop->error && !r->interrupted)
     gm_resume_after_break (r, rec);
   if (G_UNLIKELY (r->interrupted && r->stop))
-    r->stop = &interrupted; /* the search for a place to go on may have set another reason */
+    r->stop = &interrupted; /* the search for a place to resume may have set another break */
   rec->stop = r->stop;
   rec->raised = r->raised;
   rec->layer = r->layer;

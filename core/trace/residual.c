@@ -22,8 +22,8 @@
 
 #include <string.h>
 
-/* The class of an operand: variables are numbered when all are known; until then an operand is a
- * class and an index. */
+/* The class of a variable, in the upper bits of an operand, until all variables are known and
+ * numbered; the lower bits are an index in the class. */
 typedef enum {
   VAR_IN = 1u << 24,
   VAR_OUT = 2u << 24,
@@ -256,8 +256,8 @@ gm_residual_fill_late (GmResidualBuilder *b, const GmTracker *t)
   g_ptr_array_add (b->unfilled, (gpointer) t);
 }
 
-/* Emits the contents of new cells and classes, once all functions that capture them can be
- * built. */
+/* Emits the stores of the contents of new cells and classes, once all functions that capture them
+ * can be built. */
 static void
 fill_cells (GmResidualBuilder *b)
 {
@@ -305,7 +305,7 @@ number (GmResidualBuilder *b)
   add_slots (r, res->slots, first[2], n_out, "out", GM_SLOT_ARG | GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[3], n_temp, "t", GM_SLOT_LOCAL);
   add_slots (r, res->slots, first[4], n_cell, "c", GM_SLOT_CELL);
-  /* A cell has no name of the user's: functions that capture it know it by position. */
+  /* A cell has no name of the user's, since functions that capture it know it by position. */
   for (uint32_t i = 0; i < res->n_free; i++)
     res->slots[res->first_free + i] = (GmSlot){ gm_root_free_slot (r, i)->name, GM_SLOT_FREE };
   res->n_insns = b->insns->len;
@@ -322,7 +322,7 @@ number (GmResidualBuilder *b)
 
 typedef struct {
   GmResidualBuilder *b;
-  GHashTable *seen; /* containers: one that occurs twice needs the long form */
+  GHashTable *seen; /* containers met so far: a container that occurs twice needs the long form */
 } Tree;
 
 static bool
@@ -358,7 +358,7 @@ to_tree (Tree *k, const GmTracker *t, GmReturn *out)
     out->kind = GM_RETURN_DICT;
   else
     return false;
-  if (t->n == 0 && t->kind == &gm_kind_tuple && !size) { /* the one empty tuple */
+  if (t->n == 0 && t->kind == &gm_kind_tuple && !size) { /* CPython has only one empty tuple */
     *out = (GmReturn){ .kind = GM_RETURN_CONST, .obj = PyTuple_New (0) };
     return true;
   }
@@ -409,7 +409,7 @@ is_mutated (const GmRecorder *r, GmValueId value)
   return false;
 }
 
-/* True if the object has a dict for its attributes other than this one. */
+/* True if the object has a dict for its attributes, and it is not `dict`. */
 static bool
 has_own_dict (PyObject *object, PyObject *dict)
 {
@@ -417,8 +417,8 @@ has_own_dict (PyObject *object, PyObject *dict)
   return own && *own != dict && PyDict_CheckExact (dict);
 }
 
-/* Guards that a list, dict or set that is changed is not the one that a given iterator walks; of an
- * object, that its dict is not. */
+/* Guards that the list, dict, set or object's dict that t's effects change is not the object over
+ * which the given iterator walks. */
 static void
 guard_not_read (GmRecorder *r, const GmTracker *t, const GmTracker *iterator)
 {
@@ -433,15 +433,16 @@ guard_not_read (GmRecorder *r, const GmTracker *t, const GmTracker *iterator)
     return;
   const GmSource *changed =
       own ? gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL) : t->source;
-  if (of == NULL) /* another one may not have ended yet, and the change would add to it */
+  if (of
+      == NULL) /* another iterator may not have ended yet, and the change would add items to it */
     gm_guard (r, MEMBER_ABSENT, iterator->source, .index = at, .key = name);
   else
     gm_guard (r, DISTINCT, changed, .other = gm_source_member (r, iterator->source, at, name));
 }
 
-/* Guards that distinct objects stay distinct, if one of them is changed; an object and a dict as
- * well, since the dict may be the one that has its attributes, and a container and what an iterator
- * walks. */
+/* Guards, for each object that an effect changes, that objects of the same type which were distinct
+ * while recording are distinct in each call; that an existing dict is not the dict of a changed
+ * object, and conversely; and that a given iterator does not walk over a changed container. */
 static void
 guard_distinct (GmRecorder *r)
 {
@@ -468,8 +469,8 @@ guard_distinct (GmRecorder *r)
   }
 }
 
-/* Adds an effect that sets the thread's autocast mode, if a context is still open; contexts that
- * were left have restored it. */
+/* Adds an effect that sets the thread's autocast mode if the region ends inside of an autocast
+ * context; contexts that were left have restored the mode. */
 static void
 leave_autocast (GmRecorder *r)
 {
@@ -497,8 +498,9 @@ leave_draws (GmRecorder *r)
   gm_effect (r, GM_EFFECT_CALL, gm_host.refuse_draws, NULL, &arg, 1);
 }
 
-/* Returns the effects to replay: operations on objects that existed before, checks of numbers that
- * only the run knows, the mode of the thread. With keep_objects the first are left out. */
+/* Returns the effects to replay, a new array: operations on objects that existed before, checks of
+ * numbers unknown while recording, and changes of the thread's modes. With keep_objects the
+ * operations are left out. */
 static GPtrArray *
 effects_to_replay (GmRecorder *r)
 {
@@ -526,8 +528,9 @@ is_number_input (const GmInput *in)
   return t && (t->kind == &gm_kind_size || t->source->kind == GM_SOURCE_NUMBER);
 }
 
-/* Returns the source of a number that differs from the one that was recorded, which no guard
- * detects: code that ran while recording has changed it. NULL: there is none. */
+/* Returns the source of an input that is a number and differs, in the call at hand, from the number
+ * that was recorded, which no guard detects: code that ran while recording has changed it. NULL:
+ * there is none. */
 static const GmSource *
 changed_number (const GmRecorder *r, const GmRecording *rec)
 {
@@ -590,7 +593,7 @@ finish_guards (GmRecorder *r, GmResidualBuilder *b, GmRecording *rec, uint32_t *
     gm_record_break (r, GM_BREAK_GUARD_FAILED_AT_BIRTH, failed ? failed : changed->name);
 }
 
-/* Appends an output that nothing reads. */
+/* Appends the value v as an output of the graph that nothing reads. */
 static void
 give_out (GmRecorder *r, GmValueId v, GPtrArray *outputs)
 {
@@ -598,7 +601,8 @@ give_out (GmRecorder *r, GmValueId v, GPtrArray *outputs)
   gm_graph_add_output (r->graph, v, GM_OUTPUT_USER);
 }
 
-/* Makes one node with effects an output: a graph without outputs does not run. */
+/* Makes the value of a node with effects an output if the graph has none: a graph without outputs
+ * does not run. */
 static void
 give_out_effects (GmRecorder *r, GPtrArray *outputs)
 {
@@ -610,7 +614,7 @@ give_out_effects (GmRecorder *r, GPtrArray *outputs)
 }
 
 /* Makes the generator's state after the graph an output, which only the plan reads, if the graph
- * determines how much is drawn. */
+ * determines how much is drawn. Returns the index of the output, or GM_NO_ID. */
 static uint32_t
 give_out_generator (GmRecorder *r, GPtrArray *outputs)
 {
@@ -623,8 +627,9 @@ give_out_generator (GmRecorder *r, GPtrArray *outputs)
   return outputs->len - 1;
 }
 
-/* Adds the checks of numbers to a graph that writes to arguments: the call's own checks stand among
- * the effects, after those writes. So the graph fails, too. */
+/* Adds checks of the assumed conditions on numbers as outputs of a graph that writes to arguments.
+ * The call's own checks are among the effects, after those writes; with these outputs the graph
+ * itself fails. */
 static void
 give_out_truths (GmRecorder *r, GPtrArray *outputs)
 {
@@ -639,7 +644,7 @@ give_out_truths (GmRecorder *r, GPtrArray *outputs)
   }
 }
 
-/* Makes the checks outputs that fail where dead operations would fail. */
+/* Adds outputs that fail where operations whose results are not used would fail. */
 static void
 give_out_checks (GmRecorder *r, GPtrArray *outputs)
 {

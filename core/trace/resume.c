@@ -32,8 +32,9 @@
 
 /* -- Marks ----------------------------------------------------------------- */
 
-/* Marks a place where a stretch may begin, see python_span.h: of each frame the newest, of the root
- * several, as a value that cannot be rebuilt may have been made in another line. */
+/* Keeps the present mark as a place where a stretch may begin (see python_span.h): the newest for
+ * each frame, and several for the root, as a value that cannot be rebuilt may have been made in
+ * another line. */
 static void
 mark_line (GmRecorder *r, const GmFrame *f, const GmInsn *i)
 {
@@ -51,7 +52,7 @@ gm_resume_mark (GmRecorder *r)
 {
   const GmFrame *f = r->frame;
   const GmInsn *i = &f->code->insns[r->pc];
-  if (r->marked && r->pc > 0 && i[-1].step == i->step) /* the rest of one step */
+  if (r->marked && r->pc > 0 && i[-1].step == i->step) /* the instruction continues the same step */
     return false;
   r->mark = gm_record_mark (r);
   r->marked = true;
@@ -64,7 +65,7 @@ gm_resume_mark (GmRecorder *r)
 
 static const uint32_t generator_flags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 
-/* Returns the cell in a cell slot, or NULL: it is on the stack, because an inlined comprehension
+/* Returns the cell in a cell slot; NULL: the cell is on the stack, because an inlined comprehension
  * has a variable of the same name. */
 static const GmTracker *
 cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
@@ -74,8 +75,8 @@ cell_in (GmRecorder *r, const GmFrame *f, uint32_t slot)
   return t && t->kind == &gm_kind_cell ? t : NULL;
 }
 
-/* True for an existing object whose death a weak reference or a finalizer may observe: it lives as
- * long as the variable, at no cost. A tensor has no finalizer. */
+/* True for an existing object whose death a weak reference or a finalizer may observe: it must live
+ * as long as the variable, which costs nothing. A tensor has no finalizer. */
 static bool
 is_seen_to_die (const GmTracker *t)
 {
@@ -86,8 +87,8 @@ is_seen_to_die (const GmTracker *t)
   return PyObject_IS_GC (t->real);
 }
 
-/* True if the instruction that breaks has t as an operand: it may make a weak reference. Operands
- * exist then, whether the variable is kept or not. */
+/* True if t is an operand of the instruction that breaks, which may make a weak reference to it.
+ * Operands exist then, whether the variable is kept or not. */
 static bool
 is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
 {
@@ -97,8 +98,8 @@ is_operand (GmRecorder *r, const GmFrame *f, uint32_t depth, const GmTracker *t)
   return f != r->frame && is_operand (r, r->frame, r->depth, t);
 }
 
-/* True if the step at `insn` reads an undefined name: the NameError suggests similar names, among
- * them the frame's variables. */
+/* True if the step at `insn` reads an undefined name: its NameError suggests similar names, among
+ * them the names of the frame's variables. */
 static bool
 finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
 {
@@ -116,13 +117,13 @@ finds_no_name (GmRecorder *r, const GmFrame *f, uint32_t insn)
  * would take quadratic time in functions with many breaks. */
 #define MAX_KEPT_VARIABLES 250
 
-/* The dead variables that a break keeps: none, those that cost nothing in the backward, all, or all
- * of any frame, however many. */
+/* The dead variables that a break keeps: none; tensors without a gradient history and other values
+ * that cost no time in the backward; all; all in any frame, however many. */
 typedef enum { KEEP_LIVE, KEEP_CHEAP, KEEP_ALL, KEEP_WHOLE } Keep;
 
-/* True for a tensor with a history that the region makes, or a new object that leads to one. As an
- * output of the graph the tensor would take part in each backward. passed: the values that are
- * outputs anyway. */
+/* True if t is a tensor with a gradient history that the region has made, or a new object that
+ * refers to one, down to `nesting` levels: as an output of the graph the tensor would take part in
+ * each backward. passed: values that are outputs anyway. */
 static bool
 has_history (GmRecorder *r, const GmTracker *t, GHashTable *passed, int nesting)
 {
@@ -141,8 +142,8 @@ has_history (GmRecorder *r, const GmTracker *t, GHashTable *passed, int nesting)
   return any;
 }
 
-/* Returns the values that are passed on in any case: the live variables and the stacks of all
- * frames. */
+/* Returns the set of the values that are passed on in any case: the live variables and the stacks
+ * of all frames. */
 static GHashTable *
 find_passed (GmRecorder *r)
 {
@@ -167,7 +168,8 @@ typedef struct {
   GHashTable *passed; /* result of find_passed */
 } Kept;
 
-/* Fills in the slots of the bound variables that are live, held or kept; returns their number. */
+/* Stores in `locals` the slots of the frame's bound variables that are live at `insn`, or kept
+ * although they are dead; returns their number. */
 static uint32_t
 bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept,
               uint32_t *locals)
@@ -193,10 +195,11 @@ bound_locals (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Ke
   return n;
 }
 
-/* Returns the class's function of a C method that waits for its call: CPython has that function on
- * the stack, and its name is in the message if the call fails. NULL: none, or it is not certain.
- * For a method of an object that is no container, nor of a subclass of one, only at the call
- * itself: a resume function knows such methods better as bound ones. */
+/* Returns, for a bound C method on the stack that waits for its call, the function of its class,
+ * and *self: CPython has the function and the object on the stack, and the function's name is in
+ * the message if the call fails. NULL: there is none, or it is not certain. For a method of an
+ * object that is not an instance of a container's class, only at the call itself, because a resume
+ * function handles such methods better as bound ones. */
 static const GmTracker *
 unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const GmTracker *bound,
                 const GmTracker **self)
@@ -217,13 +220,14 @@ unbound_method (GmRecorder *r, const GmInsn *i, uint32_t entries_above, const Gm
   PyTypeObject *type = bound->n == 2 ? NULL : gm_type_of (r, *self);
   PyObject *found = bound->n == 2 ? bound->real
                     : type        ? _PyType_Lookup (type, name)
-                                  : NULL; /* n == 2: of an object of a subclass */
+                                  : NULL; /* n == 2: a method of an instance of a subclass */
   return found && Py_IS_TYPE (found, &PyMethodDescr_Type)
              ? gm_tracker (r, .kind = &gm_kind_builtin, .real = found)
              : NULL;
 }
 
-/* Appends the frame's values; false if the frame cannot be left and taken up at `insn`. */
+/* Appends to `values` the values of the frame that a resume function needs at `insn`, and fills
+ * *out; false if the frame cannot be left and resumed there. */
 static bool
 frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kept kept,
              GPtrArray *values, GmBreakFrame *out)
@@ -281,7 +285,8 @@ frame_state (GmRecorder *r, const GmFrame *f, uint32_t insn, uint32_t depth, Kep
   return r->stop == NULL;
 }
 
-/* Returns all frames from the current one to the root; NULL if a frame cannot be resumed. */
+/* Returns a description of all frames from the current one to the root, and appends their values to
+ * `values`; NULL if a frame cannot be resumed. */
 static GmBreakPoint *
 describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
 {
@@ -291,8 +296,8 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
   point->frames = frames;
   uint32_t insn = r->pc, depth = r->depth;
   g_autoptr (GHashTable) passed = find_passed (r);
-  /* The exception that is being handled is no value of the frame: a resume function would lose it.
-   */
+  /* An exception that is being handled is no value of the frame: a resume function would not have
+   * it. */
   const GmTracker *handled = gm_heap_load (&r->heap, r->frame->handled_id, 0);
   if (handled != NULL && handled != &gm_tracker_null && handled->real != Py_None)
     return NULL;
@@ -320,8 +325,9 @@ describe (GmRecorder *r, GmResumeMode mode, Keep keep, GPtrArray *values)
 
 /* -- Breaking off ---------------------------------------------------------- */
 
-/* False for a stretch without an end if nothing was recorded before it: it is the rest of the
- * function, and nothing is gained. */
+/* True if resuming at the point gains something. False for a stretch in a function that reads
+ * frames, and for a stretch that is all of the rest of the function, if nothing was recorded before
+ * it. */
 static bool
 is_of_use (const GmRecorder *r, const GmBreakPoint *point)
 {
@@ -341,7 +347,9 @@ is_of_use (const GmRecorder *r, const GmBreakPoint *point)
   return exits->len > 0;
 }
 
-/* Resumes at the mark. may_lose: number of objects whose death can be noticed that may be lost. */
+/* Rolls back to the mark and ends the recording there, with a description of the frames and the
+ * dead variables of `keep`; fills rec. may_lose: number of objects with an observable death that
+ * may be dropped. False, with r as at the mark, if that fails. */
 static bool
 resume_with (GmRecorder *r, const GmMark *mark, GmResumeMode mode, Keep keep, uint32_t may_lose,
              GmRecording *rec)
@@ -376,8 +384,8 @@ is_looked_at (const GmRecorder *r)
   return looked_at;
 }
 
-/* Resumes at the mark. why: the break, or NULL. Tries without dead variables if a value of theirs
- * cannot be built. */
+/* Ends the recording at the mark as resume_with does, with the dead variables that the break `why`
+ * (or NULL) calls for, else without dead variables if a value of theirs cannot be built. */
 static bool
 resume_for (GmRecorder *r, const GmMark *mark, GmResumeMode mode, const GmBreakInfo *why,
             GmRecording *rec)
@@ -395,8 +403,8 @@ gm_resume_at (GmRecorder *r, const GmMark *mark, GmResumeMode mode, GmRecording 
   return resume_for (r, mark, mode, NULL, rec);
 }
 
-/* True for reasons that would come again after the instruction, or that are faults of the
- * recorder. */
+/* True for breaks that would occur again after the instruction, or that are faults of the recorder:
+ * nothing is resumed. */
 static bool
 is_final (GmBreak id)
 {
@@ -405,11 +413,13 @@ is_final (GmBreak id)
          || id == GM_BREAK_STATE_DIFFERS || id == GM_BREAK_GUARD_FAILED_AT_BIRTH;
 }
 
-/* Resumes at the start of a line that the frames or the root have reached, the newest first. */
+/* Ends the recording at the start of a line that the frames or the root have reached, trying the
+ * newest first. */
 static bool
 resume_at_line (GmRecorder *r, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
 {
-  uint32_t newest = r->n_executed; /* there is no way back to what a rollback has undone */
+  uint32_t newest =
+      r->n_executed; /* a mark whose instructions a rollback has undone cannot be used */
   bool done = false;
   for (const GmFrame *f = r->frame, *parent; f && !done; f = parent) {
     const GmMark line = r->lines[MIN (f->level, GM_MAX_DEPTH)];
@@ -427,8 +437,9 @@ resume_at_line (GmRecorder *r, GmResumeMode mode, const GmBreakInfo *why, GmReco
   return done;
 }
 
-/* Runs the rest of the function as plain Python. A tracer sees the frames that exist when it
- * starts: from the line that calls it, the whole function is in one Python frame. */
+/* Ends the recording so that the rest of the function runs as plain Python. A tracer sees the
+ * frames that exist when it starts: from the line that calls the tracer on, the function is in one
+ * Python frame. */
 static bool
 resume_plain (GmRecorder *r, const GmBreakInfo *why, GmRecording *rec)
 {

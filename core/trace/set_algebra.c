@@ -32,9 +32,9 @@ element_in (GmRecorder *r, const GmTracker *operand, const GmTracker *key)
   return at < 0 || r->stop ? NULL : contents->items[at];
 }
 
-/* Returns the element of a set that CPython made of the operands (sets, dicts, tuples of elements):
- * the one of the first operand that has an equal element, since a program can tell equal tuples
- * apart. */
+/* Returns the tracker for `key`, an element of a set that CPython has made of the operands (sets,
+ * dicts, tuples of elements): the equal element of the first operand that has one, since a program
+ * can tell equal tuples apart. */
 static const GmTracker *
 element_of (GmRecorder *r, PyObject *key, const GmTracker *const *operands, uint32_t n)
 {
@@ -48,8 +48,9 @@ element_of (GmRecorder *r, PyObject *key, const GmTracker *const *operands, uint
   return found ? found : t;
 }
 
-/* Puts the operand first whose elements an intersection has: the smaller set, or the second operand
- * if both are of the same size, or if it is no set. */
+/* Swaps the operands of an intersection, if necessary, so that the operand whose elements the
+ * result has comes first: the smaller set, or the second operand if both have one size or the
+ * second is no set. */
 static void
 order_for_intersection (GmRecorder *r, const GmTracker *operands[2])
 {
@@ -63,8 +64,8 @@ order_for_intersection (GmRecorder *r, const GmTracker *operands[2])
 
 /* -- New sets of others ---------------------------------------------------- */
 
-/* Returns a real object of the same elements in the same table, of a set, or of a dict's keys;
- * NULL: not all are constants, or the table is not known. */
+/* Returns a new reference to a real set with the elements and the table of t, a set, or to a real
+ * dict with the keys of t, a dict. NULL: not all are constants, or the table is not known. */
 static PyObject *
 real_operand (GmRecorder *r, const GmTracker *t)
 {
@@ -85,8 +86,8 @@ real_operand (GmRecorder *r, const GmTracker *t)
   return dict;
 }
 
-/* Returns a new set with all elements of a set or dict. NULL: adding them one by one is as good, as
- * no order is known. */
+/* Returns a new set with all elements of `from`, a set or dict, and the table that CPython gives
+ * it. NULL: no order is known, so that the caller may add the elements one by one. */
 static const GmTracker *
 merged (GmRecorder *r, const GmTracker *from)
 {
@@ -128,8 +129,8 @@ gm_set_of (GmRecorder *r, const GmTracker *from)
 
 /* -- Changed by others ----------------------------------------------------- */
 
-/* Returns a set or dict as an operand that is kept for the replay, where it must have its present
- * table; NULL: that cannot be made sure. */
+/* Returns t, a set or dict, or a copy of it, as an operand for the replay, which must find its
+ * present table; NULL: the table is not known. */
 static const GmTracker *
 as_it_is (GmRecorder *r, const GmTracker *t)
 {
@@ -156,8 +157,8 @@ static const char *const change_names[GM_N_BIN] = { [GM_BIN_OR] = "update",
                                                     [GM_BIN_SUB] = "difference_update",
                                                     [GM_BIN_XOR] = "symmetric_difference_update" };
 
-/* Returns t's table after CPython's own change of a real set; NULL: a table or an element is not
- * known. */
+/* Returns the table of t after CPython's method `name` with `operand`, the real object of `other`:
+ * a real set that the recorder owns. NULL: a table or an element is not known. */
 static PyObject *
 changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *other,
                PyObject *operand)
@@ -175,8 +176,8 @@ changed_table (GmRecorder *r, const char *name, const GmTracker *t, const GmTrac
   return result ? table : NULL;
 }
 
-/* Stores the elements of the table that is an intersection of t and another set, dict, or tuple of
- * elements; returns their number. */
+/* Stores in `elements` the elements of `table`, an intersection of t and `other` (a set, dict or
+ * tuple of elements), in table order; returns their number. */
 static uint32_t
 common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTracker *other,
                  const GmTracker **elements)
@@ -192,8 +193,9 @@ common_elements (GmRecorder *r, PyObject *table, const GmTracker *t, const GmTra
   return n;
 }
 
-/* Changes a set by another set, a dict, or a tuple of elements. CPython's own method is replayed:
- * it may lay out the table anew, so removing and adding one by one would leave another order. */
+/* Changes the set t by `other`, a set, a dict, or a tuple of elements. CPython's own method is
+ * replayed: it may lay out the table anew, so removing and adding elements one by one would leave
+ * another order. */
 static const GmTracker *
 change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other)
 {
@@ -234,9 +236,9 @@ change_by (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *othe
   return t;
 }
 
-/* Returns an argument of a change: a set or dict unchanged, else the elements of the iterable; NULL
- * after a break. `first`: CPython iterates before it changes anything, so the iterable may read the
- * set, which is `t`. */
+/* Returns the argument `arg` of the method `name`: a set or dict unchanged, else a tuple of the
+ * elements of the iterable; NULL after a break. `first`: CPython iterates before it changes
+ * anything, so that the iterable may read t. */
 static const GmTracker *
 change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTracker *arg,
                  bool first)
@@ -258,8 +260,8 @@ change_argument (GmRecorder *r, const char *name, const GmTracker *t, const GmTr
   return gm_tuple_new (r, (const GmTracker *const *) all->pdata, all->len);
 }
 
-/* Changes a set by several arguments: intersection_update () reads them all before it changes the
- * set, difference_update () changes it by one after the other. */
+/* Changes a set by several arguments: intersection_update () reads all of them before it changes
+ * the set, difference_update () applies one after the other. */
 static const GmTracker *
 change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCallArgs *args)
 {
@@ -269,7 +271,8 @@ change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCal
     return &gm_tracker_poison;
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
     others[i] = change_argument (r, name, t, args->args[i], op != GM_BIN_SUB && args->n == 1);
-    if (others[i] == t && args->n > 1 && op == GM_BIN_AND) /* the set before its first change */
+    if (others[i] == t && args->n > 1
+        && op == GM_BIN_AND) /* reads the set before its first change */
       gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
     if (op == GM_BIN_SUB && others[i])
       change_by (r, op, t, others[i]);
@@ -298,8 +301,8 @@ method_symmetric_difference_update (GmRecorder *r, const GmTracker *t, const GmC
   return change_by_arguments (r, GM_BIN_XOR, t, args);
 }
 
-/* True for a literal, {1, 2, 3}: a frozenset is merged into a new empty set, which then has its
- * table. */
+/* True for the update that builds a set literal such as {1, 2, 3}: the frozenset `from` is merged
+ * into the new, empty set t, which then has its table. */
 static bool
 is_literal (const GmTracker *t, const GmTracker *contents, const GmTracker *from)
 {
@@ -322,7 +325,7 @@ gm_set_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       gm_set_relies (r, t, from);
     } else if (!r->stop && (from->kind == &gm_kind_set || from->kind == &gm_kind_dict)) {
       change_by (r, GM_BIN_OR, t, from);
-    } else { /* one at a time: an element may not be hashable */
+    } else { /* added one at a time, because an element may not be hashable */
       const GmTracker *it = gm_iter (r, from);
       while (!r->stop && (item = gm_next (r, it)) != NULL)
         gm_set_append (r, t, item);
@@ -341,7 +344,7 @@ const GmMethodRow gm_set_changes[] = {
 
 /* -- Made of two, or asked of two ------------------------------------------ */
 
-/* Returns the values of an iterable whose order does not matter here. */
+/* Returns the values of an iterable, in any order, in a new array; NULL after a break. */
 static GPtrArray *
 iterate_unordered (GmRecorder *r, const GmTracker *t)
 {
@@ -364,8 +367,9 @@ constant_element (GmRecorder *r, const GmTracker *item)
   return o;
 }
 
-/* Returns the set that an operation made of n operands, in the order in which they give their
- * elements; `known`: its table is CPython's. */
+/* Returns the tracker of `result` (stolen), a set that CPython has made of n operands, listed in
+ * the order in which they give their elements; `known`: its table is the one that CPython makes in
+ * each call. */
 static const GmTracker *
 set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const *operands,
             uint32_t n)
@@ -379,7 +383,7 @@ set_result (GmRecorder *r, PyObject *result, bool known, const GmTracker *const 
     g_ptr_array_add (items, (gpointer) element_of (r, key, operands, n));
   const GmTracker *const *all = (const GmTracker *const *) items->pdata;
   const GmTracker *t = gm_set_add (r, NULL, NULL, all, items->len);
-  if (PyFrozenSet_Check (result)) /* the contents are in the order of its table */
+  if (PyFrozenSet_Check (result)) /* the contents are in the order of the result's table */
     return gm_tracker_add (
         r,
         &(GmTracker){ .kind = &gm_kind_set, .real = result, .id = t->id, .number = GM_SET_MADE });
@@ -395,9 +399,9 @@ gm_frozenset_made (GmRecorder *r, const GmTracker *t, const GmTracker *of)
   return set_result (r, Py_NewRef (t->real), true, &of, of != NULL);
 }
 
-/* Returns an argument of a method of a real set: a set or dict unchanged, else a list of the
- * elements; borrowed, NULL after a break. `operand` is the set or dict, or a tuple of the
- * elements. */
+/* Returns the real object to pass to a method of a real set for the argument t: a set or dict
+ * unchanged, else a list of the elements. Borrowed; NULL after a break. *operand: the set or dict,
+ * or a tuple of the elements. */
 static PyObject *
 real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
 {
@@ -419,7 +423,7 @@ real_argument (GmRecorder *r, const GmTracker *t, const GmTracker **operand)
   return list;
 }
 
-/* True if the table of a set made of t is known. */
+/* True if the table of a set made from the iterable t is known. */
 static bool
 table_is_known (GmRecorder *r, const GmTracker *t)
 {
@@ -428,7 +432,8 @@ table_is_known (GmRecorder *r, const GmTracker *t)
          && (t->kind != &gm_kind_set || t->number || gm_set_table_is_known (gm_contents_of (r, t)));
 }
 
-/* Compares two sets, or returns a new set of two: CPython's own method, on real sets. */
+/* Runs CPython's method `name` on real sets equal to t and the arguments, and returns its result, a
+ * bool or a new set. */
 static const GmTracker *
 on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args)
 {
@@ -469,7 +474,7 @@ on_real (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *
   gm_set_relies (r, v, t);
   for (uint32_t i = 0; i < args->n; i++)
     gm_set_relies (r, v, gm_set_inside (r, args->args[i]));
-  if (PyFrozenSet_Check (result)) /* a constant, which functions that know no sets may read */
+  if (PyFrozenSet_Check (result)) /* a constant, which functions without a model of sets can read */
     gm_set_see_order (r, v);
   return v;
 }
@@ -485,7 +490,7 @@ ON_REAL (difference)
 ON_REAL (symmetric_difference)
 ON_REAL (issubset)
 
-/* Intersects with one argument after the other, as CPython does. */
+/* Returns the intersection of t with one argument after the other, as CPython does. */
 static const GmTracker *
 method_intersection (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -496,8 +501,8 @@ method_intersection (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return t;
 }
 
-/* Reads only up to the first element that decides the result: one that is in t, or one that is
- * not. */
+/* Returns whether every element of the one argument is in t (`there`), or none is, for the method
+ * `name`; reads only up to the first element that decides the result. */
 static const GmTracker *
 ask_all (GmRecorder *r, const GmTracker *t, const char *name, const GmCallArgs *args, bool there)
 {
@@ -564,7 +569,7 @@ gm_set_binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *
   return change_by (r, op, t, other);
 }
 
-/* Compares sets of objects by their elements: each is looked up in the larger set. */
+/* Compares sets that contain objects: looks up each element in the larger set. */
 static const GmTracker *
 compare_elements (GmRecorder *r, int op, const GmTracker *a, const GmTracker *b)
 {

@@ -12,7 +12,7 @@
 #include "core/trace/set.h"
 #include "core/objects/set_table.h"
 
-enum { MOST = 256 }; /* the most elements of a set that is copied at each change */
+enum { MOST = 256 }; /* largest number of elements of a set that is copied at each change */
 
 bool
 gm_set_table_is_known (const GmTracker *contents)
@@ -26,8 +26,8 @@ gm_set_order_is_known (const GmTracker *contents)
   return contents->n <= 1 || gm_set_table_is_known (contents);
 }
 
-/* Returns the table, which must be known, without the elements that were added; new, NULL: there is
- * no memory. */
+/* Returns the set's table, which must be known, without the elements that were added since: a new
+ * real set; NULL: there is no memory. */
 static PyObject *
 base_of (const GmTracker *t, const GmTracker *contents)
 {
@@ -99,7 +99,7 @@ gm_set_relies (GmRecorder *r, const GmTracker *t, const GmTracker *other)
                  gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = n));
 }
 
-/* Guards the order of an existing set that is iterated over. */
+/* Guards the order in which the existing set t is iterated over. */
 static void
 guard_order (GmRecorder *r, const GmTracker *t)
 {
@@ -107,8 +107,8 @@ guard_order (GmRecorder *r, const GmTracker *t)
     gm_guard (r, SET_ORDER, t->source, .obj = gm_record_take (r, gm_set_elements (t->real)));
 }
 
-/* Guards the table of a set of which another table is made: CPython copies it if it has no gaps and
- * the right size. */
+/* Guards the table of the existing set t, from which another table is made: CPython copies a table
+ * that has no gaps and the right size. */
 static void
 guard_table (GmRecorder *r, const GmTracker *t)
 {

@@ -27,7 +27,8 @@ is_value_type (PyTypeObject *type)
          || type == &PyBytes_Type;
 }
 
-/* Returns the same value of the exact type; new reference or NULL. */
+/* Returns the value inside of `o`, an instance of a subclass of `layout`, as an exact `layout`; new
+ * reference or NULL. */
 static PyObject *
 exact_value (PyTypeObject *layout, PyObject *o)
 {
@@ -120,7 +121,7 @@ static void
 emit_new (GmResidualBuilder *b, PyTypeObject *type)
 {
   GmRecorder *r = gm_residual_recorder (b);
-  PyTypeObject *base = type; /* the C class whose __new__ the type has */
+  PyTypeObject *base = type; /* the C class whose __new__ `type` inherits */
   while (base->tp_base && gm_is_user_type (base))
     base = base->tp_base;
   while (base->tp_base && base->tp_base->tp_new == base->tp_new)
@@ -131,7 +132,8 @@ emit_new (GmResidualBuilder *b, PyTypeObject *type)
   gm_residual_class (b, type);
 }
 
-/* Emits a call method (object, first, second) and a pop of its result. */
+/* Emits a call of the layout class's `method` on the object and n items, and a pop of its
+ * result. */
 static void
 emit_call (GmResidualBuilder *b, PyTypeObject *layout, const char *method, const GmTracker *t,
            const GmTracker *const *items, uint32_t n)
@@ -200,7 +202,7 @@ gm_storage_build (GmResidualBuilder *b, const GmTracker *t)
     return true;
   }
   if (storage->kind == &gm_kind_set && contents->number && contents->n)
-    return false; /* elements were removed: the order is not known */
+    return false; /* elements were removed, so that the order is not known */
   for (uint32_t i = 0; i < contents->n; i++)
     emit_call (b, layout, storage->kind == &gm_kind_set ? "add" : "append", t, &contents->items[i],
                1);
