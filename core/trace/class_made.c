@@ -355,8 +355,7 @@ gm_class_made_build (GmResidualBuilder *b, const GmTracker *t)
   gm_residual_emit (b, GM_INSN_BUILD_MAP, n, NULL);
   gm_residual_emit (b, GM_INSN_CALL, 3, NULL);
   gm_residual_allocated (b, t);
-  gm_residual_fill_late (b,
-                         t); /* the class is only being built, and may hold an instance of itself */
+  gm_residual_fill_late (b, t); /* the class may hold an instance of itself, and is being built */
   gm_residual_emit (b, GM_INSN_LOAD_FAST, gm_residual_temp (b, t), NULL);
   return true;
 }

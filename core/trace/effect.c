@@ -146,8 +146,7 @@ changed_otherwise (const GmEffect *e)
       && (e->fn == gm_object_default ("__setattr__") || e->fn == gm_object_default ("__delattr__")))
     return e->args[0];
   bool item = e->kind == GM_EFFECT_SETITEM || e->kind == GM_EFFECT_DELITEM;
-  const GmTracker *dict =
-      item ? e->args[0] : NULL; /* the __dict__ of an object if it has an item */
+  const GmTracker *dict = item ? e->args[0] : NULL; /* of an object, if it has an item */
   return dict && dict->kind == &gm_kind_dict && dict->n ? dict->items[0] : NULL;
 }
 

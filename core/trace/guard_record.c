@@ -21,8 +21,7 @@ gboolean
 gm_guard_equal (gconstpointer p, gconstpointer q)
 {
   const GmGuard *a = p, *b = q;
-  if (a->kind
-      == GM_GUARD_TENSOR) /* each source has only one meta, that at entry: ptr is a copy of it */
+  if (a->kind == GM_GUARD_TENSOR) /* one meta per source, at entry: ptr is a copy of it */
     return b->kind == a->kind && a->source == b->source;
   return a->kind == b->kind && a->source == b->source && a->other == b->other && a->obj == b->obj
          && a->key == b->key && a->index == b->index && a->ptr == b->ptr;

@@ -78,9 +78,8 @@ gm_key_value (GmRecorder *r, const GmTracker *k)
           || hash == gm_object_default ("__hash__") || eq == gm_object_default ("__eq__")))
     return NULL;
   PyObject *o = gm_constant (r, value);
-  bool nan =
-      value != k && o && PyFloat_Check (o)
-      && isnan (PyFloat_AS_DOUBLE (o)); /* an object with a NaN inside equals itself, by identity */
+  bool nan = value != k && o && PyFloat_Check (o)
+             && isnan (PyFloat_AS_DOUBLE (o)); /* the object equals itself, the NaN does not */
   return nan ? NULL : o;
 }
 

@@ -29,9 +29,8 @@
 
 /* A walk over what a dropped object holds. */
 typedef struct {
-  uint32_t n; /* number of objects that the walk has read */
-  GHashTable
-      *met; /* PyObject -> number of references to the object that the walk has met; or NULL */
+  uint32_t n;      /* number of objects that the walk has read */
+  GHashTable *met; /* PyObject -> number of references to it that the walk has met; or NULL */
 } Dropped;
 
 static bool dies (PyObject *o, bool sole, Dropped *d);

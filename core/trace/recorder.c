@@ -145,9 +145,8 @@ hash_tracker (const GmTracker *t)
   h = mix (h, hash_source (t->source));
   h = mix (h, t->id);
   h = mix (h, (uint64_t) t->number);
-  bool value =
-      t->kind == &gm_kind_set && t->source == NULL; /* a new set's elements are in the heap */
-  value |= t->kind == &gm_kind_class && t->data;    /* a new class's shadow is made anew */
+  bool value = t->kind == &gm_kind_set && t->source == NULL; /* its elements are in the heap */
+  value |= t->kind == &gm_kind_class && t->data;             /* a new class's shadow is made anew */
   value |= t->kind == &gm_kind_super && t->number;
   /* The real set is only a carrier of its table: the elements are items, too. */
   if (t->real && t->kind == &gm_kind_contents
@@ -191,9 +190,8 @@ gm_record_hash (const GmRecorder *r)
       h = mix (h, hash_tracker (e->args[k]));
   }
   GmSizesMark sizes = r->graph->sizes ? gm_sizes_mark (r->graph->sizes) : (GmSizesMark){ 0 };
-  h = mix (
-      mix (h, sizes.rows),
-      sizes.facts); /* sizes exist from the first symbol on; a rollback empties and keeps them */
+  h = mix (mix (h, sizes.rows), sizes.facts); /* made with the first symbol; a rollback empties it
+                                                 and keeps it */
   for (uint32_t i = 0; i < r->sources->len; i++)
     h = mix (h, g_str_hash (((const GmSource *) r->sources->pdata[i])->name));
   for (uint32_t i = 0; i < r->inputs->len; i++) {
@@ -382,8 +380,8 @@ gm_record_break (GmRecorder *r, GmBreak why, ...)
   if (r->stop) /* the first break is the cause of later ones */
     return &gm_tracker_poison;
   PyErr_Clear ();
-  if (G_UNLIKELY (
-          gm_interrupt_is_parked ())) /* the cause is then an exception of a signal's handler */
+  if (G_UNLIKELY (gm_interrupt_is_parked ())) /* the reason is then an exception of a signal's
+                                                 handler */
     return gm_record_interrupt (r);
   va_list args;
   va_start (args, why);

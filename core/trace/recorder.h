@@ -147,8 +147,7 @@ struct GmRecorder {
   GmGraphBuilder builder; /* rng, rng_taken: fields of the mark */
   GmBuilderVtable vtable;
   uint32_t n_frames;
-  const GmTracker
-      *stopped_value;    /* value that the frame of gm_frame_run has returned; read at once */
+  const GmTracker *stopped_value; /* result of a nested run; set and read at once */
   PyObject *plain_keys;  /* the last dict whose keys were found to run no code when they are
                             compared; borrowed */
   PyObject *cached_keys; /* see cached_call.c: dict, or NULL; a rollback leaves entries to which
@@ -166,9 +165,8 @@ struct GmRecorder {
   /* comptime: the session of the call that runs now; with GM_STRESS the calls that have run, which
    * no rollback removes */
   PyObject *comptime;
-  GArray *
-      comptime_done; /* uint64_t, the recorder's hash at each comptime call that has run; or NULL */
-  GArray *facts;     /* GmFact: facts that the last comptime call has declared; or NULL */
+  GArray *comptime_done; /* uint64_t, the recorder's hash at each of those calls; or NULL */
+  GArray *facts;         /* GmFact: facts that the last comptime call has declared; or NULL */
   /* sticky; reset where an exception is caught */
   PyObject *raised; /* the exception that comptime code raised, or NULL */
   uint32_t polls; /* number of instructions that the loop has executed, including instructions that
@@ -228,9 +226,9 @@ const char *
 gm_record_place (GmRecorder *r, const GmFrame *f,
                  uint32_t pc); /* "file:line" of the instruction before `pc` in frame f */
 bool gm_frame_is_ours (const GmFrame *f); /* true for a frame of gramme's own Python code */
-const char *gm_record_where (
-    GmRecorder *r); /* "train.py:12", the user's line; inside of gramme's Python code "train.py:12
-                       (layers.py:45)"; in the graph's arena; NULL after the last frame */
+const char *
+gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)"
+                                    inside of gramme's Python code; in the graph's arena */
 
 void gm_push (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_pop (GmRecorder *r);
@@ -329,11 +327,10 @@ const GmSource *gm_source_cached (GmRecorder *r, const GmSource *base, int64_t i
                                   PyObject *key, const GmKeyParts *parts);
 
 /* -- wrap.c ---------------------------------------------------------------- */
-const GmTracker *
-gm_known (GmRecorder *r, PyObject *real,
-          const GmSource *source); /* the tracker that `real` already has, or NULL; guards that
-                                      `source` leads to the same object, or breaks */
-void gm_know (GmRecorder *r, const GmTracker *t); /* makes t the tracker of t->real */
+const GmTracker *gm_known (GmRecorder *r, PyObject *real,
+                           const GmSource *source); /* the tracker that `real` has already, or NULL;
+                                                       guards SAME, or breaks */
+void gm_know (GmRecorder *r, const GmTracker *t);   /* makes t the tracker of t->real */
 
 /* -- effect.c -------------------------------------------------------------- */
 void gm_effect (GmRecorder *r, GmEffectKind kind, PyObject *fn, PyObject *name,
@@ -433,8 +430,8 @@ void gm_hook_emit_retain (GmResidualBuilder *b, const GmTracker *tensor, PyObjec
  * region. */
 void gm_residual_finish (GmRecorder *r, const GmTracker *value, GmRecording *rec);
 /* The functions below are for the `build` of kinds. */
-void gm_residual_value (GmResidualBuilder *b,
-                        const GmTracker *t); /* emits the instructions that push t */
+/* Emits the instructions that push the value of t. */
+void gm_residual_value (GmResidualBuilder *b, const GmTracker *t);
 void gm_residual_emit (GmResidualBuilder *b, GmInsnOp op, uint32_t arg, PyObject *obj);
 GmRecorder *gm_residual_recorder (GmResidualBuilder *b);
 /* True if the object of t has been allocated: emits a load of it. False: the caller emits its
@@ -442,9 +439,8 @@ GmRecorder *gm_residual_recorder (GmResidualBuilder *b);
  * then fills the object. */
 bool gm_residual_cached (GmResidualBuilder *b, const GmTracker *t);
 void gm_residual_allocated (GmResidualBuilder *b, const GmTracker *t);
-bool gm_residual_is_built (
-    GmResidualBuilder *b,
-    const GmTracker *t); /* true if the object of t has been allocated; emits nothing */
+/* True if the object of t has been allocated. Emits nothing. */
+bool gm_residual_is_built (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_temp (GmResidualBuilder *b, const GmTracker *t);
 uint32_t gm_residual_cell (GmResidualBuilder *b,
                            const GmTracker *cell); /* variable of a new cell; its contents are

@@ -418,8 +418,7 @@ is_final (GmBreak id)
 static bool
 resume_at_line (GmRecorder *r, GmResumeMode mode, const GmBreakInfo *why, GmRecording *rec)
 {
-  uint32_t newest =
-      r->n_executed; /* a mark whose instructions a rollback has undone cannot be used */
+  uint32_t newest = r->n_executed; /* there is no way back to what a rollback has undone */
   bool done = false;
   for (const GmFrame *f = r->frame, *parent; f && !done; f = parent) {
     const GmMark line = r->lines[MIN (f->level, GM_MAX_DEPTH)];

@@ -36,15 +36,13 @@ void gm_set_effect (GmRecorder *r, const char *name, const GmTracker *t,
 
 /* -- set_order.c ----------------------------------------------------------- */
 bool gm_set_order_is_known (const GmTracker *contents);
-bool gm_set_table_is_known (
-    const GmTracker *contents); /* true if the place of an added element is known, too */
+/* True if the table is known, and with it the place of an element that is added. */
+bool gm_set_table_is_known (const GmTracker *contents);
 /* Returns a new real set, owned by the caller, with the hash table that the set t has now. NULL:
  * the table is not known, or t is a frozenset. */
 PyObject *gm_set_exact (GmRecorder *r, const GmTracker *t);
-PyObject *
-gm_set_exact_small (GmRecorder *r,
-                    const GmTracker *t); /* gm_set_exact for a caller that makes a change; NULL also
-                                            if copying the set would take too long */
+PyObject *gm_set_exact_small (GmRecorder *r, const GmTracker *t); /* gm_set_exact, but NULL for a
+                                                                     large set */
 /* Sets the contents of t to the n elements `items`, in any order, whose table is the real set
  * `table`; takes a new reference to it. table NULL: the order is not known. */
 void gm_set_be (GmRecorder *r, const GmTracker *t, PyObject *table, const GmTracker *const *items,

@@ -271,8 +271,7 @@ change_by_arguments (GmRecorder *r, GmBinary op, const GmTracker *t, const GmCal
     return &gm_tracker_poison;
   for (uint32_t i = 0; i < args->n && !r->stop; i++) {
     others[i] = change_argument (r, name, t, args->args[i], op != GM_BIN_SUB && args->n == 1);
-    if (others[i] == t && args->n > 1
-        && op == GM_BIN_AND) /* reads the set before its first change */
+    if (others[i] == t && args->n > 1 && op == GM_BIN_AND) /* the set before its first change */
       gm_record_break (r, GM_BREAK_CALL_METHOD, name, "set");
     if (op == GM_BIN_SUB && others[i])
       change_by (r, op, t, others[i]);

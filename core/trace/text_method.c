@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* Returns the text that a Python method returns; `asked` is the function's name for messages: str
- * () may end in __repr__. */
+/* Calls the Python method `found`, a __str__ or __repr__, of t and returns its text. `asked`: the
+ * function's name for the TypeError of another result, as str () may call __repr__. */
 static const GmTracker *
 method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *found,
              const char *asked)
@@ -21,14 +21,14 @@ method_text (GmRecorder *r, const GmTracker *t, const char *name, PyObject *foun
   const GmTracker *v = gm_realize (r, gm_call_n (r, method, NULL, 0));
   if (r->stop || (v->kind == &gm_kind_constant && PyUnicode_CheckExact (v->real)))
     return v;
-  if (v->kind == &gm_kind_object) /* an instance of a subclass of str, or a value that Python names
-                                     in its TypeError */
+  if (v->kind == &gm_kind_object) /* an instance of a subclass of str, or a value whose type Python
+                                     names in its TypeError */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, name, gm_type_text (r, t));
   return gm_raise_new (r, PyExc_TypeError, "%s returned non-string (type %s)", asked,
                        gm_type_text (r, v));
 }
 
-/* Returns the text of a list, tuple or dict that holds objects, made of their texts. */
+/* Returns repr () of a list, tuple or dict that holds objects, made from their texts. */
 static const GmTracker *
 container_text (GmRecorder *r, const GmTracker *t)
 {
@@ -37,7 +37,7 @@ container_text (GmRecorder *r, const GmTracker *t)
   if (dict)
     gm_dict_contents (r, t);
   else
-    gm_len (r, t); /* loads all of its contents */
+    gm_len (r, t); /* loads all contents of the container */
   const GmTracker *contents = tuple ? t : gm_contents_of (r, t);
   if (r->stop || r->nesting >= GM_MAX_NESTING || contents == NULL
       || (tuple && !size && (t->data || t->number)))
@@ -86,8 +86,8 @@ class_text (GmRecorder *r, const GmTracker *t)
                                                       builtin ? "" : ".", parts[1]));
 }
 
-/* True if a C method reads the value inside of an instance of a subclass: the value's class has
- * it. */
+/* True if `found`, a C method, is a method of the value's own class: it reads the value inside of
+ * t, an instance of a subclass. */
 static bool
 is_of_value (const GmTracker *t, PyObject *found)
 {
@@ -140,7 +140,7 @@ gm_text_of (GmRecorder *r, const GmTracker *t, bool repr)
                           gm_type_text (r, t));
 }
 
-/* Returns the result of a Python __format__ for the text of `spec`. */
+/* Calls the Python __format__ `found` of t with `spec` and returns its text. */
 static const GmTracker *
 method_format (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *spec)
 {
@@ -155,8 +155,8 @@ method_format (GmRecorder *r, const GmTracker *t, PyObject *found, PyObject *spe
   return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "TypeError: __format__ must return a str");
 }
 
-/* Returns format () of an object. Formats of numbers and texts read the value inside; without a
- * spec they are str () of the whole object. */
+/* Returns format (t, spec) of an object. An instance of a subclass of a number or str is formatted
+ * as the value inside; without a spec the result is str () of the whole object. */
 static const GmTracker *
 object_format (GmRecorder *r, const GmTracker *t, PyObject *spec)
 {
@@ -187,7 +187,8 @@ ascii_of (GmRecorder *r, const GmTracker *t)
   return gm_from_constant_take (r, v);
 }
 
-/* Returns format (t, spec) after the conversion 0, 1 str, 2 repr, 3 ascii. */
+/* Returns format (t, spec), where t is first converted: 0 not at all, 1 by str (), 2 by repr (), 3
+ * by ascii (). */
 const GmTracker *
 gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
 {
@@ -210,7 +211,7 @@ gm_format (GmRecorder *r, const GmTracker *t, int conversion, PyObject *spec)
              : gm_record_break (r, GM_BREAK_CALL_METHOD, "__format__", gm_type_text (r, t));
 }
 
-/* Calls ascii (). */
+/* Returns the result of the call ascii (*args). */
 const GmTracker *
 gm_ascii (GmRecorder *r, const GmCallArgs *args)
 {
@@ -219,8 +220,8 @@ gm_ascii (GmRecorder *r, const GmCallArgs *args)
 
 /* -- Formats that name their values ------------------------------------------------------------ */
 
-/* Returns format % values. *ran: code of the user's was inlined, and no other model may be
- * tried. */
+/* Returns format % values, or NULL if there is no model. *ran: set to true if code of the user's
+ * was inlined, after which no other model may be tried. */
 static const GmTracker *
 percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *ran)
 {
@@ -266,8 +267,8 @@ percent (GmRecorder *r, const GmTracker *format, const GmTracker *values, bool *
   return text ? gm_from_constant_take (r, PyUnicode_Format (text, all)) : NULL;
 }
 
-/* Returns format % values for values that are no constants: those of %s and %r are replaced by
- * their texts. NULL: no model. */
+/* Returns format % values; the values of %s and %r that are no constants are replaced by their
+ * texts. NULL, without a break: no model. */
 const GmTracker *
 gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values)
 {
@@ -277,8 +278,8 @@ gm_percent (GmRecorder *r, const GmTracker *format, const GmTracker *values)
                    : gm_record_break (r, GM_BREAK_OPERATOR, "%", "str", gm_type_text (r, values));
 }
 
-/* Returns the value that a field {}, {0} or {name} names; *next counts fields without a name. NULL:
- * no model, or an error. */
+/* Returns the argument that a field {}, {0} or {name} names. *next counts the fields without a
+ * name; *numbered: set by a field with a number. NULL: no model, or an error. */
 static const GmTracker *
 field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numbered)
 {
@@ -286,7 +287,7 @@ field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numb
     char *end = (char *) name;
     bool own = *name != 0;
     if (own && *next > 0)
-      return NULL; /* Python refuses the mixture */
+      return NULL; /* fields with and without numbers together are an error in Python */
     if (!own && *numbered)
       return NULL;
     *numbered |= own;
@@ -299,7 +300,8 @@ field_value (const char *name, const GmCallArgs *args, int64_t *next, bool *numb
   return NULL;
 }
 
-/* Returns str.format () with fields that each name a whole argument. NULL: no model. */
+/* Returns format.format (*args) if each field names a whole argument. NULL, without a break: no
+ * model. */
 const GmTracker *
 gm_str_format (GmRecorder *r, PyObject *format, const GmCallArgs *args)
 {

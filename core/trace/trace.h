@@ -43,9 +43,8 @@ typedef struct GmReturn {
  * tensors; both are borrowed. */
 PyObject *gm_return_build (const GmReturn *ret, PyObject *const *slots, PyObject *const *outputs);
 void gm_return_free (GmReturn *ret);
-int
-gm_return_traverse (const GmReturn *ret, visitproc visit,
-                    void *arg); /* visits each object that `ret` owns, for the garbage collector */
+int gm_return_traverse (const GmReturn *ret, visitproc visit,
+                        void *arg); /* visits what `ret` owns */
 
 /* -- The place of a break -------------------------------------------------- */
 

@@ -16,12 +16,13 @@
 
 /* -- Symbols ----------------------------------------------------------------------------------- */
 
-/* A symbol, by number; a rollback leaves rows that are written over. */
+/* A symbol of a size; its index is the symbol's number. A rollback leaves rows, which are written
+ * over. */
 typedef struct {
   const GmSource *source;
   const char *name;  /* "L['x'].size(0)" */
   PyObject *value;   /* the value of an int; else NULL */
-  bool promised;     /* mark_dynamic: it is an error if the symbol has only one value */
+  bool promised;     /* by mark_dynamic: an error is raised if the symbol has only one value */
   GmValueId counted; /* the graph's value whose element is the size; else GM_NO_ID */
 } Symbol;
 
@@ -85,8 +86,8 @@ gm_size_keep (GmRecorder *r, uint32_t first)
   }
 }
 
-/* True if two values of the graph have the same elements, because the same operations computed them
- * of the same operands. */
+/* True if values a and b of the graph have the same elements, because the same operations have
+ * computed them from the same operands; reads back `depth` nodes. */
 static bool
 computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
 {
@@ -105,7 +106,8 @@ computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
   return same;
 }
 
-/* Returns the size of an earlier value of the same computation; -1: none. */
+/* Returns the symbol of an earlier value of the graph that computes the same as v; -1: there is
+ * none, or a value was written in place. */
 static int64_t
 counted_before (GmRecorder *r, GmValueId v)
 {
@@ -134,11 +136,11 @@ open_symbol (GmRecorder *r, const char *name, int64_t min, int64_t max, GmValueI
 /* -- Sizes that stay in 64 bits ---------------------------------------------------------------- */
 
 #define MOST_OF_AN_INT ((INT64_C (1) << 61) - 1) /* the guard SIZE lets no larger ints through */
-#define MOST_OF_A_TENSOR (INT64_C (1) << 47)     /* elements: an address space holds no more */
+#define MOST_OF_A_TENSOR (INT64_C (1) << 47) /* largest number of elements in an address space */
 #define FAR_AWAY ((__int128) 1 << 100)
 
-/* Returns an upper bound of the size's magnitude, by its operands. *budget: rows that may still be
- * read; *any_int: set if an int of the program's is one of them. */
+/* Returns an upper bound of the size's magnitude, computed from its operands. *budget: number of
+ * rows that may still be read; *any_int: set to true if an int of the program's is an operand. */
 static __int128
 magnitude (const GmRecorder *r, int64_t size, uint32_t *budget, bool *any_int)
 {
@@ -218,7 +220,8 @@ gm_size_of_body (GmRecorder *r, const char *what)
   return open_symbol (r, what, 1, GM_SIZE_COUNT_MAX, GM_NO_ID);
 }
 
-/* Returns "it is not known whether u0 == 1 ...", what u0 is, and a hint. Caller frees. */
+/* Returns the text of a break, "it is not known whether u0 == 1 ...": `question`, the meaning of
+ * its symbols, and a hint. The caller frees it. */
 char *
 gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
 {
@@ -238,7 +241,8 @@ gm_size_open_text (GmRecorder *r, const char *question, const GmSizeFact *fact)
   return g_string_free (out, FALSE);
 }
 
-/* Adds the fact. False, with a break, if the example contradicts it. */
+/* Adds the fact a <= b, with `name` for messages. False, with a break: the sizes of this call
+ * contradict it. */
 static bool
 assume (GmRecorder *r, int64_t a, int64_t b, const char *name)
 {
@@ -303,8 +307,8 @@ mark_of (PyObject *real, uint32_t d)
 
 /* -- Tensors ----------------------------------------------------------------------------------- */
 
-/* True for parameters and buffers: each module has its own, so different sizes of them do not show
- * that a size changes.  Never where the request says that they may change. */
+/* True for parameters and buffers: each module has its own, so that different sizes of them do not
+ * show that a size changes. Always false if the request says that they may change. */
 static bool
 is_of_module (const GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -313,7 +317,7 @@ is_of_module (const GmRecorder *r, PyObject *real, const GmSource *source)
   return Py_TYPE (real) == gm_host.parameter_type || gm_source_is_member (source);
 }
 
-/* True if size d is to be recorded as a symbol. */
+/* True if size d of the input is to be recorded as a symbol. */
 static bool
 is_symbol (GmRecorder *r, PyObject *real, const GmSource *source, const GmProfileRow *row,
            uint32_t d, const SizeMark *mark)
@@ -348,8 +352,9 @@ size_symbol (GmRecorder *r, const GmSource *source, const GmProfileRow *row, uin
   return size;
 }
 
-/* Sets strides in the order of memory, the innermost first: each is 1 or the span of the dimensions
- * inside of it, else its own number. */
+/* Sets the strides of m, the innermost first: a stride that equals 1 or the span of a dimension
+ * inside of it in this call becomes that expression, any other becomes a symbol of its own if it
+ * was seen to vary. */
 static void
 set_strides (GmRecorder *r, const GmSource *source, const GmProfileRow *row, const GmMeta *is,
              GmMeta *m)
@@ -426,8 +431,8 @@ gm_size_int (GmRecorder *r, PyObject *real, const GmSource *source, int64_t *out
 
 /* -- The end ----------------------------------------------------------------------------------- */
 
-/* Returns the place where a symbol got its one value: that of the first fact which leaves no other.
- * Caller frees. */
+/* Returns the place in the program that made the first fact which leaves the symbol only one value,
+ * with the fact: "FILE:LINE needs ...". The caller frees it. */
 static char *
 fixed_by (GmRecorder *r, uint32_t symbol)
 {
@@ -448,7 +453,8 @@ fixed_by (GmRecorder *r, uint32_t symbol)
   return g_strdup ("it is fixed");
 }
 
-/* Stops the recording because a size that the user had marked was fixed: names the place. */
+/* Ends the recording with an error, because a size that the user had marked as dynamic has only one
+ * value; the message names the place. */
 static void
 blame (GmRecorder *r, uint32_t symbol)
 {
@@ -503,8 +509,8 @@ settle_values (GmSizes *s, GmGraph *g)
   }
 }
 
-/* Settles a graph with its custom gradients and the bodies of calls, whose sizes are those of the
- * graph around them. */
+/* Replaces sizes that have one value by numbers, in the graph, its custom gradients and the bodies
+ * of its calls, whose sizes are those of the graph around them. */
 static void
 settle_whole (GmSizes *s, GmGraph *g)
 {
@@ -533,8 +539,8 @@ settle_graph (GmRecorder *r)
   }
 }
 
-/* Binds an int that stayed a symbol by the size of an input of its own, whose elements are never
- * read. */
+/* Guards an int with a symbol: by its value if the symbol has only one; else adds an input, whose
+ * elements are never read, that has the int as its size. */
 static void
 settle_int (GmRecorder *r, const Symbol *s, int64_t size)
 {
@@ -553,7 +559,7 @@ settle_int (GmRecorder *r, const Symbol *s, int64_t size)
   g_array_append_val (r->inputs, in);
 }
 
-/* Makes the values that are counted sizes outputs of the graph, the last ones. */
+/* Adds the values whose elements are sizes (gm_size_counted) as the last outputs of the graph. */
 static void
 give_counts (GmRecorder *r)
 {

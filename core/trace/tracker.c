@@ -234,7 +234,8 @@ gm_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *
     gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, PyUnicode_AsUTF8 (name), gm_type_text (r, t));
 }
 
-/* Returns the number that the __index__ of an object of the user's returns. */
+/* Returns the int to use for `key` as an index: the result of the Python __index__ of an object, or
+ * the number inside of a value; other keys unchanged. */
 static const GmTracker *
 index_of (GmRecorder *r, const GmTracker *key)
 {
@@ -242,8 +243,8 @@ index_of (GmRecorder *r, const GmTracker *key)
   if (key->kind == &gm_kind_scalar && PyLong_CheckExact (key->items[0]->real))
     return key->items[0];
   if (r->stop || key->kind != &gm_kind_object || gm_value_of (key) != key)
-    return gm_value_of (key); /* C reads the number inside of an int's subclass, not its
-                                 __index__ */
+    return gm_value_of (key); /* C code reads the number inside an instance of a subclass of int,
+                                 and does not call its __index__ */
   const GmTracker *index = gm_index_called (r, key);
   return index ? index : key;
 }
@@ -338,7 +339,8 @@ gm_unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   return gm_record_break (r, GM_BREAK_UNARY, names[op], gm_type_text (r, t));
 }
 
-/* True for a kind whose compare does all that the type's does; NULL from it is NotImplemented. */
+/* True for a kind whose `compare` does all that the type's comparison does; its NULL means
+ * NotImplemented. */
 static bool
 compares_fully (const GmTracker *t)
 {
@@ -365,7 +367,7 @@ gm_told_apart (GmRecorder *r, const GmTracker *a, const GmTracker *b)
     gm_guard (r, DISTINCT, a->source, .other = b->source);
 }
 
-/* True for two NaNs, whose identities are then guarded. */
+/* True if a and b are NaNs; then their identities are guarded. */
 static bool
 nans (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -419,8 +421,8 @@ gm_contents_still (GmRecorder *r, const GmTracker *t, const GmTracker *contents)
   return !r->stop;
 }
 
-/* Compares a builtin value with an instance of a subclass of its kind, by the value inside. NULL:
- * the comparison is declined. */
+/* Compares the builtin value t with the value inside of `object`, an instance of a subclass. NULL:
+ * the comparison is not implemented for them. */
 static const GmTracker *
 compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *object)
 {
@@ -438,8 +440,8 @@ compare_inside (GmRecorder *r, int op, const GmTracker *t, const GmTracker *obje
   return NULL;
 }
 
-/* True for an instance of a subclass of a C class without a model: the result of a builtin value's
- * comparison with it is not known. */
+/* True for an instance of a subclass of a C class without a model: the result of comparing a
+ * builtin value with it is not known. */
 static bool
 is_opaque (const GmTracker *t)
 {
@@ -502,8 +504,9 @@ is_int (const GmTracker *t)
   return gm_is_size (t) || (t->kind == &gm_kind_constant && PyLong_CheckExact (t->real));
 }
 
-/* Decides `is` for two constants or ints of one type. Different values are different objects;
- * CPython has one object for each int from -5 to 256; the identity of others is not known. */
+/* Returns a is b for two constants or ints of one type. Different values are different objects;
+ * CPython has one object for each int from -5 to 256; for other equal values the identity is not
+ * known: a break. */
 static const GmTracker *
 is_by_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {

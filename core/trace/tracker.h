@@ -63,8 +63,7 @@ typedef enum { GM_UN_POS, GM_UN_NEG, GM_UN_INVERT } GmUnary;
 
 struct GmTrackerKind {
   const char *name;
-  PyTypeObject *(*type) (
-      GmRecorder *r, const GmTracker *t); /* returns the value's class, as type () does; borrowed */
+  PyTypeObject *(*type) (GmRecorder *r, const GmTracker *t); /* the class that type (t) returns */
   int (*truth) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*iter) (GmRecorder *r, const GmTracker *t);
   const GmTracker *(*next) (GmRecorder *r, const GmTracker *t); /* NULL at the end */
@@ -91,8 +90,8 @@ struct GmTrackerKind {
   /* Emits instructions that push the value onto the residual's stack; false: a value of this kind
    * cannot leave the region. */
   bool (*build) (GmResidualBuilder *b, const GmTracker *t);
-  bool builds_anew; /* each `build` makes another object: the residual calls `build` once for each
-                       tracker and keeps the object */
+  bool
+      builds_anew; /* each `build` makes another object: the residual calls it once for a tracker */
 };
 
 #define TRACKER(name, file) extern const GmTrackerKind gm_kind_##name;
@@ -184,8 +183,8 @@ const GmTracker *gm_tuple_new (GmRecorder *r, const GmTracker *const *items,
 const GmTracker *gm_tuple_new_of (GmRecorder *r, PyTypeObject *type, const GmTracker *const *items,
                                   uint32_t n);
 const GmTracker *
-gm_tuple_constant (GmRecorder *r, PyObject *tuple); /* `tuple` is a constant of a code object, which
-                                                       the residual uses as that same object */
+gm_tuple_constant (GmRecorder *r,
+                   PyObject *tuple); /* a constant of a code object: keeps its identity */
 const GmTracker *gm_list_new (GmRecorder *r, const GmTracker *const *items, uint32_t n);
 const GmTracker *gm_dict_new (GmRecorder *r); /* empty */
 const GmTracker *gm_dict_new_storage (GmRecorder *r, bool ordered);
@@ -293,9 +292,8 @@ int gm_truth (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_iter (GmRecorder *r, const GmTracker *t);
 /* Returns iter (t) as gm_iter does; any TypeError gets the message `text`. */
 const GmTracker *gm_iter_or (GmRecorder *r, const GmTracker *t, const char *text);
-const GmTracker *gm_iter_searched (
-    GmRecorder *r,
-    const GmTracker *t); /* iter (t) for a search by `in`, whose TypeError has another text */
+/* Returns iter (t) for a search by `in`, whose TypeError has a text of its own. */
+const GmTracker *gm_iter_searched (GmRecorder *r, const GmTracker *t);
 const GmTracker *gm_next (GmRecorder *r, const GmTracker *it); /* NULL: exhausted, or a break */
 /* Returns all values of an iterable in a new array of borrowed trackers; NULL after a break. */
 GPtrArray *gm_iterate (GmRecorder *r, const GmTracker *t);

@@ -64,8 +64,9 @@ gm_builtin_plain_value (GmRecorder *r, const GmTracker *t)
   return gm_storage (t);
 }
 
-/* True if the call may call a handler of the program's (codecs.register_error) for text that cannot
- * be encoded or decoded, which sees each call: an argument names it. */
+/* True if a call of `fn` may call a handler of the program's (codecs.register_error) for text that
+ * cannot be encoded or decoded: one of the n arguments names such a handler. The handler sees each
+ * call, so that the call cannot be run while recording. */
 static bool
 asks_handler (PyObject *fn, PyObject *const *values, uint32_t n)
 {
@@ -128,7 +129,7 @@ gm_index_called (GmRecorder *r, const GmTracker *t)
   if (v == NULL || r->stop || type == &PyLong_Type)
     return v;
   return gm_record_break (r, GM_BREAK_CALL_METHOD, "__index__",
-                          gm_type_text (r, t)); /* a warning or a TypeError */
+                          gm_type_text (r, t)); /* the result would be a warning or a TypeError */
 }
 
 const GmTracker *
@@ -153,7 +154,8 @@ gm_builtin_with_index (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return v;
 }
 
-/* Returns os.fspath (): a text itself; for other paths the result of a method. */
+/* Returns os.fspath (path): a str or bytes itself; for another object the result of its
+ * __fspath__. */
 static const GmTracker *
 call_fspath (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -182,7 +184,8 @@ module_of (PyObject *fn)
   return module && PyUnicode_Check (module) ? PyUnicode_AsUTF8 (module) : "";
 }
 
-/* Calls object.__new__, list.__new__ ...: the class of the new instance is the first argument. */
+/* Calls `fn`, the __new__ of object, list ...; the class of the new instance is the first
+ * argument. */
 static const GmTracker *
 call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -202,7 +205,8 @@ call_new (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_class_new_instance (r, type, &(GmCallArgs){ args->args + 1, args->n - 1, args->names });
 }
 
-/* Fills a Counter; a class with a `get` or `__setitem__` of its own has no model. */
+/* Runs collections._count_elements, which fills a Counter. A class with a `get` or `__setitem__` of
+ * its own has no model. */
 static const GmTracker *
 call_count_elements (GmRecorder *r, const GmCallArgs *args)
 {
@@ -260,7 +264,7 @@ gm_class_method (GmRecorder *r, const GmTracker *cls, PyObject *name)
              : NULL;
 }
 
-/* Calls list.append (xs, 1): a method of a C class, with its object. */
+/* Calls an unbound C method with its object as the first argument, such as list.append (xs, 1). */
 static const GmTracker *
 call_unbound (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -307,7 +311,7 @@ call_exc_info (GmRecorder *r, const char *name, const GmCallArgs *args)
   return strcmp (name, "exception") == 0 ? items[1] : gm_tuple_new (r, items, 3);
 }
 
-/* True for a C function with which tracers and debuggers start. */
+/* True if `fn` is a C function by which tracers and debuggers start, such as sys.settrace. */
 static bool
 starts_tracer (PyObject *fn, const char *name)
 {
@@ -319,8 +323,8 @@ starts_tracer (PyObject *fn, const char *name)
   return false;
 }
 
-/* For a function of C without a model; one that is given a subclass of Tensor makes a tensor of it.
- */
+/* Breaks because C function `name` has no model; the break is another one if an argument is a
+ * subclass of Tensor, of which the function makes a tensor. */
 static const GmTracker *
 no_model (GmRecorder *r, const char *name, const GmCallArgs *args)
 {
@@ -413,8 +417,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* Calls a method that was bound to an object of C before (`append = xs.append`), which the method
- * determines. NULL: the object is no container. */
+/* Calls t, a C method that was bound to an object before the region (`append = xs.append`), as the
+ * method of that object. NULL: the object is of no type with a model of its methods. */
 static const GmTracker *
 call_bound (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -445,8 +449,8 @@ call_c_method (GmRecorder *r, const GmTracker *self, PyObject *name, const GmCal
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), gm_type_text (r, self));
 }
 
-/* False if an argument is an instance of a subclass, whose methods may replace those of the value
- * inside. */
+/* True if no argument is an instance of a Python class, whose methods may replace those of the
+ * value inside. */
 static bool
 are_exact (GmRecorder *r, const GmCallArgs *args)
 {
@@ -476,7 +480,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                 && PyUnicode_CompareWithASCIIString (name, "format") == 0;
   const GmTracker *v = format && !are_exact (r, args) ? NULL : gm_builtin_fold (r, method, args);
   if (v == NULL && args->n == 1 && !args->names && !r->stop
-      && PyUnicode_CompareWithASCIIString (name, "join") == 0) { /* any iterable of strings */
+      && PyUnicode_CompareWithASCIIString (name, "join") == 0) { /* takes any iterable of strings */
     g_autoptr (GPtrArray) parts = gm_collect_fast (r, args->args[0], "can only join an iterable");
     if (parts == NULL)
       return &gm_tracker_poison;
@@ -496,7 +500,7 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
-  bool method = t->number == 1; /* a row's */
+  bool method = t->number == 1; /* a method of a table's row */
   if (PyUnicode_CompareWithASCIIString (name, "__name__") == 0
       && (method || (t->number == 0 && t->real)))
     return gm_from_constant_take (

@@ -22,7 +22,7 @@ bytearray_add (GmRecorder *r, PyObject *real, const GmSource *source, PyObject *
   return t;
 }
 
-/* Returns the bytes of a bytearray; the recorder owns the object. */
+/* Returns the bytes of the bytearray `o` as a bytes object that the recorder owns. */
 static PyObject *
 bytes_of (GmRecorder *r, PyObject *o)
 {
@@ -58,14 +58,15 @@ held (GmRecorder *r, const GmTracker *t)
   return gm_contents_of (r, t)->real;
 }
 
-/* Returns a copy for CPython to work on; the recorder owns it. */
+/* Returns a bytearray with t's present bytes, for CPython to work on; the recorder owns it. */
 static PyObject *
 copy_of (GmRecorder *r, const GmTracker *t)
 {
   return gm_record_take (r, PyByteArray_FromObject (held (r, t)));
 }
 
-/* Returns an argument as an object; `copy` stands for t. NULL, after a break: it is no constant. */
+/* Returns the argument `arg` of the method `name` as a real object; `copy`, if it is t itself.
+ * Borrowed; NULL, after a break: it is no constant. */
 static PyObject *
 argument (GmRecorder *r, const GmTracker *t, PyObject *copy, const GmTracker *arg, const char *name)
 {
@@ -76,7 +77,7 @@ argument (GmRecorder *r, const GmTracker *t, PyObject *copy, const GmTracker *ar
   return o;
 }
 
-/* Applies CPython's change of the copy to t; true if there was any. */
+/* Makes the bytes of `copy` the contents of t; true if they differ from t's. */
 static bool
 changed (GmRecorder *r, const GmTracker *t, PyObject *copy)
 {
@@ -91,8 +92,8 @@ changed (GmRecorder *r, const GmTracker *t, PyObject *copy)
   return true;
 }
 
-/* Records the replay of a change: all bytes are replaced. Without a memoryview no program can see
- * the difference. */
+/* Records an effect that replaces all bytes of t by its present ones. Without a memoryview no
+ * program can see the difference from the program's own change. */
 static void
 replace (GmRecorder *r, const GmTracker *t)
 {
@@ -104,7 +105,8 @@ replace (GmRecorder *r, const GmTracker *t)
                3);
 }
 
-/* Returns the result of the call on the copy; steals `result`. NULL `result`: the call raised. */
+/* Returns the result of a call that CPython has run on `copy`, as a tracker, and records the change
+ * of t; steals `result`. NULL `result`: the call raised, which becomes a break. */
 static const GmTracker *
 result_of (GmRecorder *r, const GmTracker *t, PyObject *copy, PyObject *result)
 {

@@ -34,7 +34,7 @@ const GmTracker *
 gm_cell_load (GmRecorder *r, const GmTracker *t)
 {
   const GmTracker *v = gm_contents_of (r, t);
-  if (v == NULL) { /* the first read of an existing cell */
+  if (v == NULL) { /* an existing cell is read for the first time */
     PyObject *contents = PyCell_GET (t->real);
     if (contents) {
       v = gm_wrap_present (r, contents, gm_source_part (r, t->source, GM_SOURCE_CONTENTS, 0, NULL));

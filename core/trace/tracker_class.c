@@ -33,8 +33,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* Returns the metaclass's Python method `name`, bound to the class; NULL: type's own method is
- * used. */
+/* Returns the Python method `name` of the metaclass of t, bound to the class t; NULL: there is
+ * none, and type's own method is used. */
 static const GmTracker *
 meta_method (GmRecorder *r, const GmTracker *t, const char *name)
 {
@@ -100,7 +100,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 
 /* -- Calls ----------------------------------------------------------------- */
 
-/* Returns an instance of a class made by collections.namedtuple: its items by position and name. */
+/* Returns a new instance of a class made by collections.namedtuple, from items given by position
+ * and name. */
 static const GmTracker *
 named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
@@ -126,8 +127,7 @@ named_tuple (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return gm_tuple_new_of (r, type, items, n);
 }
 
-/* True for a class that C code made with PyType_FromSpec: a heap type as well, but no Python
- * class. */
+/* True for a class that C code has made with PyType_FromSpec: a heap type, but no Python class. */
 static bool
 is_made_in_c (PyTypeObject *type)
 {
@@ -141,7 +141,8 @@ is_made_in_c (PyTypeObject *type)
   return false;
 }
 
-/* Returns why instances of the class cannot be made while recording; NULL: they can. */
+/* Returns the reason why instances of the class cannot be made while recording, static; NULL: they
+ * can. */
 static const char *
 refusal (GmRecorder *r, PyTypeObject *type)
 {
@@ -195,7 +196,7 @@ gm_class_new_instance (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args
   return r->stop ? &gm_tracker_poison : gm_object_new_with (r, type, storage);
 }
 
-/* Runs the model of a C __init__ with the arguments. */
+/* Runs the model of the C __init__ `found` on the object, with the arguments. */
 static void
 builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObject *found,
               const GmCallArgs *args)
@@ -224,7 +225,7 @@ builtin_init (GmRecorder *r, PyTypeObject *type, const GmTracker *object, PyObje
     return;
   }
   GmCallArgs rest = *args;
-  if (gm_is_defaultdict (gm_layout_of (type))) { /* the factory comes first */
+  if (gm_is_defaultdict (gm_layout_of (type))) { /* defaultdict takes the factory first */
     PyObject *name = gm_record_take (r, PyUnicode_InternFromString ("default_factory"));
     const GmTracker *factory = args->n ? gm_realize (r, args->args[0]) : gm_none (r);
     PyTypeObject *kind = gm_type_of (r, factory);
@@ -266,7 +267,7 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
                             "its __new__ is not a Python function");
   if (found
       && !PyCFunction_Check (
-          found)) { /* a __new__ of the user's; no staticmethod if it was assigned later */
+          found)) { /* a __new__ of the user's, which is no staticmethod if it was assigned later */
     const GmTracker *make = gm_class_value (r, type, key, found, NULL);
     uint32_t n = args->n + gm_args_n_named (args);
     const GmTracker **all = gm_tracker_array (r, n + 1);
@@ -293,7 +294,8 @@ gm_class_allocate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args,
   return object;
 }
 
-/* Runs type.__call__, for a metaclass that calls super ().__call__ (). */
+/* Returns a new object as type.__call__ makes it, for a metaclass that calls super ().__call__
+ * (). */
 static const GmTracker *
 type_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -382,7 +384,7 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return gm_from_bool (r, (t->real == other->real) == (op == Py_EQ));
 }
 
-/* Returns int | str, for classes whose metaclass is type. */
+/* Returns unions such as int | str, for classes whose metaclass is type. */
 static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
         bool inplace)
@@ -427,18 +429,19 @@ const GmTrackerKind gm_kind_class = {
   .build = build,
 };
 
-/* Returns the truth of the result of a Python method of the class's metaclass; -1: it has none. */
+/* Returns the truth (1, 0) of the result of the Python method `hook` of the metaclass of `cls` for
+ * the object `of`; 0 after a break; -1: there is no such method. */
 static int
 metaclass_says (GmRecorder *r, const GmTracker *cls, const char *hook, const GmTracker *of)
 {
   if (Py_TYPE (cls->real) == &PyType_Type || strcmp (Py_TYPE (cls->real)->tp_name, "ABCMeta") == 0)
-    return -1; /* gm_is_subclass has models of these */
+    return -1; /* gm_is_subclass has models of these metaclasses */
   const GmTracker *v = gm_call_special (r, cls, hook, &of, 1);
   return v ? gm_truth (r, v) != 0 : r->stop ? 0 : -1;
 }
 
-/* Returns the class `t.__class__`; `type` if that is no class, or there is no such attribute. NULL
- * after a break or a raise. */
+/* Returns the class `t.__class__`, borrowed; `type` if that is no class, or if there is no such
+ * attribute and it is not `needed`. NULL after a break or an exception. */
 static PyTypeObject *
 class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
 {
@@ -454,9 +457,9 @@ class_said (GmRecorder *r, const GmTracker *t, PyTypeObject *type, bool needed)
   return v && v->kind == &gm_kind_class ? (PyTypeObject *) v->real : type;
 }
 
-/* True if isinstance () with one class whose metaclass has no Python hook is: an object is an
- * instance of its type, and of its __class__. An abstract class always reads __class__, and
- * first. */
+/* True if isinstance (t, cls), for one class whose metaclass has no Python hook: an object is an
+ * instance of its type, and of its __class__. For an abstract class __class__ is always read, and
+ * first. False also after a break. */
 static bool
 is_instance (GmRecorder *r, const GmTracker *t, PyTypeObject *type, const GmTracker *cls)
 {
@@ -474,7 +477,8 @@ is_instance (GmRecorder *r, const GmTracker *t, PyTypeObject *type, const GmTrac
          && gm_is_subclass (r, type, cls->real, "__instancecheck__");
 }
 
-/* True if t is an instance of a class, or of one in a tuple of classes. */
+/* True if isinstance (t, cls), where cls is a class or a tuple of classes. False also after a
+ * break. */
 bool
 gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
 {
@@ -511,7 +515,8 @@ gm_is_instance (GmRecorder *r, const GmTracker *t, const GmTracker *cls)
   return said < 0 ? !r->stop && is_instance (r, t, type, cls) : said;
 }
 
-/* True if issubclass () is, or isinstance () by the object's type. */
+/* True if `type` is a subclass of `cls` by `hook`, __subclasscheck__ or __instancecheck__ (for the
+ * type of an object). False also after a break. */
 bool
 gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *hook)
 {
@@ -530,7 +535,7 @@ gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *ho
   bool abc = strcmp (meta->tp_name, "ABCMeta") == 0;
   bool library = abc && (strcmp (where, "collections.abc") == 0 || strcmp (where, "numbers") == 0);
   int answer = -1;
-  if (library) /* classes of the library, whose hooks read the methods of the type */
+  if (library) /* the hooks of the library's classes read the methods of the type */
     answer = PyObject_IsSubclass ((PyObject *) type, cls);
   else if (abc && plain
            && gm_class_lookup_text (r, (PyTypeObject *) cls, "__subclasshook__")
@@ -545,7 +550,7 @@ gm_is_subclass (GmRecorder *r, PyTypeObject *type, PyObject *cls, const char *ho
 
 /* -- super ----------------------------------------------------------------- */
 
-/* Returns super (type, self); `self` is an instance, or a class in a classmethod. */
+/* Returns super (type, self), where `self` is an instance, or a class in a classmethod. */
 const GmTracker *
 gm_super_new (GmRecorder *r, PyTypeObject *type, const GmTracker *self)
 {
@@ -604,7 +609,7 @@ object_getattribute (GmRecorder *r, const GmTracker *self, const GmCallArgs *arg
   return gm_raise_no_attribute (r, (PyTypeObject *) self->data, name);
 }
 
-/* Returns a method of `object` itself, bound; NULL: it has no model. */
+/* Returns the method `name` of the class `object`, bound to self; NULL: it has no model. */
 const GmTracker *
 gm_object_method (GmRecorder *r, const GmTracker *self, PyObject *name)
 {

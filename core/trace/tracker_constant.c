@@ -164,7 +164,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_from_constant_take (r, PyObject_GetItem (t->real, k));
 }
 
-/* Returns an attribute of a builtin constant: a method, or a number such as real and imag. */
+/* Returns the attribute `name` of a builtin constant: a method, or a number such as `real`. */
 static const GmTracker *
 getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -186,7 +186,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
         bool inplace)
 {
   typedef PyObject *(*Function) (PyObject *, PyObject *);
-  /* The in-place functions have other messages when they refuse. */
+  /* The in-place functions raise errors with other messages. */
   static const Function functions[2][GM_N_BIN + 1] = {
     { PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
       PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or, NULL, PyNumber_Rshift, PyNumber_Subtract,
@@ -202,13 +202,13 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   if (other->kind == &gm_kind_object
       && PyType_IsSubtype ((PyTypeObject *) other->data, Py_TYPE (t->real))
       && gm_object_how (r, other, "__rmod__", NULL) != GM_HOW_C)
-    return NULL; /* the reflected method of a subclass comes first */
+    return NULL; /* the reflected method of a subclass is called first */
   PyObject *o = gm_constant (r, other);
   if (o == NULL)
     return op == GM_BIN_MOD && !reflected && !r->stop ? gm_percent (r, t, other) : NULL;
   PyObject *a = reflected ? o : t->real, *b = reflected ? t->real : o;
   if (op == GM_BIN_POW || op == GM_BIN_LSHIFT
-      || op == GM_BIN_MUL) { /* values that grow without bound are left to Python */
+      || op == GM_BIN_MUL) { /* operations whose values grow without bound are left to Python */
     int64_t x, y;
     if (gm_constant_int (r, other, &x) && gm_constant_int (r, t, &y) && PyLong_Check (a)
         && PyLong_Check (b) && op != GM_BIN_MUL && (x > 4096 || y > (int64_t) 1 << 32))

@@ -47,7 +47,8 @@ gm_descriptor_stand_in (GmRecorder *r, const GmTracker *t)
                                        NULL);
 }
 
-/* Runs property.getter, setter or deleter: returns a new property with one function changed. */
+/* Returns the result of property.getter, setter or deleter: a new property with the function `part`
+ * replaced by the argument. */
 static const GmTracker *
 with_part (GmRecorder *r, const GmTracker *t, const GmCallArgs *args, int part)
 {
@@ -115,7 +116,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
   uint32_t n = t->n;
   if (gm_residual_cached (b, t))
     return true;
-  if (n == 4 && t->items[3]->real == Py_None) /* an explicit doc counts, even None */
+  if (n == 4 && t->items[3]->real == Py_None) /* doc is given, which may be None */
     n = 3;
   gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) t->data);

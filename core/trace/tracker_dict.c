@@ -40,8 +40,8 @@ gm_dict_new_storage (GmRecorder *r, bool ordered)
   return t;
 }
 
-/* Returns storage for an existing dict. number 1: an OrderedDict, whose order is not that of its
- * hash table. */
+/* Returns the tracker of an existing dict, which may be the storage of an instance. number 1: an
+ * OrderedDict, whose order is not that of its hash table. */
 const GmTracker *
 gm_dict_storage (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -68,9 +68,9 @@ type (GmRecorder *r, const GmTracker *t)
   return &PyDict_Type;
 }
 
-/* True if C code that copies or merges an object with a dict inside calls Python methods of its
- * class for the entries. A copy into a dict calls them if the class has its own __iter__; for an
- * OrderedDict, or into one (`ordered`), keys () and __getitem__ are called. */
+/* True if C code that copies or merges `object`, an instance of a subclass of dict, calls Python
+ * methods of its class for the entries. A copy into a dict calls them if the class has its own
+ * __iter__; for an OrderedDict, or into one (`ordered`), keys () and __getitem__ are called. */
 static bool
 is_asked (GmRecorder *r, const GmTracker *object, bool ordered)
 {
@@ -80,7 +80,7 @@ is_asked (GmRecorder *r, const GmTracker *object, bool ordered)
          || gm_object_how (r, object, asked[1], NULL) != GM_HOW_C;
 }
 
-/* The same for a dict that may be inside of an object. */
+/* True if t is the dict inside of an instance for which is_asked () is true. */
 static bool
 is_asked_for (GmRecorder *r, const GmTracker *t, bool ordered)
 {
@@ -88,8 +88,8 @@ is_asked_for (GmRecorder *r, const GmTracker *t, bool ordered)
   return object && is_asked (r, object, ordered);
 }
 
-/* Returns the dict inside, if a value is a dict or an instance of a subclass that is merged into a
- * dict without calls of its methods; else NULL. */
+/* Returns t if it is a dict; the dict inside of an instance of a subclass that C code merges into a
+ * dict without calling its methods; else NULL. */
 const GmTracker *
 gm_dict_of (GmRecorder *r, const GmTracker *t)
 {
@@ -101,8 +101,8 @@ gm_dict_of (GmRecorder *r, const GmTracker *t)
   return is_asked (r, t, false) ? NULL : storage;
 }
 
-/* Returns the keys of an OrderedDict in its order, whatever a subclass's __iter__ would say: a new
- * list, NULL with an exception. */
+/* Returns a new list of the keys of an OrderedDict in its order, without calling a subclass's
+ * __iter__; NULL with an exception. */
 static PyObject *
 order_of (PyObject *ordered)
 {
@@ -154,15 +154,15 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
     gm_guard (r, ORDERED_KEYS, t->source, .obj = keys);
   else
     gm_guard (r, DICT_KEYS, t->source, .obj = keys);
-  contents = gm_contents (r, items, 2 * n); /* with room for an index of the keys */
+  contents = gm_contents (r, items, 2 * n); /* has room for an index of the keys */
   gm_contents_set (r, t, contents);
   return contents;
 }
 
 /* -- Keys ------------------------------------------------------------------ */
 
-/* Returns the dict's table and the key's place in it, or -1; NULL: the dict has no table, or the
- * place cannot be told. */
+/* Returns the table with the dict's contents, and the key's place in it, *at (-1: absent); NULL:
+ * the contents are no table, or the place cannot be told. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
 {
@@ -170,9 +170,9 @@ find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t 
   return table && gm_key_table_find (r, table, gm_realize (r, key), at) ? table : NULL;
 }
 
-/* Returns the object by which a guard looks the key up in an existing dict: a constant, the value
- * of an object that is compared by value, or a key that is compared by identity, which is guarded.
- * NULL: there is none. */
+/* Returns the object with which a guard looks the key up in an existing dict, borrowed: a constant,
+ * the value of an object that is compared by value, or a key that is compared by identity, which is
+ * guarded. NULL: there is none. */
 static PyObject *
 looked_up_by (GmRecorder *r, const GmTracker *key)
 {
@@ -188,7 +188,8 @@ looked_up_by (GmRecorder *r, const GmTracker *key)
   return key->real;
 }
 
-/* Returns the value, or NULL if there is no such key (or after a break). */
+/* Returns the value under `key`; NULL: the key is absent, which is guarded for an existing dict, or
+ * there was a break. */
 const GmTracker *
 gm_dict_lookup (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -271,7 +272,7 @@ gm_dict_store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const Gm
   }
   const GmTracker **items = gm_tracker_array (r, old->n);
   gm_tracker_copy (items, old->items, old->n);
-  items[at + 1] = value; /* the first key stays */
+  items[at + 1] = value; /* the former key stays */
   if (t->real)
     gm_dropped (r, old->items[at + 1]);
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .items = items, .n = old->n));
@@ -284,7 +285,8 @@ store (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker 
   gm_effect_item (r, gm_dict_owner (t), t, key, value);
 }
 
-/* Removes a key that is there; the value, which may be all that refers to an object from now on. */
+/* Removes `key` and returns its value, to which nothing else may refer from now on; NULL: the key
+ * is absent, or a break. */
 static const GmTracker *
 drop (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -326,8 +328,8 @@ key_error (GmRecorder *r, const GmTracker *key)
   return gm_raise_value (r, PyExc_KeyError, key);
 }
 
-/* Raises a KeyError as OrderedDict's methods do: PyErr_SetObject takes None for no argument, and a
- * tuple for all arguments. */
+/* Raises a KeyError for `key` as OrderedDict's methods do: PyErr_SetObject takes None for no
+ * argument, and a tuple for all arguments. */
 static const GmTracker *
 ordered_key_error (GmRecorder *r, const GmTracker *t, const GmTracker *key)
 {
@@ -375,7 +377,7 @@ len (GmRecorder *r, const GmTracker *t)
   const GmTracker *table = t->n ? NULL : gm_key_table_of (r, t);
   if (table)
     return gm_key_table_n_pairs (r, table);
-  if (t->n == 0 && t->source && gm_contents_of (r, t) == NULL) { /* its keys were not read */
+  if (t->n == 0 && t->source && gm_contents_of (r, t) == NULL) { /* the dict's keys were not read */
     gm_guard (r, DICT_LEN, t->source, .index = PyDict_GET_SIZE (t->real));
     return PyDict_GET_SIZE (t->real);
   }
@@ -437,7 +439,7 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
   if (!gm_args_plain (r, "pop", args, 1, 2))
     return &gm_tracker_poison;
-  bool hashed = t->number || gm_len (r, t) > 0; /* C tests the size first */
+  bool hashed = t->number || gm_len (r, t) > 0; /* CPython tests the size first */
   if (hashed && !gm_key_known (r, args->args[0]))
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "pop", "dict");
   const GmTracker *v = hashed ? drop (r, t, args->args[0]) : NULL;
@@ -478,7 +480,7 @@ method_copy (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : dict_add (r, NULL, NULL, contents);
 }
 
-/* Stores an entry of an update: an OrderedDict calls the __setitem__ of its class. */
+/* Stores an entry of an update in t; for an OrderedDict by the __setitem__ of its class. */
 static void
 put (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *value)
 {
@@ -490,7 +492,8 @@ put (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker *v
     store (r, t, key, value);
 }
 
-/* Updates a dict with the keys () of an object and the values that its __getitem__ returns. */
+/* Stores in t, for each of `keys`, the result of keys () of the object `from`, the value of
+ * from[key]. */
 static void
 update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const GmTracker *keys)
 {
@@ -503,7 +506,8 @@ update_by_keys (GmRecorder *r, const GmTracker *t, const GmTracker *from, const 
   }
 }
 
-/* True if an OrderedDict is updated with a dict whose class overrides keys () or []. */
+/* True if t is an OrderedDict and `from` an instance of a dict subclass that overrides keys () or
+ * __getitem__, which an update of t calls. */
 static bool
 answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
 {
@@ -511,8 +515,8 @@ answers_itself (GmRecorder *r, const GmTracker *t, const GmTracker *from)
          && is_asked (r, from, true);
 }
 
-/* Stores the i-th pair of an update with pairs. An OrderedDict unpacks the pair as Python code
- * would. */
+/* Stores `entry`, the i-th pair of an update with pairs. An OrderedDict unpacks the pair as Python
+ * code would. */
 static void
 update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t i)
 {
@@ -539,7 +543,8 @@ update_pair (GmRecorder *r, const GmTracker *t, const GmTracker *entry, uint32_t
                             : "need more than 0 values to unpack");
 }
 
-/* Updates with the entries of a dict, or of an iterable of pairs, then with the named arguments. */
+/* Runs update (): with the entries of a dict, or of an iterable of pairs, then with the named
+ * arguments. */
 static const GmTracker *
 method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -564,7 +569,7 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       update_by_keys (r, t, from, keys);
     } else {
       const GmTracker *it = gm_iter (r, from), *entry;
-      /* one at a time: the iterator may raise */
+      /* pairs are read one at a time, because the iterator may raise */
       for (uint32_t i = 0; !r->stop && (entry = gm_next (r, it)) != NULL; i++)
         update_pair (r, t, entry, i);
     }
@@ -574,8 +579,8 @@ method_update (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_none (r);
 }
 
-/* True if a subclass overrides a method that OrderedDict's C code calls on the object, for which
- * the dict's model is not enough. */
+/* True if t is an OrderedDict of a subclass that overrides a method which OrderedDict's C code
+ * calls on the object, so that the dict's model does not suffice. */
 static bool
 others_overridden (GmRecorder *r, const GmTracker *t)
 {
@@ -594,7 +599,7 @@ others_overridden (GmRecorder *r, const GmTracker *t)
   return overridden;
 }
 
-/* An OrderedDict asks the methods of its class. */
+/* Runs setdefault (), for which an OrderedDict calls overridden methods of its class. */
 static const GmTracker *
 method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -622,7 +627,8 @@ method_setdefault (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : value;
 }
 
-/* Removes and returns the last pair, or the first of an OrderedDict. */
+/* Runs popitem (): removes and returns the last pair, or the first pair of an OrderedDict
+ * (last=False). */
 static const GmTracker *
 method_popitem (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {

@@ -68,7 +68,7 @@ args_of (GmRecorder *r, const GmTracker *storage)
 
 /* -- Texts ----------------------------------------------------------------- */
 
-/* Returns the C class that determines the exception's text. */
+/* Returns the nearest C class of `type`, which determines the exception's text. */
 static PyTypeObject *
 builtin_base (PyTypeObject *type)
 {
@@ -77,8 +77,8 @@ builtin_base (PyTypeObject *type)
   return type;
 }
 
-/* Returns a real exception with the same arguments, a new reference; NULL: an argument is no
- * constant. */
+/* Returns a real exception of the same C class with the same arguments, a new reference; NULL: an
+ * argument is no constant. */
 static PyObject *
 real_one (GmRecorder *r, const GmTracker *t)
 {
@@ -98,7 +98,7 @@ gm_exception_text (GmRecorder *r, const GmTracker *t)
   return gm_from_constant_take (r, PyObject_Str (gm_record_take (r, real)));
 }
 
-/* Returns repr (): Name (argument) or Name (arguments ...). */
+/* Returns repr (t) of an exception: Name (argument) or Name (arguments ...). */
 const GmTracker *
 gm_exception_repr (GmRecorder *r, const GmTracker *t)
 {
@@ -167,8 +167,9 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return bound ? bound : gm_record_break (r, GM_BREAK_ATTRIBUTE, s, type->tp_name);
 }
 
-/* True for None, or for a traceback that only the recorder knows, as the traceback of an exception
- * that was raised here and has one already: no program can see it, as reading it breaks. */
+/* True if storing `value` as the traceback of t changes nothing that a program can see: None, or a
+ * traceback that only the recorder knows, for an exception that was raised here and so has such a
+ * traceback already. Reading it breaks. */
 static bool
 is_unseen_traceback (GmRecorder *r, const GmTracker *t, const GmTracker *value)
 {
@@ -199,7 +200,8 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
   gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, s, ((PyTypeObject *) t->data)->tp_name);
 }
 
-/* Emits type.__new__ (type, *args), for the build of the object itself. */
+/* Emits type.__new__ (type, *args), which allocates the exception; the `build` of the object itself
+ * does the rest. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -84,7 +84,7 @@ gm_float_value (const GmTracker *t, double *out)
   return t->source || t->n > 1;
 }
 
-/* Fixes the leaf to its value in this call. */
+/* Guards that the leaf has its value of this call; breaks if too many recordings have fixed it. */
 static void
 fix (GmRecorder *r, const GmTracker *leaf)
 {
@@ -149,7 +149,7 @@ gm_float_compares (GmRecorder *r, const GmTracker *t, int op, double with, bool 
 /* -- Operations ----------------------------------------------------------------------------------
  */
 
-/* Returns a size that this call knows as a float. */
+/* Returns the size t as a float whose value this call knows; NULL: there is none. */
 const GmTracker *
 gm_float_of_size (GmRecorder *r, const GmTracker *t)
 {
@@ -167,7 +167,8 @@ gm_float_of_size (GmRecorder *r, const GmTracker *t)
   return computed (r, gm_tensor_new_tracker (r, gm_id_from_val (v)), &t, 1, (double) hint);
 }
 
-/* Returns an operand as a float of this kind or a known one; NULL: it is neither. */
+/* Returns an operand as an unknown float or as a float constant; NULL: it cannot be used as
+ * either. */
 static const GmTracker *
 operand (GmRecorder *r, const GmTracker *t)
 {
@@ -193,7 +194,7 @@ operand (GmRecorder *r, const GmTracker *t)
 typedef struct {
   bool known;
   double value;
-  const GmTracker *element; /* the operand of the library's row */
+  const GmTracker *element; /* the element, as the operand of the API row */
 } Side;
 
 static Side
@@ -209,7 +210,7 @@ side_of (GmRecorder *r, const GmTracker *t)
   return s;
 }
 
-/* Collects the leaves of two floats, each once; returns their number. */
+/* Stores in `out` the leaves of the floats a and b, each once; returns their number. */
 static uint32_t
 leaves_of (const GmTracker *a, const GmTracker *b, const GmTracker **out)
 {
@@ -230,7 +231,7 @@ leaves_of (const GmTracker *a, const GmTracker *b, const GmTracker **out)
   return n;
 }
 
-/* True if no call divides by zero, for which Python raises. */
+/* True if the divisor is zero in no call, which is guarded: for zero Python raises. */
 static bool
 divides (GmRecorder *r, const GmTracker *divisor)
 {
@@ -240,7 +241,8 @@ divides (GmRecorder *r, const GmTracker *divisor)
   return gm_float_compares (r, divisor, Py_EQ, 0, &zero) && !zero;
 }
 
-/* Returns the result of Python's operation on the values of this call. */
+/* Returns the result of Python's operation on the operands' values in this call, to which they are
+ * fixed; NULL: a value is not known. */
 static const GmTracker *
 on_values (GmRecorder *r, GmBinary op, const GmTracker *a, const GmTracker *b, bool inplace)
 {
@@ -265,7 +267,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
                      : op == GM_BIN_DIV ? "div"
                                         : NULL;
   if (other->kind == &gm_kind_tensor)
-    return NULL; /* the tensor's method decides */
+    return NULL; /* the tensor's own method computes the result */
   const GmTracker *value = name ? operand (r, other) : NULL;
   if (r->stop)
     return &gm_tracker_poison;
@@ -344,7 +346,7 @@ type (GmRecorder *r, const GmTracker *t)
   return &PyFloat_Type;
 }
 
-/* Emits element.item (), one object for all uses. */
+/* Emits element.item (); all uses share the resulting object. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The operands of MAKE_FUNCTION; items of the tracker: closure (tuple), defaults (tuple),
- * kwdefaults (dict), annotations; NULL tracker where absent. */
+/* The data of a function made in the region: operands of MAKE_FUNCTION. The items of its tracker:
+ * closure (tuple), defaults (tuple), kwdefaults (dict), annotations; NULL tracker where absent. */
 typedef struct {
   PyObject *code, *globals, *builtins;
 } Made;
@@ -54,8 +54,8 @@ gm_wrap_function (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* Library functions that make classes, walk frames or do I/O: inlined they would break in many
- * places. */
+/* Library functions that are never inlined, because they would break in many places: they make
+ * classes, walk frames or do I/O. */
 static const struct {
   const char *name, *module;
 } left_alone[] = {
@@ -120,7 +120,8 @@ gm_function_code (GmRecorder *r, const GmTracker *t, PyObject **globals, PyObjec
   return decoded;
 }
 
-/* Returns the default of a parameter without an argument; NULL if there is none. */
+/* Returns the default of the parameter `slot`, for which a call has no argument; NULL: it has
+ * none. */
 const GmTracker *
 gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmCode *code)
 {
@@ -156,7 +157,7 @@ gm_function_default (GmRecorder *r, const GmTracker *t, uint32_t slot, const GmC
 const GmTracker *
 gm_function_cell (GmRecorder *r, const GmTracker *t, uint32_t i)
 {
-  if (t == NULL) { /* the root: cells come from the function object, which every call has */
+  if (t == NULL) { /* the root: its cells come from the function object, which every call has */
     PyObject *cell = PyTuple_GET_ITEM (r->request->func->func_closure, i);
     return gm_wrap_cell (r, cell, gm_source_free (r, i, true));
   }
@@ -179,8 +180,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* True if an extension has set the function's vectorcall (PyFunction_SetVectorcall), which need not
- * run its code. */
+/* True if an extension has set the function's vectorcall (PyFunction_SetVectorcall): a call need
+ * not run its code. */
 static bool
 is_called_by_c (const GmTracker *t)
 {
@@ -205,7 +206,8 @@ left_to_c (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                           PyUnicode_AsUTF8 (((PyFunctionObject *) t->real)->func_name));
 }
 
-/* A node; or, where it cannot be one, recorded inside of this instruction: a break in it leaves the
+/* Calls a function that is marked to become a single node and returns its result. Where no node can
+ * be made, the function is recorded inside of this instruction, so that a break in it leaves the
  * whole call to Python. */
 static const GmTracker *
 call_whole (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
@@ -260,7 +262,7 @@ member_index (PyObject *name)
   return -1;
 }
 
-/* Returns a member of a new function as MAKE_FUNCTION sets it. */
+/* Returns the value that MAKE_FUNCTION gives the member `name` of a new function. */
 static const GmTracker *
 made_member (GmRecorder *r, const GmTracker *t, const char *name)
 {
@@ -294,8 +296,8 @@ member_get (GmRecorder *r, const GmTracker *t, PyObject *name)
                : NULL;
 }
 
-/* Returns the annotations of an existing function: a dict that CPython makes of a tuple, or from
- * nothing, at the first read. */
+/* Returns __annotations__ of an existing function: a dict, which CPython makes from a tuple, or
+ * from nothing, at the first read. */
 static const GmTracker *
 existing_annotations (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -305,7 +307,7 @@ existing_annotations (GmRecorder *r, const GmTracker *t, PyObject *name)
   Py_XDECREF (made);
   if (dict == NULL || dict != made)
     return NULL;
-  /* Another function may still have the tuple, so that it is a dict is guarded here. */
+  /* Another function may still have the tuple, so a guard tests that the member is a dict. */
   return gm_realize (
       r, gm_wrap_lazy (
              r, dict,
@@ -319,8 +321,8 @@ is_type_params (PyObject *name)
          && PyUnicode_CompareWithASCIIString (name, "__type_params__") == 0;
 }
 
-/* Returns __type_params__: the empty tuple for a function without any. A function made in the
- * region has none until some are set: `def f[T]` is not recorded. */
+/* Returns __type_params__, the empty tuple for a function without any. A function made in the
+ * region has none until some are set, because `def f[T]` is not recorded. */
 static const GmTracker *
 type_params_get (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -333,8 +335,8 @@ type_params_get (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_tuple_new (r, NULL, 0);
 }
 
-/* Returns __annotations__: a dict that is made of MAKE_FUNCTION's operand at the first read, and
- * kept. */
+/* Returns __annotations__ of a function made in the region: a dict that is made from
+ * MAKE_FUNCTION's operand at the first read, and kept. */
 static const GmTracker *
 annotations_get (GmRecorder *r, const GmTracker *t)
 {
@@ -355,7 +357,7 @@ code_get (GmRecorder *r, const GmTracker *t)
 {
   const Made *made = t->data;
   PyObject *code = t->real ? ((PyFunctionObject *) t->real)->func_code : made->code;
-  return gm_from_constant (r, code); /* guarded with the function */
+  return gm_from_constant (r, code); /* the code is guarded with the function */
 }
 
 static const GmTracker *
@@ -367,7 +369,7 @@ method_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop || self->real == Py_None ? t : gm_method_new (r, t, self);
 }
 
-/* Runs __get__ of a bound method, which returns the method itself. */
+/* Runs __get__ of a bound method, which returns that method. */
 static const GmTracker *
 bound_get (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -412,7 +414,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return v ? v : gm_record_break (r, GM_BREAK_ATTRIBUTE, PyUnicode_AsUTF8 (name), "function");
 }
 
-/* Sets a program's attribute of a function, or a member of a new one. */
+/* Sets an attribute in the function's dict, or a member of a function made in the region. */
 static void
 setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -456,8 +458,8 @@ build_attrs (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-/* Emits FunctionType (code, globals, name, defaults, closure), for the globals of another
- * module. */
+/* Emits FunctionType (code, globals, name, defaults, closure), for a new function with the globals
+ * of another module. */
 static bool
 build_foreign (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -487,7 +489,7 @@ build_foreign (GmResidualBuilder *b, const GmTracker *t)
   return true;
 }
 
-/* Emits MAKE_FUNCTION with the cells of the residual. */
+/* Emits MAKE_FUNCTION with the cells of the residual in its closure. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -575,7 +577,7 @@ method_getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   if (_PyType_Lookup (&PyMethod_Type, name) == NULL
       || PyUnicode_CompareWithASCIIString (name, "__doc__") == 0)
     return gm_getattr_opt (r, t->items[0],
-                           name); /* attributes that methods lack are the function's */
+                           name); /* an attribute that a bound method lacks is the function's */
   static const GmMethodRow rows[] = { { "__get__", bound_get },
                                       { "__call__", method_call_self },
                                       { NULL, NULL } };

@@ -63,8 +63,8 @@ gm_generator_yield (GmRecorder *r, const GmTracker *value)
 
 /* -- Running --------------------------------------------------------------- */
 
-/* Turns a StopIteration that leaves a generator into a RuntimeError: it would be taken for the
- * generator's end. Since 3.12 the generator's own code does this. */
+/* Replaces a pending StopIteration, which leaves a generator's body, by a RuntimeError, because it
+ * would be taken for the generator's end. Since 3.12 the generator's own code does this. */
 static void
 stop_iteration_to_error (GmRecorder *r)
 {
@@ -85,7 +85,8 @@ gm_exception_from_stop (GmRecorder *r, const GmTracker *stop)
   return error;
 }
 
-/* Resumes after the yield: with a value, or with an exception raised there (NULL value). */
+/* Resumes the generator after its yield, with `value`, or with the exception `thrown` raised there
+ * (value NULL). Returns the next yielded value; NULL as gm_generator_send. */
 static const GmTracker *
 resume (GmRecorder *r, const GmTracker *t, const GmTracker *value, const GmTracker *thrown)
 {
@@ -125,7 +126,7 @@ resume (GmRecorder *r, const GmTracker *t, const GmTracker *value, const GmTrack
   r->depth = DEPTH (state);
   bool runs = true;
   if (thrown) {
-    gm_push (r, gm_none (r)); /* handlers expect on the stack the value of the yield */
+    gm_push (r, gm_none (r)); /* handlers expect the value of the yield on the stack */
     gm_raise (r, thrown);
     runs = gm_exception_unwind (r, f, r->pc - 1);
   } else {
@@ -151,7 +152,8 @@ gm_generator_send (GmRecorder *r, const GmTracker *t, const GmTracker *value)
   return resume (r, t, value, NULL);
 }
 
-/* Returns the iterator that a suspended generator delegates to by `yield from`, or NULL. */
+/* Returns the iterator to which a suspended generator delegates by `yield from`, and *send, its
+ * SEND instruction; NULL: there is none. */
 static const GmTracker *
 delegate (GmRecorder *r, const GmTracker *t, const GmInsn **send)
 {
@@ -170,7 +172,8 @@ delegate (GmRecorder *r, const GmTracker *t, const GmInsn **send)
 
 static const GmTracker *throw_into (GmRecorder *r, const GmTracker *t, const GmTracker *exception);
 
-/* Resumes the outer generator after SEND with the value of the inner one, which has ended. */
+/* Resumes generator t after `send`, with `value` as the result of the inner iterator, which has
+ * ended. */
 static const GmTracker *
 leave_delegate (GmRecorder *r, const GmTracker *t, const GmInsn *send, const GmTracker *value)
 {
@@ -190,8 +193,8 @@ throw_into (GmRecorder *r, const GmTracker *t, const GmTracker *exception)
     return resume (r, t, NULL, exception);
   if (inner->kind == &gm_kind_object || send->target == 0)
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "throw", "generator");
-  if (inner->kind != &gm_kind_generator) /* it has no throw (): raised at the outer generator's
-                                            yield */
+  if (inner->kind != &gm_kind_generator) /* the iterator has no throw (): the exception is raised at
+                                            the outer generator's yield */
     return resume (r, t, NULL, exception);
   if (PyType_IsSubtype ((PyTypeObject *) exception->data, (PyTypeObject *) PyExc_GeneratorExit)) {
     close_generator (r, inner);
@@ -223,7 +226,7 @@ close_generator (GmRecorder *r, const GmTracker *t)
       throw_into (r, t, gm_exception_new (r, (PyTypeObject *) PyExc_GeneratorExit, NULL, 0));
   if (value && !r->stop)
     return gm_raise_new (r, PyExc_RuntimeError, "generator ignored GeneratorExit");
-  bool returned = !r->stop; /* since 3.13 close () returns the value */
+  bool returned = !r->stop; /* since 3.13 close () returns the generator's value */
   if (r->pending && !gm_exception_caught (r, PyExc_GeneratorExit))
     gm_exception_caught (r, PyExc_StopIteration);
   return r->stop                                    ? &gm_tracker_poison
@@ -233,7 +236,8 @@ close_generator (GmRecorder *r, const GmTracker *t)
 
 /* -- Methods --------------------------------------------------------------- */
 
-/* Returns the result of send and throw: the end is a StopIteration with the value. */
+/* Returns the result of send () or throw (): `value`, if the generator has yielded it; its end
+ * (NULL) raises a StopIteration with the value returned. */
 static const GmTracker *
 or_stop (GmRecorder *r, const GmTracker *value)
 {

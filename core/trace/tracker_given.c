@@ -27,8 +27,8 @@ wrap_member (GmRecorder *r, const GmSource *source, PyObject *real, Py_ssize_t o
   return gm_wrap (r, real, gm_source_member (r, source, offset, text));
 }
 
-/* Returns a new iterator over the iterators that the given one reads; an enumerate's number is not
- * in it. */
+/* Returns a new zip, map or filter over the iterators that the given one reads; for an enumerate,
+ * the iterator that it reads. */
 static const GmTracker *
 over_others (GmRecorder *r, PyObject *real, const GmSource *source)
 {
@@ -105,7 +105,8 @@ truth (GmRecorder *r, const GmTracker *t)
 
 /* -- Steps ------------------------------------------------------------------------------------- */
 
-/* Advances args[0]; an iterator that has ended lets go of its sequence. */
+/* Advances the iterator args[0] by one item, for the replay; an iterator that has ended drops its
+ * sequence. */
 static PyObject *
 step (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
@@ -113,7 +114,7 @@ step (PyObject *module, PyObject *const *args, Py_ssize_t n)
   return gm_given_step (args[0]) < 0 ? NULL : Py_NewRef (Py_None);
 }
 
-/* Returns the function for effects, borrowed. */
+/* Returns the Python function of step () for effects, borrowed. */
 static PyObject *
 step_function (void)
 {
@@ -125,7 +126,7 @@ step_function (void)
   return function;
 }
 
-/* Records that the iterator has given an item, or has ended. */
+/* Records that the program has taken an item from the iterator, or has met its end (`ended`). */
 static void
 advance (GmRecorder *r, const GmTracker *t, bool ended)
 {
@@ -135,8 +136,8 @@ advance (GmRecorder *r, const GmTracker *t, bool ended)
                    gm_tracker (r, .kind = &gm_kind_contents, .number = ended ? -1 : taken + 1));
 }
 
-/* Returns the list, dict or set that the iterator walks, borrowed; NULL: it walks none, or has
- * ended. */
+/* Returns the sequence, dict or set over which the iterator walks, borrowed; NULL: there is none,
+ * or the iterator has ended. */
 static PyObject *
 walked (PyObject *iterator)
 {
@@ -144,8 +145,8 @@ walked (PyObject *iterator)
   return at ? *(PyObject **) ((char *) iterator + at) : NULL;
 }
 
-/* Returns the name of the type of what the iterator walks if the region knows that object; else
- * NULL. */
+/* Returns the name of the type of the list, dict or set over which the iterator walks, if the
+ * region also reaches that object otherwise and may have changed it; else NULL. */
 static const char *
 may_be_changed (const GmRecorder *r, PyObject *iterator)
 {
@@ -154,7 +155,8 @@ may_be_changed (const GmRecorder *r, PyObject *iterator)
   return changes && g_hash_table_lookup (r->by_real, of) ? Py_TYPE (of)->tp_name : NULL;
 }
 
-/* Returns the item of a list, tuple, dict, set, str, bytes, range or count. */
+/* Returns the item after `taken` items of an iterator over a list, tuple, dict, set, str, bytes,
+ * range or count; NULL at the end, which is guarded, or after a break. */
 static const GmTracker *
 own_item (GmRecorder *r, const GmTracker *t, int64_t taken)
 {
@@ -185,7 +187,8 @@ own_item (GmRecorder *r, const GmTracker *t, int64_t taken)
   return gm_tuple_new (r, pair, 2);
 }
 
-/* Returns the pair of an enumerate, whose number and other iterator advance by themselves. */
+/* Returns the next pair of an enumerate, whose number and inner iterator advance separately; NULL
+ * at the end or after a break. */
 static const GmTracker *
 numbered_item (GmRecorder *r, const GmTracker *t, int64_t taken)
 {

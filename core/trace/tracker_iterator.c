@@ -38,7 +38,7 @@ gm_iterator_is_done (GmRecorder *r, const GmTracker *t)
   return lets_go && gm_contents_of (r, t)->items != NULL;
 }
 
-/* The dict whose view this is; anything else is itself. */
+/* Returns the dict of a view; any other tracker unchanged. */
 static const GmTracker *
 dict_under (const GmTracker *of)
 {
@@ -50,7 +50,7 @@ iterator_over (GmRecorder *r, GmIterKind kind, const GmTracker *sequence, int64_
 {
   const GmTracker *of = dict_under (sequence);
   const GmTracker *t = gm_iterator_new (r, kind, &sequence, 1, start);
-  if (of->kind == &gm_kind_dict && !r->stop) /* keep the contents at the start */
+  if (of->kind == &gm_kind_dict && !r->stop) /* keeps the contents at the start of the iteration */
     gm_contents_set (r, t,
                      gm_tracker (r, .kind = &gm_kind_contents, .number = 0, .n = 0,
                                  .data = gm_contents_of (r, of)));
@@ -81,8 +81,7 @@ gm_iterator_move (GmRecorder *r, const GmTracker *t, int64_t position)
                                .data = gm_contents_of (r, t)->data));
 }
 
-/* True if both contents have the same keys, those that the iterator has passed and those to come;
- * the values may differ. */
+/* True if contents a and b have the same keys in the same order; the values may differ. */
 static bool
 same_keys (const GmTracker *a, const GmTracker *b)
 {
@@ -92,8 +91,8 @@ same_keys (const GmTracker *a, const GmTracker *b)
   return same;
 }
 
-/* True if an iterator that began with other contents must not go on. A dict tests its size alone,
- * an OrderedDict each key that came or went. */
+/* True if the keys have changed so that an iterator which began with other contents raises. A
+ * dict's iterator tests only the size, an OrderedDict's each key that was added or removed. */
 static bool
 keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now)
 {
@@ -103,8 +102,8 @@ keys_differ (const GmTracker *dict, const GmTracker *began, const GmTracker *now
   return differ;
 }
 
-/* Returns the next value of an iterator over a dict or view. The position is the number of steps,
- * also from the end. */
+/* Returns the next value of an iterator over a dict or view; NULL at the end, or after a break. The
+ * position is the number of steps, also for an iterator from the end. */
 static const GmTracker *
 dict_next (GmRecorder *r, const GmTracker *t)
 {
@@ -114,14 +113,14 @@ dict_next (GmRecorder *r, const GmTracker *t)
   if (t->number == GM_ITER_REVERSED && i < n)
     i = n - 2 - i;
   if (gm_key_table_value_in (r, of, state->data, i / 2,
-                             &value)) { /* only values have been replaced */
+                             &value)) { /* true while only values have been replaced */
     const GmTracker *pair[] = { ((const GmTracker *) state->data)->items[i], value };
     gm_iterator_move (r, t, state->number + 1);
     return which == 2 ? gm_tuple_new (r, pair, 2) : pair[which];
   }
   const GmTracker *contents = gm_contents_of (r, of);
   if (of->number && i >= n)
-    return NULL; /* after its last key an OrderedDict's iterator tests no more */
+    return NULL; /* after its last key an OrderedDict's iterator tests nothing more */
   if (keys_differ (of, state->data, contents)) {
     gm_raise_new (r, PyExc_RuntimeError,
                   of->number ? "OrderedDict mutated during iteration"
@@ -140,7 +139,7 @@ dict_next (GmRecorder *r, const GmTracker *t)
   return which == 2 ? gm_tuple_new (r, &contents->items[i], 2) : contents->items[i + (which == 1)];
 }
 
-/* Returns item `i` of a sequence, or NULL past either end. */
+/* Returns item i of a sequence; NULL past either end. */
 static const GmTracker *
 item_at (GmRecorder *r, const GmTracker *of, int64_t i)
 {
@@ -176,8 +175,8 @@ zip_next (GmRecorder *r, const GmTracker *t, uint32_t first)
   return t->n == first ? NULL : gm_tuple_new (r, items, t->n - first);
 }
 
-/* Returns the next tuple of zip (strict=True): the first operand must end first, and then the
- * others end, too. */
+/* Returns the next tuple of zip (strict=True), or NULL at its end: the first operand must end
+ * first, and then all others must end, too, or a ValueError is raised. */
 static const GmTracker *
 zip_strict_next (GmRecorder *r, const GmTracker *t)
 {
@@ -216,7 +215,7 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
     if (dict_under (of)->kind == &gm_kind_dict)
       return dict_next (r, t);
     if ((item = item_at (r, of, at)) != NULL)
-      gm_iterator_move (r, t, at - 1); /* below 0 is the end */
+      gm_iterator_move (r, t, at - 1); /* a position below 0 is the end */
     return item;
   case GM_ITER_ENUMERATE: {
     const GmTracker *pair[2] = { gm_from_int (r, at), gm_next (r, of) };
@@ -281,7 +280,8 @@ advance (GmRecorder *r, const GmTracker *t, int64_t at)
   }
 }
 
-/* True for a kind that does not store its end, so that each call reads its operands again. */
+/* True for a kind that does not remember that it has ended, so that each call reads its operands
+ * again. */
 static bool
 asks_again (GmIterKind kind)
 {
@@ -298,7 +298,7 @@ asks_again (GmIterKind kind)
   case GM_ITER_COMPRESS:
   case GM_ITER_GROUPBY:
   case GM_ITER_GROUP:
-  case GM_ITER_CYCLE: /* stores its own end */
+  case GM_ITER_CYCLE: /* remembers its end by itself */
     return true;
   default:
     return false;
@@ -342,7 +342,8 @@ emit_int (GmResidualBuilder *b, int64_t i)
   gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, gm_record_take (r, PyLong_FromLongLong (i)));
 }
 
-/* Emits a call of a method of the iterator that was just allocated, and drops the result. */
+/* Emits a call of the method `name` of the iterator that was just allocated, with `arg` if n is 1,
+ * and drops the result. */
 static void
 emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t arg, uint32_t n)
 {
@@ -356,8 +357,8 @@ emit_method (GmResidualBuilder *b, const GmTracker *t, const char *name, int64_t
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* Emits an operand of zip, map, filter or enumerate, which call iter () on it. The program has done
- * that, and the user's __iter__ must not run again. */
+/* Emits an operand of zip, map, filter or enumerate, which call iter () on it. An object is wrapped
+ * (gm_iterated_type): the program has run its __iter__, which must not run again. */
 static void
 emit_operand (GmResidualBuilder *b, const GmTracker *item)
 {
@@ -371,7 +372,8 @@ emit_operand (GmResidualBuilder *b, const GmTracker *item)
     gm_residual_emit (b, GM_INSN_CALL, 1, NULL);
 }
 
-/* Emits a new iterator type (items ...), or iter (items[0]) if there is no type. */
+/* Emits type (items ...), a new iterator, or iter (items[0]) if `type` is NULL. *start: one more
+ * argument, or NULL. */
 static void
 emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const int64_t *start)
 {
@@ -380,7 +382,7 @@ emit_new (GmResidualBuilder *b, const GmTracker *t, PyTypeObject *type, const in
     gm_residual_emit (b, GM_INSN_LOAD_CONST, 0, (PyObject *) type);
   }
   bool calls =
-      t->number == GM_ITER_MAP || t->number == GM_ITER_FILTER; /* the first is no operand */
+      t->number == GM_ITER_MAP || t->number == GM_ITER_FILTER; /* the first item is a function */
   for (uint32_t i = 0; i < t->n; i++)
     if (type && !(calls && i == 0) && t->number != GM_ITER_REVERSED)
       emit_operand (b, t->items[i]);
@@ -405,9 +407,9 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   if (dict
       && (at > MAX_STEPS
           || !same_keys (gm_contents_of (r, t)->data, gm_contents_of (r, dict_under (of)))))
-    return false; /* an iterator made after the change would not see it */
+    return false; /* an iterator that is made after the change would not detect the change */
   if (of->kind == &gm_kind_list && at > (int64_t) gm_list_items_length (r, of) - reversed)
-    return false; /* __setstate__ moves at most to the end of the list as it is now */
+    return false; /* __setstate__ moves at most to the present end of the list */
   if (of->kind == &gm_kind_bytearray && at > gm_len (r, of))
     return false;
   emit_new (b, t, reversed ? &PyReversed_Type : NULL, NULL);
@@ -421,8 +423,8 @@ emit_at_position (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   return true;
 }
 
-/* Emits an iterator like product's, advanced to its position: its class makes it of the arguments
- * that it read. Fails for named arguments, whose values are not kept. */
+/* Emits an iterator such as product's, made by its class from the arguments that it has read, and
+ * advanced to `at`. False if `at` is too far, or for named arguments, whose values are not kept. */
 static bool
 emit_tuples (GmResidualBuilder *b, const GmTracker *t, int64_t at)
 {
@@ -439,8 +441,8 @@ emit_tuples (GmResidualBuilder *b, const GmTracker *t, int64_t at)
   return true;
 }
 
-/* True for an iterator over the storage of a subclass's instance: iter () of the instance may be
- * another one. */
+/* True for an iterator over the storage of a subclass's instance: iter () of the instance may
+ * return another iterator. */
 static bool
 over_storage (GmRecorder *r, const GmTracker *t)
 {
@@ -453,8 +455,8 @@ over_storage (GmRecorder *r, const GmTracker *t)
          || (of->real && of->source && gm_type_of (r, of) != Py_TYPE (of->real));
 }
 
-/* Returns an empty object of the kind that the iterator walks, which nothing else ever refers
- * to. */
+/* Returns a new empty object of the type of `of`, over which an iterator walks; nothing else ever
+ * refers to it. */
 static PyObject *
 empty_of (const GmTracker *of)
 {
@@ -480,8 +482,8 @@ empty_of (const GmTracker *of)
   return of->real && PyBytes_Check (of->real) ? PyBytes_FromString ("") : PyTuple_New (0);
 }
 
-/* Emits an ended iterator of the type of `t`: over an empty object, advanced once, so that it drops
- * that object. */
+/* Emits an ended iterator of the type of t: made over an empty object, and advanced once, so that
+ * it drops that object. */
 static void
 emit_ended (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -68,7 +68,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* Records a call of CPython's list method `name`, for the replay. */
+/* Records a call of list's method `name` on an existing list, for the replay; args[0] is the list.
+ * Nothing for a new list. */
 static void
 effect (GmRecorder *r, const char *name, const GmTracker *const *args, uint32_t n)
 {
@@ -83,7 +84,7 @@ append (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   gm_list_items_splice (r, t, gm_list_items_length (r, t), 0, &item, 1);
 }
 
-/* Replaces `count` items from `at` by `n` others. */
+/* Replaces `count` items from index `at` on by n others. */
 static void
 splice (GmRecorder *r, const GmTracker *t, uint32_t at, uint32_t count,
         const GmTracker *const *items, uint32_t n)
@@ -129,7 +130,8 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   return gm_list_new (r, items, (uint32_t) n);
 }
 
-/* Returns this Python version's message for a value that cannot be assigned to a slice. */
+/* Returns the TypeError's message, in this version of Python, for a value that cannot be assigned
+ * to a slice; static. */
 static const char *
 slice_text (GmRecorder *r)
 {
@@ -150,11 +152,11 @@ slice_text (GmRecorder *r)
   return text;
 }
 
-/* True if this version of Python reads the indices of a slice when it has all the values that are
- * stored there, false if before: then an iterator that changes the list does not move them.
- * Versions differ in their patch level, so a list is asked: [0, 1, 2, 3], whose last place gets
- * what pop () returns until that is 1.  Then the list is [0], and its last place the first or none.
- */
+/* True if this version of Python evaluates the indices of a slice after it has read the values that
+ * are stored there, so that an iterator which changes the list moves the indices; false if before.
+ * Versions differ in their patch level, so a list is tested: [0, 1, 2, 3][-1:] is assigned the
+ * results of pop () until one is 1, which leaves [0]. Indices that are evaluated last select its
+ * only item, else the values come after it. */
 static bool
 reads_indices_last (void)
 {
@@ -201,14 +203,14 @@ setitem (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracke
     if (n_now != n_before && reads_indices_last ()) {
       n = PySlice_AdjustIndices (n_now, &first, &last, 1);
       start = first;
-    } else if (n_now != n_before) { /* the iterator has changed the list, not the indices */
+    } else if (n_now != n_before) { /* the iterator has changed the list but not the indices */
       start = MIN (start, n_now);
       n = MIN (n, n_now - start);
       key = gm_slice_new (r, gm_from_int (r, start), gm_from_int (r, start + n), gm_none (r));
     }
     splice (r, t, (uint32_t) start, (uint32_t) n, (const GmTracker *const *) items->pdata,
             items->len);
-    if (value) /* an iterator is used up: replay the values */
+    if (value) /* the iterator is used up, so that its values are replayed */
       value = gm_list_new (r, (const GmTracker *const *) items->pdata, items->len);
   }
   gm_effect_item (r, &PyList_Type, t, key, value);
@@ -226,7 +228,8 @@ method_append (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Appends the values one at a time: the iterator may read the list, change it, or raise. */
+/* Appends the items of the iterable one at a time, because the iterator may read the list, change
+ * it, or raise. False after a break. */
 static bool
 extend_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values)
 {
@@ -297,7 +300,7 @@ method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return item;
 }
 
-/* Returns the first place in [from, to) of an item that equals the given one; -1: nowhere, or a
+/* Returns the first index in [from, to) whose item equals the given item; -1: there is none, or a
  * break. */
 static int64_t
 find (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t from, int64_t to)
@@ -381,7 +384,8 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
 }
 
-/* Sorts the list. Replayed as the order that was found: keys and comparisons have run. */
+/* Runs sort (). The effect stores the items in the order that was found, as keys and comparisons
+ * have run already. */
 static const GmTracker *
 method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -400,7 +404,7 @@ method_sort (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Runs list.__init__, which drops the former items. */
+/* Runs list.__init__, which replaces the former items. */
 static const GmTracker *
 method_init (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {

@@ -14,8 +14,8 @@ gm_wrap_module (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* Reads from a module of the package a name that its __getattr__ finds, and stores it among the
- * module's globals: later programs find it there, too. */
+/* Has the module's __getattr__ load `name`, for a module of gramme's own, so that it is among the
+ * module's globals, where later programs find it, too. */
 static void
 find_late (PyObject *module, PyObject *name)
 {
@@ -29,7 +29,7 @@ find_late (PyObject *module, PyObject *name)
     return;
   PyObject *found = PyObject_GetAttr (module, name);
   bool interrupted = !found && PyErr_ExceptionMatches (PyExc_KeyboardInterrupt);
-  PyErr_Clear (); /* the program's own read raises it */
+  PyErr_Clear (); /* the program's own read raises the error */
   if (interrupted)
     PyErr_SetInterrupt ();
   Py_XDECREF (found);
@@ -54,7 +54,7 @@ static void
 module_setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
   PyObject *found =
-      _PyType_Lookup (&PyModule_Type, name); /* __class__ and the like are no globals */
+      _PyType_Lookup (&PyModule_Type, name); /* attributes such as __class__ are no globals */
   if (value && !(found && Py_TYPE (found)->tp_descr_set))
     gm_global_store (r, PyModule_GetDict (t->real), name, value);
   else

@@ -14,7 +14,7 @@
 #include "core/trace/number.h"
 #include "core/trace/traced_size.h"
 
-#define VALUE 6 /* a number; 0 to 5: a condition, Py_LT ... */
+#define VALUE 6 /* value of `number` for a number; 0 to 5 (Py_LT ...): a condition */
 
 __extension__ typedef __int128 Wide;
 
@@ -55,8 +55,8 @@ bounds_set (GmRecorder *r, const GmTracker *bounds, int64_t lo, int64_t hi)
   gm_contents_set (r, bounds, gm_contents (r, items, 2));
 }
 
-/* Returns 0 or 1 if the comparison of every number between lo and hi with 0 has that result; -1: it
- * depends on the number. */
+/* Returns the result, 0 or 1, of comparing each number from lo to hi with 0 by `op`; -1: it depends
+ * on the number. */
 static int
 decided (int op, Wide lo, Wide hi)
 {
@@ -86,7 +86,7 @@ decide (GmRecorder *r, const GmTracker *t, int op, int64_t a, int64_t b)
 }
 
 static Wide
-floor_div (Wide x, Wide y) /* y > 0 */
+floor_div (Wide x, Wide y) /* requires y > 0 */
 {
   return x / y - (x % y < 0);
 }
@@ -102,7 +102,7 @@ gm_number_assume (GmRecorder *r, const GmTracker *condition)
     lo += whole && lo == -b / a;
     hi -= whole && hi == -b / a;
   }
-  if (a < 0) { /* the same condition with -a */
+  if (a < 0) { /* rewrites the condition with -a */
     static const int swapped[] = { Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE };
     a = -a;
     b = -b;
@@ -112,7 +112,7 @@ gm_number_assume (GmRecorder *r, const GmTracker *condition)
     hi = MIN (hi, floor_div (-b - (op == Py_LT), a));
   if (op == Py_GT || op == Py_GE || op == Py_EQ)
     lo = MAX (lo, -floor_div (b - (op == Py_GT), a));
-  if (lo <= hi) /* else the condition never holds, and the check fails */
+  if (lo <= hi) /* otherwise the condition never holds, and its check fails */
     bounds_set (r, condition->items[BOUNDS], (int64_t) lo, (int64_t) hi);
 }
 
@@ -174,7 +174,7 @@ cast (GmRecorder *r, const GmTracker *tensor, GmDtype dtype)
   return v == in ? tensor : gm_tensor_new_tracker (r, gm_id_from_val (v));
 }
 
-/* True if every number from lo to hi is a value of the dtype. */
+/* True if every integer from lo to hi is a value of the dtype. */
 static bool
 holds (GmDtype dtype, Wide lo, Wide hi)
 {
@@ -237,7 +237,7 @@ gm_number_operand (GmRecorder *r, const GmTracker *t, const GmMeta *beside)
 
 /* -- As a size --------------------------------------------------------------------------------- */
 
-/* True if the condition bounds its element from below, or above. */
+/* True if the condition bounds its element on the given side, from below or above. */
 static bool
 bounds_side (const GmTracker *condition, bool below)
 {
@@ -246,8 +246,8 @@ bounds_side (const GmTracker *condition, bool below)
   return op == Py_EQ || op == Py_NE || (greater == (factor (condition) > 0)) == below;
 }
 
-/* Returns the message of the last check of the same element that is about this bound; borrowed, or
- * NULL. */
+/* Returns the message of the last recorded check that bounds the element of t on the given side;
+ * borrowed, or NULL. */
 static const char *
 said_of (GmRecorder *r, const GmTracker *t, bool below)
 {
@@ -264,8 +264,8 @@ said_of (GmRecorder *r, const GmTracker *t, bool below)
   return said;
 }
 
-/* Returns the number as a size. The bounds hold for a tensor of this size: they are checked before
- * it is made, not only when the call ends. */
+/* Returns the number as a size; see number.h. The number's bounds become facts of the size, because
+ * they are checked before a tensor of this size is made, not only when the call ends. */
 int64_t
 gm_number_as_size (GmRecorder *r, const GmTracker *t)
 {
@@ -294,7 +294,8 @@ affine (GmRecorder *r, const GmTracker *of, int64_t a, int64_t b)
   return a ? make (r, of, VALUE, a, b) : gm_from_int (r, b);
 }
 
-/* Reads an operand as a * x + b with the x of t; false: it has another form. */
+/* Reads the operand `other` as a * x + b, where x is the element of t; false: it has another
+ * form. */
 static bool
 operand (GmRecorder *r, const GmTracker *t, const GmTracker *other, int64_t *a, int64_t *b)
 {
@@ -369,7 +370,8 @@ type (GmRecorder *r, const GmTracker *t)
   return gm_is_number (t) ? &PyLong_Type : &PyBool_Type;
 }
 
-/* Emits element.item () * a + b, compared with 0; one object for all uses. */
+/* Emits element.item () * a + b, for a condition also its comparison with 0; all uses share the
+ * resulting object. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -36,7 +36,7 @@ gm_wrap_object (GmRecorder *r, PyObject *real, const GmSource *source)
 {
   PyTypeObject *type = Py_TYPE (real);
   PyObject **dict = PyDict_Check (real) ? _PyObject_GetDictPtr (real) : NULL;
-  if (dict && *dict == real) /* its attributes are its items: one state in two places */
+  if (dict && *dict == real) /* the object's __dict__ is itself: one state in two places */
     return gm_record_break (r, GM_BREAK_VALUE_KIND, type->tp_name);
   gm_guard (r, TYPE, source, .obj = (PyObject *) type);
   const GmTracker *storage = gm_storage_wrap (r, real, source);
@@ -71,8 +71,8 @@ type (GmRecorder *r, const GmTracker *t)
   return (PyTypeObject *) t->data;
 }
 
-/* Returns the result of the class's Python method `name`, or NULL with *how for the caller to go
- * on. */
+/* Calls the class's method `name` on t with n arguments, if it is a Python function, and returns
+ * the result. NULL, with *how: it is absent or a C function, and the caller goes on. */
 static const GmTracker *
 special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *const *args,
          uint32_t n, GmHow *how)
@@ -94,8 +94,8 @@ special (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *c
       r, gm_call_n (r, gm_wrap (r, found, gm_source_class_attr (r, type, key)), all, n + 1));
 }
 
-/* Returns the container inside, for an operation that is left to C; NULL after a break: there is no
- * model. */
+/* Returns the storage of t, for an operation `name` that the class leaves to C; NULL after a break:
+ * the operation has no model. */
 static const GmTracker *
 left_to_storage (GmRecorder *r, const GmTracker *t, const char *name)
 {
@@ -313,8 +313,8 @@ declined (const GmTracker *v)
   return v && v->real == Py_NotImplemented ? NULL : v;
 }
 
-/* Leaves a TypeError to Python: that of the container inside would name the container's class, not
- * the object's. */
+/* Turns a pending TypeError into a break, so that Python raises it: the error of the container
+ * inside would name the container's class, not the object's. */
 static void
 leave_type_error (GmRecorder *r)
 {
@@ -342,7 +342,7 @@ one_operator (GmRecorder *r, GmBinary op, const char *name, const GmTracker *t,
                              inplace);
   leave_type_error (r);
   if (v == storage
-      && v->kind == &gm_kind_tuple) /* a tuple is a * 1, but not if its class is another */
+      && v->kind == &gm_kind_tuple) /* tuple * 1 is the tuple itself, but not for a subclass */
     return gm_tuple_new (r, v->items, v->n);
   return v == storage ? t : v;
 }
@@ -364,7 +364,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   bool object = other->kind == &gm_kind_object;
   if (reflected && object && other->data == t->data)
-    return NULL; /* an object of the same class: its method was called already */
+    return NULL; /* an object of the same class, whose method was called already */
   g_snprintf (name, sizeof name, "__r%s__", names[op]);
   if (!reflected && object && other->data != t->data
       && PyType_IsSubtype ((PyTypeObject *) other->data, (PyTypeObject *) t->data)) {
@@ -428,8 +428,8 @@ compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
   return v;
 }
 
-/* Emits a store in the object's dict, or in the slot of that name: the class's hooks for stores
- * have run while recording. */
+/* Emits a store of the attribute in the object's dict, or in the slot of that name, past the
+ * class's hooks, which have run while recording. */
 static void
 store_attribute (GmResidualBuilder *b, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -464,8 +464,8 @@ store_attribute (GmResidualBuilder *b, const GmTracker *t, PyObject *name, const
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* Emits the object: allocated without its __init__ or __new__, then filled; both have run while
- * recording. */
+/* Emits the object: an allocation without __new__ and __init__, which have run while recording, and
+ * stores of its attributes. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

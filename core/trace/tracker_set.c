@@ -31,8 +31,8 @@ gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTrack
   return t;
 }
 
-/* Returns the set's table and the element's place in it, or -1; NULL: the set has no table, or the
- * place cannot be told. */
+/* Returns the table (key_table.h) with the set's contents, and the element's place in it, *at (-1:
+ * absent); NULL: the contents are no table, or the place cannot be told. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t *at)
 {
@@ -97,8 +97,8 @@ gm_set_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
   return t;
 }
 
-/* True for an element of an existing set that a guard can compare, to the bit, without running code
- * of the user's. */
+/* True if a guard can compare the element `o` of an existing set exactly without running code of
+ * the user's. depth: levels of tuples that are read. */
 static bool
 is_element (PyObject *o, uint32_t depth)
 {
@@ -120,7 +120,7 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
   Py_ssize_t pos = 0;
   PyObject *key;
   Py_hash_t hash;
-  bool simple = true; /* no two elements of different types are equal */
+  bool simple = true; /* elements of different types are never equal */
   if (!gm_record_limit_items (r, PySet_GET_SIZE (real)))
     return &gm_tracker_poison;
   while (_PySet_NextEntry (real, &pos, &key, &hash)) {
@@ -132,7 +132,7 @@ gm_set_storage (GmRecorder *r, PyObject *real, const GmSource *source)
   }
   if (simple)
     gm_guard (r, SET_EQUALS, source, .obj = gm_record_take (r, PyFrozenSet_New (real)));
-  else /* one element after the other, compared with their types */
+  else /* elements are compared one after the other, with their types */
     gm_guard (r, SET_ORDER, source, .obj = gm_record_take (r, gm_set_elements (real)));
   return gm_set_add (r, real, source, (const GmTracker *const *) items->pdata, items->len);
 }
@@ -189,7 +189,8 @@ gm_set_real (GmRecorder *r, const GmTracker *t)
   return set;
 }
 
-/* True if an element is hashed by its address, so that the set has no fixed order. */
+/* True if an element is hashed by its address, so that the set's order differs from call to
+ * call. */
 static bool
 any_identity (GmRecorder *r, const GmTracker *contents)
 {
@@ -199,7 +200,8 @@ any_identity (GmRecorder *r, const GmTracker *contents)
   return false;
 }
 
-/* Returns the set as a constant if its order is known, because its text shows the order. */
+/* Returns the set as a new real set if its order is known, because texts and copies show the order;
+ * NULL: it is not known. */
 static PyObject *
 constant (GmRecorder *r, const GmTracker *t)
 {
@@ -244,8 +246,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return iterator_over (r, t, all);
 }
 
-/* Returns the element to look up: for a set, which is no element, a frozenset of the same elements;
- * NULL after a break. */
+/* Returns the element to look up for `item`: for a set, which cannot be an element, a frozenset of
+ * the same elements. NULL after a break. */
 static const GmTracker *
 looked_for (GmRecorder *r, const GmTracker *item)
 {
@@ -296,7 +298,7 @@ method_add (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                               : &gm_tracker_poison;
 }
 
-/* Removes the element at a place; `table`: the table afterwards. */
+/* Removes the element at index `at`. `table`: the real set with the table afterwards, or NULL. */
 static void
 drop (GmRecorder *r, const GmTracker *t, uint32_t at, PyObject *table)
 {
@@ -307,8 +309,8 @@ drop (GmRecorder *r, const GmTracker *t, uint32_t at, PyObject *table)
   gm_set_be (r, t, table, items, old->n - 1);
 }
 
-/* Removes an element by CPython's own change of a copy of the table, if that is known and the set
- * is small. */
+/* Removes the element at index `at` by CPython's own change of a copy of the table, so that the
+ * order stays known; false: the table is not known, or the set is not small. */
 static bool
 discard_exactly (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
@@ -346,7 +348,8 @@ method_discard (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Runs pop (). The element depends on the table, and on the place where the last pop ended. */
+/* Runs pop (). The element that CPython removes depends on the table, and on the place where the
+ * last pop () ended. */
 static const GmTracker *
 method_pop (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -386,7 +389,7 @@ method_clear (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   if (!gm_args_plain (r, "clear", args, 0, 0))
     return &gm_tracker_poison;
   PyObject *table = t->real ? gm_set_exact_small (r, t) : gm_set_exact (r, t);
-  if (table || !t->real) /* else the start of the next pop is not known */
+  if (table || !t->real) /* otherwise the place where the next pop begins is not known */
     PySet_Clear (gm_record_take (r, table ? table : (table = PySet_New (NULL))));
   gm_set_be (r, t, table, NULL, 0);
   gm_set_effect (r, "clear", t, NULL, 0);
@@ -420,7 +423,8 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return gm_record_break (r, GM_BREAK_CALL_METHOD, PyUnicode_AsUTF8 (name), "set");
 }
 
-/* Emits a new frozenset at each call, as the plain function makes. */
+/* Emits a frozenset: if an operation has made it, a new one at each call, as the plain function
+ * makes. */
 static void
 build_frozen (GmResidualBuilder *b, const GmTracker *t)
 {
@@ -460,7 +464,7 @@ build (GmResidualBuilder *b, const GmTracker *t)
                                                      table */
   PyObject *of = contents->real;
   if (!gm_set_table_is_known (contents) && !any_identity (gm_residual_recorder (b), contents))
-    return false; /* elements were removed: its order is not known */
+    return false; /* elements were removed, so that the order is not known */
   for (uint32_t i = 0; i < contents->n; i++)
     if (!gm_key_still (gm_residual_recorder (b), contents->items[i])
         || !gm_key_can_be_built (gm_residual_recorder (b), contents->items[i]))

@@ -20,7 +20,7 @@ sizes_of (GmRecorder *r)
   return r->graph->sizes;
 }
 
-/* False, with a break, if a question about the size could not be answered: the size depends on
+/* True if the last question about sizes was decided; false, with a break: the answer depends on
  * data. */
 static bool
 decided (GmRecorder *r)
@@ -173,7 +173,7 @@ constant (GmRecorder *r, const GmTracker *t)
   return r->stop ? NULL : Py_NewRef (number->real);
 }
 
-/* Reads an int operand as a size; false: it is no int, or does not fit 62 bits. */
+/* Stores the int operand t as a size; false: it is no int, or does not fit 62 bits. */
 static bool
 operand (GmRecorder *r, const GmTracker *t, int64_t *out)
 {
@@ -186,11 +186,11 @@ operand (GmRecorder *r, const GmTracker *t, int64_t *out)
 }
 
 #define MOST_OF_A_FLOAT                                                                            \
-  (INT64_C (1) << 53) /* integers up to the bound are exact floats, and their quotients are those  \
-                         of the floats */
+  (INT64_C (1) << 53) /* integers of at most this magnitude are exact floats, and quotients of     \
+                         them are those of the floats */
 
-/* Returns an operation of a size with a float, or its quotient by an int, as a float; NULL: the
- * result is no float, or this call's number is needed. */
+/* Returns the size t as a float, for its operation with the float `other`, or for its true division
+ * by the int `other`; NULL: the result is no float, or the number of this call is needed. */
 static const GmTracker *
 as_float (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected)
 {
@@ -213,7 +213,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
 {
   int64_t a = t->number, b;
   if (other->kind == &gm_kind_tensor || other->kind == &gm_kind_float)
-    return NULL; /* the other's method decides */
+    return NULL; /* the other operand's method decides */
   const GmTracker *number = as_float (r, op, t, other, reflected);
   if (number)
     return gm_binary (r, op, reflected ? other : number, reflected ? number : other, inplace);
@@ -255,8 +255,8 @@ unary (GmRecorder *r, GmUnary op, const GmTracker *t)
   return gm_size_tracker (r, op == GM_UN_NEG ? minus : gm_size_add (minus, -1));
 }
 
-/* True for a value that no int equals. Other values are compared by their method: an IntEnum, a
- * numpy scalar, an object with an __eq__. */
+/* True for a value that equals no int. Values such as an IntEnum, a numpy scalar or an object with
+ * an __eq__ are compared by their methods: false. */
 static bool
 differs_from_ints (const GmTracker *t)
 {
@@ -310,7 +310,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
   return r->stop ? &gm_tracker_poison : gm_getattr_opt (r, t, name);
 }
 
-/* Emits an element of the graph, which the call makes an int again. */
+/* Emits item () of a tensor by which the graph returns the size. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-/* Slots of the heap object: the value of the graph, the stored grad, if there is one, and what
- * keeps the attributes that the region has stored, see attributes_of. */
+/* Slots of the heap object: the value of the graph; the `grad` that was stored, if any; the tracker
+ * with the attributes that the region has stored, see attributes_of. */
 enum { SLOT_VALUE, SLOT_GRAD, SLOT_ATTRIBUTES, N_SLOTS };
 
 static GmValueId
@@ -48,8 +48,8 @@ gm_tensor_new_tracker (GmRecorder *r, GmValueId value)
   return tensor_add (r, NULL, NULL, value);
 }
 
-/* Returns the name of an input: "L['self'].fc.weight" becomes "self_fc_weight"; unique among the
- * inputs. */
+/* Returns the name of the input with the source text `source`: "L['self'].fc.weight" becomes
+ * "self_fc_weight". Unique among the inputs; in the arena. */
 static const char *
 input_name (GmRecorder *r, const char *source)
 {
@@ -73,7 +73,7 @@ input_name (GmRecorder *r, const char *source)
     if (strcmp (other, s->str) == 0) {
       g_string_truncate (s, stem);
       g_string_append_printf (s, "_%u", k++);
-      i = UINT32_MAX; /* from the start again */
+      i = UINT32_MAX; /* starts the loop again */
     }
   }
   return gm_arena_strdup (r->graph->arena, s->str);
@@ -97,7 +97,7 @@ gm_wrap_tensor (GmRecorder *r, PyObject *real, const GmSource *source)
   if (tensor == NULL)
     return gm_record_break (r, GM_BREAK_TENSOR_LAYOUT, source->name, "it has no data");
   gm_host.requires_grad (tensor);
-  /* made for the call */
+  /* The tensor is made for each call. */
   bool made = source->kind == GM_SOURCE_DRAWN || source->kind == GM_SOURCE_NUMBER;
   GmMeta is = made ? tensor->meta : gm_size_input (r, real, &tensor->meta, source);
   if (r->stop)
@@ -125,7 +125,8 @@ sizes_tuple (GmRecorder *r, const int64_t *numbers, uint32_t n, PyTypeObject *ty
                                        : gm_tuple_new (r, items, n);
 }
 
-/* Records that the strides of a value computed from a gradient were read: autograd_function.c. */
+/* Records that the strides of t, if it was computed from a gradient, were read
+ * (autograd_function.c). Returns true. */
 static bool
 note_strides (GmRecorder *r, const GmTracker *t)
 {
@@ -196,7 +197,7 @@ method_is_contiguous (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   static const char *const known[] = { "contiguous_format", "preserve_format", "channels_last",
                                        "channels_last_3d", NULL };
   const char *name = said == Py_None ? NULL : PyUnicode_AsUTF8 (said);
-  if (name && !g_strv_contains (known, name)) /* an error of the method */
+  if (name && !g_strv_contains (known, name)) /* an unknown argument, for which the method raises */
     return gm_record_break (r, GM_BREAK_CALL_METHOD, "is_contiguous", "tensor");
   return gm_from_bool (r, note_strides (r, t) && gm_meta_is_in_format (meta_of (r, t), name));
 }
@@ -214,8 +215,8 @@ add_op (GmRecorder *r, const GmTracker *t, GmOp op, const GmAttrs *attrs)
   return &gm_tracker_poison;
 }
 
-/* Returns a tensor's element as a number, if the request traces numbers: that of a copy, which no
- * in-place operation changes. */
+/* Returns the tensor's element as a number, if the request traces numbers; see number.h. The number
+ * is read from a copy, which no in-place operation changes. */
 const GmTracker *
 gm_tensor_item (GmRecorder *r, const GmTracker *t, const char *what)
 {
@@ -242,7 +243,7 @@ method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                                  : &gm_tracker_poison;
 }
 
-/* True if v owns its memory, was made here, and no other value shares the memory. */
+/* True if v was computed in the graph, owns its memory, and no other value shares the memory. */
 static bool
 is_alone (const GmGraph *g, GmValueId v)
 {
@@ -259,7 +260,8 @@ is_alone (const GmGraph *g, GmValueId v)
   return node != GM_NO_ID;
 }
 
-/* Runs detach_: the tensor becomes its detached one, if no program can see that it was another. */
+/* Runs detach_ (): the tensor's value becomes its detached one. Breaks if a program could see that
+ * the tensor had another value. */
 static const GmTracker *
 method_detach_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -275,8 +277,8 @@ method_detach_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : t;
 }
 
-/* Runs requires_grad_. A call that changes nothing is ignored; any other makes or unmakes a leaf,
- * which no graph can, and breaks. */
+/* Runs requires_grad_ (). A call that changes nothing is ignored; any other call makes a leaf or
+ * ends one, which no graph can, and breaks. */
 static const GmTracker *
 method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -291,7 +293,7 @@ method_requires_grad_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args
   return gm_record_break (r, GM_BREAK_TENSOR_LEAF, "requires_grad_");
 }
 
-/* True if `o` is this device, or its name. */
+/* True if `o` is the device `device`, or its name. */
 static bool
 names_device (PyObject *o, int device)
 {
@@ -301,8 +303,8 @@ names_device (PyObject *o, int device)
          || (name && gm_device_find (name, &named) && named == device);
 }
 
-/* Runs to (dtype), to (device), to (device, dtype), to (other): returns the tensor itself if
- * nothing changes. */
+/* Runs to (dtype), to (device), to (device, dtype) and to (other): returns the converted tensor, or
+ * t itself if nothing changes. */
 static const GmTracker *
 method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -320,7 +322,7 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
       copy = a->real == Py_True;
     else if (strcmp (name, "non_blocking") == 0 && a->kind == &gm_kind_constant
              && PyBool_Check (a->real))
-      continue; /* non_blocking: no transfer to wait for */
+      continue; /* non_blocking has no effect: no transfer is waited for */
     else if (strcmp (name, "memory_format") == 0 && a->kind == &gm_kind_constant)
       format = a;
     else if (a->kind == &gm_kind_tensor && i < args->n
@@ -349,7 +351,7 @@ method_to (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_call_api (r, gm_api_find ("contiguous"), false, &(GmCallArgs){ arguments, 1, named });
 }
 
-/* Runs type (): returns the name of the tensor's type, or a cast. */
+/* Runs type (): returns the name of the tensor's type, or with an argument a cast to that type. */
 static const GmTracker *
 method_type (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -403,7 +405,8 @@ transposed (GmRecorder *r, const GmTracker *t, bool matrix)
   return add_op (r, t, GM_OP_permute, &attrs);
 }
 
-/* Returns the grad: as it was at entry, or as stored since. No node of a graph changes it. */
+/* Returns t.grad: the value stored in the region, else the value at entry. No node of a graph
+ * changes it. */
 static const GmTracker *
 grad (GmRecorder *r, const GmTracker *t)
 {
@@ -417,7 +420,8 @@ grad (GmRecorder *r, const GmTracker *t)
   return gm_none (r);
 }
 
-/* Stores t.grad = value. False if eager might refuse it. */
+/* Stores t.grad = value, with an effect. False, with nothing stored, if eager might refuse the
+ * value. */
 static bool
 store_grad (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -451,8 +455,8 @@ gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t)
   return attributes_of (r, t) || (dict && *dict && PyDict_GET_SIZE (*dict) > 0);
 }
 
-/* Returns the value of an attribute in the tensor's own dict; NULL: it has none of that name, which
- * is guarded if `guarded`. */
+/* Returns the value of the attribute `name` in the tensor's own dict; NULL: there is none, which is
+ * guarded if `guarded`. */
 static const GmTracker *
 own_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, bool guarded)
 {
@@ -470,9 +474,9 @@ own_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, bool guarded)
   return NULL;
 }
 
-/* Stores or deletes (value NULL) an attribute in the tensor's own dict. False: a descriptor or a
- * method of the class's decides on it, the attribute is not there, or the tensor is one of a body,
- * whose results are others than the tensors that it computes. */
+/* Stores or deletes (value NULL) an attribute in the tensor's own dict. False: a descriptor or
+ * __setattr__ of the class decides; or the attribute to delete is not there; or a body is recorded,
+ * whose results are other tensors than those that it computes. */
 static bool
 store_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value)
 {
@@ -513,7 +517,7 @@ took_shape (const GmGraph *g, GmValueId v)
   return false;
 }
 
-/* True if an attribute in the tensor's own dict hides a method of the class's. */
+/* True if an attribute in the tensor's own dict hides a method of the class. */
 static bool
 is_hidden (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -592,7 +596,7 @@ getattr (GmRecorder *r, const GmTracker *t, PyObject *name)
                                type->tp_name, s);
   }
   return Py_IS_TYPE (found, &PyMethodDescr_Type)
-             ? gm_builtin_method (r, s, t) /* the call breaks */
+             ? gm_builtin_method (r, s, t) /* a call of the method breaks */
              : gm_record_break (r, GM_BREAK_TENSOR_ATTRIBUTE, s);
 }
 
@@ -695,7 +699,8 @@ type (GmRecorder *r, const GmTracker *t)
   return t->real ? Py_TYPE (t->real) : gm_host.tensor_type;
 }
 
-/* Pushes the tensor. Its attributes are stored when it is pushed for the first time. */
+/* Emits a load of the tensor; when it is loaded for the first time, also stores of its
+ * attributes. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

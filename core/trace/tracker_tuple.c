@@ -32,7 +32,8 @@ gm_tuple_new (GmRecorder *r, const GmTracker *const *items, uint32_t n)
   return gm_tuple_new_of (r, NULL, items, n);
 }
 
-/* Returns the names of a namedtuple class's fields, borrowed; NULL if it is none. */
+/* Returns the names of the fields of a class made by collections.namedtuple, a tuple, borrowed;
+ * NULL: `type` is no such class. */
 static PyObject *
 fields_of (PyTypeObject *type)
 {
@@ -63,7 +64,7 @@ gm_is_named_tuple (GmRecorder *r, PyTypeObject *type)
   return true;
 }
 
-/* True for a struct sequence: a C type whose attributes are the items, by their places. */
+/* True for a struct sequence: a C type whose attributes are its items. */
 static bool
 is_struct_sequence (PyTypeObject *type)
 {
@@ -79,7 +80,7 @@ struct_field (const GmTracker *t, PyObject *name)
     return NULL;
   size_t at = (size_t) ((PyMemberDescrObject *) found)->d_member->offset
               - offsetof (PyTupleObject, ob_item);
-  /* other fields have only a name */
+  /* further fields have only a name, and no place */
   return at / sizeof (PyObject *) < t->n ? t->items[at / sizeof (PyObject *)] : NULL;
 }
 
@@ -159,8 +160,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* Returns items as a tuple, or as a Size, which has only ints: slices, sums and multiples of a Size
- * are Sizes. */
+/* Returns the items as a tuple, or, if `size`, as a Size, which has only ints, else breaks: slices,
+ * sums and multiples of a Size are Sizes. */
 static const GmTracker *
 part_of (GmRecorder *r, bool size, const GmTracker *const *items, uint32_t n)
 {
@@ -193,7 +194,7 @@ getitem (GmRecorder *r, const GmTracker *t, const GmTracker *key)
   const GmTracker **items = gm_tracker_array (r, (uint32_t) n);
   for (Py_ssize_t k = 0; k < n; k++)
     items[k] = t->items[start + k * step];
-  /* for a named tuple a tuple, as tuple's own subscript returns */
+  /* a plain tuple also for a named tuple, as tuple's own subscript returns */
   return part_of (r, t->data == gm_host.size_type, items, (uint32_t) n);
 }
 
@@ -332,8 +333,8 @@ constant (GmRecorder *r, const GmTracker *t)
   return tuple;
 }
 
-/* Returns the same items in a plain tuple, as tuples are compared and hashed regardless of their
- * classes. */
+/* Returns a real plain tuple of the same items, owned by the recorder, because tuples are compared
+ * and hashed regardless of their classes; NULL: an item is no constant. */
 static PyObject *
 plain_constant (GmRecorder *r, const GmTracker *t)
 {
@@ -346,12 +347,12 @@ gm_tuple_hash (GmRecorder *r, const GmTracker *t, Py_hash_t *hash)
 {
   PyObject *plain = t->number ? NULL : plain_constant (r, t);
   *hash = plain ? PyObject_Hash (plain) : -1;
-  PyErr_Clear (); /* an item cannot be hashed: Python raises */
+  PyErr_Clear (); /* an item cannot be hashed, for which Python raises */
   return *hash != -1;
 }
 
-/* Compares tuples. Items are equal if they are one tracker, or equal constants; any other
- * comparison is not decided here. */
+/* Compares tuples: for == and !=, item by item as containers do; an order only between constants,
+ * else NULL. */
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {
@@ -398,8 +399,8 @@ build (GmResidualBuilder *b, const GmTracker *t)
     maker = (PyObject *) t->data;
   }
   if (maker && !t->number
-      && t->data != gm_host.size_type) { /* tuple.__new__ (type, items): the class's own __new__ is
-                                            not run again */
+      && t->data != gm_host.size_type) { /* tuple.__new__ (type, items) is emitted, because the
+                                            class's own __new__ must not run again */
     gm_residual_emit (b, GM_INSN_PUSH_NULL, 0, NULL);
     gm_residual_emit (
         b, GM_INSN_LOAD_CONST, 0,

@@ -22,7 +22,8 @@ iter (GmRecorder *r, const GmTracker *t)
   return gm_iterator_over (r, t);
 }
 
-/* True if a pair is among the items: its first is a key, and its second equals the key's value. */
+/* Returns True, as a tracker, if `item` is a pair whose first item is a key of the dict and whose
+ * second equals the key's value. */
 static const GmTracker *
 contains_pair (GmRecorder *r, const GmTracker *dict, const GmTracker *item)
 {
@@ -48,7 +49,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, false);
 }
 
-/* Returns the keys or items as a new set; NULL for a view of values. */
+/* Returns the keys or items of the view t as a new set; NULL for a view of values. */
 static const GmTracker *
 as_set (GmRecorder *r, const GmTracker *t)
 {
@@ -60,7 +61,7 @@ as_set (GmRecorder *r, const GmTracker *t)
   return all ? gm_set_new (r, (const GmTracker *const *) all->pdata, all->len) : NULL;
 }
 
-/* Computes an operator of views of keys and items, which are sets: the result is a new set. */
+/* Returns the result of an operator on views of keys and items, which are sets: a new set. */
 static const GmTracker *
 binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, bool reflected,
         bool inplace)
@@ -71,7 +72,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   const GmTracker *a = as_set (r, t), *b = r->stop ? NULL : as_set (r, other);
   if (r->pending
       && (op == GM_BIN_AND
-          || op == GM_BIN_XOR)) { /* CPython adds only elements of the result to a set */
+          || op == GM_BIN_XOR)) { /* CPython adds only the elements of the result to a new set */
     r->pending = NULL;
     r->stop = NULL;
     return gm_record_break (r, GM_BREAK_OPERATOR, "& or ^", gm_type_text (r, t),
@@ -79,7 +80,7 @@ binary (GmRecorder *r, GmBinary op, const GmTracker *t, const GmTracker *other, 
   }
   if (a == NULL || b == NULL)
     return r->stop ? &gm_tracker_poison : NULL;
-  if (reflected && b->number) /* an operator of a frozenset and a view gives a set */
+  if (reflected && b->number) /* the operator of a frozenset and a view returns a set */
     b = gm_set_of (r, b);
   const GmTracker *v = reflected ? gm_binary (r, op, b, a, false) : gm_binary (r, op, a, b, false);
   if (!r->stop && v->kind == &gm_kind_set && !v->number) { /* CPython fills it in another way */
@@ -95,8 +96,8 @@ is_set (const GmTracker *t)
   return t->kind == &gm_kind_set || (t->kind == &gm_kind_view && t->number != 1);
 }
 
-/* True if each item of `a` is in `b`. Stops at the first that is absent: the items after it need
- * not be hashable. */
+/* True if each item of `a` is in `b`. Stops at the first absent item: later items need not be
+ * hashable. */
 static bool
 is_within (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -130,7 +131,7 @@ isdisjoint (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
     return &gm_tracker_poison;
   const GmTracker *other = gm_realize (r, args->args[0]), *in = t, *item;
   if (!r->stop && is_set (other)
-      && gm_len (r, other) > gm_len (r, t)) { /* the shorter one is read */
+      && gm_len (r, other) > gm_len (r, t)) { /* the shorter operand is read */
     in = other;
     other = t;
   }

@@ -10,8 +10,8 @@ guint
 gm_source_hash (gconstpointer p)
 {
   const GmSource *s = p;
-  /* Keys may be equal constants of different identity; they are interned by identity, which only
-   * costs a duplicate. */
+  /* Keys may be equal constants of different identity. They are interned by identity: this only
+   * makes duplicates. */
   return g_direct_hash (s->base) * 31 + s->kind * 17 + g_direct_hash (s->obj) * 7
          + g_direct_hash (s->key) + (guint) s->index * 101;
 }
@@ -69,11 +69,11 @@ gm_source_again (GmRecorder *r, const GmSource *s)
   return gm_source_add (r, &init, "%s", s->name);
 }
 
-/* Returns a constant as a short text for names. */
+/* Returns a short text of a constant key for names of sources; the caller frees it. */
 static char *
 key_text (PyObject *key)
 {
-  if (!gm_is_constant_type (Py_TYPE (key))) /* its repr is the user's */
+  if (!gm_is_constant_type (Py_TYPE (key))) /* the key's repr may be code of the user's */
     return g_strdup (Py_TYPE (key)->tp_name);
   PyObject *text = PyObject_Repr (key);
   char *s = g_strdup (text ? PyUnicode_AsUTF8 (text) : "?");
@@ -183,7 +183,7 @@ gm_source_member (GmRecorder *r, const GmSource *base, int64_t offset, PyObject 
 const GmSource *
 gm_source_class_attr (GmRecorder *r, PyTypeObject *type, PyObject *name)
 {
-  /* found by gm_class_lookup_made, which guards the attribute */
+  /* gm_class_lookup_made has found and guarded the attribute */
   if (G_UNLIKELY (r->made || r->classes_written) && gm_class_changed (r, type)) {
     PyObject *found = gm_class_lookup_made (r, type, name);
     if (found)
@@ -217,7 +217,7 @@ const GmSource *
 gm_source_dict_item (GmRecorder *r, const GmSource *base, PyObject *key)
 {
   const GmSource source = { .kind = GM_SOURCE_DICT_ITEM, .base = base, .key = key };
-  if (gm_source_is_member (&source)) /* a member of a module: named as in the program */
+  if (gm_source_is_member (&source)) /* a member of an nn.Module is named as in the program */
     return gm_source_add (r, &source, "%s.%s", base->base->name, PyUnicode_AsUTF8 (key));
   g_autofree char *text = key_text (key);
   return gm_source_add (r, &source, "%s[%s]", base->name, text);
@@ -243,7 +243,7 @@ gm_source_part (GmRecorder *r, const GmSource *base, GmRecordKind kind, int64_t 
   case GM_SOURCE_CELL:
     return gm_source_add (r, &s, "%s.__closure__[%" G_GINT64_FORMAT "]", base->name, index);
   case GM_SOURCE_CONTENTS:
-    if (base->kind == GM_SOURCE_FREE_CELL) /* one accessor, and the name of a plain local */
+    if (base->kind == GM_SOURCE_FREE_CELL) /* uses one accessor, and the name of a plain local */
       return gm_source_free (r, (uint32_t) base->index, false);
     return gm_source_add (r, &s, "%s.cell_contents", base->name);
   case GM_SOURCE_DEFAULT:

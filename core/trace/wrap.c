@@ -17,7 +17,7 @@ gm_known (GmRecorder *r, PyObject *real, const GmSource *source)
   const GmTracker *t = g_hash_table_lookup (r->by_real, real);
   if (t && t->kind == &gm_kind_contents && t->number) /* an object's own dict: gm_attrs_claim */
     return gm_record_break (r, GM_BREAK_DICT_OF_OBJECT, "object");
-  if (t && t->kind == &gm_kind_contents) /* a module's globals, which attrs.c keeps by name */
+  if (t && t->kind == &gm_kind_contents) /* a module's globals, which attrs.c keeps as names */
     return gm_record_break (r, GM_BREAK_GLOBALS_FOREIGN,
                             "code that uses a module's dict as a value");
   if (t == NULL || source == NULL || t->source == source || t->source == NULL)
@@ -64,8 +64,8 @@ is_builtin_callable (PyObject *o)
          || Py_IS_TYPE (o, gm_host.method_wrapper_type);
 }
 
-/* Wraps a compiled function. Called from a compiled one, it is inlined like the function that it
- * wraps. */
+/* Returns the tracker of the function that `real`, a compiled function, wraps, and guards `real`:
+ * called from a compiled function, it is inlined like that function. */
 static const GmTracker *
 wrap_compiled (GmRecorder *r, PyObject *real, const GmSource *source)
 {
