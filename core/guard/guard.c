@@ -16,8 +16,8 @@
 
 /* -- Functions of the statements ------------------------------------------- */
 
-/* Returns the item, borrowed: the deque holds it, so the reference that its C code returns is
- * dropped. */
+/* Returns item i of the deque, borrowed: the deque holds the item, so the reference that the
+ * deque's C code returns is dropped. */
 static inline PyObject *
 deque_item (PyObject *deque, Py_ssize_t i)
 {
@@ -27,7 +27,7 @@ deque_item (PyObject *deque, Py_ssize_t i)
   return item;
 }
 
-/* True for a bytearray with these bytes of which no memoryview fixes the size. */
+/* True if the bytearray `o` has the bytes of `want`, and no memoryview fixes its size. */
 static bool
 bytes_are (PyObject *o, PyObject *want)
 {
@@ -36,7 +36,7 @@ bytes_are (PyObject *o, PyObject *want)
          && memcmp (PyByteArray_AS_STRING (o), PyBytes_AS_STRING (want), (size_t) n) == 0;
 }
 
-/* Compares the deque's maxlen. The C getter makes an int, which is freed at once. */
+/* True if the deque's maxlen equals `want`. The C getter makes an int, which is freed at once. */
 static bool
 deque_max_equals (PyObject *deque, PyObject *want)
 {
@@ -50,8 +50,8 @@ deque_max_equals (PyObject *deque, PyObject *want)
   return same;
 }
 
-/* Returns the place of an object's dict. The dict of an object with inline attributes is made once
- * per object. */
+/* Returns the address of the object's __dict__ pointer; NULL: the object has none. The dict of an
+ * object with inline attributes is made, once per object. */
 static inline PyObject **
 dict_place (PyObject *o)
 {
@@ -59,8 +59,9 @@ dict_place (PyObject *o)
   return offset > 0 ? (PyObject **) ((char *) o + offset) : _PyObject_GetDictPtr (o);
 }
 
-/* Returns the value of the record's key. The record remembers the value that it found, and the
- * version of the dict: no other state of any dict has that version, so the value is still there. */
+/* Returns the value of the record's key in the dict, borrowed; NULL: the key is absent. The record
+ * remembers the value that was found last, and the dict's version: no other state of any dict has
+ * that version, so the value is still there. */
 static inline PyObject *
 find (const GmCheck *c, PyObject *dict)
 {
@@ -73,7 +74,7 @@ find (const GmCheck *c, PyObject *dict)
   return value;
 }
 
-/* Returns the entry of the instance dict, or NULL. */
+/* Returns the value of the record's key in the object's __dict__, borrowed; NULL: it is absent. */
 static inline PyObject *
 attr_get (const GmCheck *c, PyObject *o)
 {
@@ -104,8 +105,9 @@ cached_dict (PyObject *cache)
   return *(PyObject **) ((char *) cache + gm_host.cached.dict);
 }
 
-/* Looks up a key with parts: *value is NULL if it is absent.  False: only code of a key's class
- * could tell.  The objects are in the key for no longer than that, borrowed. */
+/* Looks up a key with parts (GmKeyParts) in the dict: *value is NULL if the key is absent, else
+ * borrowed. False: only code of a key's class could tell. The key refers to the objects of this
+ * call only during the lookup. */
 static G_GNUC_NO_INLINE bool
 cached_find (const GmCheck *c, PyObject *dict, PyObject *const *slots, PyObject **value)
 {
@@ -124,7 +126,7 @@ cached_find (const GmCheck *c, PyObject *dict, PyObject *const *slots, PyObject 
   Py_hash_t hash = PyTuple_Type.tp_hash (c->key);
   bool known = gm_dict_has_only_strings (dict) || gm_host.dict_find (dict, c->key, hash, value);
   for (uint32_t i = 0; i < p->n; i++)
-    PyTuple_SET_ITEM (c->key, p->parts[i].at, Py_None); /* whose reference the key has kept */
+    PyTuple_SET_ITEM (c->key, p->parts[i].at, Py_None); /* the key has kept its reference to None */
   return known;
 }
 
@@ -148,7 +150,7 @@ cached_lacks (const GmCheck *c, PyObject *cache, PyObject *const *slots)
   return cached_find (c, cached_dict (cache), slots, &value) && value == NULL;
 }
 
-/* Returns the version of the instance dict. */
+/* Returns the version of the object's __dict__; 0: it has none. */
 static inline uint64_t
 attrs_version (PyObject *o)
 {
@@ -156,7 +158,8 @@ attrs_version (PyObject *o)
   return dict && *dict ? gm_dict_version (*dict) : 0;
 }
 
-/* Fills the slots of the run's loads. Returns the run's last record: the loop goes on after it. */
+/* Fills the slots of the loads between a MEMO record and its MEMO_SAVE from the memo. Returns the
+ * last of these records, after which the check goes on. */
 static inline const GmCheck *
 recall (const GmCheck *memo, PyObject **slots)
 {
@@ -180,8 +183,8 @@ save (GmCheck *memo, PyObject *o, PyObject **slots)
     memo[i].ptr = slots[memo[i].out];
 }
 
-/* Saves the records in the memo. trusted: the memo has answered, and the records have now given the
- * same answer. */
+/* Saves, at a TREE_SAVE record, the state of the tree's records, which have just held, in their
+ * memo. trusted: the memo has answered already, and the records must have given the same answer. */
 static inline void
 tree_save (const GmCheck *end, PyObject *const *slots, bool trusted)
 {
@@ -208,8 +211,7 @@ gm_size_of_int (PyObject *v)
   return overflow || x >= INT64_C (1) << 61 ? -1 : x;
 }
 
-/* Compares start, stop and step, which are attributes: ranges with the same numbers may differ in
- * them. */
+/* True if two ranges have the same start, stop and step: equal ranges may differ in them. */
 static bool
 range_equals (PyObject *a, PyObject *b)
 {
@@ -220,8 +222,8 @@ range_equals (PyObject *a, PyObject *b)
   return true;
 }
 
-/* Compares values of one exact builtin type. A program can tell equal values apart only by their
- * identity. */
+/* True if two values of one exact builtin type are equal so that a program can tell them apart only
+ * by their identity. */
 static bool
 constant_equals (PyObject *a, PyObject *b)
 {
@@ -229,7 +231,7 @@ constant_equals (PyObject *a, PyObject *b)
     return gm_float_bits (a) == gm_float_bits (b);
   if (PyRange_Check (a) && PyRange_Check (b))
     return range_equals (a, b);
-  if (PyComplex_CheckExact (a) && PyComplex_CheckExact (b)) { /* to the bit: signs of zero, NaN */
+  if (PyComplex_CheckExact (a) && PyComplex_CheckExact (b)) { /* by bits: signs of zero, NaN */
     Py_complex x = PyComplex_AsCComplex (a), y = PyComplex_AsCComplex (b);
     return memcmp (&x, &y, sizeof x) == 0;
   }
@@ -253,7 +255,8 @@ gm_guard_apart_new (uint32_t n)
   return a;
 }
 
-/* False if the object, which is in that slot, is one of those that were added since `first`. */
+/* Adds the object `o`, which is in `slot`, to the table of its group, which is emptied first if
+ * `first`. False if the table has the object already. */
 static inline bool
 apart_add (GmApart *a, bool first, const PyObject *o, uint32_t slot)
 {
@@ -273,8 +276,8 @@ apart_add (GmApart *a, bool first, const PyObject *o, uint32_t slot)
   }
 }
 
-/* True if the objects of a group have the addresses that were all different in the last comparison:
- * distinct addresses are enough, whatever objects they have now. */
+/* True if the slots of the group have the addresses that the last comparison has found to be all
+ * different: distinct addresses suffice, whatever objects they now have. */
 static inline bool
 apart_as_before (const GmApart *a, PyObject *const *slots)
 {
@@ -296,8 +299,8 @@ call_holds (const GmCallFact *fact, const GmCallEnv *env)
   return fact->holds (fact->data, env);
 }
 
-/* Compares the value inside of an instance of a subclass, ignoring overrides of the class; the type
- * is guarded. */
+/* True if the value inside of v, an instance of a subclass whose type is guarded, equals `want`.
+ * Ignores overrides of the class. */
 static bool
 value_equals (PyObject *v, PyObject *want)
 {
@@ -312,8 +315,8 @@ value_equals (PyObject *v, PyObject *want)
                 == 0;
 }
 
-/* Compares a key. A tuple must be the same object, which iteration returns. A NaN must be, too: it
- * is found by identity. */
+/* True if a is the key b: a tuple or a NaN must be the same object, because iteration returns the
+ * tuple, and a NaN is found by identity; other constants must be equal. */
 static bool
 key_equals (PyObject *a, PyObject *b)
 {
@@ -335,8 +338,8 @@ dict_keys_match (PyObject *dict, PyObject *keys)
   return i == n;
 }
 
-/* Compares the keys of an OrderedDict in its own order, read by a C iterator: the one object made
- * here. */
+/* True if an OrderedDict has the keys of the tuple `keys` in its own order, read by a C iterator,
+ * the only object that is made here. */
 static bool
 ordered_keys_match (PyObject *dict, PyObject *keys)
 {
@@ -384,7 +387,7 @@ set_order_matches (PyObject *set, PyObject *want)
   return i == n;
 }
 
-/* True if no exception is being handled. */
+/* True if this thread is handling no exception. */
 static bool
 handles_nothing (void)
 {
@@ -393,7 +396,7 @@ handles_nothing (void)
   return e == NULL;
 }
 
-/* Compares the name of a class made by Python; which: 0 __name__, 1 __qualname__. */
+/* True if the __name__ (which: 0) or __qualname__ (1) of a class made by Python equals `name`. */
 static bool
 class_name_is (PyTypeObject *type, PyObject *name, int64_t which)
 {
@@ -411,13 +414,13 @@ n_defaults (PyObject *f)
 static inline bool
 tensor_matches (const GmTensor *t, const GmMeta *m)
 {
-  if (t->base) /* a view's history follows its base's when it is read */
+  if (t->base) /* refreshes a view, whose gradient history follows its base's */
     gm_host.requires_grad (t);
   if (memcmp (&t->meta, m, offsetof (GmMeta, sizes)) != 0)
     return false;
   for (int i = 0; i < m->ndim; i++)
     if ((t->meta.sizes[i] != m->sizes[i] && !gm_size_is_symbolic (m->sizes[i]))
-        /* Symbolic strides have records of their own. */
+        /* Records SIZES check symbolic strides. */
         || (t->meta.strides[i] != m->strides[i] && !gm_size_is_symbolic (m->strides[i])))
       return false;
   return true;
@@ -425,7 +428,8 @@ tensor_matches (const GmTensor *t, const GmMeta *m)
 
 /* -- The check ------------------------------------------------------------- */
 
-/* If false, the answer of a memo is compared with that of its records. */
+/* True: if a memo holds, its records are skipped. False: they are checked all the same, and must
+ * hold. */
 #ifdef GM_DEBUG_CHECKS
 #define RELY_ON_MEMOS false
 #else
@@ -475,7 +479,7 @@ check (const GmGuards *g, const GmCallEnv *env, PyObject *const *locals, PyFunct
 #ifdef GM_DEBUG_CHECKS
       g_assert_not_reached ();
 #else
-      __builtin_unreachable (); /* spares a comparison for each record */
+      __builtin_unreachable (); /* saves a comparison for each record */
 #endif
     }
     continue;

@@ -17,12 +17,12 @@ typedef enum { PLACE_REST, PLACE_ROOT, PLACE_TREE } PlaceKind;
 
 typedef struct {
   bool known;
-  uint8_t kind;      /* PlaceKind */
-  bool pinned;       /* while the memo holds, the value is the same object, not only at the same
-                        address */
-  bool typed, sized; /* records of its tree have checked its type, its length */
-  uint32_t root;     /* number of the root's source, or GM_NO_ROOT: below classes and constants */
-  uint32_t group;    /* for a root: the number of its tree, from 1 on; 0: none yet */
+  uint8_t kind; /* PlaceKind */
+  bool pinned;  /* while the tree's memo holds, the value is the same object, and not only an object
+                   at the same address */
+  bool typed, sized; /* records of the same tree have checked the value's type, its length */
+  uint32_t root;     /* number of the root's source; GM_NO_ROOT below classes and constants */
+  uint32_t group;    /* of a root: number of its tree, from 1 on; 0: none yet */
 } Place;
 
 static Place *
@@ -71,7 +71,8 @@ place_of (const GmSource *s, Place *places)
   return p;
 }
 
-/* True if the memo of a tree can answer the guard; *root: the root of the tree. */
+/* True if the memo of a tree can answer the guard, so that its record can be in the tree; *root:
+ * the tree's root. Notes in `places` which types and lengths the tree checks. */
 static bool
 in_tree (const GmGuard *g, Place *places, uint32_t *root)
 {
@@ -94,7 +95,7 @@ in_tree (const GmGuard *g, Place *places, uint32_t *root)
   case GM_GUARD_ATTR_ABSENT:
     return below;
   case GM_GUARD_TENSOR:
-    if (p->kind == PLACE_ROOT) /* another tensor at each call: no tree */
+    if (p->kind == PLACE_ROOT) /* each call has another tensor, so that there is no tree */
       p->kind = PLACE_REST;
     return p->kind == PLACE_TREE;
   case GM_GUARD_EQUALS:
@@ -126,8 +127,8 @@ in_tree (const GmGuard *g, Place *places, uint32_t *root)
 
 /* -- Groups of objects that are all different -------------------------------------------------- */
 
-/* Returns the number of guards of the group that the i-th guard begins, and the root of the tree
- * that has all of its objects; *in_tree: there is such a tree. */
+/* Returns the number of guards of the group that begins with the i-th guard. *in_tree: all objects
+ * of the group are in one tree, whose root is *root. */
 static uint32_t
 group_of (const GmGuardSet *r, uint32_t i, Place *places, bool *in_tree, uint32_t *root)
 {
@@ -153,11 +154,11 @@ typedef struct {
   GPtrArray *sources;
   GArray *wheres; /* GmWhere */
   uint32_t *slot_of;
-  GHashTable *seen;   /* the objects held already */
-  PyObject *callback; /* callback of weak references */
-  int64_t group;      /* the last group of distinct objects, and its table */
+  GHashTable *seen;   /* objects that the guards hold already */
+  PyObject *callback; /* callback for weak references, see callback_new */
+  int64_t group;      /* number of the last group of distinct objects; apart: its table */
   GmApart *apart;
-  bool in_tree; /* the added records are skipped with their tree */
+  bool in_tree; /* records that are added now belong to a tree, and are skipped with it */
 } Compiler;
 
 static PyObject *
@@ -179,7 +180,7 @@ flag_free (PyObject *capsule)
   g_rc_box_release (PyCapsule_GetPointer (capsule, NULL));
 }
 
-/* Returns a Python function that sets the flag. */
+/* Returns a new Python function that sets *dead, the callback of weak references. */
 static PyObject *
 callback_new (bool *dead)
 {
@@ -190,11 +191,11 @@ callback_new (bool *dead)
   return callback;
 }
 
-/* Takes a reference to an object that a record compares with: weak to an object that dies with a
- * program's own modules and functions; strong to objects that the guards made (constants, tuples of
- * keys) or that allow no weak reference. The globals and builtins of the function itself are not
- * held at all: ROOT_GLOBALS, before all else, checks that they are those of the called function,
- * which keeps them. */
+/* Takes a reference to `o`, an object that a record compares with: a weak reference (may_be_weak)
+ * to an object that dies with a program's own modules and functions; a strong reference to an
+ * object that the guards have made (constants, tuples of keys) or that allows no weak reference.
+ * The globals and builtins of the function itself are not held: ROOT_GLOBALS, the first record,
+ * checks that they are those of the called function, which keeps them. */
 static void
 hold (Compiler *k, PyObject *o, bool may_be_weak)
 {
@@ -202,7 +203,7 @@ hold (Compiler *k, PyObject *o, bool may_be_weak)
   const PyFunctionObject *func = k->r->func;
   if (!o || o == func->func_globals || o == func->func_builtins)
     return;
-  gpointer how = g_hash_table_lookup (k->seen, o); /* 1: weakly where it can be, 2: strongly */
+  gpointer how = g_hash_table_lookup (k->seen, o); /* 1: held weakly where possible, 2: strongly */
   if (how && (may_be_weak || GPOINTER_TO_INT (how) == 2))
     return;
   g_hash_table_insert (k->seen, o, GINT_TO_POINTER (may_be_weak ? 1 : 2));
@@ -218,13 +219,13 @@ hold (Compiler *k, PyObject *o, bool may_be_weak)
 static void
 add (Compiler *k, GmCheck c, const char *source, GmWhere where)
 {
-  /* The objects of other records belong to the guards, or may have no other owner. */
+  /* The objects of all other records belong to the guards, or may have no other owner. */
   bool of_program = c.kind == GM_GUARD_TYPE || c.kind == GM_GUARD_IS || c.kind == GM_GUARD_FUNCTION
                     || c.kind == GM_GUARD_CLASS_LOOKUP || c.kind == GM_GUARD_CLASS_DICT
                     || c.kind == GM_GUARD_CLASS_NAME || c.kind == GM_GUARD_SUBCLASS
                     || c.kind == GM_SOURCE_CLASS_ATTR;
   if (c.kind == GM_SOURCE_CONST) /* an attribute of a class: a getter, the function of a static
-                                    method */
+                                           method */
     of_program = PyFunction_Check (c.obj) || PyType_Check (c.obj) || PyModule_Check (c.obj);
   hold (k, c.obj, of_program);
   hold (k, c.key, false);
@@ -232,7 +233,7 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
       || c.kind == GM_GUARD_SUBCLASS)
     hold (k, (PyObject *) c.ptr, true);
   bool of_cache = c.kind == GM_SOURCE_CACHED
-                  || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, alone or in a tuple */
+                  || c.kind == GM_GUARD_CACHED_ABSENT; /* constants, single or in a tuple */
   if (c.key && (of_cache || gm_key_kind (c.key) != GM_KEY_OTHER))
     c.hash = PyObject_Hash (c.key);
   g_array_append_val (k->checks, c);
@@ -242,7 +243,8 @@ add (Compiler *k, GmCheck c, const char *source, GmWhere where)
 
 static uint32_t load (Compiler *k, const GmSource *s);
 
-/* Returns the parts with the slots that they are loaded to; NULL for NULL.  g_free. */
+/* Loads the objects of the parts, and returns a copy of the parts with their slots, freed with
+ * g_free; NULL for NULL. */
 static GmKeyParts *
 load_parts (Compiler *k, const GmKeyParts *parts)
 {
@@ -274,7 +276,8 @@ load (Compiler *k, const GmSource *s)
   return out;
 }
 
-/* Loads all objects of a group and begins its records, between which nothing may run. */
+/* Adds the loads of all objects of the group that gd begins, and begins its records APART, between
+ * which no other record may come. */
 static void
 begin_group (Compiler *k, const GmGuard *gd)
 {
@@ -344,7 +347,7 @@ move (Compiler *to, const Compiler *from, uint32_t i)
   g_array_append_val (to->wheres, g_array_index (from->wheres, GmWhere, i));
 }
 
-/* Returns a compiler with the same state and no records, which replaces k from now on. */
+/* Returns a copy of the compiler without records, which is used in place of k from now on. */
 static Compiler
 another (const Compiler *k)
 {
@@ -364,9 +367,9 @@ become (Compiler *k, const Compiler *to)
   *k = *to;
 }
 
-/* Moves all records, from `from` on, that read one object's dict to the first of them, loads before
- * absences, and puts a memo around them. Moving a lookup forward is safe: the object's type is
- * checked there already, and a lookup reads nothing else. */
+/* Moves all records from index `from` on that look names up in one object's dict to the first of
+ * them, loads before absences, and puts a memo (MEMO, MEMO_SAVE) around them. Moving a lookup
+ * forward is safe: the object's type is checked there already, and a lookup reads nothing else. */
 static void
 gather (Compiler *k, uint32_t from)
 {
@@ -443,7 +446,7 @@ n_read (const GmCheck *c)
   return p ? 1 + p->n : looks_at_two (c) ? 2 : 1;
 }
 
-/* Returns the i-th of the slots that the record reads. */
+/* Returns the number of the i-th slot that the record reads. */
 static uint32_t
 slot_read (const GmCheck *c, uint32_t i)
 {
@@ -451,10 +454,10 @@ slot_read (const GmCheck *c, uint32_t i)
   return i == 0 ? c->in : p ? p->parts[i - 1].slot : (uint32_t) c->index;
 }
 
-#define FEW_ITEMS 4 /* so few items cost no more than a run */
+#define FEW_ITEMS 4 /* comparing so few items costs no more than a run */
 
-/* Returns for each slot the one record that reads it; 0, a record that reads no slot, if none or
- * several do. */
+/* Returns a new array with the only record that reads each slot; 0, which reads no slot, if no
+ * record does or several do. */
 static uint32_t *
 only_users (const Compiler *k, const GmSource *const *extra, uint32_t n_extra)
 {
@@ -473,8 +476,8 @@ only_users (const Compiler *k, const GmSource *const *extra, uint32_t n_extra)
   return user;
 }
 
-/* Moves all records, from `from` on, that compare constants of one list or tuple to the first of
- * them, each next to its load, and puts a run before them. Moving them forward is safe: type and
+/* Moves all records from index `from` on that compare constants of one list or tuple to the first
+ * of them, each next to its load, and puts a RUN before them. Moving them forward is safe: type and
  * length are checked there already, and no other record reads such an item. */
 static void
 gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t n_extra)
@@ -523,19 +526,19 @@ gather_items (Compiler *k, uint32_t from, const GmSource *const *extra, uint32_t
 
 /* -- The program ------------------------------------------------------------------------------- */
 
-#define SMALL_TREE 4 /* so few records cost no more than a memo */
+#define SMALL_TREE 4 /* checking so few records costs no more than a memo */
 
 typedef struct {
   const GmSource *const *extra;
   uint32_t n_extra;
   Place *places;
-  uint32_t classes; /* number of the tree without a root, as Place.group */
+  uint32_t classes; /* number of the tree without a root, as in Place.group */
   GPtrArray *trees; /* Tree, in the order in which the recorder met them */
 } Plan;
 
 typedef struct {
   uint32_t root;
-  GArray *guards; /* uint32_t: indices of its guards */
+  GArray *guards; /* uint32_t: indices of the tree's guards */
 } Tree;
 
 static void
@@ -593,12 +596,13 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
 
 /* -- Which slots who looks at ------------------------------------------------------------------ */
 
-/* The tree that fills a slot, or that a record is of, as its number from 1 on; 0: none. */
+/* The trees, by number from 1 on (0: none), that fill each slot and to which each record
+ * belongs. */
 typedef struct {
   uint32_t *of_slot, *of_record;
-  bool *shared;  /* slots */
+  bool *shared;  /* slots that records outside of their tree read */
   bool *skipped; /* slots that a run need not fill */
-  uint32_t *now; /* final numbers of the slots */
+  uint32_t *now; /* new numbers of the slots */
 } Numbers;
 
 static void
@@ -607,8 +611,8 @@ use (Numbers *k, uint32_t slot, uint32_t record)
   k->shared[slot] |= k->of_slot[slot] != k->of_record[record];
 }
 
-/* Renumbers the slots of each tree: slots that other records read come first, so that its memo
- * fills exactly these. */
+/* Renumbers the slots of each tree so that the slots which other records read come first; the
+ * tree's memo fills only these. */
 static void
 renumber (GmGuards *g, const GmGuardSet *r, const GmSource *const *extra, uint32_t n_extra,
           uint32_t *slot_of)
@@ -750,7 +754,7 @@ slot_name (const GmGuards *g, uint32_t slot)
   return "?";
 }
 
-/* Appends a record. */
+/* Appends a record about the value named `source` to a finished program, and returns it. */
 static GmCheck *
 append (GmGuards *g, const char *source)
 {
@@ -774,7 +778,8 @@ gm_guards_add_memory (GmGuards *g, uint32_t a, uint32_t b, const GmMemoryFact *f
                                              .ptr2 = slot_name (g, b) };
 }
 
-/* Returns the load of a symbol: the first input of which it is a size; else, a stride. */
+/* Returns the place from which checks read the symbol `size`: the first input that has it as a
+ * size, else as a stride; else the number `or_else`. */
 static GmSizeLoad
 load_of (const GmGuardSizes *of, int64_t size, int64_t or_else)
 {
@@ -790,7 +795,8 @@ load_of (const GmGuardSizes *of, int64_t size, int64_t or_else)
   return (GmSizeLoad){ .kind = GM_SIZE_LOAD_NUMBER, .value = or_else };
 }
 
-/* Adds a check for each input's stride that is an expression: the stride equals the expression. */
+/* Adds, for each input's stride that is an expression, a check that the stride equals the
+ * expression. */
 static void
 add_strides (GmGuards *g, const GmGuardSizes *of, const GmSizeLoad *loads)
 {
@@ -814,8 +820,9 @@ add_strides (GmGuards *g, const GmGuardSizes *of, const GmSizeLoad *loads)
   }
 }
 
-/* Finds the facts that need a guard. A fact that each call checks about data implies none: a call
- * that violates it may not get that far. */
+/* Sets needed[i] for each fact that needs a guard, because no other guarded fact implies it. Facts
+ * that each call checks about data do not count as such: a call that violates them may not get that
+ * far. */
 static void
 find_needed (const GmSizes *s, bool *needed)
 {
@@ -890,7 +897,8 @@ gm_guards_traverse (const GmGuards *g, visitproc visit, void *arg)
 {
   for (uint32_t i = 0; i < g->held->len; i++) {
     PyObject *o = g->held->pdata[i];
-    if (!PyWeakref_Check (o)) /* an unreachable weak reference would not report the death */
+    if (!PyWeakref_Check (o)) /* weak references are not visited: an unreachable one would not
+                                 report the death of its object */
       Py_VISIT (o);
   }
   return 0;

@@ -32,23 +32,23 @@
 typedef struct {
   PyObject *object;
   PyTypeObject *type;
-  PyObject *const *where; /* the place of its dict; the address of `dict` for a dict itself; NULL
-                             for a list */
+  PyObject *const *where; /* address of the object's dict pointer; of `dict` itself for a node of a
+                             dict; NULL for a list */
   PyObject *dict;
-  bool loose; /* the object is known by its address alone: the root, an item of a list; and lists,
-                 whose changes nothing reports */
+  bool loose; /* only the object's address is known to be the same (the root, an item of a list), or
+                 its changes are not counted (a list) */
   union {
     struct {
-      const uint64_t *counter; /* NULL: changes are not counted */
+      const uint64_t *counter; /* counter of the dict's changes; NULL: they are not counted */
       uint64_t version;
     };
     struct {
-      uint32_t at, n; /* for a list: its items in `items` */
+      uint32_t at, n; /* range of a list's items in `items` */
     };
   };
 } Node;
 
-/* The versions of all nodes, in one array. */
+/* The counter of a node's dict, and its value when the records held last. */
 typedef struct {
   const uint64_t *counter;
   uint64_t version;
@@ -57,7 +57,7 @@ typedef struct {
 typedef struct {
   PyObject *object;
   PyTypeObject *type;
-  const GmTensor *tensor; /* NULL: only the type counts */
+  const GmTensor *tensor; /* NULL: only the type is compared */
   bool loose;
 } Leaf;
 
@@ -69,11 +69,12 @@ typedef struct {
 struct GmGuardMemo {
   uint32_t root, first, n;
   bool valid, held;        /* held: at least once since it was saved */
-  uint32_t wait, patience; /* misses until the next save; its value after a save in vain */
+  uint32_t wait, patience; /* number of misses until the next save; its initial value after a save
+                              that was in vain */
   uint64_t epoch;
-  uint32_t n_shared;          /* number of the first slots, which other records read */
-  bool told;                  /* each replacement of a class or dict below the root is counted */
-  uint64_t identities, quiet; /* identity_epoch, dicts_quiet when it held last */
+  uint32_t n_shared; /* number of slots, the first ones, that other records read */
+  bool told;         /* the host counts each replacement of a class or dict below the root */
+  uint64_t identities, quiet; /* values of identity_epoch and dicts_quiet when the memo held last */
   PyObject *root_object;
   bool has_lists;
   uint32_t looked;   /* see gm_guard_memo_n_looked */
@@ -83,7 +84,7 @@ struct GmGuardMemo {
 };
 
 #define MAX_PATIENCE 1024
-#define MANY 24 /* so many objects cost as much as a call of dicts_quiet */
+#define MANY 24 /* comparing so many objects costs as much as a call of dicts_quiet */
 
 GM_THREAD bool gm_guards_trust_trees;
 
@@ -187,7 +188,8 @@ versions_same (GmGuardMemo *m)
   return true;
 }
 
-/* True if the dicts are unchanged, given that no object has got another class or dict. */
+/* True if the remembered dicts and lists are unchanged, provided that no object has got another
+ * class or dict. */
 static bool
 dicts_same (GmGuardMemo *m)
 {
@@ -264,8 +266,8 @@ add_class (GmGuardMemo *m, const PyTypeObject *type)
   return c.tag != 0 && (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG);
 }
 
-/* Adds an object with a dict, or a dict. `where` of a dict is set when the array has its final
- * place. */
+/* Adds a node for an object with a dict, or for a dict; false: the object cannot be remembered.
+ * `where` of a dict is set later, when the array has its final place. */
 static bool
 add_node (GmGuardMemo *m, PyObject *o, bool is_dict, bool loose)
 {
@@ -301,7 +303,8 @@ add_leaf (GmGuardMemo *m, PyObject *o, bool is_tensor, bool loose)
   g_array_append_val (m->leaves, l);
 }
 
-/* An instance of a list or dict subclass has items and attributes: two nodes. */
+/* Nodes that an object has already: an instance of a list or dict subclass needs one for its items
+ * and one for its attributes. */
 typedef enum { SEEN_TYPE = 1, SEEN_ATTRIBUTES = 2, SEEN_ITEMS = 4, LOOSE = 8 } Seen;
 
 static bool
@@ -343,13 +346,13 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
   case GM_GUARD_TYPE:
     seen[c->in] |= SEEN_TYPE;
     return true;
-  default: /* answered by the identity of the object */
+  default: /* the identity of the object answers the record */
     return true;
   }
 }
 
-/* Fills the fields on all nodes together, once the nodes have their final place; false: a dict has
- * no version. */
+/* Fills the memo's arrays of versions and of loose nodes and leaves, once the nodes have their
+ * final place; false: a dict has no version. */
 static bool
 finish (GmGuardMemo *m)
 {
@@ -411,7 +414,7 @@ gm_guard_memo_save (GmGuardMemo *m, const GmCheck *first, const GmCheck *end,
   m->epoch = gm_tensor_watch_epoch_get ();
   m->valid = ok;
   m->held = false;
-  if (!ok) { /* the memo never will hold */
+  if (!ok) { /* the memo could never hold */
     m->patience = MAX_PATIENCE;
     m->wait = MAX_PATIENCE;
   }

@@ -17,7 +17,7 @@
 typedef struct {
   PyObject *object;
   uint32_t at;
-  bool by_value; /* an equal object matches, too */
+  bool by_value; /* any equal object matches, too */
 } Item;
 
 struct GmGuardRun {
@@ -59,7 +59,7 @@ gm_guard_run_n (const GmGuardRun *run)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* True for a check that holds if the object is the one that it compares with. */
+/* True for a check that certainly holds for the very object that it compares with. */
 static bool
 by_identity (const GmCheck *c)
 {

@@ -12,7 +12,7 @@
 
 /* -- Values ---------------------------------------------------------------- */
 
-/* True for a set whose text runs no code of the user's. */
+/* True for a set of constants, whose text runs no code of the user's. */
 static bool
 of_constants (PyObject *set)
 {
@@ -27,7 +27,7 @@ of_constants (PyObject *set)
   return true;
 }
 
-/* Returns the text of a numpy scalar: the type, and the number inside. The caller frees it. */
+/* Returns the text of a numpy scalar: its type, and the number inside. The caller frees it. */
 static char *
 number_text (PyObject *o)
 {
@@ -276,8 +276,8 @@ static const bool is_lookup[] = {
 #include "core/guard/guards.def"
 };
 
-/* Returns the text of one guard for users, without its place; NULL for a guard of no interest. The
- * caller frees it. */
+/* Returns the text of the guard of record i for users, without its place in the program; NULL for a
+ * load, and for a guard of no interest. The caller frees it. */
 static char *
 row_text (const GmGuards *g, uint32_t i)
 {
@@ -310,7 +310,7 @@ row_text (const GmGuards *g, uint32_t i)
   }
 }
 
-/* Returns, per slot, the number of the record that loads it.  The caller frees it. */
+/* Returns a new array with the number of the record that loads each slot. The caller frees it. */
 static uint32_t *
 loads_of (const GmGuards *g)
 {
@@ -321,7 +321,8 @@ loads_of (const GmGuards *g)
   return load;
 }
 
-/* True if record i reads an argument other than self, or a value that is found through one. */
+/* True if record i reads an argument other than self, or a value that is found through such an
+ * argument. */
 static bool
 is_of_argument (const GmGuards *g, uint32_t i, const uint32_t *load)
 {

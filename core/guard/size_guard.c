@@ -26,15 +26,16 @@ struct GmSizeCheck {
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* A register before registers are numbered: a load, or an operation. */
+/* Flag of a register in the builder that is the result of an operation; without the flag the
+ * register is a load. */
 #define OPERATION (UINT32_C (1) << 31)
 #define NO_REGISTER UINT32_MAX
 
 typedef struct {
   const GmSizes *s;
-  const GmSizeLoad *from; /* by symbol */
+  const GmSizeLoad *from; /* loads, by number of the symbol */
   GArray *loads, *ops;
-  uint32_t *of; /* by row of the expressions, or NO_REGISTER */
+  uint32_t *of; /* registers, by row of the expressions, or NO_REGISTER */
 } Builder;
 
 static void
@@ -82,7 +83,8 @@ register_of (const Builder *b, uint32_t at)
   return at & OPERATION ? b->loads->len + (at & ~OPERATION) : at;
 }
 
-/* Moves the rows of the builder, which is cleared, into c, with the registers of a and b. */
+/* Moves loads and operations of the builder, which is cleared, into c, and numbers all registers,
+ * among them c->a and c->b. */
 static void
 finish (Builder *b, GmSizeCheck *c)
 {
@@ -100,7 +102,8 @@ finish (Builder *b, GmSizeCheck *c)
   g_free (b->of);
 }
 
-/* Returns the text with the sources of symbols in place of their names: "2 <= L['x'].size(0)". */
+/* Returns `text`, which is freed, with the sources of symbols in place of their names: "2 <=
+ * L['x'].size(0)". The caller frees the result. */
 static char *
 readable (const GmSizes *s, char *text)
 {
@@ -168,7 +171,7 @@ gm_size_check_free (GmSizeCheck *c)
 
 /* -- Checking ---------------------------------------------------------------------------------- */
 
-#define FEW_REGISTERS 32 /* up to so many are on the stack */
+#define FEW_REGISTERS 32 /* checks with at most so many registers have them on the stack */
 
 static inline int64_t
 value_of (const GmSizeLoad *l, PyObject *const *slots)
@@ -182,8 +185,8 @@ value_of (const GmSizeLoad *l, PyObject *const *slots)
   return l->kind == GM_SIZE_LOAD_SIZE ? m->sizes[l->dim] : m->strides[l->dim];
 }
 
-/* Computes the two numbers that are compared; false: one cannot be computed. Not inline: each check
- * would begin with the set-up of the registers. */
+/* Computes the numbers on both sides of the check's comparison; false: a number cannot be computed.
+ * Not inline: each check would begin with the set-up of the registers. */
 G_GNUC_NO_INLINE static bool
 compute_sides (const GmSizeCheck *c, PyObject *const *slots, int64_t *a, int64_t *b)
 {
@@ -207,7 +210,7 @@ bool
 gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots)
 {
   int64_t a, b;
-  if (G_LIKELY (c->n_ops == 0)) { /* most checks: two sizes, or a size and a number */
+  if (G_LIKELY (c->n_ops == 0)) { /* most checks compare two sizes, or a size and a number */
     a = value_of (&c->loads[c->a], slots);
     b = value_of (&c->loads[c->b], slots);
   } else if (!compute_sides (c, slots, &a, &b))

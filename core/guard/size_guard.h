@@ -10,12 +10,12 @@
 #include "core/graph/graph.h"
 
 typedef enum {
-  GM_SIZE_LOAD_SIZE,   /* size `dim` of the tensor in the slot; an int in the slot itself */
-  GM_SIZE_LOAD_STRIDE, /* stride `dim` of the tensor */
-  GM_SIZE_LOAD_NUMBER, /* value */
+  GM_SIZE_LOAD_SIZE,   /* size `dim` of the tensor in the slot, or the int in the slot */
+  GM_SIZE_LOAD_STRIDE, /* stride `dim` of the tensor in the slot */
+  GM_SIZE_LOAD_NUMBER, /* the number `value` */
 } GmSizeLoadKind;
 
-/* The place that the value of a symbol is read from. Unused fields are zero. */
+/* The place from which a check reads the value of a symbol. Unused fields are zero. */
 typedef struct {
   uint8_t kind, dim;
   uint32_t slot;
@@ -23,15 +23,17 @@ typedef struct {
 } GmSizeLoad;
 
 typedef struct GmSizeCheck GmSizeCheck;
-/* Returns the check of a fact; loads: by symbol number. NULL if the fact is about numbers alone. */
+/* Returns a new check of the fact; loads: the place of each symbol, by number. NULL: the fact has
+ * no symbols. */
 GmSizeCheck *gm_size_check_new (const GmSizes *s, const GmSizeFact *fact, const GmSizeLoad *loads);
-/* Returns the check that a stride of an input equals the expression. */
+/* Returns a new check that the stride of an input, found at `own`, equals the expression
+ * `stride`. */
 GmSizeCheck *gm_size_check_new_stride (const GmSizes *s, int64_t stride, const GmSizeLoad *own,
                                        const GmSizeLoad *loads);
 void gm_size_check_free (GmSizeCheck *c);
 bool gm_size_check_holds (const GmSizeCheck *c, PyObject *const *slots);
 char *gm_size_check_text (const GmSizeCheck *c);
-/* Returns the text of the two numbers that do not compare as they should. Caller frees. */
+/* Returns a text of the two numbers for which the check does not hold. The caller frees it. */
 char *gm_size_check_found (const GmSizeCheck *c, PyObject *const *slots);
 
 #endif

@@ -17,20 +17,21 @@ typedef enum {
 #define GUARD(NAME, ...) GM_GUARD_##NAME,
 #include "core/guard/guards.def"
   GM_N_RECORD_KINDS,
-} GmRecordKind; /* loads first, then checks: one numbering for both */
+} GmRecordKind; /* numbers all kinds of records: loads first, then checks */
 
-/* The items of a key, a tuple, that are objects which equal themselves alone, or the types of such.
- * The key has None in their places; a look-up puts the objects of its call there. */
+/* The items of a tuple, used as a key, that are objects which equal themselves alone, or the types
+ * of such objects. The stored key has None in their places; a lookup puts the objects of its call
+ * there. */
 typedef struct {
   uint32_t n;
   struct {
-    const struct GmSource *source; /* while recording */
-    uint32_t at, slot;             /* slot: in a guard program */
+    const struct GmSource *source; /* source of the object; only while recording */
+    uint32_t at, slot; /* at: index in the tuple; slot: of the object in a guard program */
     bool is_type;
   } parts[];
 } GmKeyParts;
 
-/* True if a source of the kind is found in another one's value. */
+/* True if sources of the kind are found in the value of another source, the base. */
 static inline bool
 gm_source_has_base (uint8_t kind)
 {
@@ -45,7 +46,7 @@ typedef struct GmSource {
   PyObject *key;               /* a str, or a constant key of a dict; LOCAL, FREE: the variable's
                                   name, NULL for a value on the stack */
   int64_t index;
-  const GmKeyParts *parts; /* CACHED: of the key, or NULL */
+  const GmKeyParts *parts; /* CACHED: the parts of the key, or NULL */
   const char *name;
   uint32_t number; /* order of creation */
 } GmSource;
