@@ -3,8 +3,9 @@
  * globals.
  *
  * Contents are name, value, name, value ...: the stores of the region, in the order of the first
- * store to a name; the value NULL tracker means deleted. A name that is not there has the value
- * that the real object has. Number 1: a name was deleted and stored again.
+ * store to a name; the value is gm_tracker_null once the name is deleted. A name that is not in the
+ * contents has the value that the real object has. `number` is 1 if a name was deleted and stored
+ * again.
  */
 #ifndef GM_TRACE_ATTRS_H
 #define GM_TRACE_ATTRS_H

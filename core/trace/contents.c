@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * contents.c -- contents that grow at their end: of lists, dicts and sets.
+ * contents.c -- contents of lists, dicts and sets that grow by appending.
  *
  * Contents are never written. Appending shares memory with the old contents as long as nothing else
  * has been appended to them, so a loop of appends costs O(1) each. The memory may carry an index of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * contents.h -- contents that grow at their end, and their keys.
+ * contents.h -- contents of containers that grow by appending, and the index of their keys.
  */
 #ifndef GM_TRACE_CONTENTS_H
 #define GM_TRACE_CONTENTS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * insn_exception.c -- raise, handlers, `with`, yield.
  *
- * On the stack of a handler, from below: [index of the instruction, if RERAISE wants it], what was
- * handled before (None: nothing), the exception.
+ * The stack of a handler has, from below: the index of the instruction that raised, if RERAISE
+ * needs the index; the exception that was handled before (None: none); the exception.
  */
 #include "core/models/models.h"
 #include "core/trace/exception.h"

@@ -5,7 +5,7 @@
  * The dict is a dict tracker whose one item is the object; the state stays with the object's
  * attributes, and the dict's contents in the heap are made of them whenever the whole dict is read.
  * Stores go to the attributes, past __setattr__ and descriptors.
- * Invariant: one tracker an object.
+ * Invariant: an object has at most one such dict tracker.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/class_made.h"

@@ -2,8 +2,8 @@
  * recorder.h -- the state of a recording, and what may be done to it.
  *
  * Every mutable thing here is append-only, journaled in the heap, or a field of the mark: that is
- * why a mark is a few integers and a rollback is truncation plus undoing the journal's tail.
- * Whoever adds a field decides which of the three it is.
+ * why a mark is a few integers and a rollback is truncation plus undoing the journal's tail. A new
+ * field must be of one of these three sorts.
  */
 #ifndef GM_TRACE_RECORDER_H
 #define GM_TRACE_RECORDER_H
@@ -13,7 +13,7 @@
 
 #define GM_MAX_DEPTH 100 /* inlined frames; CPython's own limit is far above */
 
-/* What happens to the value that an inlined frame returns: the caller's frame pushes it, pushes
+/* The use of the value that an inlined frame returns: the caller's frame pushes it, pushes
  * init_object in its place, or a nested loop (gm_frame_run) stops and takes it. */
 typedef enum { GM_AFTER_PUSH, GM_AFTER_INIT, GM_AFTER_STOP } GmAfter;
 

@@ -3,11 +3,11 @@
  * value returned.
  *
  * Everything that existed before is loaded by the guard program, before the first effect, and
- * arrives as an argument; so effects replay in the order in which they were recorded, and none can
- * change what another one reads.  A new object is built once, at its first use, from what it holds
- * at the end; objects are allocated before they are filled, so they may refer to each other.
- * Objects that nothing refers to any more are never built. Where there are no effects and the value
- * is a tree, a GmReturn says the same without bytecode.
+ * passed to the residual as an argument; so effects replay in the order in which they were
+ * recorded, and none can change what another one reads. A new object is built once, at its first
+ * use, from what it holds at the end; objects are allocated before they are filled, so they may
+ * refer to each other. Objects that nothing refers to any more are never built. Where there are no
+ * effects and the value is a tree, a GmReturn says the same without bytecode.
  */
 #include "core/graph/checks.h"
 #include "core/tensor/device.h"

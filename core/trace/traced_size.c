@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * traced_size.c -- chooses the sizes that become symbols in a recording, and settles them at its
- * end.
+ * traced_size.c -- chooses the sizes that become symbols in a recording, and at its end replaces
+ * symbols that have only one value by numbers.
  *
  * A size is a symbol if the user marked it, if the request says so, or if the profile saw it
  * change; strides that are products of sizes follow from them. An int that was seen to change is a

@@ -3,9 +3,9 @@
  * on constants, and the rest.  Classes of C are in builtin_class.c, functions of the module
  * builtins in builtin_function.c.
  *
- * A tracker of this kind is a row of a kind's method table bound to a value (number 1), a method of
- * a constant (number 2, real is its name), either with a second item: found in a base class, real
- * is the descriptor and the item the object; or an existing C function (number 0).  A function
+ * A tracker of this kind is an existing C function (number 0), a row of a kind's method table bound
+ * to a value (number 1), or a method of a constant (number 2; `real` is its name). A method that
+ * was found in a base class has a second item, the object, and `real` is the descriptor. A function
  * without a model is called only if it is known to compute from its arguments alone and all of them
  * are constants; otherwise it breaks.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_cell.c -- the one kind of cell: of the root frame, of inlined frames, of functions that
+ * tracker_cell.c -- the kind of all cells: of the root frame, of inlined frames, of functions that
  * existed before.
  *
  * Contents are in the heap, so all functions that share a cell see each write. A guard is only ever

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_given.c -- CPython's own iterators that exist before the region.
  *
- * The region takes items from where the iterator stands at the call: each is a value with a source
- * of its own, "the k-th item from now", so that another position is no reason to record again.
- * That the iterator has advanced is replayed by advancing it, as often. A zip, map or filter is a
- * new one over the same iterators, whose advances are all that it leaves; an enumerate has its
- * number beside.
- * Left to Python, as a break: a list, dict or set that the region knows otherwise, too, and may
- * have changed; an iterator whose next step raises.
+ * The region takes items from the position that the iterator has at the call: each item is a value
+ * with a source of its own, "the k-th item from now", so that another position does not need
+ * another recording. An effect advances the iterator once for each item taken. A zip, map or filter
+ * is recorded as a new iterator over the same inner iterators, and only these are advanced; an
+ * enumerate also has its number. Breaks, and so is left to Python: an iterator over a list, dict or
+ * set that the region also reaches otherwise and may have changed; an iterator whose next step
+ * raises.
  */
 #include "core/objects/given_iterator.h"
 #include "core/trace/exception.h"

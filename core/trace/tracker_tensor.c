@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker_tensor.c -- tensors: a value of the graph, and an identity.
  *
- * Which value a tensor is stands in the heap, because an in-place operation changes it; its
- * metadata is that value's in the graph, never kept here. Guards are made from the real tensor's
- * metadata at entry, which nothing in a recording can change.
+ * The heap says which value of the graph a tensor is, because an in-place operation changes this;
+ * its metadata is that value's in the graph, never kept here. Guards are made from the real
+ * tensor's metadata at entry, which nothing in a recording can change.
  */
 #include "core/trace/attrs.h"
 #include "core/trace/exception.h"
