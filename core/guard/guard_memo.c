@@ -68,7 +68,7 @@ typedef struct {
 
 struct GmGuardMemo {
   uint32_t root, first, n;
-  bool valid, held;        /* held: at least once since it was saved */
+  bool valid, held;        /* held: true once since the last save */
   uint32_t wait, patience; /* number of misses until the next save; its initial value after a save
                               that was in vain */
   uint64_t epoch;
@@ -339,7 +339,7 @@ add (GmGuardMemo *m, const GmCheck *c, PyObject *const *slots, uint8_t *seen)
       seen[c->out] |= LOOSE;
     return true;
   case GM_GUARD_TENSOR:
-    if (gm_host_tensor (o)->base) /* its history follows another tensor's, uncounted */
+    if (gm_host_tensor (o)->base) /* changes of the base's history are uncounted */
       return false;
     add_leaf (m, o, true, loose);
     return true;

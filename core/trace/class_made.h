@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * class_made.h -- classes that a class statement in the region made, and what stands for their
- * attributes in lookups.
+ * class_made.h -- classes that a class statement in the region has made, and the real objects that
+ * represent their attributes in lookups.
  */
 #ifndef GM_TRACE_CLASS_MADE_H
 #define GM_TRACE_CLASS_MADE_H

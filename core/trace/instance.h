@@ -67,8 +67,9 @@ const GmTracker *gm_storage_wrap (GmRecorder *r, PyObject *real, const GmSource 
 /* Returns the builtin class whose C layout instances of `type` have: object, list, dict,
  * BaseException ... */
 PyTypeObject *gm_layout_of (PyTypeObject *type);
-/* gm_storage_new, below, returns empty storage for a new object of the type; NULL: the type needs
- * none, or has no model. */
+/* gm_storage_new, below, returns the storage of a new object of the type: an empty list, dict or
+ * set, a tuple of the items of args, or the value that args make; NULL: the type needs none, or has
+ * no model. */
 /* Returns the result of t[key] for a key that t, an instance of a dict subclass, does not hold:
  * calls __missing__ or defaultdict's factory, else raises KeyError. */
 const GmTracker *gm_object_missing (GmRecorder *r, const GmTracker *t, const GmTracker *key);

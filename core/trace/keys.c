@@ -349,6 +349,6 @@ gm_dict_keys_are_plain (GmRecorder *r, PyObject *dict)
   while (PyDict_Next (dict, &pos, &key, &value))
     if (!gm_key_is_plain (Py_TYPE (key)))
       return false;
-  r->plain_keys = dict; /* nothing changes it while we record */
+  r->plain_keys = dict; /* the dict is unchanged while recording */
   return true;
 }

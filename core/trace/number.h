@@ -34,8 +34,8 @@ const GmTracker *gm_float_new (GmRecorder *r, const GmTracker *tensor);
 /* Returns the tracker of the float `real` as an unknown float, if the profile has seen it change
  * between calls; NULL, without a break: the float is a constant. */
 const GmTracker *gm_float_argument (GmRecorder *r, PyObject *real, const GmSource *source);
-/* Returns `size`, an int that is an expression over sizes, as a float; NULL: neither the graph nor
- * this call can express the float. */
+/* Returns `size`, an int that is an expression over sizes, as a float; NULL: the number of this
+ * call is not known or not exact as a float, or the graph cannot compute the float. */
 const GmTracker *gm_float_of_size (GmRecorder *r, const GmTracker *size);
 /* Returns the tensor whose element is the float t; makes a float with a source an input of the
  * graph. */

@@ -433,7 +433,7 @@ guard_not_read (GmRecorder *r, const GmTracker *t, const GmTracker *iterator)
     return;
   const GmSource *changed =
       own ? gm_source_part (r, t->source, GM_SOURCE_INSTANCE_DICT, 0, NULL) : t->source;
-  if (of == NULL) /* another one may not have ended yet, and the change would add to it */
+  if (of == NULL) /* another call's iterator may go on, and would see the change */
     gm_guard (r, MEMBER_ABSENT, iterator->source, .index = at, .key = name);
   else
     gm_guard (r, DISTINCT, changed, .other = gm_source_member (r, iterator->source, at, name));

@@ -304,7 +304,7 @@ GPtrArray *gm_iterate (GmRecorder *r, const GmTracker *t);
 GPtrArray *gm_collect (GmRecorder *r, const GmTracker *t);
 GPtrArray *gm_collect_fast (GmRecorder *r, const GmTracker *t, const char *text);
 /* True if objects of the class of t cannot be iterated over: raises a TypeError, whose message is
- * `format` with the class's name, or breaks. */
+ * `format` with the class's name; format NULL: breaks. */
 bool gm_raise_not_iterable (GmRecorder *r, const GmTracker *t, const char *format)
     G_GNUC_PRINTF (3, 0);
 /* Runs the user's methods that PyObject_LengthHint would run, __len__ and __length_hint__, because
@@ -344,8 +344,8 @@ PyObject *gm_constant (GmRecorder *r, const GmTracker *t);
 bool gm_constant_int (GmRecorder *r, const GmTracker *t,
                       int64_t *out); /* exact int or bool in 64 bits, no break */
 
-/* Calls a method ("__add__" ...) that a lookup on the class finds, bound to t. NULL if the class
- * has none. */
+/* Calls the Python method `name` ("__add__" ...) of the class of t, on t with n arguments, and
+ * returns its result. NULL: the class has no such method in Python, or there was a break. */
 const GmTracker *gm_call_special (GmRecorder *r, const GmTracker *t, const char *name,
                                   const GmTracker *const *args, uint32_t n);
 
