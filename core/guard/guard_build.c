@@ -3,7 +3,7 @@
  *
  * Each guard becomes a record, preceded by the loads that its source needs; each source is loaded
  * once. The records of a tree of objects below one root are adjacent, so that one memo
- * (guard_memo.c) can stand for them; the others follow.
+ * (guard_memo.c) can answer for all of them; the others follow.
  * Invariant: a record reads only slots that an earlier record wrote, and a property that an earlier
  * record has checked for it (a type, a length) belongs to the same tree, or comes before all trees.
  */
@@ -594,7 +594,7 @@ add_tree (Compiler *k, const Plan *p, const Tree *t)
   tree->ptr = memo;
 }
 
-/* -- Which slots who looks at ------------------------------------------------------------------ */
+/* -- Slots by the trees that read them --------------------------------------------------------- */
 
 /* The trees, by number from 1 on (0: none), that fill each slot and to which each record
  * belongs. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * guard_run.c -- constants in one list or tuple, checked together.
  *
- * A constant in a list needs two records, one that loads it and one that compares it. A run stands
- * before many such pairs and has the objects that they compare with: as long as the list holds the
- * same objects, or numbers and strings that are equal to them, all of the records hold and are
+ * A constant in a list needs two records, one that loads it and one that compares it. A RUN record
+ * precedes many such pairs and has the objects that they compare with: as long as the list holds
+ * the same objects, or numbers and strings that are equal to them, all of the records hold and are
  * skipped. Else the records are checked one by one, so that the first that fails has its own text.
  *
  * The objects that a run compares with are immutable, and the guards hold them, or are dead when an

@@ -2,9 +2,10 @@
  * exception.h -- exceptions while recording: raised, handled, unwound.
  *
  * Raising sets the sticky break EXCEPTION_RAISED and notes the exception beside it, so handlers of
- * instructions stay straight-line: whatever they do after a raise does nothing.  The loop then asks
- * gm_exception_unwind for a handler of the user's; if there is one the break is taken back, else it
- * stands and plain Python raises the exception.  A break that is no exception is never caught.
+ * instructions stay straight-line: their operations after a raise do nothing. The loop then calls
+ * gm_exception_unwind: if the user has a handler, the break is removed and the handler runs, else
+ * the break remains and plain Python raises the exception. A break that is no exception is never
+ * caught.
  */
 #ifndef GM_TRACE_EXCEPTION_H
 #define GM_TRACE_EXCEPTION_H

@@ -160,7 +160,7 @@ gm_key_hash (GmRecorder *r, const GmTracker *k, Py_hash_t *hash)
   return false;
 }
 
-/* -- The rest asks --------------------------------------------------------- */
+/* -- Lookups of keys ------------------------------------------------------- */
 
 bool
 gm_key_known (GmRecorder *r, const GmTracker *key)

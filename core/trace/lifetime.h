@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lifetime.h -- objects whose death a program can tell: by a finalizer, a weak reference, the end
+ * lifetime.h -- objects whose death a program can notice: by a finalizer, a weak reference, the end
  * of a generator's blocks.
  */
 #ifndef GM_TRACE_LIFETIME_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * number.h -- integers that only the run knows, and conditions on them: tracker_number.c.
+ * number.h -- integers that are known only at run time, and conditions on them: tracker_number.c.
  */
 #ifndef GM_TRACE_NUMBER_H
 #define GM_TRACE_NUMBER_H

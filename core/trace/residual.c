@@ -6,8 +6,8 @@
  * passed to the residual as an argument; so effects replay in the order in which they were
  * recorded, and none can change what another one reads. A new object is built once, at its first
  * use, from what it holds at the end; objects are allocated before they are filled, so they may
- * refer to each other. Objects that nothing refers to any more are never built. Where there are no
- * effects and the value is a tree, a GmReturn says the same without bytecode.
+ * refer to each other. Objects that nothing refers to any more are never built. A residual without
+ * effects whose value is a tree is a GmReturn, which needs no bytecode.
  */
 #include "core/graph/checks.h"
 #include "core/tensor/device.h"

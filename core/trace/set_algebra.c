@@ -341,7 +341,7 @@ const GmMethodRow gm_set_changes[] = {
   { NULL, NULL },
 };
 
-/* -- Made of two, or asked of two ------------------------------------------ */
+/* -- Operations on two sets ------------------------------------------------ */
 
 /* Returns the values of an iterable, in any order, in a new array; NULL after a break. */
 static GPtrArray *

@@ -3,9 +3,9 @@
  * object with a container or a value inside.
  *
  * The object has the attributes and the methods of its class; its storage is a tracker of the
- * container's kind, with the same source if the object existed.  What a class does not override
- * goes to the storage; what is replayed or rebuilt calls the container's own methods, never
- * overrides.
+ * container's kind, with the same source if the object existed. Operations that the class does not
+ * override go to the storage; replayed effects and rebuilt objects call the container's own
+ * methods, never overrides.
  */
 #include "core/models/models.h"
 #include "core/trace/class_made.h"

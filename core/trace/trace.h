@@ -2,12 +2,12 @@
  * trace.h -- the recorder's boundary: what goes in (decoded code, arguments, a host), what comes
  * out.
  *
- * core/capture decodes a function, fills a request and calls gm_record_function.  The recorder
+ * core/capture decodes a function, fills a request and calls gm_record_function. The recorder
  * executes the instructions symbolically and returns a recording: a graph, a guard program, and how
- * to finish a call once the graph has run.  What it cannot trace is a row of core/breaks.def; then
- * `stop` is set, the rest of the recording is empty, and the function runs as Python. The recorder
- * runs no user code and changes no user object. Threads: the GIL is held by every caller of every
- * function here.
+ * to finish a call once the graph has run. Each construct that it cannot trace has a row in
+ * core/breaks.def; at such a break `stop` is set, the rest of the recording is empty, and the
+ * function runs as Python. The recorder runs no user code and changes no user object. Threads: the
+ * GIL is held by every caller of every function here.
  */
 #ifndef GM_TRACE_TRACE_H
 #define GM_TRACE_TRACE_H

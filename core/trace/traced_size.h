@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * traced_size.h -- sizes that are expressions, in the recorder: where they come from and how they
- * are told apart.
+ * traced_size.h -- sizes that are expressions, in the recorder: where they come from and the
+ * conditions on them.
  */
 #ifndef GM_TRACE_TRACED_SIZE_H
 #define GM_TRACE_TRACED_SIZE_H

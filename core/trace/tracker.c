@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker.c -- dispatch of operations on trackers to their kinds, and the kinds that stand for no
+ * tracker.c -- dispatch of operations on trackers to their kinds, and the kinds that represent no
  * Python value.
  *
  * Each operation realizes lazy trackers first, so kinds never meet one; a kind without an entry

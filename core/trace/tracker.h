@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tracker.h -- what the recorder knows about a Python value: immutable, in the arena.
  *
- * A tracker is never written after it is made.  What has identity and changes has an object id, and
+ * A tracker is never written after it is made. A tracker of a mutable object has an object id, and
  * its contents are in the heap, so that any number of trackers and containers may hold the value
- * without copies to keep in step.  Values with identity are interned: one Python object, one
- * tracker, so `is` compares pointers.  The operations below dispatch on the kind; each returns
+ * without copies to keep in step. Values with identity are interned: one Python object, one
+ * tracker, so `is` compares pointers. The operations below dispatch on the kind; each returns
  * poison (truth 0, NULL) after a break, so callers go straight on and the loop tests once an
  * instruction.
  */

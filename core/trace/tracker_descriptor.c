@@ -2,8 +2,8 @@
  * tracker_descriptor.c -- property, classmethod and staticmethod objects made in the region.
  *
  * Items are the arguments of the class: fget, fset, fdel, doc, or the one function; `data` is the
- * class.  In a class they are seen through a real descriptor of stand-ins, see class_made.c, so
- * lookups need not know them.
+ * class. In a class a real descriptor of stand-ins represents them, see class_made.c, so that
+ * lookups need no case for them.
  */
 #include "core/trace/kinds.h"
 #include "core/trace/class_made.h"

@@ -162,7 +162,7 @@ gm_dict_contents (GmRecorder *r, const GmTracker *t)
 /* -- Keys ------------------------------------------------------------------ */
 
 /* Returns the table with the dict's contents, and the key's place in it, *at (-1: absent); NULL:
- * the contents are no table, or the place cannot be told. */
+ * the contents are no table, or the place is not known. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *key, int64_t *at)
 {

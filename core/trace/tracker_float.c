@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_float.c -- floats that only the run knows: those that were seen to change, random
+ * tracker_float.c -- floats that are known only at run time: those that were seen to change, random
  * numbers, and floats computed of both.
  *
  * A float is the element of a tensor of the graph, f64 without dimensions; sums, differences,

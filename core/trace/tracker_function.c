@@ -206,9 +206,9 @@ left_to_c (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                           PyUnicode_AsUTF8 (((PyFunctionObject *) t->real)->func_name));
 }
 
-/* Calls a function that is marked to become a single node and returns its result. Where no node can
- * be made, the function is recorded inside of this instruction, so that a break in it leaves the
- * whole call to Python. */
+/* Calls a function that is marked to become a single node and returns its result. If no node can be
+ * made, the function is recorded inside of this instruction, so that a break in it leaves the whole
+ * call to Python. */
 static const GmTracker *
 call_whole (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_number.c -- integers that only the run knows: results of item (), and numbers and
+ * tracker_number.c -- integers that are known only at run time: results of item (), and numbers and
  * comparisons computed of them.
  *
  * A number is a * x + b, where x is the element of a tensor of the graph and a, b are known. The

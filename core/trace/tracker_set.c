@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tracker_set.c -- sets and frozensets: contents in the heap, and the methods that read one of
- * them.
+ * tracker_set.c -- sets and frozensets: contents in the heap, and the methods that read a single
+ * set.
  *
  * Contents are the elements in the order of insertion; those of an existing set are in the order of
  * its table, which is guarded if the program reads the order. set_order.c tracks the known orders;
@@ -32,7 +32,7 @@ gm_set_add (GmRecorder *r, PyObject *real, const GmSource *source, const GmTrack
 }
 
 /* Returns the table (key_table.h) with the set's contents, and the element's place in it, *at (-1:
- * absent); NULL: the contents are no table, or the place cannot be told. */
+ * absent); NULL: the contents are no table, or the place is not known. */
 static const GmTracker *
 find_in_table (GmRecorder *r, const GmTracker *t, const GmTracker *item, int64_t *at)
 {
