@@ -556,7 +556,7 @@ gm_effect_state_free (GmEffectState *s)
   g_free (s);
 }
 
-/* Returns the k-th deed (from 0) on the object of that name; NULL: there are fewer. */
+/* Returns the k-th effect of `s` (from 0) on the object of that name; NULL: there are fewer. */
 static const Deed *
 deed_on (const GmEffectState *s, const char *object, uint32_t k)
 {
@@ -568,8 +568,8 @@ deed_on (const GmEffectState *s, const char *object, uint32_t k)
   return NULL;
 }
 
-/* Returns a sentence on the first deed of `a` that has no equal counterpart in `b`; NULL: all have
- * one. The caller frees the text. */
+/* Returns a sentence on the first effect of `a` without an equal counterpart in `b`; NULL: each
+ * effect has a counterpart. The caller frees the text. */
 static char *
 difference (const GmEffectState *a, const GmEffectState *b, const char *a_name, const char *b_name)
 {

@@ -334,8 +334,8 @@ gm_class_value (GmRecorder *r, PyTypeObject *type, PyObject *name, PyObject *fou
 /* -- Reading --------------------------------------------------------------- */
 
 /* True if `found` is a member descriptor of `type` under its own name. A descriptor of another
- * class would read beyond the object, where CPython raises; and the recorder's attributes do not
- * know a second name of a member. */
+ * class would read beyond the object, where CPython raises; and the heap keeps each member under
+ * one name only. */
 static bool
 is_own_member (PyTypeObject *type, PyObject *found, PyObject *name)
 {

@@ -77,8 +77,8 @@ gm_stack_after (const GmRecordStart *start, const GmInsn *i, GmStackShape s, boo
 
 /* -- Handlers -------------------------------------------------------------- */
 
-/* Returns the first instruction of the handler that covers `insn`; 0: there is none. For that
- * result, it returns the handler around the handler. */
+/* Returns the first instruction of the handler that covers the instruction `insn`; 0: there is
+ * none. The handler around a handler is found by a call with the handler's first instruction. */
 static uint32_t
 next_handler (const GmCode *code, uint32_t insn)
 {
@@ -117,8 +117,8 @@ typedef struct {
   GArray *work, *exits; /* GmSpanExit */
 } Span;
 
-/* True if only the end of a handler's clean-up follows `insn`, which raises the exception on the
- * stack again. */
+/* True if the instructions from `insn` on only end the clean-up of a handler, and then raise the
+ * exception on the stack again. */
 static bool
 raises_again (const GmCode *code, uint32_t insn)
 {

@@ -260,8 +260,8 @@ is_alone (const GmGraph *g, GmValueId v)
   return node != GM_NO_ID;
 }
 
-/* Runs detach_ (): the tensor's value becomes its detached one. Breaks if a program could see that
- * the tensor had another value. */
+/* Runs detach_ (): the result of detach () becomes the tensor's value. Breaks if a program could
+ * see that the tensor had another value before. */
 static const GmTracker *
 method_detach_ (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
