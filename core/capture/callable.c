@@ -93,8 +93,8 @@ gm_py_int_as_size (PyObject *o)
   return gm_tensor_new_view (one, &m, 0);
 }
 
-/* True for most entries: a plan of tensors, or plans for all sizes, one of whose results is the
- * call's value. */
+/* True if run_simple can run the entry, as for most entries: all inputs are tensors, it has a
+ * plan or plans for all sizes, and the only output is the value that the call returns. */
 bool
 gm_entry_is_simple (const GmEntry *e)
 {
@@ -124,8 +124,9 @@ run_simple (const GmTarget *target, GmEntry *e, PyObject **slots, GmCallEnd *end
   return gm_failed (target->func->func_qualname, mark, false, NULL, end);
 }
 
-/* Reads the views among the arguments in the order in which the program does.  False: the call has
- * to run as plain Python. */
+/* Refreshes the stale views among the inputs of `e` in the order in which the program reads
+ * them.  False, without an exception: the entry must not be used and the call has to run as plain
+ * Python. */
 static inline bool
 look (const GmTarget *target, const GmEntry *e, PyObject **slots)
 {
@@ -143,8 +144,8 @@ look (const GmTarget *target, const GmEntry *e, PyObject **slots)
   return false;
 }
 
-/* Runs an entry.  slots are borrowed from objects that the arguments keep alive; the plan runs no
- * Python code. */
+/* Runs an entry whose guards hold.  slots are borrowed from objects that the arguments keep
+ * alive; the plan runs no Python code.  Returns as gm_target_call does. */
 static PyObject *
 run_entry (const GmTarget *target, GmEntry *e, PyObject **slots, GmTail *tail, GmCallEnd *end)
 {
@@ -264,8 +265,8 @@ find_cache (GmCompiled *self, PyCodeObject *code)
   return self->cache = cache;
 }
 
-/* Returns the cache of the function's current code.  Its __code__ can be replaced, and entries
- * belong to the code, not to the function. */
+/* Returns the cache of the function's current code, borrowed; NULL with an exception.  The
+ * program may replace __code__, and entries belong to the code, not to the function. */
 static GmCodeCache *
 cache_of (GmCompiled *self)
 {
@@ -273,8 +274,8 @@ cache_of (GmCompiled *self)
   return G_LIKELY (code == self->code) ? self->cache : find_cache (self, code);
 }
 
-/* GM_STRESS=guards: true if an entry that fits is to be skipped, which happens once for each of its
- * records, as if that record did not hold. */
+/* True if an entry whose guards hold is to be skipped, for the test mode GM_STRESS=guards: each
+ * of the entry's records is made to fail once, e->to_fail counts down. */
 static bool
 passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject *const *locals)
 {
@@ -284,7 +285,8 @@ passed_over (GmEntry *e, const GmTarget *target, const GmCallEnv *env, PyObject 
   return gm_guards_fail (e->guards, env, locals, target->func, --e->to_fail);
 }
 
-/* eager_then_compile: true for a function's first call, which runs as plain Python. */
+/* True for the first call with this cache, and notes that there was a call.  The stance
+ * eager_then_compile runs the first call as plain Python. */
 static bool
 is_first_call (GmCodeCache *cache)
 {
@@ -407,8 +409,9 @@ call_compiled (GmCompiled *self, PyObject *const *args, size_t nargsf, PyObject 
   return result;
 }
 
-/* Calls the function.  An error about code that cannot be compiled is raised between two parts of a
- * function, where no __exit__ of error_on_graph_break runs, so this restores that switch. */
+/* Calls the function; the type's vectorcall.  An error about code that cannot be compiled is
+ * raised between two parts of a function, where no __exit__ of error_on_graph_break runs, so this
+ * restores that switch. */
 static PyObject *
 compiled_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -456,8 +459,8 @@ compiled_dealloc (PyObject *o)
   Py_TYPE (o)->tp_free (o);
 }
 
-/* CompiledFunction (fn, backend, options=None, fullgraph=False, kwargs=None).  options: a list of
- * "key=value"; kwargs: for a back end that is a callable. */
+/* Makes a CompiledFunction (fn, backend, options=None, fullgraph=False, kwargs=None).  options:
+ * a list of "key=value"; kwargs: keyword arguments of a back end that is a callable. */
 static PyObject *
 compiled_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -527,8 +530,8 @@ compiled_repr (PyObject *o)
   return PyUnicode_FromFormat ("<compiled %R, back end %s>", self->original, self->config->text);
 }
 
-/* Returns a name of its module, as for a plain function, or the value of its attribute
- * __reduced__. */
+/* Implements __reduce__ for pickle and copy: returns the function's qualified name, as for a
+ * plain function, or the value of its attribute __reduced__ if it has one. */
 static PyObject *
 compiled_reduce (PyObject *o, PyObject *unused)
 {
@@ -567,7 +570,8 @@ compiled_entries (PyObject *o, PyObject *unused)
   return cache ? gm_report_entries (cache, self->config) : NULL;
 }
 
-/* measure_guards (times, changing, *args): for benchmarks and tests. */
+/* Measures how long the guards of this function's entries take; for benchmarks and tests.
+ * Python calls measure_guards (times, changing, *args). */
 static PyObject *
 compiled_measure_guards (PyObject *o, PyObject *const *args, Py_ssize_t n)
 {

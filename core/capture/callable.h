@@ -14,7 +14,8 @@ typedef struct {
   GmCodeCache *cache; /* of func's code */
   const GmConfig *config;
   bool fullgraph;
-  /* True if the hook found the function, so that the program has not asked for it: no warnings. */
+  /* True if the hook of hook.h found the function: the program has not asked to compile it, so
+   * there are no warnings. */
   bool hooked;
 } GmTarget;
 
@@ -24,7 +25,7 @@ typedef struct {
   PyObject *self;         /* of a bound method, owned; else NULL */
   /* The object given to gramme.compile, which is called when no entry fits. */
   PyObject *original;
-  /* Cache of func's code object when it was last looked up; func keeps the code alive. */
+  /* Borrowed: cache of `code`, the code object that func had at the last call. */
   GmCodeCache *cache;
   PyCodeObject *code;     /* the code object that `cache` belongs to, owned */
   const GmConfig *config; /* owned */
@@ -34,19 +35,21 @@ typedef struct {
 
 extern PyTypeObject gm_py_compiled_type;
 
-/* True for entries that run_simple can run, see callable.c.  Value of GmEntry.simple. */
+/* True if run_simple of callable.c can run the entry.  The result is kept in GmEntry.simple. */
 bool gm_entry_is_simple (const GmEntry *e);
-/* Returns the modes of a call made now, as guards compare them. */
+/* Returns the modes of a call of `target` made now, as guards compare them. */
 GmCallEnv gm_target_env (const GmTarget *target);
-/* Calls with bound arguments: the first entry that fits, or a new one.  Returns a new reference;
- * NULL with an exception, with the rest of the call in *tail, or with *end saying that the plain
- * function is to be called.  *end need not be initialized. */
+/* Calls `target` with bound arguments: runs the first entry whose guards hold, or compiles a new
+ * entry and runs that.  Returns a new reference to the value, or NULL: with an exception, or with
+ * the rest of the call in *tail, which the caller has to run, or with *end, which says that the
+ * caller has to run the plain function.  *end need not be initialized. */
 struct GmTail;
 PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struct GmTail *tail,
                           GmCallEnd *end);
 
-/* Returns a tensor of that size, which stands for an int in a graph with symbols: a new reference.
- * Its elements have no memory and are never read. */
+/* Returns a tensor with o elements, for an int object `o` (not negative); a new reference.  It
+ * stands for an int input in a graph with symbols.  Its elements have no memory and are never read.
+ * */
 GmTensor *gm_py_int_as_size (PyObject *o);
 
 int gm_py_init_callable (PyObject *module);

@@ -20,7 +20,8 @@ PyObject *gm_py_backend_failed;
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
-/* Wraps the pending exception.  KeyboardInterrupt and the like pass unchanged. */
+/* Replaces the pending exception by a BackendCompilerFailed that names the back end and has the
+ * exception as its cause.  KeyboardInterrupt and the like pass unchanged. */
 static void
 raise_failed (const char *name)
 {
@@ -62,7 +63,8 @@ gm_callable_is_aot (PyObject *fn)
   return aot;
 }
 
-/* Returns the callable's own method of this name, or the callable; NULL with an exception. */
+/* Returns the callable's own method named `role`, or the callable itself if it has no such
+ * method or `role` is NULL; a new reference, NULL with an exception. */
 static PyObject *
 compiler_for (PyObject *callable, const char *role)
 {
@@ -75,10 +77,11 @@ compiler_for (PyObject *callable, const char *role)
   return Py_NewRef (callable);
 }
 
-/* Calls fn (graph, examples, **options); steals examples.  role: "compile_forward",
- * "compile_backward", "compile_inference", or NULL; if the callable has a method of this name, the
- * method is called instead. core: NULL, or set to the graph object, a new reference.  NULL with
- * BackendCompilerFailed. */
+/* Calls fn (graph, examples, **options), the back end of `config`, and returns the callable that
+ * it returns, a new reference; steals `examples`.  role: "compile_forward", "compile_backward",
+ * "compile_inference", or NULL; if the back end has a method of this name, that is called instead
+ * of fn.  core: NULL, or set to the graph object, a new reference, and to NULL if all its sizes are
+ * numbers.  NULL with BackendCompilerFailed. */
 static PyObject *
 call_backend (const GmConfig *config, const char *role, const GmGraph *graph, PyObject *examples,
               PyObject **core)
@@ -191,8 +194,8 @@ same_value (const GmTensor *t, const GmMeta *m)
          && memcmp (t->meta.sizes, m->sizes, m->ndim * sizeof (int64_t)) == 0;
 }
 
-/* Returns the results as a fast sequence of n tensors with the expected metas; steals `result`.
- * NULL with an exception. */
+/* Checks what the back end's code returned, and returns it as a fast sequence of n tensors that
+ * have the expected metas; steals `result`.  NULL with an exception, also if `result` is NULL. */
 static PyObject *
 check_results (const char *name, PyObject *result, const GmMeta *metas, uint32_t n)
 {
@@ -228,7 +231,8 @@ failed:
   return NULL;
 }
 
-/* Computes the metas of the results and the number of draws for the sizes of a call. */
+/* Computes, for the sizes of a call, the metas of the results (`outputs`) and the number of
+ * random numbers that the graph draws (`draws`).  False with an exception. */
 static bool
 settle_results (const GmDirect *d, const GmGraphNow *now, GmMeta *outputs, int64_t *draws)
 {
@@ -273,7 +277,7 @@ call_plain (const GmDirect *d, PyObject *const *slots)
   return check_results (d->name, result, d->outputs, d->n_outputs);
 }
 
-/* The former state of a tensor that a graph writes to while it runs. */
+/* Former state of a tensor that a graph writes to while it runs. */
 typedef struct {
   GmTensor *copy; /* owned; NULL: the tensor cannot be restored */
   uint32_t writes;
@@ -285,9 +289,9 @@ written (const GmDirect *d, PyObject *const *slots, uint32_t k)
   return gm_py_tensor_get (slots[d->slots[d->written[k]]]);
 }
 
-/* Copies each tensor that the graph writes to into before[k].  No tensor is copied for a graph that
- * fails for shapes alone, or never, and none that the graph gives a history or other memory, which
- * a copy could not undo. */
+/* Stores in before[k] a copy of each tensor that the graph writes to, for put_back.  The copy is
+ * left out where it is not needed (the graph never fails, or fails for shapes alone) and where it
+ * would not help (the graph gives the tensor a gradient history or other memory). */
 static void
 keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
 {
@@ -300,7 +304,8 @@ keep_written (const GmDirect *d, PyObject *const *slots, Before *before)
   }
 }
 
-/* Restores the tensors.  False if one of them could not be restored. */
+/* Restores the tensors that a failed graph has written to from their copies.  False if a tensor
+ * could not be restored. */
 static bool
 put_back (const GmDirect *d, PyObject *const *slots, const Before *before)
 {
@@ -376,8 +381,8 @@ exec_unref (void *data)
   g_free (x);
 }
 
-/* Returns a tensor of zeros with that meta; a meta with gaps, or with elements that overlap,
- * becomes a view. */
+/* Returns a tensor of zeros with the meta `like`, as an example input for a back end; where the
+ * strides leave gaps or elements overlap, a view of a larger tensor.  NULL with *error. */
 static GmTensor *
 example_of (const GmMeta *like, GError **error)
 {
@@ -411,8 +416,8 @@ examples_of (const GmGraph *g)
   return list;
 }
 
-/* Calls the back end with a role's graph; name: as `role` of call_backend.  False with an
- * exception. */
+/* Compiles the graph of `role` (0: forward, 1: backward) and keeps the callable in x; `name` is
+ * passed as `role` to call_backend.  False with an exception. */
 static bool
 make_role (Exec *x, int role, const char *name, const GmGraph *g)
 {
@@ -427,9 +432,9 @@ make_role (Exec *x, int role, const char *name, const GmGraph *g)
 
 #define WAIT_US 50000
 
-/* Takes the lock, waiting without the GIL, which the thread that compiles needs, and handles
- * signals.  In the child of a fork the lock of a thread that does not exist any more is replaced.
- * False with an exception. */
+/* Takes x->lock, which the thread that compiles the backward holds.  Waits without the GIL,
+ * which that thread needs, and handles signals.  In the child of a fork, a lock held by a thread
+ * that does not exist any more is replaced.  False with an exception. */
 static bool
 take_lock (Exec *x)
 {
@@ -448,7 +453,8 @@ take_lock (Exec *x)
   }
 }
 
-/* Compiles the backward, once for all threads. */
+/* Compiles the backward at its first use, once for all threads.  False with an exception, also
+ * if this thread is compiling it already. */
 static bool
 make_backward (Exec *x)
 {
@@ -472,8 +478,9 @@ make_backward (Exec *x)
   return made;
 }
 
-/* Runs the code for the plan, which has allocated the outputs: results are copied there.  Nothing
- * is differentiated, since the plan ties the history. */
+/* Runs the callable of `role` as part of a plan, which has allocated the outputs: the results
+ * are copied there.  Takes the GIL.  Gradients are off meanwhile, since the plan itself records the
+ * node of the gradient. */
 static bool
 exec_run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                 GmTensor *const *out, int n_out, GError **error)

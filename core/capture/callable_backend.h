@@ -13,14 +13,15 @@
 
 #include "core/capture/code_cache.h"
 
-/* The result of fn for a recorded graph, called instead of a plan. */
+/* Callable that a Python back end made of a recorded graph, with what is needed to call it; used
+ * instead of a plan. */
 struct GmDirect {
   PyObject *fn;      /* owned */
   char *name;        /* of the back end */
   uint32_t n_inputs; /* of the graph */
   uint32_t *slots;   /* by input: the guards' slot, or GM_SLOT_RNG */
   int64_t rng_draws; /* numbers drawn, by which the generator advances: a size */
-  /* Number of the result that is the generator's state afterwards; GM_NO_ID: none. */
+  /* Index of the result that is the random generator's state after the graph; GM_NO_ID: none. */
   uint32_t rng_output;
   uint32_t n_outputs;
   GmMeta *outputs;
@@ -31,21 +32,24 @@ struct GmDirect {
 };
 void gm_callable_direct_free (GmDirect *d); /* NULL is fine */
 
-/* True if fn takes forward and backward graphs: the value of its attribute `aot`. */
+/* True if the back end `fn` wants functional forward and backward graphs, which its attribute
+ * `aot` says.  Never sets an exception. */
 bool gm_callable_is_aot (PyObject *fn);
-/* Calls fn with a recording whose inputs are slots[...].  Returns NULL with
- * BackendCompilerFailed. */
+/* Compiles a recorded graph, whose inputs are slots[...], with the Python back end of `config`.
+ * Returns NULL with BackendCompilerFailed. */
 GmDirect *gm_callable_compile (const GmConfig *config, const GmRecording *rec, const GmGraph *graph,
                                PyObject *const *slots);
-/* Runs the code.  outputs: new references.  False with an exception; *undone is then true if all of
- * its writes were undone. */
+/* Runs the code of `d` and stores new references in outputs[...].  False with an exception;
+ * *undone is then true if all its writes to the inputs were undone. */
 bool gm_callable_direct_run (const GmDirect *d, PyObject *const *slots, PyObject **outputs,
                              bool *undone);
-/* Makes an exec; fits GmCompile.ask.make_exec.  data: the GmConfig. */
+/* Compiles a pair of graphs with a Python back end and stores in *out what a plan needs to run
+ * it; fits GmCompile.ask.make_exec.  data: the GmConfig; backward: NULL without gradients; at_once:
+ * false leaves the backward to its first use.  False with *error. */
 bool gm_callable_make_exec (const void *data, const GmGraph *forward, const GmGraph *backward,
                             bool at_once, GmPlanExec *out, GError **error);
 
-/* gramme.compiler.BackendCompilerFailed, a BackendError. */
+/* The exception class gramme.compiler.BackendCompilerFailed, a BackendError. */
 extern PyObject *gm_py_backend_failed;
 int gm_py_init_callable_backend (PyObject *module);
 

@@ -58,8 +58,9 @@ gm_config_get (const char *backend, char **options)
   return config;
 }
 
-/* Two callables of one name are two back ends, so the address is part of the key.  No other object
- * can have it while the configuration lives. */
+/* Returns the configuration of a back end in Python.  The address of `callable` is part of its
+ * key, since two callables of the same name are two back ends; no other object can have that
+ * address while the configuration lives. */
 const GmConfig *
 gm_config_for (PyObject *callable, PyObject *kwargs, char **options)
 {
@@ -167,8 +168,8 @@ gm_entry_unref (GmEntry *e)
   g_free (e);
 }
 
-/* Visits the objects of an entry.  Objects of the ending's code object are visited only while
- * nothing else refers to that. */
+/* Visits the objects of an entry for the garbage collector.  Constants of the long ending's code
+ * object are visited only while nothing else refers to that code object. */
 static int
 entry_traverse (const GmEntry *e, visitproc visit, void *arg)
 {
@@ -296,8 +297,9 @@ gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache)
   walk->last = walk->last->after = cache;
 }
 
-/* Collects the cache, and those of the resume functions that its entries lead to, as far as
- * `visitor` visits them. */
+/* Links the cache and the caches of the resume functions that its entries lead to into a list by
+ * `after`, and makes `visitor` their visitor where they have none.  Below a cache that has another
+ * visitor the walk ends. */
 static void
 walk_visited (GmCodeCache *cache, const void *visitor)
 {
@@ -343,8 +345,8 @@ gm_code_cache_decode (PyCodeObject *code, GError **error)
   return cache->decoded;
 }
 
-/* Publishes a snapshot.  The old array is freed at once: a reader either has the GIL no more, or
- * has taken its entry. */
+/* Replaces the cache's snapshot of entries by `next` and frees the old snapshot at once: a
+ * thread that still used it would hold the GIL, or has a reference to the entry that it chose. */
 static void
 publish (GmCodeCache *cache, GmSnapshot *next)
 {

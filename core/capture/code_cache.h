@@ -19,9 +19,10 @@
  * set. */
 #define GM_MAX_ENTRIES 8
 
-/* Back end and options, interned: equal configurations are one object.  Its address is
- * BACKEND_MATCH's key.  Configurations of installed back ends are never freed, those of Python
- * callables live as long as a compiled function or an entry refers to them. */
+/* A back end with its options, interned: equal configurations are the same object, whose address
+ * the guard BACKEND_MATCH compares.  Configurations of installed back ends are never freed; a
+ * configuration of a Python callable lives as long as a compiled function or an entry refers to it.
+ * */
 typedef struct GmConfig {
   uint32_t refs;
   char *key;                   /* text by which configurations are interned */
@@ -30,12 +31,13 @@ typedef struct GmConfig {
   char **options;              /* NULL or "key=value" strings, sorted */
   char *text;                  /* "tcc(opt=1)": for guards and logs */
 } GmConfig;
-/* Return the configuration: a new reference. */
+/* Return the interned configuration of an installed back end, or of a Python callable: a new
+ * reference. */
 const GmConfig *gm_config_get (const char *backend, char **options);
 const GmConfig *gm_config_for (PyObject *callable, PyObject *kwargs_or_null,
                                char **options); /* NULL with an exception */
-/* Returns the configuration for a program's arguments: a name or a callable, and None or a list of
- * "key=value" strings.  New reference, or NULL with an exception. */
+/* Returns the configuration for arguments given by a program: `backend` is a name or a callable,
+ * `options` None or a list of "key=value" strings.  New reference, or NULL with an exception. */
 const GmConfig *gm_config_of (PyObject *backend, PyObject *options);
 const GmConfig *gm_config_ref (const GmConfig *config);
 void gm_config_unref (const GmConfig *config); /* NULL is fine */
@@ -54,7 +56,7 @@ typedef struct GmEntry {
   GmGuards *guards;
   GmPlan *plan;       /* NULL if the graph computes nothing */
   GmPlanCache *plans; /* instead of a plan, where sizes are symbols */
-  /* Instead of a plan: the result of a back end in Python for the recorded graph. */
+  /* Callable of a Python back end that takes the recorded graph; used instead of a plan. */
   GmDirect *direct;
   uint32_t n_inputs, n_outputs;
   uint32_t *input_slots;  /* by plan input: the guards' slot that holds the tensor */
@@ -62,16 +64,17 @@ typedef struct GmEntry {
   GmReadOrder looks;      /* reads of views among the inputs */
   struct GmDraws *draws;  /* numbers to draw before the graph runs; NULL: none */
   GmReturn *ret;          /* the short ending, or NULL */
-  /* Else the long ending: called with slots[in_slots[0]] ..., then the outputs. */
+  /* Long ending, used if `ret` is NULL: code called with slots[in_slots[0]] ..., then the
+   * outputs. */
   PyCodeObject *residual;
   uint32_t n_in_slots;
   uint32_t *in_slots;
-  /* Set if the ending returns the values with which a call continues in Python; NULL: it returns
-   * the call's value. */
+  /* Work after a break: not NULL if the ending returns the values with which the call continues
+   * in Python; NULL: the ending returns the value of the call. */
   struct GmContinuation *rest;
   bool sets_grad, grad; /* the grad mode after the ending */
   bool calls_program;   /* true if its graph calls functions of the program */
-  /* A plan of tensors, or plans, with one result, and nothing else: see callable.c. */
+  /* True if gm_entry_is_simple: only tensors in, one tensor out, nothing else to do. */
   bool simple;
   /* The fields below are for explain and status. */
   GmGraph *graph; /* as recorded */
@@ -83,7 +86,8 @@ typedef struct GmEntry {
   GmStageTime times[GM_N_STAGES];
   uint64_t hits;
   uint32_t to_fail; /* GM_STRESS=guards: number of records that have yet to fail once; else 0 */
-  /* Time of one check of all guards when the entry was made: the best of a few, and the first. */
+  /* Nanoseconds for a check of all guards when the entry was made: the least of a few checks,
+   * and the time of the first check. */
   double guard_ns, guard_cold_ns;
 } GmEntry;
 GmEntry *gm_entry_ref (GmEntry *e);
@@ -94,7 +98,7 @@ typedef struct {
   GmEntry *entries[];
 } GmSnapshot;
 
-/* A break that was met, kept for explain, and to warn the user only once. */
+/* A break that a recording met, kept for explain, and so that the user is warned only once. */
 typedef struct {
   const GmConfig *config; /* owned */
   GmBreak id;
@@ -110,7 +114,8 @@ typedef struct GmCodeCache {
   GArray *breaks;       /* GmBreakRecord */
   GmProfile *profile;   /* the sizes that were seen to change */
   bool profile_read;    /* the profile on disk has been looked for */
-  /* Addresses of the modules whose method this is, by number; NULL: none yet. */
+  /* Addresses of the modules (gramme.nn.Module) whose method this code is; the index is the
+   * number of the instance.  NULL: none yet. */
   GPtrArray *instances;
   GPtrArray *hook_programs; /* programs for hooks on gradients: see hook_program.h; or NULL */
   uint32_t hook_tries;      /* number of recordings for such programs */
@@ -119,7 +124,8 @@ typedef struct GmCodeCache {
   pid_t compiler_pid;     /* and its process */
   bool limit_warned;
   bool called; /* called at least once while the stance was eager_then_compile */
-  /* For a resume function's code: a copy with the arguments of the original; owned, or NULL. */
+  /* For a resume function's code: a copy of the code whose argument counts are those of the
+   * original, shown to code that inspects the frame; owned, or NULL. */
   PyCodeObject *shown;
   bool whole;          /* allow_in_graph: the function is called as a whole, never inlined */
   uint8_t hook_all;    /* like `hook`, while every function is captured */
@@ -127,7 +133,7 @@ typedef struct GmCodeCache {
   uint32_t counted_in; /* ... since the reset of this number */
   uint8_t hook;        /* the hook's decision about frames of this code: see hook.c */
   struct GmOriginal *original; /* for a code object with breaks, see resume_original.h; or NULL */
-  /* For a resume function: the point that owns the cache and `code`; or NULL. */
+  /* For a resume function: the resume point, which owns the cache and `code`; or NULL. */
   const struct GmResumePoint *point;
   struct GmCodeCache *after; /* next cache in the walk of that number, see below */
   uint64_t walk;
@@ -139,35 +145,38 @@ typedef struct GmCodeCache {
 /* Returns the cache of a code object, made on first use; borrowed, it lives as long as the code
  * object.  NULL with an exception. */
 GmCodeCache *gm_code_cache_get (PyCodeObject *code);
-/* True if a function of this code is called as a whole. */
+/* True if functions of this code are marked allow_in_graph: they are called, never inlined. */
 bool gm_code_is_whole (PyCodeObject *code);
-/* A walk over caches, each once, in the order in which they were added; `after` leads to the next.
- * Allocates no memory, without which the garbage collector may run.  Only one walk at a time. */
+/* A walk over caches, which visits each cache once, in the order in which they were added;
+ * `after` leads to the next cache.  The walk allocates no memory, since that might start the
+ * garbage collector.  There can be only one walk at a time. */
 typedef struct {
   GmCodeCache *last;
   uint64_t number;
 } GmCacheWalk;
 GmCacheWalk gm_cache_walk (GmCodeCache *first);
 void gm_cache_walk_add (GmCacheWalk *walk, GmCodeCache *cache);
-/* Visits the objects that the entries hold, and those of the resume functions that they lead to,
- * unless another compiled function visits these.  The collector does not track code objects, so one
- * compiled function of the code, `visitor`, visits instead, and a cycle through an entry (a class's
- * property, its getter, the getter's globals, the compiled function) can be collected. */
+/* Visits, for the garbage collector, the objects held by the cache's entries and by the entries
+ * of the resume functions that they lead to, except where these belong to another visitor.  The
+ * collector does not track code objects, so one compiled function of the code, `visitor`, visits in
+ * their place, and a cycle through an entry (a class's property, its getter, the getter's globals,
+ * the compiled function) can be collected. */
 int gm_code_cache_traverse (GmCodeCache *cache, const void *visitor, visitproc visit, void *arg);
-/* Another compiled function may become the visitor. */
+/* Ends the role of `visitor` (a compiled function that dies) for this cache and the caches that
+ * it visited; another compiled function may become their visitor. */
 void gm_code_cache_leave (GmCodeCache *cache, const void *visitor);
-/* Returns a new cache that is owned by a point. */
+/* Returns a new empty cache, which the resume point `point` has to own. */
 GmCodeCache *gm_code_cache_new (const struct GmResumePoint *point);
 void gm_code_cache_free (GmCodeCache *cache); /* NULL is fine */
-/* Returns the decoded form, from the cache.  Borrowed; NULL with *error.  Fits
- * GmTraceHost.decode. */
+/* Returns the decoded form of `code`, decoded at its first use and kept in the cache.  Borrowed;
+ * NULL with *error.  Fits GmTraceHost.decode. */
 const GmCode *gm_code_cache_decode (PyCodeObject *code, GError **error);
-/* Publishes an entry; steals the reference. */
+/* Adds an entry before all others, and publishes the new snapshot; steals the reference. */
 void gm_code_cache_add (GmCodeCache *cache, GmEntry *entry);
-/* Drops the entries that can never fit again. */
+/* Drops the entries whose guards can never hold again, since an object that they need has died. */
 void gm_code_cache_prune (GmCodeCache *cache);
 uint32_t gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config);
-/* Number of calls that entries have answered, in all live caches. */
+/* Returns the number of calls that entries have answered, in all live caches. */
 uint64_t gm_code_cache_hits (void);
 /* Drop all entries and breaks, of one code object or of all live ones. */
 void gm_code_cache_reset (GmCodeCache *cache);

@@ -33,7 +33,8 @@ tell (const GmConfig *config, const GmGraph *g, const char *again)
   gm_log (GM_LOG_COMPILED_AUTOGRAD, "a stretch of a backward, for %s:\n%s", config->text, text);
 }
 
-/* Compiles a graph of the tape; fits GmStretchCompile.  data: the GmConfig. */
+/* Compiles the graph of a stretch of a backward pass for the cache; fits GmStretchCompile.
+ * data: the GmConfig; again: why the stretch is compiled once more, or NULL.  NULL with *error. */
 static GmPlan *
 compile (void *data, GmGraph *g, const char *again, GError **error)
 {
@@ -58,7 +59,8 @@ drop_config (void *config)
   gm_config_unref (config);
 }
 
-/* Returns the tape of a configuration, borrowed; steals the configuration. */
+/* Returns the cache of compiled stretches for a configuration, made on first use; borrowed.
+ * Steals the reference to `config`. */
 static GmStretchCache *
 tape_for (const GmConfig *config)
 {
@@ -107,8 +109,9 @@ gm_compiled_autograd_on (void)
   return gm_stretch_cache_entered () || is_wanted ();
 }
 
-/* Returns the configuration of the compiled function that contains this call, else the default; a
- * new reference, NULL with an exception. */
+/* Returns the configuration with which a backward that begins now is compiled: that of the
+ * compiled function around this call, else the default back end.  A new reference; NULL with an
+ * exception. */
 static const GmConfig *
 config_now (void)
 {
@@ -157,11 +160,12 @@ end (GmBackwardScope *scope)
 typedef struct {
   PyObject_HEAD GmStretchCache *tape; /* owned; NULL: no tape is to be entered */
   GmStretchCache
-      *before; /* while it is open: the previous tape, owned by the scope that entered it */
+      *before; /* while it is open: the previous cache, owned by the scope that entered it */
   bool open;
 } CompiledAutograd;
 
-/* CompiledAutograd (backend, options=None).  backend: a name, a callable, or None for no tape. */
+/* Makes a CompiledAutograd (backend, options=None), a context manager.  backend: a name, a
+ * callable, or None, which turns compiling of backward passes off inside of it. */
 static PyObject *
 scope_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

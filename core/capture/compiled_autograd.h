@@ -14,9 +14,10 @@
  * config.compiled_autograd says so. */
 bool gm_compiled_autograd_on (void);
 
-/* Forgets all compiled code. */
+/* Drops the compiled code of all stretches, for all configurations. */
 void gm_compiled_autograd_reset (void);
-/* Return {"captures": n, ...} and {reason: n}: new references, or NULL with an exception. */
+/* Return the counters of compiled autograd, {"captures": n, ...}, and how often each reason
+ * stopped a stretch, {reason: n}: new references, or NULL with an exception. */
 PyObject *gm_compiled_autograd_counts (void);
 PyObject *gm_compiled_autograd_reasons (void);
 

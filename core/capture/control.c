@@ -18,7 +18,7 @@ GM_THREAD GmControl gm_control_now;
 static const char *const stances[] = { "default", "force_eager", "eager_on_recompile",
                                        "fail_on_recompile", "eager_then_compile" };
 
-/* Sets the stance and returns the old one. */
+/* Sets this thread's stance and returns the old stance. */
 static PyObject *
 set_stance (PyObject *module, PyObject *arg)
 {
@@ -39,7 +39,8 @@ set_stance (PyObject *module, PyObject *arg)
 
 static _Thread_local PyObject *forced_by; /* the object that set it; owned */
 
-/* Sets the forced back end: a name, a callable, or None for none.  Returns the old one. */
+/* Sets the back end that this thread uses for all compiled functions: a name, a callable, or
+ * None for none.  Returns the object that was set before. */
 static PyObject *
 set_forced (PyObject *module, PyObject *arg)
 {
@@ -59,7 +60,8 @@ set_forced (PyObject *module, PyObject *arg)
   return old;
 }
 
-/* call_always (compiled, *args): calls a compiled function in spite of this thread's settings. */
+/* Calls a compiled function as compiled, in spite of this thread's settings.  Python calls
+ * call_always (compiled, *args). */
 static PyObject *
 call_always (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
@@ -75,7 +77,7 @@ call_always (PyObject *module, PyObject *const *args, Py_ssize_t n)
   return result;
 }
 
-/* Sets the switch and returns its old value. */
+/* Sets this thread's switch skip_guard_eval_unsafe (GmControl.steady) and returns its old value. */
 static PyObject *
 set_steady (PyObject *module, PyObject *arg)
 {
@@ -105,7 +107,8 @@ marked_call (PyObject *callable, PyObject *const *args, size_t nargsf, PyObject 
   return result;
 }
 
-/* Marked (fn, kind, reason=''); kind: "disable", "disable_one", "constant", "forbid". */
+/* Makes a Marked (fn, kind, reason=''), a callable that tells the recorder how to treat fn.
+ * kind: "disable", "disable_one", "constant", "forbid". */
 static PyObject *
 marked_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -16,16 +16,16 @@ typedef enum {
   GM_STANCE_EAGER_THEN_COMPILE
 } GmStance;
 
-/* The settings of the calling thread. */
+/* Settings of the calling thread for compiled functions. */
 typedef struct {
   uint32_t off; /* nesting of functions that are not to be compiled; not 0: nothing is compiled */
   GmStance stance;
-  /* force_backend: used instead of every function's own; owned, or NULL */
+  /* force_backend: the configuration used in place of each function's own; owned, or NULL */
   const struct GmConfig *forced;
   /* True in a compiled function that the package itself uses to run code: no setting disables it */
   bool always;
-  /* skip_guard_eval_unsafe: no new entries are needed, and the objects that entries know do not
-   * change */
+  /* skip_guard_eval_unsafe: the program promises that no new entries are needed and that the
+   * objects that guards have checked do not change */
   bool steady;
 } GmControl;
 extern GM_THREAD GmControl gm_control_now;
@@ -36,7 +36,7 @@ gm_control (void)
   return &gm_control_now;
 }
 
-/* True if compiled functions run as plain Python now. */
+/* True if this thread runs compiled functions as plain Python now. */
 static inline bool
 gm_control_is_plain (void)
 {

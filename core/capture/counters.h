@@ -9,21 +9,23 @@
 
 #include "core/capture/code_cache.h"
 
-/* Counts a call that no entry fitted. */
+/* Counts a call for which the guards of no entry held. */
 void gm_count_miss (void);
-/* Counts a frame of this function that was handed to the recorder; resume functions count as frames
- * of their own. */
+/* Counts a frame of this function that was handed to the recorder; each resume function's frame
+ * counts as a frame, too. */
 void gm_count_frame (GmCodeCache *cache);
-/* Counts a frame that became an entry; again: the configuration has an entry already. */
+/* Counts a frame that became an entry.  again: the configuration had an entry already, so this
+ * was a recompilation. */
 void gm_count_entry (GmCodeCache *cache, bool again);
-/* Counts a break; GM_BREAK_NONE is a back end's refusal. */
+/* Counts a break with this id and message `text`; GM_BREAK_NONE stands for a back end's refusal. */
 void gm_count_break (GmCodeCache *cache, GmBreak id, const char *text);
-/* Counts a graph with this many operations that became an entry. */
+/* Counts a graph that became an entry; `calls` is the number of its operations. */
 void gm_count_graph (uint64_t calls);
 /* Counts a graph that went through functionalization, differentiation and partition; ok: it was
  * compiled. */
 void gm_count_aot (bool ok);
-/* Adds the hits of an entry that is freed. */
+/* Adds the hits of an entry that is freed to the total, so that they are not lost with the
+ * entry. */
 void gm_count_retired (uint64_t hits);
 void gm_counters_reset (void);
 

@@ -47,7 +47,8 @@ gm_entry_draws_free (GmDraws *d)
   g_free (d);
 }
 
-/* True if the number has the kind that the recording assumed. */
+/* True if the number that random returned has the type, and for an int the range, that the
+ * recording assumed. */
 static bool
 is_expected (const GmRecordDraw *c, PyObject *number)
 {
@@ -102,8 +103,8 @@ words_of (PyObject *generator)
   return (char *) generator + sizeof (PyObject);
 }
 
-/* Returns the object whose method is called; core/models/random_draw.c only records exact
- * random.Random. */
+/* Returns the generator whose method the call `c` runs, borrowed; always an exact random.Random,
+ * since core/models/random_draw.c records no other. */
 static PyObject *
 generator_of (const GmRecordDraw *c, PyObject **slots)
 {

@@ -11,10 +11,11 @@ GmDraws *gm_entry_draws_new (const GmRecordDraw *draws, uint32_t n); /* NULL: th
 void gm_entry_draws_free (GmDraws *d);                               /* NULL is fine */
 /* The states of the generators before the draws. */
 typedef struct GmDrawn GmDrawn;
-/* Makes all draws in their order and puts the numbers into the slots, on loan until the call ends.
- * False with an exception.  In both cases the caller frees *drawn. */
+/* Makes all draws of `d` in their order and puts the numbers into the slots as borrowed objects,
+ * which live until the call ends.  False with an exception.  In both cases the caller frees *drawn
+ * with gm_entry_draws_drop. */
 bool gm_entry_draws_make (const GmDraws *d, PyObject **slots, GmDrawn **drawn);
-/* Restores the states of the generators; a pending exception is kept. */
+/* Restores the generators to their states before the draws; a pending exception is kept. */
 void gm_entry_draws_put_back (const GmDrawn *drawn); /* NULL is fine */
 void gm_entry_draws_drop (GmDrawn *drawn);           /* NULL is fine */
 

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Says how a call's frame is to be run. */
+/* Says how the caller has to go on with a call's frame. */
 typedef enum {
   GM_CALL_DONE,  /* nothing is left to run: there is a result, an exception or a rest (GmTail) */
   GM_CALL_PLAIN, /* nothing has happened: the plain function, whose callees may be captured */
@@ -42,16 +42,18 @@ gm_failed_mark (void)
   return (GmFailedMark){ gm_failed_program_calls, gm_failed_operations };
 }
 
-/* Handles the exception with which a graph ended; call it after the effects of the region are
- * undone. Where the region may run again, the exception is cleared and *end is GM_CALL_AGAIN; else
- * the exception is kept.  name: the function's; in_python: the back end is a Python callable;
- * notes: calls that the graph made, or NULL.  Always returns NULL. */
+/* Handles the exception with which a graph ended; the caller has undone the effects of the
+ * region before.  Where the region may run again, clears the exception and sets *end to
+ * GM_CALL_AGAIN; else keeps the exception.  name: the function's; mark: taken before the graph ran;
+ * in_python: true if the back end is a Python callable; notes: calls that the graph made, or NULL.
+ * Always returns NULL. */
 PyObject *gm_failed (PyObject *name, GmFailedMark mark, bool in_python, GmCallNotes *notes,
                      GmCallEnd *end);
 
-/* Enclose the plain function's call for GM_CALL_AGAIN, inside of a scope of the hook (hook.h).
- * `result` (stolen, may be NULL) is the call's result, and is returned; NULL with an exception, if
- * the warning that the graph failed where plain Python did not is an error. */
+/* Enclose the call of the plain function after GM_CALL_AGAIN, inside of a scope of the hook
+ * (hook.h).  gm_failed_again_end returns `result`, which is the call's result (stolen, may be
+ * NULL); NULL with an exception if the program turned into an error the warning that the graph
+ * failed where plain Python did not. */
 void gm_failed_again_begin (GmCallEnd *end);
 PyObject *gm_failed_again_end (GmCallEnd *end, PyObject *name, PyObject *result);
 

@@ -89,8 +89,8 @@ decode (GmCompile *c, GError **error)
 
 /* -- r: record --------------------------------------------------------------------------------- */
 
-/* True if a tensor of the graph requires grad.  The call's mode decides that for most graphs, but
- * the region may have turned gradients on. */
+/* True if a tensor of the graph requires grad.  For most graphs the call's grad mode decides
+ * that, but the region may have turned gradients on. */
 static bool
 any_requires_grad (const GmGraph *g)
 {
@@ -100,8 +100,9 @@ any_requires_grad (const GmGraph *g)
   return false;
 }
 
-/* True if an input is written to and another one shares its memory without sharing its storage: two
- * tensors over one array, unknown to each other. */
+/* True if an input of the recording that is written to overlaps in memory with another input of
+ * a different storage: two tensors over the same array, which do not know of each other.  t: the
+ * tensors by input, NULL for other inputs. */
 static bool
 is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
 {
@@ -112,10 +113,11 @@ is_shared_unseen (const GmRecording *rec, GmTensor *const *t)
   return false;
 }
 
-/* True if an input that is written to and takes part in the gradient is a view of a tensor that
- * set_ () has given other memory: new histories of one do not reach the other any more, which no
- * graph can express.  Or if an input is a view of a tensor that lost some of its elements in place,
- * so that the graphs' assumptions on views and bases do not hold. */
+/* True if a graph cannot express the relation of an input to its base.  Either the input is
+ * written to, takes part in the gradient, and is a view of a tensor that set_ () has given other
+ * memory, so that a new gradient history of the input does not reach the base.  Or the input is a
+ * view of a tensor that lost some of its elements in place, so that the graphs' assumptions on
+ * views and bases do not hold. */
 static bool
 is_left_behind (const GmRecording *rec, GmTensor *const *t)
 {
@@ -128,8 +130,8 @@ is_left_behind (const GmRecording *rec, GmTensor *const *t)
   return false;
 }
 
-/* True for a parameter, and for a result of Buffer (): tensors of a module, which exist in the next
- * call, too. */
+/* True if the tensor belongs to a module, and so exists in the next call, too: a parameter, or a
+ * result of Buffer (). */
 static bool
 is_of_module (PyObject *o)
 {
@@ -142,9 +144,10 @@ is_of_module (PyObject *o)
   return is;
 }
 
-/* Tells the graph the memory layout of this call's tensors, if anything is changed in place; the
- * facts that the layers then use are guarded.  Saved-tensor hooks need to know which tensors are a
- * module's. */
+/* Stores in the graph which of this call's input tensors share memory, if the graph changes
+ * anything in place; the facts that later stages use are guarded.  With saved-tensor hooks, also
+ * stores which inputs belong to a module.  False if the function cannot be compiled for this call,
+ * with *why (static text, may stay NULL). */
 static bool
 describe_memory (const Job *job, GmCompile *c, const char **why)
 {
@@ -190,9 +193,9 @@ dynamic_mode (const Job *job, uint8_t option)
   return option == GM_DYNAMIC_OPTION_TRUE ? GM_DYNAMIC_ALWAYS : job->dynamic;
 }
 
-/* Returns the function's first argument, whose instance the sizes are remembered for; NULL: none.
- * After a break it is among the values handed on if it is still used, and the first of these may be
- * no object at all. */
+/* Returns the function's first argument, borrowed, since sizes are remembered for each instance;
+ * NULL: none.  After a break it is among the values handed on only if the rest still uses it, and
+ * the first value handed on may be another variable. */
 static PyObject *
 first_argument (const Job *job)
 {
@@ -287,7 +290,8 @@ is_int (const GmEntry *e, uint32_t input)
   return false;
 }
 
-/* Adds guards for the plan's assumptions on its inputs' memory. */
+/* Adds guards for what the entry's plan assumes on the memory of its inputs: which pairs
+ * overlap. */
 static void
 guard_memory (GmEntry *e)
 {
@@ -308,7 +312,8 @@ guard_memory (GmEntry *e)
   }
 }
 
-/* Numbers the reads by the entry's inputs, which do not include the generator's state. */
+/* Moves the job's order of reads of stale views to the entry, with the inputs numbered as the
+ * entry numbers them: without the generator's state. */
 static void
 keep_looks (GmEntry *e, Job *job)
 {
@@ -428,8 +433,8 @@ remember_break (Job *job, GmBreak id, const char *text, bool plain)
   g_array_append_val (job->cache->breaks, b);
 }
 
-/* True for the break of a FOR_ITER after a break in its loop: a loop that was left in its middle
- * has a real iterator afterwards. */
+/* True if the break only follows from an earlier break, and is not reported: after a break
+ * inside of a loop, the FOR_ITER meets a real iterator, which cannot be recorded. */
 static bool
 is_consequence (const Job *job, const GmBreakInfo *why)
 {
@@ -438,7 +443,8 @@ is_consequence (const Job *job, const GmBreakInfo *why)
          && f->code->insns[f->insn].op == GM_INSN_FOR_ITER;
 }
 
-/* Logs and counts a break that ended the recording early. */
+/* Logs and counts a break after which the recording ended, unless it follows from an earlier
+ * break. */
 static void
 tell_break (Job *job, const GmBreakInfo *why)
 {
@@ -450,8 +456,9 @@ tell_break (Job *job, const GmBreakInfo *why)
   remember_break (job, why->id, text, false);
 }
 
-/* Reports a break after which only plain Python is left: raises for fullgraph, else warns, the
- * first time. */
+/* Reports why the function runs as plain Python: counts and logs the break `id`, and with
+ * fullgraph raises, else warns, at the first time.  message: the short reason; text: the whole
+ * report. */
 static void
 tell_stop (Job *job, GmBreak id, const char *message, const char *text)
 {
@@ -471,8 +478,8 @@ tell_stop (Job *job, GmBreak id, const char *message, const char *text)
     PyErr_WarnFormat (gm_py_break_warning, 1, "%s\n  the function runs as plain Python", text);
 }
 
-/* Returns why the existing entries do not fit this call; NULL if this configuration has none.  The
- * caller frees. */
+/* Returns a text that says why the existing entries do not fit this call; NULL if this
+ * configuration has none.  The caller frees. */
 static char *
 recompile_reason (const Job *job)
 {
@@ -528,7 +535,8 @@ gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env, PyObject *cons
   return NULL;
 }
 
-/* How many entries the function may have for this configuration. */
+/* Returns the number of entries that the function may have for this configuration: its option
+ * recompile-limit, else the switch recompile_limit, else GM_MAX_ENTRIES. */
 static long
 own_limit (const GmConfig *config)
 {
@@ -538,8 +546,9 @@ own_limit (const GmConfig *config)
   return said > 0 ? said : gm_switch_number ("recompile_limit", GM_MAX_ENTRIES);
 }
 
-/* True if the function may have no more entries: it is said once, or raised each time, as
- * fail_on_recompile_limit_hit wants. */
+/* True if the function may have no more entries.  Then the user is warned, only once, or an
+ * exception is set each time if fail_on_recompile_limit_hit is on.  reason: as from
+ * recompile_reason, or NULL. */
 static bool
 past_limit (Job *job, const char *reason)
 {
@@ -576,7 +585,8 @@ past_limit (Job *job, const char *reason)
   return true;
 }
 
-/* Returns the first letter of side_effect_replay_policy: silent, info, warn, error. */
+/* Returns the first letter of the switch side_effect_replay_policy: silent (also if it is not
+ * set), info, warn or error. */
 static char
 effect_policy (void)
 {
@@ -588,8 +598,8 @@ effect_policy (void)
   return letter;
 }
 
-/* Reports side effects by the policy.  False with an exception, where the policy or a filter of
- * warnings demands one. */
+/* Logs, warns of or raises the recording's side effects, as `policy` (see effect_policy) says.
+ * False with an exception, where the policy or a filter of warnings demands it. */
 static bool
 tell_effects (const Job *job, char policy)
 {
@@ -618,8 +628,8 @@ tell_effects (const Job *job, char policy)
 
 /* -- One compilation --------------------------------------------------------------------------- */
 
-/* Measures the guards.  The first check has cold caches, which is what a program pays between two
- * steps of other work. */
+/* Stores in e how long its guards take.  The first check has cold caches, which is what a
+ * program pays between two steps of other work. */
 static void
 measure_guards (const Job *job, GmEntry *e)
 {
@@ -635,8 +645,9 @@ measure_guards (const Job *job, GmEntry *e)
   }
 }
 
-/* GM_STRESS=guards: makes each record fail once, which verifies that each has an effect, and that a
- * failed check leaves no state behind that would mislead the next. */
+/* Makes each record of the entry's guards fail once, for the test mode GM_STRESS=guards: this
+ * shows that each record has an effect, and that a failed check leaves no state that would mislead
+ * the next check. */
 static void
 fail_each (const Job *job, GmEntry *e)
 {
@@ -648,7 +659,8 @@ fail_each (const Job *job, GmEntry *e)
   g_assert (gm_guards_check (e->guards, job->env, job->locals, job->target->func, slots) == held);
 }
 
-/* GRAMME_LOGS=bytecode: logs a code object's instructions, in the form of Python's module dis. */
+/* Logs a code object's instructions as Python's module dis shows them, for GRAMME_LOGS=bytecode.
+ * what: the heading. */
 static void
 log_code (const char *what, PyObject *code)
 {
@@ -665,7 +677,7 @@ log_code (const char *what, PyObject *code)
   Py_XDECREF (dis);
 }
 
-/* Returns the number of operations of a graph, without numbers among their operands. */
+/* Returns the number of operations in a graph, without the nodes that are only numbers. */
 static uint64_t
 n_calls (const GmGraph *g)
 {
@@ -711,8 +723,8 @@ finish (Job *job, GmCompile *c, char *reason, bool again)
   return e;
 }
 
-/* Compiles with a back end in Python that takes the recorded graph as it is, and runs no stages
- * between simplifying and assembling. */
+/* Compiles with a back end in Python that takes the recorded graph as it is.  Between
+ * simplifying and assembling, no stage runs.  False with *error or an exception. */
 static bool
 run_direct (Job *job, GmCompile *c, GError **error)
 {
@@ -750,7 +762,8 @@ run_direct (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
-/* Compiles a graph of symbols: one plan for all sizes, as far as possible. */
+/* Compiles a graph whose sizes are symbols: if possible as plans for all sizes.  False with
+ * *error. */
 static bool
 run_symbolic (Job *job, GmCompile *c, GError **error)
 {
@@ -767,8 +780,8 @@ run_symbolic (Job *job, GmCompile *c, GError **error)
   return gm_compile_run (c, 'a', 'a', error);
 }
 
-/* True if the graph only computes numbers from its sizes and ints, so that nothing has to be
- * compiled. */
+/* True if the graph only computes numbers from its sizes and ints, so that the back end has
+ * nothing to compile. */
 static bool
 is_arithmetic (const GmGraph *g)
 {
@@ -809,8 +822,8 @@ run_stages (Job *job, GmCompile *c, GError **error)
   return good;
 }
 
-/* Finds the functions that the hooks call, which decide if, and under which key, the code may be
- * kept on disk. */
+/* Sets c->ask.cache_salt and c->ask.no_cache from the functions that the saved-tensor hooks
+ * call: they decide under which key, if at all, the compiled code may be kept on disk. */
 static void
 keep_hooks (GmCompile *c, const GmCallEnv *env)
 {
@@ -820,7 +833,7 @@ keep_hooks (GmCompile *c, const GmCallEnv *env)
   c->ask.cache_salt = g_string_free (salt, salt->len == 0);
 }
 
-/* True if suppress_errors is set; keeps the pending exception. */
+/* True if the switch suppress_errors is on; keeps the pending exception. */
 static bool
 is_suppressing (void)
 {
@@ -857,8 +870,8 @@ suppress_failure (Job *job)
   Py_XDECREF (traceback);
 }
 
-/* Initializes the lazy layer at which a recording of a whole function ended, with a stand-in for
- * its input, of which only the sizes are read. */
+/* Initializes the lazy layer at which a recording ended.  Its input is a tensor of the right
+ * meta without contents, of which only the sizes are read.  False with an exception. */
 static bool
 settle (const GmRecording *rec)
 {
@@ -877,8 +890,10 @@ settle (const GmRecording *rec)
   return done != NULL;
 }
 
-/* Compiles the function.  *again_static: true if it must be compiled again, with numbers for sizes.
- * *settled: true if it must be compiled again, because a lazy layer has become a plain one. */
+/* Compiles the function once for these locals and publishes the entry.  Returns a new reference;
+ * NULL as gm_frontend_compile.  never_dynamic: sizes become numbers.  Sets *again_static if the
+ * caller has to compile again with never_dynamic, and *settled if the caller has to compile again
+ * because a lazy layer was initialized meanwhile. */
 static GmEntry *
 compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, bool never_dynamic,
          bool *again_static, bool *settled)
@@ -968,8 +983,8 @@ compile (const GmTarget *target, const GmCallEnv *env, PyObject *const *locals, 
   return entry;
 }
 
-/* True if another thread of this process compiles the function: Python code that runs meanwhile
- * lets this thread run.  The child of a fork has none of its parent's other threads. */
+/* True if another thread of this process is compiling the function: Python code that runs during
+ * a compilation lets other threads run.  The thread that compiles may have been lost in a fork. */
 static bool
 is_being_compiled (const GmCodeCache *cache)
 {

@@ -7,14 +7,14 @@
 #include "core/capture/callable.h"
 
 /* Records and compiles the function for this call, and publishes the entry.  Returns a new
- * reference to it.  NULL with an exception: the back end failed, or fullgraph is set and the
- * function cannot be traced.  NULL without: run the plain function; the user was told the reason.
- * locals: bound arguments.  Requires: the GIL. */
+ * reference to the entry.  NULL with an exception: the back end failed, or fullgraph is set and the
+ * function cannot be traced.  NULL without an exception: the caller runs the plain function; the
+ * user was told the reason. locals: bound arguments.  Requires: the GIL. */
 GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env,
                               PyObject *const *locals);
 
-/* Refuses a call that no entry fits, in a thread that allows no compilation.  Always returns NULL,
- * with a RuntimeError that says why no entry fits. */
+/* Raises a RuntimeError for a call that no entry fits, in a thread that allows no compilation.
+ * The error says why no entry fits.  Always returns NULL. */
 PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env,
                               PyObject *const *locals);
 

@@ -47,7 +47,8 @@ gm_hook_is_traced (const PyCodeObject *code)
   return _PyThreadState_GET ()->cframe->use_tracing;
 }
 
-/* Drops the objects of a frame.  The caller of the hook pops the frame itself. */
+/* Clears the variables of a frame that has not run.  The caller of the hook pops the frame
+ * itself. */
 static void
 frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
@@ -59,7 +60,8 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 #define FRAME_FUNC(f) ((PyFunctionObject *) (f)->f_funcobj)
 
-/* Returns the tools that see some event. */
+/* Returns the bits of the monitoring tools that are registered for some event; `tools` has, for
+ * each of n events, the bits of its tools. */
 static unsigned
 tools_of (const uint8_t *tools, size_t n)
 {
@@ -88,7 +90,7 @@ gm_hook_is_traced (const PyCodeObject *code)
   return tools & ~(unsigned) BY_THREAD || ts->c_tracefunc || ts->c_profilefunc;
 }
 
-/* Drops a frame that has not run: only its references, and its place on the thread's stack. */
+/* Drops a frame that has not run: its references, and its place on the thread's stack of frames. */
 static void
 frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
@@ -119,8 +121,8 @@ frame_drop (PyThreadState *ts, struct _PyInterpreterFrame *f)
 
 /* -- Depth ------------------------------------------------------------------------------------- */
 
-/* Returns the address below which the thread's stack must not be used; it grows down.  NULL: it
- * cannot be found out, as without /proc. */
+/* Returns the address below which the thread's C stack must not be used (the stack grows down),
+ * cached for each thread.  NULL if the stack's bounds cannot be found out, as without /proc. */
 static char *
 stack_low (void)
 {
@@ -141,17 +143,18 @@ stack_low (void)
   return low;
 }
 
-/* With NULL, no address is too low. */
+/* Where stack_low is NULL the stack counts as large enough. */
 bool
 gm_hook_stack_is_low (void)
 {
   return (char *) __builtin_frame_address (0) < stack_low ();
 }
 
-/* Since 3.12 calls that go through C are counted apart, whatever the size of the thread's stack,
- * and 3.12.1 ends at 750 of them.  A frame that passes the hook, or that a compiled function
- * enters, is such a call, and would be none in the plain program.  So this lends back what such
- * calls take while the stack has room; the limit on Python's own recursion stays. */
+/* Raises the interpreter's limit on nested C calls a little if it is nearly used up while the C
+ * stack has room; returns the amount, for depth_return.  Since 3.12 calls that go through C are
+ * counted apart, whatever the size of the thread's stack, and 3.12.1 ends at 750 of them.  A frame
+ * that passes the hook, or that a compiled function enters, is such a call, and would be none in
+ * the plain program.  The limit on Python's own recursion stays. */
 static int
 depth_lend (PyThreadState *ts)
 {
@@ -213,8 +216,9 @@ judge (PyCodeObject *code, PyObject *globals)
   return HOOK_CANDIDATE;
 }
 
-/* Decides for capturing every function, the user's or a library's.  The machinery of imports is
- * left out, since it runs wherever the first use of a name happens. */
+/* Decides if functions of this code are captured while every function is, the user's or a
+ * library's.  The machinery of imports is left out, since it runs wherever the first use of a name
+ * happens. */
 static G_GNUC_UNUSED HookState
 judge_for_all (PyCodeObject *code, PyObject *globals)
 {
@@ -260,7 +264,8 @@ holds_tensor (PyObject *o, int depth)
 static _PyFrameEvalFunction before;
 static PyObject *evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag);
 
-/* Drops the items, and replaces them by None, since they must not be read any more. */
+/* Replaces the items of thread.release, a tuple of arguments that the passing frame has taken
+ * over, by None, so that the objects die when the frame drops them. */
 static void
 release (void)
 {
@@ -272,8 +277,8 @@ release (void)
   }
 }
 
-/* Shows the original's arguments in the frame of a resume function, which is called with more of
- * them, to code that reads arguments by the code object. */
+/* Makes the frame of a resume function show, to code that reads a frame's arguments by its code
+ * object, only the arguments of the original function: a resume function has more. */
 static void
 show_arguments (struct _PyInterpreterFrame *f, PyCodeObject *code)
 {
@@ -287,7 +292,7 @@ show_arguments (struct _PyInterpreterFrame *f, PyCodeObject *code)
   Py_DECREF (code);
 }
 
-/* Returns the cache of the frame's code if it is to be captured, else NULL. */
+/* Returns the cache of the frame's code, borrowed, if the frame is to be captured, else NULL. */
 static GmCodeCache *
 candidate (PyThreadState *ts, struct _PyInterpreterFrame *f)
 {
@@ -348,7 +353,8 @@ run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
-/* True if a graph that has failed made this call; the frame is dropped then. */
+/* True if a graph that has failed made this call already: *result is then its result, and the
+ * frame is dropped without running. */
 static bool
 is_given_out (PyThreadState *ts, struct _PyInterpreterFrame *f, PyObject **result)
 {
@@ -500,7 +506,8 @@ typedef struct {
   bool all_before, open;
 } CaptureAll;
 
-/* CaptureAll (backend).  backend: a name or a callable. */
+/* Makes a CaptureAll (backend), which captures every function while it is entered.  backend: a
+ * name or a callable. */
 static PyObject *
 capture_all_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -12,7 +12,8 @@
 #include "core/capture/callable.h"
 #include "core/objects/call_state.h"
 
-/* The settings that were in force before; on the caller's C stack. */
+/* The thread's settings before a scope of the hook, which gm_hook_end restores; on the caller's
+ * C stack. */
 typedef struct {
   const GmConfig *config;
   PyCodeObject *pass;
@@ -25,13 +26,13 @@ typedef struct {
  * `pass` (borrowed, or NULL), the function that is about to run as Python.  NULL config: nothing is
  * captured, as in code that the user has excluded. */
 GmHookScope gm_hook_begin (const GmConfig *config, PyCodeObject *pass);
-/* Returns the configuration of the compiled function that runs now as Python, as a whole or in
- * part; borrowed, NULL: none. */
+/* Returns the configuration of the innermost compiled function of which this thread now runs the
+ * whole or a part as Python; borrowed, NULL: none. */
 const GmConfig *gm_hook_config (void);
 void gm_hook_end (GmHookScope scope);
-/* Drops items of a tuple (borrowed, used by no other code) when the frame that passes has
- * references of its own, so that its objects die when the frame drops them.  Call it after
- * gm_hook_begin. */
+/* Makes the frame that passes the hook next the only owner of n items of `tuple` (borrowed, used
+ * by no other code): they are dropped from the tuple as soon as the frame has references of its
+ * own, so that the objects die when the frame drops them.  Call it after gm_hook_begin. */
 void gm_hook_release (PyObject *tuple, uint32_t first, uint32_t n);
 
 /* True if this thread captures every function, although the program named none. */
@@ -44,12 +45,12 @@ bool gm_hook_stack_is_low (void);
  * frames of `code` (NULL: of any code): it must see the program's own code. */
 bool gm_hook_is_traced (const PyCodeObject *code);
 
-/* Makes frames of this code object run uncaptured.  shown: the code that they then show, with the
- * same variables and instructions; NULL: their own. */
+/* Makes frames of this code object run uncaptured.  shown: code with the same variables and
+ * instructions, which such frames show as theirs; NULL: their own. */
 void gm_hook_skip (PyCodeObject *code, PyCodeObject *shown);
 
-/* Sets gramme.nn.Module (borrowed; it lives as long as the process): calls with a module as an
- * argument may be captured. */
+/* Sets gramme.nn.Module (borrowed; it lives as long as the process).  From then on, calls with a
+ * module among the arguments may be captured. */
 void gm_hook_set_module (PyObject *type);
 
 bool gm_hook_is_module (PyObject *o);

@@ -127,7 +127,8 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
-/* Returns a tensor of such a layout, without memory. */
+/* Returns a tensor with the layout of `grad` but without memory, which the recording of a hook
+ * uses as its gradient.  NULL with an exception. */
 static PyObject *
 stand_in_for (const GmTensor *grad)
 {
@@ -148,7 +149,8 @@ is_plain (const GmGraph *g)
   return !g->sym;
 }
 
-/* Reads the hook's result; false if no program can express it. */
+/* Stores in p what the hook returned: None, the gradient or a new tensor; false if a program
+ * cannot express the result. */
 static bool
 read_result (Program *p, const GmRecording *rec, uint32_t grad_slot)
 {
@@ -167,8 +169,8 @@ read_result (Program *p, const GmRecording *rec, uint32_t grad_slot)
   return gm_meta_same_shape (m, &p->base.grad) && m->dtype == p->base.grad.dtype;
 }
 
-/* Copies the parts of the recording that the program needs; false if the recording is no
- * program. */
+/* Moves into p the parts of the recording that a program needs; false if this recording cannot
+ * be a program. */
 static bool
 take (Program *p, GmRecording *rec, const GmBound *bound, PyFunctionObject *func)
 {

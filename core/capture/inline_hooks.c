@@ -34,7 +34,7 @@
 
 #include <string.h>
 
-/* A recording whose guards held when it was made, and must still hold. */
+/* Guards of a recorded body: they held when it was made, and must still hold at each call. */
 typedef struct {
   GmGuards *guards; /* owned */
   PyObject *arg;    /* owned: the stand-in that it was recorded for */
@@ -51,8 +51,9 @@ struct GmPyHooks {
   bool quiet;     /* a stand-in for gm_py_hooks_show, which adds no guards */
 };
 
-/* Return the hooks.  Without the call's own (bodies for other sizes are made in a later call), the
- * guarded pair is the same. */
+/* Return the pair of hooks, borrowed.  While the call that compiles runs these are the call's
+ * own; bodies for other sizes are made in a later call, and use the guarded pair, which is the
+ * same. */
 static PyObject *
 pack_of (const GmPyHooks *h)
 {
@@ -88,8 +89,8 @@ name_of (PyObject *hook)
   return text;
 }
 
-/* Returns the modes for bodies: those of the call, with gradients off.  An error in the function is
- * no error in a body. */
+/* Returns the modes under which bodies are recorded: those of the call without gradients, and
+ * without the modes that turn an error of the function into an exception. */
 static uint32_t
 body_modes (uint32_t modes)
 {
@@ -98,7 +99,8 @@ body_modes (uint32_t modes)
                         | GM_MODE_SAVED_HOOKS);
 }
 
-/* The function that is recorded; NULL with an exception. */
+/* Returns the function of the package that is recorded for both hooks; a new reference, NULL
+ * with an exception. */
 static PyObject *
 both_hooks (void)
 {
@@ -170,7 +172,8 @@ recorded_clear (Recorded *x)
   g_free (x->slots);
 }
 
-/* hook: 1 for pack, 2 for unpack. */
+/* Sets *error to say that a hook, 1 for pack and 2 for unpack, cannot become a graph, with the
+ * reason `why`.  Always returns false. */
 static bool
 refuse (const Recorded *x, int hook, const char *why, GError **error)
 {
@@ -183,7 +186,8 @@ refuse (const Recorded *x, int hook, const char *why, GError **error)
   return false;
 }
 
-/* Sets x->cut: the tuple that was returned is the node between, and what unpack gave. */
+/* Sets x->cut to the node between the two hooks.  The recorded function returns a tuple of this
+ * node's value and the result of unpack.  False with *error. */
 static bool
 find_cut (Recorded *x, GError **error)
 {
@@ -197,7 +201,7 @@ find_cut (Recorded *x, GError **error)
   return true;
 }
 
-/* Returns which hook writes first to a tensor. */
+/* Returns the hook that is the first to write to a tensor: 1 for pack, 2 for unpack. */
 static int
 writer (const Recorded *x)
 {
@@ -209,8 +213,9 @@ writer (const Recorded *x)
   return i < x->cut ? 1 : 2;
 }
 
-/* Sets x->called, or x->rec and all that depends on it.  dynamic: all of the stand-in's sizes are
- * symbols. */
+/* Records both hooks.  Sets x->called if they read a tensor's elements and so have to be called
+ * at run time; else sets x->rec and all that depends on it.  dynamic: all sizes of the tensor are
+ * symbols.  False with *error. */
 static bool
 record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 {
@@ -262,8 +267,9 @@ record (Recorded *x, uint32_t modes, bool dynamic, GError **error)
 
 /* -- Nodes of a recording, with sizes of the surrounding graph --------------------------------- */
 
-/* Nodes `first` to `last` of the recording, without the last, over values that `map` knows, in a
- * graph that outlives it. */
+/* Copies the nodes from `first` up to, not including, `last` of the recording `from` to the
+ * graph `to`, which outlives the recording.  map: by value of `from`, the value in `to`; the
+ * operands are in it already, and the results are added.  False with *error. */
 static bool
 copy_nodes (GmGraph *to, const GmGraph *from, uint32_t first, uint32_t last,
             const GmCopySizes *sizes, GmValueId *map, GError **error)
@@ -298,7 +304,8 @@ new_graph (const char *name, GmArena *arena)
   return g;
 }
 
-/* Stands, among the values of the recording, for its tensor where no node reads it. */
+/* Returns an id, beyond all values of the recording, that stands for its input tensor where no
+ * node reads this. */
 static GmValueId
 unread (const Recorded *x)
 {
@@ -313,8 +320,8 @@ is_of_pack (const Recorded *x, GmValueId v)
   return node == GM_NO_ID || node < x->cut;
 }
 
-/* True if v is computed from what pack has, and from nothing of unpack's: the check of an operation
- * of pack's that can fail. */
+/* True if v is computed from values of pack alone, though it may come after the cut: then v is a
+ * check of an operation of pack's that can fail. */
 static bool
 checks_pack (const Recorded *x, GmValueId v)
 {
@@ -328,9 +335,9 @@ checks_pack (const Recorded *x, GmValueId v)
   return all;
 }
 
-/* The values that go from pack to unpack, in the order in which they are read; the checks of pack's
- * operations come last, and nothing reads them.  False: an operation of unpack's can fail, and
- * nothing reads what it gives. */
+/* Appends to `carried` the values that pack has to hand to unpack, in the order in which unpack
+ * reads them; after these the checks of pack's operations, which no node reads.  False with *error:
+ * an operation of unpack's can fail, and nothing reads its result. */
 static bool
 find_carried (const Recorded *x, GmValueId result, GArray *carried, GError **error)
 {
@@ -373,7 +380,8 @@ add_output (GmGraph *g, GmValueId v, GError **error)
   return true;
 }
 
-/* Writes the recording, for a tensor like `saved`, as two graphs; both have room for it. */
+/* Writes the recording, for a tensor with the meta `saved`, to the graphs `pack` and `unpack`,
+ * which the caller has made empty.  False with *error. */
 static bool
 cut (const Recorded *x, const GmMeta *saved, GmGraph *pack, GmGraph *unpack, GmArena *arena,
      GError **error)
@@ -431,7 +439,8 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
-/* Returns a stand-in.  NULL without an exception: a size has no example. */
+/* Returns a tensor with the meta `like` and no memory, whose symbolic sizes are replaced by
+ * their hints.  NULL without an exception: a size has no hint. */
 static PyObject *
 stand_in (const GmMeta *like)
 {
@@ -448,7 +457,7 @@ stand_in (const GmMeta *like)
 
 /* -- Both -------------------------------------------------------------------------------------- */
 
-/* Bodies for equal metas rely on the same. */
+/* True if bodies for an equal meta have been recorded: their guards are there already. */
 static bool
 is_known (const GmPyHooks *h, const GmMeta *m)
 {
@@ -498,7 +507,7 @@ trace_functions (GmPyHooks *h, const GmMeta *saved, GmArena *arena, GmGraph **pa
 
 /* -- Hooks that are graphs --------------------------------------------------------------------- */
 
-/* Returns the graph of a gramme.fx.GraphModule, borrowed; NULL for another object. */
+/* Returns the graph of a gramme.fx.GraphModule, borrowed; NULL if `module` is another object. */
 static const GmGraph *
 graph_of (PyObject *module)
 {

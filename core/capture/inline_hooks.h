@@ -9,19 +9,22 @@
 #include "core/aot/saved_hooks.h"
 #include "core/trace/trace.h"
 
-/* The hooks of one call, and the guards of their bodies. */
+/* The saved-tensor hooks of the call that compiles, with the guards of their recorded bodies. */
 typedef struct GmPyHooks GmPyHooks;
-/* Returns the hooks of a call with GM_MODE_SAVED_HOOKS.  NULL with an exception. */
+/* Returns the saved-tensor hooks that are active in a call with GM_MODE_SAVED_HOOKS.  NULL with
+ * an exception. */
 GmPyHooks *gm_py_hooks_new (const GmCallEnv *env);
 void gm_py_hooks_free (GmPyHooks *h); /* NULL is fine */
-/* Records both bodies; fits GmTraceHooks; data: a GmPyHooks.  GM_ERROR_UNSUPPORTED if a hook cannot
- * be traced; says where and why. */
+/* Records both hooks for a tensor with the meta `saved` and stores their graphs in *pack and
+ * *unpack; fits GmTraceHooks; data: a GmPyHooks.  False with GM_ERROR_UNSUPPORTED if a hook cannot
+ * be traced; the message says where and why. */
 bool gm_py_hooks_trace (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                         GmGraph **unpack, GError **error);
-/* Adds both bodies, recorded for a stand-in, to the recorded graph g, for display.  Adds nothing if
- * they do not fit the stand-in. */
+/* Adds both bodies to the recorded graph g, for display only.  They are recorded for a stand-in
+ * tensor; adds nothing if they cannot be recorded for it. */
 void gm_py_hooks_show (GmPyHooks *h, GmGraph *g);
-/* Adds a guard for the pair and everything that its bodies depend on; steals h. */
+/* Adds a guard for the pair of hooks and everything that the recorded bodies depend on; steals
+ * h. */
 void gm_py_hooks_guard (GmPyHooks *h, GmGuards *guards);
 
 #endif

@@ -18,8 +18,8 @@ isa (PyObject *module, PyObject *unused)
   return PyUnicode_FromString (tiles ? tiles->isa : why);
 }
 
-/* Gives a recorder n live variables: an object each, written once after it was made, so that the
- * journal has n rows. */
+/* Gives a recorder n live objects, each written once after it was made, so that the journal has
+ * n rows. */
 static void
 fill (GmRecorder *r, uint32_t n)
 {
@@ -122,7 +122,8 @@ outputs_of (const GmGraph *g, GmTensor **out, GError **error)
   return ok;
 }
 
-/* Runs the back end's calls alone. */
+/* Runs the back end's forward, and with `grad` its backward, `times` times without the plan
+ * around them.  False with *error. */
 static bool
 run_alone (PlanBench *b, unsigned times, bool grad, GError **error)
 {

@@ -34,8 +34,8 @@
 #include "core/tensor/device.h"
 #include "core/tiles/tiles.h"
 
-/* The initialiser of the front end: capture and gramme.compile.  Weak, so that an extension without
- * the front end is a tensor library. */
+/* Adds the front end to the module: capture and gramme.compile.  The symbol is weak, so that an
+ * extension built without the front end is a tensor library. */
 int gm_py_init_frontend (PyObject *module) __attribute__ ((weak));
 
 /* -- Functions of the process ------------------------------------------------------------------ */
@@ -275,8 +275,8 @@ fence_lower (PyObject *module, PyObject *unused)
   return NULL;
 }
 
-/* settle_lazy (layer, input): initializes a lazy layer.  The recorder knows this function:
- * mode_call.c. */
+/* Initializes a lazy layer for an input; Python calls settle_lazy (layer, input).  The recorder
+ * knows this function: see mode_call.c. */
 static PyObject *
 settle_lazy (PyObject *module, PyObject *args, PyObject *named)
 {
@@ -363,8 +363,7 @@ static PyMethodDef functions[] = {
   { 0 },
 };
 
-/* Seeds a process that sets no seed with one of its own, of 53 bits, so that it can be stored in a
- * float. */
+/* Gives a process that sets no seed a random seed, of 53 bits, so that a float can hold it. */
 static void
 seed_of_process (void)
 {
@@ -394,7 +393,8 @@ init_functions (PyObject *module)
 
 /* -- The module -------------------------------------------------------------------------------- */
 
-/* Fails without AVX2, at import and not at the first addition, since no arithmetic would work. */
+/* Fails with an exception on a CPU without AVX2: the import fails, rather than the first
+ * addition. */
 static int
 check_cpu (PyObject *module)
 {

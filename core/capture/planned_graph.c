@@ -28,7 +28,8 @@ typedef struct {
 
 /* -- Compiling --------------------------------------------------------------------------------- */
 
-/* Returns a compilation of a copy of g, before its first stage; NULL with *error. */
+/* Returns a compilation of a copy of g with the settings of `self`, before its first stage; NULL
+ * with *error.  The caller frees. */
 static GmCompile *
 begin (const Planned *self, const GmGraph *g, GError **error)
 {
@@ -57,7 +58,8 @@ make_plan (Planned *self, const GmGraph *g, GError **error)
   return true;
 }
 
-/* Compiles as much as is possible before the first call.  False with an exception. */
+/* Compiles as much as is possible before the first call: a graph of numbers, or plans for all
+ * sizes.  False with an exception. */
 static bool
 make (Planned *self)
 {
@@ -79,7 +81,8 @@ make (Planned *self)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Makes the plan for the numbers of these arguments, unless the present plan is for them. */
+/* Sets self->plan to a plan for the sizes of these arguments, unless the present plan is for
+ * these sizes.  False with an exception. */
 static bool
 make_for (Planned *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -101,7 +104,8 @@ make_for (Planned *self, PyObject *const *args, Py_ssize_t n)
   return made;
 }
 
-/* Converts the arguments for the plan, references in `in`; false with an exception, and without
+/* Stores new references to the inputs of the plan in `in`: the tensors of the arguments,
+ * refreshed if they are stale views, and stand-ins for ints.  False with an exception, and without
  * references. */
 static bool
 take_arguments (PyObject *const *args, Py_ssize_t n, GmTensor **in)
@@ -171,7 +175,7 @@ planned_call (PyObject *o, PyObject *args, PyObject *kwargs)
 
 /* -- The type ---------------------------------------------------------------------------------- */
 
-/* PlannedGraph (graph, backend, options): options: NULL or "key=value" strings. */
+/* Makes a PlannedGraph (graph, backend, options).  options: NULL or "key=value" strings. */
 static PyObject *
 planned_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -47,7 +47,8 @@ add_text (GChecksum *sum, PyObject *text)
 
 static bool add_code (GChecksum *sum, PyCodeObject *code);
 
-/* Adds a constant, if its value does not depend on the process; for a set, only its size. */
+/* Adds a constant of the code to the digest: its type and its text; of a set only the size,
+ * since its order depends on the process.  False with an exception. */
 static bool
 add_constant (GChecksum *sum, PyObject *o)
 {
@@ -107,8 +108,8 @@ make_key (PyCodeObject *code, GmCacheKey *key)
   return good;
 }
 
-/* Computes the key of the code.  The key of a function with breaks is computed once: the rest after
- * each break has the same one, and the code is long. */
+/* Computes the digest of the function's code.  For a function with breaks the digest is computed
+ * once and kept: it is the same for the rest after each break, and the code may be long. */
 static bool
 key_of_code (const GmCodeCache *cache, GmCacheKey *key)
 {
@@ -123,8 +124,8 @@ key_of_code (const GmCodeCache *cache, GmCacheKey *key)
   return good;
 }
 
-/* Computes the key.  Processes with a job_id share entries only with processes of the same
- * job_id. */
+/* Computes the key of the function's entry on disk.  Processes with a job_id share entries only
+ * with processes of the same job_id. */
 static bool
 key_of (const GmCodeCache *cache, GmCacheKey *key)
 {

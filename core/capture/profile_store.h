@@ -13,11 +13,11 @@
 
 #include "core/capture/code_cache.h"
 
-/* Prepares a recording: reads the profile from disk, once for a cache, and selects its rows by
- * `self`, the function's first argument, or NULL. */
+/* Prepares a recording: reads the profile from disk, once for each cache, and selects the rows
+ * that belong to `self`, the function's first argument, or NULL. */
 void gm_profile_store_enter (GmCodeCache *cache, PyObject *self);
-/* Ends a recording: stores sizes that were seen for the first time, and sizes that vary now and did
- * not before, merged with those that other processes have stored meanwhile. */
+/* Ends a recording: writes to disk the sizes that were seen for the first time, and sizes that
+ * vary now and did not before, merged with those that other processes have stored meanwhile. */
 void gm_profile_store_leave (GmCodeCache *cache);
 
 #endif

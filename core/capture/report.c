@@ -11,9 +11,9 @@
 #include "core/objects/break.h"
 #include "core/objects/import.h"
 
-/* Returns the source line from linecache, without its newline; NULL if there is none.  The program
- * may read linecache's dict of files, so a file that was added for this line alone is removed
- * again. */
+/* Returns the source line from linecache, without its newline; NULL if there is none.  The
+ * caller frees.  The program may read linecache's dict of files, so a file that was added for this
+ * line alone is removed again. */
 static char *
 source_line (const char *file, int line)
 {
@@ -36,8 +36,9 @@ source_line (const char *file, int line)
   return text;
 }
 
-/* Appends the line without its indentation, and carets below the columns, which are bytes of the
- * line; below all of it where the columns are unknown. */
+/* Appends the source line of the break `stop` without its indentation, and below it carets under
+ * the columns, which count bytes of the line; under the whole line where the columns are unknown.
+ * */
 static void
 append_marked (GString *s, const char *line, const GmBreakInfo *stop)
 {
@@ -85,7 +86,8 @@ text_or_none (const char *s)
   return s ? PyUnicode_FromString (s) : Py_NewRef (Py_None);
 }
 
-/* Adds the stages' times of one entry to a dict of sums. */
+/* Adds the times that the stages took for one entry to the dict `stages` of sums, and to *total.
+ * -1 with an exception. */
 static int
 add_times (PyObject *stages, const GmEntry *e, double *total)
 {
@@ -103,7 +105,9 @@ add_times (PyObject *stages, const GmEntry *e, double *total)
   return 0;
 }
 
-/* Returns the cache and those of all resume functions that its entries lead to, each once. */
+/* Returns an array with the cache and, each once, the caches of all resume functions that the
+ * entries of `config` (NULL: of all configurations) lead to.  The caller frees the array; the
+ * caches are borrowed. */
 static GPtrArray *
 caches_of (const GmCodeCache *cache, const GmConfig *config)
 {
@@ -118,8 +122,8 @@ caches_of (const GmCodeCache *cache, const GmConfig *config)
   return all;
 }
 
-/* True if the entry counts as a graph.  An entry that computes nothing does only if it is the whole
- * of a function. */
+/* True if explain counts the entry as a graph.  An entry that computes nothing counts only if it
+ * covers a whole function. */
 static bool
 is_graph (const GmCodeCache *cache, const GmEntry *e)
 {
@@ -199,9 +203,9 @@ add_guard_row (const GmGuardRow *row, void *list)
   return r == 0;
 }
 
-/* Returns [(kind, text, source or None, file or None, line, is_lookup, of_argument)]; is_lookup:
- * the guard is on how a name is found; of_argument: the guard is on an argument, or on a part of
- * one. */
+/* Returns a list with a row for each guard, a new reference: (kind, text, source or None, file
+ * or None, line, is_lookup, of_argument).  is_lookup: the guard is on how a name is found;
+ * of_argument: the guard is on an argument, or on a part of an argument. */
 static PyObject *
 guard_rows (const GmGuards *g)
 {

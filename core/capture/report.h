@@ -6,16 +6,16 @@
 
 #include "core/capture/code_cache.h"
 
-/* Returns the report of a break: place, message, the user's line with carets, the id and the hint.
- * The caller frees. */
+/* Returns the report of a break: place, message, the line of the user's code with carets, the id
+ * and the hint.  The caller frees. */
 char *gm_report_break_text (const GmBreakInfo *stop);
 
 /* Return dicts and lists for Python; the docstrings of CompiledFunction.status and .entries
  * describe them.  New reference, or NULL with an exception. */
 PyObject *gm_report_status (const GmCodeCache *cache, const GmConfig *config);
 PyObject *gm_report_entries (const GmCodeCache *cache, const GmConfig *config);
-/* Returns such dicts for the entries of this code object alone, for all configurations, the newest
- * first. */
+/* Returns a list of the dicts of gm_report_entries for the entries of this code object alone,
+ * for all configurations, the newest entry first.  New reference, or NULL with an exception. */
 PyObject *gm_report_own_entries (const GmCodeCache *cache);
 
 #endif

@@ -98,7 +98,8 @@ gm_continuation_caches (const GmContinuation *c, GmCacheWalk *walk)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Returns a function: a new reference.  Not kept, since it would keep its globals alive. */
+/* Returns a function made of these parts, a new reference; NULL with an exception.  The function
+ * is not kept, since it would keep its globals alive. */
 static PyObject *
 function_of (PyCodeObject *code, PyObject *globals, PyObject *closure)
 {
@@ -128,8 +129,9 @@ drop_items (PyObject *args, Py_ssize_t first, Py_ssize_t n)
     Py_SETREF (PyTuple_GET_ITEM (args, i), Py_NewRef (Py_None));
 }
 
-/* Drops the items of a tuple in order, since the variables of a frame die in their order, cells
- * last, but a tuple's items in the opposite one.  NULL is fine. */
+/* Replaces the items of the tuple by None in their order, if no other code has a reference, and
+ * releases it.  The variables of a frame die in their order, cells last, but a tuple's items in the
+ * opposite order.  NULL is fine. */
 static void
 drop_in_order (PyObject *args)
 {
@@ -138,8 +140,8 @@ drop_in_order (PyObject *args)
   Py_XDECREF (args);
 }
 
-/* The variables of the frame die now, though the tuple may live until the frames outside have
- * ended. */
+/* Releases all that *tail owns, and empties it.  The variables of the frame die now, even if the
+ * tuple that holds them lives until the frames outside have ended. */
 static void
 tail_clear (GmTail *tail)
 {
@@ -220,8 +222,9 @@ typedef struct {
 static PyTypeObject chain_type;
 static PyObject *chain_call (PyObject *o, PyObject *const *unused, size_t n, PyObject *names);
 
-/* Moves the cells of a frame out of the values: these live until the frames outside have ended,
- * too, but a frame's cells die with it. */
+/* Returns a tuple of the frame's cells, moved out of `values`; a new reference, NULL with an
+ * exception.  The values live until the frames outside have ended, too, but a frame's cells must
+ * die with the frame. */
 static PyObject *
 closure_of (const Part *p, PyObject *values)
 {
@@ -234,8 +237,8 @@ closure_of (const Part *p, PyObject *values)
   return closure;
 }
 
-/* Returns 0 or 1 if the result is that of a step that ended at that place, 2 for a stretch or a
- * handler, else -1. */
+/* Returns the number of the marker that `result` begins with: 0 if a step fell through, 1 if it
+ * jumped, 2 for a stretch or a handler; -1 if `result` is no such tuple or NULL. */
 static int
 marker_of (PyObject *result)
 {

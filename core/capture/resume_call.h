@@ -7,9 +7,9 @@
 #include "core/capture/code_cache.h"
 #include "core/capture/resume_code.h"
 
-/* The rest of a call, not yet begun: either `point`'s function with the items of args from `first`
- * on, or the continuation of `entry` after its graph, with args, the tuple that its ending
- * returned. All owned; both NULL: there is no rest. */
+/* Rest of a call, not yet begun: either the function of `point`, with the items of args from
+ * `first` on, or the continuation of `entry` after its graph, with args, the tuple that the entry's
+ * ending returned.  All members are owned; point and entry NULL: there is no rest. */
 typedef struct GmTail {
   GmResumePoint *point;
   GmEntry *entry;
@@ -18,28 +18,32 @@ typedef struct GmTail {
   bool plain; /* run without compiling */
 } GmTail;
 
-/* The work of an entry after its graph.  Owned by the entry, immutable. */
+/* What an entry does after its graph and ending, for the frames of a recording that broke off.
+ * Owned by the entry, immutable. */
 typedef struct GmContinuation GmContinuation;
-/* Makes a continuation.  globals: of the function that is compiled.  NULL: the frames cannot be
- * resumed, with *why (static text), or with a Python exception and *why NULL. */
+/* Makes a continuation for the frames at a break.  globals: of the function that is compiled.
+ * NULL: the frames cannot be resumed, with *why (static text), or with a Python exception and *why
+ * NULL. */
 GmContinuation *gm_continuation_new (const GmBreakPoint *point, PyObject *globals,
                                      const char **why);
 void gm_continuation_free (GmContinuation *c); /* NULL is fine */
 int gm_continuation_traverse (const GmContinuation *c, visitproc visit, void *arg);
-/* Adds the caches of the resume functions that the continuation leads to. */
+/* Adds to the walk the caches of the resume functions that the continuation leads to. */
 void gm_continuation_caches (const GmContinuation *c, GmCacheWalk *walk);
 
-/* Sets *tail to the rest of a call of a function with these globals and `values` (stolen), to be
- * run when nothing of this call is needed any more: so a loop that breaks in each round does not
- * grow the stack, and no object that the rest of the function drops is kept alive.  Without memory,
- * an exception is set and *tail is left empty. */
+/* Sets *tail to the continuation of entry e for a function with these globals; steals `values`,
+ * the tuple that the ending returned.  The caller runs the tail when it needs nothing of the call
+ * any more: so a loop that breaks in each round does not grow the stack, and no object that the
+ * rest of the function drops is kept alive.  Without memory, an exception is set and *tail is left
+ * empty. */
 void gm_tail_continue (GmTail *tail, GmEntry *e, PyObject *globals, PyObject *values);
 static inline bool
 gm_tail_pending (const GmTail *tail)
 {
   return tail->point || tail->entry;
 }
-/* Runs the rest to its end, and leaves *tail empty.  New reference or NULL with an exception. */
+/* Runs the rest of a call, and the rests that this leads to, and leaves *tail empty.  Returns a
+ * new reference to the call's value, or NULL with an exception. */
 PyObject *gm_tail_run (const GmConfig *config, GmTail *tail);
 
 int gm_py_init_resume_call (void);

@@ -51,7 +51,8 @@ names_slot (uint8_t opcode)
          && gm_insns[gm_opcodes[opcode].op].operand == GM_OPERAND_SLOT;
 }
 
-/* Returns the same jump in its forward form. */
+/* Returns the forward jump that does the same as the backward jump `opcode`; other opcodes
+ * unchanged. */
 static uint8_t
 forward (uint8_t opcode)
 {
@@ -63,8 +64,8 @@ forward (uint8_t opcode)
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
-/* An exception of instruction `at` goes to `target`, indices of `out`, with `depth` items on the
- * stack. */
+/* An entry of the new exception table: an exception of instruction `at` goes to `target` with
+ * `depth` items on the stack; both are indices of `out`. */
 typedef struct {
   uint32_t at, target, depth;
 } Catch;
@@ -104,7 +105,8 @@ names_const (uint8_t opcode)
          || (row->how != GM_HOW_NONE && gm_insns[row->op].operand == GM_OPERAND_CONST);
 }
 
-/* Finds or adds a constant.  False with an exception. */
+/* Appends a constant to the new code's constants and sets *index to its place.  False with an
+ * exception. */
 static bool
 put_in_consts (Writer *w, PyObject *o, uint32_t *index)
 {
@@ -112,7 +114,8 @@ put_in_consts (Writer *w, PyObject *o, uint32_t *index)
   return PyList_Append (w->consts, o) == 0;
 }
 
-/* Returns the recorder's stack entry at depth d of the interpreter's stack. */
+/* Returns the index in the recorder's stack of the item at depth d of the interpreter's stack:
+ * where the NULL of a call lies above its callable, the recorder has the two in the other order. */
 static uint32_t
 entry_at (uint64_t nulls, uint32_t d)
 {
@@ -123,8 +126,8 @@ entry_at (uint64_t nulls, uint32_t d)
   return d;
 }
 
-/* Pushes a variable and deletes it, so that only the stack keeps the object alive, as in the
- * original. */
+/* Appends instructions that push a variable and delete it, so that only the stack keeps the
+ * object alive, as in the original. */
 static void
 put_move (Writer *w, uint32_t slot)
 {
@@ -132,7 +135,7 @@ put_move (Writer *w, uint32_t slot)
   put (w, DELETE_FAST, slot);
 }
 
-/* Pushes the stack of the point. */
+/* Appends instructions that push the stack of the point, from the variables that hold its items. */
 static void
 put_stack (Writer *w)
 {
@@ -153,7 +156,8 @@ put_stack (Writer *w)
   }
 }
 
-/* Restores the slots of cells whose cells are on the stack: the variable, or no value. */
+/* Appends instructions that undo, for cell variables, that an inlined comprehension has put the
+ * cell on the stack: the slot gets the variable's value, or no value. */
 static void
 put_away (Writer *w)
 {
@@ -180,7 +184,8 @@ put_call_of (Writer *w, uint32_t n_args)
   put (w, CALL, n_args);
 }
 
-/* Calls the continuation of a caller. */
+/* Appends a call, without arguments, of the callable in variable `slot`: the continuation of the
+ * frame inside of this frame. */
 static void
 put_call (Writer *w, uint32_t slot)
 {
@@ -216,7 +221,8 @@ leads (const GmRaw *raw, const GmRaw *next)
   }
 }
 
-/* Finds the instructions of the step that begins with `insn`. */
+/* Sets *first and *last to the original's instructions of the step that begins with decoded
+ * instruction `insn`. */
 static void
 step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
 {
@@ -229,8 +235,8 @@ step_range (const Writer *w, uint32_t insn, uint32_t *first, uint32_t *last)
     --*first;
 }
 
-/* Copies the step.  Returns the index in `out` of its jump, or -1 if it has none; -2 with an
- * exception. */
+/* Appends a copy of the step of the point.  Returns the index in `out` of its jump, or -1 if it
+ * has none; -2 with an exception. */
 static int
 put_step (Writer *w)
 {
@@ -268,7 +274,8 @@ put_step (Writer *w)
   return jump;
 }
 
-/* Returns the entry of the exception table that covers a code unit of the original, or NULL. */
+/* Returns the entry of the original's exception table that covers a code unit, borrowed, or
+ * NULL. */
 static const GmRange *
 range_of_unit (const Writer *w, uint32_t unit)
 {
@@ -284,7 +291,7 @@ range_of_unit (const Writer *w, uint32_t unit)
   return r && r->start <= unit ? r : NULL;
 }
 
-/* Returns the entry that covers the step of the point, or NULL. */
+/* Returns the entry of the exception table that covers the step of the point, borrowed, or NULL. */
 static const GmRange *
 range_of_step (const Writer *w)
 {
@@ -298,7 +305,8 @@ put_const (Writer *w, PyObject *o)
   return put_in_consts (w, o, &g_array_index (w->out, GmRaw, at).arg);
 }
 
-/* Pushes the callable of a call that is not in the user's code. */
+/* Appends instructions that push f as the callable of a call, with its NULL; f is a function of
+ * the package.  False with an exception. */
 static bool
 put_callable (Writer *w, PyObject *f)
 {
@@ -310,7 +318,8 @@ put_callable (Writer *w, PyObject *f)
   return ok;
 }
 
-/* Makes the previous part's frame object, the last argument, that of this frame. */
+/* Appends a call that makes the frame object of the function's previous part (the last argument)
+ * the frame object of this frame.  False with an exception. */
 static bool
 put_adopt (Writer *w)
 {
@@ -321,7 +330,8 @@ put_adopt (Writer *w)
   return ok;
 }
 
-/* Begins the return of a resumed function: marker k, and the frame if it is kept. */
+/* Appends instructions that push the first two items of the returned tuple: marker k, and the
+ * frame object if it is kept, else None.  False with an exception. */
 static bool
 put_marker (Writer *w, int k)
 {
@@ -330,7 +340,8 @@ put_marker (Writer *w, int k)
   return ok;
 }
 
-/* Returns the marker, then the arguments of next[k]. */
+/* Appends instructions that return the marker k, the frame, and the arguments of the point
+ * next[k].  False with an exception. */
 static bool
 put_return (Writer *w, int k)
 {
@@ -352,7 +363,8 @@ put_return (Writer *w, int k)
   return true;
 }
 
-/* Number of instructions of the original that are copied, and the i-th of them. */
+/* Return the number of the original's instructions that are copied, and the index of the i-th
+ * copied instruction. */
 static uint32_t
 n_copied (const Writer *w)
 {
@@ -383,7 +395,8 @@ place_of (const Writer *w, uint32_t k)
   return w->first + lo;
 }
 
-/* Copies the original's instructions.  False with an exception. */
+/* Appends a copy of the original's instructions that the new code needs.  False with an
+ * exception. */
 static bool
 put_original (Writer *w)
 {
@@ -415,7 +428,8 @@ put_original (Writer *w)
 #define LOAD_IF_BOUND LOAD_FAST
 #endif
 
-/* Writes the end of the stretch at an exit. */
+/* Appends the end of a stretch at the exit of this number: a return of marker 2, the frame, the
+ * number, the variables and the stack.  False with an exception. */
 static bool
 put_exit (Writer *w, uint32_t number)
 {
@@ -454,7 +468,8 @@ put_exit (Writer *w, uint32_t number)
 
 /* -- Tables ------------------------------------------------------------------------------------ */
 
-/* Appends a range with depth and lasti of `r`, and these bounds and target. */
+/* Appends to the exception table an entry with these bounds and target, and with the depth and
+ * lasti of `r`. */
 static void
 put_range (GByteArray *b, uint32_t start, uint32_t end, uint32_t target, const GmRange *r)
 {
@@ -471,7 +486,8 @@ new_unit (const Writer *w, uint32_t original_unit)
   return last->start + last->units;
 }
 
-/* Appends the ranges of the original that cover parts of the stretch, cut to it. */
+/* Appends to the exception table the entries of the original that cover parts of the stretch,
+ * limited to these parts. */
 static void
 put_kept_ranges (Writer *w, GByteArray *b)
 {
@@ -514,7 +530,9 @@ handlers_of (Writer *w)
 
 /* -- Variables --------------------------------------------------------------------------------- */
 
-/* Appends a name that the user's code does not have: the variable is unbound while that runs. */
+/* Appends the name of the variable that holds place k of the stack; the user's code has no such
+ * name.  The variable has no value while that code runs.  Returns true on failure, with an
+ * exception. */
 static bool
 append_place (PyObject *names, uint32_t k)
 {
@@ -524,7 +542,8 @@ append_place (PyObject *names, uint32_t k)
   return failed;
 }
 
-/* Numbers a plain variable that has no number; false with an exception. */
+/* Gives the original's variable `slot` the next free number, unless it is a cell or has a
+ * number.  False with an exception. */
 static bool
 number_variable (Writer *w, PyObject *vars, uint32_t slot, uint32_t *next)
 {
@@ -535,8 +554,8 @@ number_variable (Writer *w, PyObject *vars, uint32_t slot, uint32_t *next)
   return PyList_Append (vars, s->name) == 0;
 }
 
-/* Numbers the variables that are no arguments: all of the original, or those that the step
- * writes. */
+/* Gives numbers to the variables that are no arguments: all of the original's, or those that the
+ * copied instructions name.  False with an exception. */
 static bool
 number_others (Writer *w, PyObject *vars, uint32_t *next)
 {
@@ -558,7 +577,8 @@ number_others (Writer *w, PyObject *vars, uint32_t *next)
   return ok;
 }
 
-/* Fills slot and place; *varnames and *freenames are new tuples, or NULL with an exception. */
+/* Numbers all variables of the new code: fills w->slot and w->place, and sets *varnames and
+ * *freenames to new tuples, or to NULL with an exception. */
 static void
 number (Writer *w, PyObject **varnames, PyObject **freenames)
 {
@@ -609,7 +629,7 @@ number (Writer *w, PyObject **varnames, PyObject **freenames)
 
 /* -- A code object ----------------------------------------------------------------------------- */
 
-/* Writes the instructions that the end of a loop skips. */
+/* Appends, if `jump` is FOR_ITER, the instructions at the end of the loop that its jump skips. */
 static void
 put_end_for (Writer *w, uint8_t jump)
 {
@@ -630,7 +650,7 @@ compare_numbers (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-/* True for an instruction after a loop that the decoder drops. */
+/* True for an instruction that follows the end of a loop and that the decoder drops. */
 static bool
 is_skipped (const Writer *w, uint32_t k)
 {
@@ -644,8 +664,8 @@ is_skipped (const Writer *w, uint32_t k)
 #endif
 }
 
-/* Finds the opcodes that the instructions of the stretch, and the first ones of its exits, were
- * decoded from, with their prefixes. */
+/* Sets w->kept to the original's instructions, with their EXTENDED_ARGs, from which the
+ * instructions of the stretch and the first instructions of its exits were decoded. */
 static void
 find_stretch (Writer *w)
 {
@@ -675,8 +695,9 @@ find_stretch (Writer *w)
   g_array_set_size (w->kept, n);
 }
 
-/* Finds the suffix of the original that is needed: everything that the point itself, or a handler
- * of its step, can reach. */
+/* Decides what is copied from the original: sets w->kept for a stretch, else w->low to the
+ * beginning of the suffix that contains all that the point itself, or a handler of its step, can
+ * reach. */
 static void
 find_suffix (Writer *w)
 {
@@ -695,7 +716,8 @@ find_suffix (Writer *w)
   w->whole = w->low < w->o->raw->len;
 }
 
-/* Writes the prefix; false with an exception. */
+/* Appends the prefix: all instructions before the copy of the original.  False with an
+ * exception. */
 static bool
 put_prefix (Writer *w, uint32_t n_free)
 {
@@ -743,8 +765,8 @@ has_arguments (const Writer *w)
   return all;
 }
 
-/* Returns the code, and in *shown a copy with the original's arguments, which the frame shows, or
- * NULL. */
+/* Makes the code object from w, a new reference, and sets *shown to a copy with the argument
+ * counts of the original, which frames show, or to NULL.  NULL with an exception. */
 static PyCodeObject *
 new_code (Writer *w, PyObject *varnames, PyObject *freenames, PyCodeObject **shown)
 {

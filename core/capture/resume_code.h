@@ -20,14 +20,15 @@ typedef enum {
   /* Executes `insn` and returns a tuple: gm_resume_marker[k], the frame if it is kept (see
    * kept_frame.h) or None, then the arguments of next[k]. */
   GM_POINT_STEP,
-  /* A STEP for a caller: instead of its call it calls its last argument, without arguments. */
+  /* Like a STEP, for the frame of a caller: where the step would call, the code calls its last
+   * argument, without arguments. */
   GM_POINT_CALL,
-  /* Continues with `insn` as plain Python; its last argument is the previous frame, which is
-   * kept. */
+  /* Continues with `insn` as plain Python; its last argument is the frame object of the previous
+   * part, which the program has a reference to. */
   GM_POINT_KEPT,
-  /* Executes the stretch that begins with `insn` (see core/trace/python_span.h), and returns
-   * gm_resume_marker[2], the frame likewise, the number of the exit, then all variables of the
-   * stretch, gm_resume_unbound for those without a value, and the stack. */
+  /* Executes the stretch that begins with `insn` (see core/trace/python_span.h), and returns a
+   * tuple: gm_resume_marker[2], the frame as for a STEP, the number of the exit, then all variables
+   * of the stretch, gm_resume_unbound for a variable without a value, and the stack. */
   GM_POINT_SPAN,
   GM_POINT_LEAVE, /* a SPAN that leads beyond all handlers of the program's */
 } GmPointKind;
@@ -36,16 +37,18 @@ typedef struct GmResumePoint {
   gatomicrefcount refs;
   uint8_t kind;
   struct GmOriginal *original; /* owned */
-  /* With `kind` the key, in terms of the original code; its locals are owned, in ascending order */
+  /* Key of the point, together with `kind`, in terms of the original code; its locals are owned,
+   * in ascending order. */
   GmRecordStart at;
-  /* The results: */
+  /* Derived from the key: */
   uint32_t n_args;
   PyCodeObject *code; /* owned; for a REST: NULL until it has to run as Python */
   GmCodeCache *cache; /* for a REST: its entries; owned */
-  /* REST points where it falls through and where it jumps to; owned; NULL if never reached */
+  /* For a STEP or CALL: REST points where it falls through and where it jumps to; owned; NULL if
+   * it never does. */
   struct GmResumePoint *next[2];
-  /* GmSpanExit: exits of a stretch, or of the handler of a STEP or CALL, which ends like a stretch;
-   * or NULL */
+  /* GmSpanExit: exits of a stretch, or of the handler of a STEP or CALL, which ends like a
+   * stretch; NULL for other points. */
   GArray *exits;
   GArray *insns;            /* uint32_t: its instructions, ascending */
   GPtrArray *rests;         /* GmResumePoint, owned: the REST points that it has led to */
@@ -72,24 +75,27 @@ gm_point_bit (uint64_t bits, uint32_t k)
   return k < 64 && bits >> k & 1;
 }
 
-/* Returns the point for a frame of a recording; `kind` and `depth` as in the frame.  New reference.
- * NULL: it cannot be made, with *why (static text), or with a Python exception and *why NULL. */
+/* Returns the point of this kind for a frame of a recording, made at its first use.  New
+ * reference. NULL: it cannot be made, with *why (static text), or with a Python exception and *why
+ * NULL. */
 GmResumePoint *gm_resume_point_get (const GmBreakFrame *frame, GmPointKind kind, const char **why);
-/* Returns the last instruction of the step that begins with `insn`.  A TO_BOOL is executed together
- * with its jump. */
+/* Returns the last decoded instruction of the step that begins with `insn`.  A TO_BOOL is
+ * executed together with its jump. */
 uint32_t gm_resume_step_end (const GmCode *code, uint32_t insn);
-/* Returns the code object of a point, written on first use (kind, key, n_args, next are set): a
- * long one where it has to contain the rest of the function.  Borrowed; NULL with an exception. */
+/* Returns the code object of a point, written at its first use (kind, key, n_args, next are
+ * set). The code is long where it has to contain the rest of the function.  Borrowed; NULL with an
+ * exception. */
 PyCodeObject *gm_resume_code (GmResumePoint *point);
-/* Returns the point at which the function continues after `p` has returned `result`, with that
- * marker: a REST or, if the frame is kept, a KEPT.  *args from *first on: the arguments of that
- * point.  New references.  NULL with an exception. */
+/* Returns the point at which the function continues after the code of `p` has returned `result`
+ * with that marker: a REST or, if the program has the frame object, a KEPT.  Sets *args to a tuple
+ * whose items from *first on are the arguments of that point.  New references.  NULL with an
+ * exception. */
 GmResumePoint *gm_resume_point_after (GmResumePoint *p, int marker, PyObject *result,
                                       PyObject **args, uint32_t *first);
 GmResumePoint *gm_resume_point_ref (GmResumePoint *point);
 void gm_resume_point_unref (GmResumePoint *point);
 
-/* Frees the points of an original code object, and their entries. */
+/* Frees the table of an original's points and releases the points. */
 void gm_resume_table_free (GHashTable *table);         /* NULL is fine */
 GPtrArray *gm_resume_table_caches (GHashTable *table); /* GmCodeCache, borrowed */
 

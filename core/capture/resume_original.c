@@ -30,8 +30,8 @@ gm_original_at (const GmOriginal *o, uint32_t step)
   return lo;
 }
 
-/* Appends an instruction.  An instruction with two effects becomes two: the new numbers of its
- * variables may not fit into one, and each half is a step. */
+/* Appends an instruction to o->raw.  An instruction with two effects becomes two: the new
+ * numbers of its variables may not fit into one instruction, and each half is a step of its own. */
 static void
 append_raw (GmOriginal *o, GmRaw raw)
 {
@@ -63,8 +63,8 @@ append_raw (GmOriginal *o, GmRaw raw)
     g_array_append_val (o->raw, second);
 }
 
-/* For each instruction finds the begin of the suffix that it needs: the least l such that no
- * instruction from l on jumps below l or is covered by a handler that lies below l. */
+/* Computes o->low: for each instruction the begin of the suffix that it needs, the least l such
+ * that no instruction from l on jumps below l or is covered by a handler that lies below l. */
 static void
 find_low (GmOriginal *o)
 {

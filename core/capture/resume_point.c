@@ -96,7 +96,8 @@ gm_resume_table_free (GHashTable *table)
 static GmResumePoint *point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key,
                                  const char **why);
 
-/* Follows jumps to the instruction where they end, so that all paths to it share the point. */
+/* Returns the instruction that execution reaches from `insn` through unconditional jumps, so
+ * that all paths to it share the point. */
 static uint32_t
 hop (const GmCode *code, uint32_t insn)
 {
@@ -105,7 +106,8 @@ hop (const GmCode *code, uint32_t insn)
   return insn;
 }
 
-/* Updates which variables are bound after an instruction of a step, a byte for each slot. */
+/* Updates `bound`, a byte for each slot that says if the variable has a value, for the execution
+ * of instruction i.  stack: the stack before it. */
 static void
 note_bound (const GmInsn *i, GmStackShape stack, uint8_t *bound)
 {
@@ -154,7 +156,8 @@ gm_resume_step_end (const GmCode *code, uint32_t insn)
   return jumps ? k + 1 : k;
 }
 
-/* Makes the points at which a step or a call continues. */
+/* Sets p->next: makes the points at which a step or a call continues.  False with *why, or with
+ * an exception and *why NULL. */
 static bool
 make_next (GmResumePoint *p, const char **why)
 {
@@ -204,8 +207,8 @@ note_store (const GmCode *code, uint32_t k, uint8_t *own)
     own[code->insns[k].arg] = true;
 }
 
-/* Finds the plain variables that an exit has to hand on: those of the point, and those that are
- * written on the way. */
+/* Sets p->slots to the plain variables that an exit has to hand on: those of the point, and
+ * those that are written on the way. */
 static void
 find_slots (GmResumePoint *p)
 {
@@ -239,8 +242,8 @@ make_span (GmResumePoint *p, const char **why)
   return true;
 }
 
-/* Finds the exits of the handler that covers a step or a call that raises; behind them the rest is
- * recorded again. */
+/* Sets p->exits to the exits of the handler that covers a step or a call that raises; after
+ * these exits the rest is recorded again. */
 static void
 make_handler (GmResumePoint *p)
 {
@@ -252,8 +255,9 @@ make_handler (GmResumePoint *p)
   find_slots (p);
 }
 
-/* Returns the items from `from` on that are values, and the frame if there is one; NULL with an
- * exception.  The items are moved, so that the rest of the function drops them. */
+/* Returns a tuple of the items from `from` on that are values (not gm_resume_unbound), followed
+ * by the frame if there is one; a new reference, NULL with an exception.  The items are moved, so
+ * that the rest of the function drops them. */
 static PyObject *
 move_values (PyObject **items, uint32_t from, uint32_t n, PyObject *frame)
 {
@@ -271,7 +275,8 @@ move_values (PyObject **items, uint32_t from, uint32_t n, PyObject *frame)
   return out;
 }
 
-/* Returns the point at the exit of a stretch. */
+/* Returns the point after the exit of a stretch that `items`, the tuple returned by the stretch,
+ * names; a new reference, NULL with an exception. */
 static GmResumePoint *
 point_behind (GmResumePoint *p, PyObject **items, GmPointKind kind)
 {
@@ -358,8 +363,9 @@ point_get (GmOriginal *o, GmPointKind kind, const GmRecordStart *key, const char
   return p;
 }
 
-/* True if super () may be called without self: it reads the first argument of the code that runs,
- * and a resume function always has one. */
+/* True if super () may be called without arguments in code that has no positional parameter: it
+ * reads the first argument of the code that runs, and a resume function always has one, which would
+ * be wrong. */
 static bool
 may_ask_super_without_self (const GmCode *code)
 {

@@ -93,7 +93,7 @@ type_dict (PyTypeObject *type)
   return dict;
 }
 
-/* Imports the modules.  False with an exception. */
+/* Imports the modules that recording needs.  False with an exception. */
 static bool
 load_modules (void)
 {
