@@ -143,7 +143,7 @@ stack_low (void)
   return low;
 }
 
-/* Where stack_low is NULL the stack counts as large enough. */
+/* True if the stack is nearly used up; where stack_low is NULL the stack counts as large enough. */
 bool
 gm_hook_stack_is_low (void)
 {

@@ -18,7 +18,7 @@ typedef struct GmTail {
   bool plain; /* run without compiling */
 } GmTail;
 
-/* What an entry does after its graph and ending, for the frames of a recording that broke off.
+/* Work of an entry after its graph and ending, for the frames of a recording that broke off.
  * Owned by the entry, immutable. */
 typedef struct GmContinuation GmContinuation;
 /* Makes a continuation for the frames at a break.  globals: of the function that is compiled.

@@ -60,7 +60,8 @@ read_arguments (Call *c, const GmCallArgs *args)
   return true;
 }
 
-/* Returns the tensor's meta with its sizes fixed to numbers. */
+/* Returns the meta of the tensor t with its sizes fixed to the numbers of this call, which is
+ * guarded. */
 static GmMeta
 meta_of (GmRecorder *r, const GmTracker *t)
 {

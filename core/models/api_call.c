@@ -21,7 +21,7 @@ static const GmBuilderVtable *graph_vtable;
 
 /* -- The builder ----------------------------------------------------------- */
 
-/* Returns the value whose memory v shares: through views and in-place writes. */
+/* Returns the value at the root of v, whose memory v shares through views and in-place writes. */
 static GmValueId
 root_of (const GmGraph *g, GmValueId v)
 {
@@ -37,8 +37,8 @@ root_of (const GmGraph *g, GmValueId v)
   }
 }
 
-/* True if there are views of root's memory. `quiet`: only views taken with gradients off of a value
- * that requires grad. */
+/* True if the graph has views of the memory of `root`.  quiet: only views count that were taken,
+ * with gradients off, of a value that requires grad. */
 static bool
 has_views (const GmGraph *g, GmValueId root, bool quiet)
 {
@@ -54,7 +54,7 @@ has_views (const GmGraph *g, GmValueId root, bool quiet)
 }
 
 /* True for an operation that raises depending on a tensor's elements: it raises when the graph
- * runs, too late for `except`. */
+ * runs, too late for an `except` of the program. */
 static bool
 fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
 {
@@ -66,8 +66,8 @@ fails_on_values (GmRecorder *r, GmOp op, const GmVal *in, int n_in)
          && !gm_dtype_is_float (gm_graph_meta (r->graph, gm_id_from_val (in[1]))->dtype);
 }
 
-/* True for a cast of integers with gradients off, of which the graph has no trace: integers are not
- * tested for gradients (core/aot/read_order.c). */
+/* True for a cast of integers with gradients off.  Such a cast leaves no trace in the graph:
+ * integers are not tested for gradients (core/aot/read_order.c). */
 static bool
 casts_unseen (const GmRecorder *r, GmOp op, const GmVal *in, const GmAttrs *attrs)
 {
@@ -94,7 +94,8 @@ record_op (GmBuilder *base, GmOp op, const GmVal *in, int n_in, const GmAttrs *a
   return v;
 }
 
-/* True if autograd does not follow v to the value that it is a view of. */
+/* True if a detach lies between v and `root`, the root of its views, so that v's gradient does
+ * not reach the root. */
 static bool
 is_detached (const GmGraph *g, GmValueId v, GmValueId root)
 {
@@ -116,9 +117,10 @@ tracker_of_input (const GmRecorder *r, GmValueId input)
   return NULL;
 }
 
-/* False, with a break, if the write may be refused for a property of the input that no graph shows:
- * it is a leaf, or its memory is read-only. Eager would raise here; a guard makes sure that a later
- * call which eager would refuse does not use this entry. */
+/* True if the graph may write to an input.  False, with a break, if the write may be refused for
+ * a property that no graph shows: the input is a leaf, or its memory is read-only.  Eager would
+ * raise here; a guard makes sure that a later call which eager would refuse does not use this
+ * entry. */
 static bool
 may_write_input (GmRecorder *r, GmValueId input, GmOp op, bool grad)
 {
@@ -143,7 +145,8 @@ gm_inputs_share (const GmRecorder *r, GmValueId a, GmValueId b)
   return gm_host_tensor (one->real)->storage == gm_host_tensor (other->real)->storage;
 }
 
-/* True, with a break, if a hook waits to be registered on the value before the write. */
+/* True, with a break, if a hook on the value `root` is still to be registered when the region
+ * has run: it must be registered before the write. */
 static bool
 has_hook (GmRecorder *r, GmValueId root)
 {
@@ -153,9 +156,9 @@ has_hook (GmRecorder *r, GmValueId root)
   return true;
 }
 
-/* True if n's gradient reads a copy of an operand: n and the write to the operand are one
- * operation, as in x.sin_ (). x.copy_ (x.sin ()) are two, and plain Python refuses the gradient of
- * the first. */
+/* True if node n and the write of its result to `operand` are the same operation, as in x.sin_
+ * (): then the gradient of n reads a copy of the operand.  x.copy_ (x.sin ()) is two operations,
+ * and plain Python refuses the gradient of the sine. */
 static bool
 is_written_to (const GmGraph *g, const GmNode *n, GmValueId operand)
 {
@@ -167,8 +170,8 @@ is_written_to (const GmGraph *g, const GmNode *n, GmValueId operand)
   return false;
 }
 
-/* True if the gradient of a recorded operation reads root's memory as it is now: plain Python
- * refuses that gradient after a write. */
+/* True if the gradient of a recorded operation reads the memory of `root` as it is now: after a
+ * write, plain Python refuses that gradient. */
 static bool
 is_kept_for_gradients (const GmGraph *g, GmValueId root)
 {
@@ -191,7 +194,8 @@ is_kept_for_gradients (const GmGraph *g, GmValueId root)
   return false;
 }
 
-/* True if another input shares the memory but has its own write counter: x and x.data. */
+/* True if another input shares memory with `input` but has a write counter of its own, like x
+ * and x.data. */
 static bool
 is_counted_twice (const GmRecorder *r, GmValueId input)
 {
@@ -207,7 +211,7 @@ is_counted_twice (const GmRecorder *r, GmValueId input)
   return false;
 }
 
-/* Breaks the graph at a write that vmap's fence may refuse. */
+/* True, with a break, if the write to dst may be refused by vmap's fence. */
 static bool
 breaks_fence (GmRecorder *r, const char *name, GmValueId dst)
 {
@@ -217,10 +221,11 @@ breaks_fence (GmRecorder *r, const char *name, GmValueId dst)
   return true;
 }
 
-/* Records an in-place write. With gradients off, or through a detach, the elements of an input that
- * requires grad change and its history does not: the input keeps its value in the graph, which
- * functionalize updates. Refuses a write that would change whether other tensors in the memory
- * require grad, or that would change only a part of a history. */
+/* Records an in-place write and returns the new value of dst; NULL with an error in the builder,
+ * mostly after a break.  With gradients off, or through a detach, the elements of an input that
+ * requires grad change and its gradient history does not: the input keeps its value in the graph,
+ * which functionalize updates.  Breaks at a write that would change whether other tensors in the
+ * memory require grad, or that would change only a part of a history. */
 static GmVal
 record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
 {
@@ -264,7 +269,7 @@ record_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, con
   return had ? dst : v;
 }
 
-/* True if v is x.data, or a view of it. */
+/* True if v is x.data of some x, or a view of that: then v has a write counter of its own. */
 static bool
 is_counted_apart (const GmGraph *g, GmValueId v)
 {
@@ -279,9 +284,9 @@ is_counted_apart (const GmGraph *g, GmValueId v)
   return false;
 }
 
-/* True if a tensor that becomes another one within its memory has its own write counter, before or
- * afterwards: the layer that gives tensors other shapes counts the change as a write to the
- * memory's owner. Two inputs may share memory. */
+/* True if dst, which becomes the tensor src, has a write counter of its own before or
+ * afterwards, while both share memory: the layer that gives tensors other shapes counts the change
+ * as a write to the memory's owner.  Two inputs may share memory. */
 static bool
 changes_counter (const GmGraph *g, GmValueId dst, GmValueId src)
 {
@@ -292,8 +297,8 @@ changes_counter (const GmGraph *g, GmValueId dst, GmValueId src)
   return is_counted_apart (g, dst) || (may_share && is_counted_apart (g, src));
 }
 
-/* Records that dst becomes the tensor src, which is another value. Views of the old value keep
- * it. */
+/* Records set_ (): the tensor dst becomes the tensor src, and its object gets a new value.
+ * Views of the old value keep that.  Returns the new value; NULL with an error in the builder. */
 static GmVal
 record_set (GmBuilder *base, GmVal dst, GmVal src)
 {
@@ -392,7 +397,8 @@ record_within (GmBuilder *base, GmVal v, double most)
          && gm_float_compares (r, t, Py_GE, -most, &holds) && holds;
 }
 
-/* Returns the number of elements of the memory before v's first; guards the offset of an input. */
+/* Returns the number of elements in the memory of v before its first element, a size; guards the
+ * offset of an input.  Sets an error in the builder where the offset is not known. */
 static int64_t
 record_offset (GmBuilder *base, GmVal v)
 {
@@ -425,7 +431,8 @@ record_offset (GmBuilder *base, GmVal v)
       gm_size_add (bytes, real->offset * (int64_t) gm_dtype_size (real->meta.dtype)), bytes_each);
 }
 
-/* Returns the value that v is a view of, as far as autograd follows views. */
+/* Returns the value that v is a view of, as far as autograd follows views, and sets *offset to
+ * the number of elements before v's first.  NULL: v is no view, or the value has gaps. */
 static GmVal
 record_around (GmBuilder *base, GmVal v, int64_t *offset)
 {
@@ -445,7 +452,8 @@ record_around (GmBuilder *base, GmVal v, int64_t *offset)
                                                                               : NULL;
 }
 
-/* Reads a size that only the run knows: the element of a value which the graph computes. */
+/* Stores in *out a size that is the element of a value computed by the graph: a new symbol.
+ * False, with a break and an error in the builder, where such sizes are not captured. */
 static bool
 record_count (GmBuilder *base, GmVal v, int64_t *out)
 {
@@ -557,8 +565,8 @@ constant_to_arg (Conversion *c, const GmTracker *t, GmArg *out)
   return true;
 }
 
-/* True for a list of ints or bools in a subscript; a list of tensors or lists is no index of its
- * own. */
+/* True if t is a list of ints or bools used as a subscript; a list of tensors or lists is not an
+ * index of its own. */
 static bool
 is_index_list (GmRecorder *r, const GmTracker *t)
 {
@@ -684,9 +692,10 @@ from_arg (Conversion *c, const GmArg *a)
 
 /* -- Calls ----------------------------------------------------------------- */
 
-/* Handles requires_grad= and device=. requires_grad= is set on the result by the caller of a row,
- * and a tensor made in a graph is no leaf: only False is traced. device= of a row that does not
- * know it must be the CPU. Returns 1 if handled, 0 for an argument of the row, -1 after a break. */
+/* Handles requires_grad= and device=.  The caller of a row sets requires_grad= on the result; a
+ * tensor made in a graph is no leaf, so only False is traced.  device= of a row that has no such
+ * parameter must be the CPU.  Returns 1 if handled, 0 if the row has the parameter, -1 after a
+ * break. */
 static int
 take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *value)
 {
@@ -713,14 +722,15 @@ take_extra (Conversion *c, const GmApi *api, const char *name, const GmTracker *
   return -1;
 }
 
-/* Gives the same object another value from now on. */
+/* Makes v the value of the tensor object t from now on. */
 static void
 becomes (GmRecorder *r, const GmTracker *t, GmVal v)
 {
   gm_contents_set (r, t, gm_tracker (r, .kind = &gm_kind_contents, .number = gm_id_from_val (v)));
 }
 
-/* Returns the tensors given as out=, with the results as their values. */
+/* Makes the results of a call the values of the tensors given as out=, and returns these: `out`
+ * itself, or a tuple. */
 static const GmTracker *
 out_written (Conversion *c, const GmTracker *out, const GmArg *result)
 {
@@ -741,8 +751,8 @@ out_written (Conversion *c, const GmTracker *out, const GmArg *result)
              : gm_tuple_new (r, items, result->n);
 }
 
-/* Fills `pair` with the two operands if one of them is an integer that only the run knows: a tensor
- * stands for it. */
+/* True if one of two operands is an integer that only the run knows and the other a tensor; then
+ * `pair` gets the operands, with a tensor for the integer.  False also after a break. */
 static bool
 with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTracker *pair[2])
 {
@@ -766,7 +776,7 @@ with_number (GmRecorder *r, const GmApi *api, const GmCallArgs *args, const GmTr
   return number && !r->stop;
 }
 
-/* Returns how often a check of the graph's sizes has failed. */
+/* Returns the number of failed checks of the graph's sizes so far. */
 static uint32_t
 failed_sizes (const GmRecorder *r)
 {
@@ -880,7 +890,8 @@ gm_wrap_api (GmRecorder *r, PyObject *real, const GmSource *source)
   return t;
 }
 
-/* Calls a plain row, or a bound one: items[0] is self. */
+/* Calls the function object t of a plain row, or of a bound row, whose items[0] is self.
+ * Returns poison after a break. */
 static const GmTracker *
 call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {

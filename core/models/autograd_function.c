@@ -19,7 +19,8 @@
 
 /* -- Contexts ---------------------------------------------------------------------------------- */
 
-/* Names of a new context's own attributes, beside the program's; no program can spell them. */
+/* Names under which the recorder keeps the state of a new context, beside the program's
+ * attributes; no program can spell them. */
 #define SAVED " saved"
 #define PLAIN " non-differentiable"
 #define DIRTY " dirty"
@@ -44,7 +45,8 @@ hide (GmRecorder *r, const GmTracker *ctx, const char *name, const GmTracker *va
   gm_attrs_set (r, ctx, interned (r, name), value);
 }
 
-/* Records a call of a context's method; for an existing context, as an effect on it after the
+/* Records a call of a method of the context ctx: for a context made in the region, keeps the
+ * arguments under `name`; for an existing context, adds an effect that calls the method after the
  * graph. */
 static const GmTracker *
 tell (GmRecorder *r, const GmTracker *ctx, const char *method, const char *name,
@@ -154,8 +156,8 @@ needs_grad (GmRecorder *r, const GmTracker *t)
   return t->kind == &gm_kind_tensor && meta_of (r, t)->requires_grad;
 }
 
-/* Returns function.name (ctx, *args), run with gradients off. changed: a set for the objects that a
- * side changes which runs at once and may change objects; or NULL. */
+/* Returns function.name (ctx, *args), run with gradients off.  changed: NULL, or a set that gets
+ * the objects that the call changes; NULL forbids changes.  Returns poison after a break. */
 static const GmTracker *
 run_side (Call *c, const char *name, const GmTracker *ctx, const GmTracker *const *args, uint32_t n,
           GHashTable *changed)
@@ -203,8 +205,8 @@ in_tuple (const GmTracker *tuple, const GmTracker *t)
   return false;
 }
 
-/* True for a result that gets a gradient. plain: the results named by mark_non_differentiable, or
- * NULL. */
+/* True if the result t of forward gets a gradient: it is a tensor of floats, and not among
+ * `plain`, the results named by mark_non_differentiable (NULL: none). */
 static bool
 is_tied (Call *c, const GmTracker *plain, const GmTracker *t)
 {
@@ -218,8 +220,8 @@ refuse (Call *c, const char *why)
   return gm_record_break (c->r, GM_BREAK_CUSTOM, c->function->tp_name, why);
 }
 
-/* False, with a break, if the results cannot be tied to the arguments. *n_tied: number of results
- * with a gradient. */
+/* False, with a break, if nodes cannot tie the results of forward to its arguments.  *n_tied:
+ * number of results that get a gradient. */
 static bool
 look_at_results (Call *c, uint32_t *n_tied)
 {
@@ -261,7 +263,7 @@ look_at_results (Call *c, uint32_t *n_tied)
 
 /* -- Backward ---------------------------------------------------------------------------------- */
 
-/* The recording of backward, which stands at the end of the recorder's graph. */
+/* Recording of backward: the last nodes of the recorder's graph. */
 typedef struct {
   uint32_t first;       /* first node of backward */
   GmValueId *gradients; /* stand-ins, one per tied result */
@@ -286,7 +288,8 @@ stand_in (GmRecorder *r, const GmMeta *like)
   return v ? gm_tensor_new_tracker (r, gm_id_from_val (v)) : gm_none (r);
 }
 
-/* Returns the arguments of backward after the context. */
+/* Returns the arguments with which backward is recorded, without the context: stand-ins for the
+ * gradients of the results, None for a result that is no tensor.  Fills w->gradients. */
 static const GmTracker **
 gradients_in (Call *c, Backward *w)
 {
@@ -305,8 +308,8 @@ gradients_in (Call *c, Backward *w)
   return in;
 }
 
-/* Reads the return value of backward: the arguments that get a gradient, and the gradients. False
- * after a break. */
+/* Reads v, the return value of backward: fills w->args with the arguments that get a gradient,
+ * and w->results with the gradients.  False after a break. */
 static bool
 gradients_out (Call *c, Backward *w, const GmTracker *v)
 {
@@ -335,8 +338,8 @@ gradients_out (Call *c, Backward *w, const GmTracker *v)
   return true;
 }
 
-/* Returns the value of backward's own graph for one of the recorder's graph; a value not met before
- * is captured. */
+/* Returns the value in `to`, the graph of backward, that stands for v of the recorder's graph; a
+ * value that `map` does not have becomes an input of `to` and is captured. */
 static GmValueId
 map_value (const GmRecorder *r, Backward *w, GHashTable *map, GmGraph *to, GmValueId v)
 {
@@ -352,7 +355,7 @@ map_value (const GmRecorder *r, Backward *w, GHashTable *map, GmGraph *to, GmVal
   return id;
 }
 
-/* True for a value that backward itself computes. Constants belong to the whole graph. */
+/* True if v is computed by backward itself.  Constants count as part of the whole graph. */
 static bool
 is_own (const GmRecorder *r, const Backward *w, GmValueId v)
 {
@@ -361,8 +364,9 @@ is_own (const GmRecorder *r, const Backward *w, GmValueId v)
          && gm_graph_node (r->graph, node)->op != GM_OP_constant;
 }
 
-/* Returns the live nodes of backward: nodes that may fail, and those that the results or a live
- * node need. Values that may fail and are not read go to `checks` (GmValueId). */
+/* Returns an array with true for each live node of backward: nodes that may fail, and nodes that
+ * the results or a live node need.  Values of nodes that may fail and that nothing reads go to
+ * `checks` (GmValueId).  The caller frees. */
 static bool *
 find_live (const GmRecorder *r, const Backward *w, GArray *checks)
 {
@@ -386,8 +390,9 @@ find_live (const GmRecorder *r, const Backward *w, GArray *checks)
   return live;
 }
 
-/* Returns backward as a graph of its own. Collects the captured values first, so that inputs come
- * before nodes: all operands must be seen to know them. */
+/* Returns the nodes of backward as a graph of its own, owned by the caller; NULL after a break.
+ * Collects the captured values first, since inputs come before nodes, and all operands must be seen
+ * to know them. */
 static GmGraph *
 take_out (Call *c, Backward *w)
 {
@@ -457,8 +462,8 @@ is_functional (Call *c, uint32_t first)
   return true;
 }
 
-/* True if the grad mode was read or set since then, apart from run_side, which sets it off and
- * back. */
+/* True if the program has read or set the grad mode since the mark; run_side itself sets it off
+ * and back, which are two writes. */
 static bool
 asked_for_mode (const GmRecorder *r, GmJournalMark since)
 {
@@ -468,8 +473,8 @@ asked_for_mode (const GmRecorder *r, GmJournalMark since)
   return n > 2;
 }
 
-/* Returns how often the function can be differentiated. once_differentiable marks the function that
- * it returns. */
+/* Returns how often the function can be differentiated: once if its backward is marked by
+ * once_differentiable. */
 static GmTwice
 how_often (const Call *c, GmJournalMark since)
 {
@@ -484,7 +489,8 @@ how_often (const Call *c, GmJournalMark since)
   return once ? GM_ONCE : asked_for_mode (c->r, since) ? GM_TWICE_UNKNOWN : GM_TWICE;
 }
 
-/* Records for each input of backward which of the function's results it is. */
+/* Stores in the graph of backward, for each of its inputs, the number of the function's result
+ * that it is, or -1. */
 static void
 note_results (Call *c, const Backward *w, GmGraph *backward)
 {
@@ -506,8 +512,8 @@ note_results (Call *c, const Backward *w, GmGraph *backward)
   backward->result_of = result_of;
 }
 
-/* Records backward and returns its graph; w gets the values that it reads and the arguments that
- * get a gradient. */
+/* Records backward and returns its graph, owned by the caller; NULL after a break.  w gets the
+ * values that it reads and the arguments that get a gradient. */
 static GmGraph *
 record_backward (Call *c, Backward *w)
 {
@@ -557,7 +563,8 @@ record_backward (Call *c, Backward *w)
 
 /* -- Results ----------------------------------------------------------------------------------- */
 
-/* Returns the results for the program, tied to the arguments. */
+/* Returns the results that the program gets, tied to the arguments by `custom` nodes whose
+ * gradient is row `row` of the graph's table. */
 static const GmTracker *
 tie (Call *c, const Backward *w, uint32_t row, const GmTracker *value)
 {

@@ -6,10 +6,11 @@
 
 #include "core/trace/recorder.h"
 
-/* function_apply (class, setup_context, args) of gramme._core. */
+/* Records a call of function_apply (class, setup_context, args) of gramme._core: an
+ * autograd.Function.  Returns its results; poison after a break. */
 const GmTracker *gm_custom_apply (GmRecorder *r, const GmCallArgs *args);
-/* Returns the attribute that the type of contexts itself defines; NULL, without a break: there is
- * none. */
+/* Returns the attribute `name` that the type of contexts itself defines, for the context ctx;
+ * NULL, without a break: there is none. */
 const GmTracker *gm_context_getattr (GmRecorder *r, const GmTracker *ctx, PyObject *name);
 
 #endif

@@ -52,7 +52,8 @@ gm_body_holds_new_tensor (GmRecorder *r, const GmTracker *t, uint32_t values, ui
 
 /* -- Changes ----------------------------------------------------------------------------------- */
 
-/* Realizes both, if they are not the same: what existed before is then guarded to be what it is. */
+/* True if a and b are the same value.  Realizes both if they are not the same tracker: a value
+ * that existed before is then guarded to be what it is. */
 static bool
 same_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
 {
@@ -75,7 +76,8 @@ same_value (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   return a->id == b->id && a->id != GM_NO_OBJECT;
 }
 
-/* True of no object at all, and of equal bytes: what a bytearray holds. */
+/* True if both are NULL or the same object, or are equal bytes, as the contents of a bytearray
+ * are. */
 static bool
 same_real (PyObject *a, PyObject *b)
 {
@@ -101,8 +103,8 @@ same_contents (GmRecorder *r, const GmTracker *a, const GmTracker *b)
   return true;
 }
 
-/* Returns the object's attribute or the global as it was before any store, borrowed; NULL if there
- * was none. */
+/* Returns the attribute `name` of an object, or the global if `owner` is a dict, as it was
+ * before the region, borrowed; NULL if there was none. */
 static PyObject *
 real_value (PyObject *owner, PyObject *name)
 {
@@ -161,8 +163,9 @@ value_text (GmRecorder *r, const GmTracker *t, PyObject *real)
   return g_strdup_printf ("a %s", gm_type_text (r, t));
 }
 
-/* Returns the first name whose value differs; NULL: all are the same. `before` and `now`: stored
- * names and values over those of the real object or dict `owner`. */
+/* Returns a text for the first name whose value in `now` differs from that in `before`, with
+ * both values; NULL: all are the same.  Each has stored names and values, over those of the real
+ * object or dict `owner`.  The caller frees. */
 static char *
 changed_name (GmRecorder *r, const GmTracker *before, const GmTracker *now, PyObject *owner)
 {
@@ -191,8 +194,8 @@ effect_on (const GmRecorder *r, uint32_t from, uint32_t object)
   return NULL;
 }
 
-/* Returns the object of this kind with this heap object that existed before the recording, or
- * NULL. */
+/* Returns the real object of the tracker that has this kind and this heap object, borrowed, if
+ * it existed before the recording; NULL otherwise. */
 static PyObject *
 real_with (const GmRecorder *r, const GmTrackerKind *kind, uint32_t object)
 {
@@ -269,13 +272,14 @@ gm_body_is_own_state (const GmRecorder *r, uint32_t object)
   return false;
 }
 
-/* A slot of the heap. */
+/* A slot of the heap: an object and a key in it. */
 typedef struct {
   uint32_t object, key;
 } Slot;
 
-/* Returns the value of the slot when the body began; for a container that was first read since, the
- * contents then read. Stored names begin with none. */
+/* Returns the value that the slot had at the mark; for a container that was read for the first
+ * time since the mark, the contents that were read.  For names stored on an object read since then,
+ * NULL: there were none.  from: number of effects at the mark. */
 static const GmTracker *
 held_before (const GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
@@ -296,8 +300,8 @@ gm_body_same_contents (GmRecorder *r, const GmTracker *before, const GmTracker *
   return same_contents (r, before, now) && !r->stop;
 }
 
-/* The first contents that were replaced since then: those that were read later are what was there
- * before. */
+/* Returns the oldest contents of the object that were replaced since the mark; NULL: none were.
+ * Contents that were read only after the mark are what the object held before. */
 static const GmTracker *
 first_replaced (const GmRecorder *r, GmHeapMark m, uint32_t object)
 {
@@ -330,8 +334,9 @@ add_slot (GArray *all, GHashTable *seen, uint32_t object, uint32_t key)
     g_array_append_val (all, s);
 }
 
-/* Returns the slots of existing objects that were written: older ones in the journal, and the
- * contents of younger ones with an effect. */
+/* Returns the slots of existing objects that were written since the mark, owned by the caller:
+ * from the journal for objects older than the mark, and the contents of younger heap objects that
+ * have an effect. */
 static GArray *
 written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt)
 {
@@ -354,7 +359,8 @@ written_slots (const GmRecorder *r, GmHeapMark m, uint32_t from, uint32_t exempt
   return all;
 }
 
-/* Returns a text that names the change of the slot; NULL: it is unchanged. The caller frees it. */
+/* Returns a text that names the change of the slot since the mark; NULL: it is unchanged.  The
+ * caller frees. */
 static char *
 slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
 {
@@ -377,14 +383,15 @@ slot_change (GmRecorder *r, GmHeapMark m, uint32_t from, Slot s)
              : g_strdup ("an object that was made outside of it");
 }
 
-/* The state of the recorder at the start of a body. */
+/* State of the recorder at the start of a body. */
 typedef struct {
   GmHeapMark heap;
   uint32_t effects, draws, values;
 } Start;
 
-/* Breaks if the body left a change. once: NULL for a body that may change nothing; else a set that
- * gets the objects that it changed. */
+/* True if the body `op` left only changes that it may leave; else false, with a break.  once:
+ * NULL for a body that may change nothing; else a set that gets the heap objects that it changed.
+ * exempt: see gm_body_run. */
 static bool
 check (GmRecorder *r, const char *op, const Start *start, uint32_t exempt, GHashTable *once)
 {
@@ -438,7 +445,8 @@ run_body (GmRecorder *r, const char *op, const GmTracker *fn, const GmCallArgs *
 
 /* -- checkpoint -------------------------------------------------------------------------------- */
 
-/* Calls checkpoint (function, args, kwargs): the backward computes the function's values again. */
+/* Records checkpoint (function, args, kwargs): the backward computes the values of the function
+ * again.  Returns its result; poison after a break. */
 static const GmTracker *
 call_checkpoint (GmRecorder *r, const GmCallArgs *args)
 {

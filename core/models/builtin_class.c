@@ -173,8 +173,8 @@ make_iterator (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return gm_iterator_new (r, kind, items, args->n, 0);
 }
 
-/* Returns super (), with the class of the frame's __class__ cell and the object of its first
- * argument. */
+/* Returns the result of super () without arguments: for the class in the frame's __class__ cell
+ * and the object in its first argument. */
 static const GmTracker *
 make_super (GmRecorder *r, const GmCallArgs *args)
 {

@@ -84,7 +84,7 @@ call_getattr (GmRecorder *r, const GmCallArgs *args)
   return v ? v : args->args[2];
 }
 
-/* True if reading the attribute binds a method of C, which cannot fail. */
+/* True if the attribute `name` of t is a method written in C, so that reading it cannot fail. */
 static bool
 has_c_method (GmRecorder *r, const GmTracker *t, PyObject *name)
 {
@@ -134,9 +134,9 @@ call_delattr (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* True if the code may read its variables by locals () or the like more than once. Until 3.12 a
- * frame has one dict of its variables, which keeps the program's own entries: a second read in the
- * same function may find them. */
+/* True if the code may read its variables by locals () or a similar function more than once.
+ * Until 3.12 a frame has only one dict of its variables, which keeps the program's own entries: a
+ * second read in the same function may find them. */
 static bool
 may_look_again (const GmCode *code)
 {
@@ -223,7 +223,8 @@ call_abs (GmRecorder *r, const GmCallArgs *args)
            : gm_record_break (r, GM_BREAK_UNARY, "abs()", gm_type_text (r, t));
 }
 
-/* Adds up known numbers as sum () does: since 3.12 it compensates for the rounding of floats. */
+/* Returns start + the known numbers in the list `items`, computed by CPython's sum (), which
+ * since 3.12 compensates for the rounding of floats. */
 static const GmTracker *
 sum_known (GmRecorder *r, const GmTracker *start, PyObject *items)
 {
@@ -240,8 +241,8 @@ is_known_number (const GmTracker *t)
   return t->kind == &gm_kind_constant && (PyLong_Check (t->real) || PyFloat_CheckExact (t->real));
 }
 
-/* Returns t as a summand: since 3.12 a float is fixed to its value in this call, because sum ()
- * compensates for rounding and an addition in the graph does not. */
+/* Returns t as sum () reads it: since 3.12 a float is fixed to its value in this call, since sum
+ * () compensates for rounding and an addition in the graph does not. */
 static const GmTracker *
 summand (GmRecorder *r, const GmTracker *t)
 {
@@ -278,7 +279,7 @@ call_sum (GmRecorder *r, const GmCallArgs *args)
   return all_known ? sum_known (r, start, known) : total;
 }
 
-/* Returns math.prod (iterable, start=1). */
+/* Returns math.prod (iterable, start=1); poison after a break. */
 const GmTracker *
 gm_math_prod (GmRecorder *r, const GmCallArgs *args)
 {
@@ -398,8 +399,8 @@ call_divmod (GmRecorder *r, const GmCallArgs *args)
   return gm_divmod (r, args->args[0], args->args[1]);
 }
 
-/* Returns pow () of two arguments as the operator does; with three, only the first operand's method
- * is called. */
+/* Returns pow (): of two arguments, as the operator does; of three, by the first operand's
+ * method alone. */
 static const GmTracker *
 call_pow (GmRecorder *r, const GmCallArgs *args)
 {
@@ -443,8 +444,8 @@ call_round (GmRecorder *r, const GmCallArgs *args)
              : gm_builtin_fold (r, PyDict_GetItemString (PyEval_GetBuiltins (), "round"), &plain);
 }
 
-/* Functions without a model that compute from their argument alone, called on constants; `index`:
- * the argument may have an __index__. */
+/* Builtin functions without a model of their own that compute from their argument alone: they
+ * are called on constants.  index: true if the argument may have an __index__. */
 static const struct {
   const char *name;
   Model model;

@@ -51,8 +51,8 @@ leave (const Cached *c)
 
 /* -- Keys -------------------------------------------------------------------------------------- */
 
-/* Returns the argument as a constant or a tuple of constants, whose comparisons run no code of the
- * user's; borrowed. NULL: it is none. */
+/* Returns the argument t as a constant or a tuple of constants, whose comparisons run no code of
+ * the user's; borrowed.  NULL: t is not constant, or after a break. */
 static PyObject *
 constant_argument (GmRecorder *r, const GmTracker *t)
 {
@@ -75,8 +75,8 @@ constant_argument (GmRecorder *r, const GmTracker *t)
   return gm_is_constant_type (Py_TYPE (t->real)) && !nan ? t->real : NULL;
 }
 
-/* Returns the argument as an object that equals itself alone and is there at each call, borrowed;
- * NULL: it is none. */
+/* Returns the argument t as an object that is equal only to itself and that a source finds at
+ * each call, borrowed.  NULL: t is no such object, or after a break. */
 static PyObject *
 object_argument (const Cached *c, const GmTracker *t)
 {
@@ -98,8 +98,9 @@ add_part (const Cached *c, uint32_t at, uint32_t argument, bool is_type)
   c->parts->parts[c->parts->n++].is_type = is_type;
 }
 
-/* Returns the key as functools makes it: a lone str or int is its own key. NULL: an argument is
- * neither a constant nor such an object.  Sets c->parts. */
+/* Returns the key as functools makes it, borrowed: a lone str or int is its own key.  NULL: an
+ * argument is neither a constant nor an object that is equal only to itself.  Fills c->parts with
+ * the places of such objects in the key. */
 static PyObject *
 key_of (Cached *c)
 {
@@ -143,8 +144,8 @@ key_of (Cached *c)
   return key;
 }
 
-/* Returns the key for guards: one without the objects, always the same one for `entry`, the anchor
- * of the key. */
+/* Returns the key that guards keep, borrowed: a copy of the key with None in the place of
+ * objects, the same copy each time for `entry`, the key's anchor. */
 static PyObject *
 key_for_guards (const Cached *c, PyObject *entry)
 {
@@ -163,8 +164,8 @@ key_for_guards (const Cached *c, PyObject *entry)
   return all;
 }
 
-/* Guards that two different keys of the region stay so: if they differ in objects alone, two of
- * these are distinct. */
+/* Adds a guard that two different keys used by the region are different in each call: if they
+ * differ in objects alone, the guard says that two of these objects are distinct. */
 static void
 guard_apart (const Cached *c, PyObject *key, PyObject *other)
 {
@@ -206,7 +207,8 @@ guard_all_apart (const Cached *c, PyObject *entry)
 
 /* -- Results that the region has put into a cache ---------------------------------------------- */
 
-/* Returns the tracker of an anchor, whose contents are in the heap. */
+/* Returns the tracker of the anchor `o`, made on first use; the anchor's contents are in the
+ * heap. */
 static const GmTracker *
 anchor (GmRecorder *r, PyObject *o)
 {
@@ -219,8 +221,8 @@ anchor (GmRecorder *r, PyObject *o)
   return t;
 }
 
-/* Returns the anchor (address of the cache, key), one for all equal keys; with NULL, the anchor of
- * the cache itself. */
+/* Returns the anchor of a key, the tuple (address of the cache, key), the same object for all
+ * equal keys; borrowed.  key NULL: the anchor of the cache itself. */
 static PyObject *
 anchor_object (const Cached *c, PyObject *key)
 {
@@ -235,7 +237,7 @@ anchor_object (const Cached *c, PyObject *key)
   return first;
 }
 
-/* Returns the number of results that the region has stored in the cache. */
+/* Returns the number of results that the region has stored in the cache so far. */
 static Py_ssize_t
 n_put (const Cached *c)
 {
@@ -254,8 +256,8 @@ put (const Cached *c, PyObject *entry, const GmTracker *result)
 
 /* -- The call ---------------------------------------------------------------------------------- */
 
-/* Returns the names of the call's named arguments, one tuple for all equal ones: a call that
- * unpacks a dict makes a new tuple each time that it is recorded. */
+/* Returns the tuple of the names of the call's keyword arguments, the same object for all equal
+ * tuples: a call that unpacks a dict makes a new tuple each time that it is recorded.  Borrowed. */
 static PyObject *
 names_of (const Cached *c)
 {
@@ -265,7 +267,8 @@ names_of (const Cached *c)
   return names ? names : gm_record_keep (c->r, c->args->names);
 }
 
-/* Records the effect fn (cache, [result,] names or None, *args). */
+/* Records an effect on the cache: the call fn (cache, [result,] names or None, *args) after the
+ * graph. */
 static void
 replay (const Cached *c, PyObject *fn, const GmTracker *result)
 {

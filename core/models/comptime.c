@@ -38,8 +38,8 @@ recorder (Session *s)
   return s->r;
 }
 
-/* Returns the user's frame at a level, 0 for the innermost; frames of comptime's own helpers do not
- * count. */
+/* Returns the user's frame at this level, 0 for the innermost, and in *pc its instruction; NULL:
+ * there is no such frame.  Frames of comptime's own helpers do not count. */
 static const GmFrame *
 frame_at (GmRecorder *r, long level, uint32_t *pc)
 {
@@ -55,7 +55,8 @@ frame_at (GmRecorder *r, long level, uint32_t *pc)
   return NULL;
 }
 
-/* Returns the realized tracker if the lazy one in a variable has been realized since. */
+/* Returns the realized tracker of the object if the lazy tracker t of a variable has been
+ * realized since, else t. */
 static const GmTracker *
 settled (GmRecorder *r, const GmTracker *t)
 {
@@ -102,7 +103,7 @@ value_python_type (PyObject *o, PyObject *unused)
   return r ? Py_NewRef (type ? (PyObject *) type : (PyObject *) &PyBaseObject_Type) : NULL;
 }
 
-/* Returns (value,), or () if the value is not known. */
+/* Implements ComptimeValue.constant (): returns (value,), or () if the value is not known. */
 static PyObject *
 value_constant (PyObject *o, PyObject *unused)
 {
@@ -119,7 +120,7 @@ value_constant (PyObject *o, PyObject *unused)
   return c ? PyTuple_Pack (1, c) : PyTuple_New (0);
 }
 
-/* Returns the meta of a tensor that exists or is in the graph; NULL: no tensor. */
+/* Returns the meta of a tensor that exists or is in the graph, borrowed; NULL: t is no tensor. */
 static const GmMeta *
 meta_of (GmRecorder *r, const GmTracker *t)
 {
@@ -130,7 +131,8 @@ meta_of (GmRecorder *r, const GmTracker *t)
   return NULL;
 }
 
-/* Returns a size as comptime code sees it: an int, or a value for an expression. */
+/* Returns a size as comptime code sees it: an int, or a ComptimeValue for an expression.  New
+ * reference. */
 static PyObject *
 size_value (PyObject *session, int64_t size)
 {
@@ -139,7 +141,8 @@ size_value (PyObject *session, int64_t size)
   return gm_is_size (t) ? gm_comptime_value (session, t) : PyLong_FromLongLong (size);
 }
 
-/* Returns (shape, stride, dtype, requires_grad) or None. */
+/* Implements ComptimeValue.meta (): returns (shape, stride, dtype, requires_grad) of a tensor,
+ * else None. */
 static PyObject *
 value_meta (PyObject *o, PyObject *unused)
 {
@@ -158,7 +161,8 @@ value_meta (PyObject *o, PyObject *unused)
                         m->requires_grad ? Py_True : Py_False);
 }
 
-/* Returns the place of the value in the graph, (is an input, number), or None. */
+/* Implements ComptimeValue.place (): returns the place of a tensor in the graph, (is an input,
+ * number), else None. */
 static PyObject *
 value_place (PyObject *o, PyObject *unused)
 {
@@ -219,7 +223,8 @@ value_is_number (PyObject *o, PyObject *unused)
   return r ? PyBool_FromLong (gm_is_number (((Value *) o)->t)) : NULL;
 }
 
-/* True if the number, or a size of the tensor, may differ in another call of the entry. */
+/* Implements ComptimeValue.is_dynamic (): true if the number, or a size of the tensor, may
+ * differ in another call of the entry. */
 static PyObject *
 value_is_dynamic (PyObject *o, PyObject *unused)
 {
@@ -239,8 +244,8 @@ append_fact (GmRecorder *r, const GmFact *fact)
   return true;
 }
 
-/* Fixes the size, or the sizes of the tensor, to the values of this call once the comptime code has
- * ended. */
+/* Implements ComptimeValue.fix (): notes that the size, or the sizes of the tensor, are to be
+ * fixed to the values of this call once the comptime code has ended. */
 static PyObject *
 value_fix (PyObject *o, PyObject *unused)
 {
@@ -259,7 +264,8 @@ value_fix (PyObject *o, PyObject *unused)
   Py_RETURN_NONE;
 }
 
-/* Returns fact (op, int): the comparison of the number with the int; op as in Py_LT ... */
+/* Implements ComptimeValue.fact (op, int): returns an object for the comparison of the number
+ * with the int; op as in Py_LT ... */
 static PyObject *
 value_fact (PyObject *o, PyObject *args)
 {
@@ -336,8 +342,8 @@ PyTypeObject gm_comptime_fact_type = {
   .tp_as_number = &fact_number,
 };
 
-/* The recorder undoes all that comptime code has recorded when it ends, so facts are added after
- * that. */
+/* Notes the fact o.  The recorder undoes all that comptime code has recorded when that ends, so
+ * facts are added to the recording only after it. */
 bool
 gm_comptime_add_fact (PyObject *o)
 {
@@ -363,7 +369,7 @@ gm_comptime_session (GmRecorder *r)
   return Py_NewRef (r->comptime);
 }
 
-/* Returns the current value of a variable; NULL: unbound. */
+/* Returns the current value of the frame's variable; NULL: unbound. */
 static const GmTracker *
 variable (GmRecorder *r, const GmFrame *f, uint32_t slot)
 {
@@ -435,7 +441,7 @@ add_locals (GString *s, GmRecorder *r, const GmFrame *f)
   }
 }
 
-/* Appends the stack of a frame; for an outer frame the stack at its call. */
+/* Appends the stack of a frame to s; for an outer frame the stack at its call. */
 static void
 add_stack (GString *s, GmRecorder *r, const GmFrame *f)
 {
@@ -475,7 +481,8 @@ add_guards (GString *s, GmRecorder *r)
   gm_guards_unref (guards);
 }
 
-/* Returns text (what, level); what: "graph", "disas", "stack", "locals", "bt", "guards". */
+/* Implements session.text (what, level): returns a text about the recording.  what: "graph",
+ * "disas", "stack", "locals", "bt", "guards". */
 static PyObject *
 session_text (PyObject *o, PyObject *args)
 {

@@ -9,7 +9,7 @@
 #include "core/objects/import.h"
 #include "core/trace/instance.h"
 
-/* True if no class but object defines these names; guarded. */
+/* True if the class uses object's methods for copying, and defines none of its own; guarded. */
 static bool
 is_silent (GmRecorder *r, PyTypeObject *type)
 {
@@ -24,8 +24,8 @@ is_silent (GmRecorder *r, PyTypeObject *type)
   return silent && !r->stop;
 }
 
-/* True if the type has attributes beside the dict: slots of Python classes, C members, and names of
- * copyreg; copyreg marks a class that has none. */
+/* True if the type has attributes outside of the dict: slots of Python classes, C members, and
+ * names that copyreg knows; copyreg marks a class that has none by an empty list. */
 static bool
 has_slots (PyTypeObject *type)
 {

@@ -41,7 +41,7 @@ table (GmRecorder *r, PyObject *globals, const char *name)
   return t && !r->stop && t->kind == &gm_kind_dict ? t : NULL;
 }
 
-/* Returns the name of the library's function that copies instances of exactly this type: "" if
+/* Returns the name of the library's function that copies instances of exactly this type; "" if
  * there is none; NULL after a break. */
 static const char *
 copier_of (Copying *c, PyTypeObject *type)
@@ -86,8 +86,8 @@ copy_list (Copying *c, const GmTracker *t)
   return copy;
 }
 
-/* Returns the copy of a tuple: the tuple itself if its items are their own copies. A tuple that
- * contains itself has been copied when its items have. */
+/* Returns the copy of a tuple: the tuple itself if each of its items is its own copy.  A tuple
+ * that contains itself has been copied when its items have been. */
 static const GmTracker *
 copy_tuple (Copying *c, const GmTracker *t)
 {
@@ -127,7 +127,7 @@ copy_dict (Copying *c, const GmTracker *t)
   return r->stop ? &gm_tracker_poison : copy;
 }
 
-/* True if the type reads attributes as object or an nn.Module does. */
+/* True if the type reads attributes as object does, or as nn.Module does. */
 static bool
 reads_plainly (GmRecorder *r, PyTypeObject *type)
 {
@@ -137,8 +137,8 @@ reads_plainly (GmRecorder *r, PyTypeObject *type)
                     == gm_object_default ("__getattribute__"));
 }
 
-/* True if object's own __reduce_ex__ alone determines the copy. That no subclass overrides it is
- * tested in gm_object_reduce_ex. */
+/* True if object's own __reduce_ex__ alone determines how t is copied.  gm_object_reduce_ex
+ * tests that no subclass overrides it. */
 static bool
 is_plain (Copying *c, const GmTracker *t)
 {

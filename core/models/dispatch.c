@@ -28,7 +28,8 @@ gm_is_dispatch (const GmTracker *f)
          && is_of_functools (f->real);
 }
 
-/* Returns the dict named `registry` in the closure; NULL after a break, or if it is no dict. */
+/* Returns the dict named `registry` in the closure of f; NULL after a break, or if it is no
+ * dict. */
 static const GmTracker *
 registry_of (GmRecorder *r, const GmTracker *f)
 {

@@ -12,9 +12,9 @@
 #include "core/tensor/fence.h"
 #include "core/trace/recorder.h"
 
-/* The items of a fence; contents with the example's own values follow. */
+/* Items of a fence's contents: the example's own values follow at FIRST_VALUE. */
 enum { OUTER, OWN, LEVEL, FIRST_VALUE };
-/* The slots of the modes object that fences use. */
+/* Slots of the recorder's modes object that fences use. */
 enum { SLOT_FENCES = 4, SLOT_LOWERED };
 
 static const GmTracker *

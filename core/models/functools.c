@@ -28,7 +28,8 @@ gm_is_partial_member (PyObject *name)
   return false;
 }
 
-/* True if the object has a dict: then CPython does not flatten it inside of another partial. */
+/* True if the partial object has a dict: then CPython does not merge it into another partial
+ * made of it. */
 static bool
 has_dict (GmRecorder *r, const GmTracker *t)
 {
@@ -40,8 +41,9 @@ has_dict (GmRecorder *r, const GmTracker *t)
   return any;
 }
 
-/* Joins arguments: the partial's positional ones come first, and the call's named ones override the
- * partial's. */
+/* Joins the arguments of a partial with those of a call into *all, and returns the array of its
+ * values; the partial's positional arguments come first, and the call's named arguments override
+ * the partial's. */
 static const GmTracker *
 join (GmRecorder *r, const GmTracker *before, const GmTracker *keywords, const GmCallArgs *args,
       GmCallArgs *all)
@@ -91,7 +93,8 @@ gm_special_object_call (GmRecorder *r, const GmTracker *t, const GmCallArgs *arg
   return r->stop ? &gm_tracker_poison : gm_call (r, func, &all);
 }
 
-/* Returns partial (func, *args, **keywords); a partial of a partial is flattened. */
+/* Returns partial (func, *args, **keywords), a new object; a partial of a partial is flattened.
+ * Poison after a break. */
 const GmTracker *
 gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
 {
@@ -120,7 +123,7 @@ gm_partial_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : t;
 }
 
-/* Emits a call of the class with the members of the object. */
+/* Emits code that makes the object by calling the class with the object's members. */
 bool
 gm_partial_build (GmResidualBuilder *b, const GmTracker *t)
 {

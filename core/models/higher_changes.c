@@ -11,7 +11,8 @@
 #include "core/graph/higher.h"
 #include "core/models/body.h"
 
-/* True if the value holds a tensor that the body computed, which the rollback removes. */
+/* True if t holds a tensor that the body computed: the rollback after the body removes such
+ * tensors. */
 static bool
 holds_new_tensor (const GmHigherTrace *c, const GmTracker *t)
 {
@@ -37,7 +38,7 @@ same_value (const GmHigherTrace *c, const GmTracker *a, const GmTracker *b)
   return a->id == b->id && a->id < c->mark.heap.objects;
 }
 
-/* Returns the last store to a name of the object, or NULL. */
+/* Returns the last effect that stores to this name of the heap object, borrowed, or NULL. */
 static const GmEffect *
 last_store (const GmRecorder *r, uint32_t object, PyObject *name)
 {
@@ -52,8 +53,8 @@ last_store (const GmRecorder *r, uint32_t object, PyObject *name)
   return NULL;
 }
 
-/* True if the stored names of an object or a module have their former values: the values stored
- * before the body, or, in an object that existed before the region, constants. */
+/* True if each name stored on an object or a module has its former value: the value stored
+ * before the body or, in an object that existed before the region, an equal constant. */
 static bool
 same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, const GmTracker *now)
 {
@@ -75,8 +76,9 @@ same_names (const GmHigherTrace *c, uint32_t object, const GmTracker *before, co
   return true;
 }
 
-/* Returns the written slots of objects that existed before the body, with their old and new values;
- * effects are those on objects that existed before the region. */
+/* Returns the slots (GmHigherSlot) of objects that existed before the body and that it left with
+ * another value; the caller frees.  The effects of a body are compared apart: they are on objects
+ * that existed before the region. */
 static GArray *
 changed_slots (const GmHigherTrace *c)
 {
@@ -174,8 +176,8 @@ value_text (GmRecorder *r, const GmTracker *t)
   return g_strdup (s->str);
 }
 
-/* Returns the variable that holds the cell, in quotes: its name if the region made it, or its
- * source. Caller frees; NULL: it is no variable. */
+/* Returns a text that names the variable whose cell is this heap object, in a frame that is
+ * being recorded; NULL: there is no such variable.  The caller frees. */
 static char *
 variable_text (const GmRecorder *r, uint32_t object)
 {
@@ -190,8 +192,8 @@ variable_text (const GmRecorder *r, uint32_t object)
   return NULL;
 }
 
-/* Returns NULL if both made the same changes, else a sentence with the difference. The caller frees
- * it. */
+/* Returns a sentence about a slot that a changed and b did not change in the same way; NULL:
+ * there is none.  The caller frees. */
 static char *
 slot_difference (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b)
 {

@@ -69,8 +69,8 @@ stand_in (GmRecorder *r, const GmMeta *like)
   return v ? gm_id_from_val (v) : GM_NO_ID;
 }
 
-/* Returns the meta of stand-in i: a carried value, row-major, a slice of a mapped value, or a block
- * of slices. */
+/* Returns the meta of the body's argument i: a carried value, made row-major, a slice of a
+ * mapped value, or a block of slices.  grad: as for trace. */
 static GmMeta
 stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
 {
@@ -87,7 +87,8 @@ stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
   return m;
 }
 
-/* Returns a stand-in for the generator's state. */
+/* Adds to the graph a stand-in for the random generator's state and returns its value; GM_NO_ID
+ * on failure. */
 static GmValueId
 state_stand_in (GmRecorder *r)
 {
@@ -95,8 +96,8 @@ state_stand_in (GmRecorder *r)
   return stand_in (r, &m);
 }
 
-/* Reads the function's return value (spec, tensors), packed by the package's own code. False after
- * a break. */
+/* Reads the body's return value (spec, tensors), which the package's own code has packed: sets
+ * b->spec, *results (owned by the caller) and *n.  False after a break. */
 static bool
 read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValueId **results,
               uint32_t *n)
@@ -127,8 +128,8 @@ read_results (GmHigherTrace *c, GmHigherBody *b, const GmTracker *value, GmValue
   return true;
 }
 
-/* True if a node has the stand-in of the generator's state as an operand, even if it draws no
- * numbers because it has no elements. */
+/* True if a node from first_node on has the stand-in of the generator's state as an operand,
+ * even if it draws no numbers because it has no elements. */
 static bool
 draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
 {
@@ -141,8 +142,8 @@ draws (const GmRecorder *r, GmValueId stand_in, uint32_t first_node)
   return false;
 }
 
-/* Adds the generator's state at the end of the body to its results: after the carried values, and
- * after the result of a loop's test. */
+/* Inserts the generator's state at the end of the body into its results: after the carried
+ * values, or after the result of a loop's test.  False after a break. */
 static bool
 add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first_node,
            GmValueId *results, uint32_t *n)
@@ -160,14 +161,14 @@ add_state (GmHigherTrace *c, GmHigherBody *b, GmValueId stand_in, uint32_t first
   return state != NULL;
 }
 
-/* A tensor and its source. */
+/* A tensor that a body reads, with its source. */
 typedef struct {
   PyObject *real;
   const GmSource *source;
 } Found;
 
-/* Returns the tensors that the body was the first to read and that have symbolic sizes: the body
- * may have read nothing but the sizes. */
+/* Returns the tensors (Found) that the body was the first to read and whose sizes are symbols,
+ * since the body may have read only the sizes; the caller frees. */
 static GArray *
 symbolic_inputs (const GmHigherTrace *c)
 {
@@ -182,9 +183,10 @@ symbolic_inputs (const GmHigherTrace *c)
   return all;
 }
 
-/* Makes inputs of the values that a body was the first to read, for the other bodies too, which may
- * reach them by other names: their sizes are then the same symbols. The guards come first: an input
- * may be in a cell of a function, which a guard is about. */
+/* Adds again, after the rollback, the guards of a body and the inputs that it was the first to
+ * read.  The other bodies may reach these inputs by other names: their sizes are then the same
+ * symbols.  Guards come first, since an input may be in a cell of a function, which a guard is
+ * about.  False after a break. */
 static bool
 touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
 {
@@ -216,8 +218,8 @@ touch (GmHigherTrace *c, const GArray *inputs, const GArray *guards)
   return r->stop == NULL;
 }
 
-/* Traces b->fn and rolls back. grad: stand-ins that require grad even if their operands do not; or
- * NULL. False after a break. */
+/* Traces b->fn into b->graph and rolls the recorder back.  grad: NULL, or by argument true if
+ * its stand-in requires grad even if its operand does not.  False after a break. */
 static bool
 trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
 {
@@ -274,8 +276,8 @@ trace (GmHigherTrace *c, GmHigherBody *b, const bool *grad)
 
 /* -- Merging ----------------------------------------------------------------------------------- */
 
-/* Returns the body's graph with the inputs of all bodies, and inputs before nodes. Leaves out the
- * generator's state if no body draws. */
+/* Returns the body's graph with the inputs of all bodies of the call, and inputs before nodes;
+ * without the generator's state if no body draws. */
 static GmGraph *
 with_all_inputs (const GmHigherTrace *c, GmHigherBody *b)
 {
@@ -300,7 +302,8 @@ meta_text (const GmMeta *m)
   return g_strdup_printf ("%s%s", layout, m->requires_grad ? ", requires grad" : "");
 }
 
-/* True if the metas agree. Sizes that agree in this call agree in each call: a guard is added. */
+/* True if the two metas agree.  Sizes that agree in this call agree in each call: a guard is
+ * added. */
 static bool
 same_result (const GmMeta *m, const GmMeta *n)
 {
@@ -339,7 +342,8 @@ same_results (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody 
   return r->stop == NULL;
 }
 
-/* Makes the changes of the bodies once: one of them runs again, only for its changes. */
+/* Records the changes that the bodies make outside of themselves: runs the body b again, only
+ * for its changes, which are the same for all bodies. */
 static void
 change_once (GmHigherTrace *c, const GmHigherBody *b)
 {
@@ -360,8 +364,8 @@ change_once (GmHigherTrace *c, const GmHigherBody *b)
     gm_graph_truncate (r->graph, &before);
 }
 
-/* Fills `in` with the operands of the call, the generator's state in its place, and returns their
- * number. */
+/* Fills `in` with the operands of the call, with the generator's state in its place, and returns
+ * their number. */
 static uint32_t
 append_operands (const GmHigherTrace *c, GmVal *in)
 {
@@ -377,7 +381,8 @@ append_operands (const GmHigherTrace *c, GmVal *in)
   return n;
 }
 
-/* Adds the operator's nodes, one for each result. Returns (spec, results). */
+/* Adds the operator's nodes, one for each result, and returns the pair (spec, results) for the
+ * package's code; poison after a break. */
 static const GmTracker *
 add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
 {
@@ -407,7 +412,8 @@ add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
 
 /* -- The operators ----------------------------------------------------------------------------- */
 
-/* Returns the name of a body: cond_true_0, cond_true_1 in the order of the calls. */
+/* Returns the name of a body for the graph: cond_true_0, cond_true_1 in the order of the calls.
+ * Lives as long as the graph. */
 static const char *
 body_name (const GmHigherTrace *c, const char *what)
 {
@@ -459,8 +465,8 @@ changes_nothing (const GmHigherTrace *c, const GmHigherBody *b)
   return false;
 }
 
-/* Traces a loop's body. A carried value requires grad if a step returns one that does; then the
- * body is traced again. */
+/* Traces the body of a loop, twice if necessary: a carried value requires grad if a step returns
+ * a value that does; then the body is traced again.  False after a break. */
 static bool
 trace_loop (GmHigherTrace *c, GmHigherBody *b)
 {
@@ -529,7 +535,8 @@ call_scan (GmHigherTrace *c, GmHigherBody *bodies)
   return trace_loop (c, &bodies[0]) ? merge (c, bodies, 1) : &gm_tracker_poison;
 }
 
-/* Records associative_scan. A block requires grad if the combined block does. */
+/* Records associative_scan and returns its results.  A block requires grad if the combined block
+ * does. */
 static const GmTracker *
 call_prefixes (GmHigherTrace *c, GmHigherBody *bodies)
 {

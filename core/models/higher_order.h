@@ -6,8 +6,8 @@
 
 #include "core/trace/recorder.h"
 
-/* Records higher_order (op, functions, operands, n_carried, n_mapped, reverse) of gramme._core;
- * returns (spec, results). */
+/* Records a call of higher_order (op, functions, operands, n_carried, n_mapped, reverse) of
+ * gramme._core and returns (spec, results); poison after a break. */
 const GmTracker *gm_higher_record (GmRecorder *r, const GmCallArgs *args);
 
 #endif

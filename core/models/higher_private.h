@@ -7,7 +7,7 @@
 
 #include "core/trace/recorder.h"
 
-/* A value of the surrounding graph that a body reads. */
+/* A value of the surrounding graph that a body reads, so that it becomes an input of the body. */
 typedef struct {
   GmValueId value; /* in the surrounding graph; GM_NO_ID: a tensor that only bodies have
                       read */
@@ -31,7 +31,7 @@ typedef struct {
                  n_carried */
 } GmHigherTrace;
 
-/* A traced body. */
+/* A body of a call, traced into a graph. */
 typedef struct {
   const char *name;
   const GmTracker *fn;
@@ -51,22 +51,23 @@ typedef struct {
   const GmTracker *before, *now;
 } GmHigherSlot;
 
-/* Breaks with the reason why the call cannot be captured. Returns poison. */
+/* Breaks the recording, with the reason why the call cannot be captured.  Returns poison. */
 const GmTracker *gm_higher_refuse (const GmHigherTrace *c, const char *format, ...)
     G_GNUC_PRINTF (2, 3);
 
-/* higher_changes.c: records the changes that the body which just ran has left; false: it changed
- * something that it must not. */
+/* Stores in b the changes that the body has made outside of itself, just after it ran
+ * (higher_changes.c).  False, with a break: it changed something that it must not. */
 bool gm_higher_look_at_changes (const GmHigherTrace *c, GmHigherBody *b);
-/* True if both bodies made the same changes; else breaks, and names the difference. */
+/* True if both bodies made the same changes; else false, with a break that names the difference. */
 bool gm_higher_same_changes (const GmHigherTrace *c, const GmHigherBody *a, const GmHigherBody *b);
 
-/* higher_take.c: moves the nodes from first_node on into a graph with these `results`. stand_ins:
- * the generator's state is among them. */
+/* Moves the nodes from first_node on into b->graph, with these results (higher_take.c).
+ * stand_ins: the values that become the graph's own inputs, the generator's state among them.
+ * False after a break. */
 bool gm_higher_take_out (GmHigherTrace *c, GmHigherBody *b, const GmValueId *stand_ins,
                          uint32_t first_node, const GmValueId *results, uint32_t n_results);
-/* Adds to a body the inputs behind the stand-ins: the values that all bodies read, as far as known
- * yet. */
+/* Adds to a body's graph, after its own inputs, inputs for the values that the bodies of the
+ * call read, as far as known yet. */
 void gm_higher_add_inputs (const GmHigherTrace *c, GmHigherBody *b);
 
 #endif

@@ -24,7 +24,8 @@ input_with (const GmRecorder *r, GmValueId v)
   return NULL;
 }
 
-/* Returns the row of the value among the captured values, appended if it is new. */
+/* Returns the index of v among the captured values, appended if v is new; GM_NO_ID: v is
+ * computed in the body, or has no source. */
 static uint32_t
 captured_row (GmHigherTrace *c, GmValueId v)
 {
@@ -85,7 +86,8 @@ map_value (Taking *t, GmValueId v)
   return id;
 }
 
-/* Copies the row of a `custom` node, with the gradient function that the program defined. */
+/* Copies the table row of a `custom` node, which has the gradient function that the program
+ * defined, and returns its index in the new graph. */
 static uint32_t
 custom_row (Taking *t, const GmNode *n)
 {

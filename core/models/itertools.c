@@ -52,7 +52,7 @@ cycle_next (GmRecorder *r, const GmTracker *t, int64_t at)
   return saved->items[i];
 }
 
-/* The state of a groupby. */
+/* Items of the state of a groupby. */
 enum { KEY, VALUE, GROUP_KEY, GROUP, N_GROUPBY };
 
 static void
@@ -71,8 +71,9 @@ groupby_keep (GmRecorder *r, const GmTracker *t, const GmTracker *const *s)
   keep (r, t, gm_contents (r, items, N_GROUPBY));
 }
 
-/* Takes the next value and its key; false at the end, or after a break or an exception.  The key
- * function, as each comparison, may itself advance the groupby: the state is read after it. */
+/* Reads the next value and its key into the state s of the groupby t; false at the end, or after
+ * a break or an exception.  The key function, as each comparison, may itself advance the groupby:
+ * so s is read only after it. */
 static bool
 groupby_step (GmRecorder *r, const GmTracker *t, const GmTracker **s)
 {
@@ -90,7 +91,8 @@ groupby_step (GmRecorder *r, const GmTracker *t, const GmTracker **s)
   return true;
 }
 
-/* Compares a key with that of the last value, which is read before; the state is read after it. */
+/* True if `key` equals the key of the last value.  The comparison may advance the groupby, so
+ * the state s is read again after it. */
 static bool
 groupby_equal (GmRecorder *r, const GmTracker *t, const GmTracker *key, const GmTracker **s)
 {
@@ -170,7 +172,7 @@ longest_next (GmRecorder *r, const GmTracker *t)
   return alive && !r->stop ? gm_tuple_new (r, items, n) : NULL;
 }
 
-/* Returns the next value of islice. at: number of values read. */
+/* Returns the next value of an islice; NULL at the end.  at: number of values read so far. */
 static const GmTracker *
 slice_next (GmRecorder *r, const GmTracker *t, int64_t at)
 {
@@ -307,8 +309,9 @@ gm_iterator_chain (GmRecorder *r, const GmTracker *iterables)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_CHAIN, &it, 1, 0);
 }
 
-/* Returns the tuples of product, combinations ...: computed by CPython for positions, then filled
- * with the values. */
+/* Returns an iterator over the tuples of product, combinations ... : CPython computes them for
+ * positions, and these are replaced by the values.  The first n_pools arguments are iterables.
+ * Poison after a break. */
 static const GmTracker *
 make_tuples (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, uint32_t n_pools)
 {
@@ -374,7 +377,8 @@ make_slice (GmRecorder *r, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_SLICE, items, 4, 0);
 }
 
-/* Returns an iterator of two arguments: a function or None, then an iterable; or two iterables. */
+/* Returns an iterator of this kind over two arguments: a function or None and an iterable if
+ * `function` is true, else two iterables.  Poison after a break. */
 static const GmTracker *
 make_pair (GmRecorder *r, const char *name, GmIterKind kind, const GmCallArgs *args, bool function)
 {
@@ -400,7 +404,7 @@ make_longest (GmRecorder *r, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : gm_iterator_new (r, GM_ITER_LONGEST, items, args->n + 1, 0);
 }
 
-/* True for a number, as PyNumber_Check tests. */
+/* True if t is a number by the test of PyNumber_Check. */
 static bool
 is_number (GmRecorder *r, const GmTracker *t)
 {

@@ -6,14 +6,15 @@
 
 #include "core/trace/recorder.h"
 
-/* Read and set an attribute as Members.__getattr__ and __setattr__ do. get: NULL if there is none,
- * guarded, or after a break. */
+/* Read and set an attribute of an nn.Module as Members.__getattr__ and __setattr__ do.
+ * gm_members_get returns NULL if there is none, which is guarded, or after a break. */
 const GmTracker *gm_members_get (GmRecorder *r, const GmTracker *t, PyObject *name);
 void gm_members_set (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *value);
-/* Returns the method of this name, bound. */
+/* Returns the method of nn.Module with this name that core/objects/members_py.c defines, bound
+ * to self. */
 const GmTracker *gm_members_method (GmRecorder *r, const GmTracker *self, PyObject *name);
 
-/* True for the __getattr__ or __setattr__ of a class if it is nn.Module's own. */
+/* True if `found`, the __getattr__ or __setattr__ of a class, is nn.Module's own. */
 static inline bool
 gm_is_members_method (PyObject *found)
 {

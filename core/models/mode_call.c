@@ -17,7 +17,8 @@ call_is_grad_enabled (GmRecorder *r, const GmCallArgs *args)
   return gm_from_bool (r, on);
 }
 
-/* The C function below the contexts of that name: sets the mode, returns the old one. */
+/* Calls set_grad_enabled of gramme._core, which the package's contexts use: sets the mode and
+ * returns the old mode. */
 static const GmTracker *
 call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
 {
@@ -27,7 +28,8 @@ call_set_grad_enabled (GmRecorder *r, const GmCallArgs *args)
   return gm_from_bool (r, old);
 }
 
-/* Returns the default dtype, guarded with the modes; a call that sets another breaks the graph. */
+/* Returns the default dtype, which is guarded with the modes; a call that sets another dtype
+ * breaks the graph. */
 static const GmTracker *
 call_get_default_dtype (GmRecorder *r, const GmCallArgs *args)
 {
@@ -61,7 +63,8 @@ call_get_autocast (GmRecorder *r, const GmCallArgs *args)
   return autocast_device (r, args->args[0], &device) ? autocast_now (r, device) : NULL;
 }
 
-/* The C function below the context: sets the dtype, returns the old one or None. */
+/* Calls the C function below the context autocast: sets the dtype that autocast casts to and
+ * returns the old dtype or None. */
 static const GmTracker *
 call_set_autocast (GmRecorder *r, const GmCallArgs *args)
 {
@@ -112,10 +115,10 @@ call_fence_lower (GmRecorder *r, const GmCallArgs *args)
   return gm_none (r);
 }
 
-/* Ends the recording: a whole function cannot break where a layer becomes another one. The lazy
- * layer makes its parameters for its input, and the function is recorded once more. The order
- * differs from plain Python's only if the program has drawn random numbers before, since making
- * parameters draws. */
+/* Ends the recording at a lazy layer that has no parameters yet, for a whole function cannot
+ * break where a layer becomes another one.  The layer makes its parameters for its input, and the
+ * function is recorded once more.  The order differs from plain Python's only if the program has
+ * drawn random numbers before, since making parameters draws. */
 static const GmTracker *
 call_settle_lazy (GmRecorder *r, const GmCallArgs *args)
 {

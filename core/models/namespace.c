@@ -26,7 +26,8 @@ gm_namespace_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return r->stop ? &gm_tracker_poison : t;
 }
 
-/* Returns NULL if the other operand's method has to be called, as after NotImplemented. */
+/* Compares two namespaces as types.SimpleNamespace does.  NULL: the other operand's method has
+ * to be called, as after NotImplemented. */
 const GmTracker *
 gm_namespace_compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {

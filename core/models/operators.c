@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* Returns countOf (iterable, value). countOf and indexOf read an iterable as a Python loop does. */
+/* Returns countOf (iterable, value).  It reads the iterable as a Python loop does; so does
+ * indexOf. */
 static const GmTracker *
 count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 {
@@ -20,8 +21,8 @@ count_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
   return r->stop ? &gm_tracker_poison : gm_from_int (r, n);
 }
 
-/* Returns indexOf (iterable, value); NULL if the value is absent, where Python raises, or after a
- * break. */
+/* Returns indexOf (iterable, value); NULL if no item equals the value, where Python raises, or
+ * after a break. */
 static const GmTracker *
 index_of (GmRecorder *r, const GmTracker *iterable, const GmTracker *value)
 {
@@ -162,8 +163,8 @@ method_repr (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_args_plain (r, "__repr__", args, 0, 0) ? gm_text_of (r, t, true) : &gm_tracker_poison;
 }
 
-/* Returns the value that C reads of an operand: the one inside of an instance of a subclass of its
- * own class. */
+/* Returns the operand `other` as a C method of t's class reads it: for an instance of a subclass
+ * of that class, the value inside of the instance. */
 static const GmTracker *
 operand (GmRecorder *r, const GmTracker *t, const GmTracker *other)
 {

@@ -56,7 +56,7 @@ no_argument (Draw *d)
   return true;
 }
 
-/* True for two numbers as arguments: no difference of theirs makes the call raise. */
+/* True for two numbers as arguments: whatever their order, the call raises nothing. */
 static bool
 two_numbers (Draw *d)
 {
@@ -112,7 +112,7 @@ bits (Draw *d)
   return true;
 }
 
-/* True for a sequence of integers, or of floats: the call returns one of them. */
+/* True if the argument is a sequence of integers, or of floats: the call returns an item of it. */
 static bool
 of_numbers (Draw *d)
 {
@@ -177,7 +177,8 @@ is_random_type (PyTypeObject *type)
          && PyUnicode_CompareWithASCIIString (module, "random") == 0;
 }
 
-/* True if the methods that self's methods call are the C methods of the class. */
+/* True if self is an exact random.Random whose methods random, getrandbits and _randbelow, which
+ * its other methods call, are the class's own. */
 static bool
 draws_plainly (GmRecorder *r, const GmTracker *self)
 {
@@ -219,8 +220,9 @@ part (const GmTracker *t)
   return (GmDrawPart){ fixed ? t->real : NULL, fixed ? NULL : t->source };
 }
 
-/* Returns the number as a tensor without dimensions, an input; while recording a zero stands for
- * it. */
+/* Returns the drawn number as a float, or as an int between its bounds; in the graph an input, a
+ * tensor without dimensions, for which a zero stands while recording.  *source: the input's source.
+ * Poison after a break. */
 static const GmTracker *
 number (GmRecorder *r, const char *name, const Draw *d, const GmSource **source)
 {

@@ -70,8 +70,8 @@ point (const Probe *p)
 
 /* -- Looking and going back ------------------------------------------------ */
 
-/* Returns the name of the kind of the tracker in the variable's own place: a cell if the variable
- * is captured, not its contents. */
+/* Returns the name of the kind of the tracker in the variable's slot; for a variable that an
+ * inner function captures that is a cell, not its contents. */
 static PyObject *
 probe_kind (const Probe *p)
 {
@@ -106,8 +106,8 @@ probe_state (const Probe *p)
   return m ? PyCapsule_New (gm_effects_state (p->r, &m->mark), state_name, state_free) : NULL;
 }
 
-/* Returns (hash at the mark, hash before, hash after, writes undone). The recording is unusable
- * afterwards: the function runs as Python. */
+/* Goes back to the probe's mark and returns (hash at the mark, hash before, hash after, writes
+ * undone).  The recording is unusable afterwards: the function runs as Python. */
 static PyObject *
 probe_undo (const Probe *p)
 {
@@ -127,7 +127,7 @@ probe_undo (const Probe *p)
 
 /* -- Deliberate faults ----------------------------------------------------- */
 
-/* Sets a variable to None without a record in the journal. */
+/* Sets a variable to None without a row in the journal, which a test must notice. */
 static PyObject *
 fault_bypass (const Probe *p)
 {
@@ -139,7 +139,7 @@ fault_bypass (const Probe *p)
   Py_RETURN_NONE;
 }
 
-/* Writes to a tracker. */
+/* Writes to a tracker, which must not be changed once it is made. */
 static PyObject *
 fault_write (const Probe *p)
 {
@@ -151,7 +151,7 @@ fault_write (const Probe *p)
   Py_RETURN_NONE;
 }
 
-/* Registers a hook on a tensor that the function makes. */
+/* Registers a hook on a tensor that the function makes, which is forbidden. */
 static PyObject *
 fault_hook (const Probe *p)
 {
@@ -175,7 +175,8 @@ static const struct {
   { "fault-write", fault_write }, { "fault-hook", fault_hook },
 };
 
-/* Returns probe ("diff", a, b) of two states, anywhere: a sentence, or None if they are equal. */
+/* Implements probe ("diff", a, b), while recording or not: compares two states and returns a
+ * sentence with their difference, or None if they are equal. */
 static PyObject *
 diff (PyObject *first, PyObject *second)
 {

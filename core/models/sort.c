@@ -16,7 +16,7 @@ key_of (GmRecorder *r, const GmTracker *key, const GmTracker *item)
   return key ? gm_call_n (r, key, &item, 1) : item;
 }
 
-/* A key that is no constant, while CPython sorts it. */
+/* A key that is not constant, as an object for CPython's sort: its `<` is recorded. */
 typedef struct {
   PyObject_HEAD GmRecorder *r;
   const GmTracker *tracker;
@@ -36,7 +36,7 @@ compare_keys (PyObject *a, PyObject *b, int op)
   return NULL;
 }
 
-/* The type of the keys, which are only made and freed in this file. */
+/* Type of these keys; only this file makes and frees them. */
 static PyTypeObject key_type = {
   PyVarObject_HEAD_INIT (NULL, 0).tp_name = "gramme.sort_key",
   .tp_basicsize = sizeof (Key),
@@ -45,7 +45,8 @@ static PyTypeObject key_type = {
   .tp_hash = PyObject_HashNotImplemented,
 };
 
-/* Returns the keys as real objects, all of them constants or none; NULL after a Python error. */
+/* Returns a new list of the keys: as they are if all are constants, else each as a Key; NULL
+ * after a Python error. */
 static PyObject *
 real_keys (GmRecorder *r, const GmTracker *const *keys, uint32_t n)
 {
@@ -70,7 +71,8 @@ real_keys (GmRecorder *r, const GmTracker *const *keys, uint32_t n)
   return values;
 }
 
-/* Returns the places of the keys in sorted order, or NULL after a raise or a break. */
+/* Returns a new list with the indices of the keys in sorted order, or NULL after a raise or a
+ * break. */
 static PyObject *
 order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
 {
@@ -96,7 +98,7 @@ order_of (GmRecorder *r, const GmTracker *const *keys, uint32_t n, bool reverse)
   return places;
 }
 
-/* Reads key= and reverse= of a sort; false after a break. */
+/* Reads the arguments key= and reverse= of a sort; false after a break. */
 static bool
 take_options (GmRecorder *r, const char *name, const GmCallArgs *args, const GmTracker **key,
               bool *reverse)
@@ -135,8 +137,9 @@ gm_sorted (GmRecorder *r, const GmTracker *const *items, uint32_t n, const char 
   return gm_list_new (r, sorted, n);
 }
 
-/* A list is empty while it is sorted, as keys and comparisons see it. Items that they store in it,
- * and the order of the items after one of them raises, are left to Python. */
+/* Returns the sorted items as a new list.  A list is empty while it is sorted, as keys and
+ * comparisons see it; items that they store in the list, and the order of the items after one of
+ * them raises, are left to Python. */
 const GmTracker *
 gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
 {
@@ -154,8 +157,8 @@ gm_list_sorted (GmRecorder *r, const GmTracker *list, const GmCallArgs *args)
   return sorted;
 }
 
-/* True for distinct numbers or texts of one type: the sorted order does not depend on the order in
- * which a set is read. */
+/* True if the items are distinct numbers, or distinct texts: their sorted order does not depend
+ * on the order in which they are given, as that of a set. */
 bool
 gm_sorts_alike (const GmTracker *const *items, uint32_t n)
 {
@@ -171,7 +174,8 @@ gm_sorts_alike (const GmTracker *const *items, uint32_t n)
   return true;
 }
 
-/* Returns the first of the least, or of the greatest items. */
+/* Returns min () or, if `max` is true, max () of the arguments: the first of several equal
+ * items. */
 const GmTracker *
 gm_min_or_max (GmRecorder *r, const GmCallArgs *args, bool max)
 {

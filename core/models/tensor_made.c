@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Returns an argument as an object if it is made of numbers or names a dtype or device; else
+/* Returns an argument as a new object if it is made of numbers or names a dtype or device; else
  * NULL. */
 static PyObject *
 argument (GmRecorder *r, const GmTracker *t)
@@ -24,7 +24,8 @@ argument (GmRecorder *r, const GmTracker *t)
   return r->stop ? NULL : o;
 }
 
-/* Returns the result of a real call fn (*args) on constants. */
+/* Returns the result of a real call fn (*args) on constants, a new reference; NULL if an
+ * argument is not constant, or with an exception. */
 static PyObject *
 call_now (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -36,7 +37,8 @@ call_now (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return PyObject_Vectorcall (fn, all, args->n, args->names);
 }
 
-/* Returns a tensor of another device, which nodes make there. */
+/* Returns the tensor t of another device: a constant on the CPU, and nodes that copy it to the
+ * device.  NULL after a break. */
 static const GmTracker *
 made_there (GmRecorder *r, const char *name, GmTensor *t)
 {
@@ -52,7 +54,7 @@ made_there (GmRecorder *r, const char *name, GmTensor *t)
   return NULL;
 }
 
-/* Returns tensor (t) of a tensor: a row-major copy without a history. */
+/* Returns the result of tensor (t) for a tensor t: a row-major copy without a gradient history. */
 static const GmTracker *
 copied (GmRecorder *r, const GmTracker *t)
 {

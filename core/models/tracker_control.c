@@ -144,9 +144,9 @@ cell_for (GmRecorder *r, PyObject *session, const GmTracker *cell)
   return made;
 }
 
-/* Returns a function that can be called now. A function made while recording gets its free
- * variables as the recorder knows them: existing objects unchanged, everything else as comptime
- * values. */
+/* Returns a function that can be called now, for the function t; a new reference, NULL if t is
+ * no function or with an exception.  A function made while recording gets its free variables as the
+ * recorder knows them: existing objects unchanged, all other values as comptime values. */
 static PyObject *
 callable_of (GmRecorder *r, const GmTracker *t)
 {
@@ -176,8 +176,8 @@ callable_of (GmRecorder *r, const GmTracker *t)
 
 /* -- Facts about numbers ----------------------------------------------------------------------- */
 
-/* Assumes the condition from here on; the call checks it at its end, which requires a constant
- * message. */
+/* Assumes that the condition holds from here on.  The call checks it at its end by calling
+ * `check` with the condition and the message, so the message has to be constant. */
 static void
 take_for_granted (GmRecorder *r, PyObject *check, const GmTracker *condition,
                   const GmTracker *message)
@@ -215,8 +215,8 @@ call_check (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
   return gm_record_break (r, GM_BREAK_EXCEPTION_RAISED, "gramme._check() of what is false");
 }
 
-/* Adds the facts that comptime code declared, one after the other: a later fact may follow from
- * earlier ones, or contradict them. */
+/* Adds the facts that comptime code declared, in their order: a later fact may follow from
+ * earlier facts, or contradict them, which breaks. */
 static void
 add_facts (GmRecorder *r)
 {
@@ -249,8 +249,9 @@ add_facts (GmRecorder *r)
   Py_XDECREF (module);
 }
 
-/* True if this call has run before its instruction was undone: the recorder is in the same state,
- * and comptime code runs once per compilation. Else records that it runs now. */
+/* True if the recorder has been in this same state at a comptime call before, so that the call
+ * has run before its instruction was undone: comptime code runs only once per compilation. Else
+ * notes that it runs now. */
 static bool
 has_run (GmRecorder *r)
 {
@@ -304,8 +305,9 @@ call_substitute (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
       args);
 }
 
-/* Sets the mode for the instructions recorded from here on; the replay sets the thread's mode,
- * because the rest after a break is recorded separately. */
+/* Sets the mode error_on_graph_break for the instructions recorded from here on, and returns the
+ * old mode.  An effect sets the thread's mode at the same place, since the rest after a break is
+ * recorded separately. */
 static const GmTracker *
 call_error_on_break (GmRecorder *r, PyObject *fn, const GmCallArgs *args)
 {
@@ -374,8 +376,8 @@ truth (GmRecorder *r, const GmTracker *t)
   return 1;
 }
 
-/* Calls a function marked as constant. The mark promises that the result depends on the arguments
- * alone, which must be known. */
+/* Calls a function marked as constant, and returns its result as a constant.  The mark promises
+ * that the result depends on the arguments alone, which must be known. */
 static const GmTracker *
 call_constant (GmRecorder *r, const GmMarked *m, const GmCallArgs *args)
 {

@@ -14,7 +14,8 @@ typedef enum {
   GM_MARK_FORBID,      /* a call of the function is an error */
 } GmMarkKind;
 
-/* gramme._core.Marked: a function with a mark. A call by Python calls the function itself. */
+/* An object of gramme._core.Marked: a function with a mark for the recorder.  A call by Python
+ * calls the function itself. */
 typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *fn, *reason; /* owned; reason: a str */
@@ -22,30 +23,32 @@ typedef struct {
   PyObject *dict, *weakrefs;
 } GmMarked;
 
-/* True if a graph break is an error now, in this thread: error_on_graph_break. */
+/* True while a graph break is an error in this thread, which error_on_graph_break sets. */
 extern GM_THREAD bool gm_break_raises_now;
 
-/* Calls a builtin function that is in control.c's table or has a stand-in; NULL: fn is neither. */
+/* Calls a builtin function that has a meaning for the recorder (tracker_control.c), or that has
+ * a stand-in in Python; NULL, without a break: fn is neither. */
 const GmTracker *gm_control_call (GmRecorder *r, PyObject *fn, const GmCallArgs *args);
 const GmTracker *gm_wrap_marked (GmRecorder *r, PyObject *real, const GmSource *source);
 
-/* graph_break, is_compiling, comptime, substitute: for the module's table. */
+/* Methods of the module: graph_break, is_compiling, comptime, substitute. */
 extern PyMethodDef gm_control_functions[];
-/* A type of the objects that comptime code gets. */
+/* Types of the objects that comptime code gets. */
 extern PyTypeObject gm_comptime_session_type, gm_comptime_value_type, gm_comptime_fact_type;
-/* Adds a comparison of a number that is assumed to hold once the comptime code has ended. False
- * with an exception. */
+/* Notes a comparison of a number that is assumed to hold once the comptime code has ended.
+ * False with an exception. */
 bool gm_comptime_add_fact (PyObject *fact);
-/* Takes the pending exception as the one that comptime code raised. */
+/* Moves the pending exception to the recorder, as the exception that comptime code raised. */
 void gm_comptime_failed (GmRecorder *r);
 
-/* comptime.c: runs fn (context, *values) now.  False: it raised, r->raised is set. */
+/* Runs fn (context, *values) now, as comptime code (comptime.c).  False: it raised, and
+ * r->raised is set. */
 bool gm_comptime_run (GmRecorder *r, PyObject *fn, const GmTracker *const *values, uint32_t n);
-/* Returns a value as an object for comptime code; new reference. */
+/* Returns the value t as an object for comptime code; new reference, NULL with an exception. */
 PyObject *gm_comptime_value (PyObject *session, const GmTracker *t);
 PyObject *gm_comptime_session (GmRecorder *r);
 
-/* recording_probe.c: for tests of the recorder. */
+/* Implements gramme._core.probe, for tests of the recorder (recording_probe.c). */
 PyObject *gm_py_probe (PyObject *module, PyObject *args);
 const GmTracker *gm_probe_call (GmRecorder *r, const GmCallArgs *args);
 

@@ -10,8 +10,8 @@
 #include "core/trace/iterator.h"
 #include "core/trace/list_items.h"
 
-/* Slots of the heap object: the items, and a marker that is another tracker after each change that
- * ends CPython's iterators; replacing an item does not. */
+/* Slots of the heap object: the items, and a marker that becomes another tracker at each change
+ * that ends CPython's iterators; replacing an item is no such change. */
 enum { ITEMS, CHANGE, N_SLOTS };
 
 static void
@@ -90,7 +90,8 @@ effect (GmRecorder *r, const GmTracker *t, const char *name, const GmTracker *ar
     gm_effect (r, GM_EFFECT_CALL, method_of (t, name), NULL, args, arg ? 2 : 1);
 }
 
-/* Lets go of an item. */
+/* Removes the item at index `at`; for an existing deque also notes that the program's object may
+ * die. */
 static void
 drop (GmRecorder *r, const GmTracker *t, uint32_t at)
 {
@@ -99,7 +100,7 @@ drop (GmRecorder *r, const GmTracker *t, uint32_t at)
   gm_list_items_splice (r, t, at, 1, NULL, 0);
 }
 
-/* Adds an item at one end; a full deque drops the item at the other end. */
+/* Adds an item at the left or the right end; a full deque drops the item at the opposite end. */
 static void
 push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
 {
@@ -112,7 +113,8 @@ push (GmRecorder *r, const GmTracker *t, const GmTracker *item, bool left)
   changed (r, t);
 }
 
-/* Adds the values one at a time: the iterator may read the deque, change it, or raise. */
+/* Adds the values of an iterable at an end, each with its own effect, since the iterator may
+ * read the deque, change it, or raise. */
 static const GmTracker *
 add_by_steps (GmRecorder *r, const GmTracker *t, const GmTracker *values, bool left)
 {
@@ -258,8 +260,8 @@ method_count (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return gm_contents_still (r, t, contents) ? gm_from_int (r, n) : &gm_tracker_poison;
 }
 
-/* Returns the first place in [from, to) of an item that equals the value; -1: nowhere, or a
- * break. */
+/* Returns the first index in [from, to) of an item that equals the value; -1: there is none, or
+ * after a break. */
 static int64_t
 find (GmRecorder *r, const GmTracker *t, const GmTracker *value, int64_t from, int64_t to)
 {
@@ -290,8 +292,8 @@ method_index (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return i < 0 ? raise_absent (r, args->args[0]) : gm_from_int (r, i);
 }
 
-/* Removes the first item that equals the value. Replayed by its place, as nothing is compared
- * again. */
+/* Removes the first item that equals the value.  The effect removes it by its index, so that
+ * nothing is compared again. */
 static const GmTracker *
 method_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -426,7 +428,7 @@ contains (GmRecorder *r, const GmTracker *t, const GmTracker *item)
   return gm_from_bool (r, find (r, t, item, 0, gm_list_items_length (r, t)) >= 0);
 }
 
-/* Repeats the deque's items `times` times. */
+/* Repeats the items of the deque in place, as deque *= times does, and returns t. */
 static const GmTracker *
 repeat (GmRecorder *r, const GmTracker *t, int64_t times)
 {
@@ -501,7 +503,8 @@ constant (GmRecorder *r, const GmTracker *t)
   return deque;
 }
 
-/* Emits deque ((), maxlen), then its items one by one: the deque may contain itself. */
+/* Emits deque ((), maxlen), then appends of the items one by one, since the deque may contain
+ * itself. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -47,7 +47,8 @@ make_key (GmRecorder *r, const GmTracker *const *items, uint32_t n, int number)
   return gm_tracker (r, .kind = &gm_kind_getter, .items = copy, .n = n, .number = number);
 }
 
-/* Returns a getter. real NULL: a new one. names: borrowed, or NULL. */
+/* Returns a tracker for a getter of this type with these arguments.  real: an existing object,
+ * with its source; NULL: a new getter. */
 static const GmTracker *
 make_getter (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args, PyObject *real,
              const GmSource *source)
@@ -76,8 +77,9 @@ gm_getter_new (GmRecorder *r, PyTypeObject *type, const GmCallArgs *args)
   return make_getter (r, type, args, NULL, NULL);
 }
 
-/* Reads the result of __reduce__: the arguments of the class, or, of a partial of the class, those
- * after the partial's own, with its keywords. False: the result has another form. */
+/* Reads the tuple that __reduce__ returned for a getter.  If a call of `type` makes it: *rest
+ * are the arguments.  If a call of a partial of `type` does: *first are the partial's arguments,
+ * *named its keywords, *rest the arguments after them.  False: the result has another form. */
 static bool
 read_reduced (PyObject *reduced, PyTypeObject *type, PyObject **first, PyObject **rest,
               PyObject **named)
@@ -149,7 +151,7 @@ gm_cmp_to_key (GmRecorder *r, const GmCallArgs *args)
 
 /* -- Calls ----------------------------------------------------------------- */
 
-/* Returns t.a.b.c for a path of names between dots. */
+/* Returns t.a.b.c for `path`, a string of names between dots; poison after a break. */
 static const GmTracker *
 get_path (GmRecorder *r, const GmTracker *t, PyObject *path)
 {
@@ -186,7 +188,8 @@ call (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
   return t->n == 1 ? out[0] : gm_tuple_new (r, out, t->n);
 }
 
-/* Compares keys: the result of the user's function for the two values, compared with 0. */
+/* Compares two keys of cmp_to_key by `op`: calls the user's function on the two values and
+ * compares the result with 0.  NULL: t or `other` is no key. */
 static const GmTracker *
 compare (GmRecorder *r, int op, const GmTracker *t, const GmTracker *other)
 {

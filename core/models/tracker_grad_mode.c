@@ -22,7 +22,7 @@ context_new (GmRecorder *r, bool on, bool acts)
   return t;
 }
 
-/* The class of a context. */
+/* Returns the class of the context t, borrowed. */
 static PyTypeObject *
 type (GmRecorder *r, const GmTracker *t)
 {
@@ -32,7 +32,8 @@ type (GmRecorder *r, const GmTracker *t)
                                        : gm_host.no_grad);
 }
 
-/* Runs the context as a decorator: the package's own __call__, which asks for the class alone. */
+/* Calls the context as a decorator: inlines the package's own __call__, which reads only the
+ * context's class. */
 static const GmTracker *
 decorate (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -85,8 +86,9 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
   gm_push (r, t);
 }
 
-/* Emits the real context in its entered state: its exit restores the mode that it found. Making
- * set_grad_enabled sets the mode; the mode after the region is set after all this. */
+/* Emits code for the real context in its entered state, whose exit restores the mode that it
+ * found. Making a set_grad_enabled sets the mode; the mode after the region is set after all this.
+ * */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -53,8 +53,8 @@ is_written (GmRecorder *r, GmValueId value)
   return written;
 }
 
-/* Adds a hook as a node of the graph, by the address of the function, which is guarded. The
- * handle's number is the node's value plus one. */
+/* Adds a hook on `value` as a node of the graph, with the function's address, which is guarded.
+ * Returns the handle, whose number is the node's value plus 1; poison after a break. */
 static const GmTracker *
 add_node (GmRecorder *r, GmValueId value, GmHostFunction *host)
 {
@@ -86,7 +86,8 @@ is_inside (GmRecorder *r, const GmTracker *t, const GmTracker *fn, const char *n
          && gm_graph_meta (r->graph, (GmValueId) gm_contents_of (r, t)->number)->requires_grad;
 }
 
-/* True if the real tensor will see the intended gradient; if not, breaks or raises. */
+/* True if a hook registered on the real tensor will see the intended gradient.  False, with a
+ * break or with an exception of the program (`refusal` is its text). */
 static bool
 may_register (GmRecorder *r, const GmTracker *t, const char *name, const char *refusal)
 {
@@ -159,8 +160,9 @@ is_leaf (GmRecorder *r, PyObject *tensor)
   return yes && gm_record_take (r, yes) == Py_True;
 }
 
-/* Registers a hook on a leaf. Leaf-ness is not guarded: for another tensor the replay raises what
- * eager raises. */
+/* Registers a hook on a leaf that runs after its gradient was accumulated, and returns the
+ * handle. That the tensor is a leaf is not guarded: for another tensor the replay raises what eager
+ * raises. */
 static const GmTracker *
 register_post_hook (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -200,7 +202,7 @@ gm_hook_method (GmRecorder *r, const GmTracker *tensor, PyObject *name)
 
 /* -- Handles --------------------------------------------------------------- */
 
-/* Removes a handle's hook; a second call does nothing. */
+/* Removes the hook of a handle; a second call does nothing. */
 static const GmTracker *
 handle_remove (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
 {
@@ -314,8 +316,8 @@ gm_hook_emit_retain (GmResidualBuilder *b, const GmTracker *tensor, PyObject *me
   gm_residual_emit (b, GM_INSN_POP_TOP, 0, NULL);
 }
 
-/* Emits a handle whose hook was removed: registered and removed again, so that it is as real as
- * other handles. */
+/* Emits code for a handle whose hook was removed: the hook is registered and removed again, so
+ * that the handle is as real as others. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {
