@@ -11,7 +11,8 @@
 
 #include "core/objects/import.h"
 
-/* Calls anomaly_mode.name (...) without capturing it; steals args. */
+/* Calls anomaly_mode.name (*args) of the package without capturing it; steals `args` (NULL:
+ * fails). Returns a new reference, or NULL with an exception. */
 static PyObject *
 call (const char *name, PyObject *args)
 {

@@ -21,7 +21,8 @@
 
 /* -- The short way ----------------------------------------------------------------------------- */
 
-/* Bit d: operands of dtype d go straight to the op. */
+/* For each op a set of dtypes, bit d for dtype d: operands of such a dtype go straight to the
+ * op. */
 static uint16_t direct[GM_N_OPS];
 
 static void
@@ -89,8 +90,9 @@ run_direct (GmOp op, bool inplace, GmTensor *const *in, int n)
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
-/* Runs the op with the number in the tensor's dtype, as promotion demands for every floating tensor
- * and real number.  NULL without an exception: the long way is needed. */
+/* Runs a binary op on t and a Python number, converted to the dtype of t, as promotion demands
+ * for every floating tensor and real number.  Returns a new reference; NULL with an exception, or
+ * without an exception where gm_api_call has to handle the operands. */
 static PyObject *
 run_direct_number (GmOp op, bool inplace, GmTensor *t, PyObject *number, bool number_first)
 {
@@ -119,8 +121,8 @@ run_direct_number (GmOp op, bool inplace, GmTensor *t, PyObject *number, bool nu
 
 /* -- The long way ------------------------------------------------------------------------------ */
 
-/* Warns, as torch does, for each tensor with elements that out= names and whose shape differs from
- * that in `before`.  False: the warning is an error. */
+/* Warns, as torch does, for each tensor in `out` (the argument out=) that had elements and whose
+ * shape differs from that in `before`.  False, with an exception: the warning is an error. */
 static bool
 tell_resized (const GmArg *out, const GmMeta *before)
 {
@@ -142,7 +144,8 @@ tell_resized (const GmArg *out, const GmMeta *before)
   return true;
 }
 
-/* Returns the metas of the tensors that an argument names, which are few.  The caller frees. */
+/* Returns an array with the metas of the tensors in an argument, a tensor or a list of tensors,
+ * of which there are few.  The caller frees. */
 static GmMeta *
 metas_of (const GmArg *out)
 {
@@ -242,13 +245,14 @@ row_has (const GmApi *api, const char *name)
   return false;
 }
 
-/* The argument requires_grad= of functions that make tensors.  No builder can act on it, since it
- * belongs to the tape. */
+/* Value of the argument requires_grad= of functions that make tensors.  No builder can act on
+ * it, since the flag belongs to the tape. */
 typedef struct {
   bool requires_grad;
 } Extra;
 
-/* Returns 1 if the keyword was such an argument, 0 if not, -1 with an exception. */
+/* Reads the keyword argument `name` if it is requires_grad= and the row has it.  Returns 1 if it
+ * was read, 0 if not, -1 with an exception. */
 static int
 take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
 {
@@ -263,9 +267,9 @@ take_extra (const GmApi *api, const char *name, PyObject *value, Extra *extra)
 static PyObject *call_long (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames);
 
-/* Handles x.to (...) and x.cpu () that move the tensor to another device: it is moved first, then
- * the row gets the rest of the arguments.  False: nothing moves.  If true, *result is the value to
- * return; NULL with an exception. */
+/* True if the call is x.to (...) or x.cpu () and moves the tensor to another device, which this
+ * function then does, before the row gets the rest of the arguments: *result is the value to
+ * return, NULL with an exception.  False, with nothing done: the row can handle the call. */
 static bool
 moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
        PyObject **result)
@@ -327,8 +331,9 @@ moves (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *k
   return true;
 }
 
-/* After a TypeError for an argument: true if its class, which is no tensor class, overrides the
- * call. */
+/* True if the pending exception is a TypeError for an argument and the argument's class, which
+ * is no tensor class, overrides the call by __torch_function__: then *result is the value to
+ * return, NULL with an exception.  False: the exception is kept. */
 static bool
 asks_another (const GmPyApi *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
               PyObject **result)
@@ -467,8 +472,8 @@ api_text_signature (PyObject *self, void *closure)
   return PyUnicode_FromFormat ("(%s)", ((const GmPyApi *) self)->api->signature);
 }
 
-/* Returns an inspect.Signature.  The row's text is a lambda's parameter list, so Python itself
- * parses it. */
+/* Implements __signature__: returns an inspect.Signature.  The row's text is a lambda's
+ * parameter list, so Python itself parses it. */
 static PyObject *
 api_signature (PyObject *self, void *closure)
 {
@@ -555,7 +560,7 @@ PyTypeObject gm_py_api_method_type = {
   .tp_descr_get = bind,
 };
 
-/* Adds the object of a row to `dict`.  Returns -1 with an exception. */
+/* Adds the callable object of a row to `dict`, under its name.  Returns -1 with an exception. */
 static int
 add (PyObject *dict, PyTypeObject *type, const GmApi *api, bool inplace)
 {
@@ -572,8 +577,8 @@ add (PyObject *dict, PyTypeObject *type, const GmApi *api, bool inplace)
   return bad;
 }
 
-/* add_methods (dict): makes Python functions methods of Tensor, beside the rows'.  The package
- * calls it while it is imported, and again when it is reloaded, which replaces them. */
+/* Makes the Python functions in `dict` methods of Tensor, beside the rows'.  The package calls
+ * add_methods (dict) while it is imported, and again when it is reloaded, which replaces them. */
 static PyObject *
 add_methods (PyObject *module, PyObject *dict)
 {

@@ -20,7 +20,7 @@ typedef struct {
 
 extern PyTypeObject gm_py_api_function_type, gm_py_api_method_type;
 
-/* Calls a row with values that need no conversion.  Returns a new reference, or NULL with an
+/* Calls a row with values that are GmArg already.  Returns a new reference, or NULL with an
  * exception. */
 PyObject *gm_py_api_run (const GmApi *api, bool inplace, const GmArg *args, int n);
 /* Returns the POINTWISE op that does the same as the row when its arguments are tensors of one

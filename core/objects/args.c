@@ -115,7 +115,8 @@ is_numpy_array (PyObject *o)
          && PyObject_HasAttrString (o, "shape");
 }
 
-/* Adds an object that a tensor stands for: a Generator. */
+/* Stores in *out the tensor that stands for an object in graphs, its attribute
+ * __gramme_tensor__, as a Generator has.  False with an exception: TypeError if it has none. */
 static bool
 add_stand_in (GmPyArgs *x, PyObject *o, GmArg *out)
 {
@@ -184,7 +185,7 @@ arg_from_scalar (GmScalar s, GmArg *out)
     out->i = s.i;
 }
 
-/* Adds a value that is not of one of the frequent exact types. */
+/* Converts a value whose type is not one of the frequent exact types.  False with an exception. */
 static bool
 add_other (GmPyArgs *x, PyObject *o, GmArg *out)
 {
@@ -291,8 +292,8 @@ gm_py_from_scalar (GmScalar s)
   }
 }
 
-/* Returns the named tuple type gramme.return_types.max for "max values indices", made once for each
- * such text.  Borrowed. */
+/* Returns the named tuple type gramme.return_types.max for "max values indices"; it is made at
+ * the first call with such a text and kept.  Borrowed. */
 PyTypeObject *
 gm_py_fields_type (const char *fields)
 {

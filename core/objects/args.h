@@ -13,7 +13,7 @@
 
 typedef enum {
   GM_PY_ARGS_PLAIN = 0,
-  /* For operators: objects with a buffer (numpy arrays) become tensors that share their memory. */
+  /* Objects with a buffer (numpy arrays) become tensors that share their memory: for operators. */
   GM_PY_ARGS_ARRAYS = 1,
   GM_PY_ARGS_INDEX = 2, /* for subscripts: like ARRAYS, and lists become index tensors */
 } GmPyArgsMode;
@@ -41,7 +41,8 @@ void gm_py_args_clear (GmPyArgs *x);
  * OverflowError for an int past 64 bits. */
 bool gm_py_args_add (GmPyArgs *x, PyObject *o, GmArg *out);
 
-/* For code that makes further arguments.  Returns room for n items, or NULL with an exception. */
+/* Returns room for n more items, which lives until gm_py_args_clear, for code that makes further
+ * arguments; NULL with an exception. */
 GmArg *gm_py_args_take (GmPyArgs *x, Py_ssize_t n);
 /* Keeps `wrapper` (steals the reference; NULL gives NULL) until gm_py_args_clear.  Returns its
  * tensor, borrowed, or NULL with an exception. */
@@ -51,7 +52,8 @@ GmTensor *gm_py_args_keep (GmPyArgs *x, PyObject *wrapper);
  * neither. */
 bool gm_py_number (PyObject *o, GmScalar *out);
 
-/* Returns a result as a new Python object; tensors get their wrapper.  NULL with an exception. */
+/* Returns the result of a row as a new Python object; tensors get their wrapper.  NULL with an
+ * exception. */
 PyObject *gm_py_from_arg (const GmArg *a);
 PyObject *gm_py_from_scalar (GmScalar s);
 /* Returns the named tuple type for a result's fields, such as "max values indices".  Borrowed,

@@ -18,8 +18,9 @@ GmBackwardWatch gm_py_backward_watch;
 
 enum { FEW = 4 };
 
-/* A tensor or a sequence of tensors (and of None, or of gradient edges, if allowed), as borrowed
- * pointers.  `keep` owns the argument itself: a tensor, or a tuple. */
+/* An argument that is a tensor or a sequence of tensors (and of None, or of gradient edges, if
+ * allowed), as borrowed pointers in `items`.  `keep` owns the argument itself: a tensor, or a
+ * tuple. */
 typedef struct {
   PyObject *keep;
   bool is_one;
@@ -34,7 +35,7 @@ list_item (const List *l, int i)
   return l->is_one ? l->keep : PyTuple_GET_ITEM (l->keep, i);
 }
 
-/* Makes room for n items, which are NULL. */
+/* Makes room for n items in a zeroed list; they are NULL. */
 static void
 list_room (List *l, int n)
 {
@@ -85,7 +86,8 @@ list_clear (List *l)
   Py_CLEAR (l->keep);
 }
 
-/* Reads the gradients that belong to n roots, with NULL items where none was given. */
+/* Reads the argument o with the gradients of n roots into l; an item is NULL where no gradient
+ * was given.  False with an exception, which calls them `what`. */
 static bool
 grads_init (List *l, PyObject *o, int n, const char *what)
 {
@@ -103,8 +105,8 @@ grads_init (List *l, PyObject *o, int n, const char *what)
   return false;
 }
 
-/* Makes tensors for roots that are edges.  An edge that does not know the meta of its tensor takes
- * that of its gradient. */
+/* Replaces roots that are gradient edges by tensors.  An edge that does not know the meta of its
+ * tensor takes the meta of its gradient in `given`.  False with an exception. */
 static bool
 roots_fit (List *roots, const List *given)
 {
@@ -125,8 +127,8 @@ roots_fit (List *roots, const List *given)
   return true;
 }
 
-/* True if all edges among the inputs lead to leaves; other tensors with a grad are tensors
- * themselves. */
+/* True if all gradient edges among the inputs lead to leaves.  False with an exception: no
+ * tensor has the grad that backward () would have to set. */
 static bool
 edges_are_leaves (const List *inputs)
 {
@@ -139,7 +141,8 @@ edges_are_leaves (const List *inputs)
   return true;
 }
 
-/* Returns the truth of retain_graph; None means create_graph. */
+/* Returns the truth of the argument retain_graph, where None means create_graph; -1 with an
+ * exception. */
 static int
 retain (PyObject *retain_graph, int create_graph)
 {
@@ -216,7 +219,8 @@ zeros_like (const GmTensor *t, GError **error)
   return gm_tensor_new_zeros (&m, error);
 }
 
-/* Implements grad (is_grads_batched=True), in Python: one call for each row of grad_outputs. */
+/* Implements grad (is_grads_batched=True) by a function of the package, which calls grad for
+ * each row of grad_outputs. */
 static PyObject *
 call_batched (PyObject *args, PyObject *options)
 {
@@ -367,7 +371,8 @@ static PyMethodDef handle_methods[] = {
   { 0 },
 };
 
-/* Returns the class that isinstance () sees: that of the handles of modules and optimizers. */
+/* Implements __class__ of a hook's handle: isinstance () sees the class of the handles of
+ * modules and optimizers. */
 static PyObject *
 handle_class (PyObject *self, void *closure)
 {
@@ -667,8 +672,8 @@ region_watch (GmRegion *r, PyObject *o)
     gm_region_watch (r, t);
 }
 
-/* The recorder knows this function and never calls it.  Called by Python, it compiles the operator
- * by itself. */
+/* Compiles and runs an operator over graphs, such as cond, when Python calls it.  The recorder
+ * knows this function by its address and records the operator instead of calling it. */
 static PyObject *
 higher_order (PyObject *module, PyObject *args)
 {

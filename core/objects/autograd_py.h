@@ -12,10 +12,11 @@ PyObject *gm_py_tensor_backward (PyObject *self, PyObject *args, PyObject *kwarg
 PyObject *gm_py_tensor_register_hook (PyObject *self, PyObject *hook);
 PyObject *gm_py_tensor_register_post_hook (PyObject *self, PyObject *hook);
 extern PyTypeObject gm_py_hook_handle_type;
-/* Returns the handle of a hook on a node: a new reference, or NULL with an exception. */
+/* Returns a handle for hook `id` on node n: a new reference, or NULL with an exception.  before:
+ * the hook runs before the node. */
 PyObject *gm_py_node_handle (struct GmAgNode *n, bool before, uint64_t id);
-/* True if the innermost saved-tensor hooks of this thread may become part of a graph; sets *pack
- * and *unpack, borrowed. */
+/* True if the innermost saved-tensor hooks of this thread are marked as inlineable into a graph;
+ * then sets *pack and *unpack, borrowed. */
 bool gm_py_saved_hooks_traced (PyObject **pack, PyObject **unpack);
 PyObject *gm_py_tensor_grad_fn (PyObject *self, void *closure);
 PyObject *gm_py_tensor_get_grad (PyObject *self, void *closure);
@@ -42,7 +43,7 @@ extern PyMethodDef gm_py_autograd_functions[];
 
 int gm_py_init_autograd (PyObject *module);
 
-/* A GmTensorHook; data: the callable, owned by the hook. */
+/* Calls a hook written in Python; fits GmTensorHook.  data: the callable, owned by the hook. */
 GmTensor *gm_py_call_hook (void *data, GmTensor *grad, GError **error);
 
 #endif

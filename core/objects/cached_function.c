@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* An item of the cache, with the same layout in 3.11, 3.12 and 3.13. */
+/* An item of the object that functools.lru_cache returns; 3.11, 3.12 and 3.13 have the same
+ * layout. */
 typedef struct Link {
   PyObject_HEAD struct Link *prev, *next;
   Py_hash_t hash;
@@ -59,8 +60,9 @@ give (PyObject *result, PyObject *args, PyObject *named)
   return Py_NewRef (result);
 }
 
-/* Calls the cache with a function that returns the result.  Nothing else may call it meanwhile: the
- * arguments are constants, and garbage collection is off. */
+/* Implements `remember` of GmCachedHost: calls the cache with a function in the place of its own
+ * that returns the given result, and restores the counts.  No other code can call the cache
+ * meanwhile: the arguments are constants, and garbage collection is off. */
 static PyObject *
 remember (PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
@@ -88,7 +90,8 @@ remember (PyObject *module, PyObject *const *args, Py_ssize_t n)
 
 /* -- Testing the layout of the fields ---------------------------------------------------------- */
 
-/* Returns functools.lru_cache (maxsize, typed) (int), called with "7" and called again. */
+/* Returns functools.lru_cache (maxsize, typed) (int) after two calls with "7", to test the
+ * layout; a new reference, NULL on failure.  maxsize < 0: None. */
 static Cache *
 sample (int maxsize, bool typed)
 {

@@ -6,8 +6,9 @@
 
 #include "core/objects/python_host.h"
 
-/* Returns the functions for the recorder's host.  They find nothing if this CPython's object
- * differs from the layout that we know. */
+/* Returns the functions and offsets by which the recorder reads the objects of
+ * functools.lru_cache. The functions find nothing if the layout in this CPython differs from the
+ * layout known here. */
 GmCachedHost gm_cached_host (void);
 
 #endif

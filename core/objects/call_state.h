@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* Between these two calls nothing is captured on this thread: the compiler's own Python code. */
+/* Nesting of gm_hook_suspend: not 0 while nothing is captured on this thread, as in the
+ * compiler's own Python code. */
 extern GM_THREAD int gm_hook_suspended;
 
 static inline void
@@ -23,10 +24,11 @@ gm_hook_unsuspend (void)
   gm_hook_suspended--;
 }
 
-/* Incremented by each call of a function of the program that a graph, or the code after it, makes.
- * A function of the program must not be called twice for one call of it. */
+/* Number of calls of the program's functions that graphs, or the code after them, have made on
+ * this thread.  It tells if a failed graph has called such a function, which must not be called
+ * twice. */
 extern GM_THREAD uint32_t gm_failed_program_calls;
-/* Incremented by each error of an operation that becomes an exception. */
+/* Number of errors of operations that became exceptions on this thread. */
 extern GM_THREAD uint32_t gm_failed_operations;
 
 #endif

@@ -24,8 +24,8 @@ is_sequence (PyObject *o)
              && !PyObject_CheckBuffer (o));
 }
 
-/* Returns a number, or an object that stands for a nested list of numbers: arrays and tensors in a
- * list.  New reference. */
+/* Returns the number o itself, or for an array or tensor in a list the nested list of its
+ * numbers. New reference; NULL with an exception. */
 static PyObject *
 plain_item (PyObject *o)
 {
@@ -228,7 +228,7 @@ parse_dtype (PyObject *o, GmDtype *dtype, const GmDtype **out)
   return gm_py_dtype_get (o, dtype);
 }
 
-/* Moves t to a device; steals t. */
+/* Returns t on a device: t itself if it is there already; steals t.  NULL with an exception. */
 static GmTensor *
 put_on (GmTensor *t, int device)
 {
@@ -242,8 +242,8 @@ put_on (GmTensor *t, int device)
   return there;
 }
 
-/* Reads device=.  Without it, the device is that of the data, if that is a tensor, else the
- * default. */
+/* Reads the argument device= into *device.  Without it, the device is that of `data`, if that is
+ * a tensor, else the default.  False with an exception. */
 static bool
 parse_device (PyObject *o, PyObject *data, int *device)
 {

@@ -10,9 +10,10 @@
  * dtype for Python data, the own dtype for arrays and tensors.  NULL with an exception: ValueError
  * for uneven lists. */
 GmTensor *gm_py_construct (PyObject *data, const GmDtype *dtype);
-/* gm_py_construct for a list in a subscript, where an empty list is int64. */
+/* Does the same as gm_py_construct for a list in a subscript, where an empty list is int64. */
 GmTensor *gm_py_construct_index (PyObject *list);
-/* Casts without recording anything; steals t, which it returns when there is nothing to do. */
+/* Returns t cast to a dtype, without recording anything on the tape; steals t, and returns t
+ * itself where nothing has to be done and `copy` is false.  NULL with an exception. */
 GmTensor *gm_py_construct_cast (GmTensor *t, GmDtype dtype, bool copy);
 
 extern PyMethodDef gm_py_construct_functions[];

@@ -42,7 +42,7 @@ has_device (void)
   return gm_device_get (GM_DEVICE_CUDA, &error) != NULL || gm_py_raise (error);
 }
 
-/* Returns (True, ""), or (False, why). */
+/* Implements cuda.available: returns (True, ""), or (False, why). */
 static PyObject *
 cuda_available (PyObject *module, PyObject *unused)
 {
@@ -239,7 +239,8 @@ event_elapsed (PyObject *module, PyObject *args)
              : gm_py_raise (error);
 }
 
-/* Declares that a stream uses the storage's memory, so that the allocator knows. */
+/* Declares that a stream uses the storage's memory, so that the allocator does not reuse it
+ * before the stream is done. */
 static PyObject *
 tensor_keep (PyObject *module, PyObject *args)
 {

@@ -41,14 +41,15 @@ is_compared_in_c (PyTypeObject *type)
   return gm_is_constant_type (type) || gm_key_is_by_value (type);
 }
 
-/* True for a tuple and a Size, which is compared as one. */
+/* True for a tuple and for a Size, which is compared as a tuple. */
 static bool
 is_tuple (PyObject *o)
 {
   return PyTuple_CheckExact (o) || Py_TYPE (o) == gm_host.size_type;
 }
 
-/* Compares a key of a dict with another key of the same hash. */
+/* Compares a key stored in a dict with another key of the same hash, without running code of
+ * theirs; UNKNOWN where only that could tell. */
 static Same
 same (PyObject *stored, PyObject *key)
 {

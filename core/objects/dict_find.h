@@ -9,10 +9,12 @@
 
 #include "core/objects/cpython.h"
 
-/* Offset in the keys of a dict (ma_keys) of a byte that is 0 unless all keys are exact strings. */
+/* Returns the offset, in the keys of a dict (ma_keys), of a byte that is 0 unless all keys are
+ * exact strings. */
 size_t gm_dict_kind_offset (void);
-/* For a dict whose byte is 0: sets *value to the value of the key that is `key` itself or a
- * constant equal to it, borrowed, or NULL.  False: only running a key's own code could decide. */
+/* Looks up `key` in a dict whose byte at gm_dict_kind_offset is 0: sets *value to the value of
+ * the key that is `key` itself or a constant equal to it, borrowed, or to NULL.  False: only
+ * running a key's own code could decide. */
 bool gm_dict_find (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
 
 #endif

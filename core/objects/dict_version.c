@@ -42,8 +42,8 @@ counting_set_dict (PyObject *o, PyObject *value, void *closure)
   return set_dict (o, value, closure);
 }
 
-/* Returns the row behind a descriptor, which all descriptors made from it share; NULL: another kind
- * of attribute. */
+/* Returns the definition behind a getter descriptor, shared by all descriptors made from it;
+ * NULL: `descriptor` is another kind of attribute or NULL. */
 static PyGetSetDef *
 row_of (PyObject *descriptor)
 {
@@ -52,7 +52,8 @@ row_of (PyObject *descriptor)
              : NULL;
 }
 
-/* Returns `class A: __slots__ = slots`; NULL slots: without the line. */
+/* Returns a new class A with __slots__ = slots, or without __slots__ if that is NULL; NULL on
+ * failure, without an exception. */
 static PyObject *
 class_new (PyObject *slots)
 {
@@ -63,7 +64,8 @@ class_new (PyObject *slots)
   return type;
 }
 
-/* Replaces the setter in the row of __dict__ of classes like this one. */
+/* Replaces the setter of __dict__, for all classes that share it with a class of these `slots`,
+ * by a setter that counts.  False if the descriptor is not as expected. */
 static bool
 count_dicts (PyObject *slots)
 {
@@ -180,9 +182,9 @@ dict_changed (PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *
 #if PY_VERSION_HEX < 0x030d0000
 #define own_table(dict) true
 #else
-/* Gives a dict whose values are stored in its object a table of its own, as CPython does before the
- * last item is removed; the item is put back in its place.  False: the dict is empty, so no item
- * can be removed. */
+/* Gives a dict whose values are stored in its object a table of its own, as CPython does before
+ * the last item is removed; the item is put back in its place.  False, perhaps with an exception:
+ * the dict is empty, so no item can be removed. */
 static bool
 own_table (PyObject *dict)
 {

@@ -59,7 +59,7 @@ static_assert (sizeof (Managed) == 64 && offsetof (ManagedVersioned, tensor) == 
 
 /* -- Export ------------------------------------------------------------------------------------ */
 
-/* The manager context of our managed tensors: one block. */
+/* The block behind an exported capsule: the managed tensor and what it points to. */
 typedef struct {
   union {
     Managed plain;
@@ -134,9 +134,9 @@ wants_versioned (PyObject *max_version)
   return major >= 1;
 }
 
-/* Makes the consumer's stream wait for the current stream.  None and 1 are the driver's default
- * stream, 2 that of each thread, -1 asks for nothing; others are handles.  Source: Python array
- * API, __dlpack__. */
+/* Makes the consumer's stream wait for the current stream.  `stream`: None or 1: the driver's
+ * default stream; 2: that of each thread; -1: no waiting; other ints are handles.  False with an
+ * exception.  Source: Python array API, __dlpack__. */
 static bool
 order_streams (PyObject *stream)
 {
@@ -227,7 +227,7 @@ gm_py_tensor_dlpack_device (PyObject *self, PyObject *unused)
 
 /* -- Import ------------------------------------------------------------------------------------ */
 
-/* Waits for the device, since work that still runs may use its memory. */
+/* Waits until the device has finished its work, which may still use the tensor's memory. */
 static void
 wait_for_work (const DlTensor *d)
 {
@@ -260,7 +260,8 @@ release_versioned (void *owner, void *data, size_t bytes)
   PyGILState_Release (gil);
 }
 
-/* Converts device, dtype and rank; false with BufferError if there is no equivalent. */
+/* Checks device and rank, and converts the dtype to *dtype; false with BufferError if there is
+ * no equivalent. */
 static bool
 read_kind (const DlTensor *d, GmDtype *dtype)
 {
@@ -281,8 +282,8 @@ read_kind (const DlTensor *d, GmDtype *dtype)
   return false;
 }
 
-/* Reads sizes and strides of the capsule, in elements; false if they are not valid.  *last: the
- * last element that the tensor reaches, -1: none. */
+/* Reads sizes and strides of the capsule into *meta, in elements; false if they are not valid.
+ * *last: offset of the last element that the tensor reaches, -1: no element. */
 static bool
 read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
 {
@@ -312,8 +313,8 @@ read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
   return true;
 }
 
-/* True if the system has mapped each page of the bytes.  It cannot be found out to which object
- * they belong. */
+/* True if the system has mapped each page of the bytes.  To which object these belong cannot be
+ * found out. */
 static bool
 is_mapped (uintptr_t begin, size_t bytes)
 {
@@ -397,8 +398,8 @@ from_capsule (PyObject *capsule)
   return gm_py_tensor_take (t);
 }
 
-/* Sets *out to the current stream's handle, if the object is on a GPU, else NULL.  False with an
- * exception. */
+/* Sets *out to the handle of the current stream, a new reference, if the object is on a GPU,
+ * else to NULL.  False with an exception. */
 static bool
 ask_stream (PyObject *o, PyObject **out)
 {

@@ -6,7 +6,7 @@
 
 #include "core/objects/tensor_object.h"
 
-/* Tensor.__dlpack__ and Tensor.__dlpack_device__. */
+/* Implement Tensor.__dlpack__ and Tensor.__dlpack_device__. */
 PyObject *gm_py_tensor_dlpack (PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *gm_py_tensor_dlpack_device (PyObject *self, PyObject *unused);
 

@@ -112,8 +112,8 @@ gm_py_raise (GError *error)
 
 /* -- Signals during a compile ------------------------------------------------------------------ */
 
-/* True if the compile is to stop because of a signal.  Called by plugins now and then (progress),
- * also in threads of theirs, where signals cannot be seen. */
+/* True if the compilation has to stop because of a signal.  Plugins call this now and then
+ * (progress), also in threads of theirs, where signals cannot be seen. */
 static bool
 is_interrupted (void)
 {
@@ -144,7 +144,7 @@ enter (void *left)
 
 PyObject *gm_py_dynamo_error, *gm_py_recompile_error, *gm_py_limit_error;
 
-/* The first one is the base of the others. */
+/* Exception classes of the library; the class in row 0 is the base of the others. */
 static const struct {
   PyObject **made;
   const char *name, *doc;

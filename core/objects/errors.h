@@ -16,12 +16,13 @@
 
 /* gramme.compiler.BackendError, a RuntimeError.  Owned by the process. */
 extern PyObject *gm_py_backend_error;
-/* Classes of gramme._dynamo.exc: the base of the recorder's errors, a function that is not to be
- * compiled again, and one that reached the limit of its entries.  Immortal. */
+/* Classes of gramme._dynamo.exc: the base of the recorder's errors, the error for a function
+ * that must not be compiled again, and the error for a function that reached the limit of its
+ * entries. Immortal. */
 extern PyObject *gm_py_dynamo_error, *gm_py_recompile_error, *gm_py_limit_error;
-/* An attribute that a tensor of these dimensions, or of any dtype there is, lacks: a RuntimeError
- * as torch has it, and an AttributeError, so that hasattr () answers and completion at a prompt
- * goes on. */
+/* Class of the error for an attribute that a tensor of these dimensions, or of every dtype,
+ * lacks: a RuntimeError, as torch has it, and an AttributeError, so that hasattr () returns False
+ * and completion at a prompt goes on. */
 extern PyObject *gm_py_dimension_error;
 
 /* Raises `error` (freed, not NULL) as the exception of its code.  Always returns NULL, for `return

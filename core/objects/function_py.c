@@ -244,7 +244,8 @@ zeros_like (const GmMeta *m)
   return t ? gm_py_tensor_take (t) : gm_py_raise (error);
 }
 
-/* Returns the arguments of backward: the context and a gradient for each result. */
+/* Returns the tuple of arguments for backward: the context and a gradient for each result.  New
+ * reference, NULL with an exception. */
 static PyObject *
 gradients_in (Context *c, GmTensor *const *grads)
 {
@@ -276,8 +277,9 @@ broadcasts_to (const GmMeta *from, const GmMeta *to)
   return lead >= 0;
 }
 
-/* Converts backward's result for argument i: None, or a tensor of the argument's shape, which is
- * cast to the argument's dtype.  A tensor to whose shape the argument broadcasts is summed. */
+/* Converts backward's result o for argument i, which has the meta `want`: None, or a tensor of
+ * that shape, which is cast to the dtype; a tensor that broadcasting has enlarged is summed.
+ * Stores a new reference, or NULL, in *result; false with an exception. */
 static bool
 gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, GmTensor **result)
 {
@@ -430,7 +432,8 @@ place_in (PyObject *tuple, PyObject *o)
   return -1;
 }
 
-/* Runs forward (ctx, *args), or forward (*args) and then setup_context (ctx, args, result). */
+/* Runs forward (ctx, *args), or, with a setup_context, forward (*args) and then setup (ctx,
+ * args, result).  Returns the result, a new reference; NULL with an exception. */
 static PyObject *
 run_forward (PyObject *function, Context *c, PyObject *args, PyObject *setup)
 {
@@ -476,8 +479,9 @@ check_dirty (Context *c, PyObject *args, PyObject *results)
   return true;
 }
 
-/* Returns the results for the caller.  An argument that is returned unchanged becomes a view of
- * itself, so that it can have a history of its own. */
+/* Returns the tuple of results for the caller, and in fresh[...] new references to the tensors
+ * that get a gradient history.  An argument that is returned unchanged becomes a view of itself, so
+ * that it can have a history of its own. */
 static PyObject *
 wrap_results (Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
 {
@@ -503,8 +507,8 @@ wrap_results (Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
   return out;
 }
 
-/* Saves the arguments of save_for_backward.  Called after attach, when the results have their
- * node. */
+/* Saves the tensors given to save_for_backward in the context.  The caller has attached the
+ * results to their node before.  False with an exception. */
 static bool
 save (Context *c, PyObject *results, PyObject *before)
 {
@@ -551,7 +555,7 @@ function_type (PyObject *function)
   return f;
 }
 
-/* Gives all results one node. */
+/* Makes the node of the call, which ties all results to the arguments.  False with an exception. */
 static bool
 attach (PyObject *function, Context *c, PyObject *args, PyObject *results, GmTensor **fresh)
 {

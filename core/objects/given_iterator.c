@@ -60,7 +60,7 @@ typedef struct {
   Py_ssize_t sequence; /* offset of what the iterator walks, or 0 */
 } Row;
 
-/* Returns the type of iter (o), which a static variable of CPython has; steals o. */
+/* Returns the type of iter (o), which CPython keeps in a static variable, borrowed; steals o. */
 static PyTypeObject *
 iterator_type (PyObject *o)
 {
@@ -82,7 +82,7 @@ count_type (void)
   return (PyTypeObject *) type; /* lives as long as the process */
 }
 
-/* Returns the row of a type, or NULL. */
+/* Returns the row about an iterator type, or NULL. */
 static const Row *
 row_of (const PyTypeObject *type)
 {

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How the items of an iterator are found. */
+/* Says where the items of an iterator come from. */
 typedef enum {
   GM_GIVEN_NOT,      /* only by running it */
   GM_GIVEN_INDEXED,  /* in a list or tuple, also backwards */
@@ -26,42 +26,44 @@ typedef enum {
   GM_GIVEN_OF_OTHERS /* zip, map, filter: nothing but items of other iterators */
 } GmGivenKind;
 
-/* The answer to a question for an item. UNTOLD: the iterator would raise, as it does when its dict
- * has changed since. */
+/* Result of a look-up of an item.  UNTOLD: the iterator would raise, as it does when its dict
+ * has changed since it was made. */
 typedef enum { GM_GIVEN_ITEM, GM_GIVEN_END, GM_GIVEN_UNTOLD } GmGivenAnswer;
 
-/* The layout of an iterator over a list or tuple. */
+/* Layout of CPython's iterator over a list or tuple. */
 typedef struct {
   PyObject_HEAD Py_ssize_t index;
   PyObject *sequence; /* NULL once it has ended */
 } GmGivenIterator;
 
-/* Returns how items of iterators of this exact type are found. */
+/* Returns where items of iterators of this exact type come from. */
 GmGivenKind gm_given_kind (PyTypeObject *type);
 
-/* Returns the form of the iterator, 0 if its items cannot be told: of types with several, zip
- * (2: strict), enumerate and count (0: their numbers are large, or the step is not 1). */
+/* Returns a number for the variant of the iterator, where its type has several: zip (2: strict),
+ * enumerate and count (0: their numbers are large, or the step is not 1).  0: its items cannot be
+ * told without running it. */
 int gm_given_form (PyObject *iterator);
 
-/* Returns the place in the iterator's memory of what it walks; 0: the type keeps no such object. */
+/* Returns the offset, in the iterator's memory, of the pointer to the object that it walks; 0:
+ * the type keeps no such object. */
 Py_ssize_t gm_given_sequence_offset (PyTypeObject *type);
 
-/* Finds the item that the iterator gives after `skipped` others; of PAIRS the key, or the value; of
- * NUMBERED the number. *item is borrowed: of the iterator's object, or made for this call
- * (call_objects.h). */
+/* Finds the item that the iterator gives after `skipped` others, without advancing it; for PAIRS
+ * the key or, if `value` is true, the value; for NUMBERED the number.  *item is borrowed from the
+ * iterator's object, or lives until the end of this call (call_objects.h). */
 GmGivenAnswer gm_given_find (PyObject *iterator, int64_t skipped, bool value, PyObject **item);
 
-/* Returns the tuple of iterators of a zip or map, or the iterator of a filter or enumerate, and in
- * *function the function of a map or filter, else NULL; both borrowed. `offset` and
- * `function_offset` get their places in the object's memory. */
+/* Returns the tuple of iterators of a zip or map, or the iterator of a filter or enumerate, and
+ * in *function the function of a map or filter, else NULL; both borrowed.  *offset and
+ * *function_offset get the places of these pointers in the object's memory. */
 PyObject *gm_given_others (PyObject *iterator, PyObject **function, Py_ssize_t *offset,
                            Py_ssize_t *function_offset);
 
-/* Advances an iterator, and drops the item. Of an enumerate the number alone is advanced: its other
- * iterator is advanced by itself. Returns 0; -1 with an exception. */
+/* Advances an iterator, and drops the item.  Of an enumerate only the number is advanced: the
+ * caller advances the iterator that it enumerates.  Returns 0; -1 with an exception. */
 int gm_given_step (PyObject *iterator);
 
-/* Returns the item likewise, borrowed; NULL: there is none, or it cannot be told. */
+/* Returns the item of gm_given_find, borrowed; NULL: there is none, or it cannot be told. */
 static inline PyObject *
 gm_given_item (PyObject *iterator, int64_t skipped, bool value)
 {

@@ -29,7 +29,8 @@ typedef struct {
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
-/* Returns a size: an int, or a gramme.fx.SymInt, which has a value while the graph runs. */
+/* Returns a size as a Python object: an int, or a gramme.fx.SymInt, which has a value only while
+ * the graph runs.  New reference. */
 static PyObject *
 size_object (PyObject *self, int64_t size)
 {
@@ -57,7 +58,7 @@ ints (PyObject *self, int n, const int64_t *list)
   return t;
 }
 
-/* Returns {"shape", "stride", "dtype", "requires_grad", "where"}. */
+/* Returns a new dict {"shape", "stride", "dtype", "requires_grad", "where"} about a value. */
 static PyObject *
 meta_dict (PyObject *self, const GmMeta *m, const char *where)
 {
@@ -106,8 +107,8 @@ attrs_dict (PyObject *self, const GmAttrs *a)
   return d;
 }
 
-/* Returns a unique name: inputs keep theirs; a node, or a second input of the same name, gets its
- * value's number. */
+/* Returns a unique name for value v: an input keeps its name; a node, or a second input of the
+ * same name, is called by its value's number. */
 static PyObject *
 value_name (const GmGraph *g, GmValueId v)
 {
@@ -137,9 +138,9 @@ names_of (const GmGraph *g, const GmValueId *values, uint32_t n)
   return t;
 }
 
-/* Appends (op, name, target, args, attrs, meta) to a list, which is borrowed.  function: the
- * target, if it is a Python function.  All arguments but the texts are new references that are
- * stolen. */
+/* Appends the tuple (op, name, target, args, attrs, meta) to `list`.  function: NULL, or a
+ * Python function that is the target.  Steals the references of all arguments but `list`.  -1 with
+ * an exception. */
 static int
 append_row (PyObject *list, const char *op, PyObject *name, const char *target, PyObject *args,
             PyObject *attrs, PyObject *meta, PyObject *function)
@@ -203,8 +204,8 @@ graph_text (PyObject *self, PyObject *unused)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Runs a call of graphs, for the one result that the node is.  values: by value, gets the other
- * results; or NULL. */
+/* Runs node n, a call of graphs with several results, and returns the result that n stands for.
+ * values: NULL, or an array by value that gets the other results.  NULL with *error. */
 static GmTensor *
 run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values,
             GError **error)
@@ -225,8 +226,9 @@ run_higher (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **v
   return t;
 }
 
-/* Runs one node.  A node that was recorded while gradients were off runs without them, since its
- * result would require grad otherwise. */
+/* Runs one node on the tape and returns its result, a new reference; NULL with *error.  A node
+ * that was recorded while gradients were off runs without them, since its result would require grad
+ * otherwise.  values: as for run_higher. */
 static GmTensor *
 run_node (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **values, GError **error)
 {
@@ -273,7 +275,8 @@ run_nodes (const GmGraph *g, GmTensor **values, GError **error)
   return true;
 }
 
-/* True if the input is an int that determines a size, and that no node reads. */
+/* True if the input is an int that determines a size, and no node reads it; o: the argument
+ * given. */
 static bool
 is_int_of_size (const GmGraph *g, uint32_t input, PyObject *o)
 {
@@ -331,7 +334,8 @@ graph_run (PyObject *self, PyObject *const *args, Py_ssize_t n)
   return result;
 }
 
-/* call(f, *inputs): f(*inputs), while the graph's sizes are those of the inputs. */
+/* Implements graph.call (f, *inputs): returns f (*inputs), and the graph's sizes are those of
+ * the inputs meanwhile. */
 static PyObject *
 graph_call (PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -359,7 +363,7 @@ gm_py_graph_call (PyObject *graph, const GmGraphNow *now, PyObject *fn, PyObject
   return result;
 }
 
-/* size(row): the current value of a size. */
+/* Implements graph.size (row): returns the current value of a size expression. */
 static PyObject *
 graph_size (PyObject *self, PyObject *row)
 {
@@ -381,7 +385,9 @@ graph_size (PyObject *self, PyObject *row)
                                                                      : gm_py_raise (error);
 }
 
-/* Runs one node of a call with several results, in their order; the call itself runs once. */
+/* Runs node n, which is one of the results of a call with several.  The caller runs these nodes
+ * in their order: the call itself runs at the node of result 0, and the other results wait in
+ * self->given.  A new reference, NULL with *error. */
 static GmTensor *
 run_part (GmPyGraph *self, const GmGraph *g, const GmNode *n, GmTensor *const *in, GError **error)
 {
@@ -398,7 +404,7 @@ run_part (GmPyGraph *self, const GmGraph *g, const GmNode *n, GmTensor *const *i
   return run_node (g, n, in, self->given, error);
 }
 
-/* run_op (graph, i, *inputs): runs node i alone, for interpreters written in Python. */
+/* Implements run_op (i, *inputs): runs node i alone, for interpreters written in Python. */
 static PyObject *
 graph_run_node (PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -503,8 +509,8 @@ add_graph (PyObject *module, const GmGraph *part)
   return ok;
 }
 
-/* Adds saved-tensor hooks of the graph, and the bodies of its operators over graphs, by their
- * names. */
+/* Adds the graphs inside of g, by their names, as attributes of `module`: its saved-tensor
+ * hooks, and the bodies of its operators over graphs.  False with an exception. */
 static bool
 add_graphs (PyObject *module, const GmGraph *g)
 {

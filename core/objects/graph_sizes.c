@@ -72,8 +72,8 @@ read_symbol (const GmSymbolSource *from, PyObject *const *inputs, int64_t *out)
   return !PyErr_Occurred ();
 }
 
-/* Puts `now` in front of the graphs that are kept, and drops the least recently used one of too
- * many; steals the reference. */
+/* Moves or inserts `now` at the front of the graphs that are kept; drops the least recently used
+ * graph if there are too many.  Steals the reference. */
 static void
 put_first (GmGraphSizes *s, GmGraphNow *now)
 {

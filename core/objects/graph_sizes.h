@@ -14,27 +14,30 @@
 
 typedef struct GmGraphSizes GmGraphSizes;
 
-/* The graph for one set of numbers; reference counted. */
+/* The graph for the values `symbols` of its symbols; reference counted. */
 typedef struct {
   int refs;
   GmGraph *graph;
   int64_t *symbols;
 } GmGraphNow;
 
-/* Returns NULL if all of g's sizes are numbers.  g must outlive the result. */
+/* Makes the object for a graph with symbolic sizes; NULL if all of g's sizes are numbers.  g
+ * must outlive the result. */
 GmGraphSizes *gm_graph_sizes_new (const GmGraph *g);
 void gm_graph_sizes_free (GmGraphSizes *s); /* NULL is fine */
 
-/* Returns the graph for these numbers, by symbol: a new reference; NULL with an exception. */
+/* Returns the graph for these values of the symbols, by symbol number: a new reference; NULL
+ * with an exception. */
 GmGraphNow *gm_graph_sizes_at (GmGraphSizes *s, const int64_t *symbols);
-/* Returns the graph for these inputs: tensors, and ints where an input is an int.  Symbols that no
- * input determines have the values of this thread's current run.  New reference; NULL with an
+/* Returns the graph for these inputs: tensors, or ints where an input is an int.  A symbol that
+ * no input determines keeps the value of this thread's current run.  New reference; NULL with an
  * exception. */
 GmGraphNow *gm_graph_sizes_now (GmGraphSizes *s, PyObject *const *inputs, Py_ssize_t n);
 void gm_graph_now_unref (GmGraphNow *now); /* NULL is fine */
 
-/* Between enter and leave, properly nested, this thread runs the graph for these numbers, and reads
- * of its sizes return them.  The caller holds `now`. */
+/* A scope in which this thread runs the graph for the numbers of `now`, so that reads of the
+ * graph's sizes return them.  Enter and leave are properly nested; the caller keeps the reference
+ * to `now`. */
 typedef struct GmGraphEntered {
   const GmGraphSizes *sizes;
   const GmGraphNow *now;
@@ -42,7 +45,8 @@ typedef struct GmGraphEntered {
 } GmGraphEntered;
 void gm_graph_sizes_enter (const GmGraphSizes *s, const GmGraphNow *now, GmGraphEntered *entered);
 void gm_graph_sizes_leave (void);
-/* Returns the numbers of this thread's current run, borrowed; NULL if it does not run the graph. */
+/* Returns the numbers of this thread's current run of the graph, borrowed; NULL if the thread
+ * does not run it. */
 const GmGraphNow *gm_graph_sizes_entered (const GmGraphSizes *s);
 
 #endif

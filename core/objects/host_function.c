@@ -80,7 +80,8 @@ note_call (const Callee *c, GmTensor *const *in, PyObject *result)
   gm_call_note (c->fn, args, c->n, c->names, result);
 }
 
-/* Returns the kind of a result: 0, 't', 'l'; '?': it does not consist of tensors. */
+/* Returns the kind of a result: 0 for a tensor, 't' or 'l' for a tuple or list of tensors, '?'
+ * for any other object, also for an empty tuple or list. */
 static char
 container_of (PyObject *o)
 {
@@ -223,7 +224,7 @@ gm_py_host_function (PyObject *fn, PyObject *const *values, const uint8_t *which
 
 /* -- Hooks that read grad ---------------------------------------------------------------------- */
 
-/* Depth to which calls are followed, from function to function. */
+/* Number of calls, from function to function, that a search follows. */
 enum { FAR = 6 };
 
 static bool may_read_grad (PyObject *fn, int far);
@@ -244,7 +245,8 @@ names_grad (PyCodeObject *code)
   return false;
 }
 
-/* True if a function that `code` may find under one of its names in the dict reads grad. */
+/* True if `dict`, the globals of a function or a module's or class's dict, has under one of the
+ * names in `code` a function that may read grad.  far: calls that the search may still follow. */
 static bool
 may_find_reader (PyCodeObject *code, PyObject *dict, int far)
 {
@@ -278,8 +280,9 @@ function_may_read_grad (PyObject *fn, PyObject *self, int far)
   return false;
 }
 
-/* True if the code behind fn, or behind a function that it may call, names the attribute grad: it
- * may read a gradient that a compiled backward holds back until all of it has run. */
+/* True if the code behind fn, or behind a function that it may call, names the attribute grad:
+ * the hook may read a gradient that a compiled backward holds back until all of it has run.  far:
+ * calls that the search may still follow. */
 static bool
 may_read_grad (PyObject *fn, int far)
 {
@@ -388,7 +391,8 @@ lies_in (const GmTensor *t, GmTensor *const *others, uint32_t n)
   return false;
 }
 
-/* Returns NULL, or why these results cannot be those of a node. */
+/* Checks the results of a trial call on the tensors `in`, and stores their metas in *out.
+ * Returns NULL, or the reason (static text) why these results cannot be those of a node. */
 static const char *
 look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTrial *out)
 {
@@ -425,7 +429,7 @@ look_at (const GPtrArray *results, GmTensor *const *in, uint32_t n_in, GmHostTri
   return NULL;
 }
 
-/* Number of functions that are being tried on this thread. */
+/* Nesting of trial calls of functions on this thread. */
 static _Thread_local int trying;
 
 bool

@@ -7,7 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Returns the module of that full name, imported if necessary; a new reference, NULL with an
+/* Returns the module of this full name, imported if necessary; a new reference, NULL with an
  * exception. Does not call builtins.__import__, as PyImport_ImportModule does: a program may have
  * replaced it, and its function must not see imports of the library. */
 PyObject *gm_import (const char *name);

@@ -41,7 +41,8 @@ park (void)
 
 /* -- The origin of an exception ---------------------------------------------------------------- */
 
-/* Returns the code that runs when `callable` is called, or NULL. Borrowed from it. */
+/* Returns the code that runs when `callable` is called, borrowed from it; NULL: it is not
+ * written in Python. */
 static PyCodeObject *
 code_of (PyObject *callable)
 {
@@ -53,7 +54,8 @@ code_of (PyObject *callable)
                                                  : NULL;
 }
 
-/* Returns the function or object that functools.partial wraps. New reference. */
+/* Returns the function or object that a functools.partial wraps, or `handler` itself if it is
+ * none. New reference. */
 static PyObject *
 behind_partial (PyObject *handler)
 {

@@ -18,33 +18,34 @@
 
 #include <stdbool.h>
 
-/* Runs the handlers of the signals that have come.  True if an exception is parked: the caller
- * stops what it does. */
+/* Runs the handlers of the signals that have arrived.  True if an exception is parked: then the
+ * caller stops its work. */
 bool gm_interrupt_poll (void);
 /* Parks the current exception if a signal's handler has raised it.  False, and the exception
- * stays as it is, if it is another one or there is none. */
+ * stays as it is, if it has another origin or there is none. */
 bool gm_interrupt_take (void);
 /* True if an exception is parked. */
 bool gm_interrupt_is_parked (void);
 /* Makes the parked exception the current one.  False if there is none. */
 bool gm_interrupt_raise (void);
 
-/* Runs the handlers of the signals that have come.  Until gm_interrupt_release a parked exception
- * stays parked.  Holds nest. */
+/* Runs the handlers of the signals that have arrived, and keeps a parked exception parked until
+ * gm_interrupt_release.  Calls nest. */
 void gm_interrupt_hold (void);
 void gm_interrupt_release (void);
 
-/* Drops the current exception, but for one of a signal's handler, which is parked; and the same
- * before another exception takes its place. In the recorder and around it these stand for
- * PyErr_Clear and PyErr_Restore everywhere: an exception of the program's own may be dropped
- * there, an interrupt never. */
+/* Drops the current exception; but an exception of a signal's handler is parked.  Code of the
+ * recorder and around it has this in the place of PyErr_Clear, and gm_interrupt_restore, which
+ * parks such an exception before another one takes its place, in the place of PyErr_Restore: an
+ * exception of the program's own may be dropped there, an interrupt never. */
 void gm_interrupt_clear (void);
-/* Takes the references. */
+/* Makes this exception the current one, as PyErr_Restore does; steals the references. */
 void gm_interrupt_restore (PyObject *type, PyObject *value, PyObject *traceback);
 #define PyErr_Clear gm_interrupt_clear
 #define PyErr_Restore gm_interrupt_restore
 
-/* is_main: true on the thread on which Python runs handlers.  -1 with an exception. */
+/* Initializes this file when the module is loaded.  is_main: true on the thread on which Python
+ * runs handlers.  -1 with an exception. */
 int gm_interrupt_init (bool (*is_main) (void));
 
 #endif

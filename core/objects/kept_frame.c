@@ -49,9 +49,9 @@ running (void)
 /* -- Asking ------------------------------------------------------------------------------------ */
 
 #if PY_VERSION_HEX < 0x030d0000
-/* Before 3.13 a frame has one dict of its variables, which locals () returns and exec writes to.
- * True if the program could distinguish that dict from a new one: it has a reference to it, or has
- * added a key that is not a variable. */
+/* True if the program could tell the frame's dict of variables from a new one: it has a
+ * reference to the dict, or has added a key that is not a variable.  Before 3.13 a frame has one
+ * such dict, which locals () returns and exec writes to. */
 static bool
 has_lasting_names (struct _PyInterpreterFrame *f)
 {
@@ -98,8 +98,8 @@ place_of (PyCodeObject *code, int offset, Place *p)
          && p->at[0] >= 0;
 }
 
-/* Returns the number of the instruction of `to` with the same place as that of `from`, or else the
- * same line; -1: there is none. */
+/* Returns the byte offset of the instruction of `to` that has the same place in the source as
+ * the instruction of `from` at `offset`, or else the same line; -1: there is none. */
 static int
 same_place (PyCodeObject *from, int offset, PyCodeObject *to)
 {
@@ -132,8 +132,8 @@ move_traceback (PyTracebackObject *tb, PyCodeObject *from, PyCodeObject *to)
     tb->tb_lasti = at;
 }
 
-/* Returns the number of tracebacks of the frame among the objects of a generation, or of all (-1).
- * Each gets its place in `to`. */
+/* Moves the tracebacks of the frame that the collector has in a generation (-1: in all) from
+ * instructions of `from` to the same places in `to`.  Returns their number. */
 static Py_ssize_t
 move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObject *to)
 {
@@ -158,7 +158,7 @@ move_tracebacks (PyFrameObject *o, int generation, PyCodeObject *from, PyCodeObj
 
 /* -- Adopting ---------------------------------------------------------------------------------- */
 
-/* The contents of a frame that has returned, which its object has. */
+/* Contents of a frame that has returned, which its frame object owns. */
 typedef struct {
   PyObject *func, *code, *names, *back;
   PyObject **locals;
@@ -192,7 +192,8 @@ drop_contents (Contents *c)
   Py_XDECREF (c->code);
 }
 
-/* True if the frame object has room for the variables and the stack of `code`. */
+/* True if the frame object made for the code `made_for` has room for the variables and the stack
+ * of `code`. */
 static bool
 has_room (const PyCodeObject *made_for, const PyCodeObject *code)
 {

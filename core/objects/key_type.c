@@ -34,8 +34,8 @@ gm_key_is_by_value (const PyTypeObject *type)
              && type->tp_richcompare == PyUnicode_Type.tp_richcompare);
 }
 
-/* True for a member of an Enum that is compared by value: it equals only itself among the
- * members. */
+/* True if the type is an Enum whose members are compared by value: a member then equals only
+ * itself among the members. */
 static bool
 is_member_by_value (PyTypeObject *type)
 {

@@ -8,22 +8,23 @@
 #include <Python.h>
 #include <stdbool.h>
 
-/* Nested containers, where all of a value is read: a container may hold itself. */
+/* Depth up to which nested containers are read where all of a value is read: a container may
+ * hold itself. */
 #define GM_MAX_NESTING 100
 
-/* True for the exact types of constants: values that are known completely and hold no object that
- * may change. */
+/* True for the exact types of constants: their values are known completely and hold no object
+ * that may change. */
 bool gm_is_constant_type (PyTypeObject *type);
-/* True if the function is the __hash__ of Enum, which asks for the member's name alone. */
+/* True if the function is the __hash__ of Enum, which reads only the member's name. */
 bool gm_is_enum_hash (PyObject *function);
-/* True if keys of the type are compared with a constant without code of the user's, and equal one
- * only if they are compared as constants are. */
+/* True if comparing a key of this type with a constant runs no code of the user's, and such a
+ * key equals a constant only if it is compared as constants are. */
 bool gm_key_is_plain (const PyTypeObject *type);
 /* True for a subclass of int or str that inherits their C hash and comparison: IntEnum, StrEnum,
  * class S (str, Enum). */
 bool gm_key_is_by_value (const PyTypeObject *type);
-/* The ways in which a guard can look up an object as a key of a dict that exists, without code of
- * the user's. */
+/* Ways in which a guard can look up an object as a key of an existing dict without running code
+ * of the user's. */
 typedef enum {
   GM_KEY_OTHER,
   GM_KEY_FIXED,    /* a constant, or a tuple of such: compared by value */

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* lapack (name, a, other, flags): (results, number of the first matrix that failed, LAPACK's info
- * for it or 0). */
+/* Implements lapack (name, a, other, flags): returns (results, number of the first matrix that
+ * failed, LAPACK's info for it or 0). */
 static PyObject *
 lapack (PyObject *module, PyObject *args)
 {

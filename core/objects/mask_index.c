@@ -13,8 +13,8 @@
 #include "core/objects/errors.h"
 #include "core/tensor/device.h"
 
-/* Fills `out` with an index tensor for each dimension of a mask that the CPU can read.  False with
- * MemoryError. */
+/* Fills `out` with an index tensor, the positions of the true elements, for each dimension of a
+ * mask in the CPU's memory.  False with MemoryError. */
 static bool
 positions_here (const GmTensor *mask, GmTensor **out)
 {
@@ -46,7 +46,7 @@ positions_here (const GmTensor *mask, GmTensor **out)
   return true;
 }
 
-/* Returns t on a device, a new reference. */
+/* Returns t on a device, a new reference; NULL with an exception. */
 static GmTensor *
 moved (GmTensor *t, int device)
 {
@@ -57,7 +57,8 @@ moved (GmTensor *t, int device)
   return there;
 }
 
-/* positions_here for any mask; the results are on the device of the tensor that is indexed. */
+/* Fills `out` as positions_here does, for a mask on any device; the results are on `device`,
+ * that of the tensor that is indexed.  False with an exception. */
 static bool
 positions (const GmTensor *mask, int device, GmTensor **out)
 {
@@ -94,7 +95,7 @@ is_bool (const GmArg *a)
          || (t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && !t->meta.ndim);
 }
 
-/* Returns the number of dimensions that one item of a key uses. */
+/* Returns the number of the tensor's dimensions that one item of a key uses. */
 static int
 consumed (const GmArg *a)
 {

@@ -20,7 +20,7 @@ enum { PARAMETERS, BUFFERS, MODULES, N_TABLES };
 static PyTypeObject *module_type, *parameter_type;
 /* Interned names. */
 static PyObject *tables[N_TABLES], *non_persistent, *set_member, *register_parameter;
-/* Module's own methods for the last two names. */
+/* Module's own methods _set_member and register_parameter, borrowed. */
 static PyObject *own_set_member, *own_register_parameter;
 
 /* Returns the dict of a module's attributes, borrowed from it; NULL with an exception. */
@@ -32,8 +32,9 @@ attributes (PyObject *self)
   return dict;
 }
 
-/* Returns the item of a name in the three dicts among the attributes, borrowed; NULL, with an
- * exception only if a look-up failed.  *table: the dict that has it. */
+/* Returns the parameter, buffer or child of this name, searched in the three dicts among the
+ * attributes, borrowed; NULL if there is none, with an exception only if a look-up failed.  *table
+ * and *which: the dict that has it and its number. */
 static PyObject *
 find (PyObject *attrs, PyObject *name, PyObject **table, int *which)
 {
@@ -47,12 +48,12 @@ find (PyObject *attrs, PyObject *name, PyObject **table, int *which)
   return found;
 }
 
-/* This file's __getattr__, and object's own look-up. */
+/* __getattr__ of this file, and object.__getattribute__. */
 static PyObject *getattr_method, *object_getattribute;
 
-/* tp_getattro for classes that have only object.__getattribute__ and this file's __getattr__.  The
- * result is the same as with these, without an AttributeError on the way to a member.  CPython
- * restores its own function when the class gets one of the two anew. */
+/* Reads an attribute; tp_getattro of classes that have only object.__getattribute__ and this
+ * file's __getattr__.  The result is the same as with these, without an AttributeError on the way
+ * to a member.  CPython restores its own function when the class gets one of the two anew. */
 static PyObject *
 read_attribute (PyObject *self, PyObject *name)
 {
@@ -116,8 +117,8 @@ may_register (PyTypeObject *type, PyObject *name, PyObject *parameter)
          && !gm_tensor_grad_fn_name (gm_py_tensor_get (parameter));
 }
 
-/* Returns the exact dict that is the attribute `key`, if it does not contain `name`; NULL, perhaps
- * with an exception. */
+/* Returns the attribute `key`, borrowed, if it is an exact dict that does not contain `name`;
+ * NULL otherwise, perhaps with an exception. */
 static PyObject *
 table_without (PyObject *attrs, PyObject *key, PyObject *name)
 {
@@ -125,8 +126,8 @@ table_without (PyObject *attrs, PyObject *key, PyObject *name)
   return table && PyDict_CheckExact (table) && PyDict_Contains (table, name) == 0 ? table : NULL;
 }
 
-/* Stores a Parameter or a Module as a member, if nothing else has its name.  Returns 1; 0 if
- * _set_member has to decide; -1 with an exception. */
+/* Stores a Parameter or a Module as a member, if no attribute or member has its name yet.
+ * Returns 1; 0 if _set_member has to decide; -1 with an exception. */
 static int
 store_member (PyObject *self, PyObject *name, PyObject *value)
 {
@@ -187,7 +188,8 @@ static PyMethodDef methods[] = {
   { 0 },
 };
 
-/* add_members (Module, Parameter): gives the class the two methods. */
+/* Gives the class Module the two methods __getattr__ and __setattr__; the package calls
+ * add_members (Module, Parameter). */
 static PyObject *
 add_members (PyObject *module, PyObject *args)
 {

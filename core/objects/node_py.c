@@ -139,7 +139,8 @@ tuple_of (GmTensor *const *t, uint32_t n)
   return all;
 }
 
-/* Replaces a hook's argument by its result. */
+/* Replaces *at, gradient i given to a hook, by the hook's result o: a tensor, or None, which
+ * leaves it.  False with an exception. */
 static bool
 replace_one (GmTensor **at, PyObject *o, uint32_t i)
 {

@@ -11,12 +11,12 @@
  * reference. */
 PyObject *gm_py_node_take (GmAgNode *n);
 
-/* True for a GradientEdge, and for any tuple (node, number, ...). */
+/* True if o is a GradientEdge, or any tuple (node, number, ...). */
 bool gm_py_edge_check (PyObject *o);
-/* Returns a tensor with that place in the history; like: a meta for it, or NULL.  NULL with an
- * exception. */
+/* Returns a new tensor without elements at the place in the gradient history that the edge
+ * names; `like`: a meta for it, or NULL.  NULL with an exception. */
 GmTensor *gm_py_edge_tensor (PyObject *edge, const GmMeta *like);
-/* True if the edge knows the meta of its tensor. */
+/* True if the edge was made from a tensor, and so knows the tensor's meta. */
 bool gm_py_edge_knows (PyObject *edge);
 
 extern PyTypeObject gm_py_node_type;

@@ -84,7 +84,8 @@ release_buffer (void *owner, void *data, size_t bytes)
   PyGILState_Release (gil);
 }
 
-/* Gets the buffer, writable if the exporter allows that. */
+/* Returns the buffer of o, writable if the exporter allows that; owned by the caller.  NULL with
+ * an exception. */
 static Py_buffer *
 get_buffer (PyObject *o, int flags)
 {

@@ -27,7 +27,8 @@ static GM_THREAD bool off;         /* true: no class is asked, as in DisableTorc
 static GM_THREAD PyObject *modes;  /* a list, or NULL; the innermost is the last */
 static PyObject *name_of_function; /* "__torch_function__" */
 static PyObject *name_of_dispatch; /* "__torch_dispatch__" */
-/* A class whose __torch_function__ is this object is as plain as Tensor. */
+/* Function object that disables overrides: a class whose __torch_function__ it is counts as a
+ * plain Tensor. */
 static PyObject *disabled;
 
 /* -- Finding overrides ------------------------------------------------------------------------- */
@@ -86,7 +87,8 @@ ask (Asked *asked, PyObject *o)
 
 /* -- Calling overrides ------------------------------------------------------------------------- */
 
-/* Calls the innermost mode, which does not see the calls of its own function. */
+/* Calls the innermost mode's __torch_function__; the mode does not see the calls that this
+ * makes. New reference, NULL with an exception. */
 static PyObject *
 call_mode (PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
@@ -125,7 +127,8 @@ refused (PyObject *func, PyObject *types)
   return NULL;
 }
 
-/* Calls the mode and all of `asked` in turn. */
+/* Calls the mode, then the overriding arguments in `asked`, until a result is not
+ * NotImplemented. New reference, NULL with an exception. */
 static PyObject *
 dispatch (PyObject *func, const Asked *asked, PyObject *args, PyObject *kwargs)
 {
@@ -182,8 +185,8 @@ gm_py_override_call (PyObject *func, PyObject *const *args, Py_ssize_t nargs, Py
 
 /* -- Operators --------------------------------------------------------------------------------- */
 
-/* Rows whose operator is a method of another name; the last column is the method of the right
- * operand. */
+/* Rows whose operator is a method of another name; the last column is the name of the right
+ * operand's method. */
 static const struct {
   const char *row, *method, *inplace, *reflected;
 } operators[] = {
@@ -201,7 +204,8 @@ static const struct {
   { "bitwise_not", "__invert__", "__invert__", "__invert__" },
 };
 
-/* Returns the method of Tensor that is equivalent to an operator, borrowed. */
+/* Returns the method of Tensor that does the same as an operator, borrowed.  reflected: the
+ * method of the right operand. */
 static PyObject *
 method_of (const GmApi *api, bool inplace, bool reflected)
 {
@@ -242,7 +246,7 @@ gm_py_override_subscript (PyObject *const *args, int n, PyObject **result)
 
 /* -- Attributes of such classes ---------------------------------------------------------------- */
 
-/* A method of Tensor that is written in C, bound to an instance of such a class. */
+/* A method of Tensor written in C, bound to an instance of a class that may override calls. */
 typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *method;
@@ -343,7 +347,8 @@ call_off (PyObject *func, PyObject *args, PyObject *kwargs)
   return result;
 }
 
-/* disabled_torch_function: calls func (*args, **kwargs) as for plain tensors; types are ignored. */
+/* Calls func (*args, **kwargs) as for plain tensors; `types` is ignored.  The package exports
+ * this as disabled_torch_function, to be used as __torch_function__. */
 static PyObject *
 disabled_torch_function (PyObject *module, PyObject *all, PyObject *named)
 {
@@ -398,7 +403,7 @@ function_modes (PyObject *module, PyObject *unused)
   return modes ? PyList_AsTuple (modes) : PyTuple_New (0);
 }
 
-/* has_torch_function (args).  args: any iterable. */
+/* Implements has_torch_function (args): returns True if an item of the iterable overrides calls. */
 static PyObject *
 has_torch_function (PyObject *module, PyObject *args)
 {
@@ -412,7 +417,8 @@ has_torch_function (PyObject *module, PyObject *args)
   return PyBool_FromLong (found);
 }
 
-/* handle_torch_function (public_api, relevant_args, *args, **kwargs). */
+/* Implements handle_torch_function (public_api, relevant_args, *args, **kwargs): calls the
+ * overrides of the relevant arguments. */
 static PyObject *
 handle_torch_function (PyObject *module, PyObject *all, PyObject *kwargs)
 {
@@ -443,8 +449,8 @@ handle_torch_function (PyObject *module, PyObject *all, PyObject *kwargs)
   return result;
 }
 
-/* rewrap (tensor, cls): returns another object of the class, a view of the tensor with its
- * history. */
+/* Implements rewrap (tensor, cls): returns another object, of the class cls, for a view of the
+ * tensor with its gradient history. */
 static PyObject *
 rewrap (PyObject *module, PyObject *args)
 {

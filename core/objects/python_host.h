@@ -15,7 +15,7 @@
 
 struct GmCode;
 
-/* Results of a trial call of a host function. */
+/* Results of a trial call of a host function, which host_try makes. */
 typedef struct {
   uint32_t n;
   GmMeta *metas;  /* owned */
@@ -35,24 +35,25 @@ typedef struct {
   size_t maxsize; /* Py_ssize_t; -1: without end; 0: nothing is remembered */
   size_t typed;   /* int: keys end with the types of the arguments */
   PyObject *(*mark) (PyObject *cache); /* the object before named arguments in a key; borrowed */
-  /* Functions: again (cache, names or None, *args) calls it; missed (cache) counts a miss; remember
-   * (cache, result, names or None, *args) is the call as if the function had given that result,
-   * without counting. */
+  /* Functions for effects: again (cache, names or None, *args) calls the cached function; missed
+   * (cache) counts a miss; remember (cache, result, names or None, *args) stores a result as if the
+   * function had returned it, without counting. */
   PyObject *again, *missed, *remember;
 } GmCachedHost;
 
 typedef struct {
-  /* Tensors.  An instance of tensor_type or of a subclass has its GmTensor * at tensor_offset bytes
-   * (NULL is not a tensor yet). */
+  /* Type of tensors.  An instance of tensor_type or of a subclass has its GmTensor * at
+   * tensor_offset bytes (NULL: not a tensor yet). */
   PyTypeObject *tensor_type;
   size_t tensor_offset;
   PyTypeObject
       *parameter_type;        /* gramme.nn.Parameter or NULL while the package is being imported */
   PyTypeObject *members_type; /* gramme.nn.Module, whose attributes members.c models; or NULL */
-  /* Functions and methods that are API rows: *inplace for the "name_" form. */
+  /* Types of functions and methods that are API rows; api_get sets *inplace for the form
+   * "name_". */
   PyTypeObject *api_type, *api_method_type; /* the second is a subtype of the first */
   const GmApi *(*api_get) (PyObject *o, bool *inplace);
-  /* dtypes and devices: singletons, compared by identity. */
+  /* dtypes and devices are singletons, compared by identity. */
   PyTypeObject *dtype_type;
   GmDtype (*dtype_get) (PyObject *o);      /* GM_N_DTYPES for names of dtypes that no tensor has */
   PyObject *(*dtype_object) (GmDtype d);   /* borrowed */
@@ -70,20 +71,20 @@ typedef struct {
                                               NULL */
   PyObject *higher_order; /* the C function behind gramme.cond and its kin; borrowed, or NULL */
   PyObject *checkpoint;   /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
-  /* The type of the library's own named tuples, "max values indices": called with a tuple of the
-   * values.  Borrowed; NULL if there is none. */
+  /* Returns the type of a result with named fields, such as "max values indices", which is
+   * called with a tuple of the values.  Borrowed; NULL if there is none. */
   PyObject *(*fields_type) (const char *fields);
-  /* True if t requires a gradient; refreshes a stale view first. */
+  /* Returns true if t requires a gradient; refreshes a stale view before. */
   bool (*requires_grad) (const GmTensor *t);
-  /* True if a tensor may be written in place, with gradients on or off; else sets the error that
-   * eager would raise. */
+  /* Returns true if a tensor may be written in place, with gradients on or off (`grad`); else
+   * sets the error that eager would raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
   GmTensor *(*grad) (GmTensor *t);        /* borrowed, NULL for none */
   PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
   PyObject *(*array_object) (
       PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
-  /* A new tensor of a Python number, i64 or f64 without dimensions, borrowed likewise; for a type:
-   * of its zero. */
+  /* Returns a new tensor, i64 or f64 without dimensions, of a Python number or, for a type, of
+   * its zero; borrowed until the call ends. */
   PyObject *(*number_object) (PyObject *number_or_type);
   PyObject *from_numpy, *as_tensor, *asarray;  /* C functions that return a tensor over an array's
                                                   memory */
@@ -98,13 +99,15 @@ typedef struct {
   const struct GmCode *(*decode) (PyCodeObject *code, GError **error);
   bool (*is_whole) (PyCodeObject *code); /* true for code whose functions are called, never
                                             inlined */
-  /* Returns the function as one that a graph can name. values: its arguments, NULL for operand
-   * which[i]; `names` (a tuple or NULL) names the last of them. */
+  /* Returns the function as a host function of a graph.  values: its n arguments, NULL where
+   * argument i is the node's operand which[i]; `names` (a tuple or NULL): names of the last
+   * arguments. */
   GmHostFunction *(*host_function) (PyObject *fn, PyObject *const *values, const uint8_t *which,
                                     uint32_t n, PyObject *names);
   GmHostFunction *(*host_hook) (PyObject *fn);
-  /* Calls the function once, on tensors with these metas, to learn the metas of its results. False:
-   * the function cannot be a node, and *why (owned) says the reason. */
+  /* Calls the function once, on tensors with these metas, to learn the metas of its results.
+   * Returns false if the function cannot be a node, with the reason in *why (owned by the caller).
+   * */
   bool (*host_try) (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out,
                     char **why);
   PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot
@@ -117,28 +120,28 @@ typedef struct {
    * interpreter has no versions. */
   size_t dict_version_offset;
   bool counts_dicts;
-  /* Returns a counter that advances whenever the dict changes or dies; the counter lives for ever.
-   * NULL: there is none for this dict. */
+  /* Returns a counter that advances whenever the dict changes or dies; the counter lives for
+   * ever. NULL: there is none for this dict. */
   const uint64_t *(*dict_counter) (PyObject *dict);
   size_t dict_kind_offset; /* see gm_dict_get */
   bool (*dict_find) (PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
   GmCachedHost cached;
-  /* Only with dict versions: gm_identity_epoch, gm_identity_told and gm_dicts_quiet of
-   * dict_version.h. identity_epoch is NULL if the interpreter cannot tell. */
+  /* Functions gm_identity_epoch, gm_identity_told and gm_dicts_quiet of dict_version.h, used
+   * only with dict versions.  identity_epoch is NULL if the interpreter cannot tell. */
   const uint64_t *identity_epoch;
   bool (*identity_told) (PyTypeObject *type);
   uint64_t (*dicts_quiet) (void);
 } GmTraceHost;
 
-/* Called once when the extension is loaded, and again when a field becomes known.  The struct is
- * copied. */
+/* Sets gm_host to a copy of *host: when the extension is loaded, and again when a field becomes
+ * known. */
 void gm_trace_set_host (const GmTraceHost *host);
 extern GmTraceHost gm_host;
 
 #define gm_host_tensor(o) (*(GmTensor *const *) ((const char *) (o) + gm_host.tensor_offset))
 
-/* True if a string is laid out, as each one is since 3.12; without memory it is not, and no error
- * is left. */
+/* True if the string's characters can be read, as those of each string since 3.12; false,
+ * without an exception, if there is no memory to lay them out. */
 static inline bool
 gm_str_ready (PyObject *s)
 {
@@ -148,7 +151,7 @@ gm_str_ready (PyObject *s)
   return false;
 }
 
-/* Two strings, whose types are str or a subclass. */
+/* True if two strings are equal; their types are str or a subclass. */
 static inline bool
 gm_str_equal (PyObject *a, PyObject *b)
 {
@@ -159,7 +162,7 @@ gm_str_equal (PyObject *a, PyObject *b)
          && memcmp (PyUnicode_DATA (a), PyUnicode_DATA (b), (size_t) n * PyUnicode_KIND (a)) == 0;
 }
 
-/* A type's own dict, borrowed.  Builtin static types keep it elsewhere since 3.12. */
+/* Returns a type's own dict, borrowed.  Builtin static types keep it elsewhere since 3.12. */
 static inline PyObject *
 gm_type_dict (PyTypeObject *type)
 {
@@ -174,7 +177,8 @@ gm_is_user_type (PyTypeObject *type)
   return (type->tp_flags & (Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE)) == Py_TPFLAGS_HEAPTYPE;
 }
 
-/* Exported by every version, but since 3.13 declared in an internal header only. */
+/* Reads the next element of a set; every version exports this function, but since 3.13 only an
+ * internal header declares it. */
 int _PySet_NextEntry (PyObject *set, Py_ssize_t *pos, PyObject **key, Py_hash_t *hash);
 
 #endif

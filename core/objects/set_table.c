@@ -33,7 +33,7 @@ gm_set_table (PyObject *set)
   return (int64_t) h;
 }
 
-/* True if both, of the same elements, have them at the same places. */
+/* True if two sets with the same elements have them at the same places of their tables. */
 static bool
 same_table (PyObject *a, PyObject *b)
 {
@@ -72,7 +72,8 @@ gm_set_has_gaps (PyObject *set)
   return ((const PySetObject *) set)->fill != ((const PySetObject *) set)->used;
 }
 
-/* A gap has the hash -1, which no key has, and holds no reference. */
+/* Mixes into the number the places of elements and of gaps: a gap has the hash -1, which no key
+ * has, and holds no reference. */
 int64_t
 gm_set_state (PyObject *set)
 {
@@ -84,7 +85,7 @@ gm_set_state (PyObject *set)
   return (int64_t) h;
 }
 
-/* No function of CPython's copies a table with its gaps. */
+/* Copies the table entry by entry, since no function of CPython's copies a table with its gaps. */
 PyObject *
 gm_set_table_copy (PyObject *set)
 {

@@ -50,8 +50,8 @@ says (char *const *options, const char *key)
   return false;
 }
 
-/* True if gramme._functorch.config has not been imported, so that its switches have their initial
- * values. */
+/* True if gramme._functorch.config has not been imported, so that its switches have their
+ * initial values. */
 static bool
 is_untouched (void)
 {

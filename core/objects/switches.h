@@ -15,9 +15,9 @@
 /* Returns the value of a switch, a new reference; NULL, without an exception, if the module or the
  * switch is not there. */
 PyObject *gm_switch_value (const char *module, const char *name);
-/* True if the switch of gramme._dynamo.config is True. */
+/* True if the switch of this name in gramme._dynamo.config is True. */
 bool gm_switch_is_true (const char *name);
-/* Returns the value of the switch of gramme._dynamo.config, at least 0; `otherwise` if it is not a
+/* Returns the value of a switch of gramme._dynamo.config, at least 0; `otherwise` if it is not a
  * number. */
 long gm_switch_number (const char *name, long otherwise);
 /* Returns `options` ("key=value" strings, or NULL) after the settings of gramme._functorch.config

@@ -21,7 +21,7 @@
 
 /* -- Shape and memory -------------------------------------------------------------------------- */
 
-/* Converts a dimension counted from either end; -1 with IndexError. */
+/* Returns the number of a dimension that o counts from either end; -1 with IndexError. */
 static int
 wrap_dim (const GmTensor *t, PyObject *o)
 {
@@ -35,7 +35,8 @@ wrap_dim (const GmTensor *t, PyObject *o)
   return -1;
 }
 
-/* Implements name (), name (dim) and name (dim=dim). */
+/* Implements size () and, if `strides` is true, stride (): without arguments all of them, with
+ * dim one of them. */
 static PyObject *
 per_dim (PyObject *self, PyObject *args, PyObject *kwargs, bool strides)
 {
@@ -315,7 +316,8 @@ type (PyObject *self, PyObject *args)
   return PyUnicode_FromFormat ("gramme.%s", gm_dtype_tensor_name (T (self)->meta.dtype));
 }
 
-/* Returns a copy of a leaf with everything that a user has set on it. */
+/* Implements __deepcopy__: returns a copy of a leaf with all attributes that the user has set on
+ * it. */
 static PyObject *
 deepcopy (PyObject *self, PyObject *memo)
 {
@@ -349,7 +351,8 @@ deepcopy (PyObject *self, PyObject *memo)
   return o;
 }
 
-/* Calls gramme.serialization, which implements pickle and copy for tensors in Python. */
+/* Calls the function `by` of gramme.serialization, which implements pickle and copy for tensors
+ * in Python. */
 static PyObject *
 serialized (PyObject *self, const char *by)
 {
@@ -446,7 +449,8 @@ get_data (PyObject *self, void *closure)
   return gm_py_tensor_take (alias);
 }
 
-/* Makes self show another tensor's memory; its place in autograd is kept. */
+/* Implements the setter of `data`: makes self a tensor over the memory of `value`; its place in
+ * autograd is kept. */
 static int
 set_data (PyObject *self, PyObject *value, void *closure)
 {
@@ -465,8 +469,8 @@ set_data (PyObject *self, PyObject *value, void *closure)
   return 0;
 }
 
-/* _storage_bytes (): returns the tensor's storage as uint8[its bytes], over the same memory, and a
- * number that identifies the storage. */
+/* Implements _storage_bytes (): returns the tensor's storage as a tensor of uint8 over the same
+ * memory, and a number that identifies the storage. */
 static PyObject *
 storage_bytes (PyObject *self, PyObject *unused)
 {
@@ -481,7 +485,7 @@ storage_bytes (PyObject *self, PyObject *unused)
   return bytes ? Py_BuildValue ("(NN)", bytes, PyLong_FromVoidPtr (which)) : NULL;
 }
 
-/* _storage_grow (bytes): makes the tensor's storage at least that large. */
+/* Implements _storage_grow (bytes): makes the tensor's storage at least that large. */
 static PyObject *
 storage_grow (PyObject *self, PyObject *bytes)
 {
@@ -494,8 +498,8 @@ storage_grow (PyObject *self, PyObject *bytes)
   Py_RETURN_NONE;
 }
 
-/* _make_subclass (cls, data, requires_grad=False): returns another object of type cls over data's
- * memory. */
+/* Implements _make_subclass (cls, data, requires_grad=False): returns another object, of type
+ * cls, over the memory of `data`. */
 static PyObject *
 make_subclass (PyObject *unused, PyObject *args)
 {

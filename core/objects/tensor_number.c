@@ -32,8 +32,8 @@ static struct {
 #undef X
 } rows;
 
-/* The C API has no NULL row, so a missing one is a bug of the table, found when the module is
- * loaded. */
+/* Finds the rows of all operators.  A missing row is a bug of the table, found when the module
+ * is loaded. */
 int
 gm_py_init_number (PyObject *module)
 {
@@ -257,8 +257,8 @@ length (PyObject *self)
   return -1;
 }
 
-/* True for a store of one number to all true places of a mask, which needs no positions: the row
- * does it by selecting. */
+/* True for a store of one number to all true places of a mask: this needs no positions, since
+ * the row does it by selecting. */
 static bool
 is_one_for_all (const GmArg *key, const GmArg *value)
 {
@@ -268,8 +268,8 @@ is_one_for_all (const GmArg *key, const GmArg *value)
          || gm_tensor_from_val (key->v)->meta.ndim > 1;
 }
 
-/* Reads a subscript or, with `value`, stores to it.  An index arrives as one argument: a number,
- * slice, tensor, None, Ellipsis or a tuple of them. */
+/* Reads a subscript or, with `value`, stores to it, and then returns None.  An index is one
+ * argument: a number, slice, tensor, None, Ellipsis or a tuple of these. */
 static PyObject *
 subscript_run (PyObject *self, PyObject *key, PyObject *value)
 {

@@ -160,7 +160,7 @@ hash (PyObject *self)
   return (Py_hash_t) ((uintptr_t) self >> 4); /* identity: == is elementwise */
 }
 
-/* Tensor (n, ...): sizes, all of them ints. */
+/* Implements Tensor (n, ...): returns a tensor of these sizes, all of them ints. */
 static PyObject *
 new_of_sizes (PyTypeObject *type, PyObject *args)
 {

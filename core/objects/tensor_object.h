@@ -24,22 +24,22 @@ gm_py_tensor_check (PyObject *o)
   return Py_TYPE (o) == &gm_py_tensor_type || PyType_IsSubtype (Py_TYPE (o), &gm_py_tensor_type);
 }
 
-/* Borrowed; NULL, without an exception, if o is no tensor. */
+/* Returns the tensor of an object, borrowed; NULL, without an exception, if o is not a tensor. */
 static inline GmTensor *
 gm_py_tensor_get (PyObject *o)
 {
   return gm_py_tensor_check (o) ? ((GmPyTensor *) o)->t : NULL;
 }
 
-/* Returns the tensor's object, the same one as long as it lives.  New reference; NULL with
+/* Returns the Python object of t, the same object as long as it lives.  New reference; NULL with
  * MemoryError. */
 PyObject *gm_py_tensor_wrap (GmTensor *t);
-/* gm_py_tensor_wrap that steals the caller's reference to t.  NULL gives NULL. */
+/* Does the same as gm_py_tensor_wrap, and steals the caller's reference to t.  NULL gives NULL. */
 PyObject *gm_py_tensor_take (GmTensor *t);
 /* Returns a new object of a subclass for a tensor that has no object yet; steals the reference. */
 PyObject *gm_py_tensor_take_as (PyTypeObject *type, GmTensor *t);
 
-/* The slots and attribute tables of the type, each defined in the file with its name. */
+/* Slots and attribute tables of the type, each defined in the file with its name. */
 extern PyNumberMethods gm_py_tensor_number;
 extern PyMappingMethods gm_py_tensor_mapping;
 extern PySequenceMethods gm_py_tensor_sequence;

@@ -43,7 +43,8 @@ static const struct {
 };
 static GmPyDtype names_alone[G_N_ELEMENTS (alone)];
 
-/* Returns the row of `alone` for an object; NULL for a dtype that tensors have. */
+/* Returns the row of `alone` (dtypes that no tensor has) for a dtype object; NULL for a dtype
+ * that tensors have. */
 static inline __typeof__ (&alone[0])
 alone_of (PyObject *o)
 {
@@ -173,7 +174,7 @@ PyTypeObject gm_py_dtype_type = {
   .tp_methods = dtype_methods,
 };
 
-/* torch's second names of dtypes. */
+/* Second names that torch has for dtypes. */
 static const struct {
   const char *alias;
   GmDtype dtype;
@@ -213,7 +214,7 @@ add_dtypes (PyObject *module)
 
 /* -- device ------------------------------------------------------------------------------------ */
 
-/* The object of a device, of which there is one for each. */
+/* The object of a device, a singleton for each device. */
 typedef struct {
   PyObject_HEAD int device;
 } Device;
@@ -445,8 +446,8 @@ size_numel (PyObject *self, PyObject *unused)
   return PyLong_FromLongLong (n);
 }
 
-/* Converts a result of tuple's function to a Size; steals it.  TypeError unless all items are
- * ints. */
+/* Returns the result of a function of tuple as a Size; steals `tuple`.  NULL with an exception:
+ * TypeError unless all items are ints. */
 static PyObject *
 as_size (PyObject *tuple)
 {
@@ -474,7 +475,7 @@ size_subscript (PyObject *self, PyObject *key)
   return as_size (PyTuple_Type.tp_as_mapping->mp_subscript (self, key));
 }
 
-/* Adds sizes; also a tuple and a Size, in this order. */
+/* Concatenates a Size with a Size or tuple, also in the opposite order; returns a Size. */
 static PyObject *
 size_add (PyObject *a, PyObject *b)
 {

@@ -13,10 +13,10 @@ typedef struct {
 
 extern PyTypeObject gm_py_dtype_type, gm_py_device_type, gm_py_size_type;
 
-/* Returns the one object of a dtype.  New reference; cannot fail. */
+/* Returns the object of a dtype, which is the same each time.  New reference; cannot fail. */
 PyObject *gm_py_dtype (GmDtype d);
-/* Reads a dtype: a gramme.dtype, or bool, int, float as Python's own types.  TypeError for others,
- * NotImplementedError for reserved dtypes. */
+/* Reads a dtype from a gramme.dtype or from Python's types bool, int, float.  False with an
+ * exception: TypeError for other objects, NotImplementedError for reserved dtypes. */
 bool gm_py_dtype_get (PyObject *o, GmDtype *out);
 
 /* Reads the argument device=: a device object, a name, a GPU's number; 0 for None or NULL.  False

@@ -43,7 +43,7 @@ note (Search *s, PyObject *function)
   PyErr_Clear ();
 }
 
-/* Searches the attributes of a module that the code names. */
+/* Searches those attributes of a module whose names the code contains for wrapped functions. */
 static void
 look_into (Search *s, PyObject *module, PyObject *names)
 {

@@ -9,10 +9,10 @@
 
 #include <glib.h>
 
-/* Finds the wrapped functions that a hook can call.  A wrapped function depends on more than its
- * text, so a graph with such a call is kept on disk only under a string that the user vouches for,
- * the function's attribute user_cache_hash, which is added to `salt`.  For a function without such
- * a string, *why is set to the reason, which names the hook, unless it is set already.  Never
+/* Finds the functions of gramme.fx.wrap that a hook can call.  Such a function depends on more
+ * than its text, so a graph that calls it is kept on disk only under a string that the user vouches
+ * for, the function's attribute user_cache_hash, which is added to `salt`.  For a function without
+ * such a string, *why is set to the reason, which names the hook, unless it is set already.  Never
  * fails. */
 void gm_py_find_wrapped (PyObject *hook, GString *salt, char **why);
 
