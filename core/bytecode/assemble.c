@@ -31,7 +31,8 @@ typedef struct {
   uint8_t how_of[GM_N_INSNS];
 } Assembler;
 
-/* Inverts the table of opcodes: fills opcode_of. */
+/* Fills opcode_of, the inverse of the table of opcodes: for each internal instruction the opcode
+ * that writes it. */
 static void
 opcodes_reverse (Assembler *a)
 {
@@ -59,8 +60,8 @@ opcodes_reverse (Assembler *a)
   }
 }
 
-/* True for PUSH_NULL, SWAP 2 on top of a callable: the decoder's form of a PUSH_NULL that is where
- * 3.13 expects it. */
+/* True if instruction i pushes a NULL that is already where 3.13 expects it, above the callable:
+ * the decoder makes PUSH_NULL, SWAP 2 of that. */
 static bool
 null_is_above (const GmResidual *res, uint32_t i)
 {
@@ -68,9 +69,10 @@ null_is_above (const GmResidual *res, uint32_t i)
          && res->insns[i + 1].op == GM_INSN_SWAP && res->insns[i + 1].arg == 2;
 }
 
-/* Finds the places of NULLs.  A NULL belongs after the last instruction that leaves its callable on
- * top, the NULL counted: all later instructions, up to the call, work on the arguments.  Before
- * that the stack may fall back to the NULL, where parts of the callable go through variables. */
+/* Fills a->nulls: after each instruction, the number of NULLs to push there.  The NULL of a call
+ * belongs after the last instruction that leaves its callable on top of the stack, at the depth of
+ * NULL and callable: all later instructions, up to the call, work on the arguments.  Before that
+ * the stack may fall back to the NULL, where parts of the callable go through variables. */
 static void
 nulls_place (Assembler *a, const GmResidual *res)
 {
@@ -158,7 +160,8 @@ put_call (Assembler *a, const GmInsn *insn)
   return true;
 }
 
-/* Writes an instruction that has no opcode of its own.  False: it has no other form either. */
+/* Writes an instruction that has no opcode of its own, by an intrinsic or by other opcodes.
+ * False: there is no such form either. */
 static bool
 put_other (Assembler *a, const GmInsn *insn)
 {
@@ -187,8 +190,8 @@ put_other (Assembler *a, const GmInsn *insn)
   return false;
 }
 
-/* Returns the operand that insns.def describes, in CPython's form before `how` packs it; -1 with an
- * exception. */
+/* Returns the instruction's operand as CPython numbers it: an index of a constant, of a name or
+ * of a variable, or `arg` itself, before `how` packs it; -1 with an exception. */
 static int64_t
 operand_of (Assembler *a, const GmInsn *insn)
 {
@@ -208,8 +211,8 @@ operand_of (Assembler *a, const GmInsn *insn)
  * code reads them. */
 static const uint8_t compare_masks[6] = { 2, 2 | 8, 8, 1 | 2 | 4, 4, 4 | 8 };
 
-/* Writes an instruction.  *nulls: number of NULLs to push after it; decremented if the instruction
- * pushes one itself. */
+/* Writes an instruction.  *nulls: number of NULLs to push after it; decremented if the
+ * instruction pushes a NULL itself.  False with an exception. */
 static bool
 put_insn (Assembler *a, const GmInsn *insn, uint32_t *nulls)
 {
@@ -295,8 +298,8 @@ names_of (const GmResidual *res, uint32_t kind, uint32_t not_kind)
   return tuple;
 }
 
-/* Returns the places of the residual's slots in localsplus: locals, then cells that are no locals,
- * then free variables, each in the residual's order. */
+/* Returns, for each slot of the residual, its place in localsplus: locals, then cells that are
+ * no locals, then free variables, each in the residual's order.  The caller frees. */
 static uint32_t *
 places_of (const GmResidual *res)
 {

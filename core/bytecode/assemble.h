@@ -22,7 +22,7 @@ gm_assemble_consts (PyCodeObject *made, PyObject *consts)
  * exception.  Thread: holds the GIL. */
 PyCodeObject *gm_assemble_residual (const GmResidual *res, PyCodeObject *original);
 
-/* Number of inline cache units after the opcode. */
+/* Returns the number of inline cache units after an opcode. */
 uint32_t gm_assemble_caches (uint8_t opcode);
 
 /* The argument of RESUME in code that continues or ends a function in its middle.  As after an

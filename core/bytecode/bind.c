@@ -8,8 +8,8 @@
 
 #include "core/bytecode/bind.h"
 
-/* Returns the slot of a keyword, or -1.  Names are interned nearly always, so identity is tried
- * first. */
+/* Returns the slot of the parameter that a keyword names, or -1.  Names are interned nearly
+ * always, so identity is tried before equality. */
 static int
 slot_of (const GmCode *code, PyObject *name)
 {

@@ -32,11 +32,12 @@ typedef struct {
   uint16_t first, last; /* CPython versions, 311 ... */
 } GmInsnInfo;
 extern const GmInsnInfo gm_insns[GM_N_INSNS];
-/* Change of the stack depth by an instruction, when it falls through or when it jumps. */
+/* Returns the change of the stack depth by an instruction, when it falls through or, if `jumps`
+ * is true, when it jumps. */
 int gm_insn_effect (GmInsnOp op, uint32_t arg, bool jumps);
 
-/* One instruction.  Meaning of arg, obj, target: insns.def.  obj is borrowed from the code object
- * (or the residual). */
+/* An instruction of decoded code.  insns.def says what arg, obj and target mean.  obj is
+ * borrowed from the code object (or the residual). */
 typedef struct {
   uint8_t op; /* GmInsnOp */
   uint32_t arg;
@@ -50,7 +51,7 @@ typedef struct {
                     step are executed together */
 } GmInsn;
 
-/* An entry of the exception table, in indices of instructions. */
+/* An entry of the exception table, whose bounds and target are indices of instructions. */
 typedef struct {
   uint32_t start, end, target; /* covers start <= i < end */
   uint32_t depth;
@@ -95,9 +96,9 @@ typedef struct GmCode {
 /* Returns the text of all instructions, for dumps ("r" and "d" of GM_DEBUG). Caller frees. */
 char *gm_code_text (const GmCode *code);
 
-/* The long form of a call's end: a function to call after the graph has run.  Its arguments, all
+/* Long ending of a call: a function to call after the graph has run.  Its arguments, all
  * positional: slots[in_slots[0]], ..., then the wrapped graph outputs in order.  It replays the
- * side effects in their order and returns the value.  Straight-line code: no jumps. Slots: the
+ * side effects in their order and returns the value.  The code has no jumps.  Its slots: the
  * arguments (GM_SLOT_ARG | GM_SLOT_LOCAL), temporaries (LOCAL), new cells (CELL: the assembler
  * emits MAKE_CELL), then the free variables of the original code in their order (FREE; closure: the
  * called function's own). */

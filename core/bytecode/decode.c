@@ -50,7 +50,8 @@ item_of (PyObject *tuple, uint32_t i)
   return i < (size_t) PyTuple_GET_SIZE (tuple) ? PyTuple_GET_ITEM (tuple, i) : NULL;
 }
 
-/* Reads line and columns of the unit at `at`. */
+/* Sets the line, columns and step of the instructions appended next to those of the code unit
+ * `at`. */
 static void
 locate (Decoder *d, uint32_t at)
 {
@@ -72,7 +73,8 @@ append (Decoder *d, GmInsnOp op, uint32_t arg, PyObject *obj)
   return &g_array_index (d->insns, GmInsn, d->insns->len - 1);
 }
 
-/* Makes the instructions that are appended from here on a step of their own. */
+/* Puts the instructions appended from here on into a step of their own: the second half of an
+ * opcode that does two things. */
 static void
 second_half (Decoder *d)
 {
@@ -85,8 +87,8 @@ name_at (const Decoder *d)
   return gm_opcodes[d->bytes[2 * d->at]].name;
 }
 
-/* Appends an instruction with the operand that insns.def describes, resolved where that is an
- * index. */
+/* Appends an instruction; its operand is what insns.def describes, resolved where that is an
+ * index. False with *error. */
 static bool
 append_same (Decoder *d, GmInsnOp op, uint32_t arg, GError **error)
 {
@@ -117,7 +119,7 @@ append_same (Decoder *d, GmInsnOp op, uint32_t arg, GError **error)
   return true;
 }
 
-/* Appends a load of a variable, or of the cell in its place. */
+/* Appends a load of a variable, or, for a cell variable, of the cell.  False with *error. */
 static bool
 append_fast (Decoder *d, uint32_t slot, GError **error)
 {
@@ -139,8 +141,8 @@ append_jump (Decoder *d, GmInsnOp op, uint32_t target, GError **error)
   return true;
 }
 
-/* Returns the instruction before this one if it is an `op`, of which this one becomes a part; else
- * NULL with *error. */
+/* Returns the last instruction, which the present opcode completes, if it is an `op`; else NULL
+ * with *error. */
 static GmInsn *
 before (Decoder *d, GmInsnOp op, GError **error)
 {
@@ -169,8 +171,8 @@ append_intrinsic (Decoder *d, GmInsnOp op, uint32_t arg)
   return true;
 }
 
-/* Appends the instructions for the one at d->at.  `next`: the unit after the instruction and its
- * caches, from which jumps count. */
+/* Appends the instructions that the opcode at d->at stands for.  row: of its table; `next`: the
+ * unit after the opcode and its caches, from which jumps count.  False with *error. */
 static bool
 decode_one (Decoder *d, uint32_t next, const GmOpcode *row, uint32_t arg, GError **error)
 {

@@ -10,17 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* An entry: a raise in [start, end) cuts the stack to `depth`, pushes the instruction's offset if
- * `lasti` is set, and continues at `target`.  In code units. */
+/* An entry of the exception table: a raise in [start, end) cuts the stack to `depth`, pushes the
+ * instruction's offset if `lasti` is set, and continues at `target`.  All are code units. */
 typedef struct {
   uint32_t start, end, target, depth;
   bool lasti;
 } GmRange;
 
-/* Appends the entries as GmRange, in their order. */
+/* Appends the entries of the code's exception table to `ranges`, as GmRange, in their order. */
 void gm_handler_table_read (PyCodeObject *co, GArray *ranges);
 
-/* Appends an entry; an entry of no length is ignored. */
+/* Appends an entry to an exception table; an empty range is ignored. */
 void gm_handler_table_put (GByteArray *table, const GmRange *r);
 
 #endif

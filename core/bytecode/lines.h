@@ -21,13 +21,14 @@ typedef struct {
 } GmCodeLines;
 
 void gm_code_lines_init (GmCodeLines *l, PyCodeObject *co);
-/* Sets the place of a code unit, which must not be before the unit of the last call. */
+/* Stores the place of a code unit, -1 for what is unknown.  The unit must not be before that of
+ * the last call. */
 void gm_code_lines_at (GmCodeLines *l, uint32_t unit, int *line, int *col, int *end_line,
                        int *end_col);
 
-/* Appends a place for a number of code units.  line: below 0, there is none; col: below 0, only the
- * line is known.  *last: the line from which the entry counts, co_firstlineno before the first;
- * updated. */
+/* Appends an entry for `units` code units to a location table.  line < 0: there is no place; col
+ * < 0: only the line is known.  *last: the line from which the entry counts, co_firstlineno before
+ * the first entry; updated. */
 void gm_code_lines_put (GByteArray *table, uint32_t units, int *last, int line, int col,
                         int end_line, int end_col);
 

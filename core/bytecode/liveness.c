@@ -41,7 +41,7 @@ merge (uint64_t *row, const uint64_t *from, uint32_t n)
   return changed != 0;
 }
 
-/* Effect of an instruction on a table's bit of its slot: none, sets it, clears it. */
+/* Effect of an instruction on the bit of its slot in a table: none, sets the bit, clears it. */
 typedef enum { NOTHING, ASKS, SETTLES } Effect;
 
 static Effect
@@ -94,7 +94,8 @@ visit (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op), 
   return merge (rows + (size_t) k * l->n_words, row, l->n_words);
 }
 
-/* Returns a new table, computed backwards until nothing changes. */
+/* Returns a new table with a row of bits, one for each slot, for each instruction; computed
+ * backwards until nothing changes.  effect: of an instruction on its slot's bit. */
 static uint64_t *
 flow (const GmLiveness *l, const GmCode *code, Effect (*effect) (GmInsnOp op))
 {
@@ -117,8 +118,8 @@ reach (GmLiveness *l, GArray *work, uint32_t k, uint8_t level)
   g_array_append_val (work, k);
 }
 
-/* True if an instruction of a handler may raise; those that only move or drop the handler's own
- * exception do not. */
+/* True if an instruction of a handler may raise; instructions that only move or drop the
+ * handler's own exception do not. */
 static bool
 may_raise (GmInsnOp op)
 {

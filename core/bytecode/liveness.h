@@ -9,21 +9,23 @@
 
 typedef struct GmLiveness GmLiveness;
 
-/* False if the next instruction is not reached from this one. */
+/* False if execution never continues at the instruction after this one. */
 bool gm_insn_falls_through (const GmInsn *i);
 
-/* Returns the analysis of a decoded code, made on first use and kept in it. */
+/* Returns the analysis of a decoded code, made at its first use and kept in it; borrowed. */
 const GmLiveness *gm_liveness_get (const GmCode *code);
 void gm_liveness_free (GmLiveness *l); /* NULL is fine */
 
-/* True if the variable's value may be read by `insn` or later, handlers included. */
+/* True if the variable's value may be read by instruction `insn` or later, handlers included. */
 bool gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot);
-/* True if a path from `insn` may find the cell variable without a value, given whether it has none
- * now. */
+/* True if execution from `insn` on may find the cell variable without a value.  empty: true if
+ * it has none at `insn`. */
 bool gm_liveness_finds_empty (const GmCode *code, uint32_t insn, uint32_t slot, bool empty);
-/* True if the code reads frames themselves: the rest of it has to run in one frame. */
+/* True if the code may read frame objects: then the rest of the function has to run in one
+ * frame. */
 bool gm_liveness_sees_frame (const GmCode *code);
-/* True if an exception is being handled when `insn` runs: state that is not on the stack alone. */
+/* True if an exception is being handled when `insn` runs: the interpreter then has state that is
+ * not on the stack. */
 bool gm_liveness_handling (const GmLiveness *l, uint32_t insn);
 
 #endif

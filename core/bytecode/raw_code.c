@@ -17,7 +17,7 @@ size_of (uint8_t opcode, uint32_t arg)
   return 1 + (arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff) + gm_assemble_caches (opcode);
 }
 
-/* Terminates because instructions never shrink. */
+/* Repeats the layout until no instruction grows, which ends because instructions never shrink. */
 void
 gm_raw_lay_out (GArray *out)
 {

@@ -24,10 +24,11 @@ typedef struct {
   uint32_t units; /* for new code: with EXTENDED_ARGs and caches */
 } GmRaw;
 
-/* Sets the place of every instruction, and the distances of jumps, whose targets are indices. */
+/* Sets start and units of every instruction (GmRaw), and the arguments of jumps, whose targets
+ * are indices of `out`. */
 void gm_raw_lay_out (GArray *out);
-/* Return the bytes and the line table of laid out instructions: new bytes objects; NULL with an
- * exception. */
+/* Return the code's bytes and its location table, for instructions that are laid out: new bytes
+ * objects; NULL with an exception. */
 PyObject *gm_raw_bytes (const GArray *out);
 PyObject *gm_raw_lines (const GArray *out, int first_line);
 
