@@ -42,7 +42,8 @@ is_input (const GmGraph *g, GmValueId v)
   return v < g->values->len && gm_graph_value (g, v)->node == GM_NO_ID;
 }
 
-/* Returns the rule that input v's alias breaks. */
+/* Returns the verifier's rule that the facts `a` about input v break, and in *says how, as the
+ * end of a sentence that begins with the input's name; GM_RULE_NONE: they break none. */
 static GmRule
 problem (const GmGraph *g, GmValueId v, const GmGraphAlias *a, const char **says)
 {

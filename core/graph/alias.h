@@ -8,8 +8,9 @@
 #include "core/graph/graph.h"
 #include "core/graph/rules.h"
 
-/* Returns the rule that input v's alias breaks, GM_RULE_NONE: none; *says: how, as the end of a
- * sentence that begins with the input's name. */
+/* Returns the verifier's rule that the facts about the memory of input v break, and in *says
+ * how, as the end of a sentence that begins with the input's name (static text); GM_RULE_NONE: they
+ * break none. */
 GmRule gm_graph_alias_problem (const GmGraph *g, GmValueId v, const char **says);
 
 #endif

@@ -10,8 +10,8 @@
 
 #include "core/sym/sym.h"
 
-/* Marks the blocks of the scan's operands that `wanted` needs: from an output to the inputs that it
- * is computed from, and on from those. */
+/* Marks in `seen` the value v and all values that it is computed from, down to the graph's
+ * inputs. */
 static void
 find_reads (const GmGraph *g, GmValueId v, bool *seen)
 {
@@ -47,8 +47,8 @@ add_step (GmSizes *sizes, const char *name)
   return step;
 }
 
-/* Adds an input whose slices are `step` slices apart; GM_NO_ID: it has no slices that are
- * neighbours. */
+/* Adds an input like v whose slices along dimension 0 are `step` slices apart; GM_NO_ID: v has
+ * no dimension 0, or its slices are not neighbours in the CPU's memory. */
 static GmValueId
 add_block (GmGraph *to, const GmGraphValue *v, int64_t step)
 {
@@ -59,8 +59,9 @@ add_block (GmGraph *to, const GmGraphValue *v, int64_t step)
   return gm_graph_add_input (to, v->name, &meta);
 }
 
-/* Adds the inputs.  steps: of the first blocks, of the second, and of the blocks behind inputs that
- * are no blocks; n_behind: number of these. */
+/* Adds the inputs of `from` to `to`.  The first m are the first blocks, m more the second
+ * blocks; then come inputs that are no blocks, and n_behind blocks.  steps: how many slices apart
+ * the slices are in these three kinds of blocks.  False: a block does not fit. */
 static bool
 add_inputs (GmGraph *to, const GmGraph *from, uint32_t m, uint32_t n_behind, const int64_t *steps)
 {
@@ -76,7 +77,8 @@ add_inputs (GmGraph *to, const GmGraph *from, uint32_t m, uint32_t n_behind, con
   return true;
 }
 
-/* Adds the nodes.  Only a view lies elsewhere when its operand does. */
+/* Adds the nodes of `from`, with the same ids.  A view of a block gets new strides, all other
+ * results keep theirs.  False: an id or a view does not fit. */
 static bool
 add_nodes (GmGraph *to, const GmGraph *from)
 {
@@ -98,7 +100,9 @@ add_nodes (GmGraph *to, const GmGraph *from)
   return true;
 }
 
-/* Adds a result.  A loop writes its results wherever they belong; other nodes may not. */
+/* Makes v an output whose slices are `step` slices apart.  False: v is not the result of a
+ * pointwise op, whose loop can write its results wherever they belong, or v is an output already.
+ * */
 static bool
 add_result (GmGraph *to, GmValueId v, int64_t step)
 {
@@ -142,8 +146,9 @@ gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted)
                                                     : NULL;
 }
 
-/* Adds the gradients.  A block that a step adds to is an input of its own, behind the others, so
- * that no memory is both read and written. */
+/* Adds the outputs of a gradient.  A block to which gradients are added is an input of its own,
+ * after the others, so that no memory is both read and written.  False: the gradients do not fit.
+ * */
 static bool
 add_gradients (GmGraph *to, const GmGraph *step, uint32_t m, bool is_rest)
 {

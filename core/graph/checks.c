@@ -44,7 +44,7 @@ gm_graph_may_fail (const GmGraph *g)
 
 /* -- Values that are read ---------------------------------------------------------------------- */
 
-/* Returns, per value, the first value in the same memory. */
+/* Returns, by value, the first value in the same memory; the caller frees. */
 static GmValueId *
 find_roots (const GmGraph *g)
 {
@@ -61,7 +61,8 @@ find_roots (const GmGraph *g)
   return root;
 }
 
-/* Marks what n reads, if its result is read.  True if a value was newly marked. */
+/* Marks in `read` the roots of n's operands, if n's result is read or n has effects.  True if a
+ * value was newly marked. */
 static bool
 mark_operands (const GmNode *n, const GmValueId *root, bool *read)
 {
@@ -74,8 +75,8 @@ mark_operands (const GmNode *n, const GmValueId *root, bool *read)
   return more;
 }
 
-/* Returns, per value that is a root, true if an output, or memory of inputs, which the caller sees,
- * depends on it. */
+/* Returns, by value that is a root, true if an output depends on it, or memory of inputs, which
+ * the caller sees.  The caller frees. */
 static bool *
 find_read (const GmGraph *g, const GmValueId *root)
 {
@@ -118,7 +119,7 @@ elements_fit (const GmTensor *t, int64_t bound)
   return true;
 }
 
-/* True if all elements of v are known to be from 0 to bound - 1. */
+/* True if all elements of the index v are known to be from 0 to bound - 1. */
 static bool
 is_inside (const GmGraph *g, GmValueId v, int64_t bound)
 {
@@ -159,8 +160,8 @@ gm_graph_needs_check (const GmGraph *g, const GmNode *n)
                      gm_graph_meta (g, n->in[0])->sizes[n->attrs->dim]);
 }
 
-/* Returns one element, which is false, and can be computed if all of `index` is inside of
- * `bound`. */
+/* Returns a bool of one element, always false, whose computation fails if an element of `index`
+ * is out of `bound`. */
 static GmVal
 check (GmBuilder *b, GmVal index, int64_t bound)
 {

@@ -22,7 +22,7 @@ meta (const GmSimplifyWork *w, GmValueId v)
   return gm_graph_meta (w->g, v);
 }
 
-/* Returns the node that makes v as it stands now, or NULL for an input. */
+/* Returns the node whose result is v, as rewritten so far, or NULL for an input. */
 static const GmNode *
 maker (const GmSimplifyWork *w, GmValueId v)
 {
@@ -32,8 +32,9 @@ maker (const GmSimplifyWork *w, GmValueId v)
 
 /* -- Gradients of one's own -------------------------------------------------------------------- */
 
-/* Replaces a custom result, when nothing will be differentiated any more, by the result as
- * computed; by a copy of that where the caller sees both. */
+/* Replaces the result of a `custom` node, if the graph will not be differentiated any more, by
+ * the result as the function computed it; where the caller sees both, turns the node into a copy.
+ * Returns the value that stands for n's, or GM_NO_ID. */
 static GmValueId
 fold_custom (GmSimplifyWork *w, GmNode *n)
 {
@@ -53,7 +54,7 @@ fold_custom (GmSimplifyWork *w, GmNode *n)
 
 /* -- Views ------------------------------------------------------------------------------------- */
 
-/* True if x under `attrs` has exactly the meta of node n's result. */
+/* True if n's op on x with these attributes has exactly the meta of n's result. */
 static bool
 gives_result (const GmSimplifyWork *w, const GmNode *n, GmValueId x, const GmAttrs *attrs)
 {
@@ -66,8 +67,9 @@ gives_result (const GmSimplifyWork *w, const GmNode *n, GmValueId x, const GmAtt
   return !memcmp (&is, meta (w, n->out), sizeof is);
 }
 
-/* Composes outer (inner (x)) to one op on x: permutations compose, the last sizes count, slices of
- * one dimension nest. */
+/* Computes in *out the attributes of one op on x that does what outer (inner (x)) does:
+ * permutations compose, the last sizes count, slices of one dimension nest.  False: there is no
+ * such op. */
 static bool
 compose (const GmNode *inner, const GmNode *outer, GmAttrs *out)
 {
@@ -119,7 +121,7 @@ fold_view (GmSimplifyWork *w, GmNode *n)
 
 /* -- Copies ------------------------------------------------------------------------------------ */
 
-/* Turns an op that leaves nothing of its first operand into a copy of its second. */
+/* Turns a node that overwrites its whole first operand into a copy of its second operand. */
 static void
 turn_into_copy (GmSimplifyWork *w, GmNode *n)
 {
@@ -129,7 +131,7 @@ turn_into_copy (GmSimplifyWork *w, GmNode *n)
   n->op = GM_OP_copy;
 }
 
-/* True if n is x with all of it replaced. */
+/* True if node n writes to all elements of its first operand, in the same layout. */
 static bool
 replaces_all (const GmSimplifyWork *w, const GmNode *n)
 {
@@ -151,7 +153,7 @@ fold_copy (GmSimplifyWork *w, const GmNode *n)
 
 /* -- Numbers ----------------------------------------------------------------------------------- */
 
-/* Returns a 0-d tensor with the number that `full` node f fills its result with. */
+/* Returns a new 0-d tensor with the number that the `full` node f fills its result with. */
 static GmTensor *
 number_of (const GmNode *f)
 {
@@ -163,7 +165,8 @@ number_of (const GmNode *f)
   return gm_op_run (GM_OP_full, NULL, 0, &a, NULL);
 }
 
-/* Folds an elementwise op on `full`s to a `full` of what eager computes from their numbers. */
+/* Turns an elementwise node whose operands are `full` nodes into a `full` node of the number
+ * that eager computes from theirs. */
 static void
 fold_numbers (GmSimplifyWork *w, GmNode *n)
 {

@@ -210,8 +210,8 @@ gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const Gm
   return n.out;
 }
 
-/* Infers the result by the shape rules, with the graph's sizes.  A result whose size the facts make
- * a number gets that number. */
+/* Infers the meta of a node's result by the shape rules, with the graph's sizes.  A size that
+ * the facts make a number becomes that number.  False with *error. */
 static bool
 infer_symbolic (const GmGraph *g, GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs,
                 GmMeta *out, GError **error)
@@ -233,7 +233,8 @@ infer_symbolic (const GmGraph *g, GmOp op, const GmMeta *const *in, int n_in, co
   return ok;
 }
 
-/* Adds a node of a call of graphs; its result is what the bodies say. */
+/* Adds a node that is a result of a call of graphs; the bodies determine the result's meta.
+ * Returns the value, or GM_NO_ID with *error. */
 static GmValueId
 add_higher_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in, const GmMeta *const *metas,
                  const GmAttrs *attrs, const char *where, GError **error)

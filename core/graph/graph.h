@@ -19,22 +19,22 @@
 #define GM_NO_ID UINT32_MAX
 typedef uint32_t GmValueId;
 
-/* Facts about an input's memory (alias.c).  GM_NO_ID: no such fact. */
+/* Facts about the memory of a graph's input (alias.c).  GM_NO_ID: there is no such fact. */
 typedef struct {
-  GmValueId same;     /* it is that input, the very tensor, which is itself the same as no other */
-  GmValueId shares;   /* it lies in the memory of that input ... */
-  int64_t offset;     /* ... its first element so many elements after the first of that input */
-  GmValueId base;     /* that input is its base, as autograd sees it; then shares == base */
-  bool has_base_meta; /* its base is no input, but a tensor like base_meta ... */
+  GmValueId same;     /* the input that is the same tensor, and is itself the same as no other */
+  GmValueId shares;   /* the input in whose memory this input lies ... */
+  int64_t offset;     /* ... and how many elements after that input's first its own first is */
+  GmValueId base;     /* the input that is its base for autograd; then shares == base */
+  bool has_base_meta; /* true if its base is no input, but a tensor like base_meta ... */
   GmMeta base_meta;
-  int64_t base_offset; /* ... its first element so many elements after the first of the base */
-  bool leaf;           /* requires grad, and no operation made it */
-  uint32_t made;       /* of views that have a history: place of that among the inputs' histories by
-                        * age, from 1; 0: unknown */
+  int64_t base_offset; /* ... and how many elements after the base's first its own first is */
+  bool leaf;           /* true if it requires grad and no operation made it */
+  uint32_t made;       /* of views that have a gradient history: rank of that by age among the
+                        * inputs' histories, from 1; 0: unknown */
 } GmGraphAlias;
 
-/* A look at an input that no node makes: the recorder tested if the input has a history, when there
- * were `at` nodes. */
+/* A read of an input that no node stands for: the recorder tested if the input has a gradient
+ * history, when the graph had `at` nodes. */
 typedef struct {
   GmValueId input;
   uint32_t at;
@@ -47,9 +47,9 @@ typedef struct {
   const GmGraphAlias *alias; /* inputs: facts about their memory, in the arena; NULL: none */
   struct {
     uint32_t step, nth;
-  } look; /* inputs: the program's first look at its history is before
-           * that step, the nth of such looks, from 0; GM_NO_ID: there
-           * is none, or it is unknown (core/aot/read_order.h) */
+  } look; /* inputs: the program first reads the input's gradient history before that step, as the
+           * nth of such reads, from 0; GM_NO_ID: it never does, or that is unknown
+           * (core/aot/read_order.h) */
 } GmGraphValue;
 
 /* The program's wish for a node's value where the graph is cut in two (core/aot/partition.c).
@@ -66,7 +66,7 @@ typedef enum {
   GM_N_TAGS
 } GmNodeTag;
 extern const char *const gm_node_tag_names[GM_N_TAGS]; /* as written in text: "save" */
-/* by the number of the bit: "reshape" */
+/* Names of the marks, by the number of the bit: "reshape". */
 extern const char *const gm_node_mark_names[GM_N_NODE_MARKS];
 
 typedef struct {
@@ -97,9 +97,9 @@ typedef struct {
   uint8_t kind; /* GmOutputKind */
 } GmGraphOutput;
 
-/* The derivative of a gradient that the program gave.  TWICE: that of its nodes.  ONCE: there is
- * none, and asking for it is an error.  UNKNOWN: with gradients on the function may do something
- * else than what was recorded. */
+/* Says how often a gradient that the program gave can be differentiated.  TWICE: its nodes are
+ * differentiated.  ONCE: asking for its derivative is an error.  UNKNOWN: with gradients on, the
+ * function may do something else than what was recorded. */
 typedef enum { GM_TWICE, GM_ONCE, GM_TWICE_UNKNOWN } GmTwice;
 
 typedef struct GmHigher GmHigher; /* higher.h */
@@ -129,8 +129,8 @@ typedef struct {
 } GmGraph;
 
 GmGraph *gm_graph_new (const char *name, GmArena *arena); /* arena NULL: one of its own */
-/* Returns a graph of the same compilation: it shares the sizes of `like`.  A caller that copies
- * nodes sets their step. */
+/* Returns a new graph of the same compilation: it shares the sizes of `like`.  A caller that
+ * copies nodes sets their step.  arena: as for gm_graph_new. */
 GmGraph *gm_graph_new_like (const GmGraph *like, const char *name, GmArena *arena);
 void gm_graph_free (GmGraph *g);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
@@ -140,18 +140,19 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmGraph, gm_graph_free)
 #define gm_graph_meta(g, id) (&gm_graph_value (g, id)->meta)
 
 GmValueId gm_graph_add_input (GmGraph *g, const char *name, const GmMeta *meta);
-/* Adds a node whose result is inferred; GM_NO_ID and error if the inputs do not fit. attrs are
- * copied; `where` must live as long as the arena. */
+/* Adds a node whose result is inferred, and returns its value; GM_NO_ID with *error if the
+ * operands do not fit.  attrs are copied; `where` must live as long as the arena. */
 GmValueId gm_graph_add_node (GmGraph *g, GmOp op, const GmValueId *in, int n_in,
                              const GmAttrs *attrs, const char *where, GError **error);
-/* Does the same for a result that is known already: copies of nodes.  Nothing is checked. */
+/* Does the same as gm_graph_add_node for a result whose meta is known already, as for copies of
+ * nodes.  Nothing is checked. */
 GmValueId gm_graph_add_known (GmGraph *g, GmOp op, const GmValueId *in, int n_in,
                               const GmAttrs *attrs, const char *where, const GmMeta *meta);
-/* Sets the tag of the node that makes v; v is no input. */
+/* Sets the tag of the node whose result is v; v is not an input. */
 void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
-/* Marks the node that makes v as n is marked; v is no input. */
+/* Gives the node whose result is v the marks of node n; v is not an input. */
 void gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n);
-/* takes a new reference */
+/* Adds a `constant` node for t, with a new reference, and returns its value. */
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
 /* Gradients that the program gives (core/graph/custom_node.c).  A function whose results are r0 ..
  * and whose gradient is `backward` is recorded as one `custom` node per result that has a gradient:
@@ -162,24 +163,25 @@ GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
  * depends on; it is functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* steals backward; returns its row */
 GmGraph *gm_graph_custom_copy (const GmGraph *backward);      /* in an arena of its own */
-/* Copies to `to`, a copy of the nodes of `from`, the other fields of a gradient that the program
- * gave. */
+/* Copies to `to`, whose nodes were copied from `from`, the other fields of a gradient that the
+ * program gave. */
 void gm_graph_custom_describe (GmGraph *to, const GmGraph *from);
-/* NULL if the table has no such row */
+/* Returns the gradient of a `custom` node, borrowed; NULL if the table has no such row. */
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n);
-/* Returns the number of results of a node's function, and the number of arguments that get a
- * gradient. */
+/* Return the number of results of a `custom` node's function, and the number of its arguments
+ * that get a gradient. */
 uint32_t gm_graph_custom_n_results (const GmGraph *g, const GmNode *n);
 uint32_t gm_graph_custom_n_args (const GmGraph *backward);
-/* Lets `to` share the tables of `from` that attributes name rows of: customs and highers. */
+/* Makes `to` share the tables of `from` whose rows the attributes of nodes name: customs and
+ * highers. */
 void gm_graph_share_tables (GmGraph *to, const GmGraph *from);
-/* Sets the facts about an input's memory.  Copied; NULL: nothing is known any more. */
+/* Sets the facts about an input's memory.  `alias` is copied; NULL: nothing is known any more. */
 void gm_graph_set_alias (GmGraph *g, GmValueId input, const GmGraphAlias *alias);
-/* Copies the facts about `from`'s inputs to `to`; map: their ids there, NULL if they are the
- * same. */
+/* Copies the facts about the memory of `from`'s inputs to the inputs of `to`; map: their ids in
+ * `to`, NULL if these are the same. */
 void gm_graph_carry_aliases (GmGraph *to, const GmGraph *from, const GmValueId *map);
 void gm_graph_add_output (GmGraph *g, GmValueId v, GmOutputKind kind);
-/* Returns the number of outputs that are no histories: the first ones. */
+/* Returns the number of outputs that are no histories; they come before the histories. */
 uint32_t gm_graph_n_elements (const GmGraph *g);
 
 typedef struct {
@@ -188,8 +190,8 @@ typedef struct {
 } GmGraphMark;
 void gm_graph_cut (GmGraph *g, const GmGraphMark *m); /* truncate's slow half */
 
-/* Returns a mark.  Inline, because the recorder takes a mark before each instruction, and most
- * record nothing. */
+/* Returns a mark, to which gm_graph_truncate returns.  Inline, because the recorder takes a mark
+ * before each instruction, and most instructions record nothing. */
 static inline GmGraphMark
 gm_graph_mark (const GmGraph *g)
 {
@@ -232,48 +234,51 @@ gm_scalar_is_symbolic (GmScalar s)
   return s.kind == GM_CATEGORY_INT && gm_size_is_symbolic (s.i);
 }
 bool gm_graph_attrs_are_symbolic (const GmAttrs *a); /* NULL: no */
-/* True if a value or attribute of g is no number; bodies of calls of graphs do not count.  NULL:
- * false. */
+/* True if a size in a meta or attribute of g is not a number; bodies of calls of graphs do not
+ * count.  g NULL: false. */
 bool gm_graph_is_symbolic (const GmGraph *g);
-/* Evaluates the attributes for these values of the symbols. */
+/* Evaluates the attributes for these values of the symbols into *out.  False with *error. */
 bool gm_graph_attrs_now (const GmGraph *g, const GmAttrs *a, const int64_t *symbols, GmAttrs *out,
                          GError **error);
-/* True if two metas are the same, for sizes that are expressions: by the facts. */
+/* True if two metas are the same; sizes that are expressions are compared by the facts. */
 bool gm_graph_same_meta (const GmGraph *g, const GmMeta *a, const GmMeta *b);
-/* Sets row-major strides of m's sizes, as gm_meta_set_contiguous; may add rows to g->sym, but no
+/* Gives m row-major strides, as gm_meta_set_contiguous does; may add rows to g->sym, but no
  * facts. */
 void gm_graph_meta_set_contiguous (GmGraph *g, GmMeta *m);
-/* The place in a call's inputs that says what a symbol is (specialise.c); input GM_NO_ID: none
- * does. */
+/* Place in a call's inputs, a size or stride, that determines a symbol (specialise.c); input
+ * GM_NO_ID: no input does. */
 typedef struct {
   uint32_t input;
   uint8_t dim;
   bool is_stride;
 } GmSymbolSource;
-/* Finds the sources, by symbol number, in `arena`; returns how many there are. */
+/* Stores in *out an array, in `arena`, of the source of each symbol by symbol number; returns
+ * their number. */
 uint32_t gm_graph_symbol_sources (const GmGraph *g, GmArena *arena, const GmSymbolSource **out);
-/* Evaluates m for these values of the symbols. */
+/* Evaluates m for these values of the symbols into *out.  False with *error. */
 bool gm_graph_meta_now (const GmGraph *g, const GmMeta *m, const int64_t *symbols, GmMeta *out,
                         GError **error);
-/* Returns a copy of which each size is a number if the facts say so, and one symbol stands for all
- * that are equal; with sizes of its own, in which symbols have the same numbers. */
+/* Returns a copy of g in which each size is a number if the facts say so, and the same symbol
+ * stands for all symbols that are equal.  The copy has sizes of its own, in which symbols keep
+ * their numbers. */
 GmGraph *gm_graph_settle (const GmGraph *g, GmArena *arena);
-/* Returns the graph with numbers: shapes are inferred again, so the error says what does not fit
- * for these. */
+/* Returns the graph for these values of its symbols: shapes are inferred again, so *error says
+ * what does not fit for them. */
 GmGraph *gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena,
                               GError **error);
-/* Returns a copy in an arena of its own, with `sizes` (steals it), a gm_sizes_copy of g's, bodies
- * included. */
+/* Returns a copy of g, bodies included, in an arena of its own, with `sizes` (stolen), which is
+ * a gm_sizes_copy of g's. */
 GmGraph *gm_graph_copy_with (const GmGraph *g, GmSizes *sizes);
-/* Returns a copy in an arena of its own, which shares nothing with g that is written to: it has
- * sizes of its own, where there are any. */
+/* Returns a copy of g in an arena of its own, which shares nothing with g that is written to: it
+ * has its own sizes, if g has any. */
 GmGraph *gm_graph_copy_apart (const GmGraph *g);
-/* Returns the requires_grad of a node's result, unless gradients were off where it was recorded. */
+/* Returns the requires_grad that a node's result has if gradients were on where the node was
+ * recorded. */
 bool gm_graph_expects_grad (const GmGraph *g, GmOp op, const GmValueId *in, int n_in,
                             const GmMeta *result);
 
-/* A builder that appends to g.  item() fails with GM_ERROR_UNSUPPORTED "data-dependent"; the
- * recorder replaces vt->item and random. */
+/* A builder that appends nodes to g.  item() fails with GM_ERROR_UNSUPPORTED "data-dependent";
+ * the recorder replaces item and random of the vtable. */
 typedef struct {
   GmBuilder base;
   GmGraph *graph;
@@ -288,7 +293,8 @@ typedef struct {
 } GmGraphBuilder;
 void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);
 void gm_graph_builder_clear (GmGraphBuilder *b);
-/* Returns the generator's present state, a value {seed, next draw}; the graph must have one. */
+/* Returns the random generator's present state, a value {seed, next draw}; the graph must have
+ * an input for the state. */
 GmVal gm_graph_builder_state (GmGraphBuilder *b);
 #define gm_val_from_id(id) ((GmVal) (uintptr_t) ((id) + 1u))
 #define gm_id_from_val(v) ((GmValueId) ((uintptr_t) (v) -1u))
@@ -313,7 +319,7 @@ GmVal gm_graph_builder_state (GmGraphBuilder *b);
  * tags.  `@cuda`: the device.  The comment after a node is its `where`; a comment on a line of its
  * own is skipped. */
 char *gm_graph_text (const GmGraph *g); /* caller frees */
-/* Parses one or more graphs.  Errors name line and column. */
+/* Parses a text with one or more graphs.  NULL with *error, which names line and column. */
 GPtrArray *gm_graph_parse (const char *text, GError **error); /* of GmGraph, with free function */
 /* Parses the attributes of one node: "dims=[1] keepdim=true". */
 bool gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error);
@@ -322,7 +328,7 @@ bool gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error);
 /* Checks order, ids, arities, attributes, and that metas are equal to what infer says;
  * `functional`: no MUTATE.  Errors name the node. */
 bool gm_graph_verify (const GmGraph *g, bool functional, GError **error);
-/* Checks the outputs of a graph that a back end gets: each is the result of a node that owns its
+/* Checks the outputs of a graph for a back end: each is the result of a node that owns its
  * memory, and no value is output twice, so that each can be computed where it is wanted. */
 bool gm_graph_verify_outputs (const GmGraph *g, GError **error);
 
@@ -332,16 +338,17 @@ bool gm_graph_verify_outputs (const GmGraph *g, GError **error);
  * differentiated: nodes whose result requires grad are not folded, because that would change the
  * order in which gradients are summed. */
 typedef enum { GM_SIMPLIFY_DEAD = 1, GM_SIMPLIFY_FOLD = 2, GM_SIMPLIFY_CSE = 4 } GmSimplify;
-/* Returns a new graph in `arena`.  FOLD: exact rewrites only (identity casts, views of views,
- * double transposition ...), never a rewrite that changes a bit.  CSE changes the order in which
- * gradients are summed, so it is for graphs that will not be differentiated any more. */
+/* Returns a rewritten copy of g in `arena`.  what: bits of GmSimplify.  FOLD: exact rewrites
+ * only (identity casts, views of views, double transposition ...), never a rewrite that changes a
+ * bit.  CSE changes the order in which gradients are summed, so it is for graphs that will not be
+ * differentiated any more. */
 GmGraph *gm_graph_simplify (const GmGraph *g, uint32_t what, GmArena *arena);
-/* Does the same; map, if not NULL, gets per value of g the value that stands for it in the result,
- * or GM_NO_ID.  apart: per value of g, true if no equal value may stand for it whose memory the
- * caller sees, and may write to; NULL: false for all. */
+/* Does the same as gm_graph_simplify; map: NULL, or gets by value of g the value that stands for
+ * it in the result, or GM_NO_ID.  apart: by value of g, true if no equal value may stand for it
+ * whose memory the caller sees, and may write to; NULL: false for all. */
 GmGraph *gm_graph_simplify_mapped (const GmGraph *g, uint32_t what, GmArena *arena,
                                    const bool *apart, GmValueId *map);
-/* Returns a structural hash, up to names. */
+/* Returns a hash of the graph's structure, which does not depend on names. */
 uint64_t gm_graph_hash (const GmGraph *g);
 
 /* -- The reference (interpret.c) --------------------------------------------------------------- */

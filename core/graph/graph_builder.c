@@ -79,7 +79,8 @@ builder_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, co
   return written;
 }
 
-/* Returns the state moved on by the draws before, where a size says how many these are. */
+/* Returns the generator's state advanced by `draws` numbers, a size: nodes compute it when the
+ * graph runs. */
 static GmVal
 moved_on (GmGraphBuilder *b, int64_t draws)
 {
@@ -119,8 +120,9 @@ builder_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
   return *offset == before ? gm_val_from_id (b->rng) : moved_on (b, before);
 }
 
-/* Makes a constant of the CPU on another device: tables hold constants of the CPU alone, so its
- * elements become numbers of nodes, equal neighbours a single node. */
+/* Returns a value on another device with the elements of t.  The table of constants holds only
+ * constants on the CPU, so the elements become numbers in nodes; equal neighbours share a node.
+ * NULL with an error in the builder: there are too many. */
 static GmVal
 constant_there (GmBuilder *base, GmTensor *t)
 {

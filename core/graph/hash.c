@@ -150,8 +150,8 @@ mix_alias (Hasher *s, const GmGraphAlias *a, const uint32_t *input_place, uint32
     mix_meta (s, &a->base_meta);
 }
 
-/* Mixes in a call of graphs: the graphs, and the call by its first node: not by its row, which a
- * rewrite may change. */
+/* Mixes a node of a call of graphs into the hash: its graphs, and the call by the index of its
+ * first node; the row would not do, since a rewrite may change it. */
 static void
 mix_higher (Hasher *s, const GmNode *n)
 {

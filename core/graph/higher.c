@@ -147,7 +147,7 @@ gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h)
 
 /* -- Metas of the results ---------------------------------------------------------------------- */
 
-/* Returns the body whose outputs become results. */
+/* Returns the body whose outputs become the results of the call, borrowed. */
 static const GmGraph *
 giver (const GmHigher *h)
 {
@@ -162,8 +162,9 @@ is_host (const GmHigher *h)
   return h->op == GM_OP_host_call || h->op == GM_OP_gradient_hook;
 }
 
-/* Returns the number of its outputs that are no results: the gradients of the first half of the
- * blocks, which come back as those of the second. */
+/* Returns the number of outputs of that body beyond the results of the call: the body of a
+ * scan's gradient gives gradients of the first and of the second blocks, the call only one gradient
+ * for each mapped operand. */
 static uint32_t
 n_inner_outputs (const GmHigher *h)
 {
@@ -220,7 +221,7 @@ refuse (const GmHigher *h, GError **error, const char *format, ...)
   return false;
 }
 
-/* True if sizes and dtype are equal; a layout is made to fit. */
+/* True if the operand has the wanted dtype, device and sizes; its layout can be changed to fit. */
 static bool
 fits (const GmMeta *want, const GmMeta *have)
 {
@@ -287,7 +288,8 @@ check_bodies (const GmHigher *h, GError **error)
   return true;
 }
 
-/* Returns the meta that body b expects of operand i, and NULL where it is not that body's. */
+/* Returns the meta that body b expects of operand i of the call; NULL if that body does not get
+ * the operand. */
 static const GmMeta *
 expected (const GmHigher *h, uint32_t b, uint32_t i)
 {
@@ -296,8 +298,9 @@ expected (const GmHigher *h, uint32_t b, uint32_t i)
   return i < skip || i - skip >= n ? NULL : gm_body_input (h->bodies[b], i - skip);
 }
 
-/* Checks the operands of a scan in blocks: those of operand i are inputs i and n_mapped + i of the
- * bodies; args and gradients stand behind both. */
+/* Checks the operands of an associative_scan or of its gradient against each body: mapped
+ * operand i becomes inputs i and n_mapped + i of the bodies; args and gradients come after both.
+ * False with *error. */
 static bool
 check_prefixes (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GError **error)
 {

@@ -46,8 +46,8 @@
 
 #define GM_HIGHER_MAX_BODIES 3
 
-/* A function that the graph knows only by its address.  in: borrowed; out: a new reference per
- * result on success. */
+/* A function that a graph knows only by its address.  call: `in` is borrowed; `out` gets a new
+ * reference for each result on success. */
 typedef struct {
   char *name; /* owned; for people */
   bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
@@ -73,7 +73,7 @@ struct GmHigher {
   uint32_t n_carried; /* while_loop, scan, while_loop_grad */
   uint32_t n_mapped;  /* scan, associative_scan, associative_scan_grad */
   GmGraph *bodies[GM_HIGHER_MAX_BODIES]; /* owned */
-  /* host_call, gradient_hook: */
+  /* The rest is for host_call and gradient_hook. */
   GmHostFunction *host; /* owned; NULL: the graph comes from a text, or the hook was removed */
   uint32_t n_results;   /* host_call: number of results, as stated when it was recorded; each call
                          * is compared with them */
@@ -86,36 +86,40 @@ struct GmHigher {
   uint64_t given;       /* of the gradient of such a call: the call's results, by bit, whose
                          * gradients are operands */
   uint64_t begun;       /* of the same: the call's operands whose sum so far is an operand */
-  /* Calls `host`, with suitable operands; NULL: `host` is called as it is. */
+  /* Calls `host` with operands prepared for it; NULL: `host` is called with the node's operands. */
   bool (*run) (const struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
                GError **error);
   gatomicrefcount refs;
 };
 
-/* Returns a row without bodies yet. */
+/* Returns a new row for a call of graphs, without bodies yet. */
 GmHigher *gm_higher_new (GmOp op);
 GmHigher *gm_higher_new_like (const GmHigher *from); /* a copy without the bodies */
 GmHigher *gm_higher_ref (GmHigher *h);
 void gm_higher_unref (GmHigher *h); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmHigher, gm_higher_unref)
-/* Returns the number of bodies of an operator of this family. */
+/* Returns the number of bodies that calls of this operator have. */
 uint32_t gm_higher_n_bodies (GmOp op);
 
-/* Adds h, which it steals; returns its row. */
+/* Adds h to the graph's table and steals it; returns the number of its row. */
 uint32_t gm_graph_add_higher (GmGraph *g, GmHigher *h);
-/* Returns the row of a node of the family HIGHER; NULL if the table has no such row. */
+/* Returns the row of a node that is a call of graphs, borrowed; NULL if the table has no such
+ * row. */
 const GmHigher *gm_graph_higher (const GmGraph *g, const GmNode *n);
-/* Lets `to` share the table of `from`.  Rewrites that change a body give the row a new one
- * (gm_graph_set_higher) in a table of their own. */
+/* Makes `to` share the table of calls of `from`.  A rewrite that changes a body calls
+ * gm_graph_own_highers, which gives g a table of its own, and replaces the row by
+ * gm_graph_set_higher. */
 void gm_graph_share_highers (GmGraph *to, const GmGraph *from);
 void gm_graph_own_highers (GmGraph *g);
-/* Gives g a table of its own with only the rows that nodes name. */
+/* Gives g a table of its own that has only the rows that its nodes name. */
 void gm_graph_compact_highers (GmGraph *g);
 void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* steals h */
 
-/* Returns a row of host_call; results: copied. */
+/* Returns a new row for a host_call of f; `results`, the metas of its results, are copied. */
 GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
-/* host_node.c: calls the function, and compares its results with the stated ones. */
+/* Runs a host_call or gradient_hook: calls the function, and compares its results with the metas
+ * stated when it was recorded (host_node.c).  out: a new reference per result.  False with *error.
+ * */
 bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
                          GError **error);
 
@@ -148,37 +152,40 @@ gm_higher_hook_meta (void)
 }
 
 uint32_t gm_higher_n_results (const GmHigher *h);
-/* True if operands like these fit; errors say which does not, and why. */
+/* True if operands with these metas fit the call; else false, with *error, which says which
+ * operand does not fit, and why. */
 bool gm_higher_check (const GmHigher *h, const GmMeta *const *in, uint32_t n_in, GError **error);
-/* True if result `dim` requires grad where the operands do that did when the bodies were
- * recorded. */
+/* True if result `dim` requires grad whenever the operands do that required grad when the bodies
+ * were recorded. */
 bool gm_higher_requires_grad (const GmHigher *h, uint32_t dim);
-/* Returns the meta of result `dim` for operands that fit. */
+/* Returns the meta of result `dim` for operands with the metas `in`, which fit. */
 GmMeta gm_higher_meta (const GmHigher *h, uint32_t dim, const GmMeta *const *in);
 
-/* Runs body number `body` of h: in, laid out as the body's inputs say; symbols: by symbol of the
- * body, or NULL where its sizes are numbers; out: one new reference for each output, on success. */
+/* Runs bodies in the caller's way.  run: runs body number `body` of h; in: laid out as the
+ * body's inputs say; symbols: by symbol of the body, or NULL where its sizes are numbers; out: a
+ * new reference for each output, on success. */
 typedef struct {
   bool (*run) (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols,
                GmTensor *const *in, GmTensor **out, GError **error);
   void *data;
 } GmHigherRunner;
-/* Runs the whole call: the meaning of the operator, for any runner of bodies; by NULL: they are
- * interpreted.  symbols: of the graph around it, whose numbers the bodies' symbols have; NULL: all
- * sizes are numbers.  out: a new reference per result; nothing is left there on error. */
+/* Runs a whole call of graphs, which defines what each operator means.  by: runs the bodies;
+ * NULL: they are interpreted.  symbols: values of the surrounding graph's symbols, whose numbers
+ * the bodies' symbols have; NULL: all sizes are numbers.  out: a new reference per result; nothing
+ * is left there on error.  False with *error. */
 bool gm_higher_run (const GmHigher *h, const int64_t *symbols, GmTensor *const *in, uint32_t n_in,
                     GmTensor **out, const GmHigherRunner *by, GError **error);
-/* Does what gm_graph_interpret does, with `by` to run the bodies; symbols: values that inputs do
- * not say, or NULL. */
+/* Does the same as gm_graph_interpret, with `by` to run the bodies; symbols: values of symbols
+ * that no input determines, or NULL. */
 bool gm_graph_interpret_with (const GmGraph *g, const int64_t *symbols, GmTensor *const *inputs,
                               GmTensor **outputs, const GmHigherRunner *by, GError **error);
-/* Sets the symbols that inputs like these say. */
+/* Stores in `symbols` the values of the symbols that the sizes of these inputs determine. */
 void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *symbols);
 
-/* blocks.c.  Returns the body of an associative_scan over m operands for blocks whose slices are
- * not neighbours: three symbols of its own, behind those of the body, say how many slices apart
- * they are in the first blocks, in the second, and in the results.  Its outputs are the results
- * that are wanted (by operand).  NULL: such blocks do not fit it. */
+/* Returns the body of an associative_scan over m operands for blocks whose slices are not
+ * neighbours (blocks.c).  Three more symbols, after those of the body, say how many slices apart
+ * the slices are in the first blocks, in the second blocks, and in the results.  Its outputs are
+ * the wanted results (`wanted`: by operand).  NULL: the body cannot work on such blocks. */
 GmGraph *gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted);
 /* Returns the step of an associative_scan_grad in the same way, with sums to add to.  Its inputs
  * are the step's, then m blocks.  is_rest: for the slices that come from the one before: a symbol
@@ -188,10 +195,10 @@ GmGraph *gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wan
  * slice, gradients and sums neighbours; outputs are such sums, and 0 + the gradients of the second,
  * at every second slice.  NULL: such blocks do not fit it. */
 GmGraph *gm_graph_gradients_apart (const GmGraph *step, uint32_t m, bool is_rest);
-/* Adds to `wanted` the operands whose first blocks the wanted results are computed from. */
+/* Extends `wanted` by each operand whose first block a wanted result is computed from. */
 void gm_graph_close_prefixes (const GmGraph *body, uint32_t m, bool *wanted);
-/* Returns t with the strides of `want`, which is of its shape: t itself, the same elements under
- * these strides, or a copy. */
+/* Returns t in the layout of `want`, which has the same shape: t itself, a view of its elements
+ * with these strides, or a copy; a new reference.  NULL with *error. */
 GmTensor *gm_higher_laid_out (GmTensor *t, const GmMeta *want, GError **error);
 bool gm_higher_is_true (const GmTensor *t); /* t has one element */
 

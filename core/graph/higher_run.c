@@ -48,7 +48,9 @@ is_one_of (const GmTensor *t, GmTensor *const *in, uint32_t n)
   return false;
 }
 
-/* Makes results new tensors: a body may have returned an operand, a view, or one tensor twice. */
+/* Replaces each output of a body that shares memory with an operand or another output, or is not
+ * row-major, by a copy: a body may return an operand, a view, or one tensor twice.  False with
+ * *c->error. */
 static bool
 own (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out)
 {
@@ -70,7 +72,7 @@ own (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32
   return true;
 }
 
-/* Runs body b with the caller's runner, or interprets it. */
+/* Runs body b with the caller's runner, or interprets it.  False with *c->error. */
 static bool
 run_as_asked (GmHigherCall *c, uint32_t b, const int64_t *symbols, GmTensor *const *in,
               GmTensor **out)
@@ -87,9 +89,9 @@ meta_now (const GmHigherCall *c, const GmGraph *g, const GmMeta *m, const int64_
   return !symbols || gm_graph_meta_now (g, m, symbols, out, c->error);
 }
 
-/* Returns the symbols' values for the body: those of the graph around it.  The body's inputs say
- * how many slices a block has, and all symbols where the caller gave none; *made: freed by the
- * caller. */
+/* Returns the values of the symbols for a body: those of the surrounding graph, except that the
+ * body's inputs determine how many slices a block has, and all symbols where the caller gave none.
+ * *made: memory that the caller frees, or NULL. */
 static const int64_t *
 symbols_of (const GmHigherCall *c, const GmGraph *g, GmTensor *const *in, int64_t **made)
 {
@@ -141,8 +143,8 @@ gm_higher_is_true (const GmTensor *t)
   return s.kind == GM_CATEGORY_FLOAT ? s.d != 0 : s.i != 0;
 }
 
-/* Tests the condition.  1: go on, 0: stop, -1: error.  A test that draws random numbers replaces
- * the last of the carried values. */
+/* Runs the loop's test on the carried values `now`.  1: go on, 0: stop, -1: error.  A test that
+ * draws random numbers replaces the last carried value, the generator's state. */
 static int
 test (GmHigherCall *c, GmTensor **now)
 {
@@ -159,8 +161,8 @@ test (GmHigherCall *c, GmTensor **now)
   return yes;
 }
 
-/* Runs the loop from the carried values in `now`, which it replaces; seen: gets the carried values
- * of each step, if it is not NULL. */
+/* Runs the loop from the carried values in `now`, which it replaces by those at the end; seen:
+ * NULL, or gets the carried values at the start of each step.  False with *c->error. */
 static bool
 loop (GmHigherCall *c, GmTensor **now, GPtrArray *seen)
 {
@@ -212,9 +214,9 @@ gm_higher_accumulate (GmTensor **a, GmTensor *b, GError **error)
   return sum != NULL;
 }
 
-/* Runs the steps of the loop once more, then their gradients from the last to the first.  Operands
- * of the step are carried, args, gradients; its outputs: gradients of the carried values, then of
- * args, which are summed. */
+/* Runs the steps of the loop once more, then their gradients from the last to the first.
+ * Operands of the step: carried values, args, gradients; its outputs: gradients of the carried
+ * values, then gradients of args, which are summed over the steps. */
 static bool
 run_while_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 {
@@ -264,7 +266,7 @@ run_while_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **
   return good;
 }
 
-/* Returns slice k along dimension 0. */
+/* Returns a new view of slice k of t along dimension 0. */
 static GmTensor *
 slice_of (GmTensor *t, int64_t k)
 {

@@ -14,13 +14,14 @@ typedef struct {
   GError **error;
 } GmHigherCall;
 
-/* Runs body b on `in`; out: its outputs, each a tensor of its own; nothing on error. */
+/* Runs body b on `in`; out: its outputs, each a new tensor with memory of its own; nothing on
+ * error. */
 bool gm_higher_run_body (GmHigherCall *c, uint32_t b, GmTensor *const *in, GmTensor **out);
-/* Adds b to *a, which may be NULL. */
+/* Adds b to the sum *a, which may be NULL: then *a becomes b.  False with *error. */
 bool gm_higher_accumulate (GmTensor **a, GmTensor *b, GError **error);
 void gm_higher_drop (GmTensor **t, uint32_t n);
 
-/* prefixes.c: associative_scan and its gradient.  out: new tensors; nothing on error. */
+/* Runs associative_scan or its gradient (prefixes.c).  out: new tensors; nothing on error. */
 bool gm_prefixes_run (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out);
 bool gm_prefixes_run_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out);
 

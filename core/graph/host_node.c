@@ -61,7 +61,8 @@ is_part_of (const GmTensor *t, GmTensor *const *in, uint32_t n)
   return false;
 }
 
-/* Checks *t, result i, against what was stated, and lays it out so. */
+/* Compares *t, result i of a call, with the meta that was stated, and replaces it by a copy
+ * where its layout differs or it shares memory with an earlier result.  False with *error. */
 static bool
 check_result (const GmHigher *h, uint32_t i, GmTensor *const *in, uint32_t n_in,
               GmTensor *const *out, GmTensor **t, GError **error)
@@ -96,7 +97,8 @@ check_result (const GmHigher *h, uint32_t i, GmTensor *const *in, uint32_t n_in,
   return (*t = to) != NULL;
 }
 
-/* Placeholder for a host call's last result when no gradient was recorded. */
+/* Returns zeros that stand for a host call's last result, the ticket, when no gradient was
+ * recorded. */
 static GmTensor *
 no_ticket (const GmMeta *m, GError **error)
 {

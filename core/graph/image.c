@@ -33,7 +33,8 @@ typedef struct {
 
 static int compare_rows (const GmSym *s, uint32_t x, uint32_t y);
 
-/* Finds the operands of a row, in an order that names do not change. */
+/* Stores the operands of a row in *a and *b, for a commutative operation in an order that does
+ * not depend on names. */
 static void
 operands_of (const GmSym *s, uint32_t row, uint32_t *a, uint32_t *b)
 {
@@ -44,7 +45,7 @@ operands_of (const GmSym *s, uint32_t row, uint32_t *a, uint32_t *b)
   *b = swap ? r->a : r->b;
 }
 
-/* Compares rows by the numbers of their symbols. */
+/* Compares two rows by structure and by the numbers of their symbols, as for sorting. */
 static int
 compare_rows (const GmSym *s, uint32_t x, uint32_t y)
 {
@@ -64,7 +65,7 @@ compare_rows (const GmSym *s, uint32_t x, uint32_t y)
   return c ? c : compare_rows (s, p[1], q[1]);
 }
 
-/* Numbers a row, its operands first, so that rows use earlier rows only. */
+/* Gives the row its number in the image, after its operands, so that rows use earlier rows only. */
 static void
 number_row (Writer *w, uint32_t row)
 {

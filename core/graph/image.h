@@ -28,14 +28,14 @@ GmImage *gm_image_new (const GmGraph *g, GError **error);
 void gm_image_free (GmImage *img);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmImage, gm_image_free)
 
-/* True if n bytes at an address that is a multiple of 8 are an image of this version that every
- * accessor may be used on: bounds, layout, order, single producers, attributes and types against
- * the op table.  Safe on any bytes. */
+/* True if n bytes at an address that is a multiple of 8 are an image of this version on which
+ * every accessor may be used: bounds, layout, order, single producers, attributes and types are
+ * checked against the op table.  Safe on any bytes.  False with *error. */
 bool gm_image_validate (const void *bytes, size_t n, GError **error);
 
-/* Validates an image and makes a graph with an arena of its own: inputs and symbols get made-up
- * names.  constants: by slot, referenced; each must have the size and digest that the image says.
- * n_constants must be the image's. */
+/* Validates an image and returns it as a graph in an arena of its own: inputs and symbols get
+ * made-up names.  constants: by slot, referenced; each must have the size and digest that the image
+ * says. n_constants must be the image's.  NULL with *error. */
 GmGraph *gm_image_read (const void *bytes, size_t n, GmTensor *const *constants,
                         uint32_t n_constants, GError **error);
 

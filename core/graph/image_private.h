@@ -6,9 +6,9 @@
 
 #include "core/graph/image.h"
 
-/* Reads a node's attributes.  False if a key, type, count or value is none of the table's.  Their
- * rows must exist.  A row of the image's sizes becomes gm_size_from_row (that row), even if there
- * is none. */
+/* Reads a node's attributes into *out.  False if a key, type, count or value is not in the op
+ * table. The words that the node refers to must exist.  A row of the image's sizes becomes
+ * gm_size_from_row (that row), even if there is no such row. */
 bool gm_image_read_attrs (const GrammeImage *img, const GrammeNode *n, GmAttrs *out);
 
 #endif

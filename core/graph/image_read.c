@@ -27,7 +27,7 @@ read_meta (const GrammeImage *img, uint32_t i, const int64_t *sizes)
   return m;
 }
 
-/* Fills sizes[i] with row i as a size of the graph's GmSym. */
+/* Fills sizes[i] with row i of the image as a size of the graph's GmSym.  False with *error. */
 static bool
 read_sizes (const GrammeImage *img, GmGraph *g, int64_t *sizes, GError **error)
 {
@@ -80,7 +80,8 @@ check_constants (const GrammeImage *img, GmTensor *const *constants, uint32_t n,
   return true;
 }
 
-/* Returns the size in the graph for a row of the image, as gm_image_read_attrs returns it. */
+/* Returns the graph's size for a size that gm_image_read_attrs has read, which may be a row of
+ * the image. */
 static int64_t
 size_of (int64_t size, const int64_t *sizes)
 {

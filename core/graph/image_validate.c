@@ -108,8 +108,8 @@ row_exists (Checker *c, int64_t size)
   return (uint64_t) (-1 - size) < c->img->sizes.count;
 }
 
-/* True if m has symbolic sizes: in images a size < 0 is a row, and so is a stride < 0 of a value
- * with that flag. */
+/* True if m has symbolic sizes.  In images a size < 0 is a row, and so is a stride < 0 of a
+ * value whose flags say so. */
 static bool
 is_symbolic (const GmMeta *m, uint32_t flags)
 {
@@ -119,7 +119,8 @@ is_symbolic (const GmMeta *m, uint32_t flags)
   return false;
 }
 
-/* Checks bytes and reach of the dimensions that are numbers. */
+/* True if the bytes and the reach of m, computed from the dimensions that are numbers, stay
+ * within bounds. */
 static bool
 check_extent (const GmMeta *m, bool symbolic)
 {
@@ -190,7 +191,7 @@ read_dtype (uint64_t word, uint8_t *out)
   return true;
 }
 
-/* Reads a word that is a size; a word < 0 is a row. */
+/* Reads a word that is a size into *out; a word < 0 is a row.  False: it is neither. */
 static bool
 read_size (int64_t word, int64_t *out)
 {
@@ -299,8 +300,8 @@ check_attrs (Checker *c, uint32_t i, const GrammeNode *n, GmAttrs *out)
 
 /* -- Nodes ------------------------------------------------------------------------------------- */
 
-/* Checks the largest shape that broadcasting the operands could give: the shape rules multiply its
- * sizes before they compare. */
+/* True if the largest shape to which the operands could broadcast is within bounds: the shape
+ * rules multiply its sizes before they compare. */
 static bool
 broadcast_fits (const GmMeta *const *in, uint32_t n_in)
 {

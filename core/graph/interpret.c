@@ -91,7 +91,8 @@ find_last_uses (Run *r)
     r->last_use[g_array_index (g->outputs, GmGraphOutput, i).value] = GM_NO_ID;
 }
 
-/* Runs a call of graphs, for all its results, at the first of its nodes. */
+/* Runs a call of graphs at the first of its nodes, and stores all its results.  False with an
+ * error in r. */
 static bool
 run_higher (Run *r, uint32_t i, GmTensor *const *in)
 {

@@ -17,7 +17,7 @@ bits_of (double d)
   return u;
 }
 
-/* Prints the shortest digits that read back as `d` (as a float if `narrow`). */
+/* Appends the shortest digits that read back as `d`, or as (float) d if `narrow`. */
 static void
 print_float (GString *out, double d, bool narrow)
 {
@@ -54,7 +54,7 @@ gm_text_scalar (GString *out, GmScalar s)
     g_string_append_printf (out, "nan(0x%" G_GINT64_MODIFIER "x)", bits_of (s.d));
 }
 
-/* True for floats whose NaNs a double does not carry. */
+/* True for float dtypes whose NaNs a double cannot carry. */
 static bool
 is_narrow (GmDtype d)
 {
@@ -101,7 +101,8 @@ take_word (const char **text, const char *word)
   return true;
 }
 
-/* Reads "nan" or "nan(0x...)": the bits, or 0 for the plain NaN. */
+/* Reads "nan" or "nan(0x...)" and moves *text past it; *bits: the NaN's bits, or 0 for the plain
+ * NaN. False if there is none. */
 static bool
 take_nan (const char **text, uint64_t *bits)
 {

@@ -11,15 +11,17 @@
 
 #include "core/tensor/tensor.h"
 
-/* Constants of more elements are left out of the text. */
+/* Number of elements up to which a constant is written in the text. */
 #define GM_TEXT_MAX_CONSTANT 16384
 
 void gm_text_scalar (GString *out, GmScalar s);
-/* Appends the element of dtype `d` at `p`. */
+/* Appends the element of dtype `d` at address `p`. */
 void gm_text_element (GString *out, GmDtype d, const void *p);
-/* Reads a number at *text and moves past it.  False, and *text stays, if there is none. */
+/* Reads a number at *text and moves *text past it.  False, with *text unchanged, if there is
+ * none. */
 bool gm_text_read_scalar (const char **text, GmScalar *out);
-/* Reads a number into the element at `p`: false also if its kind does not fit `d`. */
+/* Reads a number at *text into the element of dtype `d` at address `p`: false also if the
+ * number's kind does not fit `d`. */
 bool gm_text_read_element (const char **text, GmDtype d, void *p);
 
 #endif

@@ -38,7 +38,8 @@ parse_inputs (GmParser *p)
   return gm_parse_resolve_aliases (p, aliases);
 }
 
-/* Skips the outputs, which stand before the nodes that make them, and are read after the body. */
+/* Skips the list of outputs, and sets *start to its beginning: it stands before the nodes that
+ * make the values, and is read after the body. */
 static bool
 skip_outputs (GmParser *p, const char **start)
 {
@@ -84,8 +85,7 @@ new_constant (const GmMeta *m, GError **error)
   return whole ? gm_tensor_new_view (whole, m, 0) : NULL;
 }
 
-/* True if strides are not negative, and not so large that a few elements of text take much
- * memory. */
+/* True if no stride is negative or so large that a few elements of text would take much memory. */
 static bool
 strides_are_sane (const GmMeta *m)
 {
@@ -196,7 +196,7 @@ parse_attr_value (GmParser *p, int key, GmAttrs *a)
   }
 }
 
-/* True if an attribute stands here: a word and '='. */
+/* True if an attribute comes next: a word and '='. */
 static bool
 at_attr (GmParser *p)
 {
@@ -259,7 +259,8 @@ add_constant_node (GmParser *p, const NodeText *t, GmValueId *out)
   return true;
 }
 
-/* Adds a node with the meta of the shape rules; with that of the text where they cannot tell. */
+/* Adds a node with the meta that the shape rules give, or, where these cannot tell, with the
+ * meta in the text. */
 static bool
 add_node (GmParser *p, NodeText *t, GmValueId *out)
 {
@@ -391,7 +392,8 @@ parse_bits (GmParser *p, uint64_t *out)
   return true;
 }
 
-/* Parses "opaque": a name, which stands for a function that the text does not have. */
+/* Parses "opaque" or another quoted name, which stands for a function that a text cannot
+ * contain. */
 static bool
 parse_host_name (GmParser *p, GmHigher *h)
 {
@@ -543,7 +545,7 @@ parse_graph (GmParser *p, GPtrArray *out)
   return true;
 }
 
-/* Parses a graph inside of another graph: it has names of its own. */
+/* Parses a graph, also inside of another graph; its names are its own. */
 static bool
 parse_one (GmParser *p, GmGraph **out)
 {

@@ -21,22 +21,24 @@ typedef struct {
 
 /* -- Words, parse_text.c ----------------------------------------------------------------------- */
 
-/* Sets the error and returns false; `place` is where the text is wrong. */
+/* Sets the error and returns false; `place`: where in the text the error is. */
 bool gm_parse_fail (GmParser *p, const char *place, const char *format, ...) G_GNUC_PRINTF (3, 4);
 void gm_parse_skip_blanks (GmParser *p);
 /* Skips blanks, ends of lines and comments. */
 void gm_parse_skip_lines (GmParser *p);
-/* Moves past the token and returns true if it comes next. */
+/* Moves past the token `token` and returns true if it comes next. */
 bool gm_parse_take (GmParser *p, const char *token);
 bool gm_parse_expect (GmParser *p, const char *token);
 size_t gm_parse_word_length (const char *s);
-/* Moves past the word and returns true if it comes next, as a whole. */
+/* Moves past the word and returns true if it comes next, and not only as the beginning of a
+ * longer word. */
 bool gm_parse_keyword (GmParser *p, const char *word);
 /* Returns a word, which the caller frees; NULL: there is none, and the error says that `what` was
  * expected. */
 char *gm_parse_word (GmParser *p, const char *what);
 
-/* Parses the %name of a known value; of a new one, which `define` then adds (steals the name). */
+/* Parse the %name of a known value, or of a new value, which gm_parse_define then adds (it
+ * steals the name). */
 bool gm_parse_use (GmParser *p, GmValueId *out);
 bool gm_parse_name (GmParser *p, char **out);
 void gm_parse_define (GmParser *p, char *name, GmValueId id);
@@ -44,13 +46,13 @@ void gm_parse_define (GmParser *p, char *name, GmValueId id);
 /* Parses a number, or an expression over symbols. */
 bool gm_parse_size (GmParser *p, int64_t *out);
 bool gm_parse_integer (GmParser *p, int64_t *out);
-/* True if an attribute that may be an expression is one, that is, if it does not begin or not end
- * as a number. */
+/* True if an attribute that may be an expression is one: it does not begin, or does not end, as
+ * a number does. */
 bool gm_parse_is_expression (GmParser *p);
-/* True before one of the words true, false, inf, nan. */
+/* True if one of the words true, false, inf, nan comes next. */
 bool gm_parse_is_number_word (GmParser *p);
-/* Parses, after the opening bracket, up to the closing one: at most GM_MAX_DIMS sizes or
- * integers. */
+/* Parses the rest of a list whose opening bracket was read, up to `close`: at most GM_MAX_DIMS
+ * sizes or, if `sizes` is false, integers. */
 bool gm_parse_list (GmParser *p, const char *close, bool sizes, int64_t *list, uint8_t *n);
 bool gm_parse_dtype (GmParser *p, uint8_t *out);
 /* Parses a type: f32[2, n]{n, 1}@cuda */
@@ -58,10 +60,11 @@ bool gm_parse_type (GmParser *p, GmMeta *m);
 
 /* -- Memory of inputs, parse_alias.c ----------------------------------------------------------- */
 
-/* Facts behind inputs: they may name inputs that come later. */
+/* Returns an empty list of facts about inputs' memory as they are read; these may name inputs
+ * that come later. */
 GArray *gm_parse_aliases_new (void);
 bool gm_parse_alias (GmParser *p, GmValueId input, GArray *aliases);
-/* Adds the facts to the graph, when all inputs are there. */
+/* Adds the facts to the graph, once all inputs have been read. */
 bool gm_parse_resolve_aliases (GmParser *p, GArray *aliases);
 
 #endif

@@ -5,8 +5,8 @@
 #include "core/graph/alias.h"
 #include "core/graph/parse.h"
 
-/* The facts of an input, which may name later inputs: names are looked up when all inputs are
- * there. */
+/* Facts about an input, with the names of other inputs, which are looked up once all inputs have
+ * been read. */
 typedef struct {
   GmValueId input;
   GmGraphAlias alias;

@@ -101,7 +101,8 @@ gm_parse_word (GmParser *p, const char *what)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-/* Parses a %name; the caller frees it; *place: where it stands. */
+/* Parses a %name and returns the name, which the caller frees; *place: where it stands.  NULL on
+ * error. */
 static char *
 value_name (GmParser *p, const char **place)
 {

@@ -19,7 +19,7 @@ typedef struct {
   GmTensor **sums;     /* gradients of args so far, by output of the step, or NULL */
 } Tree;
 
-/* Returns `count` slices along dimension 0: from, from + step ... */
+/* Returns a new view of `count` slices of t along dimension 0: from, from + step ... */
 static GmTensor *
 some_of (GmTensor *t, int64_t from, int64_t step, int64_t count)
 {
@@ -47,7 +47,7 @@ add_some (GmTensor *to, int64_t from, int64_t step, GmTensor *values, GError **e
   return sum && gm_op_run_into (GM_OP_copy, &sum, 1, NULL, place, error);
 }
 
-/* Returns a tensor of its own, of the sizes of `like`. */
+/* Returns a new row-major tensor with the sizes of `like`, filled with zeros or not at all. */
 static GmTensor *
 fresh (const GmTensor *like, bool zeros, GError **error)
 {
@@ -58,7 +58,9 @@ fresh (const GmTensor *like, bool zeros, GError **error)
   return zeros ? gm_tensor_new_zeros (&m, error) : gm_tensor_new (&m, error);
 }
 
-/* Combines the blocks a and b (body 0), or with g computes the gradients of that (body 1). */
+/* Combines `count` slices of a with as many of b, by body 0; with g, the gradients of the
+ * result, computes the gradients of that instead, by body 1.  from_a, step_a ...: which slices.
+ * out: the body's outputs, new tensors.  False with an error. */
 static bool
 combine (Tree *t, GmTensor *const *a, int64_t from_a, int64_t step_a, GmTensor *const *b,
          int64_t from_b, int64_t step_b, GmTensor *const *g, int64_t from_g, int64_t step_g,
@@ -80,7 +82,8 @@ combine (Tree *t, GmTensor *const *a, int64_t from_a, int64_t step_a, GmTensor *
   return good;
 }
 
-/* Fills to[i] with the prefixes of xs[i], where the caller wants them. */
+/* Writes into to[i] the prefixes of xs[i]: slice k is the combination of slices 0 to k.  Keeps
+ * the combined pairs of each level in t->pairs, for the gradient, if that is not NULL. */
 static bool
 prefixes (Tree *t, GmTensor *const *xs, GmTensor *const *to)
 {
@@ -145,7 +148,8 @@ gm_prefixes_run (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor *
 
 /* -- The gradient ------------------------------------------------------------------------------ */
 
-/* Adds the gradients of args.  step: the outputs of body 1 behind the gradients of blocks. */
+/* Adds the gradients of args in `step` to t->sums, and releases them.  step: the outputs of body
+ * 1, gradients of blocks before gradients of args. */
 static bool
 add_args (Tree *t, GmTensor **step)
 {
@@ -159,8 +163,8 @@ add_args (Tree *t, GmTensor **step)
   return good;
 }
 
-/* Adds the gradients of xs, given those of their prefixes, g, to `to`, zeros at first; ys: the
- * prefixes. */
+/* Adds to `to`, which starts as zeros, the gradients of xs, given the gradients g of their
+ * prefixes ys.  level: depth in the tree.  False with an error. */
 static bool
 back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTensor *const *g,
       GmTensor *const *to)
@@ -206,7 +210,7 @@ back (Tree *t, uint32_t level, GmTensor *const *xs, GmTensor *const *ys, GmTenso
   return good;
 }
 
-/* Fills the gradients of args with zeros if no block was combined. */
+/* Sets each gradient of args that is still NULL, because no block was combined, to zeros. */
 static bool
 fill_args (Tree *t)
 {

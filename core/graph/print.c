@@ -87,8 +87,8 @@ print_size (Printer *p, int64_t size)
     g_string_append_printf (p->out, "%" G_GINT64_FORMAT, size);
 }
 
-/* True for row-major strides, without adding rows: a stride that no row holds differs from every
- * stride that m can have. */
+/* True if m has row-major strides.  Adds no rows to g->sym: a stride that no row expresses
+ * differs from every stride that m can have. */
 static bool
 is_row_major (const GmGraph *g, const GmMeta *m)
 {
@@ -208,7 +208,7 @@ print_constant (Printer *p, uint32_t row)
   g_string_append (p->out, "]\n");
 }
 
-/* Returns the text behind a type where requires_grad is not what the operands imply. */
+/* Returns the text after a type where requires_grad is not what the operands imply; else "". */
 static const char *
 grad_mark (const Printer *p, const GmNode *n, const GmMeta *m)
 {

@@ -57,15 +57,15 @@ hash_node (const GmNode *n)
   return h ^ h >> 32;
 }
 
-/* True for views and constants: equal ones are one memory anyway. */
+/* True for views and constants: equal ones share memory anyway. */
 static bool
 is_one_memory (const GmNode *n)
 {
   return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || n->op == GM_OP_constant;
 }
 
-/* True if node n's value may be that of another node: not if the caller sees it, or its memory
- * through a view.  Where memory is one, only outputs themselves stay distinct. */
+/* True if node n's value may be replaced by the value of an equal node: not if the caller sees
+ * it, or its memory through a view.  Of views and constants only outputs must stay. */
 static bool
 may_merge (const GmSimplifyWork *w, const GmNode *n)
 {
@@ -73,14 +73,16 @@ may_merge (const GmSimplifyWork *w, const GmNode *n)
          && (is_one_memory (n) || !w->escapes[n->out]);
 }
 
-/* True if n's value must not be in the memory of the equal node `first`. */
+/* True if n's value must not share memory with the equal node `first`, since the caller sees and
+ * may write to that memory. */
 static bool
 stays_apart (const GmSimplifyWork *w, const GmNode *first, const GmNode *n)
 {
   return w->apart && w->apart[n->out] && w->escapes[first->out] && !is_one_memory (n);
 }
 
-/* Returns the value of an equal, earlier node; else GM_NO_ID, and the node is remembered. */
+/* Returns the value of an earlier equal node that may stand for node i; else GM_NO_ID, and the
+ * table keeps node i unless an equal node is there. */
 static GmValueId
 find_equal (CseTable *t, uint32_t i)
 {
@@ -144,8 +146,9 @@ rewrite (GmSimplifyWork *w)
 
 /* -- Escapes ----------------------------------------------------------------------------------- */
 
-/* Finds values whose memory escapes.  Values that share memory are one class, named by its root; if
- * one member is an input, a constant or an output, all escape. */
+/* Sets w->escapes: which values' memory the caller may see.  Values that share memory are one
+ * class, named by its root; if one member is an input, a constant or an output, all members escape.
+ * */
 static void
 find_escapes (GmSimplifyWork *w)
 {
@@ -178,9 +181,9 @@ find_escapes (GmSimplifyWork *w)
 
 /* -- Dead code and emission -------------------------------------------------------------------- */
 
-/* Returns the first write that is part of a history.  Nodes behind it whose results require grad
- * stay even if dead: reading a view makes its history, and gradients are summed in the order of
- * such reads. */
+/* Returns the index of the first write that is part of a gradient history.  Later nodes whose
+ * results require grad stay even if they are dead: reading a view makes its history, and gradients
+ * are summed in the order of such reads. */
 static uint32_t
 first_recorded_write (const GmSimplifyWork *w)
 {

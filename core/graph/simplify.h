@@ -20,13 +20,15 @@ typedef struct {
                     * never a chain */
   bool *output;    /* by value: true if an output is this value */
   bool *escapes;   /* by value: its memory may be an input's, a constant's or an output's */
-  const bool *apart; /* by value: its memory must be none of these; NULL: false for all */
+  const bool
+      *apart; /* by value: no equal value with such memory may stand for it; NULL: false for all */
 } GmSimplifyWork;
 
-/* fold.c: returns the earlier value that stands for node i's, or GM_NO_ID if the node was rewritten
- * or left alone.  Its operands are already looked up. */
+/* Rewrites node i in place if a rule applies (fold.c).  Returns the earlier value that stands
+ * for its result, or GM_NO_ID if the node stays.  The caller has replaced the node's operands by
+ * the values that stand for them. */
 GmValueId gm_fold_node (GmSimplifyWork *w, uint32_t i);
-/* True if the two results have one type: dtype, sizes, strides, device; and requires_grad. */
+/* True if the two values have the same dtype, sizes, strides, device and requires_grad. */
 bool gm_simplify_same_meta (const GmSimplifyWork *w, GmValueId a, GmValueId b);
 
 #endif

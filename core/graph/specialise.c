@@ -107,7 +107,8 @@ specialise_inputs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError
   return true;
 }
 
-/* Makes all symbols numbers but the number of slices of a block. */
+/* Returns a copy of a scan's body in which all symbols are numbers but the number of slices of a
+ * block. */
 static GmGraph *
 specialise_blocks (const GmGraph *body, const int64_t *symbols)
 {
@@ -121,7 +122,8 @@ specialise_blocks (const GmGraph *body, const int64_t *symbols)
   return gm_graph_settle (own, NULL);
 }
 
-/* Specialises the bodies of calls of graphs: their sizes are those of the graph around them. */
+/* Gives `to` a table with the bodies of calls of graphs specialised: their sizes are those of
+ * the surrounding graph.  False with *error. */
 static bool
 specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
 {
@@ -150,7 +152,8 @@ specialise_highers (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
   return true;
 }
 
-/* Specialises gradients that the program gives, which are evaluated where a graph is unfolded. */
+/* Gives `to` a table with the program's gradients specialised; they are evaluated where a graph
+ * is unfolded.  False with *error. */
 static bool
 specialise_customs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GError **error)
 {
@@ -176,7 +179,8 @@ specialise_customs (const GmGraph *g, GmGraph *to, const int64_t *symbols, GErro
   return true;
 }
 
-/* Ids stay if inputs come first, as they do in graphs that back ends get. */
+/* Makes the graph for numbers.  Ids stay the same if inputs come before nodes, as they do in
+ * graphs that back ends get. */
 GmGraph *
 gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, GError **error)
 {
@@ -206,7 +210,8 @@ gm_graph_specialise (const GmGraph *g, const int64_t *symbols, GmArena *arena, G
 
 /* -- With sizes of its own --------------------------------------------------------------------- */
 
-/* Gives the program's gradients the sizes of the graph: `sizes`, or settled by the facts. */
+/* Gives g copies of the program's gradients that have `sizes`, or, if that is NULL, are settled
+ * by the facts as g is. */
 static void
 own_customs (GmGraph *g, GmSizes *sizes)
 {
@@ -260,7 +265,8 @@ typedef struct {
   int64_t *sizes; /* by row of `from`: the size in `to` */
 } Settle;
 
-/* Returns the first symbol that is known to be equal, or a number. */
+/* Returns the number that the symbol of this row is by the facts, or else the first symbol that
+ * is known to be equal, as a size of s->to. */
 static int64_t
 settle_symbol (Settle *s, uint32_t row)
 {
@@ -331,8 +337,8 @@ settle_attrs (const Settle *s, GmAttrs *a)
     a->value2.i = settled (s, a->value2.i);
 }
 
-/* Settles bodies by the same facts: a symbol that is gone from the graph around them has no number
- * any more. */
+/* Settles the bodies of g's calls by the same facts: a symbol that was replaced in the
+ * surrounding graph has no value any more. */
 static void
 settle_highers (GmGraph *g)
 {

@@ -167,9 +167,9 @@ check_constant (Verifier *v, const GmNode *n, const GmMeta *m)
          || fail (v, GM_RULE_CONSTANT_TYPE, "its type is not that of the constant");
 }
 
-/* Checks what the facts leave open.  The sizes that an op was asked for are the result's; the size
- * of a POINTWISE or CAST operand, aligned at the end, is the result's or 1; else nothing is
- * known. */
+/* Checks a result whose sizes the shape rules and facts leave open.  Sizes that an attribute
+ * asks for are the result's; the size of an operand of a POINTWISE or CAST op, aligned at the end,
+ * is the result's or 1; nothing else is known. */
 static bool
 check_open (Verifier *v, const GmNode *n, const GmMeta *m)
 {
@@ -216,7 +216,8 @@ check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMet
   return true;
 }
 
-/* Checks a function with a gradient of its own; the gradient is checked with the first result. */
+/* Checks a node of a function with a gradient of its own; the gradient itself is checked with
+ * the first result. */
 static bool
 check_custom (Verifier *v, const GmNode *n)
 {
@@ -303,8 +304,8 @@ check_node (Verifier *v, bool functional)
   return check_attrs (v, n) && check_result (v, n);
 }
 
-/* Checks that histories come after all outputs with elements, but for gradients: the indices of the
- * other outputs are those in a call. */
+/* Checks that histories come after all other outputs but gradients: so an output with elements
+ * has the same index as the result of a call. */
 static bool
 check_outputs (Verifier *v, bool functional)
 {
@@ -329,8 +330,8 @@ check_outputs (Verifier *v, bool functional)
 
 /* -- Names of tensors that became others ------------------------------------------------------- */
 
-/* Checks that no node and no output uses older names of a tensor after set_, which gives it another
- * shape: their metas are wrong. */
+/* Checks that no node and no output uses an older value of a tensor after set_, which gives the
+ * tensor another shape: the older value's meta is wrong. */
 static bool
 check_names (Verifier *v)
 {
