@@ -9,7 +9,8 @@
 #define ATOM(g, i) (&g_array_index ((g)->atoms, GmAtom, (i)))
 #define FORM(g, i) (&g_array_index ((g)->forms, GmForm, (i)))
 
-/* Moduli above are not made steps of, and not combined: they do not occur in shapes. */
+/* Largest modulus for which steps are made and congruences are combined: larger moduli do not
+ * occur in shapes. */
 #define LARGEST_STEP (1 << 20)
 
 /* -- Tables ------------------------------------------------------------------------------------ */
@@ -30,7 +31,7 @@ slots_reset (GmSlots *t)
   t->slots = g_new0 (uint32_t, t->n_slots);
 }
 
-/* Returns the index of x among atoms; appends it if it is new. */
+/* Returns the index of the atom (kind, a, b) among the atoms; appends it if it is new. */
 static uint32_t
 cons_atom (GmAlgebra *g, GmAtomKind kind, uint32_t a, uint32_t b)
 {
@@ -166,8 +167,8 @@ gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom)
   return r;
 }
 
-/* Sets *end += bound * times, or clears *closed where the bound is `open`, which means none; false
- * if the sum does not fit. */
+/* Adds bound * times to *end, or, if the bound is `open` (INT64_MIN or INT64_MAX: there is
+ * none), sets *closed to false; returns false if the sum does not fit into 64 bits. */
 static inline bool
 end_moves (int64_t *end, bool *closed, int64_t bound, int64_t open, int64_t times)
 {
@@ -208,9 +209,8 @@ gm_algebra_interval (GmAlgebra *g, const GmForm *x)
 
 /* -- Residues ---------------------------------------------------------------------------------- */
 
-/* Combines two residues that both hold: the Chinese remainder where it fits, else the finer of the
- * two.  False: both cannot hold.
- */
+/* Combines two residues that both hold into *out: by the Chinese remainder theorem where the
+ * result fits, else the residue with the larger modulus.  False: both cannot hold. */
 static bool
 residue_both (GmResidue x, GmResidue y, GmResidue *out)
 {
@@ -321,7 +321,8 @@ atom_product (GmAlgebra *g, uint32_t x, uint32_t y, uint32_t *out)
   return true;
 }
 
-/* Divides x by y, as atoms: x = y * out.  *is_one: x and y are the same. */
+/* Divides atom x by atom y: *out is the atom with x = y * out.  *is_one: true if x and y are the
+ * same.  False: the division is not exact. */
 static bool
 atom_exact (GmAlgebra *g, uint32_t x, uint32_t y, uint32_t *out, bool *is_one)
 {
@@ -375,8 +376,8 @@ quotient_atom (GmAlgebra *g, const GmForm *whole, const GmForm *x, const GmForm 
   return gm_form_add (whole, &atom, 1, out);
 }
 
-/* Computes x // k for k > 0: multiples of k are taken out of the quotient, common divisors are
- * cancelled, nested quotients become one. */
+/* Computes x // k in *out, for k > 0: multiples of k are taken out of the quotient, common
+ * divisors are cancelled, nested quotients become one.  False if the result does not fit. */
 static bool
 quotient_const (GmAlgebra *g, const GmForm *x, int64_t k, GmForm *out)
 {
@@ -605,8 +606,8 @@ atom_now (GmAlgebra *g, uint32_t atom, GmForm *out)
   return true;
 }
 
-/* Replaces k * (x // k) by x where k is known to divide x, less the rest where k is known to leave
- * one. */
+/* Replaces k * (x // k) in a form by x - (x % k) where the residue of x modulo k is known.
+ * False if the result does not fit. */
 static bool
 settle (GmAlgebra *g, GmForm *x)
 {
@@ -642,7 +643,7 @@ gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out)
   return settle (g, out);
 }
 
-/* Returns the index of the row's present form. */
+/* Returns the index, among the forms, of the row's form with all facts so far. */
 static uint32_t
 now_of_row (GmAlgebra *g, uint32_t row)
 {

@@ -28,12 +28,13 @@ typedef enum {
                      * number */
 } GmAtomKind;
 
-/* INT64_MIN and INT64_MAX: no bound. */
+/* An interval of values; INT64_MIN and INT64_MAX: there is no bound. */
 typedef struct {
   int64_t min, max;
 } GmInterval;
 
-/* The value is `rest` modulo `modulus`; modulus 0: it is rest, 1: nothing is known. */
+/* A congruence: the value is `rest` modulo `modulus`.  modulus 0: the value is rest; 1: nothing
+ * is known. */
 typedef struct {
   int64_t modulus, rest;
 } GmResidue;
@@ -50,12 +51,14 @@ typedef struct {
   uint32_t span_stamp, rests_stamp;
 } GmAtom;
 
-/* Forms + 1 of a row: as it was made, and the present one, valid with this stamp. */
+/* Forms of a row, as indices + 1: `made` as the row was made, `now` with the facts so far, valid
+ * while `stamp` is the algebra's. */
 typedef struct {
   uint32_t made, now, stamp;
 } GmRowForm;
 
-/* An index of an array by content: slots hold index + 1, or 0; linear probing. */
+/* A hash table that finds the index of an item in an array by its content: a slot is the index +
+ * 1, or 0 if empty; linear probing. */
 typedef struct {
   uint32_t *slots;
   uint32_t n_slots; /* a power of two */
@@ -71,7 +74,7 @@ typedef struct {
 
 void gm_algebra_init (GmAlgebra *g, const GmSym *s);
 void gm_algebra_clear (GmAlgebra *g);
-/* Forgets everything: atoms, forms and facts. */
+/* Drops all atoms, forms and facts. */
 void gm_algebra_reset (GmAlgebra *g);
 static inline const GmAtom *
 gm_algebra_atom (const GmAlgebra *g, uint32_t atom)
@@ -85,22 +88,25 @@ gm_algebra_form (const GmAlgebra *g, uint32_t form)
   return &g_array_index (g->forms, GmForm, form);
 }
 
-/* Makes the form of a size, up to date. */
+/* Stores in *out the form of a size, with all facts so far. */
 void gm_algebra_of (GmAlgebra *g, int64_t size, GmForm *out);
-/* Makes the form of a - b; false if it does not fit. */
+/* Stores in *out the form of a - b; false if it does not fit a GmForm. */
 bool gm_algebra_difference (GmAlgebra *g, int64_t a, int64_t b, GmForm *out);
-/* Returns the atom of a symbol's row. */
+/* Returns the atom of the symbol in this row. */
 uint32_t gm_algebra_symbol (GmAlgebra *g, uint32_t row);
-/* Brings a form up to date; false if it does not fit. */
+/* Stores in *out the form x with all facts so far: symbols that are known to be equal to a form
+ * are replaced.  False if the result does not fit a GmForm. */
 bool gm_algebra_now (GmAlgebra *g, const GmForm *x, GmForm *out);
 GmInterval gm_algebra_atom_interval (GmAlgebra *g, uint32_t atom);
 GmInterval gm_algebra_interval (GmAlgebra *g, const GmForm *x);
 GmResidue gm_algebra_residue (GmAlgebra *g, const GmForm *x);
-/* True if the symbol's atom occurs in x, at any depth but as a term of its own. */
+/* True if the symbol's atom occurs inside of another atom of x, at any depth; a term of x that
+ * is this atom does not count. */
 bool gm_algebra_hides (const GmAlgebra *g, const GmForm *x, uint32_t symbol);
 bool gm_algebra_product (GmAlgebra *g, const GmForm *x, const GmForm *y, GmForm *out);
 
-/* Adds facts about an atom.  False: they contradict those before. */
+/* Add facts about an atom: bounds, a congruence, a form to which a symbol is equal.  False: the
+ * fact contradicts earlier facts. */
 bool gm_algebra_narrow (GmAlgebra *g, uint32_t atom, GmInterval within);
 bool gm_algebra_congruent (GmAlgebra *g, uint32_t atom, GmResidue residue);
 void gm_algebra_equate (GmAlgebra *g, uint32_t symbol, const GmForm *x);

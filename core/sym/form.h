@@ -26,7 +26,7 @@ typedef struct {
   GmTerm terms[GM_FORM_MAX_TERMS];
 } GmForm;
 
-/* Returns a constant form.  Terms behind n_terms are undefined. */
+/* Returns a constant form.  Terms beyond n_terms are not initialized. */
 static inline GmForm
 gm_form_const (int64_t value)
 {
@@ -46,7 +46,7 @@ gm_form_atom (uint32_t atom)
   return x;
 }
 
-/* Copies the used part of *x to *out. */
+/* Copies *x to *out, without the unused terms. */
 static inline void
 gm_form_copy (const GmForm *x, GmForm *out)
 {
@@ -56,24 +56,24 @@ gm_form_copy (const GmForm *x, GmForm *out)
     out->terms[i] = x->terms[i];
 }
 
-/* Computes x + y * times; out may be x or y. */
+/* Computes x + y * times in *out, which may be x or y.  False if the result does not fit. */
 bool gm_form_add (const GmForm *x, const GmForm *y, int64_t times, GmForm *out);
 bool gm_form_scale (const GmForm *x, int64_t times, GmForm *out);
 bool gm_form_equal (const GmForm *x, const GmForm *y);
 uint32_t gm_form_hash (const GmForm *x);
 
-/* Returns the factor of an atom; 0 if the atom is not in x. */
+/* Returns the factor of an atom in x; 0 if the atom does not occur in x. */
 int64_t gm_form_times (const GmForm *x, uint32_t atom);
-/* Returns the greatest common divisor of the terms' factors, without the constant; 0 for a
- * constant. */
+/* Returns the greatest common divisor of the factors of x's terms, not of the constant; 0 if x
+ * is a constant. */
 int64_t gm_form_content (const GmForm *x);
 /* Splits x into scale * direction + constant, where direction has no constant, content 1 and a
- * positive first factor.  scale is not 0 unless x is a constant. */
+ * positive first factor.  scale is not 0 unless x is a constant.  False if that does not fit. */
 bool gm_form_direction (const GmForm *x, GmForm *direction, int64_t *scale);
 
-/* Returns the greatest common divisor, >= 0; of 0 and x: |x|. */
+/* Returns the greatest common divisor of a and b, >= 0; of 0 and x: |x|. */
 int64_t gm_gcd (int64_t a, int64_t b);
-/* Returns the quotient, rounded to minus infinity; b > 0. */
+/* Returns a / b rounded down, to minus infinity; b > 0. */
 int64_t gm_floor_div (int64_t a, int64_t b);
 int64_t gm_floor_mod (int64_t a, int64_t b);
 

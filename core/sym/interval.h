@@ -13,7 +13,7 @@ static const GmInterval anything = { INT64_MIN, INT64_MAX };
 typedef __int128 Wide;
 #define FAR ((Wide) 1 << 100)
 
-/* Widens a bound; beyond FAR there is no bound. */
+/* Returns a lower bound in 128 bits, where -FAR stands for no bound. */
 static inline Wide
 wide_min (int64_t v)
 {
@@ -59,7 +59,7 @@ interval_times (GmInterval x, GmInterval y)
   return (GmInterval){ narrow_bound (lo), narrow_bound (hi) };
 }
 
-/* Returns x // y for y of at least 1. */
+/* Returns an interval that contains x // y for all values in x and y; y is at least 1. */
 static inline GmInterval
 interval_quotient (GmInterval x, GmInterval y)
 {

@@ -167,8 +167,9 @@ print_list (GString *s, const int64_t *values, const uint8_t *varies, uint32_t n
                                                        : "");
 }
 
-/* Returns the text, "2 7*,64 64,1 L['x']": a star marks a size that varies, two stars a size that
- * is general; "#1 " before the source: row of another instance. */
+/* Returns the profile as text, lines such as "2 7*,64 64,1 L['x']": a star marks a size that
+ * varies, two stars a size that is recorded for all sizes from now on; "#1 " before the source: row
+ * of another instance. */
 char *
 gm_profile_text (const GmProfile *p)
 {

@@ -32,7 +32,7 @@ typedef struct {
   uint8_t ndim; /* of an int: 1, its value being the size; of a float: 1, the size being its bits */
   bool value;   /* of a number that is no argument: kept as text only if it varies */
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
-  /* GmVaries; strides: GM_VARIES_NOT or GM_VARIES */
+  /* Says, as GmVaries, which sizes vary; for strides only GM_VARIES_NOT or GM_VARIES. */
   uint8_t size_varies[GM_PROFILE_DIMS], stride_varies[GM_PROFILE_DIMS];
   uint8_t special[GM_PROFILE_DIMS];     /* times that a varying size was recorded as 0 or 1, ... */
   uint64_t special_in[GM_PROFILE_DIMS]; /* ... and number of the recording in which it was */
@@ -51,21 +51,24 @@ GmProfile *gm_profile_new (void);
 void gm_profile_free (GmProfile *p); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmProfile, gm_profile_free)
 
-/* Returns the row of a source, after updating it with the present sizes.  Strides may be NULL. */
+/* Returns the row of a source, borrowed, after updating it with the present sizes: sizes that
+ * differ are marked as varying.  Strides may be NULL. */
 const GmProfileRow *gm_profile_see (GmProfile *p, const char *source, uint32_t ndim,
                                     const int64_t *sizes, const int64_t *strides);
-/* Does the same for a number that is no argument: a number that does not vary has no use in another
- * process. */
+/* Does the same as gm_profile_see for a number that is not an argument.  Such a number is
+ * written to the text only if it varies: else it has no use in another process. */
 const GmProfileRow *gm_profile_see_value (GmProfile *p, const char *source, int64_t value);
-/* True if the number of the row, which varies, may be recorded as its present number: it was in
- * fewer than `most` recordings.  recording: the number of this recording, not 0. */
+/* True if the row's number, which varies, may be recorded as its present value: fewer than
+ * `most` recordings have done that.  recording: the number of this recording, not 0. */
 bool gm_profile_settle (GmProfile *p, const GmProfileRow *row, uint32_t most, uint64_t recording);
-/* True if size d of the row, which varies and is 0 or 1, is to be recorded as that number; if that
- * was done before, the size is general from now on.  recording: number of this recording, not 0. */
+/* True if size d of the row, which varies and is 0 or 1 now, is to be recorded as that number;
+ * if an earlier recording did that, the size is recorded for all sizes from now on.  recording: the
+ * number of this recording, not 0. */
 bool gm_profile_special (GmProfile *p, const GmProfileRow *row, uint32_t d, uint64_t recording);
 
-/* Convert to text, one row a line, and back: read widens rows that exist already.  False: the text
- * is not from gm_profile_text; then nothing is changed.  The caller frees the text. */
+/* Convert a profile to text, one row a line, and back.  gm_profile_text: the caller frees the
+ * text. gm_profile_read adds the rows in the text and widens rows that exist already; false: the
+ * text is not from gm_profile_text, and nothing is changed. */
 char *gm_profile_text (const GmProfile *p);
 bool gm_profile_read (GmProfile *p, const char *text);
 

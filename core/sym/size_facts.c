@@ -17,32 +17,32 @@
 
 #include "core/sym/witness.h"
 
-/* min <= direction <= max. */
+/* A derived bound: min <= direction <= max. */
 typedef struct {
   GmForm direction;
   int64_t min, max;
 } Bound;
 
-/* direction is not `value`. */
+/* A derived inequality: direction is not `value`. */
 typedef struct {
   GmForm direction;
   int64_t value;
 } Other;
 
-/* The facts about a symbol that an equality replaced: they hold for its value. */
+/* Facts that held for a symbol which an equality replaced by `value`: they hold for that form. */
 typedef struct {
   GmForm value;
   GmInterval range;
   GmResidue residue;
 } Solved;
 
-/* direction = residue, for directions of more than one atom. */
+/* A derived congruence, direction = residue, for directions of more than one atom. */
 typedef struct {
   GmForm direction;
   GmResidue residue;
 } Congruence;
 
-/* Cached answers, by question: a == b or a <= b. */
+/* A cached answer to a question a == b or a <= b. */
 typedef struct {
   int64_t a, b;
   uint32_t stamp; /* of derived; 0: empty */
@@ -111,13 +111,13 @@ gm_size_facts_nth (const GmSizeFacts *f, uint32_t i)
 
 /* -- Proofs ------------------------------------------------------------------------------------ */
 
-/* The cost limits of one question: remainders tried, and how deep they nest. */
+/* Limits of the cost of a question: number of remainders tried, and how deep they nest. */
 #define BUDGET 48
 #define DEPTH 4
 
 static bool at_least_0 (GmSizeFacts *f, const GmForm *x, int depth, int *budget);
 
-/* Computes x with the atom replaced by the form `by`. */
+/* Computes in *out the form x with an atom replaced by the form `by`.  False if it does not fit. */
 static bool
 replaced (const GmForm *x, uint32_t atom, const GmForm *by, GmForm *out)
 {
@@ -126,8 +126,9 @@ replaced (const GmForm *x, uint32_t atom, const GmForm *by, GmForm *out)
   return gm_form_add (x, &a, -times, out) && gm_form_add (out, by, times, out);
 }
 
-/* Proves x >= 0 from min <= y <= max: x is a multiple of y, which eliminates `atom`, and a
- * remainder that is large enough. */
+/* Proves x >= 0 from min <= y <= max: finds a multiple of y whose subtraction from x eliminates
+ * `atom`, and proves that the remainder is large enough.  depth, budget: of the search so far.
+ * False: no proof. */
 static bool
 by_bound (GmSizeFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64_t min, int64_t max,
           int depth, int *budget)
@@ -150,7 +151,8 @@ by_bound (GmSizeFacts *f, const GmForm *x, uint32_t atom, const GmForm *y, int64
   return at_least_0 (f, &rest, depth + 1, budget);
 }
 
-/* Proves it for p * q where q >= 0: the product lies between p's bounds times q. */
+/* Proves x >= 0 as by_bound does, from what is known of the product `of` = p * q where q >= 0:
+ * the product lies between p's bounds times q. */
 static bool
 by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t p, uint32_t q,
            int depth, int *budget)
@@ -165,7 +167,8 @@ by_factor (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, uint32_t
              && by_bound (f, x, atom, &y, INT64_MIN, 0, depth, budget));
 }
 
-/* Proves it from the kind of an atom: 0 <= x - k (x // k) <= k - 1, max (x, 0) >= x. */
+/* Proves x >= 0 as by_bound does, from what the kind of atom `of` implies: 0 <= y - k (y // k)
+ * <= k - 1, max (y, 0) >= y, or bounds of a product. */
 static bool
 by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int depth, int *budget)
 {
@@ -194,7 +197,8 @@ by_nature (GmSizeFacts *f, const GmForm *x, uint32_t atom, uint32_t of, int dept
          && by_bound (f, x, atom, &y, 1, INT64_MAX, depth, budget);
 }
 
-/* Proves it case by case: max (y, 0) is y where y >= 0, and 0 where y <= 0. */
+/* Proves x >= 0 in two cases, for an atom max (y, 0): the atom is y where y >= 0, and 0 where y
+ * <= 0. */
 static bool
 by_cases (GmSizeFacts *f, const GmForm *x, uint32_t atom, int depth, int *budget)
 {
@@ -219,8 +223,8 @@ bound_of (const GmSizeFacts *f, const GmForm *direction)
   return NULL;
 }
 
-/* Returns the least value of x by its interval and its direction's bounds, rounded up to its
- * residue. */
+/* Returns a lower bound of x: from its interval and its direction's bounds, rounded up to its
+ * residue; INT64_MIN: no bound. */
 static int64_t
 least (GmSizeFacts *f, const GmForm *x)
 {
@@ -294,7 +298,8 @@ proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
   return !__builtin_add_overflow (y.constant, more, &y.constant) && proved (f, &y);
 }
 
-/* Returns the residue of x, with the help of one congruence between several atoms. */
+/* Returns the residue of x, if possible for `modulus`; one congruence between several atoms may
+ * be used. */
 static GmResidue
 residue (GmSizeFacts *f, const GmForm *x, int64_t modulus)
 {
@@ -317,9 +322,8 @@ residue (GmSizeFacts *f, const GmForm *x, int64_t modulus)
   return r;
 }
 
-/* Writes x as factor * (y % k) + constant, where term i is that of y // k.  False: x is not of this
- * form.
- */
+/* Writes x as factor * (y % k) + constant, where term i of x is the term of y // k.  False: x is
+ * not of this form. */
 static bool
 as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int64_t *k,
               int64_t *factor, int64_t *constant)
@@ -339,8 +343,8 @@ as_remainder (const GmSizeFacts *f, const GmForm *x, uint32_t i, GmForm *y, int6
   return true;
 }
 
-/* Answers if b - a = x is 0.  `was`: how a compared with b in the sets of values: only an answer on
- * which these agree is to be proved. */
+/* Answers if x = 0, where x = b - a.  was: bits GM_WAS_..., how a compared with b in the sets of
+ * values: a proof is only tried for an answer that all sets allow. */
 static GmTruth
 is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
@@ -379,7 +383,7 @@ is_0 (GmSizeFacts *f, const GmForm *x, unsigned was)
   return !(was & ~GM_WAS_EQUAL) && proved (f, x) && proved (f, &minus) ? GM_YES : GM_UNKNOWN;
 }
 
-/* Answers in the same way if x >= 0. */
+/* Answers if x >= 0, where x = b - a; `was` as for is_0. */
 static GmTruth
 is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 {
@@ -393,8 +397,8 @@ is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 
 /* -- Consequences of the facts ----------------------------------------------------------------- */
 
-/* Adds the consequence for y if x = 0 means y % k = c for some y, k, c.  *says: false if there is
- * none. */
+/* Adds a congruence if x = 0 means y % k = c for some y, k, c.  *says: false if it does not.
+ * False: the congruence contradicts the facts. */
 static bool
 take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 {
@@ -435,7 +439,8 @@ take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 
 static bool take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max);
 
-/* Adds min <= atom <= max, and the consequences for its parts. */
+/* Adds min <= atom <= max, and bounds for the parts of the atom that follow.  False: they
+ * contradict the facts. */
 static bool
 take_range (GmSizeFacts *f, uint32_t atom, int64_t min, int64_t max)
 {
@@ -459,7 +464,7 @@ take_range (GmSizeFacts *f, uint32_t atom, int64_t min, int64_t max)
   return true;
 }
 
-/* Adds min <= x <= max.  False: it contradicts the facts. */
+/* Adds min <= x <= max.  False: the bounds contradict the facts. */
 static bool
 take_bound (GmSizeFacts *f, const GmForm *x, int64_t min, int64_t max)
 {
@@ -516,7 +521,8 @@ take_solved (GmSizeFacts *f, const Solved *x)
   return gm_algebra_congruent (&f->algebra, value.terms[0].atom, r);
 }
 
-/* Adds x = 0.  *solved: it is used up, as it replaced a symbol. */
+/* Adds x = 0.  *solved: true if the equality replaced a symbol, so that it need not be added
+ * again. False: it contradicts the facts. */
 static bool
 take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
 {
@@ -558,7 +564,8 @@ take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
   return take_bound (f, &direction, -(x->constant / scale), -(x->constant / scale));
 }
 
-/* Adds that direction is not value: moves an end of its range if that is value. */
+/* Adds that x is not 0: its direction is not some value; moves an end of the direction's range
+ * if that value is the end.  False: it contradicts the facts. */
 static bool
 take_other (GmSizeFacts *f, const GmForm *x)
 {
@@ -599,8 +606,9 @@ take (GmSizeFacts *f, const GmSizeFact *fact, bool *solved)
   }
 }
 
-/* Adds the derived bounds once more, in the present forms.  A fact that narrowed an atom to one
- * value does not repeat the consequences for the atom's parts. */
+/* Adds the derived bounds once more, for the forms with all facts so far.  For an atom that
+ * facts have narrowed to one value, the bounds of its parts are not derived again.  False: they
+ * contradict the facts. */
 static bool
 take_bounds_again (GmSizeFacts *f)
 {
@@ -616,8 +624,9 @@ take_bounds_again (GmSizeFacts *f)
   return true;
 }
 
-/* Derives the consequences.  Solving one equality changes the forms of the others, and bounds
- * sharpen bounds: so they are repeated while something changes, three times at most. */
+/* Derives the consequences of the facts.  Solving an equality changes the forms of the other
+ * facts, and bounds sharpen bounds: so this is repeated while something changes, three times at
+ * most. */
 static void
 derive (GmSizeFacts *f)
 {
@@ -752,9 +761,9 @@ gm_size_facts_truncate (GmSizeFacts *f, uint32_t n)
   f->n_derived = UINT32_MAX; /* also without facts: rows may be gone */
 }
 
-/* Finds the needed facts.  A fact is needed if it does not follow from those taken before it,
- * equalities first; then, since a later fact may imply an earlier one, each of these is tested
- * against all others. */
+/* Finds which facts are needed.  A fact is needed if it does not follow from the facts taken
+ * before it, equalities first; then, since a later fact may imply an earlier one, each needed fact
+ * is tested against all others. */
 void
 gm_size_facts_needed (const GmSizeFacts *f, bool *needed)
 {

@@ -38,29 +38,30 @@ typedef struct {
   int64_t a, b; /* sizes of the GmSym */
 } GmSizeFact;
 
-/* Makes an empty set of facts.  s: not owned; must outlive the facts. */
+/* Returns an empty set of facts about sizes of s, which is borrowed and must outlive the facts. */
 GmSizeFacts *gm_size_facts_new (const GmSym *s);
 void gm_size_facts_free (GmSizeFacts *f); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSizeFacts, gm_size_facts_free)
 
-/* Answers if a `rel` b holds.  Divisibility is gm_sym_op (MOD) against 0. */
+/* Answers if a `rel` b holds by the facts.  Divisibility is gm_sym_op (MOD) compared with 0. */
 GmTruth gm_size_facts_ask (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b);
-/* Answers if two sizes broadcast as in numpy: YES if they are equal or one is 1, NO if that cannot
- * be.  *out: the size of the result, set for YES. */
+/* Answers if two sizes broadcast as in numpy: YES if they are equal or one of them is 1, NO if
+ * that cannot be.  *out: the size of the result, set only for YES. */
 GmTruth gm_size_facts_broadcast (GmSizeFacts *f, int64_t a, int64_t b, int64_t *out);
-/* Finds the least and the greatest value; INT64_MIN and INT64_MAX for no bound. */
+/* Stores the least and the greatest value that the size can have; INT64_MIN and INT64_MAX for no
+ * bound. */
 void gm_size_facts_bounds (GmSizeFacts *f, int64_t size, int64_t *min, int64_t *max);
 
-/* Adds the fact a `rel` b.  False, and nothing changed, if it is known to be false. */
+/* Adds the fact a `rel` b.  False, with nothing changed, if the facts say that it does not hold. */
 bool gm_size_facts_add (GmSizeFacts *f, GmRel rel, int64_t a, int64_t b);
 uint32_t gm_size_facts_n (const GmSizeFacts *f);
 GmSizeFact gm_size_facts_nth (const GmSizeFacts *f, uint32_t i);
-/* Sets needed[i] to true if fact i is not implied by other needed facts.  needed has
+/* Sets needed[i] to true if fact i is not implied by other needed facts.  `needed` has
  * gm_size_facts_n entries. */
 void gm_size_facts_needed (const GmSizeFacts *f, bool *needed);
 
-/* Forgets all facts from n on, with rows of the GmSym that were made since: to be called after
- * gm_sym_truncate, and before anything is asked. */
+/* Drops all facts from number n on, with what is known of rows of the GmSym that were made
+ * since: to be called after gm_sym_truncate, and before any question. */
 void gm_size_facts_truncate (GmSizeFacts *f, uint32_t n);
 
 /* Returns the fact as text: "n == m", "n <= 2*m".  Caller frees. */

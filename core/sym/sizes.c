@@ -266,7 +266,7 @@ gm_size_fact_not (GmSizeFact f)
   }
 }
 
-/* Returns the fact or its contrary: the relation that holds if the unknown size is 2. */
+/* Returns the fact or its contrary, whichever holds if each unknown size is 2. */
 char *
 gm_sizes_advice (const GmSizes *s, GmSizeFact f)
 {
@@ -380,7 +380,7 @@ have_hints (const GmSizes *s, int64_t a, int64_t b)
   return gm_sizes_hint (s, a, &x) && gm_sizes_hint (s, b, &x);
 }
 
-/* True if both sizes have hints, and these are equal. */
+/* True if both sizes have hints, and their hints are equal. */
 static bool
 look_equal (GmSizes *s, int64_t a, int64_t b)
 {
@@ -490,7 +490,8 @@ gm_size_text (int64_t a)
 
 /* -- Text -------------------------------------------------------------------------------------- */
 
-/* Compares symbols by their names: this order is the same wherever the text is read back. */
+/* Compares two symbols by name, for sorting: this order is the same wherever the text is read
+ * back. */
 static int
 by_name (const void *a, const void *b, void *sym)
 {
@@ -557,8 +558,8 @@ fail (const char **text, const char *at, GError **error, const char *what)
   return false;
 }
 
-/* True if the fact was stated already: the graphs of one text share their facts, and each states
- * them. */
+/* True if the facts contain this fact already: the graphs in a text share their facts, and each
+ * graph states them. */
 static bool
 is_said (const GmSizes *s, GmRel rel, int64_t a, int64_t b)
 {
@@ -570,7 +571,7 @@ is_said (const GmSizes *s, GmRel rel, int64_t a, int64_t b)
   return false;
 }
 
-/* Parses "n = 7" or "n*2 <= m". */
+/* Parses a hint or a fact, "n = 7" or "n*2 <= m", and adds it.  False with *error. */
 static bool
 parse_one (GmSizes *s, const char **text, GError **error)
 {

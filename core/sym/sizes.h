@@ -21,7 +21,8 @@
 
 #include "core/sym/size_facts.h"
 
-/* A symbol that no input has: the element of an output of the recorded graph, which computes it. */
+/* A symbol whose value no input determines: it is the element of an output of the recorded
+ * graph. */
 typedef struct {
   uint32_t symbol, output;
 } GmSizeCount;
@@ -48,18 +49,18 @@ typedef struct {
 GmSizes *gm_sizes_new (void);
 GmSizes *gm_sizes_ref (GmSizes *s);
 void gm_sizes_unref (GmSizes *s); /* NULL is fine */
-/* Returns a copy with the same numbers of rows and symbols; facts learned in one are not known in
- * the other. */
+/* Returns a copy whose rows and symbols have the same numbers; facts learned later in either are
+ * not known in the other. */
 GmSizes *gm_sizes_copy (const GmSizes *s);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSizes, gm_sizes_unref)
 
 GmSizeFact gm_size_fact_not (GmSizeFact f);
-/* Returns a statement that the program might make to decide a question: the fact or its contrary,
- * as text.  Caller frees. */
+/* Returns, as text, a fact that the program might state to decide a question: the fact itself or
+ * its contrary.  Caller frees. */
 char *gm_sizes_advice (const GmSizes *s, GmSizeFact question);
 
-/* Makes s (NULL: none) the thread's current sizes and returns the former; leave by entering
- * that. */
+/* Makes s (NULL: none) the thread's current sizes and returns the former ones; to leave, the
+ * caller enters those again. */
 GmSizes *gm_sizes_enter (GmSizes *s);
 GmSizes *gm_sizes_current (void);
 
@@ -69,46 +70,51 @@ typedef struct {
 GmSizesMark gm_sizes_mark (const GmSizes *s);
 void gm_sizes_truncate (GmSizes *s, GmSizesMark m);
 
-/* Returns a symbol with a hint; a second call with the same name only replaces the hint. */
+/* Returns the symbol of this name, made with a hint; for a name that exists only the hint is
+ * replaced. */
 int64_t gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint);
 /* Returns a symbol for a key of any length ("L['x'].size(0)"): the symbol is called s and a number,
  * the hash of the key, or the next number that no other key has.  So it has the same name in every
  * process, whatever other symbols exist. */
 int64_t gm_sizes_named (GmSizes *s, const char *key, int64_t hint);
-/* Returns a symbol from min to max without a hint, because data says what it is.  `what`: for
- * messages. */
+/* Returns a new symbol from min to max without a hint, for a size that depends on the elements
+ * of a tensor.  `what`: for messages. */
 int64_t gm_sizes_counted (GmSizes *s, const char *what, int64_t min, int64_t max);
 /* True if all symbols of the size have a hint. */
 bool gm_sizes_has_hint (const GmSizes *s, int64_t size);
-/* True if the fact is about a symbol without a hint: then no guard can test it, and each run checks
- * it. */
+/* True if the fact is about a symbol without a hint: then no guard can test it, and each run of
+ * the graph checks it. */
 static inline bool
 gm_sizes_fact_is_open (const GmSizes *s, const GmSizeFact *fact)
 {
   return !gm_sizes_has_hint (s, fact->a) || !gm_sizes_has_hint (s, fact->b);
 }
-/* True if the size is the symbol, or an expression over it. */
+/* True if the size is this symbol, or an expression that contains it. */
 bool gm_sizes_uses (const GmSizes *s, int64_t size, uint32_t symbol);
 const char *gm_sizes_symbol_name (const GmSizes *s, uint32_t symbol);
 int64_t gm_sizes_nth_symbol (const GmSizes *s, uint32_t symbol);
-/* Evaluates a size for the hints; false if a hint is missing or the size has no value. */
+/* Evaluates a size for the hints into *out; false if a hint is missing or the expression has no
+ * value. */
 bool gm_sizes_hint (const GmSizes *s, int64_t size, int64_t *out);
-/* Finds the one value that a size can have by the facts; false if there are several. */
+/* Stores in *out the only value that the size can have by the facts; false if there are several. */
 bool gm_sizes_is_number (GmSizes *s, int64_t size, int64_t *out);
-/* Returns the number that a size is by the facts, else the size. */
+/* Returns the only value that the size can have by the facts; if there are several, the size
+ * itself. */
 int64_t gm_sizes_simplest (GmSizes *s, int64_t size);
 
 GmTruth gm_sizes_ask (GmSizes *s, GmRel rel, int64_t a, int64_t b); /* by the facts alone */
-/* also by the hints: see above */
+/* Answers if the relation holds, by the facts or else by the hints: then the answer becomes a
+ * fact. */
 bool gm_sizes_decide (GmSizes *s, GmRel rel, int64_t a, int64_t b);
 
-/* True if all was decided since the last call: else GM_ERROR_UNSUPPORTED with the question. */
+/* True if each question since the last call was decided; else false, with GM_ERROR_UNSUPPORTED,
+ * which names the question. */
 bool gm_sizes_check (GmSizes *s, GError **error);
 
-/* Returns facts and hints as they stand behind a graph's signature: "n = 7, 2 <= n"; NULL if there
- * are none.  Caller frees. */
+/* Returns facts and hints in the form in which they follow a graph's signature: "n = 7, 2 <= n";
+ * NULL if there are none.  Caller frees. */
 char *gm_sizes_text (const GmSizes *s);
-/* Parses such a list at *text and moves it past.  Errors: GM_ERROR_VALUE. */
+/* Parses a list of facts and hints at *text and moves *text past it.  False with GM_ERROR_VALUE. */
 bool gm_sizes_parse (GmSizes *s, const char **text, GError **error);
 
 /* -- With the current sizes -------------------------------------------------------------------- */
@@ -118,7 +124,7 @@ bool gm_size_decide (GmRel rel, int64_t a, int64_t b);
 
 #define gm_sizes_are_numbers(a, b) (!gm_size_is_symbolic (a) && !gm_size_is_symbolic (b))
 
-/* Multiplies.  Numbers: saturates at INT64_MAX. */
+/* Returns a * b.  A product of numbers saturates at INT64_MAX. */
 static inline int64_t
 gm_size_mul (int64_t a, int64_t b)
 {
@@ -145,7 +151,7 @@ gm_size_sub (int64_t a, int64_t b)
   return gm_size_compute (GM_SYM_ADD, a, gm_size_compute (GM_SYM_MUL, b, -1));
 }
 
-/* Divides, rounding down.  Numbers: b is not 0. */
+/* Returns a / b rounded down.  Of numbers: b is not 0. */
 static inline int64_t
 gm_size_floordiv (int64_t a, int64_t b)
 {
@@ -180,8 +186,9 @@ gm_size_le (int64_t a, int64_t b)
   return gm_sizes_are_numbers (a, b) ? a <= b : gm_size_decide (GM_REL_LE, a, b);
 }
 
-/* Returns the lesser or the greater.  That is decided, so the result is one of the two and no min
- * or max row; but a row where data decides. */
+/* Returns the lesser (MIN) or the greater (MAX) size.  The comparison is decided, so the result
+ * is a or b and no new row; only where the elements of a tensor decide, the result is a MIN or MAX
+ * row. */
 int64_t gm_size_extremum (GmSymKind kind, int64_t a, int64_t b);
 static inline int64_t
 gm_size_min (int64_t a, int64_t b)
@@ -195,7 +202,8 @@ gm_size_max (int64_t a, int64_t b)
   return gm_sizes_are_numbers (a, b) ? MAX (a, b) : gm_size_extremum (GM_SYM_MAX, a, b);
 }
 
-/* True if the relation holds for certain, by the facts; false where that is open.  Adds no fact. */
+/* True if the relation holds for certain, by the facts; false where the facts do not decide it.
+ * Adds no fact. */
 bool gm_size_surely (GmRel rel, int64_t a, int64_t b);
 static inline bool
 gm_size_same (int64_t a, int64_t b)
@@ -203,21 +211,22 @@ gm_size_same (int64_t a, int64_t b)
   return a == b || (!gm_sizes_are_numbers (a, b) && gm_size_surely (GM_REL_EQ, a, b));
 }
 
-/* True if the sizes are equal, as gm_size_eq says; where data decides, only if that is certain: for
- * short cuts, and for differences that affect no element. */
+/* True if the sizes are equal, as gm_size_eq says; where the elements of a tensor decide, true
+ * only if the facts say so.  For short cuts, and for differences that affect no element. */
 bool gm_size_eq_if_known (int64_t a, int64_t b);
 
-/* Finds the size that two sizes have when shapes are broadcast: false if they do not fit.  Of the
- * ways in which they may fit, that of the hints becomes a fact, and nothing else is asked. */
+/* Stores in *out the size to which dimensions of sizes a and b broadcast; false if they do not
+ * fit.  If the facts leave open how they fit, the way of the hints becomes a fact. */
 bool gm_size_broadcast (int64_t a, int64_t b, int64_t *out);
-/* True if a dimension of size a can be repeated or left to become one of size b. */
+/* True if a dimension of size a can become one of size b by repeating it or by leaving it. */
 bool gm_size_expands (int64_t a, int64_t b);
-/* Returns the size, or 1 if it is 0: the factor of a row-major stride. */
+/* Returns the size, or 1 if it is 0, as a factor of a row-major stride. */
 int64_t gm_size_at_least_1 (int64_t a);
-/* Returns the number, which becomes a fact: for results that can be computed for numbers only. */
+/* Returns the value of a size as a number, and makes their equality a fact: for results that can
+ * be computed for numbers only. */
 int64_t gm_size_number (int64_t a);
-/* Returns a number for estimates, which must not change what is computed: the hint, or
- * `or_else`. */
+/* Returns a number for estimates, which must not change what is computed: the hint of the size,
+ * or `or_else` if it has none. */
 int64_t gm_size_guess (int64_t a, int64_t or_else);
 /* Returns the size as text: caller frees. */
 char *gm_size_text (int64_t a);

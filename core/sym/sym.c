@@ -136,7 +136,7 @@ gm_sym_copy (const GmSym *s)
 
 #define FEW 16
 
-/* Returns the row of a symbol + 1; 0: there is none. */
+/* Returns 1 + the row of the symbol of this name; 0: there is none. */
 static uint32_t
 find_symbol (GmSym *s, const char *name)
 {
@@ -263,7 +263,8 @@ is_const (const GmSym *s, int64_t size, int64_t *value)
   return r->kind == GM_SYM_CONST;
 }
 
-/* Splits x, a row of that form, into base `kind` c; any other x is base `kind` neutral. */
+/* Splits x into *base `kind` *c, with a constant c: x itself has this form, or *c is the neutral
+ * number of `kind` (ADD or MUL). */
 static void
 split (const GmSym *s, GmSymKind kind, int64_t x, int64_t *base, int64_t *c)
 {
@@ -291,8 +292,8 @@ make (GmSym *s, GmSymKind kind, int64_t a, int64_t b)
   return gm_size_from_row (cons (s, &r));
 }
 
-/* Compares expressions independently of when their rows were made, so that text read back makes the
- * same text. */
+/* Compares two expressions, for sorting, by their structure and names, not by when their rows
+ * were made: so text that is read back makes the same text. */
 static int
 compare (const GmSym *s, uint32_t x, uint32_t y)
 {
@@ -395,8 +396,9 @@ gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool
   }
 }
 
-/* Marks and evaluates only the rows that `size` needs: another row that cannot be computed is no
- * error.  Most sizes of a run are symbols by themselves, and the rows of most graphs are few. */
+/* Marks and evaluates only the rows that `size` needs: a row that cannot be computed is an error
+ * only if it is needed.  Most sizes of a run are symbols by themselves, and the rows of most graphs
+ * are few. */
 bool
 gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out, GError **error)
 {

@@ -19,7 +19,7 @@
 
 typedef struct GmSym GmSym;
 
-/* The image's codes (GRAMME_SIZE_...). */
+/* Kinds of rows, with the codes of the image (GRAMME_SIZE_...). */
 typedef enum {
   GM_SYM_CONST,
   GM_SYM_SYMBOL,
@@ -60,39 +60,43 @@ GmSym *gm_sym_copy (const GmSym *s);
 uint32_t gm_sym_n_rows (const GmSym *s);
 const GmSymRow *gm_sym_row (const GmSym *s, uint32_t row); /* valid until the next row is added */
 uint32_t gm_sym_n_symbols (const GmSym *s);
-/* Drops all rows from n_rows on. */
+/* Drops all rows with numbers from n_rows on. */
 void gm_sym_truncate (GmSym *s, uint32_t n_rows);
 
-/* Returns the symbol of this name, made if it is new: sizes are >= 0 until told otherwise. */
+/* Returns the symbol of this name, made if it is new: its range is >= 0 until gm_sym_set_range
+ * or gm_sym_assume change it. */
 int64_t gm_sym_symbol (GmSym *s, const char *name);
-/* Sets the range of a symbol that no expression uses yet; INT64_MIN, INT64_MAX: no bound. */
+/* Sets the range of a symbol that no expression contains yet; INT64_MIN, INT64_MAX: no bound. */
 void gm_sym_set_range (GmSym *s, int64_t symbol, int64_t min, int64_t max);
-/* Narrows the range of a symbol.  False if nothing is left: the facts stay as they were. */
+/* Narrows the range of a symbol, and adds a divisor of it.  False, with the range unchanged, if
+ * no value is left. */
 bool gm_sym_assume (GmSym *s, int64_t symbol, int64_t min, int64_t max, int64_t multiple_of);
-/* Returns a number as a size: itself.  Only a number that looks like a row becomes a row. */
+/* Returns a number as a size: the number itself, or a constant row for a number that looks like
+ * a row. */
 int64_t gm_sym_const (GmSym *s, int64_t value);
-/* Returns the expression; kind is ADD .. MAX.  An operation that would overflow or divide by zero
- * is not folded: evaluation reports it.
- */
+/* Returns the size a `kind` b, folded or as a row; kind is ADD .. MAX.  An operation on numbers
+ * that would overflow or divide by zero is not folded: evaluation reports it. */
 int64_t gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b);
 
-/* Computes a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
+/* Computes a `kind` b of two numbers into *out, kind ADD .. MAX; false if that overflows or
+ * divides by zero. */
 bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
 
 /* Returns the size as text, "n*2 + 1".  Caller frees. */
 char *gm_sym_text (const GmSym *s, int64_t size);
-/* Parses one expression at *text and moves it past; numbers, names, + - * // %, min (a, b), max (a,
- * b), parentheses. Errors: GM_ERROR_VALUE; *text is left at the place of the error. */
+/* Parses an expression at *text and moves *text past it; numbers, names, + - * // %, min (a, b),
+ * max (a, b), parentheses.  False with GM_ERROR_VALUE; *text is left at the place of the error. */
 bool gm_sym_parse (GmSym *s, const char **text, int64_t *out, GError **error);
 
-/* Evaluates a size.  symbols[i]: the value of symbol number i.  Errors: GM_ERROR_VALUE on overflow
- * or division by zero, names the expression. */
+/* Evaluates a size into *out.  symbols[i]: the value of symbol number i.  False with
+ * GM_ERROR_VALUE, which names the expression, on overflow or division by zero. */
 bool gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out,
                   GError **error);
-/* Computes a `kind` b of numbers, kind ADD .. MAX; false if that overflows or divides by zero. */
+/* Computes a `kind` b of two numbers into *out, kind ADD .. MAX; false if that overflows or
+ * divides by zero. */
 bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
-/* Evaluates all rows at once: values has gm_sym_n_rows entries, and so has known, true for rows
- * that have a value. */
+/* Evaluates all rows: `values` and `known` have gm_sym_n_rows entries each; known[i] is true if
+ * row i has a value. */
 void gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known);
 
 #endif

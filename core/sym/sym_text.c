@@ -77,7 +77,8 @@ gm_sym_text (const GmSym *s, int64_t size)
 
 /* -- Parsing ----------------------------------------------------------------------------------- */
 
-/* Expressions nest at most this deep: text from a file must not overflow the stack. */
+/* Depth up to which expressions in a text may nest: a text from a file must not overflow the
+ * stack. */
 #define MAX_DEPTH 100
 
 typedef struct {

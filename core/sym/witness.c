@@ -37,9 +37,9 @@ gm_witness_reset (GmWitness *w)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-/* Returns how far above its least value a symbol is.  In the first set all symbols are as low as
- * can be, so equal as a rule; the second has small distances; the third has these in the opposite
- * order; the fourth large ones. */
+/* Returns the distance of a symbol's value from its least value in a set.  In set 0 all symbols
+ * are as low as can be, so mostly equal; set 1 has small distances; set 2 the same in the opposite
+ * order; set 3 large distances.  try: number of the attempt to find the set. */
 static int64_t
 distance (uint32_t row, int set, int try)
 {
@@ -131,7 +131,9 @@ symbol_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int de
   return true;
 }
 
-/* Computes the value of a row.  Forms that a symbol is equal to may need later rows. */
+/* Computes the value of a row in a set into *out.  A form that a symbol is equal to may need
+ * later rows.  False: it has no value, or not within the symbol's range, and then the set is
+ * dropped. */
 static bool
 row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth, int64_t *out)
 {
@@ -163,7 +165,7 @@ row_value (GmWitness *w, GmAlgebra *g, uint32_t row, int set, int try, int depth
   return ok;
 }
 
-/* Computes the value of a size in a set. */
+/* Computes the value of a size in a set into *out; false as for row_value. */
 static bool
 size_value (GmWitness *w, GmAlgebra *g, int64_t size, int set, int try, int64_t *out)
 {
@@ -218,7 +220,8 @@ gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t
   w->n_facts = n;
 }
 
-/* Computes the values of a size; returns, as bits, the valid sets in which it has one. */
+/* Computes the values of a size in all sets into values[...]; returns, as bits, the valid sets
+ * in which the size has a value. */
 static unsigned
 size_values (GmWitness *w, GmAlgebra *g, int64_t size, int64_t *values)
 {

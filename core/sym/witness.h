@@ -26,7 +26,7 @@ typedef struct {
   uint32_t n_facts; /* number of facts tested so far */
 } GmWitness;
 
-/* How a compared with b in the sets: bits. */
+/* Bits that say how a compared with b in the sets. */
 enum {
   GM_WAS_LESS = 1,
   GM_WAS_EQUAL = 2,
@@ -35,9 +35,10 @@ enum {
 
 void gm_witness_init (GmWitness *w, const GmSym *s);
 void gm_witness_clear (GmWitness *w);
-/* Drops the sets, after some facts or rows were dropped. */
+/* Drops all sets; needed when facts or rows have been dropped. */
 void gm_witness_reset (GmWitness *w);
-/* Updates the sets after facts were added; g has their consequences. */
+/* Replaces sets for which a new fact does not hold.  facts: all n facts; g has their
+ * consequences. */
 void gm_witness_update (GmWitness *w, GmAlgebra *g, const GmSizeFact *facts, uint32_t n);
 unsigned gm_witness_compare (GmWitness *w, GmAlgebra *g, int64_t a, int64_t b);
 
