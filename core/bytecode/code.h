@@ -79,7 +79,7 @@ typedef struct GmCode {
   const GmSlot *slots; /* CPython's localsplus order: arguments, locals, cells that are no locals,
                           free variables */
   uint32_t n_slots;
-  uint32_t n_pos, n_posonly, n_kwonly; /* n_pos counts the positional-only ones */
+  uint32_t n_pos, n_posonly, n_kwonly; /* n_pos includes the positional-only parameters */
   bool varargs, varkw;
   uint32_t
       n_args; /* slots that hold arguments: n_pos + n_kwonly + varargs + varkw, in this order */

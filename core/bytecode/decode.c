@@ -35,13 +35,13 @@ typedef struct {
   const uint8_t *bytes;
   uint32_t n_units;
   GArray *insns;   /* GmInsn */
-  uint32_t *index; /* by unit, and for the end: its instruction, or the next one */
+  uint32_t *index; /* by code unit, and for the end: its instruction, or the next instruction */
   PyObject *kwnames;
   bool returns_const; /* a RETURN_CONST needed no room on the stack; its LOAD_CONST does */
   /* The current instruction. */
-  uint32_t at, first; /* at: its unit; first: the first instruction that it becomes */
+  uint32_t at, first; /* the opcode's unit, and the first instruction made of it */
   GmCodeLines lines;
-  GmInsn place; /* its line and columns */
+  GmInsn place; /* step, line and columns of the instructions appended next */
 } Decoder;
 
 static PyObject *

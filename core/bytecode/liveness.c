@@ -13,7 +13,7 @@
 
 struct GmLiveness {
   uint32_t n_insns, n_words;
-  bool all; /* the code reads variables by name */
+  bool all; /* true if the code reads variables by name: all are live */
   /* tables: n_insns rows of n_words, a bit for each slot */
   uint64_t *live;
   uint64_t *empty, *deleted; /* empty: read or deleted before it is written; deleted: deleted at

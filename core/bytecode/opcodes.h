@@ -15,16 +15,16 @@ typedef enum {
   GM_HOW_DROP_TWO, /* this code unit and the next become nothing */
   GM_HOW_FORWARD,  /* a jump, relative to the end of the instruction */
   GM_HOW_BACKWARD,
-  GM_HOW_FORWARD_PAST, /* like FORWARD, but to after the instruction there */
+  GM_HOW_FORWARD_PAST, /* like FORWARD, but to the instruction after the target */
   GM_HOW_GLOBAL,       /* bit 0 of the argument is a PUSH_NULL before it, the rest is the name */
   GM_HOW_ATTR,         /* bit 0: LOAD_METHOD, the rest is the name */
   GM_HOW_SUPER, /* bit 0: like LOAD_METHOD, bit 1: super has two arguments, the rest is the name */
-  GM_HOW_NULL_ABOVE,    /* the callable is below: followed by a SWAP */
+  GM_HOW_NULL_ABOVE,    /* a PUSH_NULL above the callable: becomes PUSH_NULL, SWAP */
   GM_HOW_COMPARE_4,     /* argument >> 4 */
   GM_HOW_COMPARE_5,     /* argument >> 5, bit 4: followed by a TO_BOOL */
   GM_HOW_FAST,          /* LOAD_CLOSURE for a cell */
   GM_HOW_FAST_LOAD,     /* a slot in bits 4 to 7, then LOAD_FAST of the slot in bits 0 to 3 */
-  GM_HOW_FAST_STORE,    /* the same for STORE_FAST */
+  GM_HOW_FAST_STORE,    /* like FAST_LOAD, for STORE_FAST */
   GM_HOW_RETURN_CONST,  /* preceded by a LOAD_CONST */
   GM_HOW_CALL,          /* uses the names of the last KWNAMES */
   GM_HOW_KWNAMES,       /* keeps names for the next CALL */

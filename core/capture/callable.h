@@ -11,7 +11,7 @@
  * All pointers are borrowed. */
 typedef struct {
   PyFunctionObject *func;
-  GmCodeCache *cache; /* of func's code */
+  GmCodeCache *cache; /* the cache of func's code object */
   const GmConfig *config;
   bool fullgraph;
   /* True if the hook of hook.h found the function: the program has not asked to compile it, so
@@ -48,8 +48,8 @@ PyObject *gm_target_call (const GmTarget *target, PyObject *const *locals, struc
                           GmCallEnd *end);
 
 /* Returns a tensor with o elements, for an int object `o` (not negative); a new reference.  It
- * stands for an int input in a graph with symbols.  Its elements have no memory and are never read.
- * */
+ * stands for an int input in a graph with symbols.  Its elements have no memory and are never
+ * read. */
 GmTensor *gm_py_int_as_size (PyObject *o);
 
 int gm_py_init_callable (PyObject *module);

@@ -356,12 +356,12 @@ typedef struct {
   PyObject *fn[2];        /* by role; NULL: none */
   PyObject *graph[2];     /* by role: the graph object if it has symbolic sizes; else NULL */
   const GmConfig *config; /* owned */
-  GmGraph *backward;      /* a backward that is not compiled yet; or NULL */
+  GmGraph *backward;      /* the backward graph while it is not compiled yet; or NULL */
   /* Held by the thread that compiles the backward, which may release the GIL; NULL: no thread has
    * to. */
   PyThread_type_lock lock;
-  unsigned long maker; /* that thread, or 0 */
-  pid_t maker_pid;     /* and its process */
+  unsigned long maker; /* the thread that compiles the backward, or 0 */
+  pid_t maker_pid;     /* the process of `maker` */
 } Exec;
 
 static void

@@ -17,10 +17,10 @@
  * instead of a plan. */
 struct GmDirect {
   PyObject *fn;      /* owned */
-  char *name;        /* of the back end */
-  uint32_t n_inputs; /* of the graph */
-  uint32_t *slots;   /* by input: the guards' slot, or GM_SLOT_RNG */
-  int64_t rng_draws; /* numbers drawn, by which the generator advances: a size */
+  char *name;        /* name of the back end */
+  uint32_t n_inputs; /* number of the graph's inputs */
+  uint32_t *slots;   /* by input: the slot of the guards that holds it, or GM_SLOT_RNG */
+  int64_t rng_draws; /* count of random numbers drawn, by which the generator advances: a size */
   /* Index of the result that is the random generator's state after the graph; GM_NO_ID: none. */
   uint32_t rng_output;
   uint32_t n_outputs;

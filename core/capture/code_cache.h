@@ -21,13 +21,13 @@
 
 /* A back end with its options, interned: equal configurations are the same object, whose address
  * the guard BACKEND_MATCH compares.  Configurations of installed back ends are never freed; a
- * configuration of a Python callable lives as long as a compiled function or an entry refers to it.
- * */
+ * configuration of a Python callable lives as long as a compiled function or an entry refers to
+ * it. */
 typedef struct GmConfig {
   uint32_t refs;
-  char *key;                   /* text by which configurations are interned */
+  char *key;                   /* text under which the configuration is interned */
   PyObject *callable, *kwargs; /* a back end in Python and its keyword arguments; or NULL */
-  char *backend;               /* "tcc"; a callable's name */
+  char *backend;               /* name of the back end, "tcc", or of the callable */
   char **options;              /* NULL or "key=value" strings, sorted */
   char *text;                  /* "tcc(opt=1)": for guards and logs */
 } GmConfig;
@@ -52,18 +52,18 @@ typedef struct GmDirect GmDirect;
 typedef struct GmEntry {
   uint32_t refs;
   const GmConfig *config; /* owned */
-  uint32_t modes;         /* modes of the call that made it: fullgraph and others */
+  uint32_t modes;         /* modes of the call for which the entry was made: fullgraph and others */
   GmGuards *guards;
   GmPlan *plan;       /* NULL if the graph computes nothing */
-  GmPlanCache *plans; /* instead of a plan, where sizes are symbols */
+  GmPlanCache *plans; /* used in place of `plan` where sizes are symbols */
   /* Callable of a Python back end that takes the recorded graph; used instead of a plan. */
   GmDirect *direct;
   uint32_t n_inputs, n_outputs;
-  uint32_t *input_slots;  /* by plan input: the guards' slot that holds the tensor */
+  uint32_t *input_slots;  /* by plan input: the slot of the guards that holds the tensor */
   uint32_t n_ints, *ints; /* inputs that are ints, not tensors: see size.c of core/trace */
-  GmReadOrder looks;      /* reads of views among the inputs */
+  GmReadOrder looks;      /* order in which the program refreshes stale views among the inputs */
   struct GmDraws *draws;  /* numbers to draw before the graph runs; NULL: none */
-  GmReturn *ret;          /* the short ending, or NULL */
+  GmReturn *ret;          /* the short ending: how the value is made of the outputs; or NULL */
   /* Long ending, used if `ret` is NULL: code called with slots[in_slots[0]] ..., then the
    * outputs. */
   PyCodeObject *residual;
@@ -72,14 +72,14 @@ typedef struct GmEntry {
   /* Work after a break: not NULL if the ending returns the values with which the call continues
    * in Python; NULL: the ending returns the value of the call. */
   struct GmContinuation *rest;
-  bool sets_grad, grad; /* the grad mode after the ending */
+  bool sets_grad, grad; /* sets_grad: the entry sets the grad mode to `grad` at its end */
   bool calls_program;   /* true if its graph calls functions of the program */
   /* True if gm_entry_is_simple: only tensors in, one tensor out, nothing else to do. */
   bool simple;
   /* The fields below are for explain and status. */
-  GmGraph *graph; /* as recorded */
-  char *reason;   /* why the entries before it did not fit; NULL for the first */
-  char *fixed;    /* sizes that vary, but were fixed by the recording: see GmRecording */
+  GmGraph *graph; /* the graph as recorded */
+  char *reason;   /* why the earlier entries did not fit the call; NULL for the first entry */
+  char *fixed;    /* text: sizes that vary, but that the recording has fixed, see GmRecording */
   struct GmCompiledPair
       *pair; /* the back end's code; NULL: there is nothing to run, or a callable runs */
   uint32_t n_nodes, n_effects, n_frames, n_insns;
@@ -103,17 +103,17 @@ typedef struct {
   const GmConfig *config; /* owned */
   GmBreak id;
   char *text; /* the whole report: place, caret, reason, hint */
-  bool plain; /* nothing could be compiled: the function ran as plain Python */
+  bool plain; /* true if nothing could be compiled, so that the function ran as plain Python */
   uint32_t count;
 } GmBreakRecord;
 
 typedef struct GmCodeCache {
-  PyCodeObject *code;   /* borrowed, since it owns this cache, unless there is a point */
-  GmCode *decoded;      /* NULL until it is needed */
+  PyCodeObject *code;   /* borrowed: the code object owns this cache, or else `point` does */
+  GmCode *decoded;      /* the decoded form; NULL until it is needed */
   GmSnapshot *snapshot; /* never NULL */
   GArray *breaks;       /* GmBreakRecord */
   GmProfile *profile;   /* the sizes that were seen to change */
-  bool profile_read;    /* the profile on disk has been looked for */
+  bool profile_read;    /* true once the profile on disk has been searched for */
   /* Addresses of the modules (gramme.nn.Module) whose method this code is; the index is the
    * number of the instance.  NULL: none yet. */
   GPtrArray *instances;
@@ -121,21 +121,21 @@ typedef struct GmCodeCache {
   uint32_t hook_tries;      /* number of recordings for such programs */
   uint32_t misses;
   unsigned long compiler; /* the thread that compiles an entry now; 0: none */
-  pid_t compiler_pid;     /* and its process */
+  pid_t compiler_pid;     /* the process of `compiler` */
   bool limit_warned;
-  bool called; /* called at least once while the stance was eager_then_compile */
+  bool called; /* true after a call while the stance was eager_then_compile */
   /* For a resume function's code: a copy of the code whose argument counts are those of the
    * original, shown to code that inspects the frame; owned, or NULL. */
   PyCodeObject *shown;
-  bool whole;          /* allow_in_graph: the function is called as a whole, never inlined */
-  uint8_t hook_all;    /* like `hook`, while every function is captured */
-  uint8_t counted;     /* see counters.c: counts that include this function ... */
-  uint32_t counted_in; /* ... since the reset of this number */
-  uint8_t hook;        /* the hook's decision about frames of this code: see hook.c */
+  bool whole; /* true if functions of this code are marked allow_in_graph: called, never inlined */
+  uint8_t hook_all;            /* the hook's decision while every function is captured */
+  uint8_t counted;             /* see counters.c: counts that include this function ... */
+  uint32_t counted_in;         /* ... since the reset of this number */
+  uint8_t hook;                /* the hook's decision about frames of this code: see hook.c */
   struct GmOriginal *original; /* for a code object with breaks, see resume_original.h; or NULL */
   /* For a resume function: the resume point, which owns the cache and `code`; or NULL. */
   const struct GmResumePoint *point;
-  struct GmCodeCache *after; /* next cache in the walk of that number, see below */
+  struct GmCodeCache *after; /* next cache in the walk with the number `walk`, see GmCacheWalk */
   uint64_t walk;
   /* The compiled function through which the garbage collector visits the objects of the entries,
    * borrowed; or NULL. */

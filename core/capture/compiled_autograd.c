@@ -158,7 +158,7 @@ end (GmBackwardScope *scope)
 /* -- The context manager ----------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD GmStretchCache *tape; /* owned; NULL: no tape is to be entered */
+  PyObject_HEAD GmStretchCache *tape; /* owned: the cache of stretches to enter; NULL: none */
   GmStretchCache
       *before; /* while it is open: the previous cache, owned by the scope that entered it */
   bool open;

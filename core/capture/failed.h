@@ -18,8 +18,8 @@
 
 /* Says how the caller has to go on with a call's frame. */
 typedef enum {
-  GM_CALL_DONE,  /* nothing is left to run: there is a result, an exception or a rest (GmTail) */
-  GM_CALL_PLAIN, /* nothing has happened: the plain function, whose callees may be captured */
+  GM_CALL_DONE,  /* the frame need not run: there is a result, an exception or a rest (GmTail) */
+  GM_CALL_PLAIN, /* the plain function has to run; functions that it calls may be captured */
   /* Like PLAIN, after a graph that failed: nothing of the plain function is captured. */
   GM_CALL_AGAIN,
 } GmCallKind;

@@ -61,18 +61,18 @@ typedef struct {
   PyObject *const *locals;
   const GmCode *code;
   GmRecording *rec;
-  GmReadOrder looks;       /* reads of views among the inputs of its graph */
-  const GmBreakInfo *stop; /* why it cannot be compiled */
+  GmReadOrder looks;       /* order of reads of stale views among the graph's inputs */
+  const GmBreakInfo *stop; /* why the function cannot be compiled; or NULL */
   GmContinuation *rest;    /* if the recording broke off: the continuation */
   GmDirect *direct;
   GmPyHooks *hooks; /* saved-tensor hooks that become part of the graphs; NULL: none */
   GmEntry *entry;
-  char effects;          /* first letter of side_effect_replay_policy */
-  bool numbers, counted; /* capture_scalar_outputs; capture_dynamic_output_shape_ops */
-  bool arithmetic;       /* the graph only computes numbers from sizes: no back end is needed */
-  GmDynamic dynamic;     /* setting for a function that has none of its own */
+  char effects;          /* see effect_policy */
+  bool numbers, counted; /* the switches capture_scalar_outputs, capture_dynamic_output_shape_ops */
+  bool arithmetic;   /* true if the graph only computes numbers from sizes, without a back end */
+  GmDynamic dynamic; /* which sizes become symbols if the function's options do not say so */
   GmPlanCache *plans;
-  bool never_dynamic; /* a graph of symbols was tried, and could not be compiled */
+  bool never_dynamic; /* true if a graph of symbols was tried and could not be compiled */
   bool keep_objects;  /* replay_side_effects is False, fullgraph is True */
 } Job;
 

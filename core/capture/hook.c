@@ -180,7 +180,7 @@ depth_return (PyThreadState *ts, int lent)
 static GM_THREAD struct {
   const GmConfig *config;
   PyCodeObject *pass;
-  PyObject *release; /* a tuple with items that are dropped when `pass` passes, or NULL */
+  PyObject *release; /* tuple whose items are dropped when `pass` passes, or NULL */
   uint32_t first, n;
   bool all; /* capture every function */
 } thread;

@@ -19,7 +19,7 @@ typedef struct {
   PyCodeObject *pass;
   PyObject *release;
   uint32_t first, n;
-  int lent; /* amount lent to the interpreter's depth of calls */
+  int lent; /* amount by which the limit on nested C calls was raised, see depth_lend */
 } GmHookScope;
 
 /* Makes this thread capture the frames that it enters with `config`, except the next frame of

@@ -42,13 +42,13 @@ typedef struct {
 
 struct GmPyHooks {
   PyObject *pack, *unpack;           /* borrowed, of the call that compiles */
-  PyObject *weak_pack, *weak_unpack; /* owned: their identity, which outlives them */
-  PyObject *both; /* owned: the package's function that calls one after the other */
-  uint32_t modes; /* bodies run under */
+  PyObject *weak_pack, *weak_unpack; /* owned: they identify the hooks in later calls */
+  PyObject *both; /* owned: the package's function that calls pack and then unpack */
+  uint32_t modes; /* modes under which bodies are recorded */
   char *text;
   GArray *bodies; /* Body */
   GArray *metas;  /* GmMeta: metas whose bodies have guards */
-  bool quiet;     /* a stand-in for gm_py_hooks_show, which adds no guards */
+  bool quiet;     /* true while bodies are recorded for display only, without guards */
 };
 
 /* Return the pair of hooks, borrowed.  While the call that compiles runs these are the call's
@@ -161,8 +161,8 @@ typedef struct {
   PyObject *locals[N_LOCALS]; /* borrowed */
   GmRecording *rec;
   PyObject **slots; /* of rec's guards, borrowed */
-  uint32_t cut;     /* the node of rec's graph that stands between the bodies */
-  bool called;      /* no bodies: the hooks are called */
+  uint32_t cut;     /* index of the node of rec's graph between the two bodies */
+  bool called;      /* true if the hooks have to be called at run time: no bodies */
 } Recorded;
 
 static void

@@ -23,7 +23,7 @@ typedef struct {
   const GmConfig *config;        /* owned */
   GmPlanCache *plans;            /* owned; or NULL */
   GmPlan *plan;                  /* owned; NULL: none yet */
-  GmGraphNow *now; /* owned: the numbers that `plan` is for; NULL: it is for all calls */
+  GmGraphNow *now; /* owned: the sizes that `plan` was made for; NULL: `plan` is for all calls */
 } Planned;
 
 /* -- Compiling --------------------------------------------------------------------------------- */

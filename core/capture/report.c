@@ -37,8 +37,8 @@ source_line (const char *file, int line)
 }
 
 /* Appends the source line of the break `stop` without its indentation, and below it carets under
- * the columns, which count bytes of the line; under the whole line where the columns are unknown.
- * */
+ * the columns, which count bytes of the line; under the whole line where the columns are
+ * unknown. */
 static void
 append_marked (GString *s, const char *line, const GmBreakInfo *stop)
 {

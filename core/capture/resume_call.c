@@ -19,13 +19,13 @@ typedef struct {
   /* NULL: the called function's own, which are not held: they hold the function, its code holds
    * this, and the cycle would never be freed */
   PyObject *globals;
-  uint32_t first, n_args, n_cells; /* places in the values */
+  uint32_t first, n_args, n_cells; /* places of variables and cells in the tuple of values */
   bool init, plain;
 } Part;
 
 struct GmContinuation {
   uint32_t n;
-  Part parts[]; /* innermost first */
+  Part parts[]; /* a part for each frame, the innermost first */
 };
 
 /* -- Making ------------------------------------------------------------------------------------ */

@@ -78,7 +78,8 @@ typedef struct {
   uint32_t low; /* first instruction of the original that is copied */
   /* All instructions behind it are copied: the variables and constants are the original's. */
   bool whole;
-  GArray *kept;   /* uint32_t: else, for a stretch, the instructions that are copied; or NULL */
+  GArray *kept;   /* uint32_t: for a stretch, the instructions of the original that are copied; else
+                     NULL */
   uint32_t first; /* index in `out` of the copied part */
   uint32_t copy_first, copy_end; /* the copy of the step, as indices of `out` */
   uint32_t n_locals, n_places;   /* numbers of plain variables and of places of the stack */

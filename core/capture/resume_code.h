@@ -30,7 +30,7 @@ typedef enum {
    * tuple: gm_resume_marker[2], the frame as for a STEP, the number of the exit, then all variables
    * of the stretch, gm_resume_unbound for a variable without a value, and the stack. */
   GM_POINT_SPAN,
-  GM_POINT_LEAVE, /* a SPAN that leads beyond all handlers of the program's */
+  GM_POINT_LEAVE, /* a SPAN whose exits are outside of all handlers of the program */
 } GmPointKind;
 
 typedef struct GmResumePoint {
@@ -42,7 +42,7 @@ typedef struct GmResumePoint {
   GmRecordStart at;
   /* Derived from the key: */
   uint32_t n_args;
-  PyCodeObject *code; /* owned; for a REST: NULL until it has to run as Python */
+  PyCodeObject *code; /* owned; of a REST: NULL until the rest has to run as Python */
   GmCodeCache *cache; /* for a REST: its entries; owned */
   /* For a STEP or CALL: REST points where it falls through and where it jumps to; owned; NULL if
    * it never does. */
@@ -50,9 +50,9 @@ typedef struct GmResumePoint {
   /* GmSpanExit: exits of a stretch, or of the handler of a STEP or CALL, which ends like a
    * stretch; NULL for other points. */
   GArray *exits;
-  GArray *insns;            /* uint32_t: its instructions, ascending */
-  GPtrArray *rests;         /* GmResumePoint, owned: the REST points that it has led to */
-  uint32_t *slots, n_slots; /* plain variables that it has or may write, ascending */
+  GArray *insns;    /* uint32_t: decoded instructions of the stretch or handler, ascending */
+  GPtrArray *rests; /* GmResumePoint, owned: REST points at which its exits have continued */
+  uint32_t *slots, n_slots; /* plain variables that an exit hands on, ascending */
 } GmResumePoint;
 
 extern PyObject *gm_resume_marker[3], *gm_resume_unbound;

@@ -101,8 +101,8 @@ add_nodes (GmGraph *to, const GmGraph *from)
 }
 
 /* Makes v an output whose slices are `step` slices apart.  False: v is not the result of a
- * pointwise op, whose loop can write its results wherever they belong, or v is an output already.
- * */
+ * pointwise op, whose loop can write its results wherever they belong, or v is an output
+ * already. */
 static bool
 add_result (GmGraph *to, GmValueId v, int64_t step)
 {
@@ -147,8 +147,8 @@ gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted)
 }
 
 /* Adds the outputs of a gradient.  A block to which gradients are added is an input of its own,
- * after the others, so that no memory is both read and written.  False: the gradients do not fit.
- * */
+ * after the others, so that no memory is both read and written.  False: the gradients do not
+ * fit. */
 static bool
 add_gradients (GmGraph *to, const GmGraph *step, uint32_t m, bool is_rest)
 {

@@ -288,7 +288,7 @@ typedef struct {
                       * are refused */
   bool may_set;      /* the recorder follows tensors that become others (gm_b_set); false: these
                       * are refused */
-  int64_t rng_taken; /* draws since then, a size */
+  int64_t rng_taken; /* number of draws since the state `rng`, a size */
   GPtrArray *metas;  /* by value: the arena's copy that `meta` returned; private */
 } GmGraphBuilder;
 void gm_graph_builder_init (GmGraphBuilder *b, GmGraph *g);

@@ -49,7 +49,7 @@
 /* A function that a graph knows only by its address.  call: `in` is borrowed; `out` gets a new
  * reference for each result on success. */
 typedef struct {
-  char *name; /* owned; for people */
+  char *name; /* owned; name in messages and texts */
   bool (*call) (void *data, GmTensor *const *in, uint32_t n_in, GmTensor **out, uint32_t n_out,
                 GError **error);
   void (*destroy) (void *data); /* or NULL */
@@ -85,7 +85,8 @@ struct GmHigher {
                          * the sum that exists already */
   uint64_t given;       /* of the gradient of such a call: the call's results, by bit, whose
                          * gradients are operands */
-  uint64_t begun;       /* of the same: the call's operands whose sum so far is an operand */
+  uint64_t begun; /* of the gradient of such a call: the call's operands whose sum so far is an
+                     operand */
   /* Calls `host` with operands prepared for it; NULL: `host` is called with the node's operands. */
   bool (*run) (const struct GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
                GError **error);
@@ -118,8 +119,8 @@ void gm_graph_set_higher (GmGraph *g, uint32_t row, GmHigher *h); /* steals h */
 /* Returns a new row for a host_call of f; `results`, the metas of its results, are copied. */
 GmHigher *gm_higher_new_host_call (GmHostFunction *f, const GmMeta *results, uint32_t n_results);
 /* Runs a host_call or gradient_hook: calls the function, and compares its results with the metas
- * stated when it was recorded (host_node.c).  out: a new reference per result.  False with *error.
- * */
+ * stated when it was recorded (host_node.c).  out: a new reference per result.  False with
+ * *error. */
 bool gm_higher_run_host (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out,
                          GError **error);
 

@@ -15,7 +15,7 @@ typedef struct {
   GmGraph *g;
   GHashTable *names;     /* owned text -> value id + 1 */
   int depth;             /* number of graphs around this graph */
-  const GmGraph *around; /* the innermost of these, or NULL */
+  const GmGraph *around; /* the innermost graph around this graph, or NULL */
   GError **error;
 } GmParser;
 

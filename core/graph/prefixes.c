@@ -14,8 +14,8 @@
 typedef struct {
   GmHigherCall *c;
   GmTensor *const *in; /* the operands */
-  uint32_t m, n_args;  /* number of mapped operands, and of those behind */
-  GPtrArray *pairs;    /* m a level; NULL: not needed */
+  uint32_t m, n_args;  /* number of mapped operands, and of args, which follow them */
+  GPtrArray *pairs;    /* combined pairs, m tensors for each level; NULL: not needed */
   GmTensor **sums;     /* gradients of args so far, by output of the step, or NULL */
 } Tree;
 

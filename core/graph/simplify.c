@@ -147,8 +147,8 @@ rewrite (GmSimplifyWork *w)
 /* -- Escapes ----------------------------------------------------------------------------------- */
 
 /* Sets w->escapes: which values' memory the caller may see.  Values that share memory are one
- * class, named by its root; if one member is an input, a constant or an output, all members escape.
- * */
+ * class, named by its root; if one member is an input, a constant or an output, all members
+ * escape. */
 static void
 find_escapes (GmSimplifyWork *w)
 {

@@ -20,8 +20,7 @@ typedef struct {
                     * never a chain */
   bool *output;    /* by value: true if an output is this value */
   bool *escapes;   /* by value: its memory may be an input's, a constant's or an output's */
-  const bool
-      *apart; /* by value: no equal value with such memory may stand for it; NULL: false for all */
+  const bool *apart; /* by value: no equal value of such memory may replace it; or NULL */
 } GmSimplifyWork;
 
 /* Rewrites node i in place if a rule applies (fold.c).  Returns the earlier value that stands

@@ -21,7 +21,7 @@ const GmRuleRow gm_rules[GM_N_RULES] = {
 
 typedef struct {
   const GmGraph *g;
-  uint32_t node; /* the node at hand, or GM_NO_ID */
+  uint32_t node; /* the node being checked, or GM_NO_ID */
   GError **error;
 } Verifier;
 

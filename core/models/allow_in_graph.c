@@ -20,7 +20,7 @@ typedef struct {
   uint32_t n, n_tensors;
   const GmTracker **tensors;
   PyObject **values; /* NULL: a tensor ... */
-  uint8_t *which;    /* ... with this number: one that is given twice is one operand */
+  uint8_t *which;    /* ... with this operand number: a tensor given twice is a single operand */
   PyObject *names;
 } Call;
 

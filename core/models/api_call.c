@@ -498,7 +498,7 @@ gm_api_builder_init (GmRecorder *r)
 typedef struct {
   GmRecorder *r;
   const char *name; /* the function's name, for messages */
-  bool index;       /* a subscript: lists become index tensors */
+  bool index;       /* true for a subscript, in which lists become index tensors */
   bool floats;      /* the row takes floats that only the run knows; those among its arguments: */
   GPtrArray *elements;
   GPtrArray *tensors; /* trackers of the tensors passed, in order */

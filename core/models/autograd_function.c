@@ -135,7 +135,7 @@ typedef struct {
   uint32_t n_args;
   const GmTracker *const *results;
   uint32_t n_results;
-  GHashTable *changed; /* a set: heap objects that forward changed, which outlive it */
+  GHashTable *changed; /* a set: heap objects that forward changed and that existed before */
 } Call;
 
 static GmValueId
@@ -268,7 +268,7 @@ typedef struct {
   uint32_t first;       /* first node of backward */
   GmValueId *gradients; /* stand-ins, one per tied result */
   uint32_t n_gradients;
-  GArray *captured;       /* GmValueId: the values of the graph before it that it reads */
+  GArray *captured;       /* GmValueId: earlier values of the graph that backward reads */
   GArray *args, *results; /* GmValueId: arguments that get a gradient, and the gradients */
 } Backward;
 

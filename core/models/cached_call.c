@@ -30,10 +30,10 @@ typedef struct {
   GmRecorder *r;
   const GmTracker *t; /* the cached function */
   const GmCallArgs *args;
-  Py_ssize_t maxsize; /* -1: without end */
+  Py_ssize_t maxsize; /* -1: no limit */
   bool typed;
   PyObject *dict;
-  GmKeyParts *parts; /* the key's, or NULL */
+  GmKeyParts *parts; /* places of objects in the key, or NULL */
 } Cached;
 
 static const GmTracker *

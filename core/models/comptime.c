@@ -17,7 +17,7 @@
 #include <string.h>
 
 typedef struct {
-  PyObject_HEAD GmRecorder *r; /* NULL: the session has ended */
+  PyObject_HEAD GmRecorder *r; /* the recording; NULL: the session has ended */
 } Session;
 
 typedef struct {

@@ -11,7 +11,7 @@
 typedef struct {
   GmValueId value; /* in the surrounding graph; GM_NO_ID: a tensor that only bodies have
                       read */
-  PyObject *real;  /* of such a tensor: the object, and its source */
+  PyObject *real;  /* the object of such a tensor; `source`: its source */
   const GmSource *source;
   const char *name;
   GmMeta meta;
@@ -36,14 +36,14 @@ typedef struct {
   const char *name;
   const GmTracker *fn;
   GmGraph *graph;
-  PyObject *spec;       /* how the function's return value is built of the results; borrowed */
+  PyObject *spec;       /* says how the function's return value is built of the results; borrowed */
   uint32_t n_stand_ins; /* number of arguments of fn */
   uint32_t n_own;       /* inputs of its graph before the captured ones; the generator's state is
                            among them */
   uint32_t state_at;    /* the result that is the generator's state at its end; unused with a
                            block */
   GmEffectState *effects;
-  GArray *slots; /* GmHigherSlot: the slots of existing objects that it left changed */
+  GArray *slots; /* GmHigherSlot: slots of existing objects that the body has changed */
 } GmHigherBody;
 
 typedef struct {

@@ -11,8 +11,8 @@
 #include "core/trace/instance.h"
 
 /* Returns the parameter, buffer or submodule of this name, and in *table and *which the dict
- * that has it (0: _parameters, 1: _buffers, 2: _modules).  NULL: there is none, or after a break.
- * */
+ * that has it (0: _parameters, 1: _buffers, 2: _modules).  NULL: there is none, or after a
+ * break. */
 static const GmTracker *
 find (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker **table, int *which)
 {

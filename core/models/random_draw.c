@@ -24,7 +24,7 @@
 typedef enum { GIVES_NONE, GIVES_FLOAT, GIVES_INT } Gives;
 
 typedef struct {
-  PyObject *in[MAX_ARGS + 1]; /* constants; NULL: not given */
+  PyObject *in[MAX_ARGS + 1]; /* the arguments, constants; NULL: not given */
   Gives gives;
   int64_t lo, hi;
 } Draw;

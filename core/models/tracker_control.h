@@ -9,7 +9,7 @@
 
 typedef enum {
   GM_MARK_DISABLE,     /* a call of the function is a break; nothing inside is compiled */
-  GM_MARK_DISABLE_ONE, /* the same, but compiled functions inside stay compiled */
+  GM_MARK_DISABLE_ONE, /* like DISABLE, but compiled functions called inside stay compiled */
   GM_MARK_CONSTANT,    /* the function is called while recording, and its result is a constant */
   GM_MARK_FORBID,      /* a call of the function is an error */
 } GmMarkKind;

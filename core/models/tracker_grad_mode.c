@@ -87,8 +87,8 @@ gm_grad_mode_enter (GmRecorder *r, const GmTracker *t)
 }
 
 /* Emits code for the real context in its entered state, whose exit restores the mode that it
- * found. Making a set_grad_enabled sets the mode; the mode after the region is set after all this.
- * */
+ * found. Making a set_grad_enabled sets the mode; the mode after the region is set after all
+ * this. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

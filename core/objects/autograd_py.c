@@ -321,7 +321,7 @@ typedef enum { ON_TENSOR, AFTER_ACCUMULATION, BEFORE_NODE, AFTER_NODE } HookPlac
 
 typedef struct {
   PyObject_HEAD GmTensor *t; /* owned; NULL once removed, and for a hook on a node */
-  GmAgNode *n;               /* the same for a hook on a node */
+  GmAgNode *n;               /* owned, for a hook on a node; NULL once removed */
   uint64_t id;
   HookPlace place;
 } HookHandle;

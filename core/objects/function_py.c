@@ -15,7 +15,7 @@
 
 typedef struct {
   GmSaved saved;
-  int output; /* number of the function's result that it is; -1: none */
+  int output; /* number of the function's result that was saved; -1: no result */
 } Item;
 
 typedef struct {
@@ -30,7 +30,7 @@ typedef struct {
   int n_items, n_outputs;
   Item *items;
   GmMeta *outputs; /* metas of the results; dtype GM_N_DTYPES for a result that is not a tensor */
-  GmAgNode *node;  /* weak */
+  GmAgNode *node;  /* borrowed, the node owns the context; NULL: no node */
 } Context;
 
 static PyTypeObject context_type;

@@ -24,7 +24,7 @@ typedef struct {
   GmGraphSizes *sizes;      /* NULL: all sizes are numbers */
   /* For running nodes one by one: the results of a call with several nodes, kept from its first
    * node until the others need them. */
-  GmTensor **given; /* owned, by value; NULL: none yet */
+  GmTensor **given; /* owned, by value: results that run_part keeps; NULL: none yet */
 } GmPyGraph;
 
 /* -- Reading ----------------------------------------------------------------------------------- */

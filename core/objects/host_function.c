@@ -26,7 +26,7 @@ typedef struct {
   uint8_t *which;
   uint32_t n;
   char container; /* as in GmHostTrial; '?': not known yet */
-  bool is_ours;   /* the package's own function: only the results of a call are visible */
+  bool is_ours;   /* true for a function of the package: only the results of a call are visible */
 } Callee;
 
 static void

@@ -27,8 +27,9 @@ bool gm_key_is_by_value (const PyTypeObject *type);
  * of the user's. */
 typedef enum {
   GM_KEY_OTHER,
-  GM_KEY_FIXED,    /* a constant, or a tuple of such: compared by value */
-  GM_KEY_IDENTITY, /* a function, a plain class, a dtype, a member of an Enum: it is itself */
+  GM_KEY_FIXED,    /* a constant, or a tuple of constants: compared by value */
+  GM_KEY_IDENTITY, /* a function, a plain class, a dtype, a member of an Enum: equal only to itself
+                    */
 } GmKeyKind;
 GmKeyKind gm_key_kind (PyObject *key);
 

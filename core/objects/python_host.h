@@ -19,20 +19,20 @@ struct GmCode;
 typedef struct {
   uint32_t n;
   GmMeta *metas;  /* owned */
-  char container; /* 0: one tensor; 't', 'l': a tuple, a list of them */
+  char container; /* kind of the result: 0: a tensor; 't', 'l': a tuple or list of tensors */
   uint64_t flows; /* operands, by bit, that gradients flow to */
-  uint64_t many;  /* those of them whose gradient is a sum of several */
+  uint64_t many;  /* operands among these whose gradient is a sum of several */
   bool shares;    /* it is no node because of its results' memory, which is an argument's or another
                      result's, or has holes */
 } GmHostTrial;
 
 /* Layout of the object that functools.lru_cache returns: offsets of its fields. */
 typedef struct {
-  bool known;     /* false: no other field is set */
+  bool known;     /* true if this CPython's layout is known; false: no other field is set */
   size_t dict;    /* PyObject *: key -> result, or an entry if maxsize is not -1 */
   size_t result;  /* offset in an entry: PyObject * */
   size_t func;    /* PyObject * */
-  size_t maxsize; /* Py_ssize_t; -1: without end; 0: nothing is remembered */
+  size_t maxsize; /* Py_ssize_t: limit of results; -1: none; 0: no result is kept */
   size_t typed;   /* int: keys end with the types of the arguments */
   PyObject *(*mark) (PyObject *cache); /* the object before named arguments in a key; borrowed */
   /* Functions for effects: again (cache, names or None, *args) calls the cached function; missed
@@ -62,14 +62,14 @@ typedef struct {
   PyTypeObject *size_type; /* the type of Tensor.shape: a tuple subclass, or tuple itself */
   /* Context managers and functions that set the grad mode; borrowed, NULL where there is none. */
   PyObject *no_grad, *enable_grad, *set_grad_enabled, *is_grad_enabled;
-  PyObject *set_grad_mode;                            /* the C function that they call */
+  PyObject *set_grad_mode;                            /* the C function that these four call */
   PyObject *set_autocast, *get_autocast;              /* the C functions of autocast */
   PyObject *refuse_draws, *fence_raise, *fence_lower; /* C functions of vmap */
   PyObject *settle_lazy; /* the C function that makes a lazy layer's parameters */
   PyObject *get_default_dtype;
   PyObject *function_apply, *context_type; /* the functions of autograd.Function; borrowed, or
                                               NULL */
-  PyObject *higher_order; /* the C function behind gramme.cond and its kin; borrowed, or NULL */
+  PyObject *higher_order; /* the C function behind gramme.cond, scan ...; borrowed, or NULL */
   PyObject *checkpoint;   /* the C function behind gramme.utils.checkpoint; borrowed, or NULL */
   /* Returns the type of a result with named fields, such as "max values indices", which is
    * called with a tuple of the values.  Borrowed; NULL if there is none. */
@@ -80,15 +80,15 @@ typedef struct {
    * sets the error that eager would raise. */
   bool (*may_write) (GmTensor *t, bool grad, GError **error);
   GmTensor *(*grad) (GmTensor *t);        /* borrowed, NULL for none */
-  PyObject *(*grad_object) (GmTensor *t); /* the same as an object, borrowed until the call ends */
+  PyObject *(*grad_object) (GmTensor *t); /* like `grad`, an object; borrowed until the call ends */
   PyObject *(*array_object) (
-      PyObject *array); /* a new tensor over its memory, borrowed likewise; NULL: there is none */
+      PyObject *array); /* a new tensor over its memory, borrowed until the call ends; NULL: none */
   /* Returns a new tensor, i64 or f64 without dimensions, of a Python number or, for a type, of
    * its zero; borrowed until the call ends. */
   PyObject *(*number_object) (PyObject *number_or_type);
   PyObject *from_numpy, *as_tensor, *asarray;  /* C functions that return a tensor over an array's
                                                   memory */
-  PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; of a type whose tp_dict is NULL */
+  PyObject *(*type_dict) (PyTypeObject *type); /* borrowed; for types whose tp_dict is NULL */
   PyTypeObject *method_wrapper_type; /* the type of None.__repr__; CPython does not export it since
                                         3.13 */
   PyTypeObject *marked_type;         /* the type of functions with a mark, see control.h; or NULL */
@@ -106,8 +106,8 @@ typedef struct {
                                     uint32_t n, PyObject *names);
   GmHostFunction *(*host_hook) (PyObject *fn);
   /* Calls the function once, on tensors with these metas, to learn the metas of its results.
-   * Returns false if the function cannot be a node, with the reason in *why (owned by the caller).
-   * */
+   * Returns false if the function cannot be a node, with the reason in *why (owned by the
+   * caller). */
   bool (*host_try) (GmHostFunction *f, const GmMeta *in, uint32_t n_in, bool grad, GmHostTrial *out,
                     char **why);
   PyObject *(*slot_owner_name) (PyTypeObject *type); /* how the AttributeError about an empty slot

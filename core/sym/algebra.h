@@ -19,7 +19,7 @@
 #include "core/sym/sym.h"
 
 typedef enum {
-  GM_ATOM_SYMBOL,   /* a: its row */
+  GM_ATOM_SYMBOL,   /* a: row of the symbol */
   GM_ATOM_ROW,      /* a: a row that has no form, equal to itself alone */
   GM_ATOM_PRODUCT,  /* a * b: atoms; a is no product and not above the first factor of b */
   GM_ATOM_QUOTIENT, /* a // b: forms */
@@ -45,9 +45,9 @@ typedef struct {
   GmInterval known;    /* from facts */
   GmResidue residue;   /* from facts */
   uint32_t equal_to;   /* SYMBOL: form + 1, from facts */
-  uint32_t now, stamp; /* the present form + 1, valid with this stamp */
-  GmInterval span;     /* the present interval, valid with this stamp */
-  GmResidue rests;     /* the present residue, valid with this stamp */
+  uint32_t now, stamp; /* form with all facts so far, + 1; valid while `stamp` is the algebra's */
+  GmInterval span;     /* interval by all facts so far; valid with span_stamp */
+  GmResidue rests;     /* residue by all facts so far; valid with rests_stamp */
   uint32_t span_stamp, rests_stamp;
 } GmAtom;
 

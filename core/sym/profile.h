@@ -21,14 +21,14 @@
 
 typedef enum {
   GM_VARIES_NOT, /* one value so far */
-  GM_VARIES,     /* several */
+  GM_VARIES,     /* several values so far */
   GM_VARIES_ALL, /* several, and 0 and 1 were among them, recorded for themselves: now the size is
                   * to be general */
 } GmVaries;
 
 typedef struct {
   char *source;
-  uint32_t instance; /* 0: the first, or not a method */
+  uint32_t instance; /* number of the instance; 0: the first, or the function is no method */
   uint8_t ndim; /* of an int: 1, its value being the size; of a float: 1, the size being its bits */
   bool value;   /* of a number that is no argument: kept as text only if it varies */
   int64_t sizes[GM_PROFILE_DIMS], strides[GM_PROFILE_DIMS];
@@ -42,9 +42,9 @@ typedef struct {
   GPtrArray *rows;       /* GmProfileRow */
   GHashTable *by_source; /* GmProfileRow set, by source and instance */
   uint32_t instance;     /* the instance whose rows are used */
-  bool changed;          /* since it was made, read or written ... */
-  bool widened;          /* ... and so that more varies */
-  bool added; /* ... and there are new rows of sizes that were seen, not read from text */
+  bool changed;          /* true if the profile changed since it was made, read or written ... */
+  bool widened;          /* ... by a size that was found to vary */
+  bool added;            /* ... by new rows of sizes that were seen, not read from a text */
 } GmProfile;
 
 GmProfile *gm_profile_new (void);

@@ -45,7 +45,7 @@ typedef struct {
 /* A cached answer to a question a == b or a <= b. */
 typedef struct {
   int64_t a, b;
-  uint32_t stamp; /* of derived; 0: empty */
+  uint32_t stamp; /* stamp of the facts when it was found; 0: the slot is empty */
   uint8_t rel, truth;
 } Answer;
 
@@ -59,7 +59,7 @@ struct GmSizeFacts {
   GArray *bounds, *others, *congruences, *solved;
   uint32_t n_derived; /* number of facts that the arrays above cover */
   uint32_t stamp;     /* raised with each derivation */
-  bool absurd;        /* the facts contradict each other: everything follows */
+  bool absurd;        /* true if the facts contradict each other, so that everything follows */
   Answer *answers;
 };
 

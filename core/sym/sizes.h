@@ -33,11 +33,11 @@ typedef struct {
   GArray *hints;       /* int64_t, by symbol number; GM_SIZE_NO_HINT */
   GHashTable *named;   /* keys of gm_sizes_named: name -> key */
   GArray *counts;      /* GmSizeCount, in the order in which they are computed */
-  GHashTable *said;    /* by number of a fact + 1: the text of the error where it does not hold */
-  bool frozen;         /* answers come from the facts alone */
+  GHashTable *said;    /* number of a fact + 1 -> text of the error if it does not hold in a run */
+  bool frozen;         /* true if answers come from the facts alone, and no fact is added */
   char *undecided;     /* the first question without an answer, as text; NULL: none */
-  GmSizeFact question; /* the same question; it stays when the text was taken */
-  uint32_t n_failed;   /* checks that failed for such a question */
+  GmSizeFact question; /* the question of `undecided`; it stays when the text is taken */
+  uint32_t n_failed;   /* number of gm_sizes_check calls that failed for such a question */
   void (*on_fact) (void *data, const GmSizeFact *fact); /* called for each fact that a question
                                                          * added */
   void *on_fact_data;
