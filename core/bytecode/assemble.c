@@ -207,8 +207,8 @@ operand_of (Assembler *a, const GmInsn *insn)
   }
 }
 
-/* The low bits of COMPARE_OP by operator: less 2, greater 4, equal 8, unordered 1.  Specialised
- * code reads them. */
+/* Low bits of COMPARE_OP's argument by operator: less 2, greater 4, equal 8, unordered 1.
+ * Specialised code reads them. */
 static const uint8_t compare_masks[6] = { 2, 2 | 8, 8, 1 | 2 | 4, 4, 4 | 8 };
 
 /* Writes an instruction.  *nulls: number of NULLs to push after it; decremented if the

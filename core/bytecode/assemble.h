@@ -25,7 +25,7 @@ PyCodeObject *gm_assemble_residual (const GmResidual *res, PyCodeObject *origina
 /* Returns the number of inline cache units after an opcode. */
 uint32_t gm_assemble_caches (uint8_t opcode);
 
-/* The argument of RESUME in code that continues or ends a function in its middle.  As after an
+/* Argument of RESUME in code that continues or ends a function in its middle.  As after an
  * await, no signal handler runs there, since an exception of the handler must come at an
  * instruction that the function's own handlers cover. */
 #define GM_RESUME_QUIETLY 3

@@ -7,7 +7,7 @@
 #include "core/bytecode/code.h"
 
 /* Returns a new decoded code, to be freed with gm_code_free; the code object must outlive it.
- * Anything that is not understood becomes an UNKNOWN instruction, which is a break only when the
+ * An opcode that is not understood becomes an UNKNOWN instruction, which is a break only when the
  * recorder reaches it.  Errors: GM_ERROR_RUNTIME if the code object is not well-formed.  Thread:
  * holds the GIL. */
 GmCode *gm_decode_new (PyCodeObject *code, GError **error);

@@ -45,7 +45,8 @@ typedef struct {
 } GmOpcode;
 extern const GmOpcode gm_opcodes[256];
 
-/* Rows by [arity - 1][argument]; `how` is GM_HOW_NONE where there is no row. */
+/* The table of intrinsics, [arity - 1][argument]; `how` is GM_HOW_NONE where there is no such
+ * intrinsic. */
 #define GM_N_INTRINSICS 16
 extern const GmOpcode gm_intrinsics[2][GM_N_INTRINSICS];
 

@@ -7,8 +7,8 @@
 #include "core/capture/code_cache.h"
 #include "core/capture/failed.h"
 
-/* A function to call: the object of gramme.compile without its Python side, or a resume function.
- * All pointers are borrowed. */
+/* A function that can be called: what is left of an object of gramme.compile without its Python
+ * side, or a resume function.  All pointers are borrowed. */
 typedef struct {
   PyFunctionObject *func;
   GmCodeCache *cache; /* the cache of func's code object */

@@ -15,8 +15,8 @@
 #include "core/plan_cache.h"
 #include "core/trace/trace.h"
 
-/* Limit per code object and configuration, unless recompile_limit of gramme._dynamo.config is
- * set. */
+/* Limit of entries per code object and configuration, unless recompile_limit of
+ * gramme._dynamo.config is set. */
 #define GM_MAX_ENTRIES 8
 
 /* A back end with its options, interned: equal configurations are the same object, whose address
@@ -178,7 +178,7 @@ void gm_code_cache_prune (GmCodeCache *cache);
 uint32_t gm_code_cache_count (const GmCodeCache *cache, const GmConfig *config);
 /* Returns the number of calls that entries have answered, in all live caches. */
 uint64_t gm_code_cache_hits (void);
-/* Drop all entries and breaks, of one code object or of all live ones. */
+/* Drop all entries and breaks, of one code object or of all live caches. */
 void gm_code_cache_reset (GmCodeCache *cache);
 void gm_code_cache_reset_all (void);
 

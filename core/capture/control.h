@@ -22,7 +22,8 @@ typedef struct {
   GmStance stance;
   /* force_backend: the configuration used in place of each function's own; owned, or NULL */
   const struct GmConfig *forced;
-  /* True in a compiled function that the package itself uses to run code: no setting disables it */
+  /* True in a compiled function that the package itself uses to run code: no setting of the
+   * thread disables the function */
   bool always;
   /* skip_guard_eval_unsafe: the program promises that no new entries are needed and that the
    * objects that guards have checked do not change */

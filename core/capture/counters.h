@@ -21,8 +21,8 @@ void gm_count_entry (GmCodeCache *cache, bool again);
 void gm_count_break (GmCodeCache *cache, GmBreak id, const char *text);
 /* Counts a graph that became an entry; `calls` is the number of its operations. */
 void gm_count_graph (uint64_t calls);
-/* Counts a graph that went through functionalization, differentiation and partition; ok: it was
- * compiled. */
+/* Counts a graph that was functionalized, differentiated and partitioned.  ok: true if the back
+ * end has compiled it. */
 void gm_count_aot (bool ok);
 /* Adds the hits of an entry that is freed to the total, so that they are not lost with the
  * entry. */

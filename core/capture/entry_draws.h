@@ -9,7 +9,7 @@
 typedef struct GmDraws GmDraws;
 GmDraws *gm_entry_draws_new (const GmRecordDraw *draws, uint32_t n); /* NULL: there are none */
 void gm_entry_draws_free (GmDraws *d);                               /* NULL is fine */
-/* The states of the generators before the draws. */
+/* The states that the generators had before the draws. */
 typedef struct GmDrawn GmDrawn;
 /* Makes all draws of `d` in their order and puts the numbers into the slots as borrowed objects,
  * which live until the call ends.  False with an exception.  In both cases the caller frees *drawn

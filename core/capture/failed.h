@@ -20,7 +20,8 @@
 typedef enum {
   GM_CALL_DONE,  /* the frame need not run: there is a result, an exception or a rest (GmTail) */
   GM_CALL_PLAIN, /* the plain function has to run; functions that it calls may be captured */
-  /* Like PLAIN, after a graph that failed: nothing of the plain function is captured. */
+  /* Like GM_CALL_PLAIN, after a graph that failed: functions that the plain function calls are
+   * not captured. */
   GM_CALL_AGAIN,
 } GmCallKind;
 

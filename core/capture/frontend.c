@@ -45,8 +45,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Limit of a function's entries for all back ends, where accumulated_recompile_limit is no
- * number. */
+/* Limit of a function's entries for all configurations together, if accumulated_recompile_limit
+ * is not set to a number. */
 #define MAX_ACCUMULATED 256
 /* Limit of recordings that broke: different arguments may take another path, but not for ever. */
 #define MAX_BREAKS 4
@@ -844,8 +844,8 @@ is_suppressing (void)
   return yes;
 }
 
-/* Clears the error of a back end if suppress_errors is set; the function then runs as plain
- * Python. */
+/* Clears the pending error of a back end if the switch suppress_errors is on; the function then
+ * runs as plain Python. */
 static void
 suppress_failure (Job *job)
 {

@@ -18,7 +18,8 @@ GmEntry *gm_frontend_compile (const GmTarget *target, const GmCallEnv *env,
 PyObject *gm_frontend_refuse (const GmTarget *target, const GmCallEnv *env,
                               PyObject *const *locals);
 
-/* gramme.compiler.Unsupported (RuntimeError) and GraphBreakWarning (UserWarning). */
+/* The exception classes gramme.compiler.Unsupported (a RuntimeError) and GraphBreakWarning (a
+ * UserWarning). */
 extern PyObject *gm_py_unsupported, *gm_py_break_warning;
 
 int gm_py_init_frontend (PyObject *module);

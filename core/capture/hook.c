@@ -26,7 +26,7 @@
 
 /* -- Frames by version ------------------------------------------------------------------------- */
 
-/* Accessors for a frame that has not run; FRAME_SET_CODE steals the reference. */
+/* Access a frame that has not run; FRAME_SET_CODE steals the reference. */
 #if PY_VERSION_HEX >= 0x030d0000
 #define FRAME_CODE(f) ((PyCodeObject *) (f)->f_executable)
 #define FRAME_SET_CODE(f, code)                                                                    \
@@ -340,8 +340,8 @@ run_whole (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
   return result;
 }
 
-/* Runs the frame without the hook, so that calls of Python functions take no C stack: where that
- * would end, a recursion goes as deep as in the plain program. */
+/* Runs the frame with the hook taken out, so that calls of Python functions take no C stack:
+ * where the C stack is nearly used up, a recursion goes as deep as in the plain program. */
 static PyObject *
 run_unhooked (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag)
 {

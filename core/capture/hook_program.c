@@ -24,7 +24,8 @@
 
 #include <string.h>
 
-/* Recordings for one code: layouts, closures, and hooks that cannot be recorded. */
+/* Number of recordings that are tried for a hook's code: layouts and closures differ, and some
+ * hooks cannot be recorded. */
 enum { MAX_TRIES = 8 };
 
 typedef enum { STAYS, REPLACED } Result;

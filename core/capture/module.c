@@ -294,8 +294,8 @@ settle_lazy (PyObject *module, PyObject *args, PyObject *named)
 
 static PyInterpreterState *owner; /* the interpreter that has initialised the module */
 
-/* Refuses a second interpreter: the data on code objects, and the thread state for callbacks,
- * belong to one. */
+/* Refuses a second interpreter with an exception: the data on code objects, and the thread state
+ * for callbacks, belong to a single interpreter. */
 static PyObject *
 check_interpreter (PyObject *module, PyObject *unused)
 {

@@ -378,8 +378,8 @@ copied (const Writer *w, uint32_t i)
   return w->kept ? g_array_index (w->kept, uint32_t, i) : w->low + i;
 }
 
-/* Returns the index in `out` of instruction k of the original, or of the next one that is
- * copied. */
+/* Returns the index in `out` of instruction k of the original, or, if that is not copied, of the
+ * next copied instruction. */
 static uint32_t
 place_of (const Writer *w, uint32_t k)
 {
@@ -755,7 +755,8 @@ put_prefix (Writer *w, uint32_t n_free)
   return put_return (w, 1);
 }
 
-/* True if the variables begin with the original's arguments, all bound and none a cell. */
+/* True if the variables that the point has begin with the original's arguments, all bound and
+ * none a cell. */
 static bool
 has_arguments (const Writer *w)
 {

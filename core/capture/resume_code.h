@@ -17,8 +17,8 @@
 
 typedef enum {
   GM_POINT_REST, /* continues with `insn` */
-  /* Executes `insn` and returns a tuple: gm_resume_marker[k], the frame if it is kept (see
-   * kept_frame.h) or None, then the arguments of next[k]. */
+  /* Executes `insn` and returns a tuple: gm_resume_marker[k], the frame object if the program
+   * has a reference to it (see kept_frame.h) or None, then the arguments of next[k]. */
   GM_POINT_STEP,
   /* Like a STEP, for the frame of a caller: where the step would call, the code calls its last
    * argument, without arguments. */

@@ -105,8 +105,8 @@ load_modules (void)
   return good;
 }
 
-/* Runs once.  Importing lets other threads run, and one of them may call this, too: both fill in
- * the same values. */
+/* Fills the table only once.  Importing lets other threads run, and another thread may call
+ * this, too: both fill in the same values. */
 bool
 gm_trace_host_tell (void)
 {

@@ -52,11 +52,12 @@ typedef struct {
            * (core/aot/read_order.h) */
 } GmGraphValue;
 
-/* The program's wish for a node's value where the graph is cut in two (core/aot/partition.c).
- * Rewrites keep it, images do not have it.  ITSELF: a view that is the same tensor as its operand,
- * whose shape was changed (core/aot/metadata.c).  IN_PLACE: a write that is one operation with the
- * node that computes the elements, as in `x.tanh_ ()`, with one history; it is cut as that node
- * is.  Without: `x.copy_ (x.tanh ())`, whose copy is one more place where gradients are summed. */
+/* Tag of a node: how its value is treated where the graph is cut in two (core/aot/partition.c).
+ * SAVE and RECOMPUTE are wishes of the program.  ITSELF: a view that is the same tensor as its
+ * operand, whose shape was changed (core/aot/metadata.c).  IN_PLACE: a write that is the same
+ * operation as the node that computes the elements, as in `x.tanh_ ()`, with a single gradient
+ * history; it is cut as that node is.  Without IN_PLACE: `x.copy_ (x.tanh ())`, where the copy is
+ * another place at which gradients are summed.  Rewrites keep tags, images do not have them. */
 typedef enum {
   GM_TAG_NONE,
   GM_TAG_SAVE,
@@ -82,9 +83,9 @@ typedef struct {
   const char *where;    /* "train.py:12", or NULL */
 } GmNode;
 
-/* The kind of an output, printed as `%1`, `saved %1`, `grad %1`, `mut %1`, `history %1`.  MUTATION:
- * the new contents of an input that was written to.  HISTORY: only gradients arrive there, the
- * caller does not get the elements; these come after all others of the function. */
+/* Kind of an output, printed as `%1`, `saved %1`, `grad %1`, `mut %1`, `history %1`.  MUTATION:
+ * the new contents of an input that was written to.  HISTORY: a value that only receives gradients;
+ * the caller does not get its elements.  Histories come after all other outputs of the function. */
 typedef enum {
   GM_OUTPUT_USER,
   GM_OUTPUT_SAVED,
@@ -154,13 +155,13 @@ void gm_graph_set_tag (GmGraph *g, GmValueId v, GmNodeTag tag);
 void gm_graph_mark_like (GmGraph *g, GmValueId v, const GmNode *n);
 /* Adds a `constant` node for t, with a new reference, and returns its value. */
 GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
-/* Gradients that the program gives (core/graph/custom_node.c).  A function whose results are r0 ..
- * and whose gradient is `backward` is recorded as one `custom` node per result that has a gradient:
- * operands are the result as computed (where nothing requires grad), the arguments that get a
- * gradient, and what the gradient reads beside; OFFSET is the row, DIM the number of the result
- * among them.  backward's inputs: a gradient per such result, then what it reads; its outputs: a
- * gradient per argument (GRAD), then values that may fail to be computed and that no gradient
- * depends on; it is functional. */
+/* Adds a gradient that the program gives (core/graph/custom_node.c) to the table and returns its
+ * row. A function with such a gradient is recorded as a `custom` node for each result that has a
+ * gradient. Its operands are the result as computed (by nodes that require no grad), the arguments
+ * that get a gradient, and other values that the gradient reads; OFFSET is the row, DIM the number
+ * of the result among these results.  The inputs of `backward`: a gradient for each such result,
+ * then what it reads; its outputs: a gradient for each argument (GRAD), then values that may fail
+ * to be computed and that no gradient depends on.  `backward` is functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* steals backward; returns its row */
 GmGraph *gm_graph_custom_copy (const GmGraph *backward);      /* in an arena of its own */
 /* Copies to `to`, whose nodes were copied from `from`, the other fields of a gradient that the
@@ -225,7 +226,7 @@ GmSizes *gm_graph_sizes (GmGraph *g);                         /* made at the fir
 GmSym *gm_graph_sym (GmGraph *g);                             /* the expressions of these sizes */
 void gm_graph_share_sizes (GmGraph *to, const GmGraph *from); /* before `to` has sizes of its own */
 #define gm_graph_meta_is_symbolic gm_meta_is_symbolic
-/* Keys of attributes that are sizes, as bits. */
+/* Bits of the attributes whose values are sizes. */
 #define GM_ATTRS_OF_SIZES (1u << GM_ATTR_SIZES | 1u << GM_ATTR_START | 1u << GM_ATTR_STOP)
 #define GM_ATTRS_OF_NUMBERS (1u << GM_ATTR_VALUE | 1u << GM_ATTR_VALUE2)
 static inline bool
@@ -321,20 +322,20 @@ GmVal gm_graph_builder_state (GmGraphBuilder *b);
 char *gm_graph_text (const GmGraph *g); /* caller frees */
 /* Parses a text with one or more graphs.  NULL with *error, which names line and column. */
 GPtrArray *gm_graph_parse (const char *text, GError **error); /* of GmGraph, with free function */
-/* Parses the attributes of one node: "dims=[1] keepdim=true". */
+/* Parses the attributes of a node, as in "dims=[1] keepdim=true".  False with *error. */
 bool gm_graph_parse_attrs (const char *text, GmAttrs *out, GError **error);
 
 /* -- Checks and rewrites ----------------------------------------------------------------------- */
-/* Checks order, ids, arities, attributes, and that metas are equal to what infer says;
- * `functional`: no MUTATE.  Errors name the node. */
+/* Checks order, ids, arities, attributes, and that each meta is what the shape rules infer;
+ * `functional`: also that there is no MUTATE node.  False with *error, which names the node. */
 bool gm_graph_verify (const GmGraph *g, bool functional, GError **error);
 /* Checks the outputs of a graph for a back end: each is the result of a node that owns its
  * memory, and no value is output twice, so that each can be computed where it is wanted. */
 bool gm_graph_verify_outputs (const GmGraph *g, GError **error);
 
-/* The rewrites of gm_graph_simplify.  For all: inputs and outputs stay, and an output keeps a value
- * of its own, so that no two tensors that the caller sees are merged.  In a graph with MUTATE nodes
- * all of these stay and only views are rewritten.  Without CSE the graph may still be
+/* Rewrites of gm_graph_simplify.  For all of them: inputs and outputs stay, and an output keeps
+ * a value of its own, so that no two tensors that the caller sees are merged.  In a graph with
+ * MUTATE nodes these stay, and only views are rewritten.  Without CSE the graph may still be
  * differentiated: nodes whose result requires grad are not folded, because that would change the
  * order in which gradients are summed. */
 typedef enum { GM_SIMPLIFY_DEAD = 1, GM_SIMPLIFY_FOLD = 2, GM_SIMPLIFY_CSE = 4 } GmSimplify;
@@ -353,9 +354,10 @@ uint64_t gm_graph_hash (const GmGraph *g);
 
 /* -- The reference (interpret.c) --------------------------------------------------------------- */
 
-/* Runs the graph node by node through gm_op_run, without autograd.  inputs: one per graph input, of
- * its dtype and shape; symbols get their values from these.  outputs: one new reference per graph
- * output, which may alias inputs.  MUTATE nodes write. */
+/* Runs the graph node by node through gm_op_run, without autograd.  inputs: a tensor for each
+ * graph input, of its dtype and shape; symbols get their values from these.  outputs: a new
+ * reference for each graph output, which may alias inputs.  MUTATE nodes write.  False with
+ * *error. */
 bool gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs,
                          GError **error);
 

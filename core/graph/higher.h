@@ -188,13 +188,15 @@ void gm_graph_bind_symbols (const GmGraph *g, GmTensor *const *inputs, int64_t *
  * the slices are in the first blocks, in the second blocks, and in the results.  Its outputs are
  * the wanted results (`wanted`: by operand).  NULL: the body cannot work on such blocks. */
 GmGraph *gm_graph_blocks_apart (const GmGraph *body, uint32_t m, const bool *wanted);
-/* Returns the step of an associative_scan_grad in the same way, with sums to add to.  Its inputs
- * are the step's, then m blocks.  is_rest: for the slices that come from the one before: a symbol
- * behind those of the step says how far apart the first blocks' slices are, all other inputs are
- * every second slice; outputs are the sums of the gradients of the first blocks and these m blocks,
- * and the gradients of the second, as neighbours.  Else for the pairs: the blocks are every second
- * slice, gradients and sums neighbours; outputs are such sums, and 0 + the gradients of the second,
- * at every second slice.  NULL: such blocks do not fit it. */
+/* Returns the step of an associative_scan_grad for blocks whose slices are not neighbours, with
+ * sums to which it adds gradients; its inputs are the step's, then m blocks of sums.  is_rest true:
+ * for combinations of a prefix with the slice after it.  A symbol after those of the step says how
+ * many slices apart the slices of the first blocks are; in all other blocks they are every second
+ * slice. Outputs, as neighbours: the sums plus the gradients of the first blocks, then the
+ * gradients of the second blocks.  is_rest false: for combinations of pairs.  The slices of the
+ * blocks are every second slice, those of gradients and sums are neighbours.  Outputs, at every
+ * second slice: the sums plus the gradients of the first blocks, then 0 + the gradients of the
+ * second blocks.  NULL: the step cannot work on such blocks. */
 GmGraph *gm_graph_gradients_apart (const GmGraph *step, uint32_t m, bool is_rest);
 /* Extends `wanted` by each operand whose first block a wanted result is computed from. */
 void gm_graph_close_prefixes (const GmGraph *body, uint32_t m, bool *wanted);

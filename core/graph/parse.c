@@ -444,7 +444,8 @@ parse_host (GmParser *p, GmHigher *h)
   return h->op != GM_OP_host_call || parse_host_results (p, h);
 }
 
-/* Parses: higher 0 = cond name (...) -> (...) { ... } name (...) -> (...) { ... } */
+/* Parses a row of the table of calls: higher 0 = cond name (...) -> (...) { ... } name (...) ->
+ * (...) { ... } */
 static bool
 parse_higher (GmParser *p)
 {

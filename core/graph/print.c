@@ -321,7 +321,7 @@ print_customs (Printer *p)
   }
 }
 
-/* Prints: "opaque" ticket flows=1 -> (f32[2], i64[1]) */
+/* Prints a row without bodies: "opaque" ticket flows=1 -> (f32[2], i64[1]) */
 static void
 print_host (Printer *p, const GmHigher *h)
 {
@@ -348,7 +348,7 @@ print_host (Printer *p, const GmHigher *h)
   g_string_append_c (p->out, ')');
 }
 
-/* Prints the bodies of cond and its kin, before the nodes that run them. */
+/* Prints the bodies of calls of graphs, before the nodes that run them. */
 static void
 print_highers (Printer *p)
 {

@@ -191,9 +191,8 @@ check_open (Verifier *v, const GmNode *n, const GmMeta *m)
   return true;
 }
 
-/* Checks the result of a call of graphs; the graphs themselves are checked once per row, with the
- * first node.
- */
+/* Checks the result of a node of a call of graphs; the graphs themselves are checked once for
+ * each row, with the first node. */
 static bool
 check_higher (Verifier *v, const GmNode *n, const GmMeta *const *in, const GmMeta *m)
 {

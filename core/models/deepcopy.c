@@ -183,7 +183,7 @@ copy_object (Copying *c, const GmTracker *t)
   return r->stop ? &gm_tracker_poison : copy;
 }
 
-/* True if the tensor has no attributes of the user's, which would have to be copied with it. */
+/* True if the tensor has no attributes set by the user, which would have to be copied with it. */
 static bool
 has_no_attributes (GmRecorder *r, const GmTracker *t)
 {

@@ -23,8 +23,8 @@ extern PyTypeObject gm_py_api_function_type, gm_py_api_method_type;
 /* Calls a row with values that are GmArg already.  Returns a new reference, or NULL with an
  * exception. */
 PyObject *gm_py_api_run (const GmApi *api, bool inplace, const GmArg *args, int n);
-/* Returns the POINTWISE op that does the same as the row when its arguments are tensors of one
- * dtype and nothing else, or GM_OP_NONE. */
+/* Returns the POINTWISE op that does the same as the row for arguments that are all tensors of
+ * the same dtype; GM_OP_NONE if there is no such op. */
 GmOp gm_py_api_op (const GmApi *api);
 /* Calls an operator's row with two Python values, of which at least one is a tensor.  Returns a new
  * reference; Py_NotImplemented if a tensor cannot compute with the other value; NULL with an

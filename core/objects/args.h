@@ -37,8 +37,8 @@ gm_py_args_init (GmPyArgs *x, GmPyArgsMode mode)
 }
 void gm_py_args_clear (GmPyArgs *x);
 
-/* Converts one value.  False with an exception: TypeError for a value that no function accepts,
- * OverflowError for an int past 64 bits. */
+/* Converts an argument to *out.  False with an exception: TypeError for a value that no function
+ * accepts, OverflowError for an int that does not fit into 64 bits. */
 bool gm_py_args_add (GmPyArgs *x, PyObject *o, GmArg *out);
 
 /* Returns room for n more items, which lives until gm_py_args_clear, for code that makes further
@@ -48,7 +48,7 @@ GmArg *gm_py_args_take (GmPyArgs *x, Py_ssize_t n);
  * tensor, borrowed, or NULL with an exception. */
 GmTensor *gm_py_args_keep (GmPyArgs *x, PyObject *wrapper);
 
-/* Reads a number: a Python number or a numpy scalar.  False without an exception if o is
+/* Reads a Python number or a numpy scalar into *out.  False without an exception if o is
  * neither. */
 bool gm_py_number (PyObject *o, GmScalar *out);
 

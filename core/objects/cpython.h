@@ -11,7 +11,7 @@
 #error "cpython.h comes before other headers with Python.h: 3.13 refuses internal headers else"
 #endif
 #define PY_SSIZE_T_CLEAN
-/* Not Py_BUILD_CORE: that refers to symbols which the interpreter hides. */
+/* Defined in place of Py_BUILD_CORE, which refers to symbols that the interpreter hides. */
 #ifndef Py_BUILD_CORE_MODULE
 #define Py_BUILD_CORE_MODULE 1
 #endif
@@ -39,7 +39,8 @@
 #define GM_RANGE_ITERATOR_AT(iterator) (iterator)->index
 #else
 #include <internal/pycore_intrinsics.h>
-/* It counts its start up, and the number of items down. */
+/* Before 3.12 a range's iterator had an index; now its start is counted up, and the number of
+ * items down. */
 #define GM_RANGE_ITERATOR_INDEX
 #define GM_RANGE_ITERATOR_AT(iterator) 0
 #define GM_CODE_EXTRA_INDEX(free_fn) PyUnstable_Eval_RequestCodeExtraIndex (free_fn)

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* gramme.compiler.BackendError, a RuntimeError.  Owned by the process. */
+/* Exception class gramme.compiler.BackendError, a RuntimeError.  Owned by the process. */
 extern PyObject *gm_py_backend_error;
 /* Classes of gramme._dynamo.exc: the base of the recorder's errors, the error for a function
  * that must not be compiled again, and the error for a function that reached the limit of its

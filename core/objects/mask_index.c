@@ -86,7 +86,7 @@ mask_of (const GmArg *a)
   return t && (t->meta.dtype == GM_BOOL || t->meta.dtype == GM_U8) && t->meta.ndim ? t : NULL;
 }
 
-/* True for a bool, and for a tensor of bools. */
+/* True if the argument is a bool or a tensor of bools. */
 static bool
 is_bool (const GmArg *a)
 {

@@ -16,9 +16,9 @@
 
 enum { PARAMETERS, BUFFERS, MODULES, N_TABLES };
 
-/* gramme.nn.Module and Parameter, borrowed: they live as long as the package. */
+/* The classes gramme.nn.Module and Parameter, borrowed: they live as long as the package. */
 static PyTypeObject *module_type, *parameter_type;
-/* Interned names. */
+/* Interned names of attributes. */
 static PyObject *tables[N_TABLES], *non_persistent, *set_member, *register_parameter;
 /* Module's own methods _set_member and register_parameter, borrowed. */
 static PyObject *own_set_member, *own_register_parameter;

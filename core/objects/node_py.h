@@ -7,8 +7,8 @@
 #include "core/autograd/node_user.h"
 #include "core/objects/tensor_object.h"
 
-/* Returns the object for n, which is the same as long as a reference to it exists; steals n's
- * reference. */
+/* Returns the Python object for node n, the same object as long as a reference to it exists;
+ * steals the reference to n.  NULL with an exception. */
 PyObject *gm_py_node_take (GmAgNode *n);
 
 /* True if o is a GradientEdge, or any tuple (node, number, ...). */

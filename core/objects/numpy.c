@@ -291,7 +291,7 @@ PyBufferProcs gm_py_tensor_buffer = { export_buffer, release_export };
 
 /* -- numpy ------------------------------------------------------------------------------------- */
 
-/* Returns numpy.asarray (memoryview (self)[, dtype]). */
+/* Returns numpy.asarray (memoryview (self)[, dtype]), a new reference; NULL with an exception. */
 static PyObject *
 as_array (PyObject *self, PyObject *dtype)
 {

@@ -187,8 +187,8 @@ new_of_sizes (PyTypeObject *type, PyObject *args)
   return t ? gm_py_tensor_take_as (type, t) : gm_py_raise (error);
 }
 
-/* Tensor (data), Tensor (sizes ...), Tensor (): makes a tensor of the default dtype, like torch's
- * legacy constructor; gramme.tensor (data) infers the dtype. */
+/* Implements Tensor (data), Tensor (sizes ...) and Tensor (): makes a tensor of the default
+ * dtype, like torch's legacy constructor; gramme.tensor (data) infers the dtype. */
 static PyObject *
 tensor_new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -17,8 +17,8 @@
 
 static GmPyDtype dtypes[GM_N_DTYPES];
 
-/* torch's other dtypes, so that programs can name and compare them: no tensor has one.  Their
- * objects have numbers from GM_N_DTYPES on. */
+/* Dtypes of torch that no tensor here has; they exist so that programs can name and compare
+ * them. Their objects have numbers from GM_N_DTYPES on. */
 #define NO_COMPLEX "there are no complex tensors: keep real and imaginary part as two tensors"
 #define NO_UNSIGNED "the one unsigned dtype is uint8: use a signed one with more bits"
 #define NO_QUANTIZED "there are no quantized tensors: keep integers and their scale as two tensors"

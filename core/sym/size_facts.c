@@ -289,7 +289,7 @@ proved (GmSizeFacts *f, const GmForm *x)
   return at_least_0 (f, x, 0, &budget);
 }
 
-/* True if x + more >= 0 is proved. */
+/* True if x + more >= 0 can be proved. */
 static bool
 proved_from (GmSizeFacts *f, const GmForm *x, int64_t more)
 {

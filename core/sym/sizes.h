@@ -73,9 +73,9 @@ void gm_sizes_truncate (GmSizes *s, GmSizesMark m);
 /* Returns the symbol of this name, made with a hint; for a name that exists only the hint is
  * replaced. */
 int64_t gm_sizes_symbol (GmSizes *s, const char *name, int64_t hint);
-/* Returns a symbol for a key of any length ("L['x'].size(0)"): the symbol is called s and a number,
- * the hash of the key, or the next number that no other key has.  So it has the same name in every
- * process, whatever other symbols exist. */
+/* Returns a symbol for a key of any length ("L['x'].size(0)").  The symbol is called s and a
+ * number: a hash of the key, or the next number that no other key has.  So the symbol has the same
+ * name in every process, whatever other symbols exist. */
 int64_t gm_sizes_named (GmSizes *s, const char *key, int64_t hint);
 /* Returns a new symbol from min to max without a hint, for a size that depends on the elements
  * of a tensor.  `what`: for messages. */

@@ -357,7 +357,7 @@ gm_sym_op (GmSym *s, GmSymKind kind, int64_t a, int64_t b)
 
 /* -- Evaluation -------------------------------------------------------------------------------- */
 
-/* Up to this number, rows are evaluated on the stack. */
+/* Number of rows up to which they are evaluated on the C stack. */
 #define FEW_ROWS 64u
 
 static bool
