@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compiled_autograd.c -- see compiled_autograd.h.
  *
- * There is one tape per configuration (back end and options), made on first use, and kept: leaving
- * enable () and entering it again finds the compiled code.  The tape that is entered belongs to the
- * thread, like the grad mode.
+ * There is a cache of compiled stretches (GmStretchCache) for each configuration (back end and
+ * options), made at its first use, and kept: leaving enable () and entering it again finds the
+ * compiled code.  The cache that is entered belongs to the thread, like the grad mode.
  */
 #include "core/objects/cpython.h"
 

@@ -12,14 +12,14 @@
  *   draws of Python's random             each generator's state is kept before its first draw
  *                                        (entry_draws.c)
  *   in-place writes to arguments         a plan makes them after all that may fail; memory is only
- *                                        lent to a graph that cannot fail (donate.c); a back end in
- *                                        Python that is given the recorded graph writes as it goes:
- *                                        copies are kept (callable_backend.c)
+ *                                        donated to a graph that cannot fail (donate.c); a back end
+ *                                        in Python that is given the recorded graph writes while it
+ *                                        runs: copies are kept (callable_backend.c)
  *   refreshes of views, node numbers     the plain run refreshes and numbers again, invisibly
  *   calls of the program's functions     the result or exception of each is kept, and the hook on
- *   (allow_in_graph)                     frames hands it out in the place of the call; a history,
- *                                        which leads to stand-ins for the arguments, is tied to
- *                                        those of the plain run
+ *   (allow_in_graph)                     frames returns it in the place of the call; its gradient
+ *                                        history, which leads to stand-ins for the arguments, is
+ *                                        tied to the arguments of the plain run
  *
  *   not done twice                       the exception is raised, with the state before the region
  *   hooks of saved tensors that were     plain Python calls them at other places:
@@ -28,7 +28,7 @@
  *   exceptions of a back end in Python   raised for the program; an operation that fails in the
  *                                        back end counts as the graph's failure
  *   BackendError                         raised: the user must know that the back end cannot run
- *   cond and its kin outside of          always run as a graph: bodies have no effects but those of
+ *   cond, scan ... outside of            always run as a graph: bodies have no effects but those of
  *   compiled code                        the graph
  *
  * A graph may fail where plain Python does not: for lack of the memory that fusing or saving took.

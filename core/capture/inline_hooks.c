@@ -2,11 +2,11 @@
  * inline_hooks.c -- saved-tensor hooks written in Python, recorded as bodies of graphs.
  *
  * Both bodies are recorded at once, as the function unpack (pack (t)), with gradients off, for a
- * stand-in: a tensor that has the meta of what is saved and no memory.  A node between the two says
- * where the recording is cut: what stands before it is pack, what stands behind it is unpack, and
- * the values of the one that the other reads are carried.  All else that pack returns, numbers,
- * dtypes, sizes, objects, goes from one to the other inside of the recording, and is part of what
- * unpack does.
+ * stand-in: a tensor that has the meta of the saved tensor and no memory.  A node between the two
+ * hooks says where the recording is cut: nodes before it are pack, nodes after it are unpack, and
+ * values of pack that unpack reads are carried: outputs of pack and inputs of unpack.  All else
+ * that pack returns (numbers, dtypes, sizes, objects) goes to unpack inside of the recording, and
+ * is part of what unpack does.
  * The globals and closures that the bodies read are in the guards of the recording.  They are kept,
  * with the stand-in, and checked again at each call under these hooks, as part of the entry's own
  * guards.
@@ -15,10 +15,9 @@
  * tensor's, and what the recording found out of them is a fact of the graph's.
  * Hooks that read the elements of a tensor, which only the run knows, are called when the compiled
  * function runs, as hooks without a mark are.
- * Rejected: bodies that are run on real tensors of the right shape.  They would need memory, and a
- * branch on a value would be taken by chance.  And to record unpack for an object that is built as
- * pack returns it: a size in it is a number there, of which no one can say any more which size it
- * is.
+ * Rejected: to run bodies on real tensors of the right shape.  They would need memory, and a branch
+ * on a value would be taken by chance.  Also rejected: to record unpack for an object that is built
+ * as pack returns it.  A size in it is a number there, and which size it was is not known any more.
  */
 #include "core/capture/inline_hooks.h"
 

@@ -157,8 +157,8 @@ put_stack (Writer *w)
   }
 }
 
-/* Appends instructions that undo, for cell variables, that an inlined comprehension has put the
- * cell on the stack: the slot gets the variable's value, or no value. */
+/* Appends instructions for the cells that an inlined comprehension keeps on the stack: their slots,
+ * which have the cells so far, get the comprehension's variables, or no value. */
 static void
 put_away (Writer *w)
 {

@@ -2,9 +2,9 @@
  * alias.c -- facts about the memory of a graph's inputs.
  *
  * Most graphs have no such facts, and then no input shares memory with another input that is
- * written to.  The recorder of the graph has seen real tensors and may note more: this input is
- * that one, lies in its memory, is a view of it.  Rewrites carry these facts along; core/aot acts
- * on them, and returns the assumptions that it has made.
+ * written to.  The recorder of the graph has seen real tensors and may note more: that an input is
+ * the same tensor as another input, lies in its memory, or is a view of it.  Rewrites carry these
+ * facts along; core/aot acts on them, and returns the assumptions that it has made.
  */
 #include <string.h>
 

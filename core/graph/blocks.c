@@ -3,8 +3,9 @@
  * other.
  *
  * A scan combines every second slice, and its results belong into every second, every fourth ...
- * slice of the result.  So the body is made for blocks whose slices lie some slices apart, a number
- * that a symbol says: then one run reads and writes where the elements are, and nothing is copied.
+ * slice of the result.  So the body is compiled for blocks whose slices are some slices apart; how
+ * many is a symbol.  Then a run of the body reads and writes the elements where they are, and
+ * nothing is copied.
  */
 #include "core/graph/higher.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * custom_node.c -- functions with a gradient of their own, in graphs.
  *
- * The computation of such a function stands in the graph as ordinary nodes that require no grad;
- * `custom` nodes behind it tie its results to its arguments.  All that the gradient reads is an
- * operand, so every rewrite that maps operands maps it too, and only differentiation
+ * The computation of such a function is in the graph as ordinary nodes that require no grad;
+ * `custom` nodes after them tie its results to its arguments.  All that the gradient reads is an
+ * operand of these, so every rewrite that maps operands maps it too, and only differentiation
  * (core/aot/custom_gradient.c) and the last simplification know the op.
  * Rejected: subgraphs as values.  Each rewrite would have to look into them.
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * host_node.c -- functions that a graph names and cannot look into.
  *
- * Such a call is a node like any other for code that moves values; it is never passed to a back
+ * A host call is a node like any other for code that moves values; it is never passed to a back
  * end, and rewrites neither move it past another call, nor merge, drop or repeat it
- * (gm_op_has_effects).  Its results' metas were stated when it was recorded.  Everything behind it
- * depends on these, so each call is compared with them, and a difference is an error that names the
- * function.  Results are new memory, laid out as stated; a result that is an operand, or a part of
- * one, is refused, because the program would see that they are one.
+ * (gm_op_has_effects).  The metas of its results were stated when it was recorded.  All nodes that
+ * read them depend on these metas, so the results of each call are compared with them, and a
+ * difference is an error that names the function.  Results are new memory, laid out as stated; a
+ * result that is an operand, or a part of an operand, is refused, because the program would see
+ * that they share memory.
  */
 #include "core/graph/higher.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * prefixes.c -- running associative_scan and its gradient: a tree of blocks.
  *
- * Neighbours are combined, the prefixes of these pairs are every other one of the result, and one
- * more combination computes those between.  So there are two calls of the body a level, each for
- * half as many slices as the level above, and the result is that of gramme.higher_order._prefixes,
- * which is the same in Python, to the bit.  The gradient makes the tree once more and goes through
- * its calls backwards, adding in the order of that program's tape.
+ * Slices are combined in pairs, neighbour with neighbour.  The prefixes of the pairs are every
+ * second slice of the result, and another combination computes the slices between.  So there are
+ * two calls of the body for each level of the tree, each for half as many slices as the level
+ * above, and the result is the same to the bit as that of gramme.higher_order._prefixes, which does
+ * this in Python.  The gradient makes the tree once more and goes through its calls backwards,
+ * adding in the order in which the engine would on the tape of that program.
  */
 #include "core/graph/higher_run.h"
 

@@ -2,12 +2,13 @@
  * allow_in_graph.c -- functions that become one node (allow_in_graph): the recorder never records
  * through them.
  *
- * The function is called once while recording, to see its results, on tensors of the same
- * shapes, dtypes and layouts as its arguments; each call of the compiled function is compared with
- * that (core/graph/host_node.c).  Sizes of its arguments are numbers from then on, because what it
- * gives is known for these alone. A function that gives a view is recorded as any other: a node
- * makes memory of its own.  What else cannot be a node is a break with a reason, and then the
- * function runs as Python between two graphs: the answer is the same, the graph is shorter.
+ * The function is called once while recording, on tensors of the same shapes, dtypes and layouts as
+ * its arguments, to learn the metas of its results; the results of each call of the compiled
+ * function are compared with these (core/graph/host_node.c).  Sizes of its arguments are numbers
+ * from then on, because the metas of the results are known only for these.  A function that returns
+ * a view is recorded like any function: a node makes memory of its own.  Any other call that cannot
+ * be a node is a break with a reason; then the function runs as Python between two graphs, with the
+ * same result.
  */
 #include "core/models/models.h"
 

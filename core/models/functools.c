@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * functools.c -- functools.partial and functools.reduce.
  *
- * A partial object is determined by its three members func, args and keywords; a new one keeps them
- * as attributes of its tracker, with those of its dict, and the residual makes it by calling the
- * class.
+ * A partial object is determined by its members func, args and keywords.  The tracker of a new
+ * partial keeps them as attributes, beside those of its dict, and the residual makes the object by
+ * calling the class.
  */
 #include "core/trace/attrs.h"
 #include "core/models/models_private.h"

@@ -2,9 +2,10 @@
  * higher_changes.c -- the changes that a body makes outside of itself, read from the journal's tail
  * before it is rolled back.
  *
- * A slot of an object that existed before is changed if its last value differs from its first; the
- * first write since the mark has the first value. Both bodies of a call must make the same changes,
- * and none may keep a tensor of its own in an object that stays.
+ * A slot of an object that existed before the body is changed if its last value differs from its
+ * first value, which the first row of the journal since the mark has.  Both bodies of a call must
+ * make the same changes, and no body may keep a tensor that it computed in an object that existed
+ * before.
  */
 #include "core/models/higher_private.h"
 

@@ -413,7 +413,7 @@ add_nodes (GmHigherTrace *c, GmHigher *h, PyObject *spec)
 /* -- The operators ----------------------------------------------------------------------------- */
 
 /* Returns the name of a body for the graph: cond_true_0, cond_true_1 in the order of the calls.
- * Lives as long as the graph. */
+ * Lives as long as the recording. */
 static const char *
 body_name (const GmHigherTrace *c, const char *what)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * higher_take.c -- a body's nodes, moved out of the recorder's graph into a graph of their own.
  *
- * The values of the surrounding graph that they read become inputs, the same ones for all bodies of
- * a call; rows of the graph's tables are copied.
+ * Values of the surrounding graph that these nodes read become inputs of that graph, the same
+ * inputs for all bodies of a call; rows of the recorder graph's tables are copied.
  */
 #include "core/models/higher_private.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * members.c -- the attributes of nn.Modules: the recorder's model of core/objects/members_py.c.
  *
- * What a module's dict and class lack is looked up in its three dicts, _parameters, _buffers and
- * _modules, each of which is an ordinary dict to the recorder: absence is guarded in the ones
- * before, presence in the one that has the name.
+ * An attribute that neither a module's dict nor its class has is looked up in the module's dicts
+ * _parameters, _buffers and _modules, in this order.  Each is an ordinary dict to the recorder: the
+ * name's absence is guarded in the dicts before the one that has it, its presence in that dict.
  */
 #include "core/models/members.h"
 

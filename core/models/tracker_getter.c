@@ -2,10 +2,10 @@
  * tracker_getter.c -- C callables that only keep their arguments: operator.itemgetter, attrgetter,
  * methodcaller, and functools.cmp_to_key with its keys.
  *
- * Items are the arguments, positional ones first; `data` has the class and the names of the others,
- * and is NULL for cmp_to_key's. The arguments of an existing object are read by __reduce__, and the
- * object is guarded by identity. cmp_to_key: number 1 is the function that makes keys, 2 a key: the
- * comparison and the value.
+ * The tracker's items are the arguments, positional arguments first; `data` has the class and the
+ * names of the named arguments, and is NULL for cmp_to_key.  The arguments of an existing object
+ * are read by __reduce__, and the object is guarded by identity.  For cmp_to_key `number` tells the
+ * function that makes keys from a key, whose items are the comparison and the value.
  */
 #include "core/models/models_private.h"
 #include "core/trace/exception.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * interrupt.c -- see interrupt.h.
  *
- * One exception is parked at a time; the first one wins.  A pending call brings it back: the
- * interpreter makes those on the main thread, where it would have run the handler.  If that
- * happens to be inside of Python code that the compiler itself runs (a warning, an import),
- * whoever drops the exception there parks it again.
+ * Only one exception is parked at a time, the first to be raised.  A pending call raises it again:
+ * the interpreter makes such calls on the main thread, where it would have run the handler.  If
+ * that happens inside of Python code that the compiler itself runs (a warning, an import), the code
+ * that drops the exception there parks it again.
  */
 #include "core/objects/interrupt.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * interval.h -- arithmetic on intervals of 64-bit numbers (private to core/sym).
  *
- * Ends are computed in 128 bits, where nothing on the way overflows; beyond FAR there is no end.
+ * Bounds are computed in 128 bits, where no intermediate result overflows; a bound beyond FAR
+ * counts as no bound.
  */
 #ifndef GM_SYM_INTERVAL_H
 #define GM_SYM_INTERVAL_H

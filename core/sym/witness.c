@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * witness.c -- values of the symbols for which all facts hold.  See witness.h.
  *
- * A set is tried, not solved for: a symbol gets a number within its interval and of its residue, or
+ * The sets are found by trying: a symbol gets a number within its interval and of its residue, or
  * the value of the form that it is equal to, and the facts are evaluated.  A set for which a fact
- * fails is replaced, a few times.  The numbers follow from the try and the symbol alone, so that
- * each process has the same.
+ * fails is replaced, a few times.  The numbers depend only on the attempt and the symbol, so that
+ * each process has the same sets.
  */
 #include "core/sym/witness.h"
 

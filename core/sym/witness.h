@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * witness.h -- a few sets of values of the symbols for which all facts hold (private to core/sym).
  *
- * A question that has one answer in one set and another in the next follows from no facts: that is
- * known at once, where a search for a proof would use its whole budget.  And where all sets agree,
- * only that answer needs a proof.  There may be no sets at all, where facts are hard to satisfy:
- * then the search decides.
+ * If a question has different answers in two sets, the facts do not decide it: that is known at
+ * once, where a search for a proof would use its whole budget.  If all sets agree, only their
+ * answer has to be proved.  There may be no sets at all, where facts are hard to satisfy: then the
+ * search decides.
  */
 #ifndef GM_SYM_WITNESS_H
 #define GM_SYM_WITNESS_H
