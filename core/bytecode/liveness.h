@@ -19,7 +19,7 @@ void gm_liveness_free (GmLiveness *l); /* NULL is fine */
 /* True if the variable's value may be read by instruction `insn` or later, handlers included. */
 bool gm_liveness_live (const GmLiveness *l, uint32_t insn, uint32_t slot);
 /* True if execution from `insn` on may find the cell variable without a value.  empty: true if
- * it has none at `insn`. */
+ * the variable has no value at `insn`. */
 bool gm_liveness_finds_empty (const GmCode *code, uint32_t insn, uint32_t slot, bool empty);
 /* True if the code may read frame objects: then the rest of the function has to run in one
  * frame. */

@@ -71,9 +71,9 @@ tools_of (const uint8_t *tools, size_t n)
   return any;
 }
 
-/* True if a tracer or profiler sees the frames of `code`.  The tools of settrace and setprofile see
- * the frames of the threads that have set a function.  They stay on in the interpreter when a
- * thread with such a function ends, until the next function is set. */
+/* True if a tracer or profiler sees the frames of `code`.  The monitoring tools behind settrace
+ * and setprofile count only for threads that have set a function: they stay registered in the
+ * interpreter when a thread with such a function ends, until the next function is set. */
 bool
 gm_hook_is_traced (const PyCodeObject *code)
 {

@@ -58,8 +58,8 @@ make_plan (Planned *self, const GmGraph *g, GError **error)
   return true;
 }
 
-/* Compiles as much as is possible before the first call: a graph of numbers, or plans for all
- * sizes.  False with an exception. */
+/* Compiles the graph as far as that is possible before the first call: a graph of numbers, or
+ * plans for all sizes.  False with an exception. */
 static bool
 make (Planned *self)
 {

@@ -391,8 +391,8 @@ find_live (const GmRecorder *r, const Backward *w, GArray *checks)
 }
 
 /* Returns the nodes of backward as a graph of its own, owned by the caller; NULL after a break.
- * Collects the captured values first, since inputs come before nodes, and all operands must be seen
- * to know them. */
+ * Finds the captured values before it adds a node, since they are inputs, and inputs come before
+ * nodes. */
 static GmGraph *
 take_out (Call *c, Backward *w)
 {

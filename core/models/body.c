@@ -164,8 +164,8 @@ value_text (GmRecorder *r, const GmTracker *t, PyObject *real)
 }
 
 /* Returns a text for the first name whose value in `now` differs from that in `before`, with
- * both values; NULL: all are the same.  Each has stored names and values, over those of the real
- * object or dict `owner`.  The caller frees. */
+ * both values; NULL: all are the same.  `before` and `now` have only stored names and values; all
+ * others are those of the real object or dict `owner`.  The caller frees. */
 static char *
 changed_name (GmRecorder *r, const GmTracker *before, const GmTracker *now, PyObject *owner)
 {

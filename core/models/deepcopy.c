@@ -106,7 +106,7 @@ copy_tuple (Copying *c, const GmTracker *t)
   return copy;
 }
 
-/* Returns the copy of a dict. Keys that hold only constants are their own copies. */
+/* Returns the copy of a dict; poison after a break.  Keys must be constants; they are kept. */
 static const GmTracker *
 copy_dict (Copying *c, const GmTracker *t)
 {

@@ -2,13 +2,14 @@
  * fence_trace.c -- vmap's fences (core/tensor/fence.h) while a function is recorded.
  *
  * A fence forbids writes to memory that all examples of a vmap share.  A fence that is raised in
- * the region is a list in the heap, beside the modes: the number of values that the graph had then,
- * and which of these values are the example's own.  A write to an older value breaks the graph,
- * since plain Python refuses it.  A fence raised before the region is checked by the guard
- * WRITABLE, on the tensor itself, at each call. Invariant: a region ends below a fence only in the
- * frame that has raised the fence.  Otherwise a tensor made by an example would look as old as
- * shared tensors, once the graph has run.  A break in the example's function goes back to the line
- * that calls it, and Python executes that line.
+ * the region is a list in the heap, beside the modes: the number of values that the graph had
+ * then, and which of these values are the example's own.  A write to an older value breaks the
+ * graph, since plain Python refuses it.  A fence raised before the region is checked by the guard
+ * WRITABLE, on the tensor itself, at each call.
+ *
+ * Invariant: a region ends below a fence only in the frame that has raised the fence.  Otherwise a
+ * tensor made by an example would look as old as shared tensors, once the graph has run.  A break
+ * in the example's function goes back to the line that calls it, and Python executes that line.
  */
 #include "core/tensor/fence.h"
 #include "core/trace/recorder.h"

@@ -70,8 +70,8 @@ point (const Probe *p)
 
 /* -- Looking and going back ------------------------------------------------ */
 
-/* Returns the name of the kind of the tracker in the variable's slot; for a variable that an
- * inner function captures that is a cell, not its contents. */
+/* Returns the name of the kind of the tracker in the variable's slot.  The slot of a variable
+ * that an inner function captures has a cell, not the value. */
 static PyObject *
 probe_kind (const Probe *p)
 {

@@ -313,8 +313,8 @@ read_layout (const DlTensor *d, GmMeta *meta, int64_t *last)
   return true;
 }
 
-/* True if the system has mapped each page of the bytes.  To which object these belong cannot be
- * found out. */
+/* True if the system has mapped each page of the bytes.  Which object the pages belong to cannot
+ * be found out. */
 static bool
 is_mapped (uintptr_t begin, size_t bytes)
 {

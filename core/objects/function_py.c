@@ -277,9 +277,9 @@ broadcasts_to (const GmMeta *from, const GmMeta *to)
   return lead >= 0;
 }
 
-/* Converts backward's result o for argument i, which has the meta `want`: None, or a tensor of
- * that shape, which is cast to the dtype; a tensor that broadcasting has enlarged is summed.
- * Stores a new reference, or NULL, in *result; false with an exception. */
+/* Converts backward's result o for argument i, which has the meta `want`: o is None, or a tensor
+ * of that shape, which is cast to the dtype; a tensor to whose larger shape `want` broadcasts is
+ * summed. Stores a new reference, or NULL, in *result; false with an exception. */
 static bool
 gradient_out (const Context *c, PyObject *o, Py_ssize_t i, const GmMeta *want, GmTensor **result)
 {

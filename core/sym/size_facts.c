@@ -397,8 +397,8 @@ is_positive (GmSizeFacts *f, const GmForm *x, unsigned was)
 
 /* -- Consequences of the facts ----------------------------------------------------------------- */
 
-/* Adds a congruence if x = 0 means y % k = c for some y, k, c.  *says: false if it does not.
- * False: the congruence contradicts the facts. */
+/* Adds a congruence if x = 0 means y % k = c for some y, k, c; sets *says to false if it means
+ * no such thing.  False: the congruence contradicts the facts. */
 static bool
 take_congruence (GmSizeFacts *f, const GmForm *x, bool *says)
 {
@@ -564,8 +564,8 @@ take_equality (GmSizeFacts *f, const GmForm *x, bool *solved)
   return take_bound (f, &direction, -(x->constant / scale), -(x->constant / scale));
 }
 
-/* Adds that x is not 0: its direction is not some value; moves an end of the direction's range
- * if that value is the end.  False: it contradicts the facts. */
+/* Adds that x is not 0, that is, that its direction is not a certain value; if that value is an
+ * end of the direction's range, the end moves.  False: it contradicts the facts. */
 static bool
 take_other (GmSizeFacts *f, const GmForm *x)
 {
