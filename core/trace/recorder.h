@@ -223,10 +223,6 @@ int gm_record_line (const GmRecorder *r);
 const char *gm_record_stack (GmRecorder *r);
 bool gm_frame_is_ours (const GmFrame *f); /* true for a frame of the package's own Python code */
 const char *
-gm_record_place (GmRecorder *r, const GmFrame *f,
-                 uint32_t pc); /* "file:line" of the instruction before `pc` in frame f */
-bool gm_frame_is_ours (const GmFrame *f); /* true for a frame of gramme's own Python code */
-const char *
 gm_record_where (GmRecorder *r); /* "train.py:12", the user's line; "train.py:12 (layers.py:45)"
                                     inside of gramme's Python code; in the graph's arena */
 
