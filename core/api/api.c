@@ -79,8 +79,8 @@ parse_default (const char *text)
   return (GmArg){ .kind = GM_ARG_INT, .i = g_ascii_strtoll (text, NULL, 10) };
 }
 
-/* Arguments of torch's that change nothing here: the values that each may have, besides None and
- * False, and the text for others. */
+/* Arguments of torch's functions that have no effect here: the values that each accepts, besides
+ * None and False, and the text for other values. */
 enum { UNREAD_ANYTHING, UNREAD_NOTHING, UNREAD_STRIDED };
 static const struct {
   const char *name;
@@ -265,7 +265,8 @@ find_argument (const GmApi *api, const char *name)
   return -1;
 }
 
-/* Returns the argument of another name: of the row, or numpy's, which torch accepts, too. */
+/* Returns the index of the argument that `name` stands for, by an alias of the row or by numpy's
+ * name for it, which torch accepts, too; -1: none. */
 static int
 find_alias (const GmApi *api, const char *name)
 {
@@ -302,7 +303,8 @@ fail_count (const GmApi *api, GmBuilder *b, int given)
                api->name, least, api->n_positional, given);
 }
 
-/* Returns the positionals from the star on: one list, or each of them. */
+/* Returns the positionals from the star on as one list: x itself if it is a list alone, else a
+ * tuple that borrows the n items. */
 static GmArg
 rest (const GmArg *x, int n)
 {
@@ -380,8 +382,8 @@ write_back (const GmApi *api, GmBuilder *b, GmArg *a, GmArg result)
 
 /* -- out= -------------------------------------------------------------------------------------- */
 
-/* Writes one result into an existing tensor: cast, and copied. A tensor without elements becomes
- * the result instead; any other gets the result's shape first, as in resize_. */
+/* Returns `out` after `result` is written into it, cast to out's dtype. A tensor without elements
+ * becomes the result instead; any other gets the result's shape first, as in resize_. */
 static GmVal
 put_out (const GmApi *api, GmBuilder *b, GmVal out, GmVal result)
 {
@@ -436,8 +438,8 @@ gm_api_put_out (const GmApi *api, GmBuilder *b, const GmArg *out, GmArg *result)
     result->items[i].v = put_out (api, b, out->items[i].v, result->items[i].v);
 }
 
-/* Removes out= from the keywords; returns the number of those that remain, in rest_names and
- * rest. */
+/* Copies all keywords but out= to rest_names and rest and returns their number. *out: the argument
+ * of out= (borrowed), NULL if there is none, or if the row has an argument `out` of its own. */
 static int
 take_out (const GmApi *api, const char *const *names, const GmArg *keywords, int n,
           const char **rest_names, GmArg *rest, const GmArg **out)
@@ -474,8 +476,9 @@ call_out (const GmApi *api, GmBuilder *b, const GmArg *positional, int n_positio
 
 /* -- Sizes that are expressions ---------------------------------------------------------------- */
 
-/* Replaces expressions that the row cannot take by numbers. Lists are the caller's own, so those
- * that change are copied: `copies` owns them. */
+/* Replaces the sizes in `a` that are expressions by numbers, if the row does not take expressions
+ * there; `ints`: it takes them as ints. A list that changes is copied, as lists are the caller's
+ * own; `copies` owns the copies. */
 static void
 make_numbers (const GmApi *api, GmBuilder *b, GmArg *a, bool ints, GPtrArray *copies)
 {
@@ -531,7 +534,8 @@ device_in (GmBuilder *b, const GmArg *x)
   return device;
 }
 
-/* Returns the device of device=; else that of the tensors among the arguments; else the default. */
+/* Returns the device of device=; else that of the tensors among the arguments; else the default
+ * device. */
 static int
 device_of_call (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
@@ -565,8 +569,8 @@ is_argument (const GmApi *api, const GmArg *a, GmVal v)
   return is;
 }
 
-/* Replaces a result of a row with VIEWS that is an argument by a new view of it: a later change of
- * the result's shape must not change the argument's. */
+/* Replaces each tensor in `result` that is an argument by a new view of it: a later change of the
+ * result's shape must not change the argument's. For rows with VIEWS. */
 static void
 part_from_arguments (const GmApi *api, GmBuilder *b, const GmArg *a, GmArg *result)
 {
@@ -616,7 +620,7 @@ in_format (const GmApi *api, GmBuilder *b, GmVal v, Format format)
   return rows == turned ? v : gm_b_permute (b, rows, is_3d ? first_3d : first);
 }
 
-/* Fails for a value of an argument that is not read which would change something. */
+/* Sets an error if an argument without effect has a value that would have an effect in torch. */
 static void
 check_unread (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
@@ -658,7 +662,8 @@ run (const GmApi *api, bool inplace, GmBuilder *b, GmArg *a)
   return GM_CALL_MODE (a) == GM_CALL_INPLACE ? write_back (api, b, a, result) : result;
 }
 
-/* Fails if the call's result relies on a guess of a size; an error after the guess is replaced. */
+/* Sets an error if the call's result relies on a guess of a size. This error replaces an earlier
+ * one, which may come from the guess. */
 static void
 check_guesses (const GmApi *api, GmBuilder *b, GmSizes *sizes)
 {

@@ -22,14 +22,14 @@ typedef enum {
   GM_ARG_LIST,
   GM_ARG_SLICE,
   GM_ARG_ELLIPSIS,
-  GM_ARG_ELEMENT, /* a float that only the run knows, the element of v: of a recorded call, in a row
+  GM_ARG_ELEMENT, /* a float that only the run knows, the element of v: in a recorded call of a row
                      with FLOATS */
   GM_ARG_ABSENT,  /* not given and without default */
 } GmArgKind;
 
 typedef struct GmArg {
   uint8_t kind;
-  bool is_tuple;      /* LIST: came from, or shall become, a tuple */
+  bool is_tuple;      /* LIST: the Python object was, or shall become, a tuple */
   uint16_t n;         /* LIST: length; SLICE: 3 (start, stop, step; NONE where absent) */
   const char *fields; /* LIST as a result: NULL, or "max values indices": a named tuple */
   union {
@@ -58,14 +58,15 @@ typedef enum {
   GM_API_FLOATS = 1024,
   GM_API_FLOATING = 2048
 } GmApiWhere;
-/* FUNCTION: gramme.name.  METHOD: Tensor.name (self is the first argument).  INPLACE: also
- * Tensor.name_, whose result is written into self.  NN: gramme.nn.functional.name.  RESHAPES:
- * Tensor.name_ does not write: self becomes the result. SIZES: sizes of its tensors, and in its
- * lists of ints, may be expressions.  NUMBERS: and so may its ints.  VIEWS: where a result would be
- * an argument, it is a view of it: another tensor, of the same shape.  RESIZES: Tensor.name_ that
- * changes nothing is no write; else it is one, as in torch.  FLOATS: its arguments may be of kind
- * ELEMENT.  FLOATING: its first argument is a tensor of a floating dtype; of others
- * NotImplementedError, a RuntimeError, says so. */
+/* Where Python sees a row, and what its function accepts. FUNCTION: gramme.name. METHOD:
+ * Tensor.name (self is the first argument). INPLACE: also Tensor.name_, whose result is written
+ * into self. NN: gramme.nn.functional.name. RESHAPES: Tensor.name_ does not write: self becomes the
+ * result. SIZES: sizes of its tensors, and ints in its lists, may be expressions. NUMBERS: its ints
+ * may be expressions, too. VIEWS: a result that would be an argument is a view of that argument:
+ * another tensor, of the same shape. RESIZES: Tensor.name_ that changes nothing is no write; else
+ * it is a write, as in torch. FLOATS: its arguments may be of kind ELEMENT. FLOATING: its first
+ * argument is a tensor of a floating dtype; other dtypes give NotImplementedError, a RuntimeError.
+ */
 
 typedef enum {
   GM_AUTOCAST_NONE,
@@ -85,8 +86,8 @@ typedef struct GmApi {
                 GmArg *args); /* args in signature order, defaults filled in */
   /* parsed signature, filled at start */
   int n_args, n_positional, star, generator, device,
-      format; /* star: index of "*rest" or -1; generator, device, format (memory_format): those of
-                 that name, or -1 */
+      format; /* star: index of "*rest" or -1; generator, device, format (memory_format): indices of
+                 the arguments of that name, or -1 */
   const char *arg_names[GM_API_MAX_ARGS];
   const char *aliases[GM_API_MAX_ARGS]; /* other names of an argument, "|split_size|split_sizes|",
                                            or NULL */
@@ -100,19 +101,20 @@ typedef struct GmApi {
 const GmApi *gm_api_rows (size_t *n);
 const GmApi *gm_api_find (const char *name);
 
-/* Calls a row: `positional` then keywords `names[i] = keyword[i]`.  inplace: the "name_" form.  On
- * failure b->error is set and the result is GM_ARG_NONE.  Lists in the result live in memory owned
- * by the caller of gm_api_call's `scratch` arena-like buffer: free with gm_arg_clear. */
+/* Binds the arguments to the row's signature, `positional` first and then keywords `names[i] =
+ * keywords[i]`, and runs the row's function on b. inplace: the "name_" form. On failure b->error is
+ * set and the result is GM_ARG_NONE. Lists in the result belong to the caller, who frees them with
+ * gm_arg_clear; the arguments stay the caller's. */
 GmArg gm_api_call (const GmApi *api, bool inplace, GmBuilder *b, const GmArg *positional,
                    int n_positional, const char *const *names, const GmArg *keywords,
                    int n_keywords);
 
-/* Returns the autocast mode of this thread: per device a dtype, or none; 0: none for any. A builder
- * that executes copies the mode when it is made. */
+/* Returns the autocast mode of this thread, a dtype or none for each device; 0: none for any
+ * device. A builder that executes copies the mode when it is made. */
 uint8_t gm_autocast_mode (void);
-uint8_t gm_autocast_set (uint8_t mode); /* returns the old one */
-/* Returns the dtype that a mode has for a device, GM_N_DTYPES: none; and the mode with this dtype
- * instead. */
+uint8_t gm_autocast_set (uint8_t mode); /* Sets the mode of this thread; returns the old one */
+/* gm_autocast_dtype returns the dtype that a mode has for a device, GM_N_DTYPES: none.
+ * gm_autocast_with returns the mode with this dtype instead. */
 GmDtype gm_autocast_dtype (uint8_t mode, int device);
 uint8_t gm_autocast_with (uint8_t mode, int device, GmDtype dtype);
 void gm_arg_clear (GmArg *a); /* frees the items of a *result* list, recursively */

@@ -8,8 +8,9 @@
 
 #include <math.h>
 
-/* Returns a floating input, widened; *own: the dtype to which the result is rounded. inplace_at: as
- * in gm_arg_spared, if a gradient reads the input. */
+/* Returns argument 0, which must be floating, widened by gm_widen, or a copy of it as gm_arg_spared
+ * makes for `inplace_at`, if a gradient reads the input; *own: the dtype to which the result is
+ * rounded. */
 static GmVal
 wide_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDtype *own)
 {
@@ -30,7 +31,8 @@ wide (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype *own)
   return wide_spared (api, b, a, -1, own);
 }
 
-/* The same; integers in the default dtype. */
+/* Returns argument 0 widened by gm_widen; integers become the default dtype. *own: the dtype to
+ * which the result is rounded. */
 static GmVal
 wide_or_default (const GmApi *api, GmBuilder *b, GmArg *a, GmDtype *own)
 {
@@ -40,8 +42,8 @@ wide_or_default (const GmApi *api, GmBuilder *b, GmArg *a, GmDtype *own)
   return wide (api, b, a, own);
 }
 
-/* Returns y rounded, and written into the input if argument `at` (inplace) is true; at < 0: no such
- * argument. */
+/* Returns y rounded to dtype `own`, and written into argument 0 if argument `at` (inplace) is true;
+ * at < 0: the row has no such argument. */
 static GmArg
 finish (const GmApi *api, GmBuilder *b, GmArg *a, GmVal y, GmDtype own, int at)
 {
@@ -86,7 +88,7 @@ RUN (tanhshrink)
   return finish (api, b, a, gm_b (b, sub, x, gm_b (b, tanh, x)), own, -1);
 }
 
-/* `below` * (exp (x / alpha) - 1) where x <= 0, else `above` * x, also for a NaN. */
+/* Returns `below` * (exp (x / alpha) - 1) where x <= 0, else `above` * x, also for a NaN. */
 static GmVal
 exponential_unit (GmBuilder *b, GmVal x, double above, double below, double alpha)
 {
@@ -149,7 +151,8 @@ RUN (prelu)
   return gm_give (gm_pick (b, gm_apply_num (b, gt, x, 0), a[0], gm_tensor_arg (low)));
 }
 
-/* min (max (x / 6 + 1 / 2, 0), 1), with no slope at the ends, nor at a NaN: clamp_max has none. */
+/* Returns min (max (x / 6 + 1 / 2, 0), 1). The slope is 0 at the ends and at a NaN, as clamp_max
+ * has it. */
 static GmVal
 hard_gate (GmBuilder *b, GmVal x)
 {
@@ -262,8 +265,9 @@ RUN (softmin)
   return gm_give (gm_softmax (b, gm_b (b, neg, gm_b_cast (b, x, d)), dim, false));
 }
 
-/* E. Jang, S. Gu, B. Poole, "Categorical reparameterization with Gumbel-softmax" (2017): the noise
- * is -log (-log (u)); `hard` puts a one where the largest probability is, with the soft slope. */
+/* Samples as in E. Jang, S. Gu, B. Poole, "Categorical reparameterization with Gumbel-softmax"
+ * (2017): the noise is -log (-log (u)); `hard` puts a one where the largest probability is, with
+ * the slope of the soft result. */
 RUN (gumbel_softmax)
 {
   GmDtype own = GM_F32;
@@ -299,7 +303,7 @@ RUN (gumbel_softmax)
 
 /* -- Dropout of whole channels ----------------------------------------------------------------- */
 
-/* A mask of 1 with probability 1 - p for each element of shape. */
+/* Returns a mask of this shape and dtype whose elements are 1 with probability 1 - p, else 0. */
 static GmVal
 kept (GmBuilder *b, GmDtype d, int ndim, const int64_t *sizes, double p)
 {
@@ -316,7 +320,8 @@ probability (const GmApi *api, GmBuilder *b, double p)
   return !gm_b_failed (b);
 }
 
-/* Input [n, c, sizes ...], or [c, sizes ...] with as many dimensions as `alone`. */
+/* Runs dropout of whole channels on an input [n, c, sizes ...], or [c, sizes ...] if it has `alone`
+ * dimensions. Fails if the input has fewer than `least` dimensions. */
 static GmArg
 drop_channels (const GmApi *api, GmBuilder *b, GmArg *a, int least, int alone)
 {
@@ -358,8 +363,8 @@ RUN (dropout3d)
   return drop_channels (api, b, a, 4, 4);
 }
 
-/* Dropped elements become the value that selu has at minus infinity; the result keeps mean and
- * variance. */
+/* Runs dropout that keeps mean and variance: dropped elements (`channels`: whole channels) become
+ * the value that selu has at minus infinity. */
 static GmArg
 alpha_dropout (const GmApi *api, GmBuilder *b, GmArg *a, bool channels)
 {
@@ -399,7 +404,8 @@ RUN (feature_alpha_dropout)
 
 /* -- Normalisation ----------------------------------------------------------------------------- */
 
-/* weight or bias of one element for each channel, as [1, c, 1 ...]. */
+/* Returns v, a weight or bias with one element for each channel of m, as [1, c, 1 ...]; fails in
+ * the name of argument `name` if it has another shape. */
 static GmVal
 per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *m, const char *name)
 {
@@ -415,7 +421,8 @@ per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *m, const cha
   return gm_b_reshape (b, v, m->ndim, sizes);
 }
 
-/* x minus the mean of its last dimension, divided by its deviation. */
+/* Returns x minus the mean of its last dimension, divided by its standard deviation (eps is added
+ * to the variance). */
 static GmVal
 standard_rows (GmBuilder *b, GmVal x, double eps)
 {
@@ -435,7 +442,7 @@ scaled (const GmApi *api, GmBuilder *b, GmVal y, GmVal weight, GmVal bias, const
   return y;
 }
 
-/* Y. Wu, K. He, "Group normalization" (2018). */
+/* Normalises groups of channels: Y. Wu, K. He, "Group normalization" (2018). */
 RUN (group_norm)
 {
   GmDtype own = GM_F32;
@@ -460,8 +467,8 @@ RUN (group_norm)
   return finish (api, b, a, scaled (api, b, y, weight, bias, &m), own, -1);
 }
 
-/* The running value becomes (1 - momentum) * itself + momentum * the mean of `now` over the batch.
- */
+/* Sets `running`, in place, to (1 - momentum) * running + momentum * the mean of `now` over the
+ * batch. */
 static void
 move_running (GmBuilder *b, GmVal running, GmVal now, double momentum)
 {
@@ -475,7 +482,8 @@ move_running (GmBuilder *b, GmVal running, GmVal now, double momentum)
   }
 }
 
-/* D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance normalization" (2016). */
+/* Normalises each channel of each example: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance
+ * normalization" (2016). */
 RUN (instance_norm)
 {
   GmDtype own = GM_F32;
@@ -520,9 +528,9 @@ RUN (instance_norm)
   return finish (api, b, a, scaled (api, b, y, weight, bias, &m), own, -1);
 }
 
-/* A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural
- * networks" (2012): each element is divided by a power of the mean square of its neighbours in
- * other channels. */
+/* Divides each element by a power of the mean square of its neighbours in other channels: A.
+ * Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural
+ * networks" (2012). */
 RUN (local_response_norm)
 {
   GmDtype own = GM_F32;
@@ -569,8 +577,8 @@ RUN (channel_shuffle)
   return gm_give (gm_b_reshape (b, v, m.ndim, m.sizes));
 }
 
-/* W. Shi et al., "Real-time single image and video super-resolution" (2016): [..., c r^2, h, w] and
- * [..., c, h r, w r]. */
+/* Moves elements between [..., c r^2, h, w] and [..., c, h r, w r], to the latter if `together`: W.
+ * Shi et al., "Real-time single image and video super-resolution" (2016). */
 static GmArg
 pixels (const GmApi *api, GmBuilder *b, GmArg *a, bool together)
 {

@@ -11,7 +11,7 @@
 
 #define MAX_SPACE 3
 
-/* The sizes wanted (None: the input's own). */
+/* Reads the output size of each dimension (None: that of the input). False after an error. */
 static bool
 read_cells (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal x, int space,
             int64_t out[MAX_SPACE])
@@ -100,8 +100,8 @@ RUN (adaptive_avg_pool3d)
 
 /* -- Largest elements -------------------------------------------------------------------------- */
 
-/* Returns for each cell its places in the flattened space of x, the last one repeated to one
- * length: [cells, longest]. */
+/* Returns for each cell the indices of its elements in the flattened space of x: [cells, longest].
+ * In shorter rows the last index is repeated. */
 static GmVal
 places (GmBuilder *b, const int64_t *size, const int64_t *n, int space)
 {

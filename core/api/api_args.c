@@ -69,7 +69,8 @@ gm_arg_spared (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at)
   return recorded ? gm_b (b, copy, x) : x;
 }
 
-/* Reads a tensor of one element as a number, as torch does where one is expected. */
+/* Reads a tensor of one element as a number, as torch does where a number is expected. False: x is
+ * no such tensor, or an error is set. */
 static bool
 item (GmBuilder *b, const GmArg *a, GmScalar *out)
 {

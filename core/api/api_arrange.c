@@ -96,7 +96,8 @@ extremum (GmSymKind kind, int64_t a, int64_t b)
                                      : gm_size_compute (kind, a, b);
 }
 
-/* The sum of min (i, cols) for i from 1 to `rows`, if that is not negative, else 0. */
+/* Returns the sum of min (i, cols) for i from 1 to `rows`, 0 if `rows` is negative: the number of
+ * elements of a triangle. */
 static int64_t
 below (int64_t rows, int64_t cols)
 {
@@ -106,8 +107,8 @@ below (int64_t rows, int64_t cols)
   return gm_size_add (gm_size_floordiv (square, 2), gm_size_mul (gm_size_sub (rows, grows), cols));
 }
 
-/* The same for sizes that only the run knows: all elements are numbered, and those of the triangle
- * move to the front. */
+/* Returns the indices [2, n] of a triangle whose sizes only the run knows: all elements are
+ * numbered, and the numbers of the triangle's elements move to the front. */
 static GmVal
 triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool lower)
 {
@@ -138,7 +139,8 @@ triangle_of_any (GmBuilder *b, int64_t rows, int64_t cols, int64_t offset, bool 
   return gm_cat (b, both, 2, 0);
 }
 
-/* The indices [2, n] of the elements at or below (above) a diagonal, in row-major order. */
+/* Returns the indices [2, n] of the elements at or below (not `lower`: above) a diagonal, in
+ * row-major order. */
 static GmArg
 triangle_indices (const GmApi *api, GmBuilder *b, GmArg *a, bool lower)
 {
@@ -206,7 +208,8 @@ RUN (logspace)
 
 /* -- Diagonals --------------------------------------------------------------------------------- */
 
-/* The last dimension of v becomes a diagonal of two new dimensions d1 and d2. */
+/* Returns v with its last dimension as the diagonal, `offset` beside the main one, of two new
+ * dimensions d1 and d2; other elements are 0. */
 static GmVal
 embed (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
 {
@@ -381,7 +384,8 @@ RUN (broadcast_tensors)
   return gm_give_list (v, n, true, NULL);
 }
 
-/* Views between `cuts` of dim; a cut is clamped to the size, as slices are. */
+/* Returns the views of v between the positions `cuts` of dim; a cut is clamped to the size, as
+ * slices are. */
 static GmArg
 cut_at (GmBuilder *b, GmVal v, int dim, const int64_t *cuts, int n)
 {
@@ -397,7 +401,8 @@ cut_at (GmBuilder *b, GmVal v, int dim, const int64_t *cuts, int n)
   return gm_give_list (parts, n + 1, true, NULL);
 }
 
-/* The places that a vector of int64 has, read one after the other. */
+/* Cuts v along dim at the elements of `places`, a vector of int64, whose numbers are read one after
+ * the other. */
 static GmArg
 cut_at_elements (const GmApi *api, GmBuilder *b, GmVal v, int dim, GmVal places)
 {
@@ -418,7 +423,8 @@ cut_at_elements (const GmApi *api, GmBuilder *b, GmVal v, int dim, GmVal places)
   return cut_at (b, v, dim, cuts, n);
 }
 
-/* A number of nearly equal parts, or the places to cut at. */
+/* Cuts v along dim at the positions in argument `at`, a list or a vector, or into as many nearly
+ * equal parts as an int there says; `even`: the size must be divisible. */
 static GmArg
 tensor_split (const GmApi *api, GmBuilder *b, GmArg *a, GmVal v, int at, int dim, bool even)
 {
@@ -564,7 +570,8 @@ RUN (require_row)
   return gm_give (gm_b_fail (b, GM_ERROR_VALUE, "_require(): there is no condition '%s'", name));
 }
 
-/* Each element, or each slice along dim, several times in a row; of repeats alone, their numbers. */
+/* Repeats each element, or each slice along dim, several times in a row; called with repeats alone,
+ * returns the index of the source of each output element. */
 RUN (repeat_interleave)
 {
   GmVal v = TENSOR (0);
@@ -632,8 +639,8 @@ RUN (repeat_interleave)
 
 /* -- Windows along one dimension --------------------------------------------------------------- */
 
-/* Slices of `size` elements, each `step` behind the one before, in a new last dimension.  A copy.
- */
+/* Returns slices of `size` elements, each `step` behind the slice before, in a new last dimension:
+ * a copy. */
 RUN (unfold)
 {
   GmVal v = TENSOR (0);

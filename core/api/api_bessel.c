@@ -14,7 +14,7 @@ enum { N_SERIES = 25, N_TAIL = 24, SERIES_TO = 8, SWINGS_FROM = 5 };
  * is a polynomial in 16 / x - 1: Chebyshev interpolation in 38 points, of which what is below 1e-17
  * was left out.  Source of the series: Abramowitz and Stegun, 9.6.10. */
 
-/* The sum of (x^2 / 4)^k / (k! (k + order)!). */
+/* Returns the sum of (x^2 / 4)^k / (k! (k + order)!). */
 static GmVal
 power_series (GmBuilder *b, GmVal x, int order)
 {
@@ -26,7 +26,7 @@ power_series (GmBuilder *b, GmVal x, int order)
   return polynomial (b, TWO (mul, half, half), c, N_SERIES);
 }
 
-/* sqrt (x) exp (-x) times the function, x >= 8. */
+/* Returns sqrt (x) exp (-x) times the modified Bessel function of this order, for x >= 8. */
 static GmVal
 tail_series (GmBuilder *b, GmVal x, int order)
 {
@@ -54,7 +54,7 @@ tail_series (GmBuilder *b, GmVal x, int order)
   return polynomial (b, v, order ? one : zero, N_TAIL);
 }
 
-/* scaled: times exp (-|x|). */
+/* Runs the modified Bessel function I of this order; scaled: times exp (-|x|). */
 static GmArg
 modified (const GmApi *api, GmBuilder *b, GmArg *a, int order, bool scaled)
 {
@@ -178,7 +178,7 @@ static const double sine_1[] = {
 
 #define POLYNOMIAL(x, c) polynomial (b, x, c, G_N_ELEMENTS (c))
 
-/* 0 < x <= 5, for J also -5 <= x <= 0. */
+/* Returns J (`second`: Y) of this order for 0 < x <= 5, J also for -5 <= x <= 0. */
 static GmVal
 swinging_near (GmBuilder *b, GmVal x, int order, bool second)
 {
@@ -198,7 +198,8 @@ swinging_near (GmBuilder *b, GmVal x, int order, bool second)
               TWO (mul, x, POLYNOMIAL (t, near_y1)));
 }
 
-/* x >= 5.  The cosine and the sine of x - pi/4 are sums of those of x. */
+/* Returns J (`second`: Y) of this order for x >= 5. The cosine and the sine of x - pi/4 are sums of
+ * those of x. */
 static GmVal
 swinging_far (GmBuilder *b, GmVal x, int order, bool second)
 {

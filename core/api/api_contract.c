@@ -41,7 +41,7 @@ arranged (GmBuilder *b, const Named *x, const uint8_t *letters, int n)
   return gm_b_view (b, gm_b_permute (b, x->v, dims), n, sizes);
 }
 
-/* Sums over the dimensions whose letter is not in `keep`. */
+/* Sums x over the dimensions whose letter is not in `keep`, in place. */
 static void
 sum_out (GmBuilder *b, Named *x, uint64_t keep)
 {
@@ -66,7 +66,8 @@ letters_of (const Named *x)
   return mask;
 }
 
-/* The product of x and y with the dimensions `keep` and no others. */
+/* Returns the product of x and y, whose dimensions are the letters `keep`; letters that are not in
+ * `keep` are summed over. */
 static Named
 multiply (const GmApi *api, GmBuilder *b, Named x, Named y, uint64_t keep)
 {
@@ -153,7 +154,8 @@ letter_of (char c)
   return c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= 'A' && c <= 'Z' ? c - 'A' : -1;
 }
 
-/* The letters of one part of the equation; dots[0] is the place of "...", or -1. */
+/* Reads the letters of one part of the equation and returns their number, < 0 after an error;
+ * dots[0] is the position of "...", or -1. */
 static int
 read_letters (Sum *s, const char *text, const char *end, uint8_t *letters, int *dots)
 {
@@ -180,7 +182,8 @@ read_letters (Sum *s, const char *text, const char *end, uint8_t *letters, int *
   return n;
 }
 
-/* Two equal letters: the diagonal of the two dimensions, in the place of the first. */
+/* Replaces dimensions i and j of x, which have the same letter, by their diagonal, in the position
+ * of i. */
 static void
 take_diagonal (GmBuilder *b, Named *x, int i, int j)
 {
@@ -239,8 +242,8 @@ name_operand (Sum *s, Named *x, int which, const uint8_t *letters, int n, int do
   }
 }
 
-/* The letters of the result: given behind "->", or those that appear once, in order, after "...".
- */
+/* Reads the letters of the result, given behind "->", or those that appear once, in order, after
+ * "..."; returns their number. */
 static int
 read_result (Sum *s, const char *equation, const char *arrow, uint8_t *out)
 {
@@ -384,7 +387,7 @@ RUN (tensordot)
   return gm_give (multiply (api, b, l, r, keep).v);
 }
 
-/* The last dimensions multiplied and summed. */
+/* Multiplies the last dimensions and sums over them. */
 RUN (inner)
 {
   GmVal x = TENSOR (0), y = TENSOR (1);
@@ -410,7 +413,7 @@ RUN (inner)
   return gm_give (multiply (api, b, l, r, keep).v);
 }
 
-/* Each element of x times all of y: sizes [a b, c d] of [a, c] and [b, d]. */
+/* Multiplies each element of x by all of y: sizes [a, c] and [b, d] give [a b, c d]. */
 RUN (kron)
 {
   GmVal x = TENSOR (0), y = TENSOR (1);
@@ -465,7 +468,7 @@ RUN (cross)
   return gm_give (gm_cat (b, out, 3, dim));
 }
 
-/* output[..., k] = x[..., i] weight[k, i, j] y[..., j] + bias[k] */
+/* Computes output[..., k] = x[..., i] weight[k, i, j] y[..., j] + bias[k]. */
 RUN (bilinear)
 {
   GmVal x = TENSOR (0), y = TENSOR (1), w = TENSOR (2), bias = OPTIONAL_TENSOR (3);
@@ -513,7 +516,8 @@ shaped (const GmApi *api, GmBuilder *b, GmArg *a, int i, int ndim)
   return v;
 }
 
-/* addmv and addr compute with alpha and beta as numbers of the halves themselves. */
+/* True if the dtype of argument 0 holds beta and alpha (arguments 3 and 4) exactly as numbers of
+ * its own: addmv and addr compute with them in halves; else sets an error. */
 static bool
 factors_fit (GmBuilder *b, const GmArg *a)
 {
@@ -573,7 +577,7 @@ RUN (chain_matmul)
   return gm_give (gm_b_failed (b) ? NULL : v[0]);
 }
 
-/* By squaring: about 2 log2 (n) products. */
+/* Squares repeatedly: about 2 log2 (n) products. */
 RUN (matrix_power)
 {
   GmVal x = TENSOR (0);
@@ -619,7 +623,7 @@ RUN (trace)
 
 /* -- Distances --------------------------------------------------------------------------------- */
 
-/* The p-norm of all differences of rows: [..., p, m] and [..., r, m] give [..., p, r]. */
+/* Returns the p-norm of all differences of rows: [..., p, m] and [..., r, m] give [..., p, r]. */
 RUN (cdist)
 {
   GmVal x = TENSOR (0), y = TENSOR (1);
@@ -651,7 +655,7 @@ RUN (pairwise_distance)
   return gm_give (gm_norm (b, d, p, &last, META (d)->ndim ? 1 : 0, keepdim));
 }
 
-/* The upper triangle of cdist (x, x), as a vector. */
+/* Returns the upper triangle of cdist (x, x), as a vector. */
 RUN (pdist)
 {
   GmVal x = shaped (api, b, a, 0, 2);

@@ -44,7 +44,8 @@ filled (GmBuilder *b, GmVal like, int dim, int64_t n, double value)
   return gm_b_full_beside (b, s, (GmDtype) m.dtype, m.ndim, m.sizes, like);
 }
 
-/* n slices along dim from `first` on, each `step` behind the one before: step -1 is backwards. */
+/* Returns n slices of x along dim from `first` on, each `step` (1 or -1) behind the slice before.
+ */
 static GmVal
 run_of (GmBuilder *b, GmVal x, int dim, int64_t first, int64_t step, int64_t n)
 {
@@ -55,7 +56,8 @@ run_of (GmBuilder *b, GmVal x, int dim, int64_t first, int64_t step, int64_t n)
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR, PAD_NONE } PadMode;
 
-/* `before` and `after` more elements along dim; fewer, if negative. */
+/* Returns x with `before` and `after` more elements along dim, filled as `mode` says (PAD_CONSTANT:
+ * with value); negative numbers remove elements. */
 static GmVal
 pad_dim (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after, PadMode mode, double value)
 {
@@ -200,7 +202,8 @@ padded (GmBuilder *b, const Windows *w, GmVal x, double value)
   return x;
 }
 
-/* Returns the elements of x that meet place number k of the kernel. */
+/* Returns the elements of x that meet element k of the kernel, one for each output: a strided slice
+ * of the shape of the output. */
 static GmVal
 slice_at (GmBuilder *b, const Windows *w, GmVal x, int64_t k)
 {
@@ -226,7 +229,7 @@ places (const Windows *w)
   return n;
 }
 
-/* [n, c, places, out ...] */
+/* Returns the slices of all elements of the kernel, joined: [n, c, kernel elements, out ...]. */
 static GmVal
 stacked (GmBuilder *b, const Windows *w, GmVal x)
 {
@@ -380,7 +383,8 @@ RUN (conv3d)
 
 /* -- Pooling ----------------------------------------------------------------------------------- */
 
-/* kernel_size, stride (None: the kernel) and padding from argument 1 on. */
+/* Reads kernel_size, stride (None: the kernel) and padding from argument 1 on into w. False after
+ * an error. */
 static bool
 read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows *w)
 {
@@ -407,8 +411,8 @@ read_pool (const GmApi *api, GmBuilder *b, GmArg *a, GmVal x, int space, Windows
   return !gm_b_failed (b);
 }
 
-/* The last window may go beyond the padded input, if it begins within the input or the padding
- * before it. */
+/* Computes w's output sizes for ceil_mode: the last window may go beyond the padded input, if it
+ * begins within the input or the padding before it. */
 static void
 find_outputs_rounded_up (const GmApi *api, GmBuilder *b, Windows *w, const GmMeta *m)
 {
@@ -423,8 +427,8 @@ find_outputs_rounded_up (const GmApi *api, GmBuilder *b, Windows *w, const GmMet
   }
 }
 
-/* Returns the places in the flattened space of the elements found at place `at` of each window's
- * kernel: [n, c, out ...]. */
+/* Returns the index in the flattened space of the element at position `at` of each window's kernel:
+ * [n, c, out ...]. */
 static GmVal
 flat_places (GmBuilder *b, const Windows *w, GmVal at, const GmMeta *m)
 {
@@ -511,7 +515,7 @@ RUN (max_pool3d)
   return max_pool (api, b, a, 3);
 }
 
-/* True if the only window is all of x. */
+/* True if there is a single window that covers x. */
 static bool
 is_whole (GmBuilder *b, const Windows *w, GmVal x)
 {
@@ -523,8 +527,8 @@ is_whole (GmBuilder *b, const Windows *w, GmVal x)
   return whole;
 }
 
-/* The sum of each window, of zeros where it is outside: a convolution with ones, each channel
- * alone. */
+/* Returns the sum of each window, in which elements outside of the input are 0: a convolution with
+ * ones, each channel alone. */
 static GmVal
 window_sum (GmBuilder *b, const Windows *w, GmVal x)
 {

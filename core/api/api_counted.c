@@ -35,7 +35,8 @@ number (GmBuilder *b, int64_t n)
   return gm_b_scalar (b, gm_scalar_int (n), GM_I64);
 }
 
-/* The places of a vector of bools that are True, in order. */
+/* Returns the indices of the True elements of a vector of bools, in order: int64, as many as there
+ * are. */
 static GmVal
 places (GmBuilder *b, GmVal flag)
 {
@@ -62,8 +63,8 @@ flat (GmBuilder *b, GmVal v)
   return gm_b_reshape (b, v, 1, &n);
 }
 
-/* Finds the places where v is True: a vector for each of its dimensions, of which it has at least
- * one. */
+/* Finds the indices where v is True: out[d] is a vector for each of v's dimensions, of which v has
+ * at least one. */
 static void
 where_true (GmBuilder *b, GmVal v, GmVal *out)
 {
@@ -143,7 +144,8 @@ RUN (masked_select)
 
 /* -- Unique ------------------------------------------------------------------------------------ */
 
-/* True for each row of v [n, ...] but the first that is not the one before it. */
+/* Returns, for the n - 1 rows of v [n, ...] after the first, true where the row differs from the
+ * row before. */
 static GmVal
 changes (GmBuilder *b, GmVal v, int64_t n)
 {
@@ -153,8 +155,9 @@ changes (GmBuilder *b, GmVal v, int64_t n)
              : gm_b_reduce (b, GM_OP_any, apart, (const int64_t[]){ 1 }, 1, false);
 }
 
-/* The place of the first one of each run of equal rows of v, which is a vector or a matrix;
- * NULL: v has no rows.  how[0]: which runs the rows are of; how[1]: how long runs are. */
+/* Returns the index of the first row of each run of equal rows of v, a vector or a matrix; NULL: v
+ * has no rows, or an error is set. how[0]: the number of the run that each row is in; how[1]: the
+ * length of each run. */
 static GmVal
 runs (GmBuilder *b, GmVal v, GmVal how[2])
 {
@@ -191,7 +194,8 @@ in_order (GmBuilder *b, GmVal v)
   return gm_b_op (b, GM_OP_argsort, &v, 1, &(GmAttrs){ .mask = BIT (DIM) | BIT (DESCENDING) });
 }
 
-/* For each element of the matrix v how many different smaller ones its column has. */
+/* Returns, for each element of the matrix v, the number of different smaller elements in its
+ * column. */
 static GmVal
 ranks (GmBuilder *b, GmVal v)
 {
@@ -208,12 +212,12 @@ ranks (GmBuilder *b, GmVal v)
                          sum_before (b, steps));
 }
 
-/* The number of each row of v [n, w], n, w > 0, in the order of rows: ranks of columns are
- * joined in pairs. */
+/* Returns the rank of each row of v [n, w], n, w > 0, in the lexicographic order of rows, equal for
+ * equal rows: ranks of columns are joined in pairs. */
 static GmVal
 rank_of_rows (GmBuilder *b, GmVal v)
 {
-  /* The number of nodes depends on it. */
+  /* The number of nodes depends on w. */
   int64_t n = META (v)->sizes[0], w = gm_size_number (META (v)->sizes[1]);
   v = ranks (b, v);
   for (; w > 1 && !gm_b_failed (b); w = (w + 1) / 2) {
@@ -242,7 +246,8 @@ give_unique (GmBuilder *b, GmVal values, GmVal inverse, GmVal counts)
   return n == 1 ? gm_give (values) : gm_give_list (all, n, true, NULL);
 }
 
-/* Slices of argument 0 along argument `at`, dim, as unique and unique_consecutive give them. */
+/* Runs unique and unique_consecutive on slices of argument 0 along the dimension in argument `at`;
+ * `inverse` and `counts`: returns these, too. */
 static GmArg
 unique_slices (const GmApi *api, GmBuilder *b, const GmArg *a, int at, bool sorted, bool inverse,
                bool counts)

@@ -14,7 +14,7 @@ int_arg (int64_t i)
   return (GmArg){ .kind = GM_ARG_INT, .i = i };
 }
 
-/* Returns a tensor in which every element is the number, which fits. */
+/* Returns a tensor of this shape in which every element is the number, which d must hold. */
 static GmVal
 full_of (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
 {
@@ -26,9 +26,9 @@ full_of (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *size
   return all ? gm_b_op (b, GM_OP_copy, &all, 1, NULL) : NULL;
 }
 
-/* True, else fails, if dtype d takes the number for all of these elements.  A 16-bit dtype takes
- * any number for a single element, and rounds it, also to infinity: torch checks only where it
- * fills more than one. */
+/* True if dtype d holds the number for all of these elements; else sets an error. A 16-bit dtype
+ * accepts any number for a single element, and rounds it, also to infinity: torch checks only where
+ * it fills more elements. */
 static bool
 fill_fits (GmBuilder *b, const GmArg *value, GmDtype d, int n, const int64_t *sizes)
 {
@@ -84,7 +84,7 @@ fill_value (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
              : (GmArg){ .kind = s.kind == GM_CATEGORY_BOOL ? GM_ARG_BOOL : GM_ARG_INT, .i = s.i };
 }
 
-/* The dtype of a fill value: its kind, with floats in the default dtype. */
+/* Returns the dtype of a fill value: bool, int64, or the default dtype for floats. */
 static GmDtype
 dtype_of (const GmArg *value)
 {
@@ -287,7 +287,7 @@ RUN (identity)
   return gm_give (TENSOR (0));
 }
 
-/* Checks an argument of to (): another device is not handled by the row. */
+/* Sets an error if the argument x of to () asks for a device that the row does not handle. */
 static void
 check_device (const GmApi *api, GmBuilder *b, const GmArg *x, GmVal v)
 {

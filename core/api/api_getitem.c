@@ -26,14 +26,14 @@ typedef struct {
 
 /* -- Parsing a key ----------------------------------------------------------------------------- */
 
-/* Torch reads bytes as bools here. */
+/* True if k is a tensor that acts as a mask: bool, or bytes, which torch reads as bools here. */
 static bool
 is_mask (GmBuilder *b, const GmArg *k)
 {
   return k->kind == GM_ARG_TENSOR && (META (k->v)->dtype == GM_BOOL || META (k->v)->dtype == GM_U8);
 }
 
-/* Returns the number of dimensions of the input that a part takes. */
+/* Returns the number of dimensions of the input that the part k of a key consumes. */
 static int
 takes (GmBuilder *b, const GmArg *k)
 {
@@ -99,7 +99,7 @@ take_int (GmBuilder *b, GmVal v, int dim, int64_t i)
   return gm_squeeze (b, gm_b_slice (b, v, dim, at, gm_size_add (at, 1), 1), dim);
 }
 
-/* Indices may count from the end; the ops' do not. */
+/* Returns `index` with `size` added to negative elements, as the ops do not count from the end. */
 static GmVal
 wrap_index (GmBuilder *b, GmVal index, int64_t size)
 {
@@ -108,7 +108,7 @@ wrap_index (GmBuilder *b, GmVal index, int64_t size)
                index);
 }
 
-/* A constant of n numbers. */
+/* Returns a constant int64 vector of n numbers. */
 static GmVal
 positions (GmBuilder *b, const int64_t *of, int64_t n)
 {
@@ -124,7 +124,7 @@ positions (GmBuilder *b, const int64_t *of, int64_t n)
   return b->vt->constant (b, t);
 }
 
-/* Returns the index for a list of bools, the mask of a dimension. */
+/* Returns the int64 index of the true elements in a list of bools, the mask of dimension dim. */
 static GmVal
 bools_index (GmBuilder *b, const GmArg *k, int dim, int64_t size)
 {
@@ -195,7 +195,7 @@ take_index (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
     add_index (s, wrap_index (b, gm_b_cast (b, k->v, GM_I64), size), dim);
 }
 
-/* Applies a bool: a new dimension of size 1, with its element or without. */
+/* Applies a bool of the key at dim: a new dimension of size 1 (true) or 0 (false). */
 static void
 take_bool (GmBuilder *b, Subscript *s, const GmArg *k, int dim)
 {
@@ -284,7 +284,7 @@ parse (GmBuilder *b, GmVal v, const GmArg *key, Subscript *s, bool writes)
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
-/* Selects by one index tensor of any shape, which takes the place of the dimension. */
+/* Selects from v along dim by one index tensor of any shape, whose dimensions replace dim. */
 static GmVal
 select_one (GmBuilder *b, GmVal v, int dim, GmVal index)
 {
@@ -301,7 +301,7 @@ select_one (GmBuilder *b, GmVal v, int dim, GmVal index)
   return gm_b_view (b, gm_index_select (b, v, dim, gm_b_reshape (b, index, 1, &n)), k, sizes);
 }
 
-/* The index tensors in one shape. */
+/* Broadcasts the index tensors of s to one shape, stored in *shape. False after an error. */
 static bool
 broadcast_indices (GmBuilder *b, Subscript *s, GmMeta *shape)
 {
@@ -348,8 +348,8 @@ front_order (GmBuilder *b, const Subscript *s, int ndim, int64_t order[GM_MAX_DI
   return together ? MAX (lead, 0) : 0;
 }
 
-/* Several index tensors.  Their dimensions go to the front, the first is selected, each other
- * gathered from. */
+/* Selects by several index tensors. Their dimensions move to the front; the first is selected from,
+ * each further one gathered from. */
 static GmVal
 select_many (GmBuilder *b, Subscript *s)
 {
@@ -383,8 +383,8 @@ select_many (GmBuilder *b, Subscript *s)
   return gm_b_permute (b, v, back);
 }
 
-/* Replaces masks in the key by index tensors, if the builder can count; the caller owns the
- * memory. */
+/* Copies the key to `list` with masks replaced by index tensors, if the builder can count their
+ * elements. The caller owns `items`, the memory of the list. */
 static bool
 replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
 {
@@ -409,7 +409,8 @@ replace_masks (GmBuilder *b, const GmArg *key, GmArg *list, GArray *items)
   return any;
 }
 
-/* True if each mask fits its dimensions; if not, eager raises the error. */
+/* True if each mask in the key has the sizes of the dimensions of v that it consumes; if not, eager
+ * raises the error. */
 static bool
 masks_fit (GmBuilder *b, GmVal v, const GmArg *key)
 {
@@ -458,9 +459,9 @@ RUN (getitem)
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
-/* Returns the view with `value` written, or added, at the places of the index tensors; of equal
- * places the last one counts, or all. The indexed dimensions become one, whose length is their
- * product, and the others one after it. */
+/* Returns the view with `value` written, or added, at the positions of the index tensors; at equal
+ * positions the last value is written, or all are added. The indexed dimensions become a single
+ * dimension, whose length is their product, and so do the others. */
 static GmVal
 put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
 {
@@ -515,7 +516,8 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
   return gm_b_permute (b, gm_b_view (b, gm_b_cast (b, v, own), front.ndim, front.sizes), back);
 }
 
-/* Leading dimensions of size 1 beyond the destination's are dropped, as torch does. */
+/* Returns the value without leading dimensions of size 1 beyond the `ndim` of the destination,
+ * which torch drops. */
 static GmVal
 fit_value (GmBuilder *b, GmVal value, int ndim)
 {
@@ -554,8 +556,8 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
   return gm_give (b->vt->into (b, v, GM_OP_where, (const GmVal[]){ mask, value, v }, 3, NULL));
 }
 
-/* Returns a number of the CPU on the device of `like`: ops that are not elementwise need tensors of
- * one device. */
+/* Returns a number of the CPU on the device of `like`; other values unchanged. Ops that are not
+ * elementwise need tensors of one device. */
 static GmVal
 beside (GmBuilder *b, GmVal value, GmVal like)
 {
@@ -595,8 +597,8 @@ RUN (setitem)
   return gm_give (b->vt->into (b, s.view, GM_OP_copy, &value, 1, NULL));
 }
 
-/* The same where a mask of the first dimensions holds: one value for all such places, or the next
- * ones for each. */
+/* Returns v with `value` written, or added, where a mask of its first dimensions holds: one value
+ * for all such positions, or the next elements of the value for each. */
 static GmVal
 put_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value, bool add)
 {
@@ -623,8 +625,8 @@ put_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value, bool add)
   return add ? gm_apply2 (b, add, v, put) : put;
 }
 
-/* input with values written, or added, where the tensors of a list point, one for each of the first
- * dimensions; None: all of it. */
+/* Returns input with values written, or added, at the positions that a list of tensors gives, one
+ * for each of the first dimensions; None: all of the dimension. */
 RUN (index_put)
 {
   GmVal v = TENSOR (0), values = TENSOR (2);

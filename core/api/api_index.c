@@ -41,7 +41,7 @@ gm_index_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
   return gm_b_cast (b, v, GM_I64);
 }
 
-/* An index for whole slices: one dimension. */
+/* Returns argument i as the index of whole slices: a vector, also from a scalar. */
 static GmVal
 list_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
@@ -96,7 +96,7 @@ RUN (index_add)
   return gm_give (indexed (b, GM_OP_index_add, v, dim, index, src));
 }
 
-/* v with its sizes broadcast to `shape` everywhere but along dim. */
+/* Returns v with its sizes broadcast to `shape` in all dimensions but dim. */
 static GmVal
 broadcast_but (GmBuilder *b, GmVal v, const GmMeta *shape, int dim)
 {
@@ -276,7 +276,7 @@ RUN (one_hot)
   return gm_give (gm_b_cast (b, hit, GM_I64));
 }
 
-/* Scales the rows of the weight, which is written to, that the index names and whose norm is above
+/* Scales, in place, the rows of `weight` that the indices in `flat` name and whose norm is above
  * max_norm (argument 3). */
 static void
 limit_rows (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal weight, GmVal flat)
@@ -296,8 +296,8 @@ limit_rows (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal weight, GmVal 
     b->vt->into (b, plain, GM_OP_copy, &whole, 1, NULL);
 }
 
-/* Returns v, a row for each index in `flat`, whose gradient is divided by how often its index is
- * there: v - (v - v) / n, where the slope is that of the last v. */
+/* Returns v, which has a row for each index in `flat`, with a gradient that is divided by the
+ * number of times its index is there: v - (v - v) / n, where the slope is that of the last v. */
 static GmVal
 share_gradient (GmBuilder *b, GmVal v, GmVal flat, int64_t rows)
 {

@@ -14,7 +14,7 @@ fail_shapes (const GmApi *api, GmBuilder *b, const char *wanted, GmVal x, GmVal 
                     wanted, xs, ys);
 }
 
-/* [..., m, k] x [k, n] as one product of matrices. */
+/* Returns [..., m, k] x [k, n] as one product of matrices. */
 static GmVal
 matmul_rows (GmBuilder *b, GmVal x, GmVal y)
 {
@@ -60,7 +60,7 @@ RUN (matmul)
   return gm_give (gm_matmul (api, b, x, y));
 }
 
-/* The same for functions that ask for exact numbers of dimensions. */
+/* Returns the product of x and y, which must have nx and ny dimensions; else sets an error. */
 static GmVal
 exact (const GmApi *api, GmBuilder *b, GmVal x, GmVal y, int nx, int ny)
 {
@@ -176,9 +176,9 @@ add_mask (const GmApi *api, GmBuilder *b, GmVal scores, GmVal mask)
       (const GmArg[]){ gm_tensor_arg (mask), gm_tensor_arg (scores), gm_float_arg (-INFINITY) }, 3);
 }
 
-/* Returns a bool tensor, true in each row of the mask that leaves no key, whose result is 0; NULL
- * after an error or for a mask without dimensions. *mask: with all keys in these rows, as the
- * softmax needs at least one. */
+/* Returns a bool tensor, true for each row of *mask that excludes all keys and whose result is
+ * therefore 0; NULL after an error or for a mask without dimensions. *mask becomes a mask that
+ * includes all keys in these rows, as the softmax needs at least one. */
 static GmVal
 rows_without_any (GmBuilder *b, GmVal *mask)
 {
@@ -196,7 +196,8 @@ rows_without_any (GmBuilder *b, GmVal *mask)
   return none;
 }
 
-/* Returns keys or values [..., h, s, e] with each head so often in a row that there are `heads`. */
+/* Returns keys or values v [..., h, s, e] with each head repeated in a row so that there are
+ * `heads`. */
 static GmVal
 share_heads (const GmApi *api, GmBuilder *b, GmVal v, int64_t heads)
 {

@@ -10,7 +10,8 @@
 
 typedef enum { NO_REDUCTION, MEAN, SUM, BATCHMEAN } Reduction;
 
-/* The argument `reduction`, or the older pair size_average, reduce. */
+/* Returns the reduction that argument `at` names, or that the older pair size_average, reduce
+ * gives. */
 static Reduction
 reduction_arg (const GmApi *api, GmBuilder *b, const GmArg *a, int at, int average_at,
                int reduce_at)
@@ -69,8 +70,7 @@ difference (const GmApi *api, GmBuilder *b, const GmArg *a)
   return gm_apply (b, GM_OP_sub, a, 2);
 }
 
-/* True if one of input and target has a floating dtype, as the loss requires; else the error is
- * set. */
+/* True if input or target has a floating dtype, as the loss requires; else the error is set. */
 static bool
 of_floats (const GmApi *api, GmBuilder *b, const GmArg *a)
 {
@@ -88,7 +88,7 @@ float_difference (const GmApi *api, GmBuilder *b, const GmArg *a)
   return of_floats (api, b, a) ? difference (api, b, a) : NULL;
 }
 
-/* Returns the weights, argument i, or NULL if there are none or after an error. */
+/* Returns argument i, the weights; NULL if it is None or after an error. */
 static GmVal
 weights_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {
@@ -99,7 +99,8 @@ weights_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
   return gm_b_failed (b) ? NULL : weight;
 }
 
-/* Reduces losses times their weights, if there are any, by whose sum the mean is divided. */
+/* Reduces the losses, each times its weight if there are weights; the mean is then divided by the
+ * sum of the weights. */
 static GmVal
 reduce_weighted (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal losses, Reduction how)
 {
@@ -190,7 +191,7 @@ check_same (const GmApi *api, GmBuilder *b, GmVal x, GmVal y)
   return false;
 }
 
-#define LEAST_ROOM 1e-12 /* x (1 - x), as the loss's slope sees it */
+#define LEAST_ROOM 1e-12 /* least x (1 - x) by which the loss's slope is divided */
 
 static GmVal
 two_logarithms (GmBuilder *b, GmVal x, GmVal t)
@@ -202,8 +203,9 @@ two_logarithms (GmBuilder *b, GmVal x, GmVal t)
                           gm_apply2 (b, mul, gm_num_apply (b, sub, 1, t), no)));
 }
 
-/* The loss where x is as good as 0 or 1: the slope (x - t) / LEAST_ROOM, as in between with that
- * for x (1 - x), is that of a parabola, which itself is taken away again. */
+/* Returns the loss where x is 0 or 1 up to rounding, with the slope (x - t) / LEAST_ROOM, which
+ * continues the formula of the interior: a parabola of this slope is added, and its value
+ * subtracted again. */
 static GmVal
 at_the_end (GmBuilder *b, GmVal x, GmVal still, GmVal t)
 {
@@ -336,7 +338,7 @@ targets_of (GmBuilder *b, const Classes *c)
   return t;
 }
 
-/* sum (loss) / sum (w), sum (loss), or loss. */
+/* Returns sum (loss) / sum (w), sum (loss), or loss. */
 static GmVal
 reduce_classes (GmBuilder *b, GmVal loss, GmVal w, Reduction how)
 {
@@ -365,7 +367,7 @@ nll (GmBuilder *b, const Classes *c, const Targets *t)
   return reduce_classes (b, loss, t->w, c->how);
 }
 
-/* The loss against equal probability for all classes. */
+/* Returns the loss against equal probability for all classes. */
 static GmVal
 smooth (GmBuilder *b, const Classes *c, const Targets *t)
 {
@@ -394,7 +396,7 @@ RUN (nll_loss)
   return gm_give (nll (b, &c, &t));
 }
 
-/* Targets that are probabilities, of the input's shape. */
+/* Returns the cross entropy with targets that are probabilities, of the input's shape. */
 static GmVal
 soft_cross_entropy (GmBuilder *b, Classes *c, double smoothing)
 {

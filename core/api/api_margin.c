@@ -108,7 +108,8 @@ RUN (triplet_margin_loss)
       9, 7);
 }
 
-/* target log (target) - target + log (2 pi target) / 2 approximates log (target!). */
+/* Adds target log (target) - target + log (2 pi target) / 2, which approximates log (target!), if
+ * `full`. */
 RUN (poisson_nll_loss)
 {
   GmVal x = TENSOR (0), y = TENSOR (1);
@@ -162,7 +163,8 @@ RUN (gaussian_nll_loss)
 
 /* -- Several classes --------------------------------------------------------------------------- */
 
-/* x as [n, c] and the target as [n]; *alone: there was no n. */
+/* Reshapes *x to [n, c] and *y to [n] (or [n, c]); *alone: the input was one row, without n. False
+ * after an error. */
 static bool
 rows (const GmApi *api, GmBuilder *b, GmVal *x, GmVal *y, int target_dims, bool *alone)
 {
@@ -222,7 +224,8 @@ RUN (multi_margin_loss)
   return reduced (api, b, a, of_rows (b, v, alone), 7, 5);
 }
 
-/* Targets are class indices up to the first -1; each is compared with all classes that are none. */
+/* Reads targets as class indices up to the first -1; each is compared with all classes that are not
+ * targets. */
 RUN (multilabel_margin_loss)
 {
   GmVal x = TENSOR (0), y = TENSOR (1);

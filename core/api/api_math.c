@@ -23,15 +23,15 @@ float_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own
   return gm_widen (b, gm_b_cast (b, x, *own));
 }
 
-/* The result, rounded to the input's own dtype. */
+/* Returns y rounded to dtype `own`. */
 static GmArg
 finish (GmBuilder *b, GmVal y, GmDtype own)
 {
   return gm_give (gm_narrow (b, y, own));
 }
 
-/* The dtype of two operands, of which one at least is a tensor; floating: integers give the default
- * dtype. */
+/* Returns the common dtype of two operands, at least one of which is a tensor; floating: integers
+ * give the default dtype. */
 static GmDtype
 common_dtype (const GmApi *api, GmBuilder *b, const GmArg *a, bool floating)
 {
@@ -46,8 +46,8 @@ common_dtype (const GmApi *api, GmBuilder *b, const GmArg *a, bool floating)
 
 /* -- Inverse functions of angles --------------------------------------------------------------- */
 
-/* sqrt (1 - x^2), without the cancellation near 1.  Of two roots: that of a product that is 0 has a
- * slope that is no number. */
+/* Returns sqrt (1 - x^2), without the cancellation near 1: a product of two roots, as the root of a
+ * product that is 0 has a NaN slope. */
 static GmVal
 other_leg (GmBuilder *b, GmVal x)
 {
@@ -71,7 +71,8 @@ RUN (acos)
   return finish (b, gm_b (b, atan2, other_leg (b, x), x), own);
 }
 
-/* log1p (u + u^2 / (1 + sqrt (1 + u^2))) of u = |x|; log (2 u) where u^2 would overflow. */
+/* Computes log1p (u + u^2 / (1 + sqrt (1 + u^2))) of u = |x|; log (2 u) where u^2 would overflow.
+ */
 RUN (asinh)
 {
   GmDtype own = GM_F32;
@@ -92,7 +93,8 @@ RUN (asinh)
                  own); /* zeros keep their sign */
 }
 
-/* log1p (t + sqrt (t) sqrt (x + 1)) of t = x - 1; log (2 x) where the product would overflow. */
+/* Computes log1p (t + sqrt (t) sqrt (x + 1)) of t = x - 1; log (2 x) where the product would
+ * overflow. */
 RUN (acosh)
 {
   GmDtype own = GM_F32;
@@ -134,8 +136,8 @@ RUN (rad2deg)
   return times (api, b, a, 180 / M_PI);
 }
 
-/* sqrt (x^2 + y^2) as m sqrt ((x / m)^2 + (y / m)^2) with m the larger one: no overflow.  At (0, 0)
- * it has no slope: NaN, as torch has it. */
+/* Computes sqrt (x^2 + y^2) as m sqrt ((x / m)^2 + (y / m)^2) with m the larger operand: no
+ * overflow. The slope at (0, 0) is NaN, as in torch. */
 RUN (hypot)
 {
   GmDtype own = common_dtype (api, b, a, false);
@@ -162,7 +164,7 @@ RUN (hypot)
       own);
 }
 
-/* sin (pi x) / (pi x), 1 at 0. */
+/* Computes sin (pi x) / (pi x), 1 at 0. */
 RUN (sinc)
 {
   GmDtype own = GM_F32;
@@ -200,8 +202,8 @@ RUN (round_to)
 
 /* -- Logarithms -------------------------------------------------------------------------------- */
 
-/* x log (y), and 0 where x is 0 and y is a number.  Where its logarithm is finite, that is the
- * slope there. */
+/* Returns x log (y), and 0 where x is 0 and y is a number. The slope at x = 0 is log (y) where that
+ * is finite. */
 static GmArg
 x_times_log (const GmApi *api, GmBuilder *b, GmArg *a, GmOp log)
 {
@@ -226,7 +228,8 @@ RUN (xlogy)
   return x_times_log (api, b, a, GM_OP_log);
 }
 
-/* m + log1p (exp (-|x - y|)) with m the larger one; base 2 by a factor. */
+/* Returns log (exp (x) + exp (y)), in another base by the factor log (base): m + log1p (exp (-|x -
+ * y|)) with m the larger operand. */
 static GmVal
 log_add (GmBuilder *b, GmVal x, GmVal y, double base)
 {
@@ -316,8 +319,8 @@ polynomial (GmBuilder *b, GmVal w, const double *c, int n)
   return p;
 }
 
-/* Returns the factor of x where w is so large that only f64 has such x: there it is that of the
- * same paper in double precision.  Elsewhere it is `factor`. */
+/* Returns the factor of x for w >= 16, which only x in f64 reach: there it is the polynomial of the
+ * same paper in double precision. Elsewhere it is `factor`. */
 static GmVal
 last_factor (GmBuilder *b, GmVal w, GmVal factor)
 {
@@ -337,8 +340,9 @@ last_factor (GmBuilder *b, GmVal w, GmVal factor)
                polynomial (b, gm_apply_num (b, sub, root, 5), last, G_N_ELEMENTS (last)), factor);
 }
 
-/* Returns the step of Newton's method where erf (y) is so near 1 that its difference from x has
- * lost its digits: that of the complements, which have theirs, over the slope.  far: where. */
+/* Returns the step of Newton's method where `far` is true: erf (y) is so near 1 there that its
+ * difference from x has lost its digits. The difference of the complements, which keep their
+ * digits, is divided by the slope. */
 static GmVal
 far_step (GmBuilder *b, GmVal far, GmVal y, GmVal x)
 {
@@ -407,7 +411,7 @@ RUN (frac)
                                                       : gm_b_zeros_like (b, x));
 }
 
-/* The sign bit of zeros is that of their reciprocals. */
+/* Returns true where the sign bit is set; zeros have that of their reciprocals. */
 static GmVal
 sign_bit (GmBuilder *b, GmVal x)
 {
@@ -492,7 +496,7 @@ RUN (isreal)
 
 /* -- Two operands ------------------------------------------------------------------------------ */
 
-/* The larger (or smaller) one; a NaN loses against a number. */
+/* Applies `op`, a maximum or minimum, that returns the number where the other operand is a NaN. */
 static GmArg
 number_wins (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {
@@ -516,7 +520,7 @@ RUN (fmin)
   return number_wins (api, b, a, GM_OP_minimum);
 }
 
-/* The remainder of C's fmod and %: it has the sign of the first operand. */
+/* Computes the remainder of C's fmod and %, with the sign of the first operand. */
 RUN (fmod)
 {
   GmDtype d = common_dtype (api, b, a, false);
@@ -568,8 +572,8 @@ RUN (ldexp)
   return gm_give (gm_apply (b, GM_OP_mul, (const GmArg[]){ a[0], gm_tensor_arg (e) }, 2));
 }
 
-/* x * 2^n and floor (x / 2^n), in the integers of the dtype; a count below 0 is one past the last
- * bit, as in torch and in numpy. */
+/* Computes x * 2^n or floor (x / 2^n), in the integers of the dtype; a count below 0 shifts past
+ * the last bit, as in torch and in numpy. */
 static GmArg
 shift (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {

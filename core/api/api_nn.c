@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* The input as gm_widen has it, and its own dtype; inplace_at: as in gm_arg_spared, if a gradient
- * reads the input. */
+/* Returns argument 0 widened by gm_widen, or a copy of it as gm_arg_spared makes for `inplace_at`,
+ * if a gradient reads the input; *own: the dtype of the input. */
 static GmVal
 wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDtype *own)
 {
@@ -20,7 +20,8 @@ wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int inplace_at, GmDt
   return gm_widen (b, x);
 }
 
-/* The result of an activation, written into the input if its `inplace` says so. */
+/* Returns `out`, the result of an activation, written into the input if argument inplace_at is
+ * true. */
 static GmArg
 activation (const GmApi *api, GmBuilder *b, GmArg *a, GmVal out, int inplace_at)
 {
@@ -224,7 +225,8 @@ RUN (rms_norm)
   return gm_give (gm_narrow (b, scale_shift (b, y, weight, NULL), own));
 }
 
-/* [c] as [1, c, 1 ...]. */
+/* Returns v [c] as [1, c, 1 ...], with x's rank; fails in the name of argument `name` if it has
+ * another shape. */
 static GmVal
 per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *x, const char *name)
 {
@@ -238,7 +240,8 @@ per_channel (const GmApi *api, GmBuilder *b, GmVal v, const GmMeta *x, const cha
   return gm_b_view (b, v, x->ndim, sizes);
 }
 
-/* running = (1 - momentum) * running + momentum * batch's, without history. */
+/* Sets `running`, in place, to (1 - momentum) * running + momentum * batch; no gradient is
+ * recorded. */
 static void
 update_running (GmBuilder *b, GmVal running, GmVal batch, double momentum)
 {
@@ -253,7 +256,7 @@ update_running (GmBuilder *b, GmVal running, GmVal batch, double momentum)
                  NULL);
 }
 
-/* A variance over n elements, as of n - 1. */
+/* Returns a variance over n elements, computed with divisor n, as with divisor n - 1. */
 static GmVal
 unbiased (GmBuilder *b, GmVal var, int64_t n)
 {

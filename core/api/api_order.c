@@ -18,14 +18,14 @@ length (GmBuilder *b, GmVal v, int dim)
   return gm_b_failed (b) ? 0 : META (v)->ndim ? gm_size_number (META (v)->sizes[dim]) : 1;
 }
 
-/* The same, which may be an expression. */
+/* Returns the size of dim, which may be an expression; 1 for a 0-d tensor, 0 after an error. */
 static int64_t
 size_along (GmBuilder *b, GmVal v, int dim)
 {
   return gm_b_failed (b) ? 0 : META (v)->ndim ? META (v)->sizes[dim] : 1;
 }
 
-/* The elements of dim but the first, and but the last; none where there are none. */
+/* Returns v without the first element of dim; a dimension without elements stays so. */
 static GmVal
 later (GmBuilder *b, GmVal v, int dim)
 {
@@ -86,7 +86,7 @@ RUN (cumprod)
   return gm_give (as_before (b, cumprod (b, gm_at_least (b, gm_b_cast (b, v, d), 1), dim), ndim));
 }
 
-/* Powers are running products of a column of ones and copies of x. */
+/* Computes powers as running products of a column of ones and copies of x. */
 RUN (vander)
 {
   GmVal x = TENSOR (0);
@@ -126,7 +126,8 @@ RUN (logcumsumexp)
       b, gm_b_failed (b) || gm_size_lt (1, size_along (b, v, dim)) ? v : gm_b (b, copy, v), d));
 }
 
-/* The index of the largest element so far, the last of equal ones; a NaN stays. */
+/* Returns the index of the largest (smallest, by `better`) element so far, the last of equal ones;
+ * from a NaN on, its index. */
 static GmVal
 running_extremum (GmBuilder *b, GmVal v, int dim, GmOp better)
 {
@@ -219,7 +220,7 @@ RUN (diff)
   return gm_give (v);
 }
 
-/* The areas between neighbours along dim: (y[i] + y[i + 1]) / 2 times a width. */
+/* Returns the areas between neighbours along *dim: (y[i] + y[i + 1]) / 2 times a width. */
 static GmVal
 areas (const GmApi *api, GmBuilder *b, GmArg *a, int *dim)
 {
@@ -272,7 +273,7 @@ RUN (cumulative_trapezoid)
 
 /* -- Order statistics -------------------------------------------------------------------------- */
 
-/* True in each row that has a NaN; dim is kept. */
+/* Returns true for each row along dim that has a NaN; dim is kept. */
 static GmVal
 has_nan (GmBuilder *b, GmVal v, int dim)
 {
@@ -299,7 +300,7 @@ give_at (const GmApi *api, GmBuilder *b, GmVal v, int dim, GmVal at, int ndim, b
   return gm_give_list (both, 2, true, fields);
 }
 
-/* The lower median: of all elements, or along dim.  `skip`: NaN do not count. */
+/* Returns the lower median of all elements, or along dim. `skip`: NaN are left out. */
 static GmArg
 median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
 {
@@ -386,7 +387,7 @@ RUN (kthvalue)
                   ndim, keepdim, "kthvalue values indices");
 }
 
-/* The most frequent value, the smallest of such values; its last place. */
+/* Returns the most frequent value, the smallest of such values, and its last index. */
 RUN (mode)
 {
   GmVal v = TENSOR (0);
@@ -422,7 +423,8 @@ RUN (mode)
 
 typedef enum { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST } Between;
 
-/* The values at q of the way through the sorted elements of each row. */
+/* Returns the values at the fractions q of the sorted elements of each row. `skip`: NaN are left
+ * out. */
 static GmArg
 quantile (const GmApi *api, GmBuilder *b, GmArg *a, bool skip)
 {
@@ -730,8 +732,8 @@ RUN (bincount)
   return gm_give (gm_b_op (b, GM_OP_scatter_add, (const GmVal[]){ none, index, one }, 3, &at));
 }
 
-/* Elements in `bins` equal parts of [min, max], the last of which has its end; min = max: the
- * elements' own. */
+/* Counts elements in `bins` equal parts of [min, max], the last of which includes max; min = max:
+ * the range of the elements. */
 RUN (histc)
 {
   GmVal v = TENSOR (0);
@@ -785,9 +787,9 @@ RUN (histc)
 
 /* -- Moments of rows --------------------------------------------------------------------------- */
 
-/* Variables are rows, observations columns.  counts and given: how often and with which weight each
- * column counts; the divisor is numpy's, sum (w) - correction * sum (w given) / sum (w) with w =
- * counts * given. */
+/* Returns the covariances of the rows of v, whose columns are observations. `counts` and `given`
+ * (each may be NULL): how often and with which weight each column counts; the divisor is numpy's,
+ * sum (w) - correction * sum (w given) / sum (w) with w = counts * given. */
 static GmVal
 covariance (GmBuilder *b, const GmApi *api, GmVal v, double correction, GmVal counts, GmVal given)
 {
@@ -882,7 +884,7 @@ RUN (corrcoef)
                 (const GmArg[]){ gm_tensor_arg (low), gm_float_arg (-1), gm_tensor_arg (r) }, 3));
 }
 
-/* Slices along dim whose p-norm is above maxnorm are scaled down to it. */
+/* Scales slices along dim whose p-norm is above maxnorm down to it. */
 RUN (renorm)
 {
   GmVal v = TENSOR (0);

@@ -19,7 +19,7 @@ unary (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 
 /* -- Arithmetic -------------------------------------------------------------------------------- */
 
-/* alpha * x, or x itself. */
+/* Returns alpha * x, or x itself if alpha is 1. */
 static GmArg
 scaled (const GmApi *api, GmBuilder *b, const GmArg *x, const GmArg *alpha)
 {
@@ -146,7 +146,7 @@ gm_check_divisor (GmBuilder *b, const GmArg *x, GmArg *y)
   }
 }
 
-/* Applies an op that divides, after a check of its divisor. */
+/* Applies an op that divides integers or floats, after gm_check_divisor. */
 static GmArg
 divided (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
 {
@@ -215,9 +215,9 @@ RUN (pow)
   return binary (api, b, a, GM_OP_pow, a[0], a[1]);
 }
 
-/* Returns, in *base and *factor, x or y and a number or tensor with x + weight (y - x) = base +
- * factor (y - x).  From half of the way on the base is y, so that a weight of 1 gives y itself, as
- * in torch.  A number is rounded as it would be in the run, where it may be an element. */
+/* Finds *base and *factor, x or y and a number or tensor, with x + weight (y - x) = base + factor
+ * (y - x). From half of the way on the base is y, so that a weight of 1 gives y itself, as in
+ * torch. A number is rounded as it would be in the run, where it may be of kind ELEMENT. */
 static void
 lerp_parts (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype d, GmArg *base, GmArg *factor)
 {
@@ -234,7 +234,7 @@ lerp_parts (const GmApi *api, GmBuilder *b, const GmArg *a, GmDtype d, GmArg *ba
   *factor = gm_tensor_arg (gm_b (b, where, near, w, gm_apply_num (b, sub, w, 1)));
 }
 
-/* 16-bit floats are rounded once. */
+/* Interpolates; 16-bit floats are rounded once. */
 RUN (lerp)
 {
   if (gm_arg_is_number (&a[2]) && a[0].kind == GM_ARG_TENSOR
@@ -324,8 +324,8 @@ gm_pick (GmBuilder *b, GmVal mask, GmArg x, GmArg y)
   return gm_apply (b, GM_OP_where, (const GmArg[]){ gm_tensor_arg (mask), x, y }, 3);
 }
 
-/* True if the dtype of the result holds the bound, an unsigned one without taking it for another
- * number. */
+/* True if the dtype of the result holds the bound of a clamp; an unsigned dtype must not wrap it to
+ * another number. */
 static bool
 bound_fits (GmBuilder *b, const GmArg *x, const GmArg *bound)
 {

@@ -21,7 +21,8 @@ promote (int a, int b)
   return (int) gm_dtype_promote ((GmDtype) a, (GmDtype) b);
 }
 
-/* The dtype of a class and of the classes below it. */
+/* Returns the dtype of the two classes of operands together: the lower class matters only if its
+ * category is higher. Either may be NO_DTYPE. */
 static int
 combine (int higher, int lower)
 {
@@ -181,7 +182,8 @@ gm_narrow (GmBuilder *b, GmVal v, GmDtype own)
 /* -- What a row makes of the promoted dtype
  * -------------------------------------------------------------------- */
 
-/* Arithmetic on bools: some ops have a logical twin, others mean nothing. */
+/* Returns the op that replaces an arithmetic op on bools, its logical twin; GM_OP_NONE: the op has
+ * no meaning for bools. */
 static GmOp
 bool_twin (GmOp op)
 {
@@ -210,7 +212,8 @@ is_rounding (GmOp op)
   return op == GM_OP_floor || op == GM_OP_ceil || op == GM_OP_round || op == GM_OP_trunc;
 }
 
-/* The op and the dtype to compute in, from the promoted dtype.  False after an error. */
+/* Replaces the promoted dtype by the dtype to compute in, and the op by the op to apply. False
+ * after an error. */
 static bool
 settle (GmBuilder *b, GmOp *op, GmDtype *d)
 {
@@ -251,7 +254,8 @@ settle (GmBuilder *b, GmOp *op, GmDtype *d)
   }
 }
 
-/* Casts operands; returns the number that the op takes, 0 after an error. */
+/* Casts the operands of *op, which may change, into `in`; returns the number of operands that the
+ * op takes, 0 after an error. */
 static int
 prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
 {

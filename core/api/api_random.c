@@ -12,8 +12,9 @@
 
 #define FMT "%" G_GINT64_FORMAT
 
-/* The state from which n elements are drawn.  That of a call's own generator is a tensor, read and
- * written like any other, so that recording and functionalization see nothing special. */
+/* Returns the state of the generator from which n elements are drawn, and advances the generator.
+ * The generator of a call's generator= is a tensor, read and written like any other, so that
+ * recording and functionalization need no special case. NULL after an error. */
 static GmVal
 take (GmBuilder *b, int64_t n, int64_t *offset)
 {
@@ -30,7 +31,7 @@ take (GmBuilder *b, int64_t n, int64_t *offset)
   return gm_b_failed (b) || !b->vt->into (b, next, GM_OP_add, in, 2, NULL) ? NULL : now;
 }
 
-/* Draws in f32 or f64. */
+/* Draws elements of f32 or f64. */
 static GmVal
 draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
 {
@@ -50,8 +51,8 @@ draw_wide (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
   return state ? gm_b_op (b, op, &state, 1, &at) : NULL;
 }
 
-/* f16 and bf16 are drawn in f32.  A uniform number keeps as many bits as the dtype has for [0.5,
- * 1): rounding could give 1. */
+/* Draws elements of any floating dtype: f16 and bf16 are drawn in f32. A uniform number keeps as
+ * many bits as the dtype has for [0.5, 1), as rounding could give 1. */
 static GmVal
 draw (GmBuilder *b, GmOp op, GmDtype dtype, int ndim, const int64_t *sizes)
 {
@@ -138,7 +139,8 @@ RUN (randint)
       d));
 }
 
-/* drawn, whose slope by each parameter is 0: a sample is a constant of autograd, not a function. */
+/* Returns `drawn` with a slope of 0 by each parameter that requires a gradient: a sample is a
+ * constant of autograd, not a function of them. */
 static GmVal
 sampled (GmBuilder *b, GmVal drawn, const GmArg *parameters, int n)
 {
@@ -149,7 +151,7 @@ sampled (GmBuilder *b, GmVal drawn, const GmArg *parameters, int n)
   return drawn;
 }
 
-/* A parameter without its history. */
+/* Returns the parameter x, detached if it requires a gradient. */
 static GmArg
 still (GmBuilder *b, const GmArg *x)
 {
@@ -204,8 +206,7 @@ RUN (normal)
   return gm_give (sampled (b, z, a, 2));
 }
 
-/* Uniform numbers of v's shape to compare with: f32 at least, double precision for integer tensors.
- */
+/* Returns uniform numbers of v's shape to compare with: f32 at least, f64 for integer tensors. */
 static GmVal
 uniform_like (GmBuilder *b, GmVal v)
 {
@@ -218,7 +219,8 @@ uniform_like (GmBuilder *b, GmVal v)
   return gm_uniform (b, d, m->ndim, m->sizes);
 }
 
-/* A probability, or a tensor of some, to compare with; without a history. */
+/* Returns the probability p, or tensor of probabilities, detached, to compare with; sets an error
+ * outside of [0, 1]. */
 static GmArg
 chance (const GmApi *api, GmBuilder *b, const GmArg *p)
 {
@@ -325,7 +327,7 @@ RUN (bernoulli_)
   return fill (api, b, v, hit);
 }
 
-/* Uniform numbers in (0, 1), in f64: their logarithm is finite. */
+/* Returns uniform numbers in (0, 1), in f64: their logarithm is finite. */
 static GmVal
 open_uniform (GmBuilder *b, int ndim, const int64_t *sizes)
 {
@@ -333,7 +335,8 @@ open_uniform (GmBuilder *b, int ndim, const int64_t *sizes)
   return gm_apply_num (b, add, gm_apply_num (b, mul, u, 1 - 0x1p-53), 0x1p-54);
 }
 
-/* A distribution, by the inverse of its distribution function, applied to u in (0, 1). */
+/* Distributions that are sampled by the inverse of their distribution function, applied to u in (0,
+ * 1). */
 typedef enum { EXPONENTIAL, GEOMETRIC, CAUCHY, LOG_NORMAL } Shape;
 
 static GmArg
@@ -391,7 +394,7 @@ RUN (log_normal_)
   return fill_shape (api, b, a, LOG_NORMAL);
 }
 
-/* Integers in [from, to), in any dtype. */
+/* Returns random integers in [from, to), in dtype d. */
 static GmVal
 integers (GmBuilder *b, int ndim, const int64_t *sizes, int64_t from, int64_t to, GmDtype d)
 {
@@ -411,7 +414,8 @@ RUN (random_)
   CHECK ();
   GmMeta m = *META (v);
   GmDtype d = (GmDtype) m.dtype;
-  /* All numbers of the dtype that are not negative; of floats those that it counts without gaps. */
+  /* Fills with all numbers of the dtype that are not negative, for floats those that it counts
+   * without gaps. */
   int bits = d == GM_BOOL   ? 1
              : d == GM_F64  ? 53
              : d == GM_F32  ? 24
@@ -447,10 +451,10 @@ RUN (randint_like)
   return gm_give (integers (b, m.ndim, m.sizes, low, high, d));
 }
 
-/* Row numbers drawn with probabilities proportional to the weights in input [n] or [m, n].  With
- * replacement by the inverse of the distribution function; without, the smallest of exponential
- * times divided by the weights (P. Efraimidis, P. Spirakis, "Weighted random sampling with a
- * reservoir", 2006). */
+/* Draws row numbers with probabilities proportional to the weights in input [n] or [m, n]. With
+ * replacement by the inverse of the distribution function; without, as the smallest of
+ * exponentially distributed times divided by the weights (P. Efraimidis, P. Spirakis, "Weighted
+ * random sampling with a reservoir", 2006). */
 RUN (multinomial)
 {
   GmVal v = TENSOR (0);

@@ -22,7 +22,7 @@ dims_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmVal v)
   return d;
 }
 
-/* Returns the number of elements of each result. */
+/* Returns the number of elements of v that are reduced to one element of the result. */
 static int64_t
 count (GmBuilder *b, GmVal v, const int64_t *dims, int n)
 {
@@ -33,7 +33,8 @@ count (GmBuilder *b, GmVal v, const int64_t *dims, int n)
   return n ? c : gm_meta_numel (m);
 }
 
-/* Sums of integers are int64, unless the caller wants another dtype. */
+/* Returns argument 0 in the dtype to sum in: argument dtype_at, else int64 for integers and bools.
+ */
 static GmVal
 sum_input (const GmApi *api, GmBuilder *b, const GmArg *a, int dtype_at)
 {
@@ -96,7 +97,7 @@ RUN (mean)
 
 /* -- Extrema ----------------------------------------------------------------------------------- */
 
-/* Bools are compared as 0 and 1. */
+/* Returns the extrema of v along d by `op`. Bools are compared as 0 and 1. */
 static GmVal
 extremum (GmBuilder *b, GmOp op, GmVal v, const Dims *d, bool keepdim)
 {
@@ -140,7 +141,7 @@ RUN (amin)
   return run_extremum (api, b, a, GM_OP_amin);
 }
 
-/* max and min: of all, along one dimension, of two tensors. */
+/* Runs max and min: `all` over all elements, `arg` along one dimension, `pair` on two tensors. */
 static GmArg
 run_max (const GmApi *api, GmBuilder *b, GmArg *a, GmOp all, GmOp arg, GmOp pair)
 {
@@ -357,7 +358,8 @@ RUN (cumsum)
   return gm_give (gm_b_op (b, GM_OP_cumsum, &v, 1, &at));
 }
 
-/* The largest elements along dims, kept, as constants for the gradient. */
+/* Returns the largest elements along dims, kept as sizes of 1 and detached: constants for the
+ * gradient. */
 static GmVal
 largest (GmBuilder *b, GmVal v, const int64_t *dims, int n)
 {

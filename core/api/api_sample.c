@@ -21,7 +21,7 @@ typedef struct {
   bool corners;
 } Line;
 
-/* A size as a number of the graph. */
+/* Returns `size`, which may be an expression, as a 0-d tensor of `dtype`. */
 static GmVal
 size_scalar (GmBuilder *b, int64_t size, GmDtype dtype)
 {
@@ -39,7 +39,7 @@ sources (GmBuilder *b, const Line *l, bool cubic)
   return cubic ? x : gm_apply_num (b, maximum, x, 0);
 }
 
-/* An index in f64, limited to the input. */
+/* Returns the positions `at`, in f64, clamped to the input, as an int64 index. */
 static GmVal
 limited (GmBuilder *b, GmVal at, const Line *l)
 {
@@ -49,7 +49,7 @@ limited (GmBuilder *b, GmVal at, const Line *l)
                     GM_I64);
 }
 
-/* The elements of dim at these places, times a weight for each. */
+/* Returns the elements of x at the indices `at` along dim, each times its weight. */
 static GmVal
 tap (GmBuilder *b, GmVal x, int dim, GmVal at, GmVal weight)
 {
@@ -71,8 +71,8 @@ linear_dim (GmBuilder *b, GmVal x, int dim, const Line *l)
   return gm_b (b, add, first, tap (b, x, dim, limited (b, gm_apply_num (b, add, low, 1), l), w));
 }
 
-/* R. Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = -0.75.
- */
+/* Returns the weight of a tap at a distance t <= 1 by R. Keys, "Cubic convolution interpolation for
+ * digital image processing" (1981), with a = -0.75. */
 static GmVal
 near_weight (GmBuilder *b, GmVal t)
 {
@@ -104,7 +104,8 @@ cubic_dim (GmBuilder *b, GmVal x, int dim, const Line *l)
   return sum;
 }
 
-/* `whole`: the step is in / out exactly, so that integers say the place. */
+/* Returns x resampled along dim to the nearest element (`exact`: to the one under the output's
+ * centre). `whole`: the step is in / out exactly, so that the index is computed in integers. */
 static GmVal
 nearest_dim (GmBuilder *b, GmVal x, int dim, const Line *l, bool whole, bool exact)
 {
@@ -146,7 +147,8 @@ mode_of (GmBuilder *b, const char *text, int space)
   return NEAREST;
 }
 
-/* One number for all dimensions or one for each; floats too.  Whole ones may be expressions. */
+/* Finds for each of `space` dimensions its number, which may be a float: out[d] borrows `a`, or its
+ * item if it is a list. Whole numbers may be expressions. */
 static void
 factors (GmBuilder *b, const GmArg *a, const GmArg *out[MAX_SPACE], int space)
 {
@@ -164,7 +166,7 @@ factors (GmBuilder *b, const GmArg *a, const GmArg *out[MAX_SPACE], int space)
   }
 }
 
-/* in times a factor; whole factors leave an expression one. */
+/* Returns floor (in * factor); a whole factor keeps an expression an expression. */
 static int64_t
 scaled_size (int64_t in, const GmArg *factor)
 {
@@ -175,7 +177,8 @@ scaled_size (int64_t in, const GmArg *factor)
   return (int64_t) floor ((double) gm_size_number (in) * factor->d);
 }
 
-/* By the sizes, or by the factor. */
+/* Returns the step in the input for one element of the output, from the sizes, or from the factor
+ * if it is given. */
 static GmVal
 step_of (GmBuilder *b, const Line *l, const GmArg *factor)
 {
@@ -281,7 +284,7 @@ typedef struct {
   int64_t size[2], kernel[2], dilation[2], pad[2], stride[2], n[2];
 } Columns;
 
-/* kernel_size, dilation, padding, stride from argument i on. */
+/* Reads kernel_size, dilation, padding, stride from argument i on. */
 static void
 read_columns (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Columns *c)
 {
@@ -299,8 +302,8 @@ read_columns (const GmApi *api, GmBuilder *b, const GmArg *a, int i, Columns *c)
   }
 }
 
-/* The place in a padded line that element i of the kernel meets in window j: [kernel, 1] + [1,
- * windows]. */
+/* Returns the position in a padded line, of dimension d, that element i of the kernel meets in
+ * window j: [kernel, 1] + [1, windows]. */
 static GmVal
 meetings (GmBuilder *b, const Columns *c, int d)
 {
@@ -308,7 +311,8 @@ meetings (GmBuilder *b, const Columns *c, int d)
   return gm_b (b, add, i, gm_b_arange (b, 0, c->stride[d], c->n[d], GM_I64));
 }
 
-/* Flat places in the padded image, [kh * kw * rows * cols]. */
+/* Returns the flat positions in the padded image that all kernel elements meet, [kh * kw * rows *
+ * cols]. */
 static GmVal
 places (GmBuilder *b, const Columns *c)
 {
@@ -320,7 +324,8 @@ places (GmBuilder *b, const Columns *c)
   return gm_b_reshape (b, gm_b (b, add, row, col), 1, &n);
 }
 
-/* True, else fails, if the elements are floats or bools: torch's columns are of these. */
+/* True if the elements of x are floats or bools, the dtypes of torch's columns; else sets an error.
+ */
 static bool
 has_no_integers (GmBuilder *b, GmVal x, const char *name)
 {
@@ -401,7 +406,7 @@ RUN (col2im)
 
 /* -- Transposed convolution -------------------------------------------------------------------- */
 
-/* x with step - 1 zeros between its elements along dim. */
+/* Returns x with step - 1 zeros between its elements along dim. */
 static GmVal
 spread (GmBuilder *b, GmVal x, int dim, int64_t step)
 {
@@ -418,8 +423,8 @@ spread (GmBuilder *b, GmVal x, int dim, int64_t step)
   return gm_b_op (b, GM_OP_slice_scatter, (const GmVal[]){ none, x }, 2, &at);
 }
 
-/* The gradient of a convolution towards its input, as a convolution: zeros between the elements,
- * and the kernel backwards. */
+/* Runs a transposed convolution, the gradient of a convolution with respect to its input, as a
+ * convolution: zeros between the elements, and the kernel reversed. */
 static GmArg
 transposed (const GmApi *api, GmBuilder *b, GmArg *a, int space)
 {

@@ -27,7 +27,7 @@ gm_scatter_add (GmBuilder *b, GmVal into, int dim, GmVal index, GmVal what)
   return gm_b_op (b, GM_OP_scatter_add, (const GmVal[]){ into, index, what }, 3, &at);
 }
 
-/* The part of src that an index of this shape reads. */
+/* Returns the part of src that an index of this shape reads. */
 static GmVal
 trimmed (GmBuilder *b, GmVal src, const GmMeta *shape)
 {
@@ -48,7 +48,7 @@ touched (GmBuilder *b, const GmMeta *shape, int dim, GmVal index)
                gm_b_scalar (b, gm_scalar_int (0), GM_I64));
 }
 
-/* x with src written at index along dim; index and src have one shape, of x's rank. */
+/* Returns x with src written at index along dim; index and src have one shape, of x's rank. */
 GmVal
 gm_scatter_replace (GmBuilder *b, GmVal x, int dim, GmVal index, GmVal src)
 {
@@ -167,7 +167,7 @@ how_of (const GmApi *api, GmBuilder *b, const GmArg *a, int i, How first, How la
   return REPLACE;
 }
 
-/* v - detach (v): 0 with v's slope; 0 without one where v is not finite. */
+/* Returns v - detach (v): 0 with v's slope; 0 without a slope where v is not finite. */
 static GmVal
 slope_only (GmBuilder *b, GmVal v)
 {
@@ -177,8 +177,8 @@ slope_only (GmBuilder *b, GmVal v)
   return gm_b_failed (b) ? NULL : gm_b (b, sub, safe, gm_b (b, detach, safe));
 }
 
-/* Returns the largest (smallest) of the values for each place: by value, then by place, sorted, the
- * last one wins. */
+/* Returns the largest (smallest) of the values scattered to each position, with the old value if
+ * `own`: values are sorted by value, then by position, and the last of each position is written. */
 static GmVal
 extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
 {
@@ -224,8 +224,8 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
   return gm_b (b, add, best, gm_b (b, add, kept, gm_scatter_add (b, none, s->dim, index, share)));
 }
 
-/* y, the products of what goes to each place, with 0 for the NaN that a zero and an overflow of
- * finite elements make. */
+/* Returns y, the products of the elements scattered to each position, with 0 for the NaN that a
+ * zero and an overflow of finite elements make. */
 static GmVal
 without_overflow (GmBuilder *b, const Scatter *s, bool own, GmVal y)
 {
@@ -243,8 +243,8 @@ without_overflow (GmBuilder *b, const Scatter *s, bool own, GmVal y)
   return gm_b (b, where, lost, none, y);
 }
 
-/* The product of what goes to each place: the k-th of each run of equal indices is multiplied in
- * step k. */
+/* Returns the product of the elements scattered to each position, with the old element if `own`:
+ * the k-th of each run of equal indices is multiplied in step k. */
 static GmVal
 product_at (GmBuilder *b, const Scatter *s, bool own)
 {
@@ -332,7 +332,7 @@ RUN (scatter_reduce)
 
 /* -- Whole slices ------------------------------------------------------------------------------ */
 
-/* Indices into dim as one for each element of slices; negative ones count from the end if they may.
+/* Returns argument i as a vector of indices along a dimension; sets an error for more dimensions.
  */
 static GmVal
 list_of (const GmApi *api, GmBuilder *b, GmArg *a, int i)
@@ -440,7 +440,7 @@ RUN (put)
       m.ndim, m.sizes));
 }
 
-/* The next element of source where the mask holds, in row-major order. */
+/* Writes the next element of source where the mask holds, in row-major order. */
 RUN (masked_scatter)
 {
   GmVal v = TENSOR (0), mask = TENSOR (1), src = TENSOR (2);

@@ -58,7 +58,7 @@ RUN (reshape)
   return run_reshape (api, b, a, true);
 }
 
-/* The same bytes as elements of `dtype`. */
+/* Returns the same bytes as elements of `dtype`: a view. */
 static GmVal
 view_as_dtype (GmBuilder *b, GmVal v, GmDtype dtype)
 {
@@ -624,7 +624,7 @@ RUN (select)
   return gm_give (select_at (b, v, dim, at));
 }
 
-/* Views of `sizes` along dim, one after the other. */
+/* Returns views of `sizes` along dim, one after the other; `squeeze`: without dim. */
 static GmArg
 cut (GmBuilder *b, GmVal v, int dim, const int64_t *sizes, int n, bool squeeze)
 {
@@ -750,7 +750,8 @@ gm_cat (GmBuilder *b, const GmVal *v, int n, int dim)
   return gm_b_op (b, GM_OP_cat, v, n, &at);
 }
 
-/* The list in argument 0, promoted to one dtype.  Caller frees. */
+/* Returns the n tensors of the list in argument 0, promoted to one dtype; NULL after an error. The
+ * caller frees the array. */
 GmVal *
 gm_join_inputs (const GmApi *api, GmBuilder *b, const GmArg *a, int *n)
 {
@@ -804,7 +805,7 @@ RUN (stack)
   return gm_give (gm_cat (b, v, n, dim));
 }
 
-/* Scalars become vectors; vectors become rows where rows are joined. */
+/* Runs hstack and vstack: scalars become vectors; for vstack vectors become rows. */
 static GmArg
 run_hv_stack (const GmApi *api, GmBuilder *b, GmArg *a, bool vertical)
 {
@@ -827,7 +828,8 @@ RUN (hstack)
   return run_hv_stack (api, b, a, false);
 }
 
-/* Left of the main diagonal is right of it with rows and columns exchanged. */
+/* Exchanges rows and columns for a negative offset: the diagonals left of the main one are then
+ * right of it. */
 GmVal
 gm_diagonal (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
 {

@@ -24,8 +24,8 @@
 
 /* -- erfc -------------------------------------------------------------------------------------- */
 
-/* Cody, "Rational Chebyshev approximations for the error function" (Math. Comp. 23, 1969): exp
- * (x^2) erfc (x) on [0.46875, 4] and beyond. */
+/* Returns exp (x^2) erfc (x) on [0.46875, 4]. Source, also of the function below for x > 4: Cody,
+ * "Rational Chebyshev approximations for the error function" (Math. Comp. 23, 1969). */
 static GmVal
 middle (GmBuilder *b, GmVal x)
 {
@@ -64,9 +64,9 @@ far_out (GmBuilder *b, GmVal x)
   return TWO (div, gm_num_apply (b, sub, 0.56418958354775628695, ratio), x);
 }
 
-/* exp (sign t^2) from a part of t whose square is exact and the rest: it would multiply the error
- * of t^2.  The part is a constant: its slope would be taken from the rest's again, which is NaN
- * where both overflow. */
+/* Returns exp (t^2), or exp (-t^2) if `negative`, as a product over a part of t whose square is
+ * exact and the rest: exp of a rounded square would multiply its error. The part is detached: its
+ * slope would cancel with the rest's, which is NaN where both overflow. */
 static GmVal
 exp_of_square (GmBuilder *b, GmVal t, bool negative)
 {
@@ -98,8 +98,8 @@ RUN (erfc)
       own);
 }
 
-/* Infinity where `mask` is true, with an infinite slope by x of the sign of `side`, which x has
- * there, too. */
+/* Returns infinity where `mask` is true, with an infinite slope by x of the sign of `side`, which x
+ * has there, too. */
 static GmVal
 infinite (GmBuilder *b, GmVal mask, GmVal x, int side)
 {
@@ -127,7 +127,7 @@ RUN (erfcx)
 
 /* -- The gamma function ------------------------------------------------------------------------ */
 
-/* zeta (k) - 1 for k = 2 .. 28. */
+/* Values of zeta (k) - 1 for k = 2 .. 28. */
 static const double zeta_less_1[] = {
   0.64493406684822641,    0.20205690315959429,    0.082323233711138186,   0.036927755143369927,
   0.01734306198444914,    0.0083492773819228271,  0.0040773561979443396,  0.0020083928260822143,
@@ -140,7 +140,7 @@ static const double zeta_less_1[] = {
 
 typedef enum { LOG_GAMMA, DIGAMMA, TRIGAMMA } Kind;
 
-/* The reduced argument for w >= 0.5. */
+/* Parts of the reduced argument w >= 0.5. */
 typedef struct {
   GmVal high;       /* w >= 8 */
   GmVal far, small; /* w there, and where it is less; a number elsewhere */
@@ -183,7 +183,8 @@ stirling (GmBuilder *b, GmVal w, Kind kind)
   return TWO (add, TWO (add, r, NUM (mul, r2, 0.5)), tail);
 }
 
-/* The sum over k >= 2 of (-1)^k (zeta (k) - 1) z^k / k, or its first or second derivative. */
+/* Returns the sum over k >= 2 of (-1)^k (zeta (k) - 1) z^k / k, or its first or second derivative.
+ */
 static GmVal
 power_series (GmBuilder *b, GmVal z, Kind kind)
 {
@@ -198,7 +199,8 @@ power_series (GmBuilder *b, GmVal z, Kind kind)
   return kind == LOG_GAMMA ? TWO (mul, TWO (mul, z, z), p) : kind == DIGAMMA ? TWO (mul, z, p) : p;
 }
 
-/* The factors (small - i), 1 <= i < n, together, and their part of the result. */
+/* Returns the part of the result that comes from the factors (small - i), 1 <= i < n: the logarithm
+ * of their product, or the derivatives of it. */
 static GmVal
 steps (GmBuilder *b, const Argument *g, Kind kind)
 {
@@ -214,7 +216,7 @@ steps (GmBuilder *b, const Argument *g, Kind kind)
   return kind == LOG_GAMMA ? ONE (log, all) : kind == DIGAMMA ? all : ONE (neg, all);
 }
 
-/* Returns the function for w >= 0.5. */
+/* Returns lgamma, digamma or trigamma (`kind`) of w >= 0.5. */
 static GmVal
 at_positive (GmBuilder *b, GmVal w, Kind kind)
 {
@@ -230,7 +232,7 @@ at_positive (GmBuilder *b, GmVal w, Kind kind)
   return gm_b (b, where, g.high, stirling (b, g.far, kind), y);
 }
 
-/* y of 1 - x made one of x <= 0. */
+/* Returns the function of x <= 0 from y, the function of 1 - x. */
 static GmVal
 reflected (GmBuilder *b, GmVal x, GmVal y, Kind kind)
 {
@@ -247,7 +249,7 @@ reflected (GmBuilder *b, GmVal x, GmVal y, Kind kind)
   return TWO (sub, ONE (square, gm_num_apply (b, div, G_PI, s)), y);
 }
 
-/* y of 1 + x made one of 0 < x < 0.5. */
+/* Returns the function of 0 < x < 0.5 from y, the function of 1 + x. */
 static GmVal
 stepped (GmBuilder *b, GmVal x, GmVal y, Kind kind)
 {
@@ -257,9 +259,9 @@ stepped (GmBuilder *b, GmVal x, GmVal y, Kind kind)
   return kind == DIGAMMA ? TWO (sub, y, r) : TWO (add, y, TWO (mul, r, r));
 }
 
-/* The value where neither a formula nor an end is one, as `none` says, of a number x: at a pole
- * NaN, with the infinite slope that trigamma has there; the logarithm's poles, which come here
- * from so far out that they are no longer seen, are infinite. */
+/* Returns the value for numbers x where `none` is true, at which the formulas and the limits give
+ * NaN: at a pole NaN, for digamma with the infinite slope that trigamma has there; for the
+ * logarithm infinity, as only poles so far out come here that x no longer resolves them. */
 static GmVal
 no_number (GmBuilder *b, GmVal x, GmVal none, Kind kind)
 {
@@ -278,7 +280,8 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   GmVal x = wide_input (api, b, a, 0, &own);
   CHECK ();
   GmVal least = NUM (le, x, 0), low = NUM (lt, x, 0.5), infinite = NUM (eq, ONE (abs, x), INFINITY);
-  GmVal zero = kind == LOG_GAMMA ? NUM (lt, ONE (abs, x), 1e-300) : NUM (eq, x, 0), finite = choose_other (b, TWO (logical_or, infinite, zero), x, 1);
+  GmVal zero = kind == LOG_GAMMA ? NUM (lt, ONE (abs, x), 1e-300) : NUM (eq, x, 0),
+        finite = choose_other (b, TWO (logical_or, infinite, zero), x, 1);
   CHECK ();
   GmVal w = gm_b (b, where, least, gm_num_apply (b, sub, 1, finite),
                   gm_b (b, where, low, NUM (add, finite, 1), finite));
@@ -287,14 +290,16 @@ gamma_of (const GmApi *api, GmBuilder *b, GmArg *a, Kind kind)
   GmVal between =
       stepped (b, choose_other (b, least, choose (b, low, finite, 0.25), 0.25), y, kind);
   y = gm_b (b, where, least, below, gm_b (b, where, low, between, y));
-  /* At 0, from the side that its sign says: with the infinite slope that the reflection has not.
-   * The logarithm is that of |x| next to 0, too, where pi x would be rounded to a subnormal. */
+  /* The value at 0, from the side that its sign says, has the infinite slope that the reflection
+   * lacks. The logarithm is that of |x| next to 0, too, where pi x would be rounded to a subnormal.
+   */
   GmVal near = choose (b, zero, x, 1);
   if (kind == LOG_GAMMA)
     near = gm_b (b, where, NUM (lt, near, 0), ONE (neg, near), near);
   GmVal pole = stepped (b, near, gm_b_scalar (b, gm_scalar_int (0), GM_F64), kind);
   y = gm_b (b, where, zero, pole, y);
-  /* A NaN computed of a number is one product of it, the same in every back end. */
+  /* A NaN computed of a number is always the same product, so that it has the same bits in every
+   * back end. */
   GmVal none = TWO (logical_and, TWO (ne, y, y), TWO (eq, x, x));
   y = gm_b (b, where, none, no_number (b, x, none, kind), y);
   double end = kind == TRIGAMMA ? 0 : INFINITY;
@@ -323,8 +328,9 @@ RUN (trigamma)
 
 /* -- Neighbours -------------------------------------------------------------------------------- */
 
-/* Rump, Zimmermann, Boldo, Melquiond, "Computing predecessor and successor in rounding to nearest"
- * (BIT 49, 2009), for c of a dtype with unit u and least number eta. */
+/* Returns the next larger number of dtype d after c: Rump, Zimmermann, Boldo, Melquiond, "Computing
+ * predecessor and successor in rounding to nearest" (BIT 49, 2009), with unit u and least number
+ * eta. */
 static GmVal
 successor (GmBuilder *b, GmVal c, GmDtype d)
 {
@@ -361,8 +367,8 @@ RUN (nextafter)
 
 /* -- Divisors ---------------------------------------------------------------------------------- */
 
-/* Euclid's algorithm; so many steps are enough for neighbours in Fibonacci's sequence, which need
- * the most. */
+/* Returns the greatest common divisor by Euclid's algorithm; the fixed number of steps is enough
+ * for neighbours in Fibonacci's sequence, which need the most. */
 static GmVal
 divisor (GmBuilder *b, GmVal x, GmVal y)
 {

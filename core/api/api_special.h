@@ -13,7 +13,7 @@
 #define TWO(op, x, y) gm_b (b, op, x, y)
 #define ONE(op, x) gm_b (b, op, x)
 
-/* Returns the input in f64; *own: the dtype to which the result is rounded. */
+/* Returns argument i in f64; *own: the dtype to which the result is rounded. */
 static inline GmVal
 wide_input (const GmApi *api, GmBuilder *b, const GmArg *a, int i, GmDtype *own)
 {
@@ -44,7 +44,7 @@ choose_other (GmBuilder *b, GmVal mask, GmVal x, double where_mask)
   return gm_pick (b, mask, gm_float_arg (where_mask), gm_tensor_arg (x));
 }
 
-/* c[0] x^(n - 1) + ... + c[n - 1]. */
+/* Returns c[0] x^(n - 1) + ... + c[n - 1]. */
 static inline GmVal
 polynomial (GmBuilder *b, GmVal x, const double *c, int n)
 {

@@ -90,8 +90,8 @@ widest (GmBuilder *b, const GmArg *args, int n, GmDtype so_far)
   return so_far;
 }
 
-/* Casts arguments in place. Lists belong to this call: the code that converted the arguments made
- * them for it. */
+/* Casts arguments in place to dtype `to`. Lists belong to this call: the code that converted the
+ * arguments made them for it. */
 static void
 cast (GmBuilder *b, GmArg *args, int n, GmDtype to)
 {
@@ -103,7 +103,7 @@ cast (GmBuilder *b, GmArg *args, int n, GmDtype to)
   }
 }
 
-/* Returns the device of the first tensor that could be cast; -1: there is none. */
+/* Returns the device of the first tensor that autocast may change; -1: there is none. */
 static int
 device_of (GmBuilder *b, const GmArg *args, int n)
 {
