@@ -51,7 +51,8 @@ gm_b_meta (GmBuilder *b, GmVal v)
 
 /* -- Constants --------------------------------------------------------------------------------- */
 
-/* Sizes may be NULL for none. */
+/* Returns a tensor of this shape and device in which every element is s; `sizes` may be NULL for
+ * 0-d. */
 static GmVal
 full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes, int device)
 {
@@ -208,8 +209,8 @@ gm_b_transpose (GmBuilder *b, GmVal v, int dim0, int dim1)
   return gm_b_permute (b, v, dims);
 }
 
-/* True if v has this shape. Also decided for expressions, because the program can see if v itself
- * is returned. */
+/* True if m has this shape. An undecided comparison of expressions becomes a fact, because the
+ * program can see if v itself is returned. */
 static bool
 has_shape (const GmMeta *m, int ndim, const int64_t *sizes)
 {
@@ -253,7 +254,8 @@ gm_b_alias (GmBuilder *b, GmVal v)
                    dims); /* the one view that keeps any strides */
 }
 
-/* Returns op of v; marks the node if a gradient of the program's is recorded. */
+/* Returns op applied to v. The node gets `mark` if a gradient that the program defines is being
+ * recorded. */
 static GmVal
 marked (GmBuilder *b, GmNodeMark mark, GmOp op, GmVal v, const GmAttrs *attrs)
 {
@@ -364,8 +366,8 @@ gm_b_sum_to (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes)
   int lead = m->ndim - ndim, n = 0;
   int64_t dims[GM_MAX_DIMS];
   for (int i = 0; i < m->ndim; i++)
-    if (i < lead ? !gm_size_same (m->sizes[i],
-                                  1) /* a sum of one would make 0 of -0: a view has no such node */
+    if (i < lead ? !gm_size_same (m->sizes[i], 1) /* a sum of one element would make 0 of -0: a view
+                                                   * has no such node */
                  : !gm_size_same (m->sizes[i], sizes[i - lead]) && gm_size_eq (sizes[i - lead], 1))
       dims[n++] = i;
   if (n)

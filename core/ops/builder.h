@@ -23,45 +23,46 @@ typedef struct {
   /* Writes op (in ...), cast and broadcast to dst, into dst's elements; returns dst after the
    * write. op may be GM_OP_copy. */
   GmVal (*into) (GmBuilder *b, GmVal dst, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
-  /* The generator's state as a value for a RANDOM op with n elements, and the offset to put into
-   * its attributes. */
+  /* Returns the generator's state as a value for a RANDOM op with n elements; *offset: the offset
+   * for the op's attributes. */
   GmVal (*random) (GmBuilder *b, uint64_t n_elements, int64_t *offset);
-  /* A tensor that exists already (a default of a library function, a saved tensor) as a value; one
-   * of the CPU on b->device. */
+  /* Returns a tensor that exists already (a default of a library function, a saved tensor) as a
+   * value; a tensor of the CPU is moved to b->device. */
   GmVal (*constant) (GmBuilder *b, GmTensor *t);
-  /* The one element of v as a number (item(), bool(), data-dependent sizes).  A recording builder
-   * may set an error. */
+  /* Reads the single element of v as a number (item(), bool(), data-dependent sizes). False: an
+   * error is set, which a recording builder may do for any v. */
   bool (*item) (GmBuilder *b, GmVal v, GmScalar *out);
-  /* Reads the element v of an argument of kind ELEMENT: its value in this call, which is fixed for
-   * each call that the recording serves; false: an error is set. NULL: the builder gets no such
-   * argument. */
+  /* Reads v, the element of an argument of kind ELEMENT: its value in this call, to which each call
+   * that the recording serves is then restricted. False: an error is set. NULL: the builder gets no
+   * such argument. */
   bool (*number) (GmBuilder *b, GmVal v, double *out);
-  /* True if the element is finite and its magnitude is at most `most`, in this call and in each
+  /* True if the element v is finite and its magnitude is at most `most`, in this call and in each
    * that the recording serves. */
   bool (*within) (GmBuilder *b, GmVal v, double most);
-  /* dst becomes src (a view of dst, or another tensor of its dtype) in all but identity; returns
-   * dst afterwards. NULL: this builder cannot. */
+  /* Makes dst equal to src (a view of dst, or another tensor of its dtype) in all but identity;
+   * returns dst afterwards. NULL: this builder cannot. */
   GmVal (*set) (GmBuilder *b, GmVal dst, GmVal src);
-  /* The symbolic sizes that metas of this builder may have; NULL, or a result of NULL: all are
-   * numbers. */
+  /* Returns the symbolic sizes that metas of this builder may have (borrowed). A NULL member or
+   * result: all sizes are numbers. */
   GmSizes *(*sizes) (GmBuilder *b);
-  /* The one element of v, an i64 that is not negative, as a size. NULL: `item` reads the size. */
+  /* Reads the single element of v, an i64 that is not negative, as a size. NULL: `item` reads the
+   * size. */
   bool (*count) (GmBuilder *b, GmVal v, int64_t *out);
   /* Returns the number of elements of v's storage before v's first. NULL: the builder does not
    * know. */
   int64_t (*offset) (GmBuilder *b, GmVal v);
-  /* The tensor without gaps that v is a part of, with v's history or none; *offset: how many of its
-   * elements, in memory, stand before v's first.  NULL: there is none. */
+  /* Returns the tensor without gaps that v is a part of, with v's gradient history or without any;
+   * *offset: number of its elements, in memory, before v's first. NULL: there is no such tensor. */
   GmVal (*around) (GmBuilder *b, GmVal v, int64_t *offset);
-  /* Returns v's elements, and those after them in its memory, in a row-major shape; the memory
-   * grows if need be. NULL: this builder cannot. */
+  /* Returns v's elements, and the elements behind v's in its memory, in a row-major shape; the
+   * memory grows if necessary. NULL: this builder cannot. */
   GmVal (*resized) (GmBuilder *b, GmVal v, int n, const int64_t *sizes);
 } GmBuilderVtable;
 
-/* The function by which a node of a gradient that the program defines was made, if the op does not
- * tell. OUTSIDE_RUNTIME: a function with R in api.def, so that an index out of bounds is a
- * RuntimeError. RESHAPE: a view if strides allow one, else a copy. CONTIGUOUS: the operand itself
- * if it is contiguous. */
+/* Marks of a node in a gradient that the program defines: the function that made the node, if the
+ * op does not tell. OUTSIDE_RUNTIME: a function with R in api.def, so that an index out of bounds
+ * is a RuntimeError. RESHAPE: a view if strides allow it, else a copy. CONTIGUOUS: the operand
+ * itself if it is contiguous. */
 typedef enum {
   GM_MARK_OUTSIDE_RUNTIME = 1,
   GM_MARK_RESHAPE = 2,
@@ -71,7 +72,7 @@ enum { GM_N_NODE_MARKS = 3 };
 
 struct GmBuilder {
   const GmBuilderVtable *vt;
-  GError *error;    /* the first; owned by the builder */
+  GError *error;    /* the first error; owned by the builder */
   uint8_t autocast; /* dtypes to which functions of api.def cast: gm_autocast_mode */
   bool outside;     /* the error is about an index among a tensor's elements */
   bool masked;      /* the error is about a size that the elements of a mask decide */
@@ -108,13 +109,14 @@ const GmMeta *gm_b_meta (GmBuilder *b, GmVal v); /* a zero meta for NULL */
  * sets the sticky error. */
 bool gm_b_fits (GmBuilder *b, GmScalar s, GmDtype dtype);
 
-/* Small programs that everything uses.  Each returns its input unchanged when there is nothing to
- * do. */
+/* Small programs that are used everywhere. Each returns its input unchanged when there is nothing
+ * to do. */
 GmVal gm_b_scalar (GmBuilder *b, GmScalar s,
                    GmDtype dtype); /* 0-d `full`, of the CPU: a number goes with every device */
 GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim,
                  const int64_t *sizes); /* on b->device */
-/* The same on the device of `like`, or of its shape and device. */
+/* gm_b_full_beside returns a `full` on the device of `like`, gm_b_full_like one of the shape and
+ * device of `like`. */
 GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes,
                         GmVal like);
 GmVal gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *like);
@@ -130,25 +132,25 @@ GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0,
 GmVal gm_b_expand (GmBuilder *b, GmVal v, int ndim, const int64_t *sizes);
 GmVal gm_b_view (GmBuilder *b, GmVal v, int ndim,
                  const int64_t *sizes); /* error if a copy were needed */
-/* Another tensor of the same elements: a view that keeps shape and strides. */
+/* Returns another tensor of the same elements: a view that keeps shape and strides. */
 GmVal gm_b_alias (GmBuilder *b, GmVal v);
 GmVal gm_b_reshape (GmBuilder *b, GmVal v, int ndim,
                     const int64_t *sizes); /* view, or copy and view */
 GmVal gm_b_contiguous (GmBuilder *b, GmVal v);
 GmVal gm_b_slice (GmBuilder *b, GmVal v, int dim, int64_t start, int64_t stop, int64_t step);
-/* v, which has no gaps, as one dimension in the order of memory. */
+/* Returns v, which has no gaps, with a single dimension in the order of memory. */
 GmVal gm_b_flat (GmBuilder *b, GmVal v);
-/* strided.c: elements of `flat` (one dimension) as `want` says, from `offset` on, as a chain of
- * views.  Fails with GM_ERROR_UNSUPPORTED where strides are negative or it is not inside of `flat`.
- */
+/* Returns elements of `flat` (one dimension) from `offset` on, with the sizes and strides of
+ * `want`, as a chain of views (strided.c). Fails with GM_ERROR_UNSUPPORTED where strides are
+ * negative or the result is not inside of `flat`. */
 GmVal gm_b_strided (GmBuilder *b, GmVal flat, int64_t offset, const GmMeta *want);
-/* The view of a diagonal, of offset `start` >= 0, and that of windows. */
+/* Return the view of a diagonal, `start` >= 0 beside the main one, and the view of windows. */
 GmVal gm_b_diagonal (GmBuilder *b, GmVal v, int row, int column, int64_t start);
 GmVal gm_b_unfold (GmBuilder *b, GmVal v, int dim, int64_t window, int64_t step);
-/* embed.c: returns `into` with src at the places of the view `op` (diagonal, or unfold whose
- * windows do not overlap); as slices and joins. */
+/* Returns `into` with src written at the positions of the view `op` (diagonal, or unfold whose
+ * windows do not overlap), as slices and joins (embed.c). */
 GmVal gm_b_embed (GmBuilder *b, GmOp op, const GmAttrs *attrs, GmVal into, GmVal src);
-/* Returns `into` with src, the elements of its windows, added at the windows' places. */
+/* Returns `into` with src, the elements of its windows, added at the windows' positions. */
 GmVal gm_b_add_windows (GmBuilder *b, const GmAttrs *attrs, GmVal into, GmVal src);
 bool gm_windows_overlap (const GmAttrs *attrs);
 /* Returns n elements, first, first + step ..., on b->device. */
@@ -164,8 +166,8 @@ bool gm_b_count (GmBuilder *b, GmVal v, int64_t *out);
 
 /* -- Gradients (gradients.c) ------------------------------------------------------------------- */
 
-/* One op's backward.  in[i], out may be NULL where gm_op_saves says that the value is not needed:
- * metas are always there. */
+/* Arguments and results of one op's backward. in[i] and out may be NULL where gm_op_saves says that
+ * the value is not needed; metas are always there. */
 typedef struct {
   GmBuilder *b;
   GmOp op;
@@ -181,9 +183,10 @@ typedef struct {
 } GmGradient;
 
 void gm_op_gradient (GmGradient *x);
-/* Returns the values that the gradient reads for the inputs in `need`: bit i = input i,
- * GM_SAVES_OUT = the result. Found once per op and need-mask by running the gradient on a builder
- * that only watches, so it cannot disagree with the table. */
+/* Returns the values that the gradient reads for the inputs in `need_mask`: bit i = input i,
+ * GM_SAVES_OUT = the result. Computed once for each op and mask, by running the gradient on a
+ * builder that only records which values are read, so it cannot disagree with the table. Thread:
+ * any. */
 #define GM_SAVES_OUT (1u << 31)
 uint32_t gm_op_saves (GmOp op, int n_in, uint32_t need_mask);
 bool gm_op_is_differentiable (GmOp op, int input);

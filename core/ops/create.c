@@ -34,7 +34,7 @@ run_arange (const GmAttrs *attrs, GmTensor *out)
   char *at = gm_tensor_data (out);
   ptrdiff_t step_bytes = out->meta.strides[0] * (ptrdiff_t) gm_dtype_size (dtype);
   for (int64_t i = 0; i < out->meta.sizes[0]; i++, at += step_bytes) {
-    if (whole) /* wraps, as integer tensors do */
+    if (whole) /* integers wrap, as integer tensors do */
       gm_scalar_store (gm_scalar_int ((int64_t) ((uint64_t) attrs->value.i
                                                  + (uint64_t) i * (uint64_t) attrs->value2.i)),
                        dtype, at);

@@ -45,7 +45,8 @@ regroup (GmBuilder *b, GmVal v, int dim, int n, int k, const int64_t *sizes)
   return gm_b_reshape (b, v, at, all);
 }
 
-/* Returns zeros like v, with `size` in dimension dim, without the dimensions from `ndim` on. */
+/* Returns zeros of v's dtype and device, with `size` in dimension dim, and without the dimensions
+ * from `ndim` on. */
 static GmVal
 zeros (GmBuilder *b, GmVal v, int dim, int64_t size, int ndim)
 {
@@ -55,8 +56,9 @@ zeros (GmBuilder *b, GmVal v, int dim, int64_t size, int ndim)
   return gm_b_full_beside (b, gm_scalar_int (0), (GmDtype) m.dtype, ndim, m.sizes, v);
 }
 
-/* Each matrix in the last two dimensions is a row of its elements; columns + 1 of them on is the
- * next one of the diagonal. */
+/* Returns `rows` with src on the diagonal that begins at element `start` of each matrix in its last
+ * two dimensions and has n elements. In a flattened matrix, elements of a diagonal are columns + 1
+ * apart. */
 static GmVal
 along_diagonal (GmBuilder *b, GmVal rows, GmVal src, int64_t start, int64_t n)
 {
@@ -70,8 +72,8 @@ along_diagonal (GmBuilder *b, GmVal rows, GmVal src, int64_t start, int64_t n)
     int64_t stop = gm_size_add (gm_size_add (gm_size_mul (gm_size_sub (n, 1), step), start), 1);
     return gm_b_reshape (b, scatter (b, flat, src, last, start, stop, step), m.ndim, m.sizes);
   }
-  /* No step is an expression.  So rows of columns + 1 elements, from the first one on, in which the
-   * diagonal is a column. */
+  /* A step of a slice cannot be an expression. So the elements from `start` on become rows of
+   * columns + 1 elements, in which the diagonal is a column. */
   int64_t table[2] = { m.sizes[last], gm_size_add (columns, 1) }, column[2] = { n, 1 };
   int64_t length = gm_size_mul (table[0], table[1]), end = gm_size_add (start, length);
   GmVal longer =
@@ -104,7 +106,8 @@ embed_diagonal (GmBuilder *b, GmVal into, GmVal src, const GmAttrs *attrs)
                        back);
 }
 
-/* The elements of windows, the last dimension, next to `dim`, which counts the windows. */
+/* Returns src with the elements of windows, its last dimension, moved behind `dim`, which counts
+ * the windows. */
 static GmVal
 windows_in_place (GmBuilder *b, GmVal src, int dim)
 {
@@ -116,8 +119,9 @@ windows_in_place (GmBuilder *b, GmVal src, int dim)
   return gm_b_permute (b, src, order);
 }
 
-/* Puts windows back that do not overlap: they are the first elements of rows of `step` elements;
- * the last row may end before its step does, and is made longer. */
+/* Returns `into` with src written back at windows that do not overlap: windows are the first
+ * elements of rows of `step` elements; the last row may end before its step does, and is extended.
+ */
 static GmVal
 embed_windows (GmBuilder *b, GmVal into, GmVal src, const GmAttrs *attrs)
 {

@@ -79,7 +79,8 @@ cast_gradient (const GmGradient *x, int i)
   return gm_b_cast (x->b, x->grad, x->in_meta[i]->dtype);
 }
 
-/* bit d: dimension d is reduced.  No dimension in the attribute means all of them. */
+/* Returns the reduced dimensions of a reduction, as bits. No dimension in the attribute means all
+ * of them. */
 static uint32_t
 reduced_dims (const GmGradient *x)
 {
@@ -92,7 +93,8 @@ reduced_dims (const GmGradient *x)
   return x->attrs->n_list ? mask : (1u << ndim) - 1;
 }
 
-/* v has the reduction's result shape; gives it back its reduced dimensions, with size 1. */
+/* Returns v, which has the shape of the reduction's result, with the reduced dimensions inserted as
+ * sizes of 1. */
 static GmVal
 keep_dims (const GmGradient *x, GmVal v)
 {
@@ -110,7 +112,7 @@ sum_gradient (const GmGradient *x, int i)
   return gm_b_expand (x->b, keep_dims (x, x->grad), x->in_meta[i]->ndim, x->in_meta[i]->sizes);
 }
 
-/* Elements that tie share the gradient evenly, as in torch's amax. */
+/* Returns the gradient of amax and amin; tied elements share it evenly, as in torch. */
 static GmVal
 extremum_gradient (const GmGradient *x, int i)
 {
@@ -127,8 +129,9 @@ join (GmBuilder *b, GmVal first, GmVal second, int dim)
   return gm_b_op (b, GM_OP_cat, (const GmVal[]){ first, second }, 2, &at);
 }
 
-/* Products of all elements before (or after) each one along the last dimension, by doubling: log2
- * (n) steps, no division, so zeros need no special case and it can be differentiated again. */
+/* Returns the product of all elements before (`after`: behind) each element along the last
+ * dimension, by doubling: log2 (n) steps, no division, so zeros need no special case and it can be
+ * differentiated again. `one`: ones of size 1 along dim. */
 static GmVal
 product_of_others (GmBuilder *b, GmVal v, int dim, int64_t n, GmVal one, bool after)
 {
@@ -143,8 +146,8 @@ product_of_others (GmBuilder *b, GmVal v, int dim, int64_t n, GmVal one, bool af
   return v;
 }
 
-/* True where v is NaN although all of what it was computed from, along `dim` of v's shape, are
- * finite: an overflow met a zero.  `zeros`: those elements times 0. */
+/* True where v is NaN although all elements that it was computed from, along `dim`, are finite: an
+ * overflow was multiplied by a zero. `zeros`: these elements times 0. */
 static GmVal
 is_invented (GmBuilder *b, GmVal v, GmVal zeros, int dim)
 {
@@ -154,8 +157,9 @@ is_invented (GmBuilder *b, GmVal v, GmVal zeros, int dim)
   return gm_b (b, logical_and, gm_b (b, ne, v, v), finite);
 }
 
-/* The products of the others along `dim`, for where `others` is a NaN that no element brings
- * along: 0 where one of the others is 0, and else the product of all but zeros, divided. */
+/* Returns `others`, the products of the other elements of a along `dim`, with each NaN that no
+ * element of a has replaced: by 0 where one of the others is 0, else by the product of all nonzero
+ * elements, divided by a. */
 static GmVal
 without_overflow (GmBuilder *b, GmVal others, GmVal a, int dim)
 {
@@ -202,7 +206,7 @@ prod_gradient (const GmGradient *x, int i)
   GmVal a = gm_b_reshape (b, gm_b_permute (b, x->in[0], order), kept + 1, flat);
   GmVal others = gm_b (b, mul, product_of_others (b, a, kept, n, one, false),
                        product_of_others (b, a, kept, n, one, true));
-  if (n > 2) /* no product of one element overflows */
+  if (n > 2) /* a product of a single element does not overflow */
     others = without_overflow (b, others, a, kept);
   GmVal d = gm_b (b, mul, others, g);
   return gm_b_permute (b, gm_b_view (b, d, m->ndim, split), back);
@@ -217,16 +221,17 @@ cumsum_gradient (const GmGradient *x, int i)
   return gm_b_op (x->b, GM_OP_cumsum, &x->grad, 1, &at);
 }
 
-/* The elements of dim from `first` on, and before `end`. */
+/* Returns the elements of v along dim from `first` up to, not including, `end`. */
 static GmVal
 part (GmBuilder *b, GmVal v, int dim, int64_t first, int64_t end)
 {
   return gm_b_slice (b, v, dim, first, end, 1);
 }
 
-/* Result j is the product of x[0 .. j], so the slope by x[i] is the product of those before i times
- * r[i] = g[i] + x[i + 1] r[i + 1]: without a division, so that zeros need no special case.  The
- * recurrence by doubling: r[i] = sum[i] + factor[i] r[i + step] with steps of 1, 2, 4 ... */
+/* Returns the gradient of cumprod. Result j is the product of x[0 .. j], so the slope by x[i] is
+ * the product of the elements before i times r[i] = g[i] + x[i + 1] r[i + 1]: without a division,
+ * so that zeros need no special case. The recurrence is computed by doubling: r[i] = sum[i] +
+ * factor[i] r[i + step] with steps of 1, 2, 4 ... */
 static GmVal
 cumprod_gradient (const GmGradient *x, int i)
 {
@@ -304,7 +309,8 @@ slice_gradient (const GmGradient *x, int i)
   return scatter_slice (x, zeros (x, x->in_meta[0]), x->grad);
 }
 
-/* The embedding turns dimensions about; the gradient of a view is row-major, as zeros are. */
+/* Returns the gradient of a diagonal. The embedding permutes dimensions; the gradient of a view is
+ * row-major, as zeros are. */
 static GmVal
 diagonal_gradient (const GmGradient *x, int i)
 {
@@ -329,10 +335,10 @@ is_transposed (const GmMeta *m)
   return row == 1 && (gm_size_is_symbolic (col) || col > 1);
 }
 
-/* The product is formed in the input's own layout: the gradient of a transposed weight, transposed
- * back, is row-major as the weight is, and can be kept without a copy.  The bits of a product
- * depend on how its operands lie in memory, and a compiled function gets its gradients row-major:
- * so the gradient is row-major here, too, however it arrives. */
+/* Returns the gradient of a matrix product. The product is formed in the input's own layout: the
+ * gradient of a transposed weight, transposed back, is row-major as the weight is, and can be kept
+ * without a copy. The bits of a product depend on the layout of its operands, and a compiled
+ * function gets its gradients row-major: so the incoming gradient is made row-major here, too. */
 static GmVal
 matmul_gradient (const GmGradient *x, int i)
 {
@@ -383,7 +389,8 @@ convolve_weight_gradient (const GmGradient *x, int i)
                 : windowed (x, GM_OP_convolve, x->in[0], x->grad, i);
 }
 
-/* The places of the extrema do not change with small steps of x: no gradient flows to them. */
+/* Returns the gradient of window_pick. The positions of the extrema do not change with small steps
+ * of x: no gradient flows to them. */
 static GmVal
 window_pick_gradient (const GmGradient *x, int i)
 {
@@ -412,7 +419,8 @@ gather_gradient (const GmGradient *x, int i)
                 : NULL;
 }
 
-/* Pads a gradient with zeros: an index may be smaller than src, and does not reach all of it. */
+/* Returns the gradient v padded with zeros to `want`: an index may be smaller than src, and does
+ * not reach all of it. */
 static GmVal
 pad_to (const GmGradient *x, GmVal v, const GmMeta *want)
 {

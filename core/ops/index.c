@@ -59,8 +59,8 @@ check_index (GmOp op, const GmTensor *index, const GmTensor *x, int64_t dim, GEr
 
 /* -- Element by element ------------------------------------------------------------------------ */
 
-/* For each line along `dim` and each j: to[at j or index[j]] (+)= from[at index[j] or j].  Three
- * operands walk together. */
+/* Operands of a loop that computes, for each line along `dim` and each j, to[at j or index[j]] (+)=
+ * from[at index[j] or j]. The loop walks all three together. */
 typedef struct {
   GmTensor *walked; /* the walk is over its shape */
   GmTensor *index, *to, *from;

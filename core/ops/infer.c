@@ -165,7 +165,7 @@ static bool
 infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError **error)
 {
   GmTypes types = (GmTypes) gm_ops[op].types;
-  int first = types == GM_TYPES_SELECT; /* the first of the inputs that share a dtype */
+  int first = types == GM_TYPES_SELECT; /* first of the inputs that share a dtype */
   if (first && in[0]->dtype != GM_BOOL)
     return gm_infer_fail (error, GM_ERROR_RUNTIME,
                           "%s: expected a bool condition, but found dtype %s", gm_ops[op].name,
@@ -193,8 +193,8 @@ infer_pointwise (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out, GError
     out->ndim = both.ndim;
     memcpy (out->sizes, both.sizes, sizeof out->sizes);
   }
-  bool plain = symbolic; /* all give row-major results: the input with the result's shape need not
-                            be found */
+  bool plain = symbolic; /* plain: all give row-major results, so the input with the result's shape
+                            need not be found */
   for (int i = 0; i < n_in && plain; i++)
     plain = gm_meta_is_in_order (in[i]);
   for (int i = 0; i < n_in && !plain; i++)
@@ -246,7 +246,8 @@ infer_mutate (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error)
 
 /* -- Reductions and scans ---------------------------------------------------------------------- */
 
-/* Drops, or makes 1, the dimensions in `reduced`. */
+/* Stores in *out the shape of x with the dimensions in `reduced` dropped, or (keepdim) of size 1.
+ */
 static void
 reduce_shape (const GmMeta *x, uint32_t reduced, bool keepdim, GmMeta *out)
 {
@@ -258,7 +259,8 @@ reduce_shape (const GmMeta *x, uint32_t reduced, bool keepdim, GmMeta *out)
   gm_meta_set_contiguous (out);
 }
 
-/* Fails for a maximum over no elements, which does not exist. */
+/* True unless a reduced dimension is empty and the op has no neutral element, like a maximum: then
+ * sets the error. */
 static bool
 check_not_empty (GmOp op, const GmMeta *x, uint32_t reduced, GError **error)
 {

@@ -11,25 +11,27 @@ bool gm_infer_fail (GError **error, GmError code, const char *format, ...) G_GNU
 
 /* True if `dim` names a dimension; a 0-d tensor counts as one of size 1 if `scalar_ok`. */
 bool gm_infer_check_dim (GmOp op, int64_t dim, const GmMeta *x, bool scalar_ok, GError **error);
-/* True if sizes from attributes are numbers whose product fits. */
+/* True if the sizes, from attributes, are numbers whose product does not overflow; else sets the
+ * error. */
 bool gm_infer_check_sizes (GmOp op, int ndim, const int64_t *sizes, GError **error);
-/* True if the row accepts x's dtype. */
+/* True if the op's row accepts x's dtype; else sets the error. */
 bool gm_infer_accepts (GmOp op, const GmMeta *x, GError **error);
 bool gm_infer_same_dtype (GmOp op, const GmMeta *a, const GmMeta *b, GError **error);
 
-/* infer_shape.c: *out comes with dtype and device of in[0] and is otherwise zero. */
+/* Computes the result of an op that changes shapes (infer_shape.c). *out has dtype and device of
+ * in[0] and is otherwise zero on entry. False: an error is set. */
 bool gm_infer_movement (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out,
                         GError **error);
 bool gm_infer_contract (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error);
 bool gm_infer_index (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
                      GError **error);
-/* infer_convolve.c: the same. */
+/* Computes the result of a convolution or pool (infer_convolve.c), with *out as above. */
 bool gm_infer_convolve (GmOp op, const GmMeta *const *in, const GmAttrs *attrs, GmMeta *out,
                         GError **error);
 
-/* True for the common case of POINTWISE, decided without calls: every input has one shape, or is
- * 0-d beside it; the first of that shape is row-major, and all of it have its strides. False
- * decides nothing: the general rule has to. */
+/* Handles the common case of a POINTWISE op without calls: every input has one shape, or is 0-d;
+ * the first input of that shape is row-major, and all inputs of it have its strides. True: *out is
+ * the result. False: the general rule has to decide; no error is set. */
 static inline bool
 gm_infer_plain (GmOp op, const GmMeta *const *in, int n_in, GmMeta *out)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FMT "%" G_GINT64_FORMAT
-#define MOST (INT64_C (1) << 31) /* more than any number of a window: products of two fit */
+#define MOST (INT64_C (1) << 31) /* exceeds any number of a window: products of two fit */
 
 static bool
 check_window (GmOp op, const GmWindow *w, int space, GError **error)
@@ -33,14 +33,16 @@ check_window (GmOp op, const GmWindow *w, int space, GError **error)
   return true;
 }
 
-/* True if y, an expression, is the number of windows, as functions compute it. */
+/* True if y, an expression, is the number of windows of an image of size x with `more` elements of
+ * padding, less the window's extent, as functions compute it. */
 static bool
 counts_windows (int64_t x, int64_t more, int64_t stride, int64_t y)
 {
   return gm_size_same (y, gm_size_add (gm_size_floordiv (gm_size_add (x, more), stride), 1));
 }
 
-/* The last window ends with the padding, which may be one longer behind than in front. */
+/* True if the windows fit the image x and the result y: the last window ends with the padding,
+ * which may be one element longer behind than in front. */
 static bool
 windows_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *y)
 {
@@ -63,8 +65,8 @@ windows_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *y)
   return true;
 }
 
-/* x [n, c, space ...], w [o, c / groups, kernel ...], y [n, o, space ...].  Only n and the spaces
- * may be expressions. */
+/* True if shapes and window fit together: x [n, c, space ...], w [o, c / groups, kernel ...], y [n,
+ * o, space ...]. Only n and the spaces may be expressions. */
 static bool
 shapes_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *weight, const int64_t *y)
 {
@@ -79,7 +81,8 @@ shapes_fit (const GmWindow *w, int ndim, const int64_t *x, const int64_t *weight
   return windows_fit (w, ndim, x, y);
 }
 
-/* x [n, c, space ...], y [n, c, space ...], and an operand of one of these shapes. */
+/* True if the shapes of a pool fit: x [n, c, space ...], y [n, c, space ...], and an operand of one
+ * of these shapes. */
 static bool
 pool_fits (GmOp op, const GmWindow *w, const GmMeta *x, const GmMeta *other, const int64_t *list)
 {

@@ -69,8 +69,9 @@ infer_expand (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   return true;
 }
 
-/* True if `next` is needed to cover a piece. For expressions the example decides, without a fact:
- * if for other sizes less were enough, the dimension taken in excess has one element. */
+/* True if dimension `next` is needed to cover a piece of memory. For expressions the example
+ * decides, without a fact: if less is enough for other sizes, the dimension taken in excess has one
+ * element. */
 static bool
 is_short (int64_t covered, int64_t piece, int64_t next)
 {
@@ -82,16 +83,16 @@ is_short (int64_t covered, int64_t piece, int64_t next)
          || gm_size_guess (covered, 0) < gm_size_guess (piece, 1);
 }
 
-/* True if a new dimension of one element belongs to the current piece. For an expression the
- * example decides, too: the coverage becomes a fact with it. */
+/* True if a new dimension of one element belongs to the current piece. For an expression (unless
+ * `exact`) the example decides, too: the fact about the coverage includes it. */
 static bool
 is_one (int64_t size, bool exact)
 {
   return exact ? gm_size_eq (size, 1) : gm_size_guess (size, 0) == 1;
 }
 
-/* Finds strides under which `out->sizes` walk the elements of x in row-major order, if there are
- * any. Dimensions of x that follow one another without a gap are one piece; each piece must be
+/* Finds strides with which `out->sizes` walk the elements of x in row-major order; false: there are
+ * none. Dimensions of x that follow one another without a gap are one piece; each piece must be
  * covered exactly by new dimensions. exact: everything that the result depends on becomes a fact,
  * else only the values that the strides depend on. */
 static bool
@@ -124,15 +125,15 @@ walk (const GmMeta *x, GmMeta *out, bool exact)
   return true;
 }
 
-/* Finds the strides of a view. A failure does not hold for sizes for which a dimension or a piece
- * has one element: then the walk is done once more, exactly. */
+/* Finds the strides of a view; false: there are none. A failure need not hold for sizes with which
+ * a dimension or a piece has one element: then the walk is repeated with exact facts. */
 static bool
 view_strides (const GmMeta *x, GmMeta *out, bool symbolic)
 {
   return walk (x, out, false) || (symbolic && walk (x, out, true));
 }
 
-/* True if the dimensions of size 1, too, have row-major strides: a view keeps theirs. */
+/* True if x has row-major strides, also in dimensions of size 1, whose strides a view keeps. */
 static bool
 is_row_major (const GmMeta *x)
 {
@@ -272,8 +273,8 @@ infer_unfold (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GErro
   return true;
 }
 
-/* Elements of another size: torch's rules.  Strides are counted in elements, and those of the last
- * dimension lie side by side. */
+/* Infers a view of the bytes as elements of another size, by torch's rules. Strides are counted in
+ * elements; the elements of the last dimension must be contiguous. */
 static bool
 infer_bitcast (GmOp op, const GmMeta *x, const GmAttrs *attrs, GmMeta *out, GError **error)
 {
@@ -372,7 +373,7 @@ gm_infer_contract (GmOp op, const GmMeta *const *in, GmMeta *out, GError **error
 
 /* -- Indexing ---------------------------------------------------------------------------------- */
 
-/* `part` may differ from `whole` in dimension `dim` only. */
+/* True if `part` has the sizes of `whole` in all dimensions but `dim`; else sets the error. */
 static bool
 check_same_but (GmOp op, const char *name, const GmMeta *whole, const GmMeta *part, int64_t dim,
                 GError **error)
@@ -390,7 +391,8 @@ check_same_but (GmOp op, const char *name, const GmMeta *whole, const GmMeta *pa
                         gm_ops[op].name, name, b, a, dim);
 }
 
-/* A gather's or scatter's index: no larger than `whole` outside `dim` (dim < 0: nowhere). */
+/* True if `index`, of a gather or scatter, is no larger than `whole` in all dimensions but `dim`
+ * (dim < 0: in all); else sets the error. */
 static bool
 check_inside (GmOp op, const char *name, const GmMeta *whole, const GmMeta *index, int64_t dim,
               GError **error)

@@ -31,21 +31,21 @@ typedef struct {
   size_t elem[GM_LOOP_OPERANDS]; /* bytes */
 } GmLoop;
 
-/* A loop over `ndim` sizes; operand i has strides[i], broadcast already.  `sorted`: dimensions may
- * be put in the order of operand 0's strides; else they stay in the order given. */
+/* Makes a loop over `ndim` sizes; operand i has strides[i], broadcast already. `sorted`: dimensions
+ * may be sorted by operand 0's strides; else they stay in the order given. */
 void gm_loop_init (GmLoop *l, int ndim, const int64_t *sizes, int n, const int64_t *const *strides,
                    const size_t *elem, bool sorted);
-/* Over the shape of operands[0]; the others broadcast to it. */
+/* Makes a loop over the shape of operands[0]; the other operands broadcast to it. */
 void gm_loop_init_metas (GmLoop *l, int n, const GmMeta *const *operands);
 
-/* The function that runs on contiguous stretches: exactly one member is set, or none for a plain
- * copy. */
+/* The function that runs on contiguous stretches: exactly one member is set, or none of them for a
+ * plain copy. */
 typedef struct {
   GmTilePointwise pointwise;
   GmTileCast cast;
 } GmLoopBody;
 
-/* data[0] = body (data[1], ...) over the whole loop, in any order. */
+/* Computes data[0] = body (data[1], ...) over the whole loop, in any order. */
 void gm_loop_run (const GmLoop *l, GmLoopBody body, char *const *data);
 
 /* Reads a strided operand as one stream in the loop's order. */
@@ -59,13 +59,13 @@ typedef struct {
 } GmCursor;
 
 void gm_cursor_init (GmCursor *c, const GmLoop *l, int operand, const void *data);
-/* The next n elements: a pointer into the operand where they are contiguous, else `buffer`, filled.
- */
+/* Returns the next n elements: a pointer into the operand where they are contiguous, else `buffer`,
+ * filled. */
 const void *gm_cursor_read (GmCursor *c, void *buffer, size_t n);
 /* Stores the next n elements; the operand must be writable memory. */
 void gm_cursor_write (GmCursor *c, const void *values, size_t n);
 void gm_cursor_skip (GmCursor *c, size_t n);
-/* True if the next n elements lie beside each other. */
+/* True if the next n elements are contiguous. */
 static inline bool
 gm_cursor_is_run (const GmCursor *c, size_t n)
 {
@@ -92,17 +92,17 @@ gm_odometer_next (int64_t *index, int ndim, const int64_t *sizes, int n, char **
   return false;
 }
 
-/* Goes to position i of the loop's dimensions before `ndim`, in their order: sets index, and moves
- * the pointers to the first n operands. */
+/* Moves to position i of the loop's dimensions before `ndim`, in their order: sets index, and
+ * advances the pointers `at` to the first n operands. */
 void gm_loop_go (const GmLoop *l, int ndim, int64_t i, int n, char **at, int64_t *index);
 
 /* Returns the number of parts in which several threads do `items` pieces of work that touch so many
  * elements in all: 1 if no thread is worth waking.  No bit of a result may depend on it. */
 uint32_t gm_loop_parts (int64_t items, int64_t elements);
 
-/* The loop over all dimensions but `dim` of operands[0], in which operands of the same rank walk
- * together; along[i] is operand i's stride in `dim` (elements).  A 0-d tensor counts as one
- * dimension of size 1. */
+/* Makes the loop over all dimensions but `dim` of operands[0], in which operands of the same rank
+ * walk together; along[i] becomes operand i's stride in `dim` (elements). A 0-d tensor counts as
+ * one dimension of size 1. */
 void gm_lines_init (GmLoop *l, int n, GmTensor *const *operands, int64_t dim, int64_t *along);
 
 /* Copies src's elements to dst, broadcast and cast. Memory must not overlap. */

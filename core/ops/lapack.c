@@ -29,7 +29,7 @@ const char *const gm_lapack_names[] = {
 
 /* -- The library ------------------------------------------------------------------------------- */
 
-/* Fortran's hidden lengths of the characters come last. */
+/* Type of the lengths of character arguments, which Fortran passes hidden at the end. */
 typedef size_t Length;
 /*    name    arguments */
 #define LAPACK(X, T)                                                                               \
@@ -259,8 +259,8 @@ WITH_TYPE (double, f64)
 
 /* -- Scratch ----------------------------------------------------------------------------------- */
 
-/* Computes the numbers of elements of the copy of a, of LAPACK's workspace, and of ints: the least
- * of the Users' Guide, or the size for blocks. */
+/* Computes the numbers of elements of the copy of a, of LAPACK's workspace, and of ints: the
+ * minimum of the Users' Guide, or the size for blocked algorithms. */
 static void
 measure (Job *job, size_t *copy, size_t *work, size_t *ints)
 {

@@ -13,7 +13,8 @@ typedef enum {
   GM_LAPACK_QR,         /* a -> q, r; full: q is square */
   GM_LAPACK_SVD,        /* a -> u, s, vh; full: u and vh are square; info: did not converge */
   GM_LAPACK_EIGH,       /* a, of which the lower triangle is read -> w, v; upper: the upper one */
-  GM_LAPACK_TRIANGULAR, /* a, b -> x; upper; unit: the diagonal counts as ones; info: a 0 on it */
+  GM_LAPACK_TRIANGULAR, /* a, b -> x; upper; unit: the diagonal counts as ones; info: a 0 on the
+                         * diagonal */
   GM_LAPACK_LU, /* a -> l below the diagonal and u on and above it, and as numbers of a's dtype the
                    row, from 1, that each row was exchanged with; info: a pivot is 0 */
   GM_N_LAPACK
@@ -25,13 +26,14 @@ enum {
   GM_LAPACK_UPPER = 2,
   GM_LAPACK_UNIT = 4,
   GM_LAPACK_INFO = 8
-}; /* info: one more result [b], info in a's dtype */
+}; /* flag info: one more result [b], info in a's dtype */
 
-/* One computation on each matrix of a batch, one after the other, on one thread.
- * Shapes: a [b, m, n], other [b, m, k] or NULL, row-major, float32 or float64, both of one dtype,
- * on the CPU (checked). Owner:  out[0 .. n) are new references.   info[0 .. b): LAPACK's for each
- * matrix, 0 where it went well; caller gives it. Errors: GM_ERROR_UNSUPPORTED without a LAPACK,
- * GM_ERROR_MEMORY, GM_ERROR_RUNTIME for operands that do not fit. */
+/* Computes `op` on each matrix of a batch, one after the other, on one thread. Shapes: a [b, m, n],
+ * other [b, m, k] or NULL, row-major, float32 or float64, both of one dtype, on the CPU (checked).
+ * Returns n, the number of results, 0 after an error. Owner: out[0 .. n) are new references. info[0
+ * .. b), memory of the caller: LAPACK's info for each matrix, 0 for success. Errors:
+ * GM_ERROR_UNSUPPORTED without a LAPACK, GM_ERROR_MEMORY, GM_ERROR_RUNTIME for operands that do not
+ * fit. */
 int gm_lapack_run (GmLapackOp op, const GmTensor *a, const GmTensor *other, int flags,
                    GmTensor *out[3], int64_t *info, GError **error);
 

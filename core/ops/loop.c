@@ -110,7 +110,8 @@ gm_cursor_init (GmCursor *c, const GmLoop *l, int operand, const void *data)
   memset (c->index, 0, sizeof c->index);
 }
 
-/* Goes n elements on within the innermost stretch, and over to the next where it ends. */
+/* Advances the cursor by n elements within the innermost stretch, and to the next stretch at its
+ * end. */
 static void
 cursor_advance (GmCursor *c, int64_t n)
 {
@@ -181,7 +182,7 @@ call (GmLoopBody body, void *out, const void *const *x, size_t n, size_t elem)
     memcpy (out, x[0], n * elem);
 }
 
-/* One inner stretch: operands are contiguous, repeat one element, or are gathered. */
+/* Operands of one inner stretch: contiguous, repeating one element, or gathered. */
 typedef struct {
   const GmLoop *l;
   GmLoopBody body;
@@ -238,7 +239,7 @@ run_stretches (const GmLoop *l, GmLoopBody body, char *const *data)
   while (gm_odometer_next (index, l->ndim - 1, l->sizes, l->n, at, strides, l->elem));
 }
 
-/* Chunks of a tile across the ends of inner stretches. */
+/* Runs the body on chunks of a tile, across the ends of inner stretches. */
 static void
 run_chunks (const GmLoop *l, GmLoopBody body, char *const *data)
 {
@@ -275,10 +276,12 @@ run_chunks (const GmLoop *l, GmLoopBody body, char *const *data)
   }
 }
 
-#define STRIP 16 /* columns that are turned at once: a line of the cache of 4 bytes each */
+#define STRIP                                                                                      \
+  16 /* columns that are transposed at once: a cache line of elements of 4 bytes each              \
+      */
 
-/* Returns the dimension in which the source of a copy is contiguous, where the result is so in the
- * last one: their squares are turned in registers.  -1: the loop is something else. */
+/* Returns the dimension in which the source of a copy is contiguous, if the result is contiguous in
+ * the last one: squares of both are then transposed in registers. -1: the loop is no such copy. */
 static int
 turned_dimension (const GmLoop *l, GmLoopBody body)
 {
@@ -332,7 +335,8 @@ typedef struct {
   uint32_t n;
 } LoopJob;
 
-/* A loop of one dimension is cut at whole tiles. */
+/* Returns the first index along dimension 0 of a part; a loop of one dimension is cut at whole
+ * tiles. */
 static int64_t
 first_of (const GmLoop *l, uint32_t part, uint32_t n)
 {

@@ -22,7 +22,7 @@ gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta
   }
 }
 
-/* Computes the offset of the first element, in elements of the other size; fails if it is not a
+/* Computes *out, the offset of x's first element in elements of meta's size; fails if it is not a
  * multiple of that size. */
 static bool
 bitcast_offset (const GmTensor *x, const GmMeta *meta, int64_t *out, GError **error)
@@ -69,8 +69,8 @@ typedef struct {
   int64_t size, stride;
 } Dim;
 
-/* Collects the dimensions of more than one element, the smallest stride first; returns their
- * number, -1: there is no element. */
+/* Collects the dimensions with more than one element, the smallest stride first; returns their
+ * number, -1 if the tensor is empty. */
 static int
 moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
 {
@@ -93,8 +93,8 @@ moving_dims (const GmMeta *m, Dim dims[GM_MAX_DIMS])
   return n;
 }
 
-/* True if two elements share an address below `extent`: all are tried; beyond the extents of real
- * tensors it is assumed. */
+/* True if two elements have the same address below `extent`. All elements are tried; beyond the
+ * extents of real tensors, true is assumed. */
 static bool
 meet (const Dim *dims, int n, int64_t extent)
 {

@@ -32,7 +32,8 @@ const GmOpInfo gm_ops[GM_N_OPS] = {
 #undef ROW
 };
 
-/* A code that two rows share would silently lose one of them above; as enumerators of one switch it does not compile. */
+/* Has no purpose but to fail to compile if two rows share a code, in which case one row would
+ * silently overwrite the other in the tables above. */
 static inline void G_GNUC_UNUSED
 codes_are_unique (GmOp op)
 {
@@ -60,8 +61,8 @@ codes_are_unique (GmOp op)
   }
 }
 
-/* Rows are in upper case, graphs print in lower case: the letters are lowered here, at compile
- * time. */
+/* Lowers the letters of attribute names at compile time: rows are in upper case, graphs print in
+ * lower case. */
 #define LOWER(s, i) ((i) < sizeof (s) - 1 ? (s)[(i) < sizeof (s) ? (i) : 0] | 0x20 : 0)
 static const char attr_names[GM_N_ATTRS][12] = {
 #define ATTR(code, NAME, kind, field) \
@@ -254,8 +255,8 @@ gm_op_may_fail (GmOp op)
   return fails[op];
 }
 
-/* One bit per input, set if its gradient column is not NONE. Inputs past the third share bit 2's
- * answer only for rows of any arity, whose inputs are all alike. */
+/* Differentiable inputs of each op, as bits: set if the input's gradient column is not NONE. Inputs
+ * past the third share bit 2's answer, only for rows of any arity, whose inputs are all alike. */
 static const uint8_t slopes[GM_N_OPS] = {
 #define SLOPE(text, bit)                                                                           \
   ((text)[0] == 'N' && (text)[1] == 'O' && (text)[2] == 'N' && (text)[3] == 'E' ? 0 : (bit))

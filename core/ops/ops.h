@@ -69,7 +69,7 @@ typedef struct {
 } GmOpInfo;
 extern const GmOpInfo gm_ops[GM_N_OPS];
 
-/* Any of the operators; zeroed: none of them. */
+/* Numbers of any operator's attributes; zeroed: none. */
 typedef struct {
   uint64_t words[(GM_N_OPS + 63) / 64];
 } GmOpSet;
@@ -150,26 +150,26 @@ typedef struct {
   const char *name;
   char type;
   uint16_t offset;
-} GmAttrInfo; /* lower-case name; offsetof in GmAttrs */
+} GmAttrInfo; /* key: lower-case name; offsetof in GmAttrs */
 extern const GmAttrInfo gm_attrs[GM_N_ATTRS];
-/* Bit mask of the keys that a node of `op` must have. */
+/* Returns the bit mask of the keys that a node of `op` must have. */
 uint32_t gm_op_attr_mask (GmOp op);
-/* Bit mask of the keys that a node may have besides: ARGREDUCE's DIM (absent: all elements, in
- * row-major order), SIZES and DTYPE of `constant`, from which gm_op_infer makes a row-major meta,
- * and DEVICE of an op that makes a tensor on another device than the CPU. */
+/* Returns the bit mask of the keys that a node may have besides: ARGREDUCE's DIM (absent: all
+ * elements, in row-major order), SIZES and DTYPE of `constant`, from which gm_op_infer makes a
+ * row-major meta, and DEVICE of an op that makes a tensor on another device than the CPU. */
 uint32_t gm_op_attr_optional (GmOp op);
 /* Returns the attributes of a `full` of this dtype, shape and device. */
 GmAttrs gm_attrs_full (const GmMeta *like, GmScalar value);
 /* True if operands of `dtype` fit the row's types column (SELECT: b and c). */
 bool gm_op_accepts (GmOp op, GmDtype dtype);
-/* The input that holds positions (i64) and not values, or -1. */
+/* Returns the number of the input that holds positions (i64) and not values, or -1. */
 int gm_op_index_input (GmOp op);
 
-/* The result's meta (every op has one result).  Strides: POINTWISE and CAST take the strides of the
- * first input that has the result's shape and is dense, else row-major; MOVEMENT gives the view's
- * strides; all others are row-major. requires_grad of *out is the OR of the differentiable inputs',
- * 0 for results that are not floating. Errors: GM_ERROR_RUNTIME, GM_ERROR_INDEX, GM_ERROR_TYPE with
- * both shapes or dtypes in the message. */
+/* Computes the meta of an op's result (every op has one result). Strides: POINTWISE and CAST take
+ * the strides of the first input that has the result's shape and is dense, else row-major; MOVEMENT
+ * gives the view's strides; all others are row-major. requires_grad of *out is the OR of the
+ * differentiable inputs', 0 for results that are not floating. Errors: GM_ERROR_RUNTIME,
+ * GM_ERROR_INDEX, GM_ERROR_TYPE with both shapes or dtypes in the message. */
 bool gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *attrs, GmMeta *out,
                   GError **error);
 
@@ -177,35 +177,35 @@ bool gm_op_infer (GmOp op, const GmMeta *const *in, int n_in, const GmAttrs *att
  * a view.  MUTATE writes in[0], advances its version and returns a new reference to it.  Result: a
  * new reference, NULL on error.  attrs may be NULL when the op has none. */
 GmTensor *gm_op_run (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GError **error);
-/* The same for a result on another device than the CPU, into `out`, which overlaps no input; set
- * once, by core/plugin. */
+/* Runs one op whose result is on another device than the CPU, into `out`, which overlaps no input.
+ * Set once, by core/plugin. */
 extern bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                                     GmTensor *out, GError **error);
-/* The same into an existing tensor whose meta equals the inferred one in shape and dtype (strides
- * may differ).  Not for MOVEMENT and MUTATE.  `out` may be one of the inputs of a POINTWISE op if
- * it is exactly that tensor; where it overlaps them otherwise, a temporary is made.  Refused:
+/* Runs one op into an existing tensor whose meta equals the inferred one in shape and dtype
+ * (strides may differ). Not for MOVEMENT and MUTATE. `out` may be one of the inputs of a POINTWISE
+ * op if it is exactly that tensor; where it overlaps them otherwise, a temporary is made. Refused:
  * read-only storage, and an `out` whose own elements share memory (expanded). Does not advance
  * versions. */
 bool gm_op_run_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs, GmTensor *out,
                      GError **error);
-/* The same for every op but MUTATE: the result of a MOVEMENT op is copied into `out`. For hosts of
- * foreign memory. */
+/* Runs every op but MUTATE into `out`, as gm_op_run_into does; the result of a MOVEMENT op is
+ * copied. For hosts of foreign memory. */
 bool gm_op_run_copy_into (GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                           GmTensor *out, GError **error);
-/* Returns the number of elements between the first one of the input and that of the result `view`
- * of a MOVEMENT op. */
+/* Returns the number of elements between the first element of the input and that of the result
+ * `view` of a MOVEMENT op. */
 int64_t gm_movement_offset (GmOp op, const GmMeta *x, const GmAttrs *attrs, const GmMeta *view);
 /* True if two elements of a tensor with this meta share memory; decided by the examples of sizes
  * that are expressions. */
 bool gm_meta_overlaps_itself (const GmMeta *m);
-/* True if `m` differs from `is`, the result of an elementwise op, only in the places of its
+/* True if `m` differs from `is`, the result of an elementwise op, only in the layout of its
  * elements: a graph's output may be part of a tensor. */
 bool gm_op_may_be_strided (GmOp op, const GmMeta *is, const GmMeta *m);
 
 /* -- The generator (random.c) ------------------------------------------------------------------ */
 
-/* One per process.  A RANDOM op over n elements takes (n + 3) / 4 draws; take returns the offset of
- * the first. */
+/* The generator of the process. A RANDOM op over n elements uses (n + 3) / 4 draws; gm_random_take
+ * returns the offset of the first draw. */
 #define GM_DEFAULT_SEED                                                                            \
   1871 /* fixed, so that a program that never seeds is repeatable: the year of Gramme's machine */
 void gm_random_seed (uint64_t seed);
@@ -213,8 +213,8 @@ uint64_t gm_random_current_seed (void);
 uint64_t gm_random_take (uint64_t draws);
 void gm_random_get_state (int64_t state[2]); /* {seed, next draw} */
 void gm_random_set_state (const int64_t state[2]);
-/* True while functions that draw random numbers fail on this thread.  A builder that executes takes
- * it over when it is made. */
+/* True while functions that draw random numbers fail on this thread. A builder that executes copies
+ * this state when it is made. */
 bool gm_draws_refused (void);
 bool gm_draws_refuse (bool refuse); /* returns the old one */
 

@@ -17,7 +17,7 @@
 
 typedef struct {
   uint32_t value;    /* of the graph */
-  GmProduct product; /* the first that multiplied by it */
+  GmProduct product; /* the first product with this right-hand side */
   void *packed;      /* NULL: not packed yet */
   size_t bytes;
 } Pack;
@@ -56,7 +56,8 @@ same_right (const GmProduct *a, const GmProduct *b)
          && a->b_row_stride == b->b_row_stride && a->b_col_stride == b->b_col_stride;
 }
 
-/* Returns the entry of the product's right-hand side, or NULL at its first product. */
+/* Returns the entry of the product's right-hand side; NULL at its first product, which is only
+ * noted. */
 static Pack *
 find_pack (uint32_t value, const GmProduct *p)
 {
@@ -69,7 +70,7 @@ find_pack (uint32_t value, const GmProduct *p)
     if (gm_packs->packs[i].value == value && same_right (&gm_packs->packs[i].product, p))
       return &gm_packs->packs[i];
   uint32_t i = gm_packs->next++ % MOST_PACKS;
-  if (i == gm_packs->n || !gm_packs->packs[i].packed) /* what is packed stays */
+  if (i == gm_packs->n || !gm_packs->packs[i].packed) /* a packed form is never replaced */
     gm_packs->packs[i] = (Pack){ value, *p, NULL, 0 };
   gm_packs->n = MAX (gm_packs->n, i + 1);
   return NULL;

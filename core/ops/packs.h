@@ -26,7 +26,7 @@ extern GM_THREAD uint32_t gm_packs_value;
 
 void gm_packs_drop (void);
 
-/* Begins a run: frees the packs of the run around it.  Returns the argument for the end. */
+/* Begins a run: frees the packs of the run around it. Returns the argument for gm_packs_end. */
 static inline bool
 gm_packs_begin (void)
 {
@@ -37,7 +37,7 @@ gm_packs_begin (void)
   return outer;
 }
 
-/* Ends a run, and frees its packs. */
+/* Ends a run, and frees its packs. `outer`: the result of gm_packs_begin. */
 static inline void
 gm_packs_end (bool outer)
 {
@@ -54,7 +54,7 @@ gm_packs_end (bool outer)
  * the packed form the result is NULL, too. */
 const void *gm_packs_find (uint32_t value, const GmProduct *p, uint32_t blocks);
 
-/* Returns the number of right-hand sides that were packed to be kept, in this process. */
+/* Returns the number of right-hand sides that were packed to be reused, in this process. */
 uint64_t gm_packs_made (void);
 
 #endif

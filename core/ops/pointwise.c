@@ -51,7 +51,7 @@ stretch_part (void *arg, uint32_t part)
   s->tile (s->out + (size_t) from * s->out_elem, x[0], x[1], x[2], (size_t) (to - from));
 }
 
-/* Operands and `out` are n elements in the same order. */
+/* Calls the tile for n elements, in which operands and `out` have the same order. */
 static void
 run_stretch (GmOp op, GmTilePointwise tile, GmTensor *const *in, int n_in, GmTensor *out, int64_t n)
 {
@@ -86,8 +86,8 @@ same_layout (const GmMeta *a, const GmMeta *b)
   return true;
 }
 
-/* Operands with `scalar` repeat their one element; all others, and out, are n elements in the same
- * order. */
+/* Calls the tile for n elements. Operands with `scalar` repeat their one element; all others, and
+ * out, have the same order. */
 static void
 run_flat (GmTilePointwise tile, GmTensor *const *in, int n_in, const bool *scalar, GmTensor *out,
           int64_t n)

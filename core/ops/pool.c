@@ -21,8 +21,8 @@ typedef struct {
   int64_t n_places;
 } Pool;
 
-/* Returns the element of the channel at place k of a window that begins at `origin`; -1:
- * outside. */
+/* Returns the index in the channel of element k of a window that begins at `origin`; -1: outside.
+ */
 static inline int64_t
 inside (const Pool *p, int64_t k, const int64_t *origin)
 {
@@ -39,8 +39,8 @@ inside (const Pool *p, int64_t k, const int64_t *origin)
   return element;
 }
 
-/* Returns the element of place k of a window. If all of the window is -inf, the place that the
- * tiles found may be in the padding: then the first place inside. */
+/* Returns the index in the channel of element k of a window. If all of the window is -inf, the
+ * element that the tiles found may be in the padding: then that of the first element inside. */
 static int64_t
 element_of (const Pool *p, int64_t k, const int64_t *origin)
 {
@@ -50,7 +50,7 @@ element_of (const Pool *p, int64_t k, const int64_t *origin)
   return element;
 }
 
-/* EACH (window, element) in order. */
+/* Runs EACH (window, element) for all windows in order. */
 #define WINDOWS(EACH)                                                                              \
   do {                                                                                             \
     int64_t origin[SPACE], window = 0;                                                             \
@@ -107,7 +107,7 @@ typedef struct {
   bool failed; /* atomic */
 } PoolJob;
 
-/* Computes channels of all images, from `from` to `to`. */
+/* Computes the channels of all images numbered from `from` up to `to`; false: no memory. */
 static bool
 run_channels (const PoolJob *j, int64_t from, int64_t to)
 {

@@ -29,8 +29,8 @@ reduced_dims (const GmMeta *x, const GmAttrs *attrs)
   return attrs->n_list ? mask : (1u << x->ndim) - 1;
 }
 
-/* Kept dimensions come in the order of x's strides, so that the columns' way finds its contiguous
- * dimension innermost. */
+/* Splits the dimensions of x. Kept dimensions come in the order of x's strides, so that the
+ * columns' way finds its contiguous dimension innermost. */
 static void
 split (const GmMeta *x, uint32_t mask, bool keepdim, const GmMeta *out, Split *s)
 {
@@ -61,7 +61,7 @@ enum { X, OUT }; /* operands of Split.kept */
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
-/* How an op folds a dtype. */
+/* The tiles with which an op folds a dtype. */
 typedef struct {
   GmTileFold row;
   GmTileFoldColumns columns;
@@ -70,8 +70,8 @@ typedef struct {
   char init[8] __attribute__ ((aligned (8)));
 } Fold;
 
-/* Returns the fold of an op. n: number of elements of each result; within one block the
- * accumulator's type has no effect. */
+/* Returns the tiles for folding. n: number of elements of each result; long sums of f32 have an f64
+ * accumulator, which has no effect within one block. */
 static Fold
 fold_of (GmOp op, GmDtype dtype, int64_t n)
 {
@@ -107,8 +107,8 @@ fold_row (GmTileFold fold, const GmLoop *reduced, const char *x, void *acc)
   }
 }
 
-/* Results whose accumulators have another type are cast together, as many as lie beside each other.
- * Results from `from` to `to`. */
+/* Computes the results from `from` up to `to`, row by row. Results whose accumulators have another
+ * type are cast together, as many as are contiguous. */
 static void
 run_rows (const Fold *f, const Split *s, const char *x, char *out, int64_t from, int64_t to)
 {
@@ -155,7 +155,8 @@ fold_columns (const Fold *f, const Split *s, const char *x, char *acc, size_t wi
                 width);
 }
 
-/* The same by way of accumulators of another type, a tile of columns at a time. */
+/* Folds columns with accumulators of another type than the result's, a tile of columns at a time.
+ */
 static void
 fold_columns_and_finish (const Fold *f, const Split *s, const char *x, char *out, size_t width)
 {
@@ -182,7 +183,7 @@ run_columns (const Fold *f, const Split *s, const char *x, char *out, int64_t fr
   const GmLoop *kept = &s->kept;
   int last = kept->ndim - 1;
   int64_t pieces = pieces_of (kept), width = kept->sizes[last];
-  while (from < to) { /* along a line, as far as the part goes */
+  while (from < to) { /* along a line, to the end of the part */
     int64_t piece = from % pieces, take = MIN (pieces - piece, to - from), index[GM_MAX_DIMS];
     size_t columns = (size_t) (MIN ((piece + take) * PIECE, width) - piece * PIECE);
     char *at[2] = { (char *) x, out };

@@ -22,7 +22,8 @@ bool (*gm_op_run_on_device) (GmOp op, GmTensor *const *in, int n_in, const GmAtt
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
-/* The tables are constant once found: threads that race here store the same pointer. */
+/* Finds the tiles of this CPU; false: an error is set. The tables are constant once found: threads
+ * that race here store the same pointer. */
 static bool
 find_tiles (GError **error)
 {
@@ -83,7 +84,7 @@ identical (const GmTensor *a, const GmTensor *b)
   return same;
 }
 
-/* True if an input would be changed while it is still to be read. */
+/* True if an input would be changed before it is completely read. */
 static bool
 needs_temporary (GmOp op, GmTensor *const *in, int n_in, const GmTensor *out)
 {
@@ -152,7 +153,7 @@ fill_on_device (const GmAttrs *attrs, GmTensor *out, GError **error)
   return one && copy_between (out, one, error);
 }
 
-/* x op a number. */
+/* Returns op (x, s) as a new reference; NULL after an error, or if x is NULL. */
 static GmTensor *
 with_number (GmOp op, GmTensor *x, GmScalar s, GError **error)
 {
@@ -273,8 +274,8 @@ copy_between (GmTensor *dst, GmTensor *src, GError **error)
                               error);
 }
 
-/* copy_ writes elements; set_ writes none, but counts as a write to the memory that dst still has.
- */
+/* Runs copy_ or set_; returns a new reference to dst, NULL on error. copy_ writes elements; set_
+ * writes none, but counts as a write to the memory that dst still has. */
 static GmTensor *
 run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -298,8 +299,7 @@ run_mutate (GmOp op, GmTensor *dst, GmTensor *src, GError **error)
   return gm_tensor_ref (dst);
 }
 
-/* Returns the result of the common case, or NULL with no error set: then the general way
- * decides. */
+/* Returns the result of the common case; NULL with no error set: the general way has to decide. */
 static inline GmTensor *
 run_plain (GmOp op, GmTensor *const *in, int n_in, GError **error)
 {

@@ -16,8 +16,7 @@ typedef struct {
   uint32_t read;
 } Watch;
 
-/* The marks: addresses that stand for the inputs, the result, the gradient, and every computed
- * value. */
+/* Addresses that stand for the inputs, the result, the gradient, and every computed value. */
 static const char marks[MAX_IN + 3];
 #define MARK(i) ((GmVal) (uintptr_t) &marks[i])
 enum { OUT = MAX_IN, GRAD, COMPUTED };
@@ -46,7 +45,8 @@ watch_meta (GmBuilder *b, GmVal v)
   return &((Watch *) b)->meta;
 }
 
-/* Gradients are functions of values: they neither write, draw, nor look at numbers. */
+/* The builder on which gradients run to be watched. Gradients are functions of values: they neither
+ * write, draw, nor read numbers. */
 static const GmBuilderVtable watch_vtable = { .op = watch_op, .meta = watch_meta };
 
 static uint32_t
@@ -83,7 +83,7 @@ gm_op_saves (GmOp op, int n_in, uint32_t need_mask)
 {
   static uint32_t known[GM_N_OPS][1 << MAX_IN]; /* zero: not watched yet */
   g_assert (op > GM_OP_NONE && op < GM_N_OPS);
-  if (gm_ops[op].arity < 0) { /* any number of inputs: all alike, so two of them tell */
+  if (gm_ops[op].arity < 0) { /* any number of inputs: all are alike, so two of them suffice */
     n_in = 2;
     need_mask = need_mask ? 3 : 0;
   }

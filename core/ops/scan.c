@@ -25,7 +25,8 @@ typedef struct {
   ptrdiff_t x_bytes, out_bytes;
 } Run;
 
-/* `x` and `out` stand at the first of `width` neighbouring lines. */
+/* Computes running sums or products along `width` neighbouring lines together. `x` and `out` point
+ * to the first of these lines. */
 static void
 run_lines (const Run *s, const GmCursor *x, const GmCursor *out, size_t width)
 {
@@ -128,8 +129,8 @@ typedef struct {
   int64_t position;
 } Pair;
 
-/* An unsigned number that orders as the scalar does: -0 and 0 are equal, NaN is above everything.
- */
+/* Returns an unsigned number that orders as the scalar does: -0 and 0 are equal, NaN is above
+ * everything. */
 static uint64_t
 key_of (GmScalar s)
 {
@@ -152,7 +153,7 @@ merge (const Pair *from, Pair *to, int64_t start, int64_t middle, int64_t stop)
     to[i] = a < middle && (b >= stop || from[a].key <= from[b].key) ? from[a++] : from[b++];
 }
 
-/* Returns the half of the workspace that holds the sorted line. */
+/* Sorts a line; returns the half of the workspace, a or b, that holds the result. */
 static const Pair *
 sort (Pair *a, Pair *b, int64_t n)
 {
@@ -169,7 +170,7 @@ sort (Pair *a, Pair *b, int64_t n)
 typedef struct {
   const GmLoop *l;
   GmDtype dtype;
-  uint64_t flip; /* flips the keys, so that equal ones keep their order */
+  uint64_t flip; /* flips the keys, so that equal keys keep their order */
   int64_t n, along[2];
   char *out, *x;
   uint32_t parts;

@@ -16,8 +16,8 @@ typedef struct {
   int64_t size, stride;
 } Dim;
 
-/* Finds the dimensions of `want` that move through memory, largest stride first; order[k]: their
- * numbers. Returns how many there are. */
+/* Finds the dimensions of `want` with more than one element and a stride, the largest stride first;
+ * order[k]: their numbers. Returns their number. */
 static int
 moving_dims (const GmMeta *want, int order[GM_MAX_DIMS])
 {
@@ -35,7 +35,8 @@ moving_dims (const GmMeta *want, int order[GM_MAX_DIMS])
   return n;
 }
 
-/* Neighbours without a gap between them are one dimension. */
+/* Merges neighbouring dimensions without a gap between them into `dims`; returns the number of
+ * merged dimensions. */
 static int
 merge_dims (const GmMeta *want, const int *order, int n, Dim *dims)
 {
@@ -60,7 +61,8 @@ fail (GmBuilder *b, const GmMeta *want)
                     text, strides);
 }
 
-/* Cuts the last dimension of v into dims. */
+/* Returns the elements of v's last dimension from `offset` on as dimensions `dims`; sets an error
+ * if they do not fit. */
 static GmVal
 cut (GmBuilder *b, GmVal v, int64_t offset, const Dim *dims, int n, const GmMeta *want)
 {
@@ -93,8 +95,8 @@ cut (GmBuilder *b, GmVal v, int64_t offset, const Dim *dims, int n, const GmMeta
   return gm_b_slice (b, v, 0, offset, offset + 1, 1);
 }
 
-/* Gives a dimension of one element the wanted stride, which decides the order in which results are
- * laid out, if the step in memory is a multiple of it. */
+/* Returns v with the wanted stride in a dimension of one element, whose stride decides the order in
+ * which results are laid out; v itself if no slice gives this stride. */
 static GmVal
 stretch (GmBuilder *b, GmVal v, int dim, int64_t stride)
 {
