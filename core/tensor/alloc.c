@@ -60,7 +60,7 @@ typedef struct Block {
 
 typedef struct {
   Block *head;
-  uint32_t n, limit; /* beyond limit, half is flushed */
+  uint32_t n, limit; /* above limit, half is flushed */
 } ThreadList;
 
 typedef struct ThreadCache {
@@ -80,7 +80,7 @@ static Block *central[N_CLASSES];
 static char *chunk, *chunk_end;
 static size_t cached_bytes; /* bytes in central lists of large classes */
 static uint32_t next_shift;
-static size_t most_bytes; /* RAM and swap: no more than this can be backed */
+static size_t most_bytes; /* RAM and swap: the upper bound of memory that can be backed */
 
 static ThreadCache *caches;                          /* of the live threads, under the lock */
 static size_t live_bytes, peak_bytes, highest_bytes; /* highest: never reset */
@@ -115,7 +115,8 @@ batch_of (unsigned c)
   return (uint32_t) CLAMP (32 * 1024 / class_bytes (c), 1, 64);
 }
 
-/* Takes up to n blocks, as a chain, at least one unless memory is out.  Under the lock. */
+/* Takes up to n blocks of class c from the central list, as a chain; at least one block unless
+ * memory is out (NULL). Under the lock. */
 static Block *
 central_take (unsigned c, uint32_t n)
 {
@@ -461,9 +462,9 @@ raise_to (size_t *mark, size_t value)
       return;
 }
 
-/* Counts bytes that were allocated, or freed.  An atomic sum for each small block would cost as
- * much as the block: a thread counts for itself until it is UNCOUNTED_MAX away from the shared
- * sum.  So a peak is exact with one thread, and off by that much for each further thread. */
+/* Bound of the bytes that a thread counts for itself before it adds them to the shared sum. An
+ * atomic sum for each small block would cost as much as the block. So a peak is exact with one
+ * thread, and off by that much for each further thread. */
 #define UNCOUNTED_MAX (64 * 1024)
 
 static inline void

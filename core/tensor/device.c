@@ -90,7 +90,7 @@ gm_tensor_to_device (GmTensor *t, int device, GError **error)
       && !d->copy (bytes->storage->data, device, gm_tensor_data (t), from, extent_bytes (t), error))
     return NULL;
   GmTensor *out = gm_tensor_new_view (bytes, &meta, 0);
-  gm_tensor_unref (out->base); /* the program knows no base of it */
+  gm_tensor_unref (out->base); /* the base is unknown to the program */
   out->base = NULL;
   return out;
 }

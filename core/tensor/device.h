@@ -18,30 +18,33 @@ typedef struct {
   /* Returns memory, or NULL and an error: GM_ERROR_MEMORY.  bytes > 0. */
   void *(*alloc) (size_t bytes, GError **error);
   void (*release) (void *owner, void *data, size_t bytes); /* of a storage */
-  /* Device numbers are GmDeviceType: one of the two is this device, the other it or the CPU. */
+  /* Copies bytes; false: an error is set. Device numbers are GmDeviceType: one of the two is this
+   * device, the other is this device or the CPU. */
   bool (*copy) (void *to, int to_device, const void *from, int from_device, size_t bytes,
                 GError **error);
-  /* Zeroes bytes. */
+  /* Sets bytes to 0; false: an error is set. */
   bool (*zero) (void *to, size_t bytes, GError **error);
   bool (*synchronize) (GError **error);
 } GmDevice;
 
 const char *gm_device_name (int device); /* "cpu", "cuda" */
-/* Finds "cpu", "cuda", with ":0" or without; false: there is no such device. */
+/* Finds the device of "cpu" or "cuda", with ":0" or without; false: there is no such device. */
 bool gm_device_find (const char *name, int *device);
-/* Returns advice for an error's text: what to name instead of a device that does not exist. */
+/* Returns advice for an error's text: the device to name instead of a device that does not exist.
+ */
 const char *gm_device_instead (const char *name);
-/* The device of new tensors if none is named, per thread: the CPU until gm_default_device_set. */
+/* Returns the device of new tensors if none is named, per thread: the CPU until
+ * gm_default_device_set. */
 int gm_default_device (void);
 void gm_default_device_set (int device);
 /* Returns the device, opened at the first call; NULL: *error says why there is none.  Not for the
  * CPU. */
 const GmDevice *gm_device_get (int device, GError **error);
-/* Set once, by core/plugin. */
+/* Opens a device for gm_device_get. Set once, by core/plugin. */
 extern const GmDevice *(*gm_device_open) (int device, GError **error);
 
-/* Returns t's elements on a device, row-major or with t's strides if it is dense; t itself, a new
- * reference, if it is there already. */
+/* Returns t's elements on a device as a new reference: row-major or with t's strides if it is
+ * dense; t itself if it is there already. NULL: an error is set. */
 GmTensor *gm_tensor_to_device (GmTensor *t, int device, GError **error);
 
 #endif

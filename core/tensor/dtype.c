@@ -116,7 +116,7 @@ scalar_is_true (GmScalar s)
   return s.kind == GM_CATEGORY_FLOAT ? s.d != 0 : s.i != 0;
 }
 
-/* Stores by memcpy: foreign memory need not be aligned. */
+/* Stores a value at `out` by memcpy: foreign memory need not be aligned. */
 #define STORE(ctype, value)                                                                        \
   do {                                                                                             \
     ctype x_ = (ctype) (value);                                                                    \
@@ -164,7 +164,7 @@ gm_scalar_store (GmScalar s, GmDtype d, void *out)
     STORE (double, f ? s.d : (double) s.i);
     return;
   default:
-    g_assert_not_reached (); /* no tensor of it can exist */
+    g_assert_not_reached (); /* no tensor of this dtype can exist */
   }
 }
 #undef STORE

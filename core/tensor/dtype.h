@@ -31,12 +31,11 @@ extern const GmDtypeInfo gm_dtypes[GM_N_DTYPES];
 
 #define gm_dtype_size(d) (gm_dtypes[d].size_bytes)
 #define gm_dtype_is_float(d) (gm_dtypes[d].category == GM_CATEGORY_FLOAT)
-/* The dtype in which arithmetic on `d` is done and accumulated: `d` itself, f32 for f16 and bf16,
- * or GM_NONE.
- */
+/* Returns the dtype in which arithmetic on `d` is done and accumulated: `d` itself, f32 for f16 and
+ * bf16, or GM_NONE. */
 #define gm_dtype_compute(d) ((GmDtype) gm_dtypes[d].compute)
-/* True if ops with arithmetic and comparisons accept it: all but the 8-bit floats, which are stored
- * and cast only. */
+/* True if ops with arithmetic and comparisons accept `d`: all but the 8-bit floats, which are
+ * stored and cast only. */
 #define gm_dtype_computes(d) (gm_dtypes[d].compute != GM_NONE)
 
 /* A number with its Python kind: the type of a Python scalar, an attribute or an element read from
@@ -75,19 +74,19 @@ gm_scalar_as_int (GmScalar s)
   return s.kind == GM_CATEGORY_FLOAT ? (int64_t) s.d : s.i;
 }
 
-/* Stores `s` as one element of `d` at `out`, and reads one element: C's conversions, float to bool
- * is != 0.  A value stored as one of the floats below 32 bits is rounded to f32 first and then to
- * the nearest, ties to even: torch's two steps. */
+/* gm_scalar_store stores `s` as one element of `d` at `out`, gm_scalar_load reads one element: C's
+ * conversions, float to bool is != 0. A value stored as a float below 32 bits is rounded to f32
+ * first and then to the nearest, ties to even: torch's two steps. */
 void gm_scalar_store (GmScalar s, GmDtype d, void *out);
 GmScalar gm_scalar_load (GmDtype d, const void *in);
 
-/* Finds the integers that a dtype accepts as gm_scalar_fits says; false if it accepts all of 64
- * bits. */
+/* Finds the range of integers that a dtype accepts as gm_scalar_fits says; false if it accepts all
+ * of 64 bits. */
 bool gm_dtype_int_range (GmDtype d, int64_t *low, int64_t *high);
-/* True if `d` holds s, else GM_ERROR_RUNTIME.  bool holds all; an integer dtype its range, with
- * fractions cut off, no NaN, and if it is unsigned also negatives down to minus its largest number,
- * modulo 2^bits; a float dtype all from minus its largest to its largest number, infinities and
- * NaN. */
+/* True if `d` holds s, else sets GM_ERROR_RUNTIME. bool holds all numbers; an integer dtype those
+ * in its range, with fractions cut off, no NaN, and if it is unsigned also negatives down to minus
+ * its largest number, modulo 2^bits; a float dtype those from minus its largest to its largest
+ * number, infinities and NaN. */
 bool gm_scalar_fits (GmScalar s, GmDtype d, GError **error);
 
 /* The layout of a floating dtype: sign, exponent, fraction.  f8e4m3 has no infinities: its highest
@@ -109,7 +108,7 @@ GmDtype gm_dtype_promote (GmDtype a, GmDtype b);
 bool gm_dtype_parse (const char *name, size_t len, GmDtype *out);
 bool gm_dtype_from_dlpack (uint8_t code, uint8_t bits, GmDtype *out);
 
-/* Returns torch's name of the type of such tensors: "FloatTensor". */
+/* Returns torch's name of the type of tensors of this dtype: "FloatTensor". */
 const char *gm_dtype_tensor_name (GmDtype d);
 /* Returns the dtype of "FloatTensor", "gramme.FloatTensor" ...; GM_N_DTYPES if there is none. */
 GmDtype gm_dtype_of_tensor_name (const char *name);

@@ -13,7 +13,7 @@
 
 typedef struct Fence {
   struct Fence *outer;
-  uint32_t since; /* memory with a smaller number is shared */
+  uint32_t since; /* memory with a smaller birth number is shared */
   int n;
   GmTensor *own[];
 } Fence;
@@ -45,7 +45,7 @@ gm_fence_lower (void)
   return true;
 }
 
-/* True if all elements of t lie between the first and the last element of `own`. */
+/* True if all elements of t are between the first and the last element of `own`. */
 static bool
 lies_in (const GmTensor *t, const GmTensor *own)
 {

@@ -18,7 +18,7 @@ bool gm_fence_lower (void);
 /* True if the innermost fence of this thread protects t's memory.  Exact up to memory between the
  * elements of an own tensor, which counts as part of it. */
 bool gm_fence_refuses (const GmTensor *t);
-/* The text of a refusal. */
+/* Text of the error for a refused write. */
 #define GM_FENCE_REASON                                                                            \
   "vmap(): the function changes a tensor in place that all examples share (an argument whose "     \
   "in_dims is None, or a tensor from outside of the function): map it, or compute out of place"

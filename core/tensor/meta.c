@@ -111,8 +111,8 @@ gm_meta_is_contiguous (const GmMeta *m)
   return regular;
 }
 
-/* True if it is dense for all values of the sizes that only the run knows, about which nothing can
- * be asked. */
+/* True if m is dense for all values of the sizes that only the run knows, which must not be
+ * compared. */
 static bool
 is_dense_anyway (const GmMeta *m)
 {
@@ -189,7 +189,7 @@ gm_meta_is_dense (const GmMeta *m)
   return true;
 }
 
-/* Insertion sort: the largest stride first, of equal ones the larger size. */
+/* Sorts dimensions by insertion: the largest stride first, of equal strides the larger size. */
 void
 gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS])
 {
@@ -239,7 +239,7 @@ gm_meta_same_shape (const GmMeta *a, const GmMeta *b)
   for (int i = 0; i < a->ndim; i++)
     if (a->sizes[i] != b->sizes[i]) {
       if (gm_sizes_are_numbers (a->sizes[i], b->sizes[i]))
-        return false; /* before a question about symbols is asked */
+        return false; /* returns before symbols are compared */
       identical = false;
     }
   if (identical)

@@ -31,24 +31,24 @@ typedef struct {
 GmMeta gm_meta_make (GmDtype dtype, int ndim, const int64_t *sizes);
 void gm_meta_set_contiguous (GmMeta *m);
 bool gm_meta_is_contiguous (const GmMeta *m);
-/* True if m lies in that memory_format; NULL, or any text but "channels_last" and
- * "channels_last_3d", means rows. */
+/* True if m has that memory_format; NULL, or any text but "channels_last" and "channels_last_3d",
+ * means row-major. */
 bool gm_meta_is_in_format (const GmMeta *m, const char *format);
-/* True if m is contiguous, or its strides fall from each dimension to the next: a result laid out
- * like it is row-major, whatever symbolic sizes are. */
+/* True if m is contiguous, or its strides fall from each dimension to the next: a result with the
+ * same layout is row-major, whatever symbolic sizes are. */
 bool gm_meta_is_in_order (const GmMeta *m);
 /* True if some order of the dimensions makes m contiguous: no gaps, no overlap. */
 bool gm_meta_is_dense (const GmMeta *m);
-/* Gives m, of the shape of `like`, the strides of a result that is laid out like it: row-major if
- * `like` is contiguous or has gaps, else its order of the dimensions.  Strides that no element
- * depends on (of a size of 1) follow from the order too. */
+/* Gives m, of the shape of `like`, the strides of a result with the same layout: row-major if
+ * `like` is contiguous or has gaps, else in its order of the dimensions. Strides that no element
+ * depends on (of a size of 1) follow from the order, too. */
 void gm_meta_set_like (GmMeta *m, const GmMeta *like);
-/* Lists the dimensions from the outermost in memory to the innermost. */
+/* Lists in `order` the dimensions from the outermost in memory to the innermost. */
 void gm_meta_order (const GmMeta *m, int64_t order[GM_MAX_DIMS]);
 bool gm_meta_same_shape (const GmMeta *a, const GmMeta *b);
-/* True if some size or stride is no number. */
+/* True if a size or a stride is an expression. */
 bool gm_meta_is_symbolic (const GmMeta *m);
-/* Replaces expressions in m by numbers; that they are equal becomes a fact. */
+/* Replaces expressions in m by their numbers in this call; that they are equal becomes a fact. */
 void gm_meta_set_numbers (GmMeta *m);
 /* Returns the number of elements. */
 int64_t gm_meta_numel (const GmMeta *m);
@@ -64,7 +64,8 @@ bool gm_meta_broadcast (const GmMeta *a, const GmMeta *b, GmMeta *out, GError **
 /* Returns "f32[64, 10]"; the shape alone is "[64, 10]".  Caller frees. */
 char *gm_meta_text (const GmMeta *m);
 char *gm_meta_layout_text (const GmMeta *m); /* "f32[2, 3] with strides [3, 1]" */
-/* True if the elements of a stand where the strides of b, which has the same sizes, say. */
+/* True if the elements of a have the strides of b, which has the same sizes; strides that no
+ * element depends on may differ. */
 bool gm_meta_is_laid_out (const GmMeta *a, const GmMeta *b);
 /* True if shape, dtype and strides are the same. */
 bool gm_meta_same_layout (const GmMeta *a, const GmMeta *b);

@@ -16,11 +16,12 @@
 void (*gm_tensor_autograd_free) (GmAutograd *ag);
 uint64_t gm_tensor_watch_epoch;
 
-/* gatomicrefcount counts up from 1; the builtins spare a call into GLib on the hottest path. */
+/* Adds a reference. gatomicrefcount counts up from 1; the builtins avoid a call into GLib on the
+ * hottest path. */
 #define REF(rc) ((void) __atomic_fetch_add ((rc), 1, __ATOMIC_RELAXED))
 
-/* True if that was the last reference.  The holder of the only reference shares the object with no
- * other thread: no atomic write is needed. */
+/* Drops a reference; true if it was the last one. The holder of the only reference shares the
+ * object with no other thread: no atomic write is needed. */
 static inline bool
 UNREF (gatomicrefcount *rc)
 {
@@ -38,8 +39,8 @@ storage_new (void *data, size_t bytes)
   return s;
 }
 
-/* Small memory stands behind its storage, in one block.  (Not under AddressSanitizer: a write
- * before the memory would hit the storage unnoticed.) */
+/* Largest memory that is allocated together with its storage, in one block, behind the struct. (Not
+ * under AddressSanitizer: a write before the memory would hit the storage unnoticed.) */
 #ifdef __SANITIZE_ADDRESS__
 #define TOGETHER_MAX 0
 #else
@@ -293,8 +294,8 @@ gm_tensor_become (GmTensor *t, const GmTensor *src)
   storage_unref (old);
 }
 
-/* Grows the memory.  Bytes behind the struct of a storage that is `together` stay there, unused,
- * when its data moves: `owner` says how many. */
+/* Grows the memory. If storage and memory are one block (`together`), the old bytes behind the
+ * struct stay allocated, unused, when the data moves: `owner` is their number. */
 bool
 gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
 {
@@ -438,7 +439,7 @@ gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s)
   gm_scalar_store (s, (GmDtype) t->meta.dtype, element (t, index));
 }
 
-/* Finds the bytes that t can reach: [*lo, *hi).  Empty: equal. */
+/* Finds the bytes that t can reach: [*lo, *hi); empty if both are equal. */
 static void
 reach (const GmTensor *t, uintptr_t *lo, uintptr_t *hi)
 {

@@ -14,8 +14,8 @@
 #include "core/base/error.h"
 #include "core/tensor/meta.h"
 
-/* A companion lives as long as a storage, and as its copies made with gm_tensor_share_companion:
- * the object that the elements stand for, if any. */
+/* Object of a language that the elements stand for. A companion lives as long as the storage, and
+ * as its copies made with gm_tensor_share_companion. */
 typedef struct GmCompanion {
   gatomicrefcount refs;
   void (*destroy) (struct GmCompanion *c);
@@ -34,8 +34,9 @@ typedef struct GmStorage {
   GmCompanion *companion; /* owned, or NULL */
 } GmStorage;
 
-/* Advanced by each fence that is raised (fence.h); only memory whose elements no other tensor has
- * may be given the new number. */
+/* Number of the newest fence of the process, advanced by each fence that is raised (fence.h):
+ * memory gets it at its birth. Only memory whose elements no other tensor has may be given the new
+ * number. */
 extern uint32_t gm_storage_epoch;
 
 static inline uint32_t
@@ -44,8 +45,8 @@ gm_storage_epoch_get (void)
   return __atomic_load_n (&gm_storage_epoch, __ATOMIC_RELAXED);
 }
 
-/* A counter of writes that the storage's counter does not count: those to x.data and to its
- * views. */
+/* A counter of writes that the storage's counter does not count: writes to x.data and to its views.
+ */
 typedef struct {
   gatomicrefcount refs;
   uint32_t version;
@@ -62,7 +63,7 @@ typedef struct GmTensor {
   struct GmTensor *base; /* owned; the tensor this is a view of (never itself a view), or NULL */
   GmCounter *counter;    /* owned, or NULL: the storage's version counts */
   GmAutograd *autograd;  /* owned through gm_tensor_autograd_free; NULL until something needs it */
-  void *wrapper;         /* borrowed: the Python object of this tensor while one exists */
+  void *wrapper;         /* borrowed: the Python object of this tensor while it exists */
 } GmTensor;
 
 /* Advanced when a watched tensor's meta changes and when a watched tensor dies: while it is
@@ -89,16 +90,16 @@ gm_tensor_meta_changed (GmTensor *t)
     __atomic_fetch_add (&gm_tensor_watch_epoch, 1, __ATOMIC_RELAXED);
 }
 
-/* Returns the tensor that t is a view of, or NULL: a base that has moved to other memory since is
- * none. */
+/* Returns the tensor that t is a view of (borrowed); NULL if there is none, or if that tensor has
+ * moved to other memory since. */
 static inline struct GmTensor *
 gm_tensor_view_base (const struct GmTensor *t)
 {
   return t->base && t->base->storage == t->storage ? t->base : NULL;
 }
 
-/* Drops t's base after the base has got other memory (set_): t is a view of it no more.  Other
- * views are unchanged. */
+/* Drops t's base after the base got other memory (set_): t is no longer a view of it. Other views
+ * are unchanged. */
 void gm_tensor_leave_base (GmTensor *t);
 
 #define gm_tensor_data(t)                                                                          \
@@ -123,11 +124,11 @@ gm_tensor_writes (const GmTensor *t)
 {
   return G_UNLIKELY (t->counter != NULL) ? &t->counter->version : &t->storage->version;
 }
-/* Gives t, an alias that is not used yet, a counter of its own for its writes, from 0. */
+/* Gives t, an alias that is not used yet, a counter of its own writes, from 0. */
 void gm_tensor_count_apart (GmTensor *t);
 /* Replaces t's memory, offset, shape and strides by those of `src`, of the same dtype; t keeps its
- * identity, its autograd state, requires_grad and its base.  In its own memory that advances the
- * version, as a write does; other memory has its own version. */
+ * identity, its autograd state, requires_grad and its base. If src shares t's memory the version
+ * advances, as for a write; other memory has its own version. */
 void gm_tensor_become (GmTensor *t, const GmTensor *src);
 /* Returns a tensor over foreign memory; release (owner, data, bytes) is called once, when the
  * storage dies. */
@@ -138,9 +139,9 @@ GmTensor *gm_tensor_ref (GmTensor *t);
 void gm_tensor_unref (GmTensor *t); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmTensor, gm_tensor_unref)
 
-/* Gives t's storage the companion `c`, a new reference; NULL: none. */
+/* Gives t's storage the companion `c`, to which it adds a reference; NULL: none. */
 void gm_tensor_set_companion (GmTensor *t, GmCompanion *c);
-/* Shares the companion of `from` with `to`, which has got the elements of `from`. */
+/* Shares the companion of `from` with `to`, which received the elements of `from`. */
 static inline void
 gm_tensor_share_companion (GmTensor *to, const GmTensor *from)
 {
@@ -148,14 +149,15 @@ gm_tensor_share_companion (GmTensor *to, const GmTensor *from)
     gm_tensor_set_companion (to, from->storage->companion);
 }
 
-/* Set once by core/autograd. */
+/* Frees the autograd state of a tensor. Set once by core/autograd. */
 extern void (*gm_tensor_autograd_free) (GmAutograd *ag);
 
-/* Reads or writes the element at `index` (ndim entries, in range: asserted). */
+/* gm_tensor_get reads, gm_tensor_set writes the element at `index` (ndim entries, in range:
+ * asserted). */
 GmScalar gm_tensor_get (const GmTensor *t, const int64_t *index);
 void gm_tensor_set (GmTensor *t, const int64_t *index, GmScalar s);
 
-/* True if memory of a and b can overlap: exact for "same storage and byte ranges meet",
+/* True if memory of a and b can overlap: exact for "same storage and byte ranges overlap",
  * conservative inside. */
 bool gm_tensor_may_overlap (const GmTensor *a, const GmTensor *b);
 

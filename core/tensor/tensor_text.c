@@ -87,8 +87,8 @@ measure_magnitude (Printer *p, GmScalar s)
   p->whole &= s.d == ceil (s.d);
 }
 
-/* Measures the width; like torch, zeros, infinities and NaNs of floats take the width of the
- * others. */
+/* Adapts the common width to s; like torch, zeros, infinities and NaNs of floats are padded to the
+ * width of the other elements. */
 static void
 measure_width (Printer *p, GmScalar s)
 {
