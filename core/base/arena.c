@@ -20,8 +20,9 @@
 #define ALIGN 16
 #define FIRST_BLOCK_BYTES (16 * 1024)
 #define LARGEST_STEP_BYTES (1024 * 1024)
-/* A process has 65,530 mappings at most.  A sealed part is a mapping, two with the part that
- * follows it; so is a part left behind without access. */
+/* Limits of sealed parts, and of dead blocks that stay mapped, in a process, which has 65,530
+ * mappings at most. A sealed part is a mapping, two with the part that follows it; a dead block
+ * without access is another mapping. */
 #define MOST_SEALED 20000
 #define MOST_LEFT 16000
 

@@ -3,8 +3,8 @@
  */
 #include "core/base/error.h"
 
-/* Returns the quark as G_DEFINE_QUARK does, but safely for threads whose first errors come at
- * once. */
+/* Returns the quark as G_DEFINE_QUARK does, but safely if the first errors of several threads occur
+ * at once. */
 GQuark
 gm_error_quark (void)
 {

@@ -25,8 +25,9 @@ typedef struct {
 typedef uint32_t GmJournalMark;
 
 void gm_journal_init (GmJournal *j);
-void gm_journal_clear (GmJournal *j); /* frees; may be used again after init */
-void gm_journal_grow (GmJournal *j);  /* append's slow half */
+void
+gm_journal_clear (GmJournal *j); /* frees the memory; the journal may be used again after init */
+void gm_journal_grow (GmJournal *j); /* slow path of append */
 
 static inline void
 gm_journal_append (GmJournal *j, uintptr_t container, uintptr_t key, uintptr_t old)
@@ -42,8 +43,8 @@ gm_journal_mark (const GmJournal *j)
   return j->len;
 }
 
-/* Undoes all writes after `to` (asserted to be a mark of this journal, not rolled back past).
- * `undo` must not append. */
+/* Undoes all writes after `to`, last first, through `undo`, which must not append. `to` is asserted
+ * to be a mark of this journal that was not rolled back past. */
 void gm_journal_rollback (GmJournal *j, GmJournalMark to,
                           void (*undo) (void *owner, const GmWrite *w), void *owner);
 

@@ -51,8 +51,8 @@ channels_of (const char *name)
   return 0;
 }
 
-/* Applies a list.  False if names in it are unknown, all of which the error lists; the other names
- * take effect. */
+/* Applies a list of channels. False if names in it are unknown, all of which the error lists; the
+ * other names take effect. */
 static bool
 apply (const char *list, GError **error)
 {

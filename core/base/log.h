@@ -40,7 +40,8 @@ void gm_log_warn (const char *format, ...) G_GNUC_PRINTF (1, 2);
 bool gm_debug_letter (char c);
 /* True if `what` is in the comma list GM_STRESS. */
 bool gm_stress (const char *what);
-/* Returns the number after it: 7 for "what:7", 1 for "what" alone, 0 if it is not in the list. */
+/* Returns the number behind `what` in GM_STRESS: 7 for "what:7", 1 for "what" alone, 0 if it is not
+ * in the list. */
 uint32_t gm_stress_number (const char *what);
 
 #endif

@@ -127,7 +127,7 @@ start_threads (uint32_t want)
   pthread_sigmask (SIG_SETMASK, &before, NULL);
 }
 
-/* Resets the state in the child of a fork, where no holder of a lock exists. */
+/* Resets the state in the child of a fork, where the threads that held locks do not exist. */
 static void
 forget (void)
 {

@@ -13,10 +13,10 @@
 
 #include <glib.h>
 
-/* Sets the functions of the language.  leave: releases its lock; NULL if the thread does not hold
- * it.  enter: takes the lock again, with the result of leave. */
+/* Sets the functions of the language. leave: releases its lock and returns a value for enter; NULL
+ * if the thread does not hold the lock. enter: takes the lock again. */
 void gm_yield_set (void *(*leave) (void), void (*enter) (void *left));
-/* True if such functions are set. */
+/* True if gm_yield_set was called. */
 bool gm_yield_is_set (void);
 
 /* Sets the language's function that work of some length asks in between: true stops the work.
@@ -30,13 +30,14 @@ bool gm_yield_is_interrupted (void);
 void gm_yield_allow (void);
 void gm_yield_forbid (void);
 
-/* Leaves if that is allowed; the result is for gm_yield_enter. */
+/* Releases the language's lock if that is allowed; the result is for gm_yield_enter. */
 void *gm_yield_leave (void);
 void gm_yield_enter (void *left);
 
-/* A lock that its holder may keep while other threads run: a thread that waits for it leaves, even
- * if that is not allowed.  In the child of a fork, a lock that another thread of the parent held is
- * free, so its holder must write the guarded data last of all.  Zeroed: free. */
+/* A lock that its holder may keep while other threads run: a thread that waits for it releases the
+ * language's lock, even if gm_yield_allow was not called. In the child of a fork, a lock that
+ * another thread of the parent held is free, so its holder must write the guarded data last of all.
+ * Zeroed: free. */
 typedef struct {
   GMutex mutex;
   unsigned long holder, epoch; /* epoch: number of forks between the first process and the
