@@ -147,9 +147,9 @@ cc_destroy (GrammeExecutable *e)
   free (e);
 }
 
-/* Returns the parsed host's source, which is parsed when it is first needed: that takes some
- * milliseconds, and a process that loads all its code from the cache never needs it.  No lock,
- * since the child of a fork could find it taken.  If two threads parse at once, one result is
+/* Returns the host's source in parsed form (borrowed from b). Parsed when first needed: that takes
+ * some milliseconds, and a process that loads all its code from the cache never needs it. No lock,
+ * since the child of a fork could find it taken. If two threads parse at once, one result is
  * dropped. */
 static const CgSource *
 declarations (GrammeBackend *b)
@@ -202,7 +202,7 @@ drop_texts (GrammeExecutable *e)
   }
 }
 
-/* Returns the unit's text, of malloc, or NULL. */
+/* Returns the unit's text, from malloc; NULL: the status says why. */
 static char *
 write_unit (GrammeExecutable *e, size_t *len, GrammeStatus *status)
 {
@@ -250,7 +250,8 @@ bind (GrammeExecutable *e, const void *bytes, size_t n, GrammeStatus *status)
   return code;
 }
 
-/* Takes the job's code, after waiting for it.  job: the request's while it is compiled, or NULL. */
+/* Loads the job's code, after waiting for the job. `job`: handle of the request while it is
+ * compiled, for progress, or NULL. */
 static int32_t
 take (GrammeExecutable *e, void *job, GrammeStatus *status)
 {
@@ -388,10 +389,10 @@ cc_write (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Makes an executable from cached code.  The text is printed again, which costs a hundredth of
- * compiling it: it determines the symbols to bind, and its digest shows that the code fits.  The
- * names of the parts of the host's source that the text uses were determined when it was compiled,
- * and are stored with the code. */
+/* Makes an executable from cached code. The text is printed again, which costs a hundredth of
+ * compiling it: it determines the symbols to bind, and its digest shows that the code fits. The
+ * names of the parts of the host's source that the text uses were determined when the text was
+ * compiled, and are stored with the code. */
 static int32_t
 cc_read (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes, uint64_t n,
          GrammeExecutable **out, GrammeStatus *status)

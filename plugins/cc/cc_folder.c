@@ -108,7 +108,8 @@ cc_folder_reap (void)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* Locks a new folder.  False if another process took it for a leftover before, and removed it. */
+/* Locks a new folder. False if another process took it for a leftover before that, and removed it.
+ */
 static bool
 hold (int fd)
 {

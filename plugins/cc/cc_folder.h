@@ -24,7 +24,8 @@ typedef struct {
 bool cc_folder_make (CcFolder *folder);
 bool cc_write_all (int fd, const void *data, size_t bytes);
 bool cc_folder_write (const CcFolder *folder, const char *name, const void *data, size_t bytes);
-/* Returns the contents of a file, up to `most` bytes, of malloc; NULL if it cannot be read. */
+/* Returns the contents of a file, up to `most` bytes, from malloc; NULL if the file cannot be read.
+ */
 void *cc_folder_read (const CcFolder *folder, const char *name, size_t most, size_t *bytes);
 /* Removes the folder with all its contents, whichever process wrote them.  The descriptor stays
  * open. */

@@ -18,11 +18,11 @@
   "-pipe "                                                                                         \
   "-Wl,-z,noexecstack -Wl,-z,relro -Wl,-Bsymbolic"
 
-/* Returns the text of the unit, of malloc: the parts of the host's source that are needed, then the
- * programs.  `externals` gets the symbols of the source.  NULL: no memory. */
+/* Returns the text of the unit, from malloc: the parts of the host's source that are needed, then
+ * the programs. `externals` gets the symbols of the source. NULL: no memory. */
 char *cc_unit_text (const CgSource *source, CgText *const *parts, uint32_t n, CgText *externals,
                     size_t *len);
-/* Fills in the pointers that a part, or the externals, has. */
+/* Fills in the pointers that `symbols`, of a part or of the externals, has in the loaded code. */
 int32_t cc_unit_bind (const CcCode *code, const CgText *symbols, const GrammeSource *host,
                       GrammeStatus *status);
 

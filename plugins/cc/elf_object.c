@@ -37,7 +37,7 @@ is_zero (const char *bytes, size_t n)
   return n == 0 || (bytes[0] == 0 && memcmp (bytes, bytes + 1, n - 1) == 0);
 }
 
-/* True if a block of the file in the range is all zeros. */
+/* True if a block of the file within `bytes` bytes from `first` on is all zeros. */
 static bool
 has_lost_block (const Object *o, uint64_t first, uint64_t bytes)
 {

@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-/* Returns NULL if the object is whole, as far as can be seen; else the damage, as the end of a
- * sentence that begins with "the file".  Thread: any. */
+/* Returns NULL if the object is whole, as far as its bytes show; else the damage (static text), as
+ * the end of a sentence that begins with "the file". Thread: any. */
 const char *cc_object_damage (const void *bytes, size_t n);
 
 #endif

@@ -211,8 +211,8 @@ cut_lifeline (CcJob *job)
   pthread_mutex_unlock (&lock);
 }
 
-/* Ends what is left of the compiler's group, and waits for it.  Children of the compiler become
- * this process's own if it is a subreaper, as it is while a plugin is tried. */
+/* Ends the remaining processes of the compiler's group, and waits for them. Children of the
+ * compiler become this process's own if it is a subreaper, as it is while a plugin is tried. */
 static void
 end_group (CcJob *job, pid_t child, int *status)
 {
@@ -230,8 +230,8 @@ end_group (CcJob *job, pid_t child, int *status)
     ;
 }
 
-/* Opens a pipe whose ends the compiler's own three descriptors do not replace; -1 twice: there is
- * none, and the compiler is tied to its host, but not its children. */
+/* Opens a pipe whose ends the compiler's own three descriptors do not replace. -1 in both: there is
+ * no pipe, and only the compiler is tied to its host, not its children. */
 static void
 open_lifeline (int life[2])
 {
@@ -252,7 +252,7 @@ open_lifeline (int life[2])
   }
 }
 
-/* Runs the compiler until it ends. */
+/* Runs the compiler until it ends. False: the job's message says why it failed. */
 static bool
 compile (CcJob *job)
 {
@@ -351,7 +351,7 @@ stop (CcJob *job)
     kill (-job->child, SIGKILL);
 }
 
-/* Drops a reference to the job.  The caller holds the lock. */
+/* Drops a reference to the job, and frees it after the last. The caller holds the lock. */
 static void
 drop (CcJob *job)
 {

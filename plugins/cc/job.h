@@ -31,7 +31,7 @@ CcJob *cc_job_start (const char *compiler, const char *flags, char *text, size_t
                      GrammeStatus *status);
 /* Waits until the job is DONE or FAILED; returns its state. */
 CcState cc_job_wait (CcJob *job);
-/* cc_job_wait for timeout_ms at most: false if the job has not ended. */
+/* Waits for the job for timeout_ms at most; false if it has not ended by then. */
 bool cc_job_wait_for (CcJob *job, int timeout_ms);
 /* Returns the bytes of a job that is DONE; valid as long as the job. */
 const void *cc_job_artefact (CcJob *job, size_t *bytes);

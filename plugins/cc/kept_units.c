@@ -10,7 +10,7 @@ static const char magic[8] = "gmcc0001";
 
 /* -- The compiler ------------------------------------------------------------------------------ */
 
-/* Adds the file of a program, searched like posix_spawnp does. */
+/* Adds the identity of a program's file, found on PATH as posix_spawnp does, to the digest. */
 static void
 add_program (CgDigest *d, const char *word)
 {

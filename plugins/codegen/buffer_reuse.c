@@ -34,7 +34,8 @@ same_layout (const CgValue *a, const CgValue *b)
   return true;
 }
 
-/* Returns the step that writes the output, the first if there are two. */
+/* Returns the step that writes the output, the first if there are two; *value: the value that it
+ * stores there. */
 static uint32_t
 writer_of (const CgProgram *p, uint32_t output, uint32_t *value)
 {
@@ -76,7 +77,7 @@ step_reads (const CgProgram *p, const CgStep *s, uint32_t input)
   return false;
 }
 
-/* True if the loop reads the input only at the point where it writes `value`, and not after
+/* True if the loop reads the input only at the points at which it writes `value`, and not after
  * that. */
 static bool
 reads_in_place (const CgProgram *p, const CgStep *s, uint32_t input, uint32_t value)

@@ -8,7 +8,7 @@
 
 #include "plugins/codegen/code_text.h"
 
-/* The function that codegen prints for a graph.  Returns a code of GRAMME_. */
+/* Type of the function that codegen prints for a graph. Returns a code of GRAMME_. */
 typedef int (*CgEntry) (void *const *in, void *const *out, char *workspace, const int64_t *sizes,
                         void *status);
 
@@ -29,7 +29,8 @@ codegen_workspace (const CgProgram *p, const CgText *t, const int64_t *sizes, ui
   return GRAMME_OK;
 }
 
-/* Calls the function.  entry: NULL if the role was not compiled. */
+/* Calls the function of a role with the addresses in args. entry: NULL if the role was not
+ * compiled, which is an error. */
 static inline int32_t
 codegen_call (CgEntry entry, const GrammeRunArgs *args, GrammeStatus *status)
 {

@@ -51,7 +51,7 @@ void put (CgText *t, const char *format, ...) GRAMME_PRINTF (2, 3);
 const char *codegen_size_text (const CgProgram *p, int64_t size, char text[CG_SIZE_TEXT_BYTES]);
 #define SIZE(p, size) codegen_size_text ((p), (size), (char[CG_SIZE_TEXT_BYTES]){ 0 })
 #define BYTES(p, size, bytes) SIZE (p, codegen_size_mul ((p)->sizes, (size), (bytes)))
-/* Makes the following text belong to this scope; CG_SCOPE_LOOP begins empty. */
+/* Makes the following text belong to this scope of size variables; CG_SCOPE_LOOP begins empty. */
 void codegen_scope_begin (const CgProgram *p, int scope);
 /* Defines z<row> for every size that was used in this scope, from the image's sizes in `sz`. */
 void put_sizes (CgText *t, const CgProgram *p);

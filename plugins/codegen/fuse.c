@@ -96,8 +96,8 @@ add_const (CgProgram *p, CgValue *v, uint64_t bytes, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Makes `value` readable as memory, for a step that is added later if the value may be a
- * literal. */
+/* Makes `value` readable as memory for steps that are added later: a literal is stored as a
+ * constant, or filled in by a step of its own. */
 static int32_t
 need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
 {
@@ -217,8 +217,8 @@ set_split (const CgProgram *p, CgStep *s, int split)
         codegen_size_mul (p->sizes, d < split ? s->rows : s->inner, s->sizes[d]);
 }
 
-/* True if a reduction over [split, ndim) can join the loop: it has that split, or none yet and all
- * accesses are one run there. */
+/* True if a reduction over the dimensions [split, ndim) can join the loop: the loop has that split,
+ * or none yet and all accesses are contiguous there. */
 static bool
 joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split,
                  const GrammeNode *reduce)
@@ -292,7 +292,8 @@ add_call (CgProgram *p, uint32_t node, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Returns the first step that may contain a node that reads these values. */
+/* Returns the first step that may contain a node that reads these values, none further back than
+ * LOOK_BACK steps. */
 static uint32_t
 earliest (const CgProgram *p, const GrammeNode *n)
 {
@@ -305,7 +306,7 @@ earliest (const CgProgram *p, const GrammeNode *n)
   return first;
 }
 
-/* Adds the node, and before it the casts that wait for it. */
+/* Adds the node to loop s, and before it the casts that were postponed to their single reader. */
 static int32_t
 add_full (CgProgram *p, uint32_t s, uint32_t node, GrammeStatus *status)
 {
@@ -357,7 +358,8 @@ is_vector (const CgValue *v)
   return n == 1;
 }
 
-/* Marks values that sink: those with one reader, which is pointwise and has another shape. */
+/* Marks values that are computed in the loop of their single reader, which is pointwise and has
+ * another shape. */
 static int32_t
 find_sinking (CgProgram *p, GrammeStatus *status)
 {
@@ -421,7 +423,8 @@ trailing_split (const CgValue *v, uint32_t mask)
   return split;
 }
 
-/* Fills in a COLUMNS step if reduced dimensions come first, and kept ones last and contiguous. */
+/* Fills in a COLUMNS step if reduced dimensions come first, and kept ones last and contiguous;
+ * false: the layout is another. */
 static bool
 column_geometry (const CgProgram *p, const CgValue *v, uint32_t mask, CgStep *s)
 {
@@ -525,8 +528,8 @@ has_symbols (const CgValue *v)
   return false;
 }
 
-/* Computes the distance of a view's first element from its input's.  Where all sizes are numbers,
- * the host computes it, and checks the strides. */
+/* Computes the distance of a view's first element from its input's, in bytes. Where all sizes are
+ * numbers, the host computes it, and checks the strides. */
 static int32_t
 view_offset (const CgProgram *p, uint32_t node, int64_t *bytes, GrammeStatus *status)
 {

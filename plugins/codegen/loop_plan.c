@@ -18,7 +18,7 @@ through_detach (const Loop *l, uint32_t value)
   return value;
 }
 
-/* Returns the member that makes this value, or -1. */
+/* Returns the number of the member that makes this value, or -1. */
 static int
 maker (const Loop *l, uint32_t value)
 {
@@ -338,10 +338,10 @@ is_spread (Loop *l, uint32_t m)
   return false;
 }
 
-/* Returns the store whose memory can hold member m's row until it is written there, point by point,
- * by the last member that reads m; or -1.  So a row reaches the caches once, and the memory of the
- * store is requested while there is something to compute.  A loop with rows never stores to memory
- * that it reads (buffer_reuse.c). */
+/* Returns the store whose memory can hold member m's row until the last member that reads m
+ * overwrites it there, point by point; or -1. So a row is brought into the caches once, and the
+ * memory of the store is requested while there is something to compute. A loop with rows never
+ * stores to memory that it reads (buffer_reuse.c). */
 static int
 lender_of (Loop *l, uint32_t m)
 {

@@ -43,7 +43,7 @@ typedef struct {
   /* By member, or LOOP_NO_BUFFER: the place of its row in the buffers that outlive a phase.  They
    * are in the workspace's fixed part, or in the dynamic one if a row's length is symbolic. */
   int64_t buffers[CG_MAX_MEMBERS];
-  /* By member, or -1: the store in whose memory its row lies until it is written there. */
+  /* By member, or -1: the store whose memory holds its row until the store overwrites it there. */
   int lenders[CG_MAX_MEMBERS];
   int64_t buffer_bytes;
   /* By member, for tiles: a primitive that computes it and the next member for two rows; NULL:
@@ -55,7 +55,7 @@ typedef struct {
 
 #define LOOP_NO_BUFFER (-1)
 
-/* The kind of operand `value` of member m. */
+/* The place in which member m finds an operand. */
 typedef enum { FROM_LITERAL, FROM_TILE, FROM_ROW, FROM_MEMORY } From;
 
 void loop_plan (Loop *l, const CgProgram *p, uint32_t step, bool vectors);
@@ -63,8 +63,8 @@ void loop_plan (Loop *l, const CgProgram *p, uint32_t step, bool vectors);
 /* -- Questions, valid after loop_plan ---------------------------------------------------------- */
 
 const GrammeNode *loop_member (const Loop *l, uint32_t m);
-/* True if the member's result has one element per row; if it is a reduction; if it reads its
- * operands at every point, not once a row. */
+/* loop_is_row: true if the member's result has one element per row. loop_is_fold: true if it is a
+ * reduction. loop_reads_full: true if it reads its operands at every point, not once a row. */
 bool loop_is_row (const Loop *l, uint32_t m);
 bool loop_is_fold (const Loop *l, uint32_t m);
 bool loop_reads_full (const Loop *l, uint32_t m);
@@ -77,7 +77,7 @@ uint32_t loop_fold_dtype (const Loop *l, uint32_t m);
 /* True if reduction n of so many elements to a result uses the wide tiles (GRAMME_TILE_WIDE). */
 bool codegen_folds_wide (const CgProgram *p, const GrammeNode *n, int64_t length);
 bool loop_casts_at_end (const Loop *l, uint32_t m);
-/* Returns the index of an access in l->access. */
+/* Returns the index in l->access of the access to `value`, which is added if it is new. */
 int loop_access (Loop *l, uint32_t value, bool as_row, bool store);
 /* Returns where member m finds operand `value`.  *which: the literal's value, the member that makes
  * the operand, or the access. */
@@ -88,9 +88,9 @@ bool loop_reads (Loop *l, uint32_t m, uint32_t k);
 /* True if a later phase reads member m at every point. */
 bool loop_crosses (Loop *l, uint32_t m);
 
-/* With vectors: true if later phases compute member m again from memory rather than read it from a
- * buffer, because it is cheap, and so is everything that it is computed from; true if that
- * computation reads access k. */
+/* For loops with vectors. loop_remakes: true if later phases recompute member m from memory rather
+ * than read it from a buffer, because it is cheap, and so is everything that it is computed from.
+ * loop_remake_reads: true if that computation reads access k. */
 bool loop_remakes (Loop *l, uint32_t m);
 bool loop_remake_reads (Loop *l, uint32_t m, uint32_t k);
 
@@ -100,11 +100,13 @@ GrammeTileFn loop_pair (Loop *l, uint32_t m, char *name);
 
 /* Prints the loop over the outer dimensions, and the pointers p0 ... of the accesses. */
 void loop_put_head (CgText *t, const Loop *l);
-/* The length of the inner dimension as text: an argument of `put`. */
+/* Length of the inner dimension as text: an argument of `put`. */
 #define LENGTH(l) ((l)->n_parts && (l)->n_outer == 0 ? "len" : SIZE ((l)->p, (l)->n))
-/* Prints a place in the workspace's fixed part that only this loop, or this part of it, uses. */
+/* Prints the address of a place in the workspace's fixed part that only this loop, or this part of
+ * it, uses. */
 void loop_put_scratch (CgText *t, const Loop *l, uint64_t offset);
-/* Prints the begin of the buffer of member m; fixed: where buffers begin in the fixed part. */
+/* Prints the address of the buffer of member m; fixed: the beginning of the buffers in the fixed
+ * part. */
 void loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed);
 /* Reserves memory for the loop's buffers; fixed: as in loop_put_buffer. */
 void loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed);

@@ -90,8 +90,8 @@ first_fit (const Life *lives, uint32_t n, const Life *fresh)
   return at;
 }
 
-/* Places the temporaries in their order.  The values get their offsets if that takes fewer bytes
- * than the program has. */
+/* Places the temporaries in their order. The values get these offsets if the plan takes fewer bytes
+ * than the program's plan so far. */
 static void
 place_all (CgProgram *p, Life *lives, uint32_t n)
 {
@@ -108,8 +108,8 @@ place_all (CgProgram *p, Life *lives, uint32_t n)
     p->values[lives[i].value].offset = (int64_t) lives[i].offset;
 }
 
-/* Returns at least the bytes that the value spans: its outermost dimension's stride times that
- * dimension's size, which is exact if it is laid out without gaps. */
+/* Returns an upper bound of the bytes that the value spans: its outermost dimension's stride times
+ * that dimension's size, which is exact if it is laid out without gaps. */
 static int64_t
 symbolic_bytes (const CgProgram *p, const CgValue *v)
 {

@@ -38,7 +38,7 @@ row_major (const CgProgram *p, uint32_t ndim, const int64_t *sizes, int64_t *str
 }
 
 /* Computes strides of `value` in terms of a row number, if each of its elements is one row of the
- * row value behind its views, which is returned; else CG_NONE. */
+ * row value behind its views. Returns that row value; else CG_NONE. */
 static uint32_t
 follow_rows (const CgProgram *p, uint32_t step, uint32_t value, int64_t strides[8])
 {

@@ -21,7 +21,8 @@
 
 #include <stdlib.h>
 
-/* More than there are threads: a thread that is late, or stopped, leaves its parts to the others */
+/* Number of parts, more than there are threads: a thread that is late, or stopped, leaves its parts
+ * to others */
 #define MOST_PARTS 8
 /* In units of about 0.03 ns: work for which waking a thread pays, which takes about 10 us, and
  * minimum of a part. */
@@ -39,7 +40,7 @@ codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void 
   threads->run (threads->ctx, n, part, arg);
 }
 
-/* Work of an op per element. */
+/* Returns the work of an op per element, in the units of WORTH_PARTS. */
 static double
 work_of (uint32_t op)
 {
@@ -51,7 +52,7 @@ work_of (uint32_t op)
   return op < GRAMME_OP_NEXT && row_types[op] == FLOAT ? 6 : 1;
 }
 
-/* Work of the loop for one element. */
+/* Returns the work of the loop for one element. */
 static double
 work_each (const Loop *l)
 {
@@ -272,7 +273,8 @@ put_calls (CgText *t, const Parts *s, CodegenPutTile put_one)
   put (t, "  }\n");
 }
 
-/* Inserts the functions before the program's, which calls them. */
+/* Ends the printing of a divided loop: inserts the functions before the program's, which calls
+ * them. */
 void
 codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes,
                    CodegenPutTile put_one)

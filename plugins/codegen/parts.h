@@ -6,7 +6,7 @@
 
 #include "plugins/codegen/loop_plan.h"
 
-/* Runs the parts.  Called by generated code. */
+/* Runs part (arg, i) for each i < n on the host's threads. Called by generated code. */
 void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (void *, unsigned),
                         void *arg);
 
@@ -15,9 +15,9 @@ void codegen_run_parts (const GrammeThreads *threads, unsigned n, void (*part) (
 void codegen_parts_plan (Loop *l, const CgText *t);
 /* Prints a loop of at most one tile of elements as a statement. */
 typedef void (*CodegenPutTile) (CgText *t, Loop *l);
-/* Enclose the printing of a loop, and do nothing for a loop that is not divided.  scratch_bytes:
- * bytes that each part needs beside the program's temporaries and the loop's buffers.  put_one:
- * NULL if a short loop is printed like any other. */
+/* Enclose the printing of a loop, and do nothing for a loop that is not divided. `outside`: keeps
+ * the program's text meanwhile. scratch_bytes: bytes that each part needs beside the program's
+ * temporaries and the loop's buffers. put_one: NULL if a short loop is printed like any other. */
 void codegen_parts_begin (CgText *t, const Loop *l, CgText *outside);
 void codegen_parts_end (CgText *t, Loop *l, CgText *outside, uint64_t scratch_bytes,
                         CodegenPutTile put_one);

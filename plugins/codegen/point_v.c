@@ -35,14 +35,14 @@ vec_type_of (const CgProgram *p, uint32_t value)
   return NULL;
 }
 
-/* Kinds of types of the op table's rows. */
+/* Classes of element types for which the op table's rows have forms. */
 enum { NO_TYPES, ARITH, FLOAT, COMPARE, LOGICAL, BITWISE, SELECT };
 static const uint8_t row_types[GRAMME_OP_NEXT] = {
 #define POINTWISE(code, version, name, n, types, ...) [code] = types,
 #include <gramme-ops.def>
 };
 
-/* Rows on masks. */
+/* Texts of the rows on masks, by op. */
 static const char *const mask_rows[GRAMME_OP_NEXT] = {
   [GRAMME_OP_copy] = "a",
   [GRAMME_OP_maximum] = "a | b",
@@ -123,7 +123,7 @@ load_vectors (VecPrinter *v, const VecType *type, const char *base, const char *
            q * n * elem);
 }
 
-/* Makes `r` vectors that have the element at `from` at every point. */
+/* Makes `r` vectors whose elements all are the element at `from`, in text t. */
 static void
 splat_element (VecPrinter *v, CgText *t, const VecType *type, const char *base, const char *from)
 {
@@ -196,7 +196,8 @@ literal_ref (VecPrinter *v, uint32_t value)
   return r;
 }
 
-/* Makes `r` the 16 elements at memory `from`, to be read now; `masked`: fewer, in a tail. */
+/* Makes `r` the 16 elements at memory `from`, which are loaded now unless *loaded; `masked`: fewer,
+ * in a tail. */
 static void
 read_memory (VecPrinter *v, VecRef *r, const char *from, bool masked, bool *loaded)
 {
@@ -317,7 +318,7 @@ as_mask (VecPrinter *v, VecRef *r, int width)
   r->width = width;
 }
 
-/* Writes the elements of `r` to memory, vectors in their work type. */
+/* Stores the elements of `r` to a buffer, vectors in their work type; `r` then is that memory. */
 static void
 as_memory (VecPrinter *v, VecRef *r)
 {

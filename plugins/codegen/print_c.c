@@ -27,8 +27,8 @@ put_tile (CgText *t, Loop *l, int slot)
   loop_put_scratch (t, l, l->p->temp_bytes + (uint64_t) slot * TILE_BYTES);
 }
 
-/* Bytes of the workspace's fixed part for a loop: temporaries of the program, tiles, rows,
- * buffers. */
+/* Returns the bytes of the workspace's fixed part before a loop's buffers: temporaries of the
+ * program, tiles, rows. */
 static uint64_t
 loop_buffers (const Loop *l)
 {
@@ -146,8 +146,8 @@ put_operand (CgText *t, Loop *l, uint32_t m, uint32_t value)
   }
 }
 
-/* Rounds an accumulated value; copies a row value to memory, and over a tile for members that read
- * it at every point. */
+/* Prints the end of a row for member m: rounds an accumulated value; copies a row value to memory,
+ * and over a tile for members that read it at every point. */
 static void
 put_row_done (CgText *t, Loop *l, uint32_t m)
 {
@@ -185,7 +185,7 @@ put_row_done (CgText *t, Loop *l, uint32_t m)
   }
 }
 
-/* Prints member m and the one before it as one primitive. */
+/* Prints member m and the member before it as one primitive. */
 static void
 put_pair (CgText *t, Loop *l, uint32_t m)
 {

@@ -51,7 +51,8 @@ folds_wide (const VecPrinter *v, uint32_t m)
   return codegen_folds_wide (v->l->p, loop_member (v->l, m), v->l->n);
 }
 
-/* Declares the variables that folds carry: from block to block, or, with `block`, within one. */
+/* Prints the variables that folds carry: from block to block, or, with `block`, within one block.
+ */
 static void
 put_fold_start (VecPrinter *v, uint32_t m, char block)
 {
@@ -112,7 +113,8 @@ put_fold_end (VecPrinter *v, uint32_t m)
   vec_put_row_store (v, m);
 }
 
-/* True if this phase walks along access k, element after element; sets if it reads or writes. */
+/* True if this phase walks along access k, element after element; *reads, *writes: what the phase
+ * does there. */
 static bool
 walks (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
 {
@@ -140,7 +142,7 @@ walks (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
   return *reads || *writes;
 }
 
-/* True if access k needs prefetches. */
+/* True if access k is so large that it needs prefetches. */
 static bool
 is_far (VecPrinter *v, uint32_t k)
 {
@@ -211,8 +213,8 @@ is_buffered (VecPrinter *v, uint32_t k, bool *reads, bool *writes)
          && !vec_has_masks (vec_type_of (v->l->p, v->l->access[k].value));
 }
 
-/* Prints the last, short step: accesses without masks are read from buffers, by pointers to where
- * those would begin, and copied out of them. */
+/* Prints the last, short step: accesses without masks are read from buffers, through pointers that
+ * make the step's offsets valid, and copied out of them. */
 static void
 put_tail (VecPrinter *v, const CgText *body)
 {
@@ -290,7 +292,7 @@ put_steps (VecPrinter *v, const char *to, const CgText *body)
   put (v->t, "%s    }\n", body->text ? body->text : "");
 }
 
-/* Prints block j and the one behind it, as far as that reaches; the rest of the latter becomes
+/* Prints block j and the block behind it, as far as the row reaches; the rest of the latter becomes
  * block j. */
 static void
 put_pair (VecPrinter *v, const char *n, const CgText *body)
@@ -374,7 +376,7 @@ put_walk (VecPrinter *v, const CgText *body, const CgText *tail)
     put (v->t, "    }\n");
 }
 
-/* Prints the work at every point as text; false: there is none. */
+/* Prints the work at every point to `body`; false: there is none. */
 static bool
 print_body (VecPrinter *v, CgText *body, bool in_tail)
 {

@@ -41,10 +41,10 @@ typedef struct {
 const VecType *vec_type_of (const CgProgram *p, uint32_t value);
 /* True if a row's last elements of this type are loaded and stored by masks. */
 bool vec_has_masks (const VecType *type);
-/* Reductions of masks: 1 if one true element suffices, 0 if all must be true, -1: not such a
- * reduction. */
+/* Returns 1 for reductions of masks in which one true element suffices, 0 if all must be true, -1:
+ * not such a reduction. */
 int vec_mask_fold_is_any (uint32_t op);
-/* True if a pointwise row computes much: the rows on floats alone. */
+/* True if a pointwise row is costly: the rows that exist only for floats. */
 bool vec_computes_much (uint32_t op);
 /* True if member m has a form with vectors. */
 bool vec_supports (const Loop *l, uint32_t m);

@@ -20,7 +20,7 @@
 #include "plugins/codegen/size_code.h"
 
 #define CG_NONE 0xffffffffu
-/* Nodes of one loop, at most: keeps its tiles within the first-level cache. */
+/* Maximum number of nodes of a loop, which keeps its tiles within the first-level cache. */
 #define CG_MAX_MEMBERS 48
 
 typedef enum {
@@ -106,8 +106,8 @@ void codegen_free (CgProgram *p);
  * (memory.c). */
 int32_t codegen_plan_memory (CgProgram *p, GrammeStatus *status);
 
-/* Find outputs that may use the memory of an input (buffer_reuse.c).  codegen_find_shared: called
- * while the image exists; codegen_may_share: like GrammeDonation. */
+/* Find outputs that may use the memory of an input (buffer_reuse.c). codegen_find_shared is called
+ * while the image exists; codegen_may_share then answers as GrammeDonation.may_share. */
 int32_t codegen_find_shared (CgProgram *p, GrammeStatus *status);
 int32_t codegen_may_share (const CgProgram *p, uint32_t input, uint32_t output);
 
@@ -125,7 +125,7 @@ uint32_t codegen_row_value (const CgProgram *p, uint32_t s, uint32_t value, bool
  * a row operand over the first `split` dimensions.  False if it does not fit. */
 bool codegen_strides (const CgProgram *p, const CgStep *s, uint32_t value, bool as_row,
                       int64_t strides[8]);
-/* True if dimensions [from, to) are one run for these strides; *stride is the run's stride. */
+/* True if dimensions [from, to) are contiguous for these strides; *stride: the innermost stride. */
 bool codegen_collapses (const CgProgram *p, const int64_t *sizes, const int64_t *strides, int from,
                         int to, int64_t *stride);
 

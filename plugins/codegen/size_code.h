@@ -51,8 +51,8 @@ codegen_is_symbolic (int64_t size)
   return (uint64_t) size - (uint64_t) CG_SIZE_ROW_0 <= UINT32_MAX;
 }
 
-/* Returns the size that the image has as `stored`: a row of its table where that is < 0 and may be
- * a row. */
+/* Returns as a size the value that the image has `stored`: a row of the image's table if that is <
+ * 0 and may be a row, else a number. */
 int64_t codegen_size_read (CgSizes *s, const GrammeImage *image, int64_t stored, bool may_be_row);
 int64_t codegen_size_mul (CgSizes *s, int64_t a, int64_t b);
 int64_t codegen_size_add (CgSizes *s, int64_t a, int64_t b);
@@ -73,7 +73,7 @@ bool codegen_size_is_multiple (const CgSizes *s, const GrammeImage *image, int64
 /* Estimates a size, for choices that are right either way: all symbols count alike. */
 double codegen_size_guess (const CgSizes *s, int64_t size);
 
-/* Computes the value for these values of the image's rows.  False if it does not fit in 63 bits. */
+/* Computes a size for these values of the image's rows. False if it does not fit in 63 bits. */
 bool codegen_size_eval (const CgSizes *s, int64_t size, const int64_t *image_sizes, int64_t *out);
 /* Computes the values of all rows, in order; CG_SIZE_NO_VALUE for those that do not fit in 63
  * bits. */

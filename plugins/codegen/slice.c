@@ -85,7 +85,7 @@ need (CgSource *s, uint32_t item, uint32_t other)
   it->n_needs++;
 }
 
-/* Reads one declaration.  Returns where the next one begins, or NULL at the end. */
+/* Reads one declaration. Returns the beginning of the next one; NULL at the end. */
 static const char *
 read_item (CgSource *s, const char *at)
 {

@@ -107,8 +107,8 @@ eager_exec_info (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status)
 
 /* -- Run --------------------------------------------------------------------------------------- */
 
-/* Bytes of the workspace: the temporaries, then the table of bases, then the addresses of all
- * operands. */
+/* Returns in *bytes the size of the workspace: the temporaries, then the table of bases, then the
+ * addresses of all operands. */
 static int32_t
 eager_workspace (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
                  GrammeStatus *status)

@@ -172,7 +172,8 @@ add_kernel (Work *w, uint32_t node)
   return GRAMME_OK;
 }
 
-/* Adds copies of value v to the outputs that could not be its own memory. */
+/* Adds copies of value v to the outputs that have to copy it, because v could not be made in their
+ * memory. */
 static int32_t
 add_copies (Work *w, uint32_t v)
 {
@@ -258,7 +259,7 @@ give (Work *w, uint64_t at, uint64_t bytes)
   }
 }
 
-/* Frees the temporaries that step s used for the last time. */
+/* Frees the temporaries that step s uses for the last time. */
 static void
 give_operands (Work *w, uint32_t s, uint32_t end)
 {
@@ -409,7 +410,7 @@ plan_make (Plan *p, const GrammeHost *host, const GrammeKernels *kernels, const 
 }
 
 /* True if all of the input is read before the first byte of the output is written, or by the step
- * that writes it, element by element. */
+ * that writes the output, element by element. */
 bool
 plan_may_share (const Plan *p, uint32_t input, uint32_t output)
 {

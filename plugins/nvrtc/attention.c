@@ -27,7 +27,7 @@ operand (const CgProgram *p, const GrammeNode *n, uint32_t i)
   return gramme_node_in (p->image, n, i);
 }
 
-/* True if n reduces its last dimension, which stays with size 1. */
+/* True if n reduces its last dimension alone, and keeps it with size 1. */
 static bool
 is_of_rows (const CgProgram *p, const GrammeNode *n)
 {
@@ -57,7 +57,8 @@ is_minus_infinity (const CgProgram *p, uint32_t value)
   }
 }
 
-/* Returns the operand of a cast to another floating dtype, or the value itself. */
+/* Returns the operand of a cast to another floating dtype, or the value itself. `inner`: gets the
+ * node's bit. */
 static uint32_t
 before_cast (const CgProgram *p, uint32_t value, uint64_t *inner)
 {
@@ -68,8 +69,8 @@ before_cast (const CgProgram *p, uint32_t value, uint64_t *inner)
   return operand (p, n, 0);
 }
 
-/* True if the mask is ge (row numbers, column numbers).  It is then not made, unless other nodes
- * read it. */
+/* True if the mask is ge (row numbers, column numbers). The mask is then not computed, unless other
+ * nodes read it; its nodes are added to `inner`. */
 static bool
 is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
 {
@@ -99,7 +100,8 @@ is_causal (const CgProgram *p, uint32_t mask, uint64_t *inner)
   return true;
 }
 
-/* If the value is masked scores, notes the mask and returns the scores; else returns the value. */
+/* Returns the scores if the value is masked scores, and stores the mask in a; else returns the
+ * value. */
 static uint32_t
 before_mask (const CgProgram *p, uint32_t value, NvAttention *a)
 {
@@ -247,7 +249,7 @@ hides (const NvAttention *a, const CgStep *s)
                             : s->kind != CG_COPY && has (a->inner, s->node);
 }
 
-/* Moves the steps that are not printed behind the kernel's step. */
+/* Moves the steps that are hidden in the pattern behind the kernel's step. */
 static int32_t
 move_steps (CgProgram *p, const NvAttention *a, GrammeStatus *status)
 {

@@ -43,22 +43,23 @@ typedef struct {
   int64_t row, col; /* strides of the last two dimensions, 0 where the operand is broadcast */
 } NvOperand;
 
-/* Adds an argument; indices go up to `past` rows and columns beyond its end. */
+/* Adds an argument for `value`; the kernel's indices go up to `past` rows and columns beyond its
+ * end. */
 NvOperand nv_attention_operand (NvUnit *u, uint32_t value, uint32_t ndim, int64_t past,
                                 bool writes);
-/* Prints the offset of the batch b0, b1 .... */
+/* Prints variable `name`, the offset of the batch with coordinates b0, b1 .... */
 void nv_attention_offset (NvUnit *u, const char *name, const NvOperand *o, uint32_t ndim);
 /* True if n is a multiple of `rows`, so that no bounds have to be checked. */
 bool nv_attention_is_whole (int64_t n, int rows);
-/* Prints n, limited to the last row of `all`, as a piece of text in out.  Rows beyond the end read
- * that row once more, and are dropped. */
+/* Writes to `out` the expression n, limited to the last row of `all`. Rows beyond the end read that
+ * row once more, and are dropped. */
 void nv_attention_clamp (NvUnit *u, char *out, size_t room, const char *n, int64_t all, int rows);
-/* Print statements on the score `a` of row i and column s, which exist; row: offset of the row in
- * the mask. */
+/* Print statements that scale and mask the score `a` of row i and column s, which exist; row:
+ * offset of the row in the mask. */
 void nv_attention_scale (NvUnit *u, const NvAttention *a);
 void nv_attention_mask (NvUnit *u, const NvAttention *a, const NvOperand *mask, const char *row);
 
-/* attention_mma.c */
+/* True if the kernel of attention_mma.c, on tensor cores, supports this pattern. */
 bool nv_attention_is_mma (const NvUnit *u, const NvAttention *a);
 void nv_print_attention_mma (NvUnit *u, const NvAttention *a);
 

@@ -46,8 +46,8 @@ is_folded (const NvUnit *u, const NvAttention *a)
   return sscanf (text, "GM_F32_BITS (0x%x", &bits) == 1 && bits > 0 && bits < 0x7f800000u;
 }
 
-/* True if 8 elements along `along` can be read at once from every begin.  by: the stride of the
- * other dimension. */
+/* True if 8 elements along `along` can be read at once from the beginning of every row. by: the
+ * stride of the other dimension. */
 static bool
 is_wide (const NvUnit *u, const NvOperand *o, uint32_t ndim, int64_t by, int64_t along, int n)
 {
@@ -71,7 +71,7 @@ typedef struct {
   int unroll; /* unrolling of the loop over it */
 } Tile;
 
-/* Prints the begin of a loop over a tile, `step` elements at a time, which begin at x of row y.
+/* Prints the head of a loop over a tile, `step` elements at a time, which begin at x of row y.
  * Returns the condition for elements inside of the matrix. */
 static const char *
 put_tile_loop (NvUnit *u, const Form *f, const Tile *m, int step)
@@ -149,15 +149,16 @@ put_queries (NvUnit *u, const Form *f)
        f->e_room / 16, f->e_room + 8, f->e_room + 8, f->e_room / 16, f->e_room + 8);
 }
 
-/* True if the mask has to be read for each score. */
+/* True if the mask has to be read from memory for each score. */
 static bool
 asks (const Form *f)
 {
   return f->a->kind != NV_MASK_NONE && f->a->kind != NV_MASK_CAUSAL;
 }
 
-/* Prints the replacement of masked scores by minus infinity, where some of the step's keys are not
- * seen by some of the warp's rows: of a row, `seen` keys are, counted from the lane's first on. */
+/* Prints the replacement of masked scores by minus infinity, where some of the step's keys are
+ * masked for some of the warp's rows: a row sees its first `seen` keys, counted from the lane's
+ * first on. */
 static void
 put_mask (NvUnit *u, const Form *f)
 {
@@ -275,8 +276,8 @@ put_sums (NvUnit *u, const Form *f)
        f->v_room / 16, elem, f->v_room + 8, f->v_room + 8);
 }
 
-/* Prints the results, through the memory that values used.  A sum is at least 1; for a row that
- * sees nothing it is 0, and 0 times infinity is NaN. */
+/* Prints the store of the results, through the shared memory that values used. A sum is at least 1;
+ * for a row that is masked completely it is 0, and 0 times infinity is NaN. */
 static void
 put_result (NvUnit *u, const Form *f)
 {

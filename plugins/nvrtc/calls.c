@@ -180,7 +180,8 @@ print_reduce (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* The first best element wins; a NaN is better than any number. */
+/* Prints the kernel of the position of an extreme: the first best element wins; a NaN is better
+ * than any number. */
 static void
 print_argreduce (NvUnit *u, uint32_t node)
 {
@@ -209,8 +210,8 @@ print_argreduce (NvUnit *u, uint32_t node)
 
 /* -- Along a line ------------------------------------------------------------------------------ */
 
-/* A thread adds up, or multiplies, a line.  Stored values are rounded, but the carried one is not:
- * float64 for float32. */
+/* Prints the kernel of running sums or products. A thread takes a line. Stored values are rounded,
+ * but the carried one is not: float64 for float32. */
 static void
 print_scan (NvUnit *u, uint32_t node)
 {
@@ -280,7 +281,8 @@ print_arange (NvUnit *u, uint32_t node)
   nv_call_end (u, out, -1);
 }
 
-/* For a shape, or a value, that only the run knows: others are literals, or constants. */
+/* Prints a fill for a shape, or a value, that only the run knows: other fills are literals, or
+ * constants. */
 static void
 print_full (NvUnit *u, uint32_t node)
 {

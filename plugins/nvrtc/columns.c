@@ -19,8 +19,8 @@ typedef struct {
   int64_t rows, width, stride, chunk; /* chunk: rows of a block */
 } Shape;
 
-/* Prints the body of both kernels: from `in` to `out`; read: converts an element to a worked value;
- * write: the reverse. */
+/* Prints the body of both kernels. `read` converts an element to a worked value and `write` the
+ * reverse, to memory `out`. */
 static void
 put_body (NvUnit *u, CgText *t, const char *op, const char *w, Shape s, const char *read,
           const char *out, const char *write)

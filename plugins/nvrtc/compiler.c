@@ -103,7 +103,8 @@ take_image (const NvCompiler *c, void *program, bool keep_ptx, NvImage *out)
   return GRAMME_OK;
 }
 
-/* The last option only saves time, and compilers before 12.4 do not know it. */
+/* Options of every compile. The last option only saves time, and compilers before 12.4 do not know
+ * it. */
 static const char *const fixed_options[] = { "--fmad=false", "--std=c++17", "-w", "--minimal" };
 enum { N_FIXED = sizeof fixed_options / sizeof *fixed_options, UNKNOWN_OPTION = 5, CANCELLED = 16 };
 
@@ -126,8 +127,8 @@ now_ns (void)
   return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Returns 1 if the compile is to stop, as the host says.  After that it keeps returning 1, as NVRTC
- * requires. */
+/* Called by NVRTC. Returns 1 if the compile is to stop, as the host says. After that it keeps
+ * returning 1, as NVRTC requires. */
 static int
 goes_on (void *payload, void *reserved)
 {
@@ -141,7 +142,7 @@ goes_on (void *payload, void *reserved)
   return f->stop;
 }
 
-/* Compiles once.  Returns NVRTC's result; *program stays NULL if there is none. */
+/* Compiles once. Returns NVRTC's result; *program stays NULL if no program was made. */
 static int
 try_compile (const NvCompiler *c, Flow *flow, const char *text, const char *arch, int n_fixed,
              void **program)

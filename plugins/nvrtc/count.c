@@ -28,8 +28,9 @@ operands_need_memory (NvUnit *u, uint32_t node)
     needs_memory (u, gramme_node_in (u->p->image, n, i));
 }
 
-/* Marks values that need memory.  A loop knows the index in the arange, unless only the run knows
- * how many bytes a view skips, or the view reads the numbers' bytes as another dtype. */
+/* Marks aranges that have to be written, for a loop. A loop can compute an arange's element from
+ * the index, unless only the run knows how many bytes a view skips, or the view reads the numbers'
+ * bytes as another dtype. */
 static void
 look_at_loop (NvUnit *u, const CgStep *s)
 {
@@ -69,8 +70,8 @@ look_at (NvUnit *u, const CgStep *s)
   }
 }
 
-/* True if the numbers are integers.  Numbers that are computed in f64 are slower than reading
- * them. */
+/* True if the numbers of arange n are integers. Others are computed in f64, which is slower than
+ * reading them. */
 static bool
 is_whole (const NvUnit *u, const GrammeNode *n)
 {

@@ -10,14 +10,14 @@
 
 #include "plugins/nvrtc/gpu_unit.h"
 
-/* Finds such aranges, before anything is printed; false: no memory. */
+/* Finds the aranges that loops compute, before anything is printed; false: no memory. */
 bool nv_count_find (NvUnit *u);
-/* True if loops compute this value, or the value that it is a view of. */
+/* True if loops compute this value, or the arange that it is a view of. */
 bool nv_counts (const NvUnit *u, uint32_t value);
 /* Prints the expression (worked) of the arange's element number `index`, itself an expression of
  * type gm_index. */
 void nv_count_text (NvUnit *u, char *out, size_t room, uint32_t node, const char *index);
-/* Prints that of a view's element; index: from its first element on. */
+/* Prints that expression for an element of a view; index: counted from the view's first element. */
 void nv_count_view (NvUnit *u, char *out, size_t room, uint32_t value, const char *index);
 /* Prints a scalar attribute as an expression of type i64 or f64: a number, or a size that only the
  * run knows. */

@@ -141,7 +141,7 @@ nv_blocks_keep (NvBlocks *b, NvBlock *block)
   b->waiting = block;
 }
 
-/* True if all streams have passed their events. */
+/* True if all streams have passed the events recorded for the block. */
 static bool
 is_free (NvBlocks *b, NvBlock *block)
 {

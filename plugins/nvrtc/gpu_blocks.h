@@ -37,7 +37,8 @@ typedef struct {
 /* Returns the class for so many bytes and the size of its blocks; NV_CLASSES: more than any GPU
  * has. */
 uint32_t nv_block_class (uint64_t bytes, uint64_t *size);
-/* Returns a cached block, or NULL. */
+/* Returns a cached block of this class that `stream` may use, and removes it from the cache; NULL:
+ * there is none. */
 NvBlock *nv_blocks_find (NvBlocks *b, uint32_t class, void *stream);
 /* Records that the block is in use; it is then owned by the table.  False: there is no memory. */
 bool nv_blocks_add (NvBlocks *b, NvBlock *block);

@@ -47,7 +47,7 @@ image (NvUnit *u, uint32_t value, bool writes)
   return m;
 }
 
-/* Returns a divisor for text that runs only where there are elements. */
+/* Returns n as a divisor in text, or 1 for 0: such text runs only where there are elements. */
 static long long
 at_least_one (int64_t n)
 {
@@ -92,7 +92,7 @@ put_split (CgText *t, const char *name, const char *from, const int64_t *sizes, 
       put (t, "        const gm_index %s0 = %s_;\n", name, name);
 }
 
-/* Prints the element of an image at `n`, `channel` and the coordinates <at>0 to 2. */
+/* Prints to `out` the element of an image at `n`, `channel` and the coordinates <at>0 to 2. */
 static void
 element (char *out, size_t room, const Image *m, const char *n, const char *channel, const char *at)
 {
@@ -116,7 +116,8 @@ put_load (CgText *t, const Image *m, const char *indent, const char *condition, 
   put (t, "%s%sv = %s;\n", indent, condition, value);
 }
 
-/* Prints x's coordinates x0 ... where y's y<d> meets the kernel's t<d>, and if they are inside. */
+/* Prints x's coordinates x0 ... at which y's y<d> meets the kernel's t<d>, and the test that they
+ * are inside. */
 static void
 put_meet (CgText *t, const Window *w, const Image *x)
 {
@@ -346,8 +347,8 @@ print_pick (NvUnit *u, uint32_t node)
   nv_end (u, codegen_size_div_up (u->p->sizes, out->numel, NV_CALL_BLOCK));
 }
 
-/* One kernel finds the best place of each window, another one adds up the gradients of each
- * place. */
+/* Prints two kernels: one finds the best place of each window, the other adds up the gradients of
+ * each place. */
 static void
 print_spread (NvUnit *u, uint32_t node)
 {

@@ -213,8 +213,8 @@ nv_device_trim (NvDevice *d)
   pthread_mutex_unlock (&d->lock);
 }
 
-/* Takes a cached block, or a new one, and adds it to the table.  The caller holds the lock.
- * Returns a result of the driver. */
+/* Takes a cached block, or a new one, and adds it to the table. The caller holds the lock. Returns
+ * a result of the driver, 0 for success. */
 static int
 take_block (NvDevice *d, uint32_t class, uint64_t size, NvBlock **out)
 {

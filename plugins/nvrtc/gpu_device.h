@@ -20,8 +20,8 @@ typedef struct {
   uint64_t in_use, cached, peak; /* bytes, of whole blocks */
 } NvMemoryCount;
 
-/* Returns the device of this number, opened on first use.  NULL: the status says why
- * (GRAMME_DEVICE). */
+/* Returns the device of this number, which is opened on first use and lives until the process ends.
+ * NULL: the status says why (GRAMME_DEVICE). */
 NvDevice *nv_device (int32_t number, GrammeStatus *status);
 int nv_device_capability (const NvDevice *d); /* 90 */
 const char *nv_device_name (const NvDevice *d);
@@ -43,7 +43,7 @@ NvMemoryCount nv_device_count (NvDevice *d);
 /* Returns cached memory to the driver. */
 void nv_device_trim (NvDevice *d);
 
-/* Copies, in the stream's order.  to_host returns when the bytes have arrived, with the error of
+/* Copy bytes, in the stream's order. to_host returns when the bytes have arrived, with the error of
  * any earlier failure. */
 int32_t nv_device_to_device (NvDevice *d, NvAddress to, const void *from, uint64_t bytes,
                              GrammeStatus *status);
@@ -60,8 +60,8 @@ int32_t nv_device_stream_new (NvDevice *d, void **out, GrammeStatus *status);
 void nv_device_stream_give (NvDevice *d, void *stream);
 /* Makes the device's context current in the calling thread. */
 int32_t nv_device_enter (NvDevice *d, GrammeStatus *status);
-/* Sets the status for a result of the driver.  Remembers a fatal one, after which all calls
- * fail. */
+/* Sets the status for a result of the driver, and returns its code. Remembers a fatal result, after
+ * which all calls fail. */
 int32_t nv_device_fail (NvDevice *d, int result, const char *what, GrammeStatus *status);
 
 #endif

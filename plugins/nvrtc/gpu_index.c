@@ -45,7 +45,7 @@ index_offset (NvUnit *u, char *out, size_t room, const CgValue *index, bool list
     nv_call_offset (u, out, room, index, ndim, dim, j);
 }
 
-/* gather, index_select: a thread for each element of the result. */
+/* Prints the kernel of gather or index_select (`list`): a thread for each element of the result. */
 static void
 print_pick (NvUnit *u, uint32_t node, bool list)
 {
@@ -81,8 +81,8 @@ put_line_copy (NvUnit *u, CgText *t, uint32_t x, uint32_t out, int dim)
        from);
 }
 
-/* scatter_add, index_add.  The index may have fewer lines than the result: lines outside of it are
- * only copied. */
+/* Prints the kernel of scatter_add or index_add (`list`). The index may have fewer lines than the
+ * result: lines outside of it are only copied. */
 static void
 print_add (NvUnit *u, uint32_t node, bool list)
 {
@@ -125,7 +125,8 @@ print_add (NvUnit *u, uint32_t node, bool list)
   nv_call_end (u, out, dim);
 }
 
-/* A thread for each element of src, which is stored at start + step * its place along dim. */
+/* Prints a kernel with a thread for each element of src, which is stored at start + step * its
+ * place along dim. */
 static void
 put_store_slice (NvUnit *u, uint32_t node, const char *label, uint32_t src, uint32_t out, int dim,
                  int64_t start, int64_t step)
@@ -169,8 +170,8 @@ print_cat (NvUnit *u, uint32_t node)
   }
 }
 
-/* An element's place is the number of elements before it: exact, stable, and n^2 comparisons for a
- * line. */
+/* Prints the kernel of argsort. An element's place is the number of elements before it: exact,
+ * stable, and n^2 comparisons for a line. */
 static void
 print_argsort (NvUnit *u, uint32_t node)
 {
@@ -210,8 +211,9 @@ print_argsort (NvUnit *u, uint32_t node)
   nv_call_end (u, x, -1);
 }
 
-/* A thread for each element checks the condition.  In the error word its code takes the place of
- * the position, and the node is counted below 0. */
+/* Prints the kernel of require, in which a thread for each element checks the condition. In the
+ * error word the condition's code takes the place of the position, and the node is counted below 0.
+ */
 static void
 print_require (NvUnit *u, uint32_t node)
 {

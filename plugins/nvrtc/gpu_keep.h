@@ -19,8 +19,8 @@ void nv_fingerprint (uint8_t out[32]);
 
 uint64_t nv_kept_bytes (const NvImage *image);
 void nv_kept_write (void *out, const CgDigest *text, const char *arch, const NvImage *image);
-/* Reads the stored form.  DATA if the bytes do not have this form, are damaged, or were made from
- * another text.  arch: 32 bytes. */
+/* Reads the stored form. DATA if the bytes do not have this form, are damaged, or were made from
+ * another text. arch: gets 32 bytes; image: owned by the caller. */
 int32_t nv_kept_read (const void *bytes, uint64_t n, const CgDigest *text, char *arch,
                       NvImage *image, GrammeStatus *status);
 

@@ -15,7 +15,8 @@ typedef struct {
   int64_t row, col; /* strides */
 } Matrix;
 
-/* Describes a matrix.  Its indices go up to a tile beyond its end, where nothing is read. */
+/* Returns the description of a matrix, an argument of the kernel. Its indices go up to a tile
+ * beyond its end, where nothing is read. */
 static Matrix
 matrix (NvUnit *u, uint32_t value, bool writes)
 {

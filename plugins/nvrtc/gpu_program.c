@@ -271,7 +271,7 @@ place_of (const Places *at, const NvArg *a)
   }
 }
 
-/* Fills in the kernel's record: addresses, then sizes.  False: a size has no value. */
+/* Fills in the kernel's record: addresses, then sizes. False: a size has no value for this run. */
 static bool
 fill_record (const Places *at, const NvLaunch *l, uint64_t *record)
 {
@@ -348,8 +348,8 @@ launch_all (NvDevice *d, const NvRole *r, const Places *at, NvKept *kept, Gramme
   return GRAMME_OK;
 }
 
-/* Adds the names of all kernels to an error of the device, which is found only after the launches,
- * so that it is not known which one failed. */
+/* Adds the names of all kernels to the message of a device's error, which is found only after the
+ * launches, so that the failed one is unknown. */
 static int32_t
 name_kernels (const NvRole *r, int32_t code, GrammeStatus *status)
 {

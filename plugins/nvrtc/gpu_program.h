@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-/* A graph of the request. */
+/* A graph of the request, forward or backward. */
 typedef struct {
   bool present;
   NvLaunch *launches;

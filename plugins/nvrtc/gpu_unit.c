@@ -95,7 +95,7 @@ nv_store (char *out, size_t room, uint32_t dtype, const char *worked)
     snprintf (out, room, "%s", worked);
 }
 
-/* Casts through f32 or, for small integers, i32, where the CPU does. */
+/* Prints the cast of a worked value; like the CPU, through f32 or, for small integers, i32. */
 void
 nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked)
 {
@@ -455,7 +455,7 @@ grow (void *list, uint32_t n, uint32_t *room, size_t each)
   return true;
 }
 
-/* Prints the kernel's text with indices of this type. */
+/* Prints the kernel's text with indices of type `index`; `suffix` is added to its name. */
 static void
 put_kernel (const NvKernel *k, CgText *t, const char *suffix, const char *index)
 {

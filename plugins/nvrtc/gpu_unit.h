@@ -16,7 +16,7 @@
 
 #include "plugins/codegen/loop_plan.h"
 
-/* A memory beyond CgMemory: the word that records an index out of range. */
+/* Kind of memory in addition to CgMemory's: the word that records an index out of range. */
 #define NV_MEMORY_ERROR 16u
 
 typedef struct {
@@ -118,16 +118,16 @@ const char *nv_elem (uint32_t dtype);
 const char *nv_work (uint32_t dtype);
 /* Begins a kernel, and returns its text; `label` names it.  node: or -1. */
 CgText *nv_begin (NvUnit *u, const char *label, uint32_t block, int32_t node);
-/* Returns the number of the argument for the first element of a value, of a place in the workspace,
- * of the error word. */
+/* Return the number of the argument for the first element of a value, of a place in the workspace,
+ * of the error word; equal places share an argument. */
 uint32_t nv_arg (NvUnit *u, uint32_t value, bool writes);
 uint32_t nv_arg_output (NvUnit *u, uint32_t output, uint32_t dtype);
 uint32_t nv_arg_scratch (NvUnit *u, NvArg place, const char *elem, bool writes);
 uint32_t nv_arg_error (NvUnit *u);
-/* Adds an argument of its own, also where another argument is the same place. */
+/* Adds an argument even if another argument is the same place. */
 void nv_slot (NvUnit *u, uint32_t value, bool writes);
 void nv_end (NvUnit *u, int64_t grid);
-/* Ends with a launch of the library instead, which owns the product. */
+/* Ends with a launch of the library instead of a kernel; the launch owns the product. */
 void nv_end_product (NvUnit *u, NvProduct *product);
 /* Reserves aligned memory for partial results; bytes may be symbolic. */
 NvArg nv_scratch (NvUnit *u, int64_t bytes);
@@ -140,8 +140,8 @@ void nv_reach (NvUnit *u, int64_t size);
  * fold_<name>_<work> and init_<name>_<work>. */
 void nv_need_value (NvUnit *u, uint32_t op, const char *work);
 void nv_need_fold (NvUnit *u, uint32_t op, const char *work);
-/* Print expressions into `out`.  load: memory to worked; store: worked to memory; cast: worked to
- * worked. */
+/* Print expressions into `out`. load: memory to worked value; store: worked value to memory; cast:
+ * worked to worked. */
 void nv_load (char *out, size_t room, uint32_t dtype, const char *memory);
 void nv_store (char *out, size_t room, uint32_t dtype, const char *worked);
 void nv_cast (char *out, size_t room, uint32_t from, uint32_t to, const char *worked);
@@ -151,11 +151,11 @@ void nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value);
 bool nv_is_quick (const NvUnit *u, const GrammeNode *n);
 /* True if the op takes many instructions. */
 bool nv_is_costly (uint32_t op);
-/* Prints the result of pointwise node n, from its operands' expressions: rounded_<dtype> (...) if
- * it rounds to a half, which nv_rounds returns. */
+/* nv_rounds: true if n's result is rounded to a half. nv_apply prints the result of pointwise node
+ * n, from its operands' expressions: rounded_<dtype> (...) if so. */
 bool nv_rounds (const NvUnit *u, const GrammeNode *n);
 void nv_apply (NvUnit *u, char *out, size_t room, const GrammeNode *n, char operands[3][256]);
-/* Returns one past the last element that a value reaches, or more; may be symbolic. */
+/* Returns an upper bound of one past the last element that a value reaches; may be symbolic. */
 int64_t nv_extent (NvUnit *u, const CgValue *v);
 int32_t nv_fail (NvUnit *u, int32_t code, int32_t node, const char *what);
 

@@ -38,7 +38,8 @@ typedef struct {
 
 /* Returns the driver.  NULL: *why says which files were tried and what to do. */
 const NvCuda *nv_cuda (const char **why);
-/* Sets *out to the capability, 90 for sm_90; returns a result of the driver. */
+/* Sets *out to the device's compute capability, 90 for sm_90; returns a result of the driver, 0 for
+ * success. */
 int nv_cuda_capability (const NvCuda *c, int device, int *out);
 const NvCompiler *nv_compiler (const char **why);
 const NvCublas *nv_cublas (const char **why);

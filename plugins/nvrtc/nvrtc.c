@@ -174,8 +174,8 @@ has_products (const GrammeImage *image)
   return false;
 }
 
-/* Decides if the library makes matrix products.  It is large, so it is opened only for graphs with
- * products, and with a GPU to run them. */
+/* Decides if the library makes matrix products. The library is large, so it is opened only for
+ * graphs with products, and with a GPU to run them. */
 static int32_t
 choose_products (const GrammeCompileRequest *q, bool *library, GrammeStatus *status)
 {
@@ -205,7 +205,7 @@ executable_new (const GrammeCompileRequest *request, GrammeStatus *status)
   return e;
 }
 
-/* Returns the capability of the named architecture, else of the device; 0: neither exists, which
+/* Returns the capability of the named architecture, else of the device; 0: there is neither, which
  * the compiler reports. */
 static int
 capability_of (const GrammeCompileRequest *q)

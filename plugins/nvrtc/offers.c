@@ -47,7 +47,8 @@ memory_free (GrammeBackend *b, int32_t number, uint32_t kind, void *p, uint64_t 
     nv_device_free (d, address_of (p));
 }
 
-/* Makes the stream current for the thread's work until leave_stream. */
+/* Makes the stream current for the thread's work until leave_stream; returns the stream that was
+ * current before. */
 static void *
 enter_stream (NvDevice *d, void *stream)
 {
@@ -127,7 +128,7 @@ stream_destroy (GrammeBackend *b, void *stream)
     nv_device_stream_give (d, stream);
 }
 
-/* NULL: waits for all work, on every stream. */
+/* Waits for all work of the stream; NULL: of every stream. */
 static int32_t
 stream_synchronize (GrammeBackend *b, void *stream, GrammeStatus *status)
 {
@@ -141,7 +142,7 @@ stream_synchronize (GrammeBackend *b, void *stream, GrammeStatus *status)
   return code;
 }
 
-/* Enters device 0, and sets a status for a driver's result. */
+/* Enters device 0, and sets a status for the driver's result `result`; returns its code. */
 static int32_t
 checked (int result, const char *what, GrammeStatus *status)
 {

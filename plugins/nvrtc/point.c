@@ -25,7 +25,7 @@ is_multiple (const NvPoint *pt, int64_t size, int64_t n)
   return codegen_size_is_multiple (pt->l->p->sizes, pt->l->p->image, size, n);
 }
 
-/* True if `lanes` elements of this access are at a multiple of their size, in every row. */
+/* True if `lanes` elements of this access begin at a multiple of their size, in every row. */
 static bool
 is_aligned (const NvPoint *pt, uint32_t k, int lanes)
 {
@@ -103,8 +103,8 @@ nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail)
   }
 }
 
-/* Returns the place of an access's rows in a vector, apart from the strides' part; -1: only the run
- * knows. */
+/* Returns the position within a vector at which an access's rows begin, apart from the strides'
+ * part; -1: only the run knows. */
 static int
 phase_of (const NvPoint *pt, uint32_t k, int lanes)
 {

@@ -74,12 +74,12 @@ typedef struct {
   const char *step, *index; /* number of the thread's step; its first element */
 } NvPass;
 
-/* Initializes a point with the largest number of lanes that all accesses allow, `limit` at most. */
+/* Initializes a point with the largest number of lanes that all accesses allow, at most `limit`. */
 void nv_point_init (NvPoint *pt, NvUnit *u, Loop *l, int limit, bool may_have_tail);
-/* Uses more lanes than alignment allows, if rows are long enough to lose a few elements at both
- * ends. */
+/* Raises the number of lanes above that which alignment allows, if rows are long enough to process
+ * a few elements at both ends singly. */
 void nv_point_peel (NvPoint *pt, int limit);
-/* Returns the point for the ends of such rows: one element at a time, with its own `held`. */
+/* Returns the point for the ends of peeled rows: one element at a time, with its own `held`. */
 NvPoint nv_point_ends (const NvPoint *pt);
 /* True if member m is held as h<m>, a word of two neighbours' halves, and not as numbers. */
 bool nv_point_is_paired (const NvPoint *pt, uint32_t m);
@@ -95,8 +95,8 @@ void nv_point_pass (NvPoint *pt, const NvPass *pass);
 bool nv_point_is_read (const NvPoint *pt, uint32_t reader, uint32_t m);
 /* Returns the name of the function that folds two values of reduction m. */
 const char *nv_point_fold (NvPoint *pt, uint32_t m, char name[64]);
-/* Prints only the loads of vectors that are held from this pass on, so that none has to wait where
- * a branch skips some.  nv_point_holds: true if there are any. */
+/* nv_point_holds: true if vectors are held from this pass on. nv_point_hold prints only their
+ * loads, so that none has to wait where a branch skips some. */
 bool nv_point_holds (NvPoint *pt, const NvPass *pass);
 void nv_point_hold (NvPoint *pt, const NvPass *pass);
 /* Prints r<m> = the row member's value (not for reductions). */

@@ -52,7 +52,7 @@ place (NvPoint *pt, char *out, size_t room, uint32_t k, bool guarded, const char
   snprintf (out, room, "p%u[%s]", pt->arg[k], at);
 }
 
-/* Returns the address of a vector. */
+/* Returns the address of the vector of access k as an expression. */
 static const char *
 vector_at (const NvPoint *pt, uint32_t k, char text[96])
 {

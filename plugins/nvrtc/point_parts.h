@@ -7,18 +7,18 @@
 
 #include "plugins/nvrtc/point.h"
 
-/* One of two neighbours, where they are printed together: m3a and m3b. */
+/* A lane of two neighbours, which are printed together: m3a and m3b. */
 typedef struct {
   const char *lane, *suffix;
   const char *half; /* the function that takes its half out of a word */
 } NvSide;
 
-/* The names and the lane of a single element; of each of two neighbours. */
+/* Names and lane of a single element, and of each of two neighbours. */
 extern const NvSide nv_point_alone, nv_point_sides[2];
 
 /* -- point.c ----------------------------------------------------------------------------------- */
 
-/* The value that access k reads or writes. */
+/* Returns the value that access k reads or writes. */
 const CgValue *nv_point_value (const NvPoint *pt, uint32_t k);
 bool nv_point_is_half (const NvPoint *pt, uint32_t value);
 /* True if access k is read as q<k> of two halves. */
@@ -28,7 +28,8 @@ bool nv_point_is_paired_access (const NvPoint *pt, uint32_t k);
 
 /* True if there is h<m>, the stored half of member m. */
 bool nv_point_keeps_half (const NvPoint *pt, uint32_t m);
-/* Print <prefix><m>; m<m>a and m<m>b or h<m>; a reduction's next value. */
+/* Print member m: <prefix><m> for a single element; m<m>a and m<m>b, or h<m>, for a pair; the next
+ * value of a reduction. */
 void nv_point_put_member (NvPoint *pt, const char *prefix, uint32_t m);
 void nv_point_put_pair (NvPoint *pt, uint32_t m);
 void nv_point_put_fold (NvPoint *pt, uint32_t m, const NvSide *side);

@@ -25,8 +25,8 @@ nv_point_is_paired (const NvPoint *pt, uint32_t m)
   return pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 || !read;
 }
 
-/* Returns the GPU's instruction that does this to two f16, rounded like the result in f32: "add";
- * NULL: none. */
+/* Returns the GPU's instruction that applies this op to two f16, rounded like the result in f32:
+ * "add"; NULL: there is none. */
 static const char *
 paired_op (const NvPoint *pt, uint32_t m)
 {
@@ -214,7 +214,7 @@ is_only_for (const NvPoint *pt, uint32_t m, uint32_t op)
   return !pt->l->p->values[loop_member (pt->l, m)->out].stored;
 }
 
-/* True if it is the largest of a row, and is only subtracted from exponents, so that the sign of a
+/* True if m is the maximum of a row, and is only subtracted from exponents, so that the sign of a
  * zero does not matter. */
 static bool
 is_top (const NvPoint *pt, uint32_t m)

@@ -15,8 +15,8 @@ is_at_least (int64_t stride, int64_t size)
          || (!codegen_is_symbolic (stride) && !codegen_is_symbolic (size) && stride > size);
 }
 
-/* Reads the two last dimensions in the library's form: one of them dense, the other with a stride
- * of at least its length. */
+/* Reads the last two dimensions in the library's form: one of them dense, the other with a stride
+ * of at least its length. False: the layout is another. */
 static bool
 read_matrix (const CgValue *v, NvMatrix *out)
 {
@@ -32,7 +32,7 @@ read_matrix (const CgValue *v, NvMatrix *out)
   return along || down;
 }
 
-/* Combines all dimensions before the last two into one. */
+/* Combines all dimensions before the last two into one. False: the layout does not allow that. */
 static bool
 read_batches (const CgProgram *p, NvProduct *q, const CgValue *const values[3])
 {
@@ -121,8 +121,8 @@ lies_alike (const CgValue *a, const CgValue *b)
          && memcmp (a->strides, b->strides, a->ndim * sizeof *a->strides) == 0;
 }
 
-/* Returns the product to which `n` adds, or which it cuts off at 0, if no other node reads the
- * product. */
+/* Returns the product to which `n` adds, or which it cuts off at 0 (relu), if no other node reads
+ * the product; NULL: none. *other: the added value, or CG_NONE. */
 static const GrammeNode *
 product_before (const CgProgram *p, const GrammeNode *n, uint32_t *other)
 {

@@ -56,8 +56,8 @@ const NvEpilogue *nv_epilogue_at (const NvUnit *u, const CgStep *s);
 /* Prints a launch for the node, with its epilogue or NULL.  False: the library does not take it,
  * and nothing was printed. */
 bool nv_print_product (NvUnit *u, uint32_t node, const NvEpilogue *e);
-/* Runs a product.  at: addresses of a, b, the result, the added value; sizes: as for
- * codegen_size_value. kept: see nv_keep. */
+/* Runs a product. at: addresses of a, b, the result, the added value; sizes: as for
+ * codegen_size_value; what: named in error messages. kept: see nv_keep. */
 int32_t nv_product_run (NvProduct *q, NvDevice *d, const NvAddress *at, const int64_t *sizes,
                         const char *what, NvKept *kept, GrammeStatus *status);
 void nv_product_free (NvProduct *q);

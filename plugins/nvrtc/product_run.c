@@ -15,7 +15,7 @@ enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70 };
 enum { DESC_FIRST_TRANSPOSED = 3, DESC_SECOND_TRANSPOSED = 4, DESC_EPILOGUE = 7, DESC_ROW = 8 };
 enum { EPILOGUE_RELU = 2, EPILOGUE_ROW = 4 };
 enum { LAYOUT_BATCHES = 5, LAYOUT_BATCH_STRIDE = 6 };
-/* The three after PREFER_ALIGNMENT, too: one for each operand. */
+/* Attributes of a preference; the three after PREFER_ALIGNMENT, too: one for each operand. */
 enum { PREFER_WORKSPACE = 1, PREFER_ALIGNMENT = 5 };
 
 #define WORKSPACE_BYTES ((uint64_t) 32 << 20) /* recommended by its manual for the newest GPUs */
@@ -174,8 +174,9 @@ choose (const NvCublas *c, void *handle, const NvProduct *q, const int64_t key[N
   return NULL;
 }
 
-/* Finds or makes the choice for these sizes.  The caller holds the lock.  A choice beyond the limit
- * is owned by the caller: *own. */
+/* Returns the library's choice for these sizes, which is made if it is new; NULL: *result is the
+ * error. The caller holds the lock. If *own, the choice is beyond the limit and owned by the
+ * caller. */
 static NvChosen *
 find (const NvCublas *c, void *handle, NvProduct *q, const int64_t key[N_KEYS], NvAddress row,
       bool *own, int *result)

@@ -112,7 +112,7 @@ find (NvReplay *r, const NvRun *run, void *stream)
   return NULL;
 }
 
-/* Replaces the entry that was used longest ago. */
+/* Records the run in a free entry, or in place of the entry that was used longest ago. */
 static void
 remember (NvReplay *r, NvDevice *d, const NvRun *run, void *stream)
 {
@@ -132,8 +132,8 @@ remember (NvReplay *r, NvDevice *d, const NvRun *run, void *stream)
     r->off = true;
 }
 
-/* Returns the graphs' common workspace, or one of the entry's own on another stream or where the
- * common one is too small. */
+/* Allocates a workspace for a graph: the graphs' common workspace, or one of the entry's own on
+ * another stream or where the common one is too small. */
 static int32_t
 take_workspace (NvReplay *r, Entry *e, NvDevice *d, uint64_t bytes, NvAddress *out,
                 GrammeStatus *status)
@@ -176,7 +176,7 @@ capture_on (void *stream, NvAddress workspace, Entry *e, const NvRun *run, Gramm
   return code;
 }
 
-/* Captures a run.  GRAMME_OK without a graph: it cannot be captured. */
+/* Captures a run as a graph. GRAMME_OK without a graph in e: the run cannot be captured. */
 static int32_t
 capture (NvReplay *r, Entry *e, NvDevice *d, const NvRun *run, GrammeStatus *status)
 {

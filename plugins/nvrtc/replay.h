@@ -34,12 +34,12 @@ typedef struct {
   void *data;
 } NvRun;
 
-/* Returns NULL if there is no memory. */
+/* Returns an empty table of runs, owned by the caller; NULL if there is no memory. */
 NvReplay *nv_replay_new (void);
 /* Frees the graphs; waits for the device if there are any. */
 void nv_replay_free (NvReplay *r, NvDevice *d);
 int32_t nv_replay_run (NvReplay *r, NvDevice *d, const NvRun *run, GrammeStatus *status);
-/* Runs without a graph. */
+/* Runs the launches without a graph. */
 int32_t nv_plain_run (NvDevice *d, const NvRun *run, GrammeStatus *status);
 
 #endif

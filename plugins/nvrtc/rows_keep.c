@@ -8,10 +8,10 @@
 #include "plugins/nvrtc/rows_parts.h"
 
 #define KEPT_REGISTERS 64 /* registers of a thread for values that cross phases */
-/* The same with 1024 threads in a block, each of which has 64 registers. */
+/* KEPT_REGISTERS for blocks of 1024 threads, each of which has 64 registers. */
 #define KEPT_OF_1024 40
 #define CHEAP 3 /* instructions: members that cost more are kept, not recomputed */
-/* The same where a block has two elements for each of its 1024 threads' registers, and kept values
+/* CHEAP for blocks with two elements for each of 1024 threads' registers, in which kept values
  * would be twice as wide. */
 #define CHEAP_OF_WIDE 4
 /* Registers where two blocks of 1024 threads share a multiprocessor, and each thread has 32. */
@@ -123,8 +123,8 @@ nv_rows_bytes (const Rows *r, uint32_t m)
   return r->l.p->values[loop_member (&r->l, m)->out].elem_bytes;
 }
 
-/* Returns the largest number of registers that cross from one phase to the next.  Marks the
- * accesses to hold if `holds`. */
+/* Returns the largest number of registers whose values are kept from one phase to the next. Marks
+ * the accesses to hold if `holds`. */
 static int64_t
 count_kept (Rows *r, bool holds)
 {

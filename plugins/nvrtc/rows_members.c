@@ -76,7 +76,7 @@ nv_rows_put_accumulators (Rows *r, uint64_t members)
     }
 }
 
-/* Prints the combination of all threads' a<m> into one value, which all threads of the row get. */
+/* Prints the combination of all threads' a<m> into one value, in all threads of the row. */
 void
 nv_rows_put_combine (Rows *r, uint64_t members)
 {

@@ -33,7 +33,7 @@ typedef struct {
   NvArg partial[CG_MAX_MEMBERS];
 } Rows;
 
-/* Returns the set of one member; sets are bits. */
+/* Returns the set that contains member m; sets are bits. */
 static inline uint64_t
 bit (uint32_t m)
 {
@@ -51,8 +51,8 @@ uint64_t nv_rows_members (const Rows *r, int phase);
 uint64_t nv_rows_stored_of (const Rows *r, uint64_t members);
 /* Returns the type in which reduction m is computed. */
 const char *nv_rows_fold_work (const Rows *r, uint32_t m);
-/* Print a<m>; the combination of all threads' a<m>, which all threads of the row get; and r<m> from
- * that. */
+/* Print the accumulators a<m>; the combination of all threads' a<m>, in all threads of the row; and
+ * the results r<m>. */
 void nv_rows_put_accumulators (Rows *r, uint64_t members);
 void nv_rows_put_combine (Rows *r, uint64_t members);
 void nv_rows_put_results (Rows *r, uint64_t members);
@@ -61,7 +61,8 @@ void nv_rows_put_members (Rows *r, int phase);
 
 /* -- rows_softmax.c ---------------------------------------------------------------------------- */
 
-/* Marks members that may be estimated, or computed without care. */
+/* Marks members that may be estimated by the hardware, or computed without care for special
+ * operands. */
 void nv_rows_find_softmax (Rows *r);
 
 /* -- rows_keep.c ------------------------------------------------------------------------------- */
@@ -74,8 +75,8 @@ NvPass nv_rows_pass (Rows *r, int phase);
 bool nv_rows_uses_kept (Rows *r, const NvPass *pass, uint32_t m);
 /* True if this pass reads access k, which is held in registers. */
 bool nv_rows_reads_held (Rows *r, const NvPass *pass, uint32_t k);
-/* Return a thread's registers for values that cross phases; the bytes of member m's element; about
- * the number of its instructions. */
+/* nv_rows_room returns a thread's registers for values that are kept between phases; nv_rows_bytes
+ * and nv_rows_cost the bytes of member m's element, and about the number of its instructions. */
 int64_t nv_rows_room (const Rows *r);
 uint32_t nv_rows_bytes (const Rows *r, uint32_t m);
 int nv_rows_cost (Rows *r, uint32_t m);

@@ -45,7 +45,7 @@ stores_halves_alone (const Rows *r)
   return true;
 }
 
-/* Returns the node of a member of this op that makes operand i of n; NULL if another op does. */
+/* Returns the member's node that makes operand i of n, if it has this op; else NULL. */
 static const GrammeNode *
 maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
 {
@@ -56,7 +56,7 @@ maker (const Rows *r, const GrammeNode *n, uint32_t i, uint32_t op)
   return NULL;
 }
 
-/* True if the argument of exponential m is a difference from the largest of its row. */
+/* True if the argument of exponential m is a difference from the maximum of its row. */
 static bool
 is_below_top (const Rows *r, uint32_t m)
 {
@@ -79,8 +79,8 @@ is_of_exponentials (const Rows *r, const GrammeNode *n, uint64_t exponentials)
   return false;
 }
 
-/* Marks the softmax's members.  If all results of the kernel are halves, estimates that are off by
- * 2^-22 near the largest number suffice.  Otherwise only subnormal numbers are lost, which do not
+/* Marks the members of softmaxes. If all results of the kernel are halves, estimates that are off
+ * by 2^-22 near the largest number suffice. Otherwise only subnormal numbers are lost, which do not
  * count beside the largest, 1. */
 void
 nv_rows_find_softmax (Rows *r)

@@ -14,7 +14,8 @@
 #define OF_BRANCH 6  /* for each step that may lie outside of its row, */
 #define OF_VECTOR 6  /* for each access of a vector, */
 #define OF_ELEMENT 5 /* for each single element, */
-/* And for each op that nv_rows_cost only knows as costly: a compiler takes long for functions. */
+/* instructions for each op that nv_rows_cost only knows as costly: a compiler takes long for
+ * functions. */
 #define OF_COSTLY 18
 #define COSTLY 8
 #define TURN 192      /* instructions of a turn, where it is short enough */
@@ -32,7 +33,7 @@ reads (Rows *r, const NvPass *pass, uint32_t k)
          && nv_point_reads (&r->pt, pass->compute | pass->folds, k);
 }
 
-/* Estimates the instructions of a step, and of a step of the ends. */
+/* Estimates the instructions of a step, and of a step over the ends of a row. */
 static void
 count_step (Rows *r, const NvPass *pass, int64_t *step, int64_t *end)
 {
@@ -130,8 +131,8 @@ count_bytes (Rows *r, const NvPass *pass)
   return bytes;
 }
 
-/* Returns the number of steps that keeps enough memory requests in flight: a multiprocessor has
- * room for one block of 1024 threads, or for 2048 threads of smaller blocks. */
+/* Returns the number of steps that have to read at once to keep enough memory requests in flight: a
+ * multiprocessor has room for one block of 1024 threads, or for 2048 threads of smaller blocks. */
 static int
 at_once (const Rows *r, uint32_t bytes)
 {
@@ -170,7 +171,8 @@ shorter (const Rows *r, const Phase *phase, NvWalk walk)
   return r->steps % most == 0 && most < walk.turn ? (NvWalk){ most, walk.stretch } : walk;
 }
 
-/* Shortens the phase where that saves most.  False: none can be shortened. */
+/* Replaces the walk of one phase by the next shorter one, where that saves most. False: none can be
+ * shortened. */
 static bool
 shorten (Rows *r, Phase *phases)
 {

@@ -9,16 +9,16 @@
 
 #define WARPS_BLOCK 128 /* threads of a block whose rows are shorter than it */
 
-/* True if a warp has several rows.  All of its threads then continue where some rows do not exist:
- * those are not `live`. */
+/* True if a warp has several rows. All of its threads then continue even if their rows do not
+ * exist: those are not `live`. */
 static bool
 shares_warp (const Rows *r)
 {
   return r->threads > 1 && r->threads < 32;
 }
 
-/* Prints the begin of a loop over a thread's steps, `some` of them at a time.  All but the last
- * ones lie inside of the row. */
+/* Prints the head of a loop over a thread's steps, `some` of them at a time. All but the last ones
+ * are inside of the row. */
 static void
 put_steps (Rows *r, int64_t some)
 {
@@ -83,7 +83,7 @@ put_turn_end (Rows *r, const NvPass *pass, int64_t by)
   put (r->t, "  }\n");
 }
 
-/* Prints the begin of the loop over the ends; elements before the vectors come first. */
+/* Prints the head of the loop over the ends of a row; elements before the vectors come first. */
 static void
 put_end_steps (Rows *r)
 {
@@ -126,7 +126,7 @@ put_turns (Rows *r, NvPass *pass, const NvPass *of_ends, int64_t some)
     put_turn_end (r, pass, some);
 }
 
-/* Prints the begin of the loop over a stretch's steps. */
+/* Prints the head of the loop over a stretch's steps. */
 static void
 put_stretch (Rows *r, int n, const char *end)
 {
@@ -139,7 +139,7 @@ put_stretch (Rows *r, int n, const char *end)
        n, r->on, end);
 }
 
-/* Prints a loop over stretches: the vectors of one stretch are read at once, and come to the front
+/* Prints a loop over stretches: the vectors of one stretch are read at once, and moved to the front
  * one after the other. */
 static void
 put_stretches (Rows *r, NvPass *pass, int n)

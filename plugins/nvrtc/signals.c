@@ -26,7 +26,7 @@ address_of (const struct sigaction *a)
   return u.address;
 }
 
-/* True if this handler is a function of NVIDIA's. */
+/* True if this handler is a function of NVIDIA's libraries. */
 static bool
 is_theirs (const struct sigaction *a)
 {

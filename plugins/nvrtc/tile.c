@@ -27,7 +27,8 @@ nv_tile_begin (NvUnit *u, NvTile *t)
 }
 
 /* Prints the copy of a piece of rows x cols at (r0, c0) of a matrix of all_rows x all_cols, into
- * shared memory at `place`, in terms of y and x. */
+ * shared memory at `place`, in terms of y and x; `element` is the statement that reads an element,
+ * and elements outside are 0. */
 static void
 put_piece (CgText *t, const char *work, const char *element, bool down, const char *place, int rows,
            int cols, const char *r0, const char *c0, const char *all_rows, const char *all_cols)

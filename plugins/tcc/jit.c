@@ -17,15 +17,15 @@
 extern int __real_mprotect (void *at, size_t bytes, int how);
 int __wrap_mprotect (void *at, size_t bytes, int how);
 
-/* Ignores libtcc's request, since libtcc writes to the pages after it; translate sets the
- * protection at the end. */
+/* Replaces mprotect for libtcc, and does nothing, since libtcc writes to the pages after that call;
+ * translate sets the protection at the end. */
 int
 __wrap_mprotect (void *at, size_t bytes, int how)
 {
   return (how & PROT_WRITE) && (how & PROT_EXEC) ? 0 : __real_mprotect (at, bytes, how);
 }
 
-/* Debian's libtcc has a lock of its own; other builds may not. */
+/* Serialises calls of libtcc. Debian's libtcc has a lock of its own; other builds may not. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void

@@ -12,9 +12,9 @@ typedef struct {
   void *entry;
 } TccCode;
 
-/* Compiles t->text with its symbols and looks up `name`.  The code is read-only and executable, in
- * pages of its own.  GRAMME_INTERNAL if libtcc prints any message: generated text compiles without
- * one.  Thread: any (libtcc serialises). */
+/* Compiles t->text with its symbols and finds the function `name`. The code is read-only and
+ * executable, in pages of its own, owned by `code`. GRAMME_INTERNAL if libtcc prints any message:
+ * generated text compiles without one. Thread: any (libtcc serialises). */
 int32_t tcc_jit (TccCode *code, const CgText *t, const char *name, const GrammeHost *host,
                  void *job, GrammeStatus *status);
 void tcc_jit_free (TccCode *code);

@@ -27,7 +27,7 @@ void *__wrap_calloc (size_t n, size_t bytes);
 void *__wrap_realloc (void *p, size_t bytes);
 void __wrap_free (void *p);
 
-/* Protected by the lock of jit.c, like all of libtcc. */
+/* The reserve and its state. Protected by the lock of jit.c, like all of libtcc. */
 static char *reserve;
 static size_t used;
 static __thread bool inside;

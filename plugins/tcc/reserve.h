@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-/* Enclose all calls of libtcc, under the lock.  False: there is not enough memory for a compile. */
+/* Enclose all calls of libtcc, under the lock. tcc_reserve_begin returns false if there is not
+ * enough memory for a compile. */
 bool tcc_reserve_begin (void);
 void tcc_reserve_end (void);
 
