@@ -27,7 +27,8 @@ when (int64_t seconds, char text[32])
   return text;
 }
 
-/* Lists the cache.  all: every entry in a line; else only refused entries. */
+/* Lists the cache; returns the exit status, 1 if entries are refused. all: every entry in a line;
+ * else only refused entries. */
 static int
 list (bool all)
 {

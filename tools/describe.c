@@ -60,7 +60,7 @@ gm_describe_one (FILE *to, const char *tool)
 
 /* -- The manual page --------------------------------------------------------------------------- */
 
-/* Prints text as roff takes it literally. */
+/* Prints text so that roff shows it literally. */
 static void
 roff (FILE *to, const char *text)
 {
@@ -115,7 +115,8 @@ gm_describe_man (FILE *to)
 
 /* -- Completion for bash ----------------------------------------------------------------------- */
 
-/* The words of "$(...)" and files that stand for a value or an argument: a case of bash. */
+/* Prints the case of a bash completion for a value or an argument of this kind: words, "$(...)" and
+ * files. */
 static void
 complete (FILE *to, const char *kind)
 {

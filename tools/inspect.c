@@ -204,8 +204,8 @@ print_about (const GmPluginInfo *info)
 
 /* -- A graph ----------------------------------------------------------------------------------- */
 
-/* For a plugin that needs numbers: prints the places for the numbers after `where`, if each symbol
- * has one. */
+/* Prints, for a plugin that needs numbers, the verdicts for an example of the numbers after
+ * `where`, if each symbol has a hint. False: an error is set. */
 static bool
 show_example (GmBackend *b, const GmGraph *forward, const GmGraph *backward, GError **error)
 {

@@ -39,7 +39,7 @@ is_good_name (const char *name)
   return true;
 }
 
-/* Returns the lines of a template. */
+/* Returns the lines of a text that belong to a template. */
 static GString *
 choose (const char *text, const char *template)
 {

@@ -72,7 +72,8 @@ read_rewrites (Options *o, const char *list)
   return true;
 }
 
-/* Returns the value of "--name VALUE" or "--name=VALUE", or NULL if argv[*i] is something else. */
+/* Returns the value of "--name VALUE" or "--name=VALUE" at argv[*i], or NULL if that is another
+ * option. */
 static const char *
 value_of (const char *name, int argc, char **argv, int *i)
 {
@@ -86,7 +87,7 @@ value_of (const char *name, int argc, char **argv, int *i)
   return *i + 1 < argc ? argv[++*i] : "";
 }
 
-/* Returns 0, or the exit status. */
+/* Reads the command line. Returns 0, or the exit status. */
 static int
 read_options (Options *o, int argc, char **argv)
 {
@@ -210,7 +211,7 @@ print_graph (const Options *o, const GmGraph *g, bool functional, GError **error
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Sets the graph as the result of the stage before the first one. */
+/* Makes g the result of the stage before `first`, at which the run begins. */
 static void
 enter (GmCompile *c, GmGraph *g, char first)
 {
@@ -260,7 +261,8 @@ run_one (Options *o, GPtrArray *graphs, GError **error)
                       : print_graph (o, g, false, error);
 }
 
-/* Removes the graph of that name from the list, and returns it; NULL: there is none. */
+/* Removes the graph of that name from the list, and returns it to the caller; NULL: there is none.
+ */
 static GmGraph *
 take_named (GPtrArray *graphs, const char *name)
 {

@@ -32,7 +32,8 @@ set_python_path (void)
 int
 gm_tool_exec_python (const char *script, char **args)
 {
-  const char *said = g_getenv ("GM_PYTHON"); /* where pip installed gramme: the one that asks */
+  const char *said = g_getenv ("GM_PYTHON"); /* set where pip installed gramme: the interpreter that
+                                              * started this program */
   const char *python = said && said[0] ? said : GRAMME_PYTHON;
   if (strcmp (python, ":") == 0) {
     fprintf (stderr,
@@ -45,7 +46,7 @@ gm_tool_exec_python (const char *script, char **args)
   for (; args && *args; args++)
     g_ptr_array_add (argv, *args);
   g_ptr_array_add (argv, NULL);
-  if (python != said) /* who has the package already */
+  if (python != said) /* that interpreter has the package already */
     set_python_path ();
   fflush (NULL);
   execv (python, (char **) argv->pdata);

@@ -11,7 +11,7 @@
 #include "core/plugin/trust.h"
 #include "tools/tools.h"
 
-/* Returns all files with a name, an id or a path, which point into *all. */
+/* Returns all plugins with this name, id or path, as pointers into *all, which the caller frees. */
 static GPtrArray *
 find_all (const char *name, GPtrArray **all)
 {

@@ -62,7 +62,8 @@ say (char *to, size_t room, const char *format, va_list args)
       *c = ' ';
 }
 
-/* Sets the result, if it is the first one, and ends this process, whatever its other threads do. */
+/* Sets the case's result, unless another thread has set it, and ends this process, whatever its
+ * other threads do. */
 static G_GNUC_NORETURN void
 end (Kit *k, KitVerdict verdict, const char *rule, const char *format, va_list args)
 {
@@ -162,8 +163,8 @@ be_a_case (const Options *o, const GmManifest *m, unsigned i, KitOutcome *outcom
 #endif
 }
 
-/* Waits for the child until its time is over.  Processes that it left running are killed while its
- * process id is still its own. */
+/* Waits for the child for this time; false: the time is over. Processes that the child left running
+ * are killed while its process id is still its own. */
 static bool
 wait_for (pid_t child, uint32_t seconds, int *status)
 {
@@ -204,7 +205,7 @@ command_again (const Options *o, const Result *r, const KitOutcome *outcome)
   return g_string_free (s, FALSE);
 }
 
-/* Describes in words how a case's process died. */
+/* Returns a description of how a case's process died; the caller frees. */
 static char *
 describe_death (const Options *o, bool in_time, int status, const KitOutcome *outcome)
 {
@@ -484,7 +485,7 @@ list_cases (void)
   }
 }
 
-/* Checks the file and reads its manifest as the loader does. */
+/* Checks the file and reads its manifest as the loader does; NULL: *why is the reason. */
 static GmManifest *
 examine (const char *file, char **canonical, GmRefused *why)
 {

@@ -30,7 +30,7 @@ typedef void (*KitCaseFn) (Kit *k);
 
 typedef enum { KIT_BROKEN, KIT_PASSED, KIT_FAILED, KIT_SKIPPED } KitVerdict;
 
-/* Lies in memory that the case's process shares with its parent. */
+/* The result of a case, in memory that the case's process shares with its parent. */
 typedef struct {
   uint32_t verdict; /* KitVerdict; BROKEN until the case has set it */
   uint32_t has_seed;
@@ -41,7 +41,7 @@ typedef struct {
   char note[200];  /* additional information, for any verdict */
 } KitOutcome;
 
-/* None of these functions returns.  rule NULL: the case's own.  Thread: any. */
+/* Set the case's result and end its process. rule NULL: the case's own rule. Thread: any. */
 void kit_fail (Kit *k, const char *rule, const char *format, ...) G_GNUC_NORETURN
     G_GNUC_PRINTF (3, 4);
 void kit_skip (Kit *k, const char *format, ...) G_GNUC_NORETURN G_GNUC_PRINTF (2, 3);
@@ -63,8 +63,9 @@ typedef struct {
   uint32_t area;
 } KitMem;
 
-/* Returns a buffer of whole pages between two inaccessible ones.  It ends where the last page ends,
- * as far as align allows, or begins where the first begins (left).  Filled with a pattern. */
+/* Returns a buffer of whole pages between two inaccessible ones, filled with a pattern. The buffer
+ * ends at the end of the last page, as far as `align` allows, or (left) begins at the beginning of
+ * the first. */
 KitMem kit_mem_new (Kit *k, KitKind kind, size_t bytes, size_t align, bool left, const char *what);
 void kit_mem_read_only (KitMem *m);
 /* Makes the buffer inaccessible; a later access fails the case with a description of the buffer. */
@@ -78,7 +79,7 @@ void kit_mem_catch_faults (Kit *k);
 typedef struct {
   const GrammeHost *table; /* at the end of a page; its size is that of this minor */
   uint32_t minor;
-  uint64_t fail_at; /* number of the allocation that fails, from 1; 0: none */
+  uint64_t fail_at; /* number of the allocation that fails, counted from 1; 0: none */
   uint64_t n_allocs;
   uint64_t live_blocks, live_bytes;
   uint64_t stop_at; /* progress says stop from this call on; 0: never */
@@ -137,10 +138,10 @@ void kit_open (Kit *k);
 GrammeBackend *kit_open_another (Kit *k);
 void kit_close (Kit *k);
 bool kit_has_flag (const Kit *k, const char *flag);
-/* Returns a record for the plugin: `bytes` of ours, cut or extended to the size of the host's
- * minor. */
+/* Returns a copy of a record for the plugin: `bytes` of ours, cut or extended to the size in the
+ * host's minor. */
 KitMem kit_record (Kit *k, const char *record, const void *ours, size_t bytes);
-/* Returns a cleared status for one call, at the end of a page.  One for each thread. */
+/* Returns a cleared status for one call, at the end of a page. Each thread has its own. */
 GrammeStatus *kit_status (Kit *k);
 uint64_t kit_now_ns (void);
 /* Calls fn on n threads at once, each with its number; returns when all have ended. */
@@ -156,12 +157,13 @@ void kit_learn (Kit *k);
 GmGraph *kit_random_graph (Kit *k, uint32_t i, GmRandomGraph more, uint64_t *seed);
 GmGraph *kit_text_graph (Kit *k, const char *text);
 GmGraph *kit_tidy_outputs (GmGraph *g); /* steals the graph */
-/* Returns a small graph: a few nodes of f32 [rows, columns] that the plugin takes all.  Skips the
- * case if there is none. */
+/* Returns a small graph: a few nodes of f32 [rows, columns], all of which the plugin takes. Skips
+ * the case if there is no such graph. */
 GmGraph *kit_small_graph (Kit *k, int64_t rows, int64_t columns);
-/* Returns a chain of n_nodes nodes of the first op of that. */
+/* Returns a chain of n_nodes nodes of the first op of the small graph. */
 GmGraph *kit_chain (Kit *k, int64_t rows, int64_t columns, uint32_t n_nodes);
-/* Return reference results, a tensor for each output; and inputs. */
+/* kit_interpret returns reference results, a tensor for each output; kit_inputs returns random
+ * inputs. The caller frees both with kit_free_tensors. */
 GmTensor **kit_interpret (Kit *k, const GmGraph *g, GmTensor *const *in);
 GmTensor **kit_inputs (const GmGraph *g, uint64_t seed, GmRandomNumbers numbers);
 void kit_free_tensors (GmTensor **list, uint32_t n);
@@ -177,23 +179,23 @@ bool kit_takes_all (Kit *k, const GmGraph *g);
 int32_t kit_try_compile (Kit *k, const GmGraph *forward, const GmGraph *backward,
                          GrammeExecutable **out);
 GrammeExecutable *kit_compile (Kit *k, const GmGraph *forward, const GmGraph *backward);
-/* Runs a role and compares, unless want is NULL; fails the case if anything is wrong.  `made`, if
- * not NULL, gets the outputs as tensors. */
+/* Runs a role and compares the outputs with `want`, unless that is NULL; fails the case if anything
+ * is wrong. `made`, if not NULL, gets the outputs as tensors. */
 void kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor *const *in,
               GmTensor *const *want, GmTensor **made);
-/* Runs a role and returns the plugin's code.  *why is set if the outputs are not `want`'s. */
+/* Runs a role and returns the plugin's code. *why is set if the outputs differ from `want`. */
 int32_t kit_try_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g,
                      GmTensor *const *in, GmTensor *const *want, GmTensor **made, char **why);
 void kit_destroy (Kit *k, GrammeExecutable *e);
-/* Compiles, region by region, the nodes of the graph that the plugin takes, as the host does, runs
- * and compares them.  Returns their number. */
+/* Compiles, region by region as the host does, the nodes of the graph that the plugin takes, runs
+ * them and compares the results. Returns the number of these nodes. */
 uint32_t kit_check_graph (Kit *k, const GmGraph *g, GmTensor *const *in);
-/* Compiles a graph with symbols as the host does: once if the plugin takes all of it, and runs it
- * with each of n_sets values of the symbols; else for each set.  Returns true if the plugin takes
- * all of it. */
+/* Checks a graph with symbols as the host uses it: if the plugin takes all of it, compiles once and
+ * runs it with each of n_sets values of the symbols; else compiles for each set. Returns true if
+ * the plugin takes all of it. */
 extern const char *const kit_sized_texts[]; /* examples of such graphs; NULL after the last */
 bool kit_check_sized (Kit *k, const GmGraph *g, uint64_t seed, uint32_t n_sets);
-/* Learns, opens, and calls kit_check_graph for k->n_graphs random graphs. */
+/* Finds the plugin's ops, opens it, and calls kit_check_graph for k->n_graphs random graphs. */
 void kit_check_random (Kit *k, GmRandomGraph more, GmRandomNumbers numbers);
 
 /* -- The cases --------------------------------------------------------------------------------- */

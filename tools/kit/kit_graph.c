@@ -17,7 +17,8 @@
 
 /* -- Images ------------------------------------------------------------------------------------ */
 
-/* Returns the image with longer rows, whose additional bytes have no meaning yet. */
+/* Returns a copy of the image with rows that are `by` bytes longer, whose additional bytes have no
+ * meaning yet; the caller frees. */
 static void *
 widen (const GrammeImage *img, uint32_t by, size_t *bytes)
 {
@@ -109,7 +110,7 @@ tensors_new (Kit *k, uint32_t n, KitKind kind, const char *what)
   return t;
 }
 
-/* Sets tensor i.  from NULL: an output. */
+/* Sets tensor i to the elements of `from`, in the layout of m. from NULL: an output. */
 static void
 tensors_set (Kit *k, Tensors *t, uint32_t i, const GmMeta *m, const GmTensor *from,
              const char *what)
@@ -539,8 +540,8 @@ kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor 
 
 /* -- Like the host ----------------------------------------------------------------------------- */
 
-/* Runs a region of the plugin's twice, with the reference's values as inputs: the second run finds
- * a used workspace. */
+/* Runs a region of the plugin twice, with the reference's values as inputs, so that the second run
+ * finds a used workspace; compares the results. */
 static void
 check_region (Kit *k, const GmGraph *g, GmTensor *const *in, GmTensor *const *want)
 {

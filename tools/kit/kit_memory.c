@@ -41,7 +41,7 @@ static GMutex lock;
 static size_t page;
 static Kit *the_kit;
 
-/* Returns a free row, or the oldest of a buffer that was taken away. */
+/* Returns the number of a free row, or else of the oldest buffer that was taken away. */
 static uint32_t
 take_area (void)
 {
@@ -155,7 +155,8 @@ rule_beyond (const Area *a, bool write)
   return write ? rules[a->kind].write_beyond : rules[a->kind].read_beyond;
 }
 
-/* Calls functions that are not safe in a handler, since this process ends anyway. */
+/* Handles a fault: reports the area of the address and the broken rule, and ends the process. Calls
+ * functions that are not safe in a handler, since this process ends anyway. */
 static void
 on_fault (int number, siginfo_t *info, void *context)
 {

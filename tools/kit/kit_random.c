@@ -13,7 +13,7 @@
 
 #define TRIES 6 /* graphs to find out if an op is taken */
 
-/* Returns the dtypes of the manifest, as bits; all if it names none. */
+/* Returns the dtypes of the manifest, as bits; all dtypes if it names none. */
 static uint32_t
 manifest_dtypes (const Kit *k)
 {
@@ -35,8 +35,8 @@ kit_text_graph (Kit *k, const char *text)
   return g_ptr_array_steal_index (graphs, 0);
 }
 
-/* Makes the outputs of a graph fit for a back end: computed by nodes, each once, in memory without
- * gaps. The layers above handle other outputs. */
+/* Makes the outputs of a graph acceptable for a back end: computed by nodes, each once, in memory
+ * without gaps. The layers above handle other outputs. Steals g. */
 GmGraph *
 kit_tidy_outputs (GmGraph *g)
 {

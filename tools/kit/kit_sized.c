@@ -27,7 +27,8 @@ const char *const kit_sized_texts[] = { /* the simplest first */
 };
 /* clang-format on */
 
-/* True if every output is dense for these numbers, and nothing is so large that it takes long. */
+/* True if every output is dense for these numbers, and no tensor is so large that the case would
+ * take long. */
 static bool
 is_fit (const GmGraph *now)
 {
@@ -61,7 +62,8 @@ numbers_text (const GmGraph *g, const int64_t *symbols)
   return g_string_free (s, FALSE);
 }
 
-/* Runs with these symbols.  e NULL: the plugin is given the graph of numbers. */
+/* Runs the graph with these values of its symbols and compares. e NULL: the plugin gets the graph
+ * of numbers. */
 static void
 run_with (Kit *k, const GmGraph *g, const GmImage *image, GrammeExecutable *e,
           const int64_t *symbols, uint64_t seed)

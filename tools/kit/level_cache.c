@@ -23,7 +23,8 @@ take_fingerprint (Kit *k, uint8_t out[32])
     kit_fail (k, NULL, "fingerprint answers %d", code);
 }
 
-/* Reads the fingerprint in a process of its own, with its memory elsewhere, a moment later. */
+/* Reads the fingerprint in a process of its own, in which memory has other addresses, a moment
+ * later. */
 static void
 fingerprint_elsewhere (Kit *k, unsigned i, uint8_t out[32])
 {
@@ -152,7 +153,8 @@ kit_cache_round_trip (Kit *k)
   kit_close (k);
 }
 
-/* Expects that the bytes are refused, or that the results are right. */
+/* Fails the case unless the bytes are refused, or the executable read from them gives the right
+ * results. */
 static void
 expect_refused (Kit *k, const GrammeSerialize *s, const GmGraph *g, const void *bytes, size_t n,
                 const char *what, size_t at)

@@ -17,8 +17,8 @@
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* Compiles and runs once with a failure.  Returns true if that succeeded.  The next try must not be
- * affected. */
+/* Compiles and runs once while a service fails. Returns true if compile and run succeeded. The next
+ * try must not be affected. */
 static bool
 try_once (Kit *k, const GmGraph *g, GmTensor *const *in, GmTensor *const *want)
 {
@@ -86,8 +86,8 @@ kit_errors_allocation (Kit *k)
               k->host.live_blocks);
 }
 
-/* Make the program's malloc (kit_malloc.c) fail in the n-th call from the plugin's own code; and
- * count these calls. */
+/* kit_malloc_fail makes the program's malloc (kit_malloc.c) fail in the n-th call from the plugin's
+ * own code; kit_malloc_count returns their number. */
 void kit_malloc_fail (const void *from, const void *to, uint64_t at);
 uint64_t kit_malloc_count (void);
 

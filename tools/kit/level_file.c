@@ -54,8 +54,8 @@ kit_file_manifest (Kit *k)
   }
 }
 
-/* The contents of the file.  The trust walk has compared everything that is read here with the
- * file's size, but not sections. */
+/* The contents of the plugin's file. The loader's trust checks have compared everything that is
+ * read here with the file's size, but not sections. */
 typedef struct {
   const char *bytes;
   size_t n;
@@ -191,8 +191,8 @@ kit_file_nodelete (Kit *k)
     kit_note (k, "link it with -Wl,-z,now, so that what is missing is noticed when it is loaded");
 }
 
-/* Loads the plugin in a process of its own, so that it can be loaded again where the machine was
- * busy. */
+/* Loads the plugin in a process of its own; false if that takes too long, so that it can be
+ * repeated if the machine was busy. */
 static bool
 loads_in_time (Kit *k)
 {
@@ -238,7 +238,8 @@ query_often (void *data, unsigned i)
 }
 
 #ifndef __SANITIZE_THREAD__
-/* Calls the query in a process that dies of any system call but read, write and its end. */
+/* Calls the query in a process that is killed for any system call but read, write and exit; true if
+ * it survives. */
 static bool
 query_is_silent (Kit *k)
 {

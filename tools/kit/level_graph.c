@@ -12,7 +12,8 @@
 
 /* -- Images ------------------------------------------------------------------------------------ */
 
-/* Every request of the kit makes its memory inaccessible afterwards, and reports accesses. */
+/* Checks access to memory after the call: every request of the kit makes its memory inaccessible
+ * afterwards, and reports accesses. */
 void
 kit_graph_image_gone (Kit *k)
 {
@@ -132,8 +133,8 @@ expect_no (Kit *k, const void *bytes, size_t n, uint32_t n_nodes, uint32_t node,
     kit_fail (k, NULL, "says NO to a node %s, and gives no reason", what);
 }
 
-/* Appends an attribute that the op does not have.  The attrs and payload tables are not the last
- * ones, so the image is built anew with them at the end. */
+/* Returns a copy of the image with an attribute that the op does not have. The attrs and payload
+ * tables are not the last ones, so the image is rebuilt with them at the end. */
 static void *
 with_attribute (const GrammeImage *img, uint32_t node, size_t *bytes)
 {
@@ -218,7 +219,8 @@ kit_graph_shapes (Kit *k)
   kit_close (k);
 }
 
-/* Finds ops of one or two operands that the plugin takes, whose result is like the operands. */
+/* Finds ops of one or two operands that the plugin takes, whose result has the operands' shape and
+ * dtype; returns their number. */
 static unsigned
 plain_ops (Kit *k, GmOp ops[4])
 {
@@ -314,7 +316,7 @@ ask_elsewhere (void *data, unsigned i)
   compare_verdicts (data, "another thread");
 }
 
-/* Returns a graph that the simplest plugins take; of random graphs they may take nothing. */
+/* Returns a graph that the simplest plugins take, since they may take no node of random graphs. */
 static GmGraph *
 plain_graph (Kit *k)
 {
@@ -378,7 +380,7 @@ kit_support_yes_compiles (Kit *k)
   kit_check_random (k, (GmRandomGraph){ .strided = true }, GM_RANDOM_TAME);
 }
 
-/* Withholds some nodes, so that the remaining ones are cut into other regions. */
+/* Withholds some nodes from the plugin, so that the remaining nodes are cut into other regions. */
 void
 kit_support_convex_parts (Kit *k)
 {

@@ -18,7 +18,8 @@
 #define LIVES 50
 #define LEAK_BYTES (48 * 1024)
 
-/* Opens, asks, compiles, runs, closes; does nothing if the plugin takes no small graph. */
+/* Runs a whole life: opens, asks, compiles, runs, closes; does nothing if the plugin takes no small
+ * graph. */
 static void
 live (Kit *k, const GmGraph *g)
 {
@@ -68,7 +69,7 @@ check_snapshot (Kit *k, const GmSnapshot *before, const char *when)
 }
 
 /* True if the plugin uses NVIDIA's driver, which opens descriptors once for a process, and keeps
- * them: a first life leaves them behind, and a second one nothing. */
+ * them: a first life leaves them behind, and a second one adds none. */
 static bool
 has_driver (const Kit *k)
 {
@@ -127,7 +128,7 @@ kit_hygiene_silent (Kit *k)
   }
 }
 
-/* Returns a descriptor above the standard ones that a child would inherit. */
+/* Returns a descriptor above the standard ones that a child would inherit; -1: none. */
 static int
 find_open_at_exec (void)
 {
@@ -382,8 +383,8 @@ kit_life_leaks (Kit *k)
     kit_fail (k, NULL, "%u times compile and destroy leave %zu bytes", rounds, after - before);
 }
 
-/* The services themselves check each block; this case makes work for them, and checks that
- * everything is freed. */
+/* Makes work for the host's services, which check each block, and checks that everything is freed.
+ */
 void
 kit_life_memory (Kit *k)
 {

@@ -130,7 +130,8 @@ kit_numeric_repeat (Kit *k)
 
 /* -- Gradients --------------------------------------------------------------------------------- */
 
-/* Returns a graph with the outputs that a back end gets; shares all else with g. */
+/* Returns a graph with those outputs that a back end computes; shares all else with g. The caller
+ * frees *outputs. */
 static GmGraph
 inner (const GmGraph *g, GArray **outputs)
 {
@@ -147,7 +148,7 @@ inner (const GmGraph *g, GArray **outputs)
   return i;
 }
 
-/* Runs forward and backward through the host's stages. */
+/* Runs the host's stages on forward and backward; returns the compilation. */
 static GmCompile *
 differentiate (Kit *k, GmGraph *g)
 {
@@ -180,8 +181,8 @@ backward_inputs (const GmCompile *c, GmTensor *const *in, GmTensor *const *forwa
   return out;
 }
 
-/* Makes one request with both, if the plugin takes all of it in one cluster; else each in regions.
- * Returns 1 for one request. */
+/* Makes one request with forward and backward, if the plugin takes all of it in one cluster; else
+ * checks each in regions. True if it was one request. */
 static bool
 check_both (Kit *k, const GmCompile *c, GmTensor *const *in, uint64_t seed)
 {

@@ -109,8 +109,8 @@ kit_threads_run (Kit *k)
 
 /* -- Callbacks --------------------------------------------------------------------------------- */
 
-/* While the plugin calls the host, another thread calls a function of the plugin that any thread
- * may call. */
+/* State of two threads: while the plugin calls the host, the other thread calls a function of the
+ * plugin that any thread may call. */
 typedef struct {
   Kit *k;
   const GmGraph *g;
@@ -200,7 +200,7 @@ some_count (void *ctx)
   return n_tasks_at_once;
 }
 
-/* Runs the last task first, all on the calling thread. */
+/* Runs all tasks on the calling thread, the last task first. */
 static void
 run_backwards (void *ctx, uint32_t n, void (*task) (void *arg, uint32_t i), void *arg)
 {
