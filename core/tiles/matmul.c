@@ -25,8 +25,8 @@ enum {
 
 /* -- Loading it -------------------------------------------------------------------------------- */
 
-/* BLAS is loaded for the first product: loading it takes longer than loading all the rest, and many
- * programs never multiply matrices. */
+/* BLAS as it was loaded for the first product: loading it takes longer than loading all the rest,
+ * and many programs never multiply matrices. */
 static struct {
   __typeof__ (&cblas_sgemm) sgemm;
   __typeof__ (&cblas_dgemm) dgemm;
@@ -117,17 +117,18 @@ PLAIN (f64, double, double)
 
 /* -- Few rows ---------------------------------------------------------------------------------- */
 
-/* B of at most so many elements is copied in rows; of a larger one whose rows lie in memory,
- * blocks that BLAS chooses are read faster. */
+/* Maximum number of elements of a B that is copied in rows; of a larger one whose rows are
+ * contiguous, blocks that BLAS chooses are read faster. */
 #define MOST_COPIED ((int64_t) 1 << 21)
 
 #define FEW_ROWS 64
-/* A B that fits into the first caches, with columns for a vector at least, is for tiles whatever
- * the number of rows: BLAS would pack A, too, and clear C first. */
+/* Maximum number of elements, and minimum of columns, of a small B: it fits into the first caches,
+ * so tiles multiply by it whatever the number of rows: BLAS would pack A, too, and clear C first.
+ */
 #define SMALL_RIGHT ((int64_t) 1 << 14)
 #define LEAST_COLUMNS 8
 
-/* Returns the tiles for a product, or NULL. */
+/* Returns the tiles for a product; NULL: BLAS or a plain loop computes it. */
 static const GmFewTiles *
 few_rows_of (const GmProduct *p)
 {
@@ -154,7 +155,7 @@ multiply_in_little_room (const GmFewTiles *t, const GmProduct *p, int64_t j, int
   t->multiply (p, j, j_end, scratch, sizeof scratch);
 }
 
-/* Computes columns j to j_end. */
+/* Computes columns j up to j_end with tiles. */
 static void
 multiply_few (const GmFewTiles *t, const GmProduct *p, int64_t j, int64_t j_end)
 {
@@ -170,15 +171,16 @@ multiply_few (const GmFewTiles *t, const GmProduct *p, int64_t j, int64_t j_end)
 
 /* -- Blocks ------------------------------------------------------------------------------------ */
 
-/* The number of pieces that C's rows and columns are cut into.  BLAS packs each block anew, which
- * costs as much as some hundred of its multiply-adds an element: so blocks are large, and nearly
- * square.  Measured with OpenBLAS 0.3.21 and AVX2: two blocks cost 2 to 10 % more than one, eight
- * cost 10 to 15 %. */
+/* Numbers of pieces that C's rows and columns are cut into. BLAS packs each block anew, which costs
+ * as much as some hundred of its multiply-adds an element: so blocks are large, and nearly square.
+ * Measured with OpenBLAS 0.3.21 and AVX2: two blocks cost 2 to 10 % more than one, eight cost 10 to
+ * 15 %. */
 typedef struct {
   int64_t rows, cols;
 } Grid;
 
-/* For a matrix and a vector, which are limited by memory. */
+/* Minimum of multiply-adds in a block of the product of a matrix and a vector, which is limited by
+ * memory. */
 #define VECTOR_BLOCK_WORK ((double) (1 << 18))
 #define MOST_BLOCKS 16
 #define SHORTEST 128 /* rows or columns of a block, at least */
@@ -190,8 +192,8 @@ is_by_vector (const GmProduct *p)
   return p->m == 1 || p->n == 1;
 }
 
-/* Limits the number of blocks: enough for several threads, but growing more slowly than the
- * work. */
+/* Returns the maximum number of blocks: enough for several threads, but growing more slowly than
+ * the work. */
 static int64_t
 most_blocks (const GmProduct *p)
 {
@@ -207,8 +209,8 @@ most_blocks (const GmProduct *p)
   return most;
 }
 
-/* For tiles.  A block packs no more for having few columns; those with the same columns pack them
- * each. */
+/* Minimum of multiply-adds in a block for tiles. A block packs no more for having few columns;
+ * blocks with the same columns pack them each. */
 #define FEW_BLOCK_WORK ((double) (1 << 19))
 
 static Grid
@@ -247,7 +249,7 @@ grid_of (const GmProduct *p)
   return best;
 }
 
-/* Returns the begin of piece i of `pieces`. */
+/* Returns the beginning of piece i of `pieces`. */
 static int64_t
 cut (int64_t size, int64_t unit, int64_t pieces, int64_t i)
 {
@@ -357,7 +359,7 @@ columns_of (const GmProduct *p, const Grid *g, uint32_t i)
                     cut (p->n, GM_FEW_UNIT, g->cols, col + 1) };
 }
 
-/* Returns piece i of the product's rows. */
+/* Returns the product of piece i of the rows. */
 static GmProduct
 rows_of (const GmProduct *p, int64_t pieces, int64_t i)
 {

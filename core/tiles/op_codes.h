@@ -24,7 +24,7 @@ union gm_op_codes {
 #undef GM_OP_ROW
 };
 
-/* Each operator has a smaller code. */
+/* A number above the code of each operator: the length of an array that is indexed by operators. */
 #define GM_OP_CODES sizeof (union gm_op_codes)
 
 #endif

@@ -223,7 +223,7 @@ PARTS (b1, vu8, 8)
 #undef PARTS
 GM_INLINE vi32 sel_i32_bits (vi32 m, vi32 x, vi32 y) { return (m & x) | (~m & y); }
 
-/* Each lane is its own number, in the lanes of T. */
+/* Returns the vector in which each lane is its own number, in the lanes of T. */
 #ifdef GM_ISA_AVX512
 GM_INLINE vi32 iota_f32 (void) { return (vi32){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }; }
 GM_INLINE vi64 iota_f64 (void) { return (vi64){ 0, 1, 2, 3, 4, 5, 6, 7 }; }
@@ -598,7 +598,7 @@ scaled_f32 (vf32 y, vf32 n)
 }
 #endif
 
-/* Splits a = *n log 2 + r, |r| <= 0.35, for |a| < 2^7; returns r. */
+/* Returns r and *n with a = *n log 2 + r, |r| <= 0.35, for |a| < 2^7. */
 GM_INLINE vf32
 exp_rest_f32 (vf32 a, vf32 *n)
 {
@@ -638,8 +638,9 @@ exp_f32 (vf32 a)
   return scaled_f32 (y, n);
 }
 
-/* tanh is m / (m + 2) with m = exp (2 |a|) - 1 = 2^n (exp (r) - 1) + (2^n - 1); near 0 it is
- * computed as |a| minus the difference to the quotient, which is small, and so are its errors. */
+/* Returns tanh as m / (m + 2) with m = exp (2 |a|) - 1 = 2^n (exp (r) - 1) + (2^n - 1); near 0 it
+ * is computed as |a| minus the difference to the quotient, which is small, and so are its
+ * errors. */
 GM_INLINE vf32
 tanh_f32 (vf32 a)
 {
@@ -651,7 +652,7 @@ tanh_f32 (vf32 a)
   return (vf32) ((vi32) (near - less) | (vi32) sign);
 }
 
-/* erf is a + a P (a^2) near 0; else 1 - exp (log (erfc (|a|))), where the logarithm is a
+/* Returns erf as a + a P (a^2) near 0; else 1 - exp (log (erfc (|a|))), where the logarithm is a
  * polynomial. */
 GM_INLINE vf32
 erf_f32 (vf32 a)

@@ -23,7 +23,7 @@
 #define ROWS 4
 #endif
 
-/* Adds a (rows x depth) b (depth x n vectors) to c, or stores it if it is the first.  The last
+/* Adds a (rows x depth) b (depth x n vectors) to c, or stores the product if `first`. The last
  * vector of c has `last` lanes. */
 GM_INLINE void
 GM_N (few_block) (const int rows, const int n, int64_t depth, const ELEM *a, int64_t a_row,
@@ -95,7 +95,7 @@ GM_N (few_panel) (const GmProduct *p, int64_t k, int64_t depth, const ELEM *b, i
   }
 }
 
-/* Returns the elements of a packed row of the panel that begins at column j. */
+/* Returns the number of elements of a packed row of the panel that begins at column j. */
 GM_INLINE int64_t
 GM_N (panel_width) (int64_t n, int64_t j)
 {
@@ -176,7 +176,7 @@ GM_N (few_pack) (const GmProduct *p, int64_t j, int64_t j_end, void *packed)
   }
 }
 
-/* Multiplies by packed rows, from k on. */
+/* Multiplies all rows of A, from column k on, by packed rows of B. */
 static void
 GM_N (few_depth) (const GmProduct *p, int64_t k, int64_t depth, int64_t j, int64_t j_end,
                   const ELEM *packed)
@@ -199,7 +199,7 @@ GM_N (few_by_packed) (const GmProduct *p, int64_t j, int64_t j_end)
   }
 }
 
-/* Reads B where it lies. */
+/* Multiplies by a B that is read in place, without packing. */
 static void
 GM_N (few_direct) (const GmProduct *p, int64_t j, int64_t j_end)
 {
@@ -211,8 +211,8 @@ GM_N (few_direct) (const GmProduct *p, int64_t j, int64_t j_end)
   }
 }
 
-/* Packs parts of B into the scratch memory: rows of many columns, or columns of many rows, as they
- * lie in memory. */
+/* Multiplies by a B whose parts are packed into the scratch memory: rows of many columns, or
+ * columns of many rows, as they lie in memory. */
 static void
 GM_N (few_multiply) (const GmProduct *p, int64_t j, int64_t j_end, void *scratch, size_t room)
 {

@@ -11,7 +11,8 @@
  */
 /* clang-format off */
 
-/* Draws at once, one in each lane; a lane holds a 32-bit word in its low half. */
+/* Number of draws that are computed at once, one in each lane; a lane holds a 32-bit word in its
+ * low half. */
 #define DRAWS L_i64
 
 /* Multiplies the low 32 bits by a constant, in 64 bits. */

@@ -14,7 +14,8 @@
 
 #include "core/tiles/tiles-tables.h"
 
-/* gcc 12's __builtin_cpu_supports has no name for F16C: CPUID leaf 1, ECX bit 29. */
+/* True if the processor has F16C, for which gcc 12's __builtin_cpu_supports has no name: CPUID leaf
+ * 1, ECX bit 29. */
 static bool
 has_f16c (void)
 {

@@ -45,8 +45,8 @@ typedef void (*GmTileFold) (void *acc, const void *x, size_t n);
  * each column. */
 typedef void (*GmTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes,
                                    size_t rows, size_t width);
-/* If some x[i] is better than *best (or *index < 0), takes the first best: *best = x[i], *index =
- * base + i.  NaN is better than every number; the first NaN stays. */
+/* If some x[i] is better than *best (or *index < 0), sets *best = x[i] and *index = base + i for
+ * the first best i. NaN is better than every number; the first NaN stays. */
 typedef void (*GmTileArgFold) (void *best, int64_t *index, const void *x, int64_t base, size_t n);
 
 /* Sets acc[j] = combine (acc[j], x[j]) and out[j] = acc[j], rounded, for j < n: a step of n running
@@ -57,9 +57,9 @@ typedef void (*GmTileScan) (void *acc, void *out, const void *x, size_t n);
 typedef void (*GmTileScanLine) (void *out, ptrdiff_t out_stride, const void *x, ptrdiff_t x_stride,
                                 size_t n);
 
-/* C = A B for one matrix pair: A has m rows and k columns, B has n columns.  Sizes in elements;
- * strides in elements; one of the two strides of each operand must be 1 (else the caller copies).
- * C is row-major with row stride ldc. */
+/* The product C = A B of one matrix pair: A has m rows and k columns, B has n columns. Sizes in
+ * elements; strides in elements; one of the two strides of each operand must be 1 (else the caller
+ * copies). C is row-major with row stride ldc. */
 typedef struct {
   /* f32 and f64: few rows, or a small B, use GmFewTiles, others CBLAS; integers plain loops; f16
    * and bf16 are products of f32 */
@@ -75,8 +75,8 @@ typedef struct {
 enum {
   GM_FEW_DEPTH = 128,         /* length of a chain of fused multiply-adds */
   GM_FEW_UNIT = 48,           /* columns are divided at multiples of this */
-  GM_FEW_ROOM = 24 * 1024,    /* bytes of scratch memory, at least, */
-  GM_FEW_SCRATCH = 64 * 1024, /* and as many as are of use */
+  GM_FEW_ROOM = 24 * 1024,    /* minimum of bytes of scratch memory, */
+  GM_FEW_SCRATCH = 64 * 1024, /* and the maximum that is of use */
 };
 
 /* Products of few rows, or by a small B (tiles-product.h). */
@@ -102,11 +102,11 @@ typedef struct {
   GmTileFold (*fold) (int op, int dtype);
   GmTileFoldColumns (*fold_columns) (int op, int dtype);
   GmTileArgFold (*arg_fold) (int op, int dtype);
-  /* fold and fold_columns with accumulators of f64: for sums of f32, whose blocks are added up in
-   * f64. NULL for all others. */
+  /* As fold and fold_columns, with accumulators of f64: for sums of f32, whose blocks are added up
+   * in f64. NULL for all other rows. */
   GmTileFold (*fold_wide) (int op, int dtype);
   GmTileFoldColumns (*fold_columns_wide) (int op, int dtype);
-  /* For cumsum and cumprod; a line has no tile for f16 and bf16. */
+  /* Return the tiles of cumsum and cumprod; scan_line is NULL for f16 and bf16. */
   GmTileScan (*scan) (int op, int dtype);
   GmTileScanLine (*scan_line) (int op, int dtype);
   /* Writes the reduction's neutral element, of the accumulator's type. */
@@ -114,12 +114,12 @@ typedef struct {
   /* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */
   void (*gather) (void *out, const void *in, ptrdiff_t in_stride, size_t n, size_t elem_bytes);
   void (*scatter) (void *out, ptrdiff_t out_stride, const void *in, size_t n, size_t elem_bytes);
-  /* Philox4x32-10: n values from element `first` of the stream (seed, draw offset).  dtype f32 or
-   * f64. */
+  /* Write Philox4x32-10 numbers: n values from element `first` of the stream (seed, draw offset).
+   * dtype f32 or f64. */
   void (*uniform) (void *out, int dtype, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
   void (*normal) (void *out, int dtype, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
-  /* The raw generator: out[4 i .. 4 i + 3] is the block of counter {draw + i (64 bits), high (64
-   * bits)} under `key`. */
+  /* Writes the raw generator's words: out[4 i .. 4 i + 3] is the block of counter {draw + i (64
+   * bits), high (64 bits)} under `key`. */
   void (*philox) (uint32_t *out, uint64_t key, uint64_t draw, uint64_t high, size_t draws);
   /* Returns the table for f32 and f64; NULL for other types. */
   const GmConvolveTiles *(*convolve) (int dtype);
@@ -137,17 +137,18 @@ const GmTiles *gm_tiles_get (const char **why);
 /* Returns a named table ("avx2", "avx512"), or NULL if this CPU or build lacks it: for tests. */
 const GmTiles *gm_tiles_for (const char *isa);
 
-/* A large product is computed in blocks of C, which share no element: several threads may each
- * compute some.  The sizes and strides alone decide the blocks and the transposition flags, so
- * equal arguments give equal bits, whichever thread computes a block.  k == 0 writes zeros. */
+/* Functions on a large product, which is computed in blocks of C that share no element: several
+ * threads may each compute some of them. The sizes and strides alone decide the blocks and the
+ * transposition flags, so equal arguments give equal bits, whichever thread computes a block. k ==
+ * 0 writes zeros. */
 uint32_t gm_product_blocks (const GmProduct *p); /* number of blocks; never 0 */
 void gm_product_block (const GmProduct *p, uint32_t i);
-/* Returns the bytes that all of B takes, packed; 0 if the product does not read a packed B. */
+/* Returns the number of bytes of all of B, packed; 0 if the product does not read a packed B. */
 size_t gm_product_packed_bytes (const GmProduct *p);
 /* Packs the columns of B that block i reads into their place in `packed`. */
 void gm_product_pack (const GmProduct *p, uint32_t i, void *packed);
 
-/* Computes all blocks, one after the other. */
+/* Computes the product of all blocks, one after the other. */
 void gm_tile_matmul (int dtype, int64_t m, int64_t n, int64_t k, const void *a,
                      int64_t a_row_stride, int64_t a_col_stride, const void *b,
                      int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc);
