@@ -4,8 +4,8 @@
  * The host's: host->get_extension (host->ctx, ID).  A plugin's: its get_extension (b, ID).  Every
  * extension is a constant table with struct_size first, or NULL: there is no such thing here.  Ids
  * are matched exactly; the number after the slash is the extension's own version, and an
- * incompatible change is a new id.  Version 0 still moves; gramme-ext-draft.h has what nobody uses
- * yet.  Give your own a name of your domain: com.acme.trace/2.
+ * incompatible change is a new id.  Version 0 may still change; gramme-ext-draft.h has extensions
+ * without enough experience yet.  Give your own a name of your domain: com.acme.trace/2.
  *
  * | id | whose | what for |
  * |---|---|---|
@@ -34,10 +34,10 @@ extern "C" {
 typedef struct GrammeKernel
     GrammeKernel; /* the host's: a node decoded once; immutable, any thread may run it */
 
-/* Nodes of all families but MOVEMENT and the op `constant`, on the CPU.  The results are eager's,
- * to the last bit.  A value of an image keeps its elements from the node that makes it to the end
- * of the executable's run: the host may keep what it derives of them for that long, such as a
- * right-hand side that is packed for several products.  All functions: [any]. */
+/* Runs nodes of all families but MOVEMENT and the op `constant`, on the CPU. The results are
+ * eager's, to the last bit. A value of an image keeps its elements from the node that makes it to
+ * the end of the executable's run: for that long the host may keep data that it derives from them,
+ * such as a right-hand side that is packed for several products. All functions: [any]. */
 typedef struct {
   uint32_t struct_size, reserved;
   void *ctx;
@@ -50,21 +50,22 @@ typedef struct {
    * Keeps nothing of the image. */
   int32_t (*prepare) (void *ctx, const GrammeImage *image, uint32_t node, GrammeKernel **out,
                       GrammeStatus *status);
-  /* A kernel that copies value `from`, laid out as the image has it, to where `to` shall be; the
-   * two have one shape and dtype. */
+  /* Makes a kernel that copies value `from`, laid out as the image has it, to the layout of `to`;
+   * both have one shape and dtype. */
   int32_t (*prepare_copy) (void *ctx, const GrammeImage *image, uint32_t from, uint32_t to,
                            GrammeKernel **out, GrammeStatus *status);
-  /* data: the addresses of the first elements of the inputs, then of the result.  The result
-   * overlaps no input; that of a POINTWISE node may be an input: the same address, dtype, sizes and
-   * strides. */
+  /* Runs a prepared node. data: the addresses of the first elements of the inputs, then of the
+   * result. The result overlaps no input; that of a POINTWISE node may be an input: the same
+   * address, dtype, sizes and strides. */
   int32_t (*run) (GrammeKernel *kernel, void *const *data, GrammeStatus *status);
   void (*release) (GrammeKernel *kernel);
-  /* How far, in bytes, a MOVEMENT node's result begins after its input's first element; its strides
-   * stand in the image. */
+  /* Computes the distance, in bytes, of a MOVEMENT node's first element from its input's; its
+   * strides are in the image. */
   int32_t (*view_offset) (void *ctx, const GrammeImage *image, uint32_t node, int64_t *bytes,
                           GrammeStatus *status);
-  /* Since minor 1.  As run, of a kernel whose node may have symbolic sizes or strides; sizes: the
-   * values of the image's `sizes` rows (GrammeRunArgs).  `run` refuses such a kernel. */
+  /* Since minor 1. Does what `run` does, for a kernel whose node may have symbolic sizes or
+   * strides; sizes: the values of the image's `sizes` rows (GrammeRunArgs). `run` refuses such a
+   * kernel. */
   int32_t (*run_sized) (GrammeKernel *kernel, void *const *data, const int64_t *sizes,
                         GrammeStatus *status);
 } GrammeKernels;
@@ -73,45 +74,46 @@ typedef struct {
 
 #define GRAMME_TILES_ID "gramme.tiles/0"
 
-/* out[i] = value (a[i], b[i], c[i]) for i < n, any n; unused operands are NULL.  out may be the
- * same pointer as an operand of the same element size, else it overlaps none.  No alignment is
+/* Sets out[i] = value (a[i], b[i], c[i]) for i < n, any n; unused operands are NULL. out may be the
+ * same pointer as an operand of the same element size, else it overlaps none. No alignment is
  * needed. */
 typedef void (*GrammeTilePointwise) (void *out, const void *a, const void *b, const void *c,
                                      size_t n);
-/* out[i] = (out's type) in[i]. */
+/* Sets out[i] = (out's type) in[i]. */
 typedef void (*GrammeTileCast) (void *out, const void *in, size_t n);
-/* The dtype of accumulators: f16 and bf16 are summed in f32 and cast when all is folded, every
- * other dtype in itself. */
+/* Returns the dtype of accumulators: f16 and bf16 are summed in f32 and cast when all is folded,
+ * every other dtype in itself. */
 static inline uint32_t
 gramme_tile_accumulator (uint32_t dtype)
 {
   return dtype == GRAMME_DTYPE_F16 || dtype == GRAMME_DTYPE_BF16 ? GRAMME_DTYPE_F32 : dtype;
 }
-/* *acc = combine (*acc, block (x[0..n))), n <= tile_elems, *acc of the accumulator's dtype: one
- * block of a reduction, in the order that makes bits equal.  A reduction of N elements starts at
+/* Sets *acc = combine (*acc, block (x[0..n))), n <= tile_elems, *acc of the accumulator's dtype:
+ * one block of a reduction, in the order that makes bits equal. A reduction of N elements starts at
  * reduce_init and folds blocks of tile_elems one after the other, the last one shorter. */
 typedef void (*GrammeTileFold) (void *acc, const void *x, size_t n);
-/* For each column j < width: acc[j] = combine (acc[j], block (x[0..rows)[j])), rows <= tile_elems;
- * row r begins row_stride_bytes * r after x, its elements are contiguous.  The same bits as a Fold
- * over each column. */
+/* Sets acc[j] = combine (acc[j], block (x[0..rows)[j])) for each column j < width, rows <=
+ * tile_elems; row r begins row_stride_bytes * r after x, its elements are contiguous. The same bits
+ * as a Fold over each column. */
 typedef void (*GrammeTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes,
                                        size_t rows, size_t width);
-/* *best is of the accumulator's dtype.  If some x[i] is better than *best, or *index < 0: *best =
- * x[i], *index = base + i, of the first best.  NaN is better than every number; the first NaN
+/* If some x[i] is better than *best, or *index < 0, sets *best = x[i] and *index = base + i for the
+ * first best i. *best is of the accumulator's dtype. NaN is better than every number; the first NaN
  * stays. */
 typedef void (*GrammeTileArgFold) (void *best, int64_t *index, const void *x, int64_t base,
                                    size_t n);
-/* Strided copies of n elements of 1, 2, 4 or 8 bytes; strides in elements, any sign or 0. */
+/* Copies n elements of 1, 2, 4 or 8 bytes from or to strided memory; strides in elements, any sign
+ * or 0. */
 typedef void (*GrammeTileGather) (void *out, const void *in, ptrdiff_t in_stride, size_t n,
                                   size_t elem_bytes);
 typedef void (*GrammeTileScatter) (void *out, ptrdiff_t out_stride, const void *in, size_t n,
                                    size_t elem_bytes);
-/* Philox4x32-10: n values from element `first` of the stream (seed, draw offset). */
+/* Writes Philox4x32-10 numbers: n values from element `first` of the stream (seed, draw offset). */
 typedef void (*GrammeTileRandom) (void *out, uint64_t seed, uint64_t offset, uint64_t first,
                                   size_t n);
-/* C = A B, one pair of matrices.  Sizes and strides in elements; each operand needs one of its two
- * strides to be 1, or copy it first. C is row-major with row stride ldc.  Equal arguments give
- * equal bits.  k == 0 writes zeros. */
+/* Computes C = A B, one pair of matrices. Sizes and strides in elements; each operand needs one of
+ * its two strides to be 1, or must be copied first. C is row-major with row stride ldc. Equal
+ * arguments give equal bits. k == 0 writes zeros. */
 typedef void (*GrammeTileMatmul) (int64_t m, int64_t n, int64_t k, const void *a,
                                   int64_t a_row_stride, int64_t a_col_stride, const void *b,
                                   int64_t b_row_stride, int64_t b_col_stride, void *c, int64_t ldc);
@@ -148,8 +150,8 @@ typedef struct {
   uint32_t tile_elems; /* the block of reductions and the chunk that drivers work in */
   void *ctx;
   const char *isa; /* "avx2", "avx512" */
-  /* [any] The primitive's address, or NULL if it is not defined; parameters that the kind does not
-   * mention are ignored.  dtypes are GRAMME_DTYPE numbers.  name, if not NULL, gets
+  /* [any] Returns the primitive's address, or NULL if it is not defined; parameters that the kind
+   * does not mention are ignored. dtypes are GRAMME_DTYPE numbers. name, if not NULL, gets
    * GRAMME_TILE_NAME_BYTES at most: a C identifier, one per primitive ("gm_tile_tanh_f32"). */
   GrammeTileFn (*find) (void *ctx, uint32_t kind, uint32_t op, uint32_t dtype, uint32_t from,
                         char *name);
@@ -162,9 +164,9 @@ typedef struct {
 
 #define GRAMME_SOURCE_ID "gramme.source/0"
 
-/* C for gcc, without includes, to be compiled with `flags`: what core/tiles/source.h lists.
- * Functions that are inlined from it have the bits of the tiles.  `find` gives what the text
- * declares as an extern pointer, by the pointer's name; NULL: unknown. */
+/* C for gcc, without includes, to be compiled with `flags`: core/tiles/source.h lists its
+ * functions. Functions that are inlined from it have the bits of the tiles. `find` returns the
+ * address for a name that the text declares as an extern pointer; NULL: the name is unknown. */
 typedef struct {
   uint32_t struct_size, vector_bytes;
   void *ctx;
@@ -183,11 +185,12 @@ GRAMME_STATIC_ASSERT (sizeof (GrammeSource) == 40, "no padding");
 typedef struct {
   uint32_t struct_size, reserved;
   void *ctx;
-  /* [any] How many tasks run at once at most, the caller's thread included; never 0. */
+  /* [any] Returns the greatest number of tasks that run at once, the caller's thread included;
+   * never 0. */
   uint32_t (*count) (void *ctx);
   /* [any] Calls task (arg, i) once for each i < n, in any order, on the calling thread and others,
-   * and returns when all have returned.  Within a task: one after the other.  What a task computes
-   * must not depend on the thread that runs it. */
+   * and returns when all have returned. Within a task: one after the other, on the calling thread.
+   * The result of a task must not depend on the thread that runs it. */
   void (*run) (void *ctx, uint32_t n, void (*task) (void *arg, uint32_t i), void *arg);
 } GrammeThreads;
 
@@ -195,20 +198,21 @@ typedef struct {
 
 #define GRAMME_SERIALIZE_ID "gramme.serialize/1"
 
-/* For a cache on disk.  The host's key is a digest of the images, the constants' digests, the
- * options, the plugin's id and build, and the api's `fingerprint`, which a plugin with this
- * extension must have; so the bytes need not repeat any of these.  The manifest has the flag
+/* Stores executables, for a cache on disk. The host's key is a digest of the images, the constants'
+ * digests, the options, the plugin's id and build, and the api's `fingerprint`, which a plugin with
+ * this extension must have; so the bytes need not repeat any of these. The manifest has the flag
  * `serialize`. */
 typedef struct {
   uint32_t struct_size, flags; /* flags: none yet */
-  /* [any] How many bytes `write` writes.  UNSUPPORTED: this executable cannot be stored. */
+  /* [any] Computes the number of bytes that `write` writes. UNSUPPORTED: this executable cannot be
+   * stored. */
   int32_t (*size) (GrammeExecutable *e, uint64_t *bytes, GrammeStatus *status);
-  /* [any] Writes exactly so many.  No addresses, no time, no names of files: equal requests give
-   * equal bytes in every process. */
+  /* [any] Writes exactly `bytes` bytes. No addresses, no time, no names of files: equal requests
+   * give equal bytes in every process. */
   int32_t (*write) (GrammeExecutable *e, void *out, uint64_t bytes, GrammeStatus *status);
-  /* [compile] Instead of compile, for the very request that the bytes were made from, in a process
-   * with the same fingerprint.  The bytes are 64-byte aligned and borrowed for the call.  They are
-   * hostile input: DATA if anything about them is odd, and the host compiles. */
+  /* [compile] Makes an executable instead of compile, for the very request that the bytes were made
+   * from, in a process with the same fingerprint. The bytes are 64-byte aligned and borrowed for
+   * the call. They are hostile input: DATA if anything about them is odd, and the host compiles. */
   int32_t (*read) (GrammeBackend *b, const GrammeCompileRequest *request, const void *bytes,
                    uint64_t n, GrammeExecutable **out, GrammeStatus *status);
 } GrammeSerialize;

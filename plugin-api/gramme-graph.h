@@ -61,8 +61,8 @@ union gramme_op_codes {
 #undef GRAMME_OP_ROW3
 };
 
-/* GRAMME_OP_add = 1 ...  What an op means stands in its row.  GRAMME_OP_NEXT: each operator that
- * this header knows has a smaller code. */
+/* Operators: GRAMME_OP_add = 1 ...; each row of gramme-ops.def says what its op means.
+ * GRAMME_OP_NEXT is larger than the code of each operator that this header knows. */
 enum {
 #define GRAMME_OP_ROW(code, version, name, ...) GRAMME_OP_##name = code,
 #define GRAMME_OP_ROW3(code, version, name) GRAMME_OP_##name = code,
@@ -84,7 +84,7 @@ enum {
   GRAMME_OP_NONE = 0
 };
 
-/* The row's version that this header knows: GRAMME_OP_VERSION_add = 1 ... */
+/* Versions of the operators' rows that this header knows: GRAMME_OP_VERSION_add = 1 ... */
 enum {
 #define GRAMME_OP_ROW(code, version, name, ...) GRAMME_OP_VERSION_##name = version,
 #define GRAMME_OP_ROW3(code, version, name) GRAMME_OP_VERSION_##name = version,
@@ -105,14 +105,14 @@ enum {
   GRAMME_OP_VERSION_NONE = 0
 };
 
-/* GRAMME_ATTR_DIM = 1 ... */
+/* Keys of attributes: GRAMME_ATTR_DIM = 1 ... */
 enum {
 #define ATTR(code, NAME, type, field) GRAMME_ATTR_##NAME = code,
 #include "gramme-ops.def"
   GRAMME_ATTR_NONE = 0
 };
 
-/* GRAMME_ATTR_TYPE_DIM = GRAMME_TYPE_I ...: the type column. */
+/* Types of attributes: GRAMME_ATTR_TYPE_DIM = GRAMME_TYPE_I ..., from the type column. */
 #define GRAMME_TYPE_I                                                                              \
   'I' /* one word: a signed number; in START and STOP a word < 0 is row -1 - word of `sizes` */
 #define GRAMME_TYPE_B 'B' /* one word: 0 or 1 */
@@ -127,7 +127,8 @@ enum {
 #include "gramme-ops.def"
   GRAMME_ATTR_TYPE_NONE = 0
 };
-/* SIZE: the word is a row of `sizes`, and the number is its value, an integer. */
+/* Kinds of a scalar attribute. SIZE: the word is a row of `sizes`, and the number is its value, an
+ * integer. */
 enum {
   GRAMME_SCALAR_BOOL = 0,
   GRAMME_SCALAR_INT = 1,
@@ -159,7 +160,7 @@ typedef struct {
   GrammeTable subgraphs; /* no rows in this minor */
 } GrammeImage;
 
-/* GrammeValue.flags */
+/* Flags of a value, GrammeValue.flags */
 #define GRAMME_VALUE_CONSTANT                                                                      \
   1u /* the result of a `constant` node: its data is in the request's constants */
 #define GRAMME_VALUE_SYMBOLIC_STRIDES                                                              \
@@ -191,10 +192,11 @@ typedef struct {
   uint32_t first, count; /* words of payload */
 } GrammeAttr;
 
-/* GrammeSize.kind.  FLOORDIV and MOD round to minus infinity, as Python's // and % do. */
+/* Kinds of a size, GrammeSize.kind. FLOORDIV and MOD round to minus infinity, as Python's // and %
+ * do. */
 enum {
   GRAMME_SIZE_CONST = 0,  /* value */
-  GRAMME_SIZE_SYMBOL = 1, /* value: how many symbols come before it; names are not in an image */
+  GRAMME_SIZE_SYMBOL = 1, /* value: number of symbols before this one; names are not in an image */
   GRAMME_SIZE_ADD = 2,    /* rows a, b, and so on below */
   GRAMME_SIZE_MUL = 3,
   GRAMME_SIZE_FLOORDIV = 4,
@@ -205,7 +207,7 @@ enum {
 typedef struct {
   uint32_t kind, a, b, flags;
   int64_t value;
-  int64_t min, max, multiple_of; /* what is known of it: bounds are inclusive */
+  int64_t min, max, multiple_of; /* bounds of its value, inclusive, and a divisor of it */
 } GrammeSize;
 
 typedef struct {
@@ -218,7 +220,7 @@ typedef struct {
   uint32_t value, flags; /* flags: none yet */
 } GrammeInput;
 
-/* GrammeOutput.kind */
+/* Kinds of an output, GrammeOutput.kind */
 enum { GRAMME_OUTPUT_USER = 0, GRAMME_OUTPUT_SAVED = 1, GRAMME_OUTPUT_GRAD = 2 };
 typedef struct {
   uint32_t value, kind;
@@ -226,7 +228,8 @@ typedef struct {
 
 typedef struct {
   uint32_t output; /* row of `outputs`, of kind SAVED */
-  uint32_t slot;   /* its place among the saved ones: the order in which the backward takes them */
+  uint32_t slot;   /* slot: its position among the saved values, the order in which the backward has
+                    * them as inputs */
   uint32_t kind;   /* 0: a tensor */
   uint32_t reserved;
 } GrammeSaved;
@@ -317,7 +320,7 @@ gramme_image_saved (const GrammeImage *img, uint32_t i)
   return (const GrammeSaved *) gramme_image_row (img, &img->saved, i);
 }
 
-/* Is an attribute no number before the run?  All may be NULL. */
+/* Returns 1 if an attribute is a number only in the run, else 0. All arguments may be NULL. */
 static inline int32_t
 gramme_attr_is_symbolic (const GrammeImage *img, const GrammeAttr *a)
 {
@@ -333,7 +336,7 @@ gramme_attr_is_symbolic (const GrammeImage *img, const GrammeAttr *a)
   return 0;
 }
 
-/* Size and stride of a value's dimension, as stored. */
+/* Return the size and the stride of a value's dimension, as stored. */
 static inline int64_t
 gramme_value_size (const GrammeImage *img, const GrammeValue *v, uint32_t dim)
 {
@@ -346,14 +349,14 @@ gramme_value_stride (const GrammeImage *img, const GrammeValue *v, uint32_t dim)
   return gramme_image_dim (img, v->first_stride + dim);
 }
 
-/* The i-th input of a node, as an index of values. */
+/* Returns the i-th input of a node, as an index of values. */
 static inline uint32_t
 gramme_node_in (const GrammeImage *img, const GrammeNode *n, uint32_t i)
 {
   return gramme_image_ref (img, n->first_in + i);
 }
 
-/* A node's attribute, or NULL if it has none of this key. */
+/* Returns a node's attribute, or NULL if it has none of this key. */
 static inline const GrammeAttr *
 gramme_node_attr (const GrammeImage *img, const GrammeNode *n, uint32_t key)
 {
@@ -365,15 +368,15 @@ gramme_node_attr (const GrammeImage *img, const GrammeNode *n, uint32_t key)
   return NULL;
 }
 
-/* The i-th word of an attribute as a signed number: types I, B, L, and the value of an S that is no
- * float. */
+/* Returns the i-th word of an attribute as a signed number: types I, B, L, and the value of an S
+ * that is no float. */
 static inline int64_t
 gramme_attr_int (const GrammeImage *img, const GrammeAttr *a, uint32_t i)
 {
   return (int64_t) gramme_image_payload (img, a->first + i);
 }
 
-/* A node's attribute of type I or B. */
+/* Returns a node's attribute of type I or B, or `absent` if it has none of this key. */
 static inline int64_t
 gramme_node_int (const GrammeImage *img, const GrammeNode *n, uint32_t key, int64_t absent)
 {
@@ -381,7 +384,7 @@ gramme_node_int (const GrammeImage *img, const GrammeNode *n, uint32_t key, int6
   return a ? gramme_attr_int (img, a, 0) : absent;
 }
 
-/* Type S: its kind, and its number if the kind is FLOAT. */
+/* Return the kind of an attribute of type S, and its number if the kind is FLOAT. */
 static inline uint32_t
 gramme_attr_scalar_kind (const GrammeImage *img, const GrammeAttr *a)
 {

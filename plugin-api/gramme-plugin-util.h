@@ -25,8 +25,8 @@ extern "C" {
 
 /* -- Errors ------------------------------------------------------------------------------------ */
 
-/* Fills the status (NULL is fine) and returns code: `return gramme_fail (s, GRAMME_INVALID, -1,
- * "option %s: ...", key)`. */
+/* Fills the status, which may be NULL, and returns code: `return gramme_fail (s, GRAMME_INVALID,
+ * -1, "option %s: ...", key)`. */
 static inline int32_t GRAMME_PRINTF (4, 5)
     gramme_fail (GrammeStatus *s, int32_t code, int32_t node, const char *format, ...)
 {
@@ -54,7 +54,7 @@ gramme_status_init (GrammeStatus *s)
 
 /* -- Options ----------------------------------------------------------------------------------- */
 
-/* The value of an option: the last one given, or `absent`. */
+/* Returns the value of an option (borrowed): the last one given, or `absent`. */
 static inline const char *
 gramme_option (const GrammeOption *options, uint32_t n, const char *key, const char *absent)
 {
@@ -65,7 +65,7 @@ gramme_option (const GrammeOption *options, uint32_t n, const char *key, const c
   return found;
 }
 
-/* The same as a number; `absent` also if it is none. */
+/* Returns the value of an option as a number; `absent` if it is not given, or not a number. */
 static inline int64_t
 gramme_option_int (const GrammeOption *options, uint32_t n, const char *key, int64_t absent)
 {
@@ -74,7 +74,8 @@ gramme_option_int (const GrammeOption *options, uint32_t n, const char *key, int
   return text && sscanf (text, "%lld", &value) == 1 ? (int64_t) value : absent;
 }
 
-/* The same, of "true", "1" and anything else, which is false. */
+/* Returns the value of an option as a bool: 1 for "true" and "1", 0 for other text, `absent` if it
+ * is not given. */
 static inline int32_t
 gramme_option_bool (const GrammeOption *options, uint32_t n, const char *key, int32_t absent)
 {
@@ -106,7 +107,7 @@ typedef struct {
   uint32_t family, version;
 } GrammeOpFacts;
 
-/* The row of gramme-ops.def with this code. */
+/* Returns the facts of the row of gramme-ops.def with this code. */
 static inline GrammeOpFacts
 gramme_op_facts (uint32_t op)
 {
@@ -158,8 +159,8 @@ gramme_op_facts (uint32_t op)
   return f;
 }
 
-/* Has the node a flag or an attribute that this header does not know?  Then it may mean anything:
- * NO. */
+/* Returns 1 if the node has a flag or an attribute that this header does not know, and that may
+ * have any meaning: the answer must be NO. */
 static inline int32_t
 gramme_node_is_newer (const GrammeImage *image, const GrammeNode *n)
 {
@@ -176,7 +177,8 @@ gramme_node_is_newer (const GrammeImage *image, const GrammeNode *n)
   return 0;
 }
 
-/* A request's flags that this header does not know: answer UNSUPPORTED if there are any. */
+/* Returns a request's flags that this header does not know: if there are any, the answer must be
+ * UNSUPPORTED. */
 static inline uint32_t
 gramme_request_newer_flags (const GrammeCompileRequest *request)
 {
@@ -186,7 +188,8 @@ gramme_request_newer_flags (const GrammeCompileRequest *request)
 
 /* -- Geometry of values ------------------------------------------------------------------------ */
 
-/* Elements of a value whose sizes are all numbers; -1 if one is symbolic. */
+/* Returns the number of elements of a value whose sizes are all numbers; -1 if a size is symbolic.
+ */
 static inline int64_t
 gramme_value_numel (const GrammeImage *image, const GrammeValue *v)
 {
@@ -200,8 +203,8 @@ gramme_value_numel (const GrammeImage *image, const GrammeValue *v)
   return n;
 }
 
-/* Elements from the first to one past the last that a value reaches, for strides >= 0; 0 if it is
- * empty. */
+/* Returns the number of elements from the first to one past the last that a value reaches, for
+ * strides >= 0; 0 if it is empty. */
 static inline int64_t
 gramme_value_extent (const GrammeImage *image, const GrammeValue *v)
 {
@@ -215,7 +218,7 @@ gramme_value_extent (const GrammeImage *image, const GrammeValue *v)
   return last + 1;
 }
 
-/* The address of a tensor's first element. */
+/* Returns the address of a tensor's first element. */
 static inline void *
 gramme_tensor_address (const GrammeTensor *t)
 {
@@ -224,8 +227,8 @@ gramme_tensor_address (const GrammeTensor *t)
 
 /* -- Support ----------------------------------------------------------------------------------- */
 
-/* Why the host's kernels (gramme-ext.h) do not run a value or node; GRAMME_REASON_NONE: they do.
- * For get_support of back ends that fall back on them. */
+/* Returns the reason why the host's kernels (gramme-ext.h) do not run a value; GRAMME_REASON_NONE:
+ * they do. For get_support of back ends that run nodes with these kernels. */
 static inline uint32_t
 gramme_kernels_value_reason (const GrammeImage *image, uint32_t value)
 {
@@ -257,7 +260,8 @@ gramme_kernels_value_reason (const GrammeImage *image, uint32_t value)
   return GRAMME_REASON_NONE;
 }
 
-/* The same of a node: its op, version and attributes, and all its values. */
+/* Returns the reason why the host's kernels do not run a node: its op, version and attributes, and
+ * all its values; GRAMME_REASON_NONE: they do. */
 static inline uint32_t
 gramme_kernels_reason (const GrammeImage *image, const GrammeNode *n)
 {
@@ -276,7 +280,8 @@ gramme_kernels_reason (const GrammeImage *image, const GrammeNode *n)
   return reason;
 }
 
-/* The same for back ends that run them with sizes that only the run knows (`run_sized`). */
+/* Returns the reason of a node as gramme_kernels_reason does, but for back ends that run kernels
+ * with sizes that only the run knows (`run_sized`). */
 static inline uint32_t
 gramme_kernels_reason_sized (const GrammeImage *image, const GrammeNode *n)
 {
@@ -294,7 +299,7 @@ gramme_kernels_reason_sized (const GrammeImage *image, const GrammeNode *n)
   return GRAMME_REASON_NONE;
 }
 
-/* Fills a verdict: YES in cluster 0 where there is no reason against it, else NO. */
+/* Fills a verdict: YES in cluster 0 if the reason is NONE, else NO with the reason. */
 static inline void
 gramme_kernels_verdict (GrammeVerdict *v, uint32_t reason)
 {
@@ -304,8 +309,8 @@ gramme_kernels_verdict (GrammeVerdict *v, uint32_t reason)
   v->cost = 1;
 }
 
-/* All of get_support for them: YES, or NO with the reason.  NO to what has symbolic sizes: the host
- * then compiles for each set of numbers that it meets. */
+/* Implements get_support for back ends that run nodes with the host's kernels: YES, or NO with the
+ * reason. NO for symbolic sizes: the host then compiles for each set of numbers that occurs. */
 static inline void
 gramme_kernels_support (const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride)
 {
@@ -315,7 +320,8 @@ gramme_kernels_support (const GrammeImage *image, GrammeVerdict *verdicts, uint3
   }
 }
 
-/* The same for back ends that run symbolic sizes (`run_sized`): YES to them, too. */
+/* Implements get_support as gramme_kernels_support does, but for back ends that run symbolic sizes
+ * (`run_sized`): YES for them, too. */
 static inline void
 gramme_kernels_support_sized (const GrammeImage *image, GrammeVerdict *verdicts, uint32_t stride)
 {

@@ -40,7 +40,7 @@ extern "C" {
 #define GRAMME_ABI_MINOR 1
 
 /* The oldest host minor that your plugin works with; define it before you include this to support
- * older hosts.  Then whatever is newer than that minor is used only under GRAMME_HAS and
+ * older hosts. Then use everything that is newer than that minor only under GRAMME_HAS and
  * GRAMME_HAS_FN; `grep "since minor"` in these headers finds it. */
 #ifndef GRAMME_MIN_HOST_MINOR
 #define GRAMME_MIN_HOST_MINOR GRAMME_ABI_MINOR
@@ -52,7 +52,8 @@ extern "C" {
 #define GRAMME_EXPORT
 #endif
 
-/* Does the record that p points to reach as far as its field f?  Is the function there? */
+/* True if the record that p points to reaches as far as its field f; GRAMME_HAS_FN: and if the
+ * function is not NULL. */
 #define GRAMME_HAS(p, T, f) ((p)->struct_size >= offsetof (T, f) + sizeof (((T *) 0)->f))
 #define GRAMME_HAS_FN(p, T, f) (GRAMME_HAS (p, T, f) && (p)->f)
 
@@ -78,10 +79,11 @@ enum {
       14 /* since minor 1.  run: what a node requires of the data does not hold: RuntimeError */
 };
 
-/* The caller's memory, the callee fills it, nothing to free; a pointer to it may be NULL. */
+/* Status of a call, in the caller's memory, which the callee fills; nothing to free. A pointer to
+ * it may be NULL. */
 typedef struct {
   uint32_t struct_size; /* sizeof (GrammeStatus) of the caller */
-  int32_t code, node;   /* node: which one of the image, or -1 */
+  int32_t code, node;   /* node: number of the node in the image, or -1 */
   uint32_t flags;
   char message[480]; /* UTF-8, always terminated */
 } GrammeStatus;
@@ -101,7 +103,7 @@ typedef struct {
   const char *key, *value;
 } GrammeOption;
 
-/* A dtype in one number: GrammeValue's and GrammeTensor's triple. */
+/* Returns a dtype as one number, from the three fields of GrammeValue and GrammeTensor. */
 #define GRAMME_DTYPE(code, bits) ((uint32_t) (code) | (uint32_t) (bits) << 8 | 1u << 16)
 #define GRAMME_DTYPE_OF(p)                                                                         \
   ((uint32_t) (p)->dtype_code | (uint32_t) (p)->dtype_bits << 8 | (uint32_t) (p)->dtype_lanes << 16)
@@ -123,32 +125,33 @@ typedef struct {
 
 enum { GRAMME_LOG_ERROR = 0, GRAMME_LOG_WARNING = 1, GRAMME_LOG_INFO = 2, GRAMME_LOG_DEBUG = 3 };
 
-/* Lives until the process ends.  No function calls back into the plugin, and none waits for a lock
- * that is held while a plugin runs.  All [any]; diag and progress during `compile` only, with the
- * request's job. */
+/* Services of the host. The table lives until the process ends. No function calls back into the
+ * plugin, and none waits for a lock that is held while a plugin runs. All [any]; diag and progress
+ * during `compile` only, with the request's job. */
 typedef struct {
   uint32_t struct_size, abi_minor; /* abi_minor: the host's */
   void *ctx;
-  /* INFO and DEBUG are shown if the user asked for the log channel `domain` in GRAMME_LOGS:
-   * "output_code" for generated code. */
+  /* Logs text. INFO and DEBUG are shown if the user asked for the log channel `domain` in
+   * GRAMME_LOGS: "output_code" for generated code. */
   void (*log) (void *ctx, int32_t level, const char *domain, const char *text, size_t bytes);
   int32_t (*log_enabled) (void *ctx, int32_t level, const char *domain);
   /* Takes the text that a compiler printed, of any length, for the error message, or for the log
    * where the compile succeeds. */
   void (*diag) (void *job, int32_t severity, int32_t node, const char *text, size_t bytes);
-  /* 1: stop, answer CANCELLED.  Ask at least every 100 ms. */
+  /* Returns 1 if the compile must stop and answer CANCELLED. Call it at least every 100 ms. */
   int32_t (*progress) (void *job, const char *phase, uint64_t done, uint64_t total);
-  /* NULL when there is no memory.  align: a power of two.  Give bytes and align back to free. */
+  /* Returns memory, or NULL when there is none. align: a power of two. Pass bytes and align to free
+   * again. */
   void *(*alloc) (void *ctx, size_t bytes, size_t align);
   void (*free) (void *ctx, void *p, size_t bytes, size_t align);
-  /* gramme-ext.h; NULL: no such thing here. */
+  /* Returns an extension of the host (gramme-ext.h); NULL: this host does not have it. */
   const void *(*get_extension) (void *ctx, const char *id);
 } GrammeHost;
 
 /* -- Support ----------------------------------------------------------------------------------- */
 
 enum { GRAMME_NO = 0, GRAMME_YES = 1, GRAMME_PREFER = 2 };
-/* Why NO; own reasons from 0x10000, their text in the manifest's group [reasons]. */
+/* Reasons for NO; own reasons from 0x10000, their text in the manifest's group [reasons]. */
 enum {
   GRAMME_REASON_NONE = 0,
   GRAMME_REASON_OP = 1,
@@ -162,10 +165,10 @@ enum {
   GRAMME_REASON_CONTROL = 9,
   GRAMME_REASON_OWN = 0x10000
 };
-/* cluster: a number of your choice; nodes that you want compiled together have the same one.  The
- * host cuts clusters so that each request is a convex piece of the graph: no path leaves it and
- * comes back.  Any convex piece of what you said YES to must compile.  cost: 0, unknown; else
- * relative to an addition of the same size, times 16. */
+/* A plugin's answer for one node. cluster: a number of your choice; nodes that you want compiled
+ * together have the same one. The host cuts clusters so that each request is a convex piece of the
+ * graph: no path leaves it and comes back. Any convex piece of nodes with YES must compile. cost:
+ * 0, unknown; else relative to an addition of the same size, times 16. */
 typedef struct {
   uint32_t support, cluster, cost, reason;
 } GrammeVerdict;
@@ -188,13 +191,13 @@ typedef struct {
 
 typedef struct {
   uint32_t struct_size, flags;
-  /* A function's backward comes as `backward` of the same request, or, as is usual, when it is
-   * first called for: as `forward` of a request of its own, a graph like any other.  backward NULL:
-   * no more is known of one. */
+  /* The graphs to compile. A function's backward comes as `backward` of the same request, or, as is
+   * usual, when it is first called: as `forward` of a request of its own, a graph like any other.
+   * backward NULL: this request has no backward. */
   const GrammeImage *forward, *backward;
   const GrammeDebug *forward_debug, *backward_debug; /* may be NULL */
-  /* By slot of the images' constants tables: the forward's n_forward_constants first, then the
-   * backward's. */
+  /* Constants, by slot of the images' constants tables: the forward's n_forward_constants first,
+   * then the backward's. */
   const GrammeTensor *constants;
   const GrammeOption *options; /* already checked against the manifest; defaults not filled in */
   uint32_t n_constants, n_options;
@@ -203,8 +206,9 @@ typedef struct {
   int32_t work_dir_fd; /* a private folder for temporary files, or -1: ask for none in this minor */
   void *job;           /* for diag and progress */
   uint32_t n_forward_constants, reserved;
-  /* Since minor 1.  A graph of which you support only a part comes as n_regions requests, each with
-   * one region of one role as `forward`; this is number `region`.  (0, 1): the whole. */
+  /* Since minor 1. A graph of which you support only a part comes as n_regions requests, each with
+   * one region of one role as `forward`; this request is number `region`. (0, 1): the whole graph.
+   */
   uint32_t region, n_regions;
 } GrammeCompileRequest;
 
@@ -212,8 +216,8 @@ enum { GRAMME_FORWARD = 0, GRAMME_BACKWARD = 1 };
 
 typedef struct {
   uint32_t struct_size, role, flags, stream_kind; /* stream_kind 0: all is finished on return */
-  /* In the order of the image's inputs and outputs; shapes, dtypes and strides are as the image has
-   * them. */
+  /* Tensors in the order of the image's inputs and outputs; shapes, dtypes and strides are as the
+   * image has them. */
   const GrammeTensor *inputs, *outputs;
   uint32_t n_inputs, n_outputs;
   const int64_t *sizes; /* the values of the image's `sizes` rows */
@@ -242,7 +246,7 @@ typedef struct {
 typedef struct GrammeBackend GrammeBackend;       /* yours: one opened instance */
 typedef struct GrammeExecutable GrammeExecutable; /* yours: a compiled request */
 
-/* NULL is allowed where a substitute is named. */
+/* Functions of a plugin. A function may be NULL if a substitute is named. */
 typedef struct {
   uint32_t struct_size, flags;
   int32_t (*open) (const GrammeHost *host, const GrammeOption *options, uint32_t n_options,
@@ -251,24 +255,25 @@ typedef struct {
                                              none, n_options is 0: a function is compiled with
                                              options of its own, which come with each request */
   void (*close) (GrammeBackend *b);       /* [load]; after the last executable is destroyed */
-  /* [any] Device number `index`; NOT_FOUND ends the list.  NULL: one CPU. */
+  /* [any] Describes device number `index`; NOT_FOUND ends the list. NULL: one CPU. */
   int32_t (*device_info) (GrammeBackend *b, uint32_t index, GrammeDeviceInfo *out,
                           GrammeStatus *status);
-  /* [load] A digest of all that changes generated code: tools, architecture.  NULL: results are
-   * never stored on disk. */
+  /* [load] Computes a digest of all that changes generated code: tools, architecture. NULL: results
+   * are never stored on disk. */
   int32_t (*fingerprint) (GrammeBackend *b, int32_t device_type, int32_t device_id, uint8_t out[32],
                           GrammeStatus *status);
-  /* [any] One verdict per node, verdict i at (char *) verdicts + i * stride.  Pure and
-   * deterministic.  An op, version, attribute or dtype that you do not know is NO with a reason,
-   * not an error. */
+  /* [any] Fills one verdict per node, verdict i at (char *) verdicts + i * stride. Pure and
+   * deterministic. An op, version, attribute or dtype that you do not know is NO with a reason, not
+   * an error. */
   int32_t (*get_support) (GrammeBackend *b, const GrammeImage *image, GrammeVerdict *verdicts,
                           uint32_t stride, GrammeStatus *status);
-  /* [compile] OK means that every role of the request runs. */
+  /* [compile] Compiles a request. OK means that every role of the request runs. */
   int32_t (*compile) (GrammeBackend *b, const GrammeCompileRequest *request, GrammeExecutable **out,
                       GrammeStatus *status);
-  /* [any] Fills what it knows of a zeroed record. */
+  /* [any] Fills the known fields of a zeroed record. */
   int32_t (*exec_info) (GrammeExecutable *e, GrammeExecInfo *out, GrammeStatus *status);
-  /* [run] Bytes that run wants as workspace, for these values of the `sizes` rows.  NULL: none. */
+  /* [run] Computes the number of bytes that run needs as workspace, for these values of the `sizes`
+   * rows. NULL: none. */
   int32_t (*workspace) (GrammeExecutable *e, uint32_t role, const int64_t *sizes, uint64_t *bytes,
                         GrammeStatus *status);
   /* [run] Writes every element of every output or fails; writes nothing else but the workspace. */
@@ -284,8 +289,8 @@ typedef struct {
   const GrammeBackendApi *api;
 } GrammePlugin;
 
-/* The one export.  [any] Pure: constant data, no allocation, no I/O, any number of times.  NULL:
- * this host is not for you, and the status says why. */
+/* Returns the plugin's table. The only exported function. [any] Pure: constant data, no allocation,
+ * no I/O, any number of times. NULL: this host is not for you, and the status says why. */
 GRAMME_EXPORT const GrammePlugin *gramme_plugin_query_v0 (const GrammeHost *host,
                                                           GrammeStatus *status);
 
