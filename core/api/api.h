@@ -30,7 +30,7 @@ typedef enum {
 typedef struct GmArg {
   uint8_t kind;
   bool is_tuple;      /* LIST: the Python object was, or shall become, a tuple */
-  uint16_t n;         /* LIST: length; SLICE: 3 (start, stop, step; NONE where absent) */
+  uint16_t n;         /* LIST: length; SLICE: 3 (start, stop, step, each NONE if it is absent) */
   const char *fields; /* LIST as a result: NULL, or "max values indices": a named tuple */
   union {
     int64_t i;     /* BOOL, INT */
@@ -58,15 +58,15 @@ typedef enum {
   GM_API_FLOATS = 1024,
   GM_API_FLOATING = 2048
 } GmApiWhere;
-/* Where Python sees a row, and what its function accepts. FUNCTION: gramme.name. METHOD:
- * Tensor.name (self is the first argument). INPLACE: also Tensor.name_, whose result is written
- * into self. NN: gramme.nn.functional.name. RESHAPES: Tensor.name_ does not write: self becomes the
- * result. SIZES: sizes of its tensors, and ints in its lists, may be expressions. NUMBERS: its ints
- * may be expressions, too. VIEWS: a result that would be an argument is a view of that argument:
- * another tensor, of the same shape. RESIZES: Tensor.name_ that changes nothing is no write; else
- * it is a write, as in torch. FLOATS: its arguments may be of kind ELEMENT. FLOATING: its first
- * argument is a tensor of a floating dtype; other dtypes give NotImplementedError, a RuntimeError.
- */
+/* Flags of a row: the names under which Python sees it, and the arguments that its function
+ * accepts. FUNCTION: gramme.name. METHOD: Tensor.name (self is the first argument). INPLACE: also
+ * Tensor.name_, whose result is written into self. NN: gramme.nn.functional.name. RESHAPES:
+ * Tensor.name_ does not write: self becomes the result. SIZES: sizes of its tensors, and ints in
+ * its lists, may be expressions. NUMBERS: its ints may be expressions, too. VIEWS: a result that
+ * would be an argument is a view of that argument: another tensor, of the same shape. RESIZES:
+ * Tensor.name_ that changes nothing is no write; else it is a write, as in torch. FLOATS: its
+ * arguments may be of kind ELEMENT. FLOATING: its first argument is a tensor of a floating dtype;
+ * other dtypes give NotImplementedError, a RuntimeError. */
 
 typedef enum {
   GM_AUTOCAST_NONE,
@@ -97,7 +97,7 @@ typedef struct GmApi {
   uint8_t autocast; /* GmAutocast, filled at start */
 } GmApi;
 
-/* All rows, sorted by name.  Thread: any. */
+/* Returns all rows, sorted by name; *n: their number. Owner: the process. Thread: any. */
 const GmApi *gm_api_rows (size_t *n);
 const GmApi *gm_api_find (const char *name);
 

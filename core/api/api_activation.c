@@ -113,7 +113,7 @@ RUN (celu)
   return finish (api, b, a, exponential_unit (b, x, 1, alpha, alpha), own, 2);
 }
 
-/* The constants of G. Klambauer et al., "Self-normalizing neural networks" (2017). */
+/* Constants of G. Klambauer et al., "Self-normalizing neural networks" (2017). */
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717
 

@@ -221,8 +221,8 @@ embed (GmBuilder *b, GmVal v, int64_t offset, int d1, int d2)
   GmVal rows = gm_unsqueeze (b, gm_b_arange (b, offset, 1, side, GM_I64), 1),
         cols = gm_b_arange (b, 0, 1, side, GM_I64);
   GmVal hit = gm_b (b, eq, rows, cols); /* row + offset = column */
-  /* element k stands in column k + max (offset, 0): so the row of columns is v with zeros around it
-   */
+  /* Element k belongs into column k + max (offset, 0): so the row of columns is v with zeros around
+   * it. */
   GmVal line = v;
   if (away) {
     m.sizes[m.ndim - 1] = away;

@@ -10,9 +10,10 @@ enum { N_SERIES = 25, N_TAIL = 24, SERIES_TO = 8, SWINGS_FROM = 5 };
 
 /* -- Modified: I ------------------------------------------------------------------------------- */
 
-/* Up to 8 their power series, whose terms all have one sign; beyond, sqrt (x) exp (-x) times them
- * is a polynomial in 16 / x - 1: Chebyshev interpolation in 38 points, of which what is below 1e-17
- * was left out.  Source of the series: Abramowitz and Stegun, 9.6.10. */
+/* Coefficients of the modified functions. Up to 8 the functions are their power series, whose terms
+ * all have one sign; beyond, sqrt (x) exp (-x) times them is a polynomial in 16 / x - 1: Chebyshev
+ * interpolation in 38 points, without terms below 1e-17. Source of the series: Abramowitz and
+ * Stegun, 9.6.10. */
 
 /* Returns the sum of (x^2 / 4)^k / (k! (k + order)!). */
 static GmVal
@@ -106,11 +107,11 @@ RUN (i1e)
 
 /* -- Of real arguments that swing: J and Y ----------------------------------------------------- */
 
-/* Up to 5: (1 - J0) 4 / x^2 and (1/2 - J1 / x) 16 / x^2, and Y0 - 2/pi log (x) J0 and (Y1 - 2/pi
- * (log (x) J1 - 1/x)) / x, are polynomials in x^2 / 12.5 - 1.  Beyond, sqrt (pi x / 2) times J and
- * Y are P cos - Q sin and P sin + Q cos of x - pi/4 - order pi/2, where P and Q x / 5 are
- * polynomials in 50 / x^2 - 1.  Chebyshev interpolation in 60 points, of which what is below 1e-18
- * was left out. Source of the forms: Abramowitz and Stegun, 9.1.10, 9.1.11, 9.2.5 and 9.2.6. */
+/* Coefficients of J and Y. Up to 5, (1 - J0) 4 / x^2 and (1/2 - J1 / x) 16 / x^2, and Y0 - 2/pi log
+ * (x) J0 and (Y1 - 2/pi (log (x) J1 - 1/x)) / x, are polynomials in x^2 / 12.5 - 1. Beyond, sqrt
+ * (pi x / 2) times J and Y are P cos - Q sin and P sin + Q cos of x - pi/4 - order pi/2, where P
+ * and Q x / 5 are polynomials in 50 / x^2 - 1. Chebyshev interpolation in 60 points, without terms
+ * below 1e-18. Source of the forms: Abramowitz and Stegun, 9.1.10, 9.1.11, 9.2.5 and 9.2.6. */
 static const double near_j0[] = { 1.817110836517380847e-14,   -9.6832088400625513652e-13,
                                   4.3815234657923211367e-11,  -1.6627895942680345679e-9,
                                   5.1961762190802826807e-8,   -1.309084606029239835e-6,

@@ -15,7 +15,8 @@
 
 #define MAX_SPACE 3
 
-/* Fixes the sizes of x to numbers, for code that is written for numbers only. */
+/* Replaces sizes of x that are expressions by their numbers in this call, which become facts, for
+ * code that handles only numbers. */
 static void
 numbers_only (GmBuilder *b, GmVal x)
 {
@@ -257,7 +258,7 @@ write_window (const Windows *w, GmAttrs *at)
   memcpy (at->window, &full, sizeof full);
 }
 
-/* Applies an op on windows; the result has `channels`. */
+/* Applies an op on windows to x and other; the result has `channels` channels. */
 static GmVal
 windowed (GmBuilder *b, const Windows *w, GmOp op, GmVal x, GmVal other, int64_t channels)
 {

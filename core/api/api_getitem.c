@@ -18,7 +18,7 @@
 typedef struct {
   GmVal view;               /* after ints, slices and None */
   GmVal index[GM_MAX_DIMS]; /* int64 tensors, */
-  int at[GM_MAX_DIMS];      /* and the dimensions of `view` they stand at */
+  int at[GM_MAX_DIMS];      /* dimension of `view` that each of them indexes */
   int n;
   GmVal mask;   /* a bool tensor, alone in the key; or NULL */
   bool nothing; /* the key is False, which selects nothing */

@@ -275,7 +275,8 @@ RUN (kl_div)
 
 /* -- Classes ----------------------------------------------------------------------------------- */
 
-/* Log probabilities [n, c, d ...] (or [c]) with class indices [n, d ...]. */
+/* Arguments of a loss on classes: log probabilities [n, c, d ...] (or [c]) with class indices [n, d
+ * ...]. */
 typedef struct {
   GmVal log_p, target, weight;
   int dim; /* dimension of the classes */
@@ -314,7 +315,7 @@ check_classes (const GmApi *api, GmBuilder *b, Classes *c)
   return true;
 }
 
-/* The values that both parts of a smoothed loss use. */
+/* Values of the targets, which both parts of a smoothed loss use. */
 typedef struct {
   GmVal counted; /* bool: not the ignored class */
   GmVal safe;    /* the target, 0 where it is ignored */

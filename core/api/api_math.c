@@ -306,9 +306,9 @@ RUN (logit)
   return finish (b, gm_b (b, where, ends, gm_b (b, sub, low, high), y), own);
 }
 
-/* Polynomials of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), in
- * single precision, and two steps of Newton's method, which converge the slopes as well as the
- * value. */
+/* Coefficients of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), in
+ * single precision: erfinv is such a polynomial, and two steps of Newton's method, which converge
+ * the slopes as well as the value. */
 static GmVal
 polynomial (GmBuilder *b, GmVal w, const double *c, int n)
 {
@@ -616,7 +616,7 @@ RUN (positive)
   return gm_give (x);
 }
 
-/* The same op under another name. */
+/* Runs the op of another name: torch has several names for it. */
 RUN (arctan)
 {
   return gm_pointwise (api, b, a, GM_OP_atan, a, 1);

@@ -120,8 +120,8 @@ bool gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 GmArg gm_factor (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* True if dtype holds the number; else sets a RuntimeError. */
 bool gm_arg_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* Like gm_as_dtype, for a number that is stored and not computed with: RuntimeError if dtype does
- * not hold it. */
+/* Returns x as a tensor of `dtype` as gm_as_dtype does, for a number that is stored and not
+ * computed with: RuntimeError if dtype does not hold it. */
 GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* Returns a copy of x that requires every element of ok, a bool tensor, to be true: else the error
  * of the condition. */
@@ -210,8 +210,8 @@ void gm_arg_numbers (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int 
 GmVal gm_pad_zeros (GmBuilder *b, GmVal x, int dim, int64_t before, int64_t after);
 /* Returns exp (t^2) erfc (t) of f64 from 0.46875 on; api_special.c. */
 GmVal gm_scaled_tail (GmBuilder *b, GmVal t);
-GmVal gm_log1p_exp (GmBuilder *b,
-                    GmVal v); /* log (1 + exp (v)), from either side; api_activation.c */
+GmVal gm_log1p_exp (GmBuilder *b, GmVal v); /* returns log (1 + exp (v)), accurate on both sides of
+                                             * 0; api_activation.c */
 /* Returns v reduced by the mode in argument `at` (or by the older pair of arguments from average_at
  * on; < 0: there is none). */
 GmVal gm_reduce_loss (const GmApi *api, GmBuilder *b, const GmArg *a, GmVal v, int at,
