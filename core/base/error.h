@@ -13,7 +13,8 @@
 
 #define GM_ERROR (gm_error_quark ())
 
-/* gramme.h has the same numbers for C programs (core/gramme.c compares them): append only. */
+/* Codes of errors. gramme.h has the same numbers for C programs (core/gramme.c compares them):
+ * append only. */
 typedef enum {
   GM_ERROR_TYPE,    /* TypeError: an argument of the wrong kind */
   GM_ERROR_VALUE,   /* ValueError: right kind, impossible value; wrong back end names and options */

@@ -25,7 +25,7 @@ G_STATIC_ASSERT (GM_N_LOGS <= 32);
 
 /* -- Selection --------------------------------------------------------------------------------- */
 
-/* Other names of channels: torch's names where they differ. */
+/* Aliases of channels: torch's names where they differ. */
 static const struct {
   const char *name;
   uint32_t channels;

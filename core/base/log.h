@@ -19,7 +19,7 @@ typedef enum {
 } GmLogChannel;
 
 typedef struct {
-  const char *name; /* as in GRAMME_LOGS */
+  const char *name; /* name in GRAMME_LOGS */
   const char *help;
 } GmLogInfo;
 extern const GmLogInfo gm_logs[GM_N_LOGS];

@@ -74,8 +74,8 @@ struct GmBuilder {
   const GmBuilderVtable *vt;
   GError *error;    /* the first error; owned by the builder */
   uint8_t autocast; /* dtypes to which functions of api.def cast: gm_autocast_mode */
-  bool outside;     /* the error is about an index among a tensor's elements */
-  bool masked;      /* the error is about a size that the elements of a mask decide */
+  bool outside;     /* true: the error is about an index among a tensor's elements */
+  bool masked;      /* true: the error is about a size that the elements of a mask decide */
   bool gradient; /* a gradient that the program defines is being recorded, whose incoming gradients
                     may have other strides: nodes are marked */
   uint8_t marks; /* GmNodeMark of the nodes that are recorded */
@@ -98,7 +98,7 @@ gm_b_sizes (GmBuilder *b)
 }
 
 GmVal gm_b_op (GmBuilder *b, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs);
-/* gm_b (b, mul, x, y) */
+/* Applies an op without attributes: gm_b (b, mul, x, y) */
 #define gm_b(b, name, ...)                                                                         \
   gm_b_op ((b), GM_OP_##name, (const GmVal[]){ __VA_ARGS__ },                                      \
            sizeof ((const GmVal[]){ __VA_ARGS__ }) / sizeof (GmVal), NULL)
@@ -120,12 +120,12 @@ GmVal gm_b_full (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim,
 GmVal gm_b_full_beside (GmBuilder *b, GmScalar s, GmDtype dtype, int ndim, const int64_t *sizes,
                         GmVal like);
 GmVal gm_b_full_like (GmBuilder *b, GmScalar s, GmDtype dtype, const GmMeta *like);
-/* Puts the builder's device into the attributes of an op that makes a tensor. */
+/* Stores the builder's device in the attributes of an op that makes a tensor. */
 void gm_b_attrs_device (const GmBuilder *b, GmAttrs *attrs);
 GmVal gm_b_zeros_like (GmBuilder *b, GmVal v);
 GmVal gm_b_cast (GmBuilder *b, GmVal v, GmDtype dtype);
 GmVal gm_b_bitcast (GmBuilder *b, GmVal v,
-                    GmDtype dtype); /* a view of other elements; the bytes stay */
+                    GmDtype dtype); /* a view of the bytes as elements of another dtype */
 GmVal gm_b_permute (GmBuilder *b, GmVal v, const int64_t *dims);
 GmVal gm_b_transpose (GmBuilder *b, GmVal v, int dim0,
                       int dim1); /* negative dims count from the end */

@@ -20,8 +20,8 @@ extern const GmTiles *gm_run_tiles;
 
 #define GM_LOOP_OPERANDS 4 /* the result and at most three inputs */
 
-/* A walk over some shape with several operands, dimensions merged where every operand allows it.
- * Dimension ndim - 1 is the innermost; ndim >= 1.  Strides are in elements, 0 where an operand
+/* A loop over a shape with several operands, dimensions merged where every operand allows it.
+ * Dimension ndim - 1 is the innermost; ndim >= 1. Strides are in elements, 0 where an operand
  * repeats. */
 typedef struct {
   int n, ndim;
@@ -48,7 +48,7 @@ typedef struct {
 /* Computes data[0] = body (data[1], ...) over the whole loop, in any order. */
 void gm_loop_run (const GmLoop *l, GmLoopBody body, char *const *data);
 
-/* Reads a strided operand as one stream in the loop's order. */
+/* Position in a strided operand, which is read as one stream in the loop's order. */
 typedef struct {
   const char *at;
   int ndim;

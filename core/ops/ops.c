@@ -271,7 +271,7 @@ static const uint8_t slopes[GM_N_OPS] = {
   [code] = (code) == GM_OP_window_pick || (code) == GM_OP_window_spread ? 2 : 3,
 #define INDEX(code, version, name, arity, grad) WHOLE (code, grad)
 #define SCAN(code, version, name, grad) WHOLE (code, grad)
-/* dst's former elements are overwritten */
+/* Bit 0, dst, is set only for copy_: set_ replaces dst altogether. */
 #define MUTATE(code, version, name) [code] = (code) == GM_OP_set_ ? 2 : 3,
 #define CUSTOM(code, version, name) [code] = 6, /* the arguments alone, not the result */
 #define HIGHER(code, version, name) [code] = 7,

@@ -121,7 +121,7 @@ gm_op_detaches (GmOp op)
   return op == GM_OP_detach || op == GM_OP_bitcast || op == GM_OP_data;
 }
 
-/* The conditions that `require` may check of data. */
+/* Conditions on data that `require` may check. */
 typedef enum {
 #define CONDITION(code, NAME, error, message) GM_CONDITION_##NAME = code,
 #include "plugin-api/gramme-ops.def"
@@ -137,7 +137,8 @@ typedef enum {
   GM_N_ATTRS,
 } GmAttrKey;
 
-/* The attributes of one op.  Fields not named by `mask` are zero, so that two compare by memcmp. */
+/* Attributes of one op. Fields not named by `mask` are zero, so that two records compare by memcmp.
+ */
 typedef struct {
   uint32_t mask; /* bit k: key k is set */
   uint8_t keepdim, reverse, descending, dtype, n_list;

@@ -20,8 +20,8 @@ typedef struct GmPacks GmPacks;
 extern GM_THREAD GmPacks *gm_packs;
 /* True while this thread runs a graph. */
 extern GM_THREAD bool gm_packs_in_run;
-/* The right-hand side of the thread's next product: the number of the value in the graph that runs,
- * plus 1; 0: not the value of a graph. */
+/* Number, in the graph that runs, of the right-hand side of the thread's next product, plus 1; 0:
+ * it is not a value of a graph. */
 extern GM_THREAD uint32_t gm_packs_value;
 
 void gm_packs_drop (void);

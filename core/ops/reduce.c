@@ -168,7 +168,7 @@ fold_columns_and_finish (const Fold *f, const Split *s, const char *x, char *out
   }
 }
 
-/* Columns of a piece: each thread folds some pieces. */
+/* Number of columns in a piece: each thread folds some pieces. */
 #define PIECE 64
 
 static int64_t

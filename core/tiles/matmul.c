@@ -86,7 +86,8 @@ as_blas (int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, CBL
 
 /* -- Plain loops ------------------------------------------------------------------------------- */
 
-/* Walks b row by row, so that the inner loop runs along rows where b is row-major. */
+/* Defines plain_<name>, which walks b row by row, so that the inner loop runs along rows where b is
+ * row-major. */
 #define PLAIN(name, T, P)                                                                          \
   static void plain_##name (int64_t m, int64_t n, int64_t k, const T *a, int64_t ar, int64_t ac,   \
                             const T *b, int64_t br, int64_t bc, T *c, int64_t ldc)                 \
@@ -258,8 +259,8 @@ cut (int64_t size, int64_t unit, int64_t pieces, int64_t i)
 
 /* -- The interface ----------------------------------------------------------------------------- */
 
-/* The product for f32 and f64.  A vector and a matrix use gemv, which reads the matrix once, where
- * gemm would copy it first.  gemv adds to y, so y is cleared before: its old contents may be
+/* Defines the product for f32 or f64. A vector and a matrix use gemv, which reads the matrix once,
+ * where gemm would copy it first. gemv adds to y, so y is cleared before: its old contents may be
  * NaN. */
 #define BY_BLAS(T, gemm, gemv)                                                                     \
   static void by_##gemm (const GmProduct *p, CBLAS_TRANSPOSE ta, int lda, CBLAS_TRANSPOSE tb,      \
@@ -346,7 +347,7 @@ elem_of (int dtype)
   }
 }
 
-/* The columns of block i of a product by tiles. */
+/* State of a product by tiles: thread i computes the columns of block i. */
 typedef struct {
   int64_t from, to;
 } Columns;

@@ -88,7 +88,7 @@ typedef uint8_t E_u8; typedef vu8 A_u8; typedef vu8 C_u8; typedef vi8 M_u8; enum
 typedef uint8_t E_b1; typedef vu8 A_b1; typedef vu8 C_b1; typedef vi8 M_b1; enum { L_b1 = GM_VECTOR_BYTES };
 typedef uint16_t E_f16; typedef uint16_t E_bf16; typedef uint8_t E_e4m3; typedef uint8_t E_e5m2; /* in memory only */
 
-/* Unaligned access; (type) names one of the vectors above. */
+/* Load and store a vector at any address; `type` names one of the vectors above. */
 #define GM_LOAD(type, p) ((type) * (const type##_u *) (p))
 #define GM_STORE(type, p, v) ((void) (*(type##_u *) (p) = (v)))
 

@@ -52,8 +52,8 @@
 
 /* -- Partial results --------------------------------------------------------------------------- */
 
-/* The number of vectors that hold the 16 partial results of the order in tiles.h.  Bytes have more
- * lanes than that and use all of them: their combines are exact, so their order does not matter. */
+/* Number of vectors that hold the 16 partial results of the order in tiles.h. Bytes have more lanes
+ * than that and use all of them: their combines are exact, so their order does not matter. */
 #define N_PARTIALS (GM_V (L) >= 16 ? 1 : 16 / GM_V (L))
 
 /* Moves lane `by`, a power of two, to lane 0; lanes change places in pairs, which are near each

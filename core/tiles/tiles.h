@@ -40,8 +40,8 @@ typedef void (*GmTilePointwise) (void *out, const void *a, const void *b, const 
 typedef void (*GmTileCast) (void *out, const void *in, size_t n);
 /* Sets *acc = combine (*acc, block (x[0..n))), n <= GM_TILE. */
 typedef void (*GmTileFold) (void *acc, const void *x, size_t n);
-/* For each column j < width sets acc[j] = combine (acc[j], block (x[0..rows)[j])), rows <= GM_TILE;
- * row r starts row_stride_bytes * r after x, its elements are contiguous.  Same bits as a Fold over
+/* Sets acc[j] = combine (acc[j], block (x[0..rows)[j])) for each column j < width, rows <= GM_TILE;
+ * row r starts row_stride_bytes * r after x, its elements are contiguous. Same bits as a Fold over
  * each column. */
 typedef void (*GmTileFoldColumns) (void *acc, const void *x, ptrdiff_t row_stride_bytes,
                                    size_t rows, size_t width);
@@ -79,7 +79,7 @@ enum {
   GM_FEW_SCRATCH = 64 * 1024, /* and the maximum that is of use */
 };
 
-/* Products of few rows, or by a small B (tiles-product.h). */
+/* Functions for products of few rows, or by a small B (tiles-product.h). */
 typedef struct {
   /* Returns the elements of a packed row of B with n columns. */
   int64_t (*packed_width) (int64_t n);
