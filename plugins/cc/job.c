@@ -82,7 +82,7 @@ child_environment (CcJob *job, char *tmpdir, size_t room)
   return env;
 }
 
-/* Arguments of the child, valid until it runs the compiler. */
+/* Arguments of the child, which must stay valid until it runs the compiler. */
 typedef struct {
   char *const *args;
   char **env;

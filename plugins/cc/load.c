@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 #ifndef MFD_EXEC
-/* Since Linux 6.3, where an administrator may forbid execution of memory files without this flag */
+/* Flag of memfd_create since Linux 6.3, where an administrator may forbid execution of memory files
+ * without this flag */
 #define MFD_EXEC 0x0010u
 #endif
 

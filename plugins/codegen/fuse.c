@@ -444,8 +444,8 @@ column_geometry (const CgProgram *p, const CgValue *v, uint32_t mask, CgStep *s)
          && (kept_stride == 1 || !codegen_size_may_exceed (s->width, 1));
 }
 
-/* Elements of a sum of columns that is worth being divided among threads, which the host's kernel
- * does. */
+/* Minimum of elements in a sum of columns that is worth dividing among threads, which the host's
+ * kernel does. */
 #define LARGE_COLUMNS (INT64_C (1) << 17)
 
 static bool

@@ -516,7 +516,7 @@ loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed)
 {
   bool dynamic = codegen_is_symbolic (l->buffer_bytes);
   uint64_t bytes = fixed + (dynamic ? 0 : (uint64_t) l->buffer_bytes);
-  if (l->n_parts) /* each part has its own */
+  if (l->n_parts) /* each part has its own buffers */
     return;
   if (t->ws_bytes < bytes)
     t->ws_bytes = bytes;

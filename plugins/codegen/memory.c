@@ -25,7 +25,7 @@ typedef struct {
   uint64_t bytes, offset;
 } Life;
 
-/* A slot: symbolic bytes, its begin, and the last step that uses it. */
+/* A slot of the dynamic part: symbolic bytes, its offset, and the last step that uses it. */
 typedef struct {
   int64_t bytes, offset;
   uint32_t last;

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 
 #define BLOCK 512 /* elements whose partial results are combined before those of the next block */
-/* bytes: larger rows come from memory, where the processor does not predict two streams within a
- * page */
+/* Maximum of bytes of rows that are walked in pairs of blocks: larger rows come from memory, where
+ * the processor does not predict two streams within a page */
 #define PAIRS_TO (8 << 20)
 #define NEXT_ROW_FROM 512 /* bytes of a row: the processor predicts shorter next rows itself */
 #define NEXT_ROW_TO (1 << 14)

@@ -31,7 +31,7 @@ typedef enum {
   CG_MEMORY_TEMP,   /* at `offset` of the workspace */
 } CgMemory;
 
-/* The role of a value inside the loop that makes it. */
+/* Roles of a value inside the loop that makes it. */
 typedef enum { CG_FULL, CG_ROW } CgRole;
 
 typedef struct {

@@ -31,7 +31,7 @@ eager_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_opti
             GrammeBackend **out, GrammeStatus *status)
 {
   (void) options;
-  (void) n_options; /* the manifest lists none, so none arrive */
+  (void) n_options; /* the manifest lists no options, so the host passes none */
   const GrammeKernels *kernels =
       (const GrammeKernels *) host->get_extension (host->ctx, GRAMME_KERNELS_ID);
   if (!kernels)

@@ -36,7 +36,7 @@ typedef struct {
   uint64_t constant_bytes;
 } Plan;
 
-/* Bases: inputs 0 .. n_in - 1, then n_out outputs, then these two. */
+/* Numbers of the bases: inputs are 0 .. n_in - 1, then come n_out outputs, then these two. */
 #define PLAN_WORKSPACE(p) ((p)->n_in + (p)->n_out)
 #define PLAN_CONSTANTS(p) ((p)->n_in + (p)->n_out + 1)
 #define PLAN_BASES(p) ((p)->n_in + (p)->n_out + 2)

@@ -26,7 +26,7 @@ struct NvDevice {
   uint32_t n_streams;
   /* Every block directly from the driver, of its exact size: for compute-sanitizer and tests. */
   bool exact;
-  char lost[256]; /* why the device cannot be used any more, or empty */
+  char lost[256]; /* reason why the device cannot be used any more, or empty */
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;

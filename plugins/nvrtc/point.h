@@ -31,7 +31,7 @@
 
 #include "plugins/nvrtc/gpu_unit.h"
 
-/* The same for all elements; contiguous; with a stride; no memory (count.h). */
+/* Forms of an access: the same element for all; contiguous; with a stride; no memory (count.h). */
 enum { NV_SPREAD, NV_VECTOR, NV_EACH, NV_COUNTED };
 
 typedef struct {
@@ -67,7 +67,7 @@ typedef struct {
 
 enum { NV_HOLD = 1, NV_HELD };
 
-/* The work of a pass over elements; members are bits. */
+/* The work of a pass over elements; sets of members are bits. */
 typedef struct {
   uint64_t compute, folds, stores;
   uint64_t keep, kept;      /* members written to, and read from c<i>[index] */

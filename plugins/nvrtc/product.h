@@ -36,7 +36,7 @@ struct NvProduct {
   uint32_t n_chosen;
 };
 
-/* A product with its epilogue. */
+/* A product with the steps that are merged into it. */
 struct NvEpilogue {
   uint32_t product, last; /* nodes */
   uint32_t added;         /* a value, or CG_NONE */

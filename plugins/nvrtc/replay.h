@@ -17,7 +17,8 @@
 
 typedef struct NvReplay NvReplay;
 
-/* Memory that launches leave behind.  For a graph it stays allocated as long as the graph. */
+/* Memory that launches still need after they return. For a graph it stays allocated as long as the
+ * graph. */
 typedef struct {
   NvAddress *list;
   uint32_t n, room;

@@ -14,7 +14,8 @@
 /* CHEAP for blocks with two elements for each of 1024 threads' registers, in which kept values
  * would be twice as wide. */
 #define CHEAP_OF_WIDE 4
-/* Registers where two blocks of 1024 threads share a multiprocessor, and each thread has 32. */
+/* KEPT_REGISTERS where two blocks of 1024 threads share a multiprocessor, and each thread has 32
+ * registers. */
 #define KEPT_OF_TWO 18
 
 int64_t

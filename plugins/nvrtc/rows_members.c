@@ -61,7 +61,7 @@ nv_rows_fold_work (const Rows *r, uint32_t m)
   return nv_work (loop_accum_dtype (&r->l, m));
 }
 
-/* The folding function, for arguments of `put`. */
+/* Returns the name of the folding function, for arguments of `put`. */
 #define FOLD(r, m) nv_point_fold (&(r)->pt, (m), (char[64]){ 0 })
 
 void

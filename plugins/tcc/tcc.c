@@ -39,7 +39,7 @@ tcc_open (const GrammeHost *host, const GrammeOption *options, uint32_t n_option
           GrammeBackend **out, GrammeStatus *status)
 {
   (void) options;
-  (void) n_options; /* the manifest lists none, so none arrive */
+  (void) n_options; /* the manifest lists no options, so the host passes none */
   const GrammeTiles *tiles = host->get_extension (host->ctx, GRAMME_TILES_ID);
   const GrammeKernels *kernels = host->get_extension (host->ctx, GRAMME_KERNELS_ID);
   if (!tiles || !kernels)

@@ -270,7 +270,7 @@ kit_query_pure (Kit *k)
   if (k->host.n_allocs + k->host.n_log)
     kit_fail (k, NULL, "the query calls the host");
   kit_on_threads (8, query_often, k);
-/* The thread sanitizer has a thread of its own that makes system calls. */
+/* Left out under the thread sanitizer, which has a thread of its own that makes system calls. */
 #ifndef __SANITIZE_THREAD__
   if (!query_is_silent (k))
     kit_fail (k, NULL, "the query makes system calls");
