@@ -138,9 +138,9 @@ enum {
   GRAMME_TILE_PAIR = 11
 };
 #define GRAMME_TILE_BEHIND 0x100u
-/* FOLD and FOLD_COLUMNS, `from`: accumulators of float64, which begin as 0 and are cast when all is
- * folded.  Sums of float32 alone have it, and more than one block of them is folded so: of one
- * block the bits are the same either way. */
+/* Bit in `from` of FOLD and FOLD_COLUMNS: accumulators are float64, begin as 0 and are cast when
+ * all is folded. Only sums of float32 have such tiles, and only sums of more than one block use
+ * them: for one block the bits are the same either way. */
 #define GRAMME_TILE_WIDE 0x200u
 
 #define GRAMME_TILE_NAME_BYTES 64
@@ -180,7 +180,7 @@ GRAMME_STATIC_ASSERT (sizeof (GrammeSource) == 40, "no padding");
 
 #define GRAMME_THREADS_ID "gramme.threads/1"
 
-/* One set of threads for the whole process, so that back ends do not compete for cores.  It works
+/* One set of threads for the whole process, so that back ends do not compete for cores. Usable
  * after a fork, too. */
 typedef struct {
   uint32_t struct_size, reserved;

@@ -41,7 +41,7 @@ static inline int32_t GRAMME_PRINTF (4, 5)
   return code;
 }
 
-/* Clears head and message, as the caller of a function with a status does first. */
+/* Initializes head and message of a status, as the caller of a function must do before the call. */
 static inline void
 gramme_status_init (GrammeStatus *s)
 {
