@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api.c -- the rows of torch's functions, their signatures, and the call.
+ * api.c -- the table of torch's functions, their signatures, and the call.
  *
- * Rows come from two tables: api.def, and every POINTWISE row of the op table whose name is not
- * there.  A signature is text
- * ("input, dim=None, *, dtype=None"), parsed once; binding follows Python's rules and complains in
- * Python's words. A call makes no copy of its arguments but for their order: items of a "*rest" are
- * the caller's own.
+ * Rows come from two tables: api.def, and every POINTWISE row of the op table whose name is not in
+ * api.def. A signature is text ("input, dim=None, *, dtype=None"), parsed once; binding follows
+ * Python's rules and reports errors in Python's words. A call copies no arguments except to reorder
+ * them: items of a "*rest" are the caller's own.
  */
 #include "core/api/api_private.h"
 #include "core/tensor/device.h"

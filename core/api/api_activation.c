@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_activation.c -- the rarer activations, dropouts and normalisations of gramme.nn.functional.
  *
- * As in api_nn.c: branches are `where`, what is not taken is kept finite, and 16-bit floats are
- * rounded once.
+ * As in api_nn.c, branches are `where`, the operand of a branch that is not taken is kept finite,
+ * and 16-bit floats are rounded once.
  */
 #include "core/api/api_private.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_adaptive.c -- pools that are told how many cells they make.
+ * api_adaptive.c -- adaptive pools, which get the number of cells in place of a window's size.
  *
  * Cell i of n along a dimension of `size` elements is [floor (i * size / n), ceil ((i + 1) * size /
- * n)): all elements are in one, neighbours may share some.  A mean is taken dimension by dimension;
- * the largest element of a block is found by its place, which is asked for, too.
+ * n)): every element is in a cell, and neighbouring cells may share elements. Means are taken
+ * dimension by dimension. Maxima are gathered by their indices, which are results, too.
  */
 #include "core/api/api_private.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_args.c -- reading a row's arguments: what kind each must be, and the complaint if it is not.
+ * api_args.c -- reads a row's arguments: checks the kind of each, and sets the error if it is
+ * another.
  *
- * The rows' signatures name no types: a row's function says what it takes by how it reads it.
- * Messages have torch's form, "sum(): argument 'dim' must be int, not str".
+ * The rows' signatures name no types: the functions with which a row reads its arguments decide
+ * what it accepts. Messages have torch's form, "sum(): argument 'dim' must be int, not str".
  */
 #include "core/api/api_private.h"
 

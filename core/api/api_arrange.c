@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_arrange.c -- grids, diagonals, stacks and cuts: functions that arrange what others made.
+ * api_arrange.c -- grids, diagonals, stacks and cuts: functions that arrange elements of other
+ * tensors.
  */
 #include "core/api/api_private.h"
 

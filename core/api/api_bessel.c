@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_bessel.c -- Bessel functions of orders 0 and 1, made of several ops.
  *
- * Computed in f64 and rounded once, as in api_special.c.  All are made of two parts, one for small
- * arguments and one for those beyond.
+ * Computed in f64 and rounded once, as in api_special.c. Each function has two formulas, for small
+ * and for large arguments.
  */
 #include "core/api/api_special.h"
 

@@ -2,9 +2,9 @@
  * api_contract.c -- products that name their dimensions: einsum, tensordot, and functions made of
  * them.
  *
- * All become one or more matrix products: of two operands, the dimensions that both have and the
- * result keeps are the batch, those that both have and no later operand needs are summed over, the
- * others are rows and columns. More operands are multiplied from left to right.
+ * All become matrix products. Of two operands, the dimensions that both have and the result keeps
+ * are the batch; dimensions that both have and neither the result nor a later operand needs are
+ * summed over; the others are rows and columns. More operands are multiplied from left to right.
  */
 #include "core/api/api_private.h"
 

@@ -2,8 +2,8 @@
  * api_counted.c -- functions whose result's size depends on data: nonzero, masks, unique.
  *
  * All of them count first (gm_b_count): the count is a number if the builder executes, and an
- * expression that only the run knows if it records. The rest is indexing by integers with that many
- * places, so sizes and gradients need no code of their own.
+ * expression that only the run knows if it records. The rest is indexing by as many integers, so
+ * sizes and gradients need no code of their own.
  */
 #include "core/api/api_private.h"
 

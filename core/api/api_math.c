@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_math.c -- elementwise functions that are made of several ops of the table.
  *
- * Their gradients are those of what they are made of.  So a branch that is not taken is kept finite
- * first (0 times infinity would be NaN), and formulas are chosen for their slope at 0 as well as
- * for their value: `abs` has none there, a `where` that picks x has 1.
+ * Their gradients are the gradients of these ops. So the operand of a branch that is not taken is
+ * kept finite first (0 times infinity would be NaN), and formulas are chosen for their slope at 0
+ * as well as for their value: `abs` has slope 0 there, a `where` that picks x has 1.
  */
 #include "core/api/api_private.h"
 

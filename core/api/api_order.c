@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_order.c -- running products and extrema, medians and quantiles, counts.
  *
- * A running maximum (log-sum-exp, ...) is made in log2 (n) steps: step k combines each element with
- * the one 2^k places before it (W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986).  So
- * the graph is short, and every back end has it.  Where n is an expression, what is recorded serves
- * all n with as many steps.
+ * A running maximum (log-sum-exp, ...) is computed in log2 (n) steps: step k combines each element
+ * with the element 2^k places before it (W. D. Hillis, G. L. Steele, "Data parallel algorithms",
+ * 1986). So the graph is short, and every back end supports it. Where n is an expression, the
+ * recorded graph is valid for all n with the same number of steps.
  */
 #include "core/api/api_private.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_pointwise.c -- arithmetic and comparisons whose signature says more than their op.
+ * api_pointwise.c -- arithmetic and comparisons whose signature has more arguments than their op
+ * has operands.
  */
 #include "core/api/api_private.h"
 

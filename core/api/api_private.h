@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_private.h -- what the rows' functions (api_*.c) share.
+ * api_private.h -- declarations for the rows' functions (api_*.c).
  *
  * A row's function is RUN (name): `api` is the row, `b` the builder, `a` the arguments in signature
- * order.  The macros below read one of them and set the builder's sticky error, in torch's words,
- * if it is of the wrong kind.
+ * order. Macros such as TENSOR read an argument, and set the builder's sticky error, in torch's
+ * words, if it is of the wrong kind.
  */
 #ifndef GM_API_API_PRIVATE_H
 #define GM_API_API_PRIVATE_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_promote.c -- torch's type promotion, and pointwise ops over tensors and Python numbers.
  *
- * Operands are in three classes: tensors with dimensions, 0-d tensors, numbers.  A lower class
- * matters only if its category (bool < int < float) is higher.  Ops of the table see inputs of one
- * dtype; what each kind of row makes of the promoted dtype (FLOAT rows take integers as the default
- * dtype, LOGICAL rows take everything as bool ...) is decided here, once. Source: torch's
- * documentation, "Tensor Attributes", and the behaviour of torch.result_type.
+ * Operands are in three classes: tensors with dimensions, 0-d tensors, numbers. A lower class
+ * matters only if its category (bool < int < float) is higher. Ops of the table see inputs of one
+ * dtype; the change that each kind of row makes to the promoted dtype (FLOAT rows cast integers to
+ * the default dtype, LOGICAL rows cast everything to bool ...) is decided only here. Source:
+ * torch's documentation, "Tensor Attributes", and the behaviour of torch.result_type.
  */
 #include "core/api/api_private.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_reduce.c -- sums, means, extrema, norms, softmax: everything that makes fewer elements out of
- * many, or needs it.
+ * api_reduce.c -- sums, means, extrema, norms, softmax: reductions, and functions made of them.
  *
- * Exponentials are taken of differences from the largest element, which is read through `detach`:
- * no gradient flows there, as it would cancel.
+ * Exponentials are taken of differences from the largest element, which is detached: the gradient
+ * through it would cancel.
  */
 #include "core/api/api_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_sample.c -- images at other sizes, windows as columns, transposed convolution.
  *
- * An image is resampled one dimension after the other: each output place has a few taps, each an
- * index into the input and a weight, both computed when the graph is made.
+ * An image is resampled one dimension after the other: each output element has a few taps, each an
+ * index into the input and a weight, which nodes of the graph compute from the sizes.
  */
 #include "core/api/api_private.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_scatter.c -- writes to places that come from data: scatter and its kin, as functions of
- * values.
+ * api_scatter.c -- scatter and similar functions, which write to positions that come from data, as
+ * functions of values.
  *
- * The table has one op that writes by index, scatter_add.  A write that replaces is made of it: the
- * index is sorted (argsort is stable), of each run of equal ones only the last counts, and what
- * counts is added to zeros.  So the last write wins, in every back end, and gradients flow to what
- * won.  Zeros are -0.0, which is what adds nothing to any number.
+ * The table has one op that writes by index, scatter_add. A write that replaces is made of it: the
+ * index is sorted (argsort is stable), the last element of each run of equal indices is kept, and
+ * the kept elements are added to zeros. So the last write wins in every back end, and gradients
+ * flow to the elements that were kept. The zeros are -0.0, which changes no number it is added to.
  */
 #include "core/api/api_private.h"
 

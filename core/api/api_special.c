@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_special.c -- erfc, the logarithm of the gamma function and its derivatives, and neighbours of
- * numbers, made of several ops.
+ * api_special.c -- erfc, the logarithm of the gamma function and its derivatives, nextafter and the
+ * greatest common divisor, made of several ops.
  *
- * All but nextafter are computed in f64 and rounded once, so f32 has them to half an ulp (where the
- * value is a number of f32 that is not subnormal); what f64 has, the tests say.  As in api_math.c a
- * branch that is not taken is kept finite.
+ * All but nextafter and the divisor are computed in f64 and rounded once, so f32 results are
+ * correct to half an ulp (if they are not subnormal); the tests state the errors of f64. As in
+ * api_math.c, the operand of a branch that is not taken is kept finite.
  *
- * The gamma function: its argument is brought to w >= 0.5, by reflection where it is 0 or less, by
- * one step where it is below 0.5.  From 8 on there is Stirling's series.  Below, w = 1 + z + n with
- * n = 0 .. 7 and |z| <= 0.5, and 1 + z has the power series whose coefficients are zeta (k) - 1:
- * Abramowitz and Stegun, 6.1.33 and 6.1.40, 6.3.18, 6.4.12.  The factor 1 + z itself is in it
- * twice, and left out, so that near 1 and 2, where the logarithm is 0, nothing cancels.
+ * The gamma function: its argument is reduced to w >= 0.5, by reflection where it is 0 or less, by
+ * one step where it is below 0.5. From 8 on Stirling's series is used. Below, w = 1 + z + n with n
+ * = 0 .. 7 and |z| <= 0.5, and 1 + z has the power series whose coefficients are zeta (k) - 1:
+ * Abramowitz and Stegun, 6.1.33 and 6.1.40, 6.3.18, 6.4.12. The factor 1 + z would occur twice with
+ * opposite signs, and is left out, so that near 1 and 2, where the logarithm is 0, nothing cancels.
  */
 #include "core/api/api_special.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_special.h -- what special functions made of several ops are written with, in api_special.c
- * and api_bessel.c.
+ * api_special.h -- macros and helpers of the special functions in api_special.c and api_bessel.c.
  */
 #ifndef GM_API_API_SPECIAL_H
 #define GM_API_API_SPECIAL_H

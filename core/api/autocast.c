@@ -4,9 +4,8 @@
  * The arguments of a call are cast before its row runs, through the same builder: eager executes
  * the casts, a recording has them as nodes, and gradients go through them. The dtypes, one for each
  * device, are in the builder, so that a recording follows its own program and not the thread that
- * records.
- * Not done: to keep the cast of a weight for its next use. The sum of its gradients would then be
- * taken in the smaller dtype.
+ * records. Rejected: to keep the cast of a weight for its next use. The sum of its gradients would
+ * then be taken in the smaller dtype.
  */
 #include "core/api/api_private.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * error.h -- the world's failures, as GError.
+ * error.h -- failures of the user or of the system, as GError.
  *
  * Three channels, never mixed: a bug is g_assert, "this cannot be traced" is a row of
- * core/breaks.def, and a failure of the world or the user is a GError of this domain.
- * core/objects/errors.c turns the code into a Python exception, in one place.  A message says what
+ * core/breaks.def, and a failure of the user or of the system is a GError of this domain.
+ * core/objects/errors.c turns the code into a Python exception, in one place. A message says what
  * was tried, on what, and what the user can do.
  */
 #ifndef GM_BASE_ERROR_H

@@ -2,8 +2,8 @@
  * installed.c -- see installed.h.
  *
  * The loader's name of the library may be a relative path, which means another folder after a
- * chdir, so the folder is asked for when the library is loaded.  It can be trusted as far as the
- * library.
+ * chdir, so the folder is determined when the library is loaded. It is as trustworthy as the
+ * library itself.
  */
 #include "core/base/installed.h"
 

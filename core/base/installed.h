@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * installed.h -- where the other files of this installation are.
+ * installed.h -- paths of the other files of this installation.
  */
 #ifndef GM_BASE_INSTALLED_H
 #define GM_BASE_INSTALLED_H

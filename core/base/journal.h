@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * journal.h -- undo for everything that changes in place.
+ * journal.h -- the undo log of everything that changes in place.
  *
  * Before a slot (container, key) is overwritten, its old value is appended.  A mark is the
  * journal's length: it costs nothing to take, whatever has been written before it.  Rolling back

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * threads.c -- see threads.h.
  *
- * Threads are made at the first run that has work for them, and then sleep between runs.  One run
- * has them at a time; another run that comes meanwhile, or a run within a task, does its tasks
- * itself, one after the other: no run waits for another run's work, so no deadlock is possible.
- * The child of a fork has no threads, and makes its own when it needs them.  Tasks are computed in
- * the caller's floating-point mode, on whatever thread.
- * Rejected: libgomp.  A child of a fork hangs in it for ever, and its regions stall when a
- * neighbour takes the core.
+ * Threads are started by the first run that has work for them, and sleep between runs. Only one run
+ * has them at a time; a second run at that time, or a run within a task, does its tasks itself, one
+ * after the other: no run waits for another run's work, so no deadlock is possible. The child of a
+ * fork has no threads, and starts its own when it needs them. Tasks are computed in the caller's
+ * floating-point mode, on whatever thread. Rejected: libgomp. A child of a fork hangs in it for
+ * ever, and its regions stall when another process takes the core.
  */
 #include "core/base/threads.h"
 #include "core/base/environment.h"

@@ -2,9 +2,9 @@
  * yield.h -- lets other threads run while a thread waits.
  *
  * A language that embeds this library may have a lock of its own that a thread holds while it is in
- * here, as Python has.  A thread that waits for a compiler, or for another thread, releases that
- * lock meanwhile: else no other thread of the language runs, and the thread that it waits for never
- * comes.
+ * the library, as Python has. A thread that waits for a compiler, or for another thread, releases
+ * that lock while it waits: else no other thread of the language could run, and the wait might
+ * never end.
  */
 #ifndef GM_BASE_YIELD_H
 #define GM_BASE_YIELD_H

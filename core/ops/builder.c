@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builder.c -- the small programs that gradients and torch's functions are made of.
+ * builder.c -- small programs of ops, for gradients and torch's functions.
  *
- * Each one reads metas, drops operations without an effect, and emits at most a few ops. So a
+ * Each program reads metas, drops operations without an effect, and emits at most a few ops. So a
  * gradient may say "sum this back to that shape" without a test, and the recorded graph holds no
  * identity nodes. Errors are sticky: after the first, every call returns NULL and emits nothing.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builder.h -- programs over ops, written once, run or recorded.
+ * builder.h -- programs over ops, written once, executed or recorded.
  *
  * Gradients (gradients.c) and everything above single ops (api.c: torch's functions) are written
- * against a builder. One implementation executes at once (core/autograd/eager_builder.c), one
- * appends nodes to a graph (core/graph/graph_builder.c).  Errors are sticky: the first is kept in
- * b->error, and after it every call returns NULL and does nothing, so programs are straight-line
+ * against a builder. One implementation executes at once (core/autograd/eager_builder.c), another
+ * appends nodes to a graph (core/graph/graph_builder.c). Errors are sticky: the first error is kept
+ * in b->error, and after it every call returns NULL and does nothing, so programs are straight-line
  * and the caller tests once, at the end.
  */
 #ifndef GM_OPS_BUILDER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * create.c -- tensors out of nothing: one value everywhere, or an arithmetic sequence.
+ * create.c -- tensors without operands: one value everywhere, or an arithmetic sequence.
  *
  * An integer sequence is computed in 64 bits, a floating one in f64, as first + i * step (never by
  * adding up, whose error grows), and then converted as gm_scalar_store does.

@@ -2,11 +2,11 @@
  * gradients.c -- every op's backward, as a program over a builder.
  *
  * Pointwise gradients are the columns of plugin-api/gramme-ops.def, expanded here; the other
- * families name one of the functions below.  A gradient is written once: eager autograd runs it,
- * the joint graph records it, and with recording on it is differentiated again.  It may read values
- * only through a, b, c, y (x->in, x->out); shapes come from the metas, which are always there.
- * saves.c relies on that: it runs the same code on a builder that only watches. A function is
- * called for one input at a time and only if that input's gradient is wanted.
+ * families name one of the functions below. A gradient is written once: eager autograd runs it, the
+ * joint graph records it, and with recording on it is differentiated again. It may read values only
+ * through a, b, c, y (x->in, x->out); shapes come from the metas, which are always there. saves.c
+ * relies on that: it runs the same code on a builder that only records which values are read. A
+ * function is called for one input at a time and only if that input's gradient is wanted.
  */
 #include "core/ops/builder.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * index.c -- elements and slices picked, added and joined by position.
  *
- * Positions are checked before anything is written, so a bad index leaves the result untouched.
- * Sums run over the index in its order along DIM; positions that differ elsewhere never meet, so
- * the order of lines is free.  Threads share lines, or slices of the result: each goes through the
- * whole index and takes the positions that are its own.
+ * Positions are checked before anything is written, so a bad index leaves the result unchanged.
+ * Sums run over the index in its order along DIM; positions on different lines write different
+ * elements, so the order of lines is free. Threads share lines, or slices of the result: then each
+ * reads the whole index and uses the positions within its own slices.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"

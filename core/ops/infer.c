@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * infer.c -- computes the meta of an op's result from metas alone.
  *
- * Eager execution, the recorder, the parser and the verifier call this one function, so a fake
- * tensor and a real one cannot disagree. The rules are strict: promotion, Python numbers and
- * negative dimensions were dealt with above (core/api/api.c), and any operand that does not fit
- * here is an error that shows both shapes or both dtypes.
- * Sizes may be expressions; a comparison of them that is not decided becomes a fact
- * (core/sym/sizes.h).
+ * Eager execution, the recorder, the parser and the verifier call gm_op_infer, so a fake tensor and
+ * a real one cannot disagree. The rules are strict: promotion, Python numbers and negative
+ * dimensions are handled above (core/api/api.c), and any operand that does not fit here is an error
+ * that shows both shapes or both dtypes. Sizes may be expressions; a comparison of them that is not
+ * decided becomes a fact (core/sym/sizes.h).
  */
 #include "core/ops/infer.h"
 #include "core/ops/builder.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * infer_shape.c -- the rules of the families that change shapes: views, matrix products, indexing.
  *
- * A MOVEMENT op's result shares its input's memory, so its strides follow from the input's, and
- * what cannot be told by strides alone is refused: gm_b_reshape copies first where that is allowed.
+ * A MOVEMENT op's result shares its input's memory, so its strides follow from the input's, and a
+ * result that strides alone cannot describe is refused: gm_b_reshape copies first where that is
+ * allowed.
  */
 #include "core/ops/infer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernels.h -- what the families' eager kernels share: loops over strided operands, and one entry
- * for each family.
+ * kernels.h -- loops over strided operands for the eager kernels, and one entry for each family of
+ * ops.
  *
  * Private to this room.  Kernels get operands and a result that gm_op_infer has accepted, allocate
  * nothing but scratch, and do no arithmetic of their own: that is core/tiles.

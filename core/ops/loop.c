@@ -3,11 +3,11 @@
  * stretches.
  *
  * A loop's dimensions are sorted by the result's strides, so the result is written in memory order,
- * and neighbours are merged where every operand allows it.  Then there are three ways, all with the
+ * and neighbours are merged where every operand allows it. Then there are three ways, all with the
  * same bits, as elementwise work does not depend on position: one call for everything, one call per
- * inner stretch, or chunks of a tile into which strided operands are gathered.  A copy that turns
- * rows into columns moves squares.  A large loop is divided along its first dimension, and threads
- * share the parts.
+ * inner stretch, or chunks of a tile into which strided operands are gathered. A copy that
+ * transposes moves squares of elements. A large loop is divided along its first dimension, and
+ * threads share the parts.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"

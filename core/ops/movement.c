@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * movement.c -- views: a new meta over the same storage.
  *
- * The meta is gm_op_infer's; only a slice and a diagonal move the first element.  A detached tensor
- * shares storage and version but is nobody's view, so that autograd does not follow it to the base.
- * Other dtypes, and x.data, are detached tensors.
+ * The meta comes from gm_op_infer; only a slice and a diagonal change the offset of the first
+ * element. A detached tensor shares storage and version but has no base, so that autograd does not
+ * follow it to the base. Other dtypes, and x.data, are detached tensors.
  */
 #include "core/ops/kernels.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ops.c -- the op table as data: names, families, attributes, what each family asks for.
+ * ops.c -- the op table as data: names, families, attributes, and the requirements of each family.
  *
- * Everything here is expanded from gramme-ops.def, or follows from an op's family.  The one thing
- * that the table says only in words is which attributes a MOVEMENT, INDEX or CREATE row takes:
- * gm_op_attr_mask holds that, once.
+ * Everything here is expanded from gramme-ops.def, or follows from an op's family. Only the
+ * attributes of MOVEMENT, INDEX and CREATE rows are words in comments of the table: gm_op_attr_mask
+ * has them as data.
  */
 #include "core/ops/builder.h"
 #include "core/ops/ops.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ops.h -- the op table's C side: names, attributes, shape rules, eager execution.
  *
- * infer.c says what an op's result is from metas alone; the eager kernels, the recorder, the parser
- * and the verifier all ask it, so a fake and a real tensor cannot disagree.  run_op.c executes one
- * op on real tensors, without autograd (core/autograd records; everyone above calls that).
+ * infer.c computes the meta of an op's result from metas alone; the eager kernels, the recorder,
+ * the parser and the verifier all call it, so a fake and a real tensor cannot disagree. run_op.c
+ * executes one op on real tensors, without autograd (core/autograd records, and is what other rooms
+ * call).
  */
 #ifndef GM_OPS_OPS_H
 #define GM_OPS_OPS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * packs.h -- right-hand sides of products that stay packed while a graph runs.
  *
- * A value of a graph has the same elements all through a run.  So a kernel that says which value
- * its right-hand side is finds what an earlier product of the same run has packed.  The packs are
- * the thread's, and end with the run.  They change no bits.
+ * A value of a graph has the same elements all through a run. So a kernel that knows the number of
+ * its right-hand side in the graph finds the form that an earlier product of the same run has
+ * packed. The packs belong to the thread, and end with the run. They change no bits.
  */
 #ifndef GM_OPS_PACKS_H
 #define GM_OPS_PACKS_H

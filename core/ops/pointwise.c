@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pointwise.c -- elementwise ops: decide how the operands lie, then call the op's tile.
+ * pointwise.c -- elementwise ops: chooses a loop for the operands' layouts, then calls the op's
+ * tile.
  *
- * Most calls are one of two: everything has the result's layout (one tile call for all of it), or
- * some operands are 0-d, as every Python number is (their tile is filled once).  The rest is a loop
- * over strides.
+ * There are two frequent cases: everything has the result's layout (one tile call for all of it),
+ * or some operands are 0-d, as every Python number is (their tile is filled once). The rest is a
+ * loop over strides.
  */
 #include "core/base/threads.h"
 #include "core/ops/kernels.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * saves.c -- finds the values that a gradient reads, by watching it; there is no list.
+ * saves.c -- finds the values that a gradient reads by running it on a builder that records them;
+ * there is no list.
  *
  * The gradient runs once on a builder whose values are marks: each op that gets a mark sets its
  * bit. Metas are made up (all matrices of two by two), which is right because a gradient may branch

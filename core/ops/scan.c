@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.c -- work along lines whose elements depend on their predecessors: running sums and
- * products, sorting.
+ * scan.c -- running sums and products, and sorting: work along lines.
  *
  * cumsum and cumprod are sequential: result i = result i - 1 + x i, or times, starting from 0 or 1,
  * along DIM (from the end if REVERSE), in f64 for f32, in f32 for f16 and bf16: each result is
- * rounded, and what goes on is not.  Up to a tile of neighbouring lines advance together, which
- * changes no bits.  Threads share the lines.  argsort is a merge sort of (key, position) pairs:
+ * rounded, the accumulator is not. Up to a tile of neighbouring lines advance together, which
+ * changes no bits. Threads share the lines. argsort is a merge sort of (key, position) pairs:
  * stable in both directions, every NaN equal and larger than all numbers.
  */
 #include "core/base/threads.h"

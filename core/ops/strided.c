@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * strided.c -- any strides as views: a tensor of given sizes and strides over flat memory, made of
- * slice, view, unfold, permute and expand.
+ * strided.c -- builds a tensor of given sizes and strides over flat memory from slice, view,
+ * unfold, permute and expand.
  *
- * Memory is cut into rows of the largest stride, each row likewise, and so on down; if the last row
- * ends before its stride does, rows begin earlier. So such a tensor is a chain of operators that
- * gradients, writes and back ends support already. If dimensions cross each other, or there is no
- * room for whole rows, the rows are windows (unfold), which may overlap.
- * Requires: sizes and strides that are numbers.
+ * Memory is cut into rows of the largest stride, each row again into rows of the next stride, and
+ * so on; if the last row ends before its stride does, rows begin earlier. So such a tensor is a
+ * chain of operators that gradients, writes and back ends support. If dimensions cross each other,
+ * or there is no room for whole rows, the rows are windows (unfold), which may overlap. Requires:
+ * sizes and strides that are numbers.
  */
 #include "core/ops/builder.h"
 

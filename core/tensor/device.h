@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device.h -- memory that is not the CPU's.
+ * device.h -- memory of devices other than the CPU.
  *
  * The core knows no GPU.  A driver of one (core/run/gpu.c, for a plugin) fills a GmDevice;
  * tensors of its device have storage from its `alloc`, whose addresses the CPU must not touch.

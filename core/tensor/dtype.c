@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dtype.c -- the dtype table, single elements, promotion, names.
  *
- * Conversions of one element agree with the casts of core/tiles: what x86 does.  A float that does
- * not fit gives the most negative integer of 32 or 64 bits; 8 and 16 bits take the low ones of the
- * 32-bit result; NaN is a true bool. The floats below 32 bits are converted here by arithmetic on
- * their format, in the tiles by their bits: two ways, one result.
+ * Conversions of one element agree with the casts of core/tiles, which do what x86 does. A float
+ * that does not fit gives the most negative integer of 32 or 64 bits; 8 and 16 bits are the low
+ * bits of the 32-bit result; NaN is a true bool. The floats below 32 bits are converted here by
+ * arithmetic on their format, in the tiles by their bits: two ways, one result.
  */
 #include "core/tensor/dtype.h"
 

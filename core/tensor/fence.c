@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fence.c -- the fences of a thread, and the age of memory.
+ * fence.c -- the fences of a thread, and the birth numbers of memory.
  *
  * Memory carries the number of the newest fence of the process at its birth, so that a write costs
- * one comparison where no fence stands, and making memory one load.  Numbers are compared by their
- * difference: they may wrap.
- * Rejected: a copy of each shared argument, compared after each call.  A tensor that the function
- * finds in a closure, a global or a module is no argument.
+ * one comparison if no fence is raised, and making memory one load. Numbers are compared by their
+ * difference: they may wrap. Rejected: a copy of each shared argument, compared after each call. A
+ * tensor that the function finds in a closure, a global or a module is no argument.
  */
 #include "core/tensor/fence.h"
 

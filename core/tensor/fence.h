@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fence.h -- memory that may not be written for a while, because several calls share it.
  *
- * A fence stands on one thread while vmap calls a function for one example.  Memory that existed
- * before the fence was raised belongs to all examples, and a write in place to it is refused, but
- * for the memory of the example's own arguments.  Fences nest: the innermost fence counts.
+ * A fence is raised on one thread while vmap calls a function for one example. Memory that existed
+ * before belongs to all examples, and a write in place to it is refused, except to the memory of
+ * the example's own arguments. Fences nest: the innermost fence counts.
  */
 #ifndef GM_TENSOR_FENCE_H
 #define GM_TENSOR_FENCE_H

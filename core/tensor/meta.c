@@ -3,9 +3,9 @@
  *
  * Sizes come from users, so products saturate at INT64_MAX instead of wrapping: a tensor that
  * cannot exist then fails when its memory is allocated, with a message, and no code in between sees
- * a small wrong number.  Functions ask as little as possible about symbolic sizes, because an
- * answer is a guard: first if two strides are equal, which they mostly are for certain, and only
- * then if a size is 0 or 1, so that the stride does not matter.
+ * a small wrong number. Functions compare symbolic sizes as rarely as possible, because each answer
+ * is a guard: first they compare two strides, which mostly are equal for certain, and only then
+ * test if a size is 0 or 1, so that the stride does not matter.
  */
 #include "core/tensor/meta.h"
 

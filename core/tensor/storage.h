@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * storage.h -- memory that becomes larger under the tensors that have it.
+ * storage.h -- growth of memory that tensors already use.
  */
 #ifndef GM_TENSOR_STORAGE_H
 #define GM_TENSOR_STORAGE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor_text.c -- a tensor as people read it.
+ * tensor_text.c -- a tensor as text for people.
  *
  * The rules are torch's, and so are its print options, which stand here at their defaults: one
  * format for all elements, made from the elements shown; 4 digits; scientific when the finite,
