@@ -518,7 +518,7 @@ generator_of (const GmApi *api, GmBuilder *b, const GmArg *x)
       api->name);
 }
 
-/* -- Where new tensors lie --------------------------------------------------------------------- */
+/* -- The device of new tensors ----------------------------------------------------------------- */
 
 /* Returns the device of a tensor, or of the first in a list that is not on the CPU. */
 static int

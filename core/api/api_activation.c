@@ -207,7 +207,7 @@ RUN (softshrink)
     return gm_give (gm_b_fail (b, GM_ERROR_RUNTIME,
                                "softshrink(): lambd must be greater or equal to 0, but is %g",
                                limit));
-  /* A NaN is not at or below the limit: it has the slope of what is outside. */
+  /* A NaN is not at or below the limit: it has the slope of values above the limit. */
   GmVal y = gm_pick (b, gm_apply_num (b, le, x, limit), gm_float_arg (0),
                      gm_tensor_arg (gm_apply_num (b, sub, x, limit)));
   y = gm_pick (b, gm_apply_num (b, lt, x, -limit), gm_tensor_arg (gm_apply_num (b, add, x, limit)),

@@ -265,7 +265,7 @@ gm_arg_dims (const GmApi *api, GmBuilder *b, const GmArg *a, int i, int ndim,
                  api->name, d);
     seen |= 1u << d;
   }
-  for (int d = 0; d < ndim; d++) /* a 0-d tensor's dimension 0 is "all" */
+  for (int d = 0; d < ndim; d++) /* dimension 0 of a 0-d tensor means all elements */
     if (seen >> d & 1)
       out[(*n)++] = d;
 }

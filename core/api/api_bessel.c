@@ -64,7 +64,7 @@ modified (const GmApi *api, GmBuilder *b, GmArg *a, int order, bool scaled)
   CHECK ();
   GmVal size = ONE (abs, x), high = NUM (gt, size, SERIES_TO);
   GmVal beyond = NUM (gt, size, 800), infinite = NULL;
-  if (!scaled) { /* what is beyond is infinite, and so is its slope */
+  if (!scaled) { /* beyond, the value and its slope are infinite */
     infinite = ONE (exp, choose (b, beyond, size, 0));
     if (order == 1)
       infinite = gm_b (b, where, NUM (lt, x, 0), ONE (neg, infinite), infinite);
@@ -105,7 +105,7 @@ RUN (i1e)
   return modified (api, b, a, 1, true);
 }
 
-/* -- Of real arguments that swing: J and Y ----------------------------------------------------- */
+/* -- Ordinary Bessel functions: J and Y -------------------------------------------------------- */
 
 /* Coefficients of J and Y. Up to 5, (1 - J0) 4 / x^2 and (1/2 - J1 / x) 16 / x^2, and Y0 - 2/pi log
  * (x) J0 and (Y1 - 2/pi (log (x) J1 - 1/x)) / x, are polynomials in x^2 / 12.5 - 1. Beyond, sqrt
@@ -209,7 +209,7 @@ swinging_far (GmBuilder *b, GmVal x, int order, bool second)
   GmVal p = order ? POLYNOMIAL (v, cosine_1) : POLYNOMIAL (v, cosine_0);
   GmVal q = TWO (mul, nearer, order ? POLYNOMIAL (v, sine_1) : POLYNOMIAL (v, sine_0));
   GmVal c = ONE (cos, x), s = ONE (sin, x), cosine = TWO (add, c, s), sine = TWO (sub, s, c);
-  if (order) { /* a quarter further */
+  if (order) { /* order 1: a quarter turn further */
     GmVal before = cosine;
     cosine = sine;
     sine = ONE (neg, before);

@@ -86,7 +86,7 @@ multiply (const GmApi *api, GmBuilder *b, Named x, Named y, uint64_t keep)
       int64_t s = META (o->v)->sizes[i];
       bool shared = both >> l & 1;
       int kind = !shared ? (side ? 3 : 1) : keep >> l & 1 ? 0 : 2;
-      if (shared && side) { /* one of two may be 1 */
+      if (shared && side) { /* one of the two sizes may be 1 */
         wide[l] = gm_size_eq (wide[l], 1) ? s : wide[l];
         continue;
       }

@@ -589,8 +589,7 @@ average_pool (const GmApi *api, GmBuilder *b, GmArg *a, int space)
   GmVal sum = window_sum (b, &w, x);
   if ((space > 1 && !IS_NONE (6)) || (!beyond && (!any || count_pad)))
     return gm_give (gm_apply_num (b, div, sum, divisor));
-  /* The number of elements that count: those of the input, with the requested padding or
-   * without. */
+  /* Number of elements in each window: of the input, with the requested padding or without. */
   GmMeta m = *META (x);
   Windows counted = w;
   int64_t sizes[MAX_SPACE];

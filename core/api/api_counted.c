@@ -45,8 +45,8 @@ places (GmBuilder *b, GmVal flag)
         total = gm_b_reduce (b, GM_OP_sum, ones, NULL, 0, false);
   if (!gm_b_count (b, total, &n))
     return NULL;
-  /* Each True element goes to the place given by the number of those before it, each False one to a
-   * place after the last. */
+  /* Each True element moves to the index that is the number of True elements before it, each False
+   * element to an index after the last. */
   GmVal to =
       gm_b (b, where, flag, gm_b (b, sub, sum_before (b, ones), number (b, 1)), number (b, n));
   int64_t one_more = gm_size_add (n, 1);
@@ -306,7 +306,7 @@ RUN (unique)
   GmVal order = in_order (b, v), sorted = gm_index_select (b, v, 0, order);
   GmVal values = gm_b_failed (b) ? NULL : rows_at (b, sorted, runs (b, sorted, how));
   CHECK ();
-  if (inverse) { /* back to where they came from */
+  if (inverse) { /* back to the order of the input */
     GmVal zeros = gm_b_zeros_like (b, how[0]);
     how[0] = gm_b_op (b, GM_OP_index_add, (const GmVal[]){ zeros, order, how[0] }, 3,
                       &(GmAttrs){ .mask = BIT (DIM) });

@@ -481,8 +481,8 @@ put_at (GmBuilder *b, Subscript *s, GmVal value, bool add)
     at = at ? gm_b (b, add, at, own) : own;
     places = gm_size_mul (places, size);
   }
-  /* The shape that the value broadcasts to has the indices' shape where their dimensions stood, or
-   * in front. */
+  /* The value broadcasts to a shape with the indices' shape in place of their dimensions, or in
+   * front. */
   int64_t sizes[2 * GM_MAX_DIMS], turn[2 * GM_MAX_DIMS];
   int k = 0, rest = x.ndim - s->n, all = shape.ndim + rest;
   if (all > GM_MAX_DIMS)
@@ -539,8 +539,8 @@ set_masked (GmBuilder *b, GmVal v, GmVal mask, GmVal value)
         b, GM_ERROR_INDEX,
         "the shape of the mask %s does not match the shape of the indexed tensor %s", ms, xs));
   }
-  /* The value must be the same for all places along the mask, or its length would depend on data.
-   */
+  /* The value must be the same for all positions along the mask, or its length would depend on
+   * data. */
   if (META (value)->ndim > x.ndim - m.ndim && !gm_size_eq (gm_meta_numel (META (value)), 1)) {
     b->masked = !gm_b_failed (b);
     return gm_give (gm_b_fail (b, GM_ERROR_UNSUPPORTED,

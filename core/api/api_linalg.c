@@ -128,7 +128,7 @@ gm_add_product (const GmApi *api, GmBuilder *b, GmArg *a, GmVal p)
   if (!is_one (&alpha))
     p = gm_apply (b, GM_OP_mul, (const GmArg[]){ gm_tensor_arg (p), alpha }, 2);
   if (beta.kind == GM_ARG_FLOAT ? beta.d == 0 : beta.i == 0)
-    in = gm_b_zeros_like (b, in); /* not even a NaN comes through */
+    in = gm_b_zeros_like (b, in); /* zeros, in which not even a NaN of the input remains */
   else if (!is_one (&beta))
     in = gm_apply (b, GM_OP_mul, (const GmArg[]){ a[0], beta }, 2);
   return gm_give (gm_apply2 (b, add, in, p));

@@ -170,7 +170,7 @@ RUN (sinc)
   GmDtype own = GM_F32;
   GmVal x = float_input (api, b, a, 0, &own);
   CHECK ();
-  /* If the square cannot be seen, the value is 1, and the slope would be a difference of two
+  /* If the square vanishes by rounding, the value is 1, and the slope would be a difference of two
    * infinities. */
   GmVal zero = gm_apply_num (b, lt, gm_b (b, abs, x), 1e-18),
         angle = gm_apply_num (b, mul, x, M_PI);
@@ -446,7 +446,7 @@ RUN (copysign)
   GmVal flip = gm_b (b, ne, sign_bit (b, x), sign_bit (b, y)),
         out = gm_b (b, where, flip, gm_b (b, neg, x), x);
   CHECK ();
-  /* The slope at 0 is 0, as that of abs. */
+  /* The slope at 0 is 0, as abs has it. */
   GmVal zero = gm_apply_num (b, eq, x, 0);
   return gm_give (META (out)->requires_grad ? gm_b (b, where, zero, gm_b (b, detach, out), out)
                                             : out);
@@ -540,8 +540,8 @@ RUN (fmod)
           s = gm_b (b, remainder, gm_b (b, where, below, gm_b (b, neg, x), x), size);
     return gm_give (gm_b (b, where, below, gm_b (b, neg, s), s));
   }
-  /* The remainder of integers, whose least has no size: one y less where the signs of x and of a
-   * remainder differ. */
+  /* The remainder of integers. The least integer has no absolute value, so y is subtracted where
+   * the signs of x and of a remainder differ. */
   GmVal r = gm_b (b, remainder, x, y);
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);
   GmVal apart = gm_b (b, ne, gm_b (b, lt, x, zero), gm_b (b, lt, r, zero));
@@ -584,7 +584,8 @@ shift (const GmApi *api, GmBuilder *b, GmArg *a, GmOp op)
                                gm_dtypes[d].torch_name));
   GmVal x = gm_as_dtype (b, &a[0], d), n = gm_as_dtype (b, &a[1], d),
         two = gm_b_scalar (b, gm_scalar_int (2), d);
-  /* The largest power of two that the dtype has; dividing by a larger one leaves the sign. */
+  /* The largest power of two that the dtype has; dividing by a larger power leaves only the sign.
+   */
   int bits = (int) gm_dtype_size (d) * 8,
       last = d == GM_U8 || op == GM_OP_mul ? bits - 1 : bits - 2;
   GmVal zero = gm_b_scalar (b, gm_scalar_int (0), d);

@@ -343,7 +343,8 @@ median (const GmApi *api, GmBuilder *b, GmArg *a, bool skip, const char *fields)
                                    gm_b_cast (b, gm_b (b, ne, still, still), GM_U8), dim, true);
     at = gm_b (b, where, has_nan (b, still, dim), first, at);
   }
-  if (all && META (v)->requires_grad) { /* the gradient is for all that are it, in equal parts */
+  if (all && META (v)->requires_grad) { /* the gradient is shared by all elements that are the
+                                         * median, in equal parts */
     GmVal middle = gm_gather (b, still, 0, at),
           least = gm_b_scalar (b, gm_scalar_float (-INFINITY), (GmDtype) META (v)->dtype);
     int64_t first = 0;
@@ -404,8 +405,8 @@ RUN (mode)
   GmVal still = META (v)->requires_grad ? gm_b (b, detach, v) : v;
   GmVal order = gm_argsort (b, still, dim, false), sorted = gm_gather (b, still, dim, order),
         run = gm_b_full (b, gm_scalar_int (1), GM_I64, META (v)->ndim, META (v)->sizes);
-  /* The length of the run of equal elements that ends here, by doubling: a run of s that meets one
-   * of any length joins it. */
+  /* The length of the run of equal elements that ends here, by doubling: a run of length s is
+   * joined to the run before it. */
   for (int64_t step = 1; step < n && !gm_b_failed (b); step *= 2) {
     GmVal late = gm_cut (b, run, dim, step, n), early = gm_cut (b, run, dim, 0, n - step);
     GmVal same =

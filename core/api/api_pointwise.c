@@ -432,7 +432,7 @@ RUN (nan_to_num)
   double to[3] = { IS_NONE (1) ? 0 : FLOAT (1), IS_NONE (2) ? largest : FLOAT (2),
                    IS_NONE (3) ? -largest : FLOAT (3) };
   CHECK ();
-  for (int i = 0; i < 3; i++) /* torch makes numbers of the dtype of them */
+  for (int i = 0; i < 3; i++) /* torch converts them to numbers of the dtype */
     to[i] = fabs (to[i]) > largest ? copysign (INFINITY, to[i]) : to[i];
   GmVal above = gm_apply_num (b, eq, x, INFINITY),
         below = gm_apply_num (b, eq, x, -INFINITY); /* of x: nan may be infinite */

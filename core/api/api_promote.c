@@ -222,7 +222,7 @@ settle (GmBuilder *b, GmOp *op, GmDtype *d)
   case GM_TYPES_FLOAT:
     if (category == GM_CATEGORY_FLOAT)
       return true;
-    if (is_rounding (*op)) /* integers are round already */
+    if (is_rounding (*op)) /* integers are whole already */
       *op = GM_OP_copy;
     else
       *d = gm_default_dtype ();
@@ -274,7 +274,7 @@ prepare (GmBuilder *b, GmOp *op, const GmArg *x, int n, GmVal in[3])
   GmDtype d = gm_result_type (b, x + first, n - first);
   if (gm_b_failed (b) || !settle (b, op, &d))
     return 0;
-  /* A number that is picked is stored unchanged; a number to compute with may wrap. */
+  /* A number that is selected is stored unchanged; a number to compute with may wrap. */
   for (int i = first; i < n; i++)
     in[i] = first && d != GM_F16 && d != GM_BF16 ? gm_value_as (b, &x[i], d)
                                                  : gm_as_dtype (b, &x[i], d);

@@ -404,7 +404,8 @@ gm_softmax (GmBuilder *b, GmVal v, int dim, bool log)
   GmVal off = gm_b (b, sub, v, largest (b, v, &d, n));
   GmVal e = gm_b (b, exp, off);
   GmVal sum = gm_b_reduce (b, GM_OP_sum, e, &d, n, true);
-  /* One division a row: the sum is at least 1, so its reciprocal loses nothing but its rounding. */
+  /* One division for each row: the sum is at least 1, so its reciprocal is exact up to its
+   * rounding. */
   return gm_narrow (
       b, log ? gm_b (b, sub, off, gm_b (b, log, sum)) : gm_b (b, mul, e, gm_b (b, reciprocal, sum)),
       own);

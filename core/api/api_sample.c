@@ -262,7 +262,7 @@ RUN (interpolate)
   GmVal v = mode == NEAREST || mode == NEAREST_EXACT ? x : gm_widen (b, x);
   for (int d = 0; d < space && !gm_b_failed (b); d++) {
     const Line *l = &lines[d];
-    /* A factor that leaves a size as it is moves nothing. */
+    /* A factor that leaves a size as it is moves no element. */
     if (!by_size && !again && (mode == NEAREST || mode == LINEAR) && gm_size_eq (l->in, l->out))
       continue;
     if (mode == NEAREST || mode == NEAREST_EXACT)

@@ -184,7 +184,7 @@ extremum_at (GmBuilder *b, const Scatter *s, bool smallest, bool own)
 {
   GmVal x = s->x, index = s->index, src = s->src;
   GmMeta mi = *META (index);
-  if (own) { /* the old value takes part: first in the row */
+  if (own) { /* the old value is first in the row */
     GmMeta mx = *META (x);
     int64_t line[GM_MAX_DIMS], at = s->dim;
     GmVal part = x;

@@ -37,7 +37,7 @@ static Job *job;
 static __thread bool in_task;
 static uint32_t asked_for; /* 0: not set; atomic */
 
-/* -- How many ---------------------------------------------------------------------------------- */
+/* -- Number of threads ------------------------------------------------------------------------- */
 
 static uint32_t
 cores (void)

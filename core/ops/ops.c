@@ -107,7 +107,7 @@ gm_op_find (const char *name, size_t len)
   return (GmOp) GPOINTER_TO_INT (g_hash_table_lookup (names_get (), key));
 }
 
-/* -- What a row implies ------------------------------------------------------------------------ */
+/* -- Properties that follow from a row --------------------------------------------------------- */
 
 #define BIT(name) (1u << GM_ATTR_##name)
 

@@ -46,8 +46,8 @@ watch_meta (GmBuilder *b, GmVal v)
   return &((Watch *) b)->meta;
 }
 
-/* The builder on which gradients run to be watched. Gradients are functions of values: they neither
- * write, draw, nor read numbers. */
+/* Vtable of the builder that records which values a gradient reads. Gradients are functions of
+ * values: they neither write, draw, nor read numbers. */
 static const GmBuilderVtable watch_vtable = { .op = watch_op, .meta = watch_meta };
 
 static uint32_t

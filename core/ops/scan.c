@@ -223,7 +223,7 @@ gm_argsort_run (const GmTensor *x, const GmAttrs *attrs, GmTensor *out, GError *
     return true;
   j.parts = gm_loop_parts (l.numel, l.numel * j.n * 8); /* a comparison takes longer than a copy */
   gm_threads_run (j.parts, sort_part, &j);
-  if (j.failed && j.parts > 1) { /* one buffer at a time may still fit */
+  if (j.failed && j.parts > 1) { /* memory for one buffer at a time may suffice */
     j.failed = false;
     j.parts = 1;
     gm_threads_run (j.parts, sort_part, &j);

@@ -90,7 +90,8 @@ storage_unref (GmStorage *s)
   companion_unref (s->companion);
   if (s->together) {
     size_t behind = s->bytes;
-    if (G_UNLIKELY (s->data != (char *) s + HEAD)) { /* it has grown */
+    if (G_UNLIKELY (s->data
+                    != (char *) s + HEAD)) { /* memory that has grown is a block of its own */
       gm_free (s->data, s->bytes);
       behind = GPOINTER_TO_SIZE (s->owner);
     }
@@ -318,8 +319,8 @@ gm_storage_grow (GmTensor *t, size_t bytes, GError **error)
   }
   if (s->bytes)
     memcpy (data, s->data, s->bytes);
-  memset ((char *) data + s->bytes, 0, bytes - s->bytes); /* the same in plain Python and
-                                                           * compiled */
+  memset ((char *) data + s->bytes, 0, bytes - s->bytes); /* zeros: the same contents in plain
+                                                           * Python and compiled */
   if (!s->together)
     gm_free (s->data, s->bytes);
   else if (s->data == (char *) s + HEAD)

@@ -65,7 +65,7 @@ element_text (const Printer *p, GmScalar s, char *buf, size_t buf_bytes)
   case GM_CATEGORY_INT:
     return snprintf (buf, buf_bytes, "%" G_GINT64_FORMAT, s.i);
   default:
-    if (isnan (s.d)) /* C may print a sign */
+    if (isnan (s.d)) /* C may print a sign for a NaN */
       return snprintf (buf, buf_bytes, "nan");
     if (isinf (s.d))
       return snprintf (buf, buf_bytes, s.d < 0 ? "-inf" : "inf");
@@ -225,7 +225,7 @@ gm_tensor_text (const GmTensor *t, const char *suffix)
       write_suffix (&p, size->str);
       g_string_free (size, TRUE);
     }
-    if (dtype != gm_default_dtype ()) /* no element shows the dtype */
+    if (dtype != gm_default_dtype ()) /* no element is shown that tells the dtype */
       write_dtype (&p);
   } else {
     int64_t index[GM_MAX_DIMS] = { 0 };

@@ -105,7 +105,7 @@ need_memory (CgProgram *p, uint32_t value, GrammeStatus *status)
   root->stored = true;
   if (!root->literal || root->memory != CG_MEMORY_NONE || root->step != CG_NONE)
     return GRAMME_OK;
-  if (codegen_is_symbolic (root->numel)) { /* filled in each run, by the host's kernel */
+  if (codegen_is_symbolic (root->numel)) { /* filled in during each run, by the host's kernel */
     root->step = add_step (p, CG_CALL, root->node);
     return GRAMME_OK;
   }

@@ -500,7 +500,7 @@ put_call (CgText *t, const CgProgram *p, uint32_t step)
     put (t, ";\n    if ((code = gm_run_kernel (%s, d, status)))\n      return code;\n  }\n", name);
 }
 
-/* -- All of it --------------------------------------------------------------------------------- */
+/* -- Programs ---------------------------------------------------------------------------------- */
 
 int32_t
 codegen_print_c (const CgProgram *p, const char *name, const char *prefix,

@@ -287,7 +287,7 @@ move_steps (CgProgram *p, const NvAttention *a, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* -- All of them ------------------------------------------------------------------------------- */
+/* -- All instances ----------------------------------------------------------------------------- */
 
 int32_t
 nv_attention_find (CgProgram *p, NvAttention **out, uint32_t *n, GrammeStatus *status)

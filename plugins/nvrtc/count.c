@@ -114,7 +114,7 @@ nv_scalar_text (NvUnit *u, char *out, size_t room, const GrammeAttr *a, bool rea
   const GrammeImage *img = u->p->image;
   uint32_t kind = gramme_attr_scalar_kind (img, a);
   if (kind == GRAMME_SCALAR_SIZE) {
-    /* A row, as sizes name it. */
+    /* The size is a row of the program's table. */
     int64_t size = codegen_size_read (u->p->sizes, img, -1 - gramme_attr_int (img, a, 1), true);
     nv_reach (u, size);
     snprintf (out, room, "((E_%s) %s)", real ? "f64" : "i64", NVZ (u, size));

@@ -50,7 +50,7 @@ nv_role_take (NvRole *r, NvUnit *u, CgProgram *p, const GrammeDebug *debug, bool
   r->functions = calloc (2 * r->n_launches + 1, sizeof *r->functions);
   r->consts = calloc (r->n_consts + 1, sizeof *r->consts);
   bool good = r->where && r->functions && r->consts;
-  /* One kernel is one launch either way; the check waits for the device. */
+  /* A single kernel is one launch with or without a graph; the index check waits for the device. */
   if (replays && r->n_launches > 1 && !r->checks_index)
     good = (r->replay = nv_replay_new ()) != NULL && good;
   for (uint32_t i = 0; i < r->n_launches && good; i++)

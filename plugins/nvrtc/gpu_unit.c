@@ -131,7 +131,7 @@ nv_literal (const NvUnit *u, char *out, size_t room, uint32_t value)
   uint64_t bits = v->bits;
   uint32_t dtype = v->dtype;
   if (is_half (dtype)) {
-    /* The float that it equals, so that no instruction is needed at run time. */
+    /* The float that the literal equals, so that no instruction is needed at run time. */
     const GrammeTiles *tiles = u->p->tiles;
     uint32_t wide = 0;
     GrammeTileFn cast =

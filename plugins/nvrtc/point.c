@@ -137,7 +137,7 @@ nv_point_peel (NvPoint *pt, int limit)
     const Access *a = &l->access[k];
     if (a->as_row || a->inner != 1 || is_counted (pt, k))
       continue;
-    /* The largest memory. */
+    /* The access to the largest memory. */
     bool moves = l->n_outer > 0 && (a->strides[l->n_outer - 1] != 0 || l->n_outer > 1);
     if (leader < 0 || moves)
       leader = (int) k;

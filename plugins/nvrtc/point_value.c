@@ -9,7 +9,7 @@
 const NvSide nv_point_alone = { "l", "", NULL },
              nv_point_sides[2] = { { "l", "a", "low" }, { "(l + 1)", "b", "high" } };
 
-/* -- Two at a time ----------------------------------------------------------------------------- */
+/* -- Pairs of neighbours ----------------------------------------------------------------------- */
 
 bool
 nv_point_is_paired (const NvPoint *pt, uint32_t m)
@@ -21,7 +21,7 @@ nv_point_is_paired (const NvPoint *pt, uint32_t m)
     return false;
   for (uint32_t reader = 0; reader < pt->l->s->n_members; reader++)
     read = read || nv_point_is_read (pt, reader, m);
-  /* A float is half a bf16: a pair would be split again. */
+  /* A bf16 is the upper half of a float: a pair would be split again. */
   return pt->l->p->values[n->out].dtype == GRAMME_DTYPE_F16 || !read;
 }
 
@@ -153,7 +153,7 @@ nv_point_put_member (NvPoint *pt, const char *prefix, uint32_t m)
   char value[1400];
   value_of_member (pt, value, m, &nv_point_alone);
   if (nv_point_keeps_half (pt, m)) {
-    /* The stored value and the further used one are one conversion. */
+    /* The stored value and the value for later members are one conversion. */
     const char *elem = nv_elem (pt->l->p->values[n->out].dtype);
     put (pt->t, "const E_%s h%u = narrow_%s%s;\n      ", elem, m, elem,
          value + strlen ("rounded_") + strlen (elem));

@@ -184,7 +184,7 @@ kit_interpret (Kit *k, const GmGraph *g, GmTensor *const *in)
   return out;
 }
 
-/* -- Asking ------------------------------------------------------------------------------------ */
+/* -- Verdicts ---------------------------------------------------------------------------------- */
 
 GrammeVerdict *
 kit_ask_image (Kit *k, const void *bytes, size_t n, uint32_t n_nodes)
@@ -538,7 +538,7 @@ kit_run (Kit *k, GrammeExecutable *e, uint32_t role, const GmGraph *g, GmTensor 
   kit_fail (k, role == GRAMME_BACKWARD ? "GPP-7" : NULL, "%s, in %.700s", why, text);
 }
 
-/* -- Like the host ----------------------------------------------------------------------------- */
+/* -- Whole graphs, region by region ------------------------------------------------------------ */
 
 /* Runs a region of the plugin twice, with the reference's values as inputs, so that the second run
  * finds a used workspace; compares the results. */

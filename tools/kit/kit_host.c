@@ -250,7 +250,7 @@ kit_host_init (Kit *k, uint32_t minor)
   k->host.table = (const GrammeHost *) (const void *) m.data;
 }
 
-/* -- The plugin in it -------------------------------------------------------------------------- */
+/* -- Loading the plugin ------------------------------------------------------------------------ */
 
 void
 kit_load (Kit *k)

@@ -277,7 +277,7 @@ kit_query_pure (Kit *k)
 #endif
 }
 
-/* -- A whole life, for hosts that differ ------------------------------------------------------- */
+/* -- Load to close, for hosts of other minors -------------------------------------------------- */
 
 static void
 live (Kit *k)
