@@ -72,7 +72,8 @@ RUN (ones)
   return run_sized (api, b, a, 1);
 }
 
-/* Returns the number to fill with; any other argument is read as SCALAR does. */
+/* Returns argument i, the number to fill with; an argument that is no number is read as SCALAR
+ * does, which may set an error. */
 static GmArg
 fill_value (const GmApi *api, GmBuilder *b, const GmArg *a, int i)
 {

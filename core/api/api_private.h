@@ -112,8 +112,8 @@ GmVal gm_as_dtype (GmBuilder *b, const GmArg *x, GmDtype dtype);
 GmScalar gm_arg_number (const GmArg *x);
 /* True if x is no number, or a number that `dtype` holds (gm_b_fits); else sets torch's error. */
 bool gm_number_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
-/* Does the same as gm_number_fits for a number that an operation on `dtype` computes with: every
- * number of f32 fits the halves. */
+/* True if an operation on `dtype` can compute with the number x, as gm_number_fits, but every
+ * number of f32 fits the halves; else sets torch's error. */
 bool gm_factor_fits (GmBuilder *b, const GmArg *x, GmDtype dtype);
 /* Returns the number x as operations on `dtype` use it: for integers, a float is cut to a whole
  * number; for bools, true if it is not 0. Sets an error as gm_factor_fits does. */

@@ -155,8 +155,8 @@ fold_columns (const Fold *f, const Split *s, const char *x, char *acc, size_t wi
                 width);
 }
 
-/* Folds columns with accumulators of another type than the result's, a tile of columns at a time.
- */
+/* Folds columns as fold_columns does, with accumulators of another type than the result's, a tile
+ * of columns at a time. */
 static void
 fold_columns_and_finish (const Fold *f, const Split *s, const char *x, char *out, size_t width)
 {

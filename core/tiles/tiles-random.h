@@ -122,8 +122,8 @@ NORMAL_RUN (f32)
 NORMAL_RUN (f64)
 #undef NORMAL_RUN
 
-/* Computes n elements from element `first`: runs start at whole draws, so the first and last may be
- * cut. */
+/* Computes n elements from element `first` on: runs start at whole draws, so the first and the last
+ * run may be cut. */
 #define STREAM(kind, T) \
   static void kind##_##T (E_##T *out, uint64_t seed, uint64_t offset, uint64_t first, size_t n) \
   { \

@@ -223,9 +223,9 @@ put_scores (NvUnit *u, const Form *f)
   put_mask (u, f);
 }
 
-/* Prints weights in the place of scores, and the sums of rows g and g + 8.  Weights are relative to
- * `top`, which is the largest score so far, or an earlier one: it is moved, and the sums are scaled
- * down, only where a weight is 256 times its limit, which is rare.  (The factor:
+/* Prints the replacement of scores by weights, and the sums of rows g and g + 8. Weights are
+ * relative to `top`, the largest score so far or an earlier one: `top` is raised, and the sums are
+ * scaled down, only where a weight is 256 times its limit, which is rare. (The factor:
  * FlashAttention-4.) */
 static void
 put_weights (NvUnit *u, const Form *f)

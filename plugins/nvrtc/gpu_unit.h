@@ -134,7 +134,8 @@ NvArg nv_scratch (NvUnit *u, int64_t bytes);
 /* Returns a size in the kernel's text: "12u", "z3".  NVZ is for arguments of `put`. */
 const char *nv_size (NvUnit *u, int64_t size, char text[CG_SIZE_TEXT_BYTES]);
 #define NVZ(u, size) nv_size ((u), (size), (char[CG_SIZE_TEXT_BYTES]){ 0 })
-/* Records that indices of this kernel go up to this size. */
+/* Raises the largest index of the kernel that is being printed to at least `size`, which may be
+ * symbolic. */
 void nv_reach (NvUnit *u, int64_t size);
 /* Prints the function of an op of the table unless it was printed: op_<name>_<work>,
  * fold_<name>_<work> and init_<name>_<work>. */

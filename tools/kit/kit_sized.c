@@ -42,7 +42,7 @@ is_fit (const GmGraph *now)
   return true;
 }
 
-/* Computes the `sizes` of a run.  False: one of them has no value for these numbers. */
+/* Computes the `sizes` of a run. False: a size has no value for these numbers. */
 static bool
 values_of (const GmGraph *g, const GmImage *image, const int64_t *symbols, int64_t *values)
 {
