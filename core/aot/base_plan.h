@@ -18,7 +18,8 @@ typedef struct {
 typedef struct {
   bool whole; /* several members that overlap are written: all of it is copied back */
   GmBaseKind kind;
-  uint32_t input; /* CALLER: the base is that input; OF: that input's base; RAW: the first member */
+  uint32_t input;   /* CALLER: the base is that input; OF: that input's base; RAW: the first
+                     * member */
   int64_t position; /* of the base's first element, in the group */
   GmMeta meta;
 } GmBaseChoice;
@@ -60,10 +61,10 @@ gm_base_index (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* Returns the place of i's history in the order in which those of the inputs were made; 0:
- * unknown. */
+/* Returns the position of input i's history among the histories of the inputs, by the time when
+ * they were made; 0: unknown. */
 uint32_t gm_base_made (const GmBasePlan *p, uint32_t i);
-/* Returns member i as a view of its base. */
+/* Returns member i as a view of its base, whose value is `base`. */
 GmVal gm_base_member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base);
 
 #endif

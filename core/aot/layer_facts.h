@@ -29,14 +29,14 @@ typedef struct {
 
 GmFacts *gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs);
 GmFacts *gm_layer_facts_derive (const GmGraph *g, GmArena *arena);
-/* Returns the facts about value v as an output, at the place where it is output. */
+/* Returns the facts about value v as an output of kind `kind`, at the place where it is output. */
 GmOutputFact gm_layer_facts_of_output (const GmGraph *g, GmValueId v, GmOutputKind kind);
-/* Returns a difference between the foretold facts and the true ones, as text; NULL: none.  Types
- * are compared to the last stride that matters.  Caller frees. */
+/* Returns the first difference between the predicted facts and those derived from g, as text that
+ * the caller frees; NULL: there is none.  Types are compared without strides that cannot matter. */
 char *gm_layer_facts_difference (const GmFacts *foretold, const GmGraph *g, GmArena *arena);
 
-/* Foretells each layer's result, in the layer's file: from the graph before it and the layer's
- * notes, never from its result. */
+/* Predicts the facts about each layer's result, in the layer's file: from the graph before it and
+ * the layer's notes, never from the result.  Allocated in the arena. */
 GmFacts *gm_metadata_expect (const GmGraph *before, const GmMetadataLayer *l, GmArena *arena);
 GmFacts *gm_dedupe_expect (const GmGraph *before, const GmDedupeLayer *l, GmArena *arena);
 GmFacts *gm_output_alias_expect (const GmGraph *before, const GmAliasLayer *l, GmArena *arena);
@@ -47,10 +47,12 @@ GmFacts *gm_functionalize_expect (const GmGraph *before, const GmFunctionalLayer
 #ifdef GM_DEBUG_CHECKS
 #define GM_FACTS_COMPARE(foretold, graph, layer)                                                   \
   gm_layer_facts_compare ((foretold), (graph), w->arena, (layer))
-/* Aborts for a graph that does not verify, or for a difference: it is a bug of the layer's. */
+/* Aborts, naming `layer`, if g does not verify or differs from the predicted facts: a bug of that
+ * layer. */
 void gm_layer_facts_compare (const GmFacts *foretold, GmGraph *g, GmArena *arena,
                              const char *layer);
-/* For tests: gets each layer's graph before that, to break it.  NULL: unset. */
+/* Called, in tests, with each layer's result before it is checked, so that a test can break it;
+ * NULL: unset. */
 extern void (*gm_layer_facts_tamper) (const char *layer, GmGraph *g);
 #else
 #define GM_FACTS_COMPARE(foretold, graph, layer) ((void) 0)

@@ -65,27 +65,29 @@ enum { GM_CUT_SMALL = 4 };
 /* Returns the bytes that a back end would allocate for v. */
 uint64_t gm_cut_bytes (const GmGraph *g, GmValueId v);
 
-/* True if the choice is not the minimum cut: cheap values are saved, too. */
+/* True if values are chosen by mode DEFAULT, not by the minimum cut: values that are cheap to
+ * compute are saved, too. */
 bool gm_cut_is_default (const GmCut *c);
-/* Sets SAVED on values that are to be saved if the backward turns out to need them. Requires: all
- * flags but BACKWARD and SAVED. */
+/* Sets SAVED on all values that are to be saved if the backward turns out to need them.  Requires
+ * all flags but BACKWARD and SAVED. */
 void gm_cut_choose (GmCut *c);
-/* Clears SAVED on values that exceed the budget. */
+/* Clears SAVED on values, the cheapest to recompute first, until the saved bytes fit the budget. */
 void gm_cut_budget (GmCut *c);
 
-/* Returns the graph to cut for a simplified joint graph, which it consumes and whose inputs from
- * first_tangent on are gradients; NULL on error.  map: n_map of its values, or GM_NO_ID, which are
- * replaced by those of the result; apart: n_map, as in gm_graph_simplify_mapped. */
+/* Rewrites a simplified joint graph, which the function consumes and whose inputs from
+ * first_tangent on are gradients, and returns the graph to cut; NULL on error.  map: n_map ids of
+ * g's values, or GM_NO_ID, which are replaced by ids of the result.  apart: n_map flags, as in
+ * gm_graph_simplify_mapped. */
 GmGraph *gm_index_rewrites (GmGraph *g, uint32_t first_tangent, const bool *apart, GmValueId *map,
                             uint32_t n_map, GmArena *arena, GError **error);
 
-/* Makes v an output; through a copy where v is an input, a view, a constant or an output
+/* Makes v an output of g; a copy of v, where v is an input, a view, a constant or an output
  * already. */
 bool gm_cut_add_output (GmGraph *g, GmValueId v, GmOutputKind kind, GError **error);
 
-/* Sets up the minimum-cut problem of choose_saved.c; its arrays are in c->arena. */
+/* Fills p with the minimum-cut problem of choose_saved.c; its arrays are in c->arena. */
 void gm_cut_problem (const GmCut *c, GmCutProblem *p);
-/* Does everything before the choice.  For tests. */
+/* Sets all flags that the choice of saved values requires.  Exported for tests. */
 void gm_cut_mark (GmCut *c, const GmFunctionalLayer *writes);
 
 #endif
