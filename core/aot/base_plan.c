@@ -39,7 +39,8 @@ find_written (GmBasePlan *p)
   return any;
 }
 
-/* Numbers the groups: inputs that share memory, directly or through others, form one group. */
+/* Sets the group of each member: inputs that share memory, directly or through others, form one
+ * group. */
 static void
 find_groups (GmBasePlan *p)
 {
@@ -79,8 +80,8 @@ overlap (const GmBasePlan *p, uint32_t i, uint32_t j)
                                p->members[j].position - p->members[i].position);
 }
 
-/* Notes which inputs are apart, or at which distance they lie, as far as a write makes that
- * matter. */
+/* Appends, for each pair of inputs of which one is written, the fact that they have no byte in
+ * common or at which distance they lie.  Fails for two dtypes in one group. */
 static bool
 note_overlaps (const GmBasePlan *p, GArray *overlaps, GError **error)
 {
@@ -109,8 +110,8 @@ note_overlaps (const GmBasePlan *p, GArray *overlaps, GError **error)
   return true;
 }
 
-/* Notes which inputs own their history: what is written to a tensor of its own becomes its history;
- * to a view, its base's. */
+/* Appends the fact that an input is no view, for each input whose own history a write changes: a
+ * write to a view changes the history of its base. */
 static void
 note_owners (const GmBasePlan *p, GArray *overlaps)
 {
@@ -122,7 +123,8 @@ note_owners (const GmBasePlan *p, GArray *overlaps)
   }
 }
 
-/* Returns what input i is a view of: an input (possibly itself), or a tensor that is not passed. */
+/* Returns the tensor that input i is a view of: an input (possibly itself), or a tensor that is not
+ * passed. */
 static GmBaseChoice
 own_base (const GmBasePlan *p, uint32_t i)
 {
@@ -149,7 +151,7 @@ same_base (const GmBaseChoice *a, const GmBaseChoice *b)
   return a->kind == GM_BASE_OF || a->input == b->input;
 }
 
-/* True if slices make input i out of a tensor like `base`. */
+/* True if input i can be made by slices of a tensor like `base`, starting at element `offset`. */
 static bool
 has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
 {
@@ -164,8 +166,8 @@ has_view (const GmBasePlan *p, uint32_t i, const GmMeta *base, int64_t offset)
   return ok;
 }
 
-/* True if input i follows, in eager, what is written through other views of a tensor that is not
- * passed, and writes to it go into the history of that tensor. */
+/* True if input i is a view of a tensor that is not passed, eager refreshes it after writes through
+ * other views of that tensor, and writes to i change that tensor's history. */
 static bool
 follows_base (const GmBasePlan *p, uint32_t i)
 {
@@ -177,8 +179,8 @@ follows_base (const GmBasePlan *p, uint32_t i)
          && !gm_meta_overlaps_itself (m) && has_view (p, i, &a->base_meta, a->base_offset);
 }
 
-/* True if a write merges inputs i and j: they have an element in common, or one base that is part
- * of a history. */
+/* True if inputs i and j have to be merged because one of them is written: they have an element in
+ * common, or one base whose history the write changes. */
 static bool
 belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
 {
@@ -193,8 +195,8 @@ belong_together (const GmBasePlan *p, uint32_t i, uint32_t j)
   return same_base (&a, &b) && (rewrites || (follows_base (p, i) && follows_base (p, j)));
 }
 
-/* True for an input whose base is unknown: nothing was noted because its gradient is awaited
- * (overlap.c). */
+/* True if input i is a view whose base is unknown: nothing was noted, because a hook waits for its
+ * gradient (overlap.c). */
 static bool
 is_view_of_unknown (const GmBasePlan *p, uint32_t i)
 {
@@ -211,8 +213,8 @@ is_view_of_unknown (const GmBasePlan *p, uint32_t i)
   return true;
 }
 
-/* Refuses a written view whose gradient is awaited: the hook would wait for that of the new
- * history, too, which a write to the base makes, and which would be inside of the function. */
+/* Refuses a written view whose gradient a hook waits for: the write to the base makes a new
+ * history, inside of the function, and the hook would have to wait for its gradient, too. */
 static bool
 check_awaited (const GmBasePlan *p, GError **error)
 {
@@ -230,8 +232,8 @@ check_awaited (const GmBasePlan *p, GError **error)
   return true;
 }
 
-/* Numbers the connected sets of inputs by their first members.  An input alone is no set, unless it
- * is written and has a base. */
+/* Numbers the connected sets of inputs that belong together, by their first members.  A single
+ * input is no set, unless it is written and has a base. */
 static void
 find_components (GmBasePlan *p)
 {
@@ -257,8 +259,8 @@ find_components (GmBasePlan *p)
   }
 }
 
-/* Finds the places that the inputs of base c cover, [*low, *high).  with_bases: those that their
- * bases cover, too. */
+/* Sets [*low, *high) to the positions in their group that the members of base c cover; with_bases:
+ * also those that the members' own bases cover. */
 static void
 span (const GmBasePlan *p, uint32_t c, bool with_bases, int64_t *low, int64_t *high)
 {
@@ -293,8 +295,8 @@ first_member (const GmBasePlan *p, uint32_t c)
 
 /* -- Merging ----------------------------------------------------------------------------------- */
 
-/* True if several members that overlap are written, or one with several elements in one place: then
- * all of the base is copied back. */
+/* True if all of base c has to be copied back: several members that overlap are written, or one
+ * that has several elements in one place. */
 static bool
 is_whole (const GmBasePlan *p, uint32_t c)
 {
@@ -310,7 +312,7 @@ is_whole (const GmBasePlan *p, uint32_t c)
   return false;
 }
 
-/* Merges input i into base c, with all that it was merged with before. */
+/* Merges input i, with all inputs that it was merged with before, into base c. */
 static void
 join (GmBasePlan *p, uint32_t i, uint32_t c)
 {
@@ -321,9 +323,9 @@ join (GmBasePlan *p, uint32_t i, uint32_t c)
       p->members[k].base = c;
 }
 
-/* Merges inputs into base c that are written in the gaps of the base, so that no later layer meets
- * both; and any input in its range, if all of the base is copied back, so that the copy undoes no
- * write. */
+/* Merges written inputs that lie in gaps of base c into it, so that no later layer meets both; and
+ * any input in its range, if all of the base is copied back, so that the copy undoes no write. True
+ * if an input was merged. */
 static bool
 take_in_range (GmBasePlan *p, uint32_t c)
 {
@@ -346,8 +348,8 @@ take_in_range (GmBasePlan *p, uint32_t c)
   return any;
 }
 
-/* Merges into bases what lies in their range until nothing changes, and numbers them by their first
- * members again. */
+/* Merges inputs into the bases in whose range they lie, until nothing changes, and numbers the
+ * bases by their first members again. */
 static void
 settle (GmBasePlan *p)
 {
@@ -370,7 +372,7 @@ settle (GmBasePlan *p)
 
 /* -- Choosing the base ------------------------------------------------------------------------- */
 
-/* Returns "a, b and c". */
+/* Returns the names of the members of base c, such as "a, b and c"; the caller frees the string. */
 static char *
 member_names (const GmBasePlan *p, uint32_t c)
 {
@@ -411,8 +413,8 @@ needs_grad (const GmBasePlan *p, uint32_t c)
   return false;
 }
 
-/* True if a write through one member gives a history to others that had none.  The graph does not
- * say then if their readers ran with gradients on. */
+/* True if a write through one member of base c gives a history to other members that had none: the
+ * graph does not say whether their readers ran with gradients on. */
 static bool
 gains_unseen (const GmBasePlan *p, uint32_t c)
 {
@@ -428,9 +430,9 @@ gains_unseen (const GmBasePlan *p, uint32_t c)
   return gains && n > 1;
 }
 
-/* True if a gradient goes to the history that input i of base c comes with, and several of its
- * elements are in one place: it is not known here how the view was made of these, and that decides
- * the order in which their gradients are added. */
+/* True if input i of base c has several elements in one place and sends a gradient to the history
+ * that it has before the call: the order in which such gradients are added depends on how the view
+ * was made, which is not known here. */
 static bool
 adds_up_before (const GmBasePlan *p, uint32_t i, uint32_t c)
 {
@@ -469,8 +471,8 @@ look_at (const GmBasePlan *p, uint32_t i)
   return gm_graph_value (p->g, gm_base_value (p->g, i))->look.nth;
 }
 
-/* Notes the order in which the program took the views of a base: gradients are added in the
- * opposite order. */
+/* Appends the order in which the program took the views of base c, as facts: gradients are added in
+ * the opposite order. */
 static void
 note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
 {
@@ -487,7 +489,8 @@ note_order (const GmBasePlan *p, uint32_t c, GArray *overlaps)
   }
 }
 
-/* Chooses the tensor that all members are views of, with the facts that make it so. */
+/* Chooses the tensor that all members of c are views of as their base, and appends the facts that
+ * this relies on.  Fails if there is no such tensor. */
 static bool
 choose_differentiable (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
 {
@@ -552,7 +555,8 @@ gm_base_member_view (GmBuilder *b, const GmBasePlan *p, uint32_t i, GmVal base)
   return gm_b_strided (b, gm_b_flat (b, base), p->members[i].position - c->position, want);
 }
 
-/* True if all members can be made as views of the base, tried on a scratch graph. */
+/* True if all members can be made as views of base c; tried on a scratch graph.  Else *error is
+ * set. */
 static bool
 try_views (const GmBasePlan *p, uint32_t c, GError **error)
 {
@@ -573,8 +577,8 @@ try_views (const GmBasePlan *p, uint32_t c, GError **error)
   return ok;
 }
 
-/* Chooses flat memory under the members; more of it, up to the end of their bases, where the last
- * row of a member would stick out. */
+/* Chooses flat memory under the members as base c, extended to the end of the members' own bases
+ * where the last row of a member would not fit.  Appends the facts that this relies on. */
 static bool
 choose_raw (GmBasePlan *p, uint32_t c, GArray *overlaps, GError **error)
 {

@@ -23,7 +23,7 @@ typedef struct {
 
 /* -- Costs ------------------------------------------------------------------------------------- */
 
-/* Returns the cost in element operations, roughly: only the order matters. */
+/* Returns the cost of node n in element operations, roughly: only the order of costs matters. */
 static uint64_t
 op_cost (const GmGraph *g, const GmNode *n)
 {
@@ -56,8 +56,8 @@ op_cost (const GmGraph *g, const GmNode *n)
   }
 }
 
-/* Returns the cost of what is computed if v is dropped and all other values stay.  `seen`: zeros,
- * and left so. */
+/* Returns the cost of all that is recomputed if the saved value v is dropped and all other values
+ * stay.  `seen`: per value, all false, and left so; `stack`: scratch. */
 static uint64_t
 cone_cost (const GmCut *c, GmValueId v, bool *seen, GArray *stack)
 {
@@ -84,8 +84,8 @@ cone_cost (const GmCut *c, GmValueId v, bool *seen, GArray *stack)
 
 /* -- Candidates -------------------------------------------------------------------------------- */
 
-/* Fills tainted, per value: true if it is made, however indirectly, from an overwritten input that
- * is not saved yet. */
+/* Sets tainted, per value, to true if the value is computed, even indirectly, from an overwritten
+ * input that is not saved yet. */
 static void
 find_tainted (const GmCut *c, bool *tainted)
 {
@@ -132,8 +132,9 @@ dearer_first (const void *a, const void *b)
   return x->v < y->v ? 1 : -1; /* the later value stays: fewer values depend on it */
 }
 
-/* Returns the bytes of the sorted items that stay; *cost: the cost of the others, which are cleared
- * in drop, if that is not NULL. */
+/* Returns the bytes of those of the sorted items that fit the budget, a fraction of `total` bytes.
+ * Sets *cost to the cost of recomputing the others, and clears their SAVED flag in `drop`, unless
+ * that is NULL. */
 static uint64_t
 fit (const GArray *items, double budget, uint64_t total, uint64_t *cost, GmCut *drop)
 {

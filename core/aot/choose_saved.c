@@ -62,14 +62,14 @@ is_dear (const GmGraph *g, const GmNode *n)
   }
 }
 
-/* Data of choose_saved.c on each value, beside its flags. */
+/* Facts of this file about each value, beside its flags. */
 typedef struct {
   uint32_t *distance; /* steps to the nearest reader in the backward */
-  uint32_t *heavy;    /* number of dear nodes up to the node that makes it: a clock that ticks where
-                       * fusion    ends */
+  uint32_t *heavy;    /* number of dear nodes up to the node that makes it: a clock that ticks
+                       * where fusion    ends */
 } Facts;
 
-/* Finds the distances, backwards, from readers to operands. */
+/* Computes the distances, from readers back to operands. */
 static void
 find_distances (const GmCut *c, Facts *f)
 {
@@ -100,8 +100,8 @@ tick (const GmCut *c, Facts *f)
   }
 }
 
-/* True if n joins a value from before a dear node with a value from after it.  Inputs are always at
- * hand. */
+/* True if n combines a value from before an expensive node with a value from after it.  Inputs do
+ * not count: they are always in memory. */
 static bool
 lies_far_apart (const GmCut *c, const Facts *f, const GmNode *n)
 {
@@ -122,7 +122,7 @@ lies_far_apart (const GmCut *c, const Facts *f, const GmNode *n)
   return first < last;
 }
 
-/* Fills given: inputs, and values that must not be made again. */
+/* Sets given, per value: true for inputs, and for values that must not be recomputed. */
 static void
 find_given (const GmCut *c, const Facts *f, bool *given)
 {

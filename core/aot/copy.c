@@ -54,7 +54,8 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
     if (copy == GM_NO_ID)
       return false;
     g_assert (copy == id);
-    gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been off */
+    gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been
+                                                                    * off */
   }
   gm_graph_carry_aliases (to, from, NULL);
   return true;
@@ -63,8 +64,8 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
 /* -- Sizes ------------------------------------------------------------------------------------- */
 
 struct GmCopySizes {
-  int64_t *sizes; /* by row of the graph's expressions */
-  bool *known;    /* the same */
+  int64_t *sizes; /* per row of the graph's expressions: its value */
+  bool *known;    /* per row: the value is known */
 };
 
 static bool

@@ -35,9 +35,9 @@ gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad)
   return false;
 }
 
-/* Adds the gradient's nodes.  map, per value of it: its inputs in, all others out; an input that is
- * NULL is a gradient that did not arrive, and becomes zeros, like the gradients in its
- * recording. */
+/* Appends the nodes of the gradient graph `backward` to b.  map, per value of `backward`: the
+ * caller sets its inputs, the function all others.  An input that is NULL is a gradient that did
+ * not arrive, and becomes zeros, as it was recorded. */
 static void
 evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
 {
@@ -62,8 +62,8 @@ evaluate (GmBuilder *b, const GmGraph *backward, uint32_t n_results, GmVal *map)
   }
 }
 
-/* Makes the gradients depend on the check of v, a value of `backward` that may fail to be computed
- * and that is not read. */
+/* Makes the n gradients `result` depend on the check of v, a value of `backward` whose computation
+ * may fail and that is not read, so that it is not removed as dead. */
 static void
 tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *map, GmVal *result,
               uint32_t n)
@@ -78,8 +78,8 @@ tie_to_check (GmBuilder *b, const GmGraph *backward, GmValueId v, const GmVal *m
       result[k] = gm_graph_after_check (b, m, in, result[k]);
 }
 
-/* True if a node of `backward` views what is made of the gradients that arrive, and would fail for
- * some of their strides. */
+/* True if a node of `backward` takes a view that depends on an arriving gradient and that fails for
+ * some strides of the gradient. */
 static bool
 reads_strides (const GmGraph *backward, uint32_t n_results)
 {
@@ -180,7 +180,8 @@ static const GmAgFunction once = { .name = "OnceDifferentiable",
                                    .backward = refuse_twice,
                                    .release = nothing_to_release };
 
-/* Returns t tied to a leaf of its own through a node that cannot be walked.  Steals t. */
+/* Returns an alias of t, recorded on the tape by a node that refuses to be walked: a second
+ * derivative that needs its history fails.  Steals t. */
 static GmTensor *
 mark_once (GmTensor *t)
 {
@@ -290,7 +291,7 @@ gm_custom_result_of (const GmGraph *g, const GmNode *n, uint32_t k)
 
 /* -- Node by node ------------------------------------------------------------------------------ */
 
-/* Returns an alias of t without a history. */
+/* Returns an alias of t without a history; a new reference. */
 static GmTensor *
 apart (GmTensor *t)
 {
@@ -305,8 +306,8 @@ keep_nothing (void *owner, void *data, size_t bytes)
 {
 }
 
-/* Returns a tensor of that meta without memory: it carries a history until the result is
- * computed. */
+/* Returns a new tensor with the sizes of `like` but without memory: a placeholder that carries a
+ * history until the result is computed. */
 static GmTensor *
 stand_in (const GmMeta *like)
 {
@@ -316,8 +317,8 @@ stand_in (const GmMeta *like)
   return gm_tensor_new_foreign (&m, NULL, 0, false, keep_nothing, NULL);
 }
 
-/* Returns result n->attrs->dim of the call whose node has the output that `place` has; steals
- * place. */
+/* Returns `computed`, an alias of it, as the output of the node of the tape that `place` is an
+ * output of; without a history if `place` has none.  Steals place. */
 static GmTensor *
 take_place (GmTensor *place, GmTensor *computed)
 {

@@ -26,7 +26,8 @@ gm_dedupe_applies (const GmGraph *g)
   return false;
 }
 
-/* Adds the inputs that stay, in their order, then maps the others to these. */
+/* Adds the inputs that stay to `out`, in their order, then maps the duplicates to them.  Fills
+ * `from`, and appends the fact that two inputs are one tensor for each duplicate. */
 static void
 add_inputs (const GmGraph *g, GmGraph *out, GmValueId *map, GmOuterInput *from, GArray *overlaps)
 {

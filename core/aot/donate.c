@@ -15,8 +15,8 @@
 /* Smaller blocks come from free lists that are faster than all tests here. */
 enum { LEAST_BYTES = 4096 };
 
-/* Returns, per output, the input that lends to it, or GM_NO_ID; NULL: none does.  barred: per
- * input, true if it is needed afterwards. */
+/* Chooses, for each output of `role`, an input whose memory it may reuse (GM_NO_ID: none); returns
+ * NULL if there is no such pair.  barred: per input, true if it is needed afterwards. */
 static const uint32_t *
 choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, const GmMeta *out,
         int n_out)
@@ -39,8 +39,8 @@ choose (GmPlan *p, int role, const GmMeta *in, int n_in, const bool *barred, con
   return any ? lenders : NULL;
 }
 
-/* True if a run can only succeed, once it has begun: after a failure the elements written so far
- * would stay written. */
+/* True if no node of g can fail once the run has begun: a failing run would leave elements that it
+ * has written in the caller's inputs. */
 static bool
 cannot_fail (const GmGraph *g)
 {
@@ -64,8 +64,9 @@ is_saved (const GmPlan *p, bool is_input, uint32_t index)
   return is;
 }
 
-/* Finds mutations whose elements the back end may write where the input lies: the old elements are
- * not read after that, and neither old nor new elements are saved for the backward. */
+/* Finds mutations whose new elements the back end may write directly into the input's memory:
+ * neither the old elements are read after that, nor are old or new elements saved for the
+ * backward. */
 static void
 find_written_in_place (GmPlan *p, const GmGraph *forward)
 {

@@ -11,8 +11,8 @@
 
 typedef GmFunctionalRewrite Rewrite;
 
-/* Returns, per value of the new graph, true if gradients arrive there from an output or the end of
- * a base. */
+/* Returns, per value of the new graph, true if gradients reach it from an output or from the last
+ * value of a base.  The caller frees the array. */
 static bool *
 find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
 {
@@ -35,8 +35,8 @@ find_reached (const Rewrite *r, const GmFunctionalLayer *layer)
   return reached;
 }
 
-/* True if a node that is no view sends gradients to `v`, or to a value of the same memory, or a
- * hook waits there for them. */
+/* True if `v`, or a value that shares its memory, gets a gradient from a node that is no view, or
+ * has a gradient hook. */
 static bool
 is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
 {
@@ -54,7 +54,7 @@ is_read_inside (const GmGraph *g, const bool *reached, GmValueId v)
   return false;
 }
 
-/* True if v is a view whose base was written to after v was read last. */
+/* True if v is a view whose base was written to after v was last read. */
 static bool
 is_stale (const Rewrite *r, GmValueId v)
 {
@@ -76,8 +76,9 @@ lateness (const Rewrite *r, GmValueId v)
   return is_stale (r, v) ? GM_LATE_LATER : GM_LATE_NOW;
 }
 
-/* Returns the value that the history of object v ends with, or NULL: eager makes it at a refresh
- * after the call, or no gradient that arrives there is summed with gradients from inside. */
+/* Returns the value of the new graph whose history object v has after the call.  NULL: eager makes
+ * that history at a refresh after the call, or no gradient that reaches it is added to gradients
+ * from inside of the function. */
 static GmVal
 final_history (Rewrite *r, const bool *reached, GmValueId v)
 {
@@ -98,7 +99,7 @@ final_history (Rewrite *r, const bool *reached, GmValueId v)
              : NULL;
 }
 
-/* True if a hook waits for gradients of v, or of a value of the same memory. */
+/* True if v, or a value that shares its memory, has a gradient hook. */
 static bool
 has_hook (const GmGraph *g, GmValueId v)
 {
@@ -112,7 +113,8 @@ has_hook (const GmGraph *g, GmValueId v)
   return false;
 }
 
-/* Returns the last refreshing read of v, which is a value of its own. */
+/* Returns the last value of v in the new graph, 0 if there is none: each refreshing read makes a
+ * value of its own, so ids are ordered as the reads. */
 static GmValueId
 last_look (const Rewrite *r, GmValueId v)
 {
@@ -135,7 +137,8 @@ order_looks (const Rewrite *r, const GmValueId *of, uint32_t n, GmArena *arena)
   return looks;
 }
 
-/* Returns the node that makes v in the new graph. */
+/* Returns the number of the node that makes v in the new graph, GM_NO_ID for an input or no
+ * value. */
 static uint32_t
 node_of (const Rewrite *r, GmVal v)
 {

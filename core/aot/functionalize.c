@@ -30,7 +30,7 @@ add (Rewrite *r, GmOp op, const GmVal *in, int n_in, const GmAttrs *attrs)
   return gm_b_op (&r->b.base, op, in, n_in, attrs);
 }
 
-/* Returns v as the result of n: without history if n ran with gradients off. */
+/* Returns v as the result of node n of g: without a history if n ran with gradients off. */
 static GmVal
 as_recorded (Rewrite *r, const GmNode *n, GmVal v)
 {
@@ -39,8 +39,8 @@ as_recorded (Rewrite *r, const GmNode *n, GmVal v)
   return v;
 }
 
-/* Returns v in memory laid out like `want`, if that is dense: permuted so that rows are rows, made
- * contiguous, permuted back. */
+/* Returns the elements of v in memory that is laid out like `want`, if that is dense: v is permuted
+ * so that rows are rows, made contiguous, and permuted back. */
 static GmVal
 with_strides_of (Rewrite *r, GmVal v, const GmMeta *want)
 {
@@ -76,8 +76,8 @@ producer (const GmGraph *g, GmValueId v)
   return node == GM_NO_ID ? NULL : gm_graph_node (g, node);
 }
 
-/* Returns the operand of the bitcast n, laid out so that elements of the other size are side by
- * side. */
+/* Returns `base`, the operand of the bitcast n, laid out so that the bytes of one element of the
+ * result's size are side by side. */
 static GmVal
 as_bytes (Rewrite *r, const GmNode *n, GmVal base)
 {
@@ -91,8 +91,8 @@ as_bytes (Rewrite *r, const GmNode *n, GmVal base)
              : gm_b_contiguous (&r->b.base, base);
 }
 
-/* Returns the view `n` of `base`.  A value may be laid out otherwise than the tensor that was
- * recorded, so `view` may have to copy. */
+/* Returns the view that node `n` takes, of the value `base`.  A value may be laid out otherwise
+ * than the recorded tensor, so `view` may have to copy. */
 static GmVal
 take_view (Rewrite *r, const GmNode *n, GmVal base)
 {
@@ -109,7 +109,7 @@ take_view (Rewrite *r, const GmNode *n, GmVal base)
                       add (r, n->op == GM_OP_data ? GM_OP_detach : n->op, &base, 1, n->attrs));
 }
 
-/* Takes all views from the root, whose value is `base`, to `object`. */
+/* Returns `object` as a chain of views of `base`, the value of its root. */
 static GmVal
 take_views (Rewrite *r, GmValueId object, GmVal base)
 {
@@ -120,8 +120,9 @@ take_views (Rewrite *r, GmValueId object, GmVal base)
   return take_view (r, producer (r->g, object), take_views (r, parent, base));
 }
 
-/* Returns the places in the root: element k of the view `object` is element places[k] of its root,
- * both in row-major order.  They are what the views make of the numbers 0, 1, 2 ... */
+/* Returns a new I64 tensor that maps each element of the view `object` to its place in its root:
+ * element k of the view is element places[k] of the root, both in row-major order.  Computed by
+ * taking the views of the numbers 0, 1, 2 ...; NULL: *error. */
 static GmTensor *
 places_in_root (const GmGraph *g, GmValueId object, GError **error)
 {
@@ -148,8 +149,8 @@ places_in_root (const GmGraph *g, GmValueId object, GError **error)
   return rows ? gm_op_run (n->op, &rows, 1, n->attrs, error) : NULL;
 }
 
-/* True if gradients go from `object` to its root one element after the other, because several
- * elements share a place there.  False where a view on the way has no history. */
+/* True if several elements of `object` share a place in its root, so that their gradients have to
+ * be added there element by element.  False where a view on the way has no history. */
 static bool
 adds_up_in_root (Rewrite *r, GmValueId object)
 {
@@ -166,7 +167,7 @@ adds_up_in_root (Rewrite *r, GmValueId object)
   return true;
 }
 
-/* Returns the elements of `object`, picked from its root. */
+/* Returns the elements of `object`, selected from its root's value by index. */
 static GmVal
 pick (Rewrite *r, GmValueId object)
 {
@@ -193,8 +194,9 @@ pick (Rewrite *r, GmValueId object)
   return gm_b_view (b, add (r, GM_OP_index_select, in, 2, &along), m->ndim, m->sizes);
 }
 
-/* Takes a view again that existed before its memory was written to: eager gives it a history of its
- * own, which begins at the root and shares nothing with that of its former operand. */
+/* Returns a new value for `object`, a view that was taken before its memory was written to: eager
+ * gives it a history of its own at the refresh, which begins at the root and shares nothing with
+ * the history of its former operand. */
 static GmVal
 take_again (Rewrite *r, GmValueId object)
 {
@@ -207,8 +209,8 @@ take_again (Rewrite *r, GmValueId object)
 
 static GmVal current (Rewrite *r, GmValueId v);
 
-/* Returns the elements of v for a read that does not refresh: eager makes no history for a view
- * that is read with gradients off, or by an op without a history. */
+/* Returns the elements of v for a read that does not refresh v: eager makes no new history for a
+ * view that is read with gradients off, or by an operator without a gradient. */
 static GmVal
 elements_of (Rewrite *r, GmValueId v)
 {
@@ -224,7 +226,7 @@ elements_of (Rewrite *r, GmValueId v)
   return r->peeked[object];
 }
 
-/* Returns operand i of n: reading it is a refresh where a gradient may go back. */
+/* Returns the value of operand i of n, refreshed if a gradient may go back through this read. */
 static GmVal
 operand (Rewrite *r, const GmNode *n, uint32_t i)
 {
@@ -233,7 +235,7 @@ operand (Rewrite *r, const GmNode *n, uint32_t i)
   return looks ? current (r, n->in[i]) : elements_of (r, n->in[i]);
 }
 
-/* Returns the value of v for a read that refreshes it. */
+/* Returns the value of v for a read that refreshes it: a stale view is taken again. */
 static GmVal
 current (Rewrite *r, GmValueId v)
 {
@@ -257,7 +259,8 @@ refuse (Rewrite *r, const GmNode *n, const char *what)
                     what, r->b.where ? r->b.where : "line unknown", gm_ops[n->op].name);
 }
 
-/* Returns one slice of what an expand repeats, as its operand's elements. */
+/* Returns one slice of `elements`, the result of an expand of a tensor like `of`, as the elements
+ * of that tensor: all slices are equal. */
 static GmVal
 first_of (Rewrite *r, GmVal elements, const GmMeta *of)
 {
@@ -270,8 +273,8 @@ first_of (Rewrite *r, GmVal elements, const GmMeta *of)
   return gm_b_reshape (b, elements, of->ndim, of->sizes);
 }
 
-/* Returns the new value of the operand of view `n` when the view's elements become `elements`.
- * one: all of these are equal; cleared after a view of a part. */
+/* Returns the new value of the operand of view `n`, formerly `base`, after the view's elements have
+ * become `elements`.  *one: all elements are equal; cleared after a view of a part. */
 static GmVal
 scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements, bool *one)
 {
@@ -316,7 +319,8 @@ scatter_back (Rewrite *r, const GmNode *n, GmVal base, GmVal elements, bool *one
   }
 }
 
-/* True if a write to v leaves the history of v's base unchanged. */
+/* True if the write leaves the history of the base of its target unchanged: the write, or a view on
+ * the way to the base, ran with gradients off or is a detach. */
 static bool
 is_quiet (const Rewrite *r, const GmNode *write)
 {
@@ -331,8 +335,8 @@ is_quiet (const Rewrite *r, const GmNode *write)
   return false;
 }
 
-/* True if a view of root was made with gradients off.  Eager gives it a history at the first
- * refresh after its memory got a history; here it never has any. */
+/* True if a view of `root` was taken with gradients off.  Eager gives such a view a history at the
+ * first refresh after the root got one; here the view never gets a history. */
 static bool
 has_quiet_views (const GmGraph *g, GmValueId root)
 {
@@ -346,7 +350,8 @@ has_quiet_views (const GmGraph *g, GmValueId root)
   return false;
 }
 
-/* Returns `base`, a value of the root's shape, with `elements` in the places of `object`. */
+/* Returns `base`, a value of the root's shape, with `elements` at the places of the view `object`.
+ * one: all elements are equal. */
 static GmVal
 scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
@@ -356,8 +361,9 @@ scatter_all (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
   return elements;
 }
 
-/* Replaces all of `old`, as eager does it to the base of a view: the gradient that goes back to it
- * is made of the arriving gradient. */
+/* Returns `elements` as the new value of a base whose former value is `old`, with the history that
+ * eager records for the base of a written view: zeros go back to `old`, made from the arriving
+ * gradient. */
 static GmVal
 replace_all (Rewrite *r, GmVal old, GmVal elements)
 {
@@ -379,7 +385,8 @@ replace_all (Rewrite *r, GmVal old, GmVal elements)
   return gm_b_view (b, add (r, GM_OP_slice_scatter, in, 2, &all), 0, NULL);
 }
 
-/* True if v is the very tensor that it is a view of in the graph, with another shape. */
+/* True if v is, in eager, the very tensor that the graph has it as a view of, after a change of its
+ * shape. */
 static bool
 is_itself (const Rewrite *r, GmValueId v)
 {
@@ -389,9 +396,9 @@ is_itself (const Rewrite *r, GmValueId v)
   return true;
 }
 
-/* Does the same as scatter_all where base has a history.  Through several slices its gradient would
- * be put together from parts; in eager it is the arriving gradient, with zeros in the view's
- * places, to the bit.  So places are computed, and used to choose elements. */
+/* Returns the same elements as scatter_all, for a base that has a history.  Through several slices
+ * the gradient of `base` would be assembled from parts; eager's is the arriving gradient with zeros
+ * at the view's places, bit for bit.  So a mask of the places is computed, and `where` selects. */
 static GmVal
 scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool one)
 {
@@ -418,8 +425,8 @@ scatter_recorded (Rewrite *r, GmValueId object, GmVal base, GmVal elements, bool
   return add (r, GM_OP_where, in, 3, NULL);
 }
 
-/* Stores `elements`, which have its shape and dtype, in the object `v`; one: all of them are
- * equal. */
+/* Stores `elements`, which have its shape and dtype, in the object `v`: v's root gets a new value.
+ * one: all elements are equal. */
 static void
 store (Rewrite *r, GmValueId v, GmVal elements, bool one)
 {
@@ -451,7 +458,8 @@ store (Rewrite *r, GmValueId v, GmVal elements, bool one)
   r->counted[gm_views_counter (r->g, v)]++;
 }
 
-/* Refuses operand i of n if it is read as a value with a history that it no longer has. */
+/* Refuses operand i of n if a gradient would go through it to a history that its tensor no longer
+ * has, because of a write with gradients off. */
 static void
 check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
 {
@@ -462,8 +470,8 @@ check_quiet (Rewrite *r, const GmNode *n, uint32_t i)
     refuse (r, n, "with gradients off to a tensor whose gradient is asked for afterwards");
 }
 
-/* Keeps the values with histories before a write with gradients off, which leaves the histories of
- * all views unchanged. */
+/* Saves, before a write to `root` with gradients off, the current values of its views: the write
+ * leaves their histories unchanged. */
 static void
 remember (Rewrite *r, GmValueId root)
 {
@@ -476,8 +484,8 @@ remember (Rewrite *r, GmValueId root)
   }
 }
 
-/* Rewrites copy_ (dst, src).  A write with gradients off may go to an input that is not read with
- * gradients afterwards: its new contents have no history in this graph. */
+/* Rewrites the node copy_ (dst, src).  A write with gradients off may change an input that is not
+ * read with gradients afterwards: its new contents have no history in this graph. */
 static void
 rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
 {
@@ -529,7 +537,7 @@ rewrite_write (Rewrite *r, const GmNode *n, const GmMeta *m)
     r->now[root] = add (r, GM_OP_detach, &r->now[root], 1, NULL);
 }
 
-/* Returns the tag for the nodes that n becomes. */
+/* Returns the tag for the new nodes that n is rewritten to. */
 static GmNodeTag
 tag_of (const Rewrite *r, const GmNode *n)
 {
@@ -566,8 +574,8 @@ rewrite_node (Rewrite *r, const GmNode *n)
   }
 }
 
-/* Returns v's contents at the end, if only its elements matter: the value of its last write, unless
- * its memory was written to since. */
+/* Returns the contents of v at the end of the function, where only elements matter: the value that
+ * its last write stored, unless its memory was written to otherwise since. */
 static GmVal
 final_elements (Rewrite *r, GmValueId v)
 {
@@ -672,7 +680,7 @@ gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere, G
 
 /* -- Expected facts about the result ----------------------------------------------------------- */
 
-/* Foretells the outputs: the outer ones, then the new contents of written inputs; nothing is
+/* Predicts the outputs: the outer ones, then the new contents of written inputs.  No input is
  * written any more. */
 GmFacts *
 gm_functionalize_expect (const GmGraph *g, const GmFunctionalLayer *l, bool differentiate,

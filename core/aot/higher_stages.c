@@ -35,8 +35,8 @@ needs_grad (const GmGraph *g, GmValueId v)
 
 /* -- Stage f ----------------------------------------------------------------------------------- */
 
-/* True if the value is the result of a node that makes new memory, and is no output before number
- * i. */
+/* True if output i of g is the result of a node that makes new memory, and is not output before
+ * number i. */
 static bool
 is_own (const GmGraph *g, uint32_t i)
 {
@@ -66,8 +66,8 @@ own_outputs (GmGraph *g, GError **error)
   return true;
 }
 
-/* Copies the nodes' program lines into g's arena: they are strings of the body's arena, which may
- * be freed. */
+/* Copies the program lines of g's nodes into g's arena: they are strings of another arena, which
+ * may be freed. */
 static void
 keep_places (GmGraph *g)
 {
@@ -195,7 +195,8 @@ gm_higher_drop_customs (GmGraph *g)
 
 /* -- The gradient of a body -------------------------------------------------------------------- */
 
-/* Adds the nodes of `from` to `to`; map has its inputs, and gets the results. */
+/* Appends the nodes of `from` to `to`.  map[id]: the id in `to` of value `id` of `from`; the caller
+ * sets it for inputs, the function for results. */
 static bool
 inline_nodes (GmGraph *to, const GmGraph *from, GmValueId *map, GError **error)
 {
@@ -229,8 +230,8 @@ add_zeros (GmGraph *g, const GmMeta *like)
   return gm_graph_add_node (g, GM_OP_full, NULL, 0, &a, NULL, NULL);
 }
 
-/* Marks what requires grad in the gradient of `body`, in case it is differentiated: values that did
- * in the body, and the arriving gradients. */
+/* Marks the values of g, the gradient of `body`, that require grad, in case g is differentiated in
+ * turn: those that required grad in the body, and the arriving gradients. */
 static void
 expect_grad (GmGraph *g, const GmGraph *body)
 {
@@ -247,9 +248,9 @@ expect_grad (GmGraph *g, const GmGraph *body)
   }
 }
 
-/* Returns a body's gradient: its inputs are the body's, then a gradient for each output that
- * requires grad; its outputs are a gradient for each input that requires grad.  In an arena of its
- * own. */
+/* Returns the gradient of `body` as a graph in a new arena of its own, NULL on error.  Its inputs
+ * are those of the body, then a gradient for each output that requires grad; its outputs are a
+ * gradient for each input that requires grad. */
 static GmGraph *
 gradient_of (const GmGraph *body, GError **error)
 {
@@ -286,14 +287,16 @@ gradient_of (const GmGraph *body, GError **error)
 
 /* -- Calls ------------------------------------------------------------------------------------- */
 
-/* A call, and what is needed to add its gradient, a call too, to `to`. */
+/* A call of an operator with bodies, and all that is needed to append its gradient, which is such a
+ * call, too, to `to`. */
 typedef struct {
   const GmGraph *g;
   const GmNode *n;
   const GmHigher *h;
   GmGraph *to;
   const GmValueId *in; /* the operands, in `to` */
-  GmValueId *tangents; /* per result: in `to`; GM_NO_ID: the result requires no grad */
+  GmValueId *tangents; /* per result: its gradient in `to`; GM_NO_ID: the result requires no
+                        * grad */
   GError **error;
 } Call;
 
@@ -319,14 +322,15 @@ gm_higher_is_next (const GmGraph *g, uint32_t i, GmVal *const grad)
   return false;
 }
 
-/* Returns the body that computes the results. */
+/* Returns the body of h whose outputs are the results of the call; borrowed. */
 static const GmGraph *
 giver (const GmHigher *h)
 {
   return h->bodies[h->op == GM_OP_while_loop];
 }
 
-/* Adds result `dim` of row `row` to c->to. */
+/* Appends result `dim` of a call, with the bodies in row `row` of the table and operands `in`, to
+ * c->to. */
 static GmValueId
 add_result (const Call *c, uint32_t row, GmOp op, uint32_t dim, const GArray *in)
 {
@@ -344,7 +348,8 @@ append_tangents (const Call *c, GArray *in, uint32_t from, uint32_t to)
       g_array_append_val (in, c->tangents[i]);
 }
 
-/* Fills result[k] of each operand that requires grad, from the results of `row`, in their order. */
+/* Appends the results of the call `row` to c->to, in their order, and sets result[k] to them for
+ * each operand k >= first_operand that requires grad. */
 static bool
 take_gradients (const Call *c, uint32_t row, GmOp op, const GArray *in, uint32_t first_operand,
                 GmValueId *result)
@@ -381,10 +386,10 @@ differentiate_branches (const Call *c, GmValueId *result)
 
 /* -- while_loop -------------------------------------------------------------------------------- */
 
-/* Returns one step back: a body of while_loop_grad and of associative_scan_grad.  It takes
- * gradients for all results of the body's, and returns gradients for the first n_values inputs even
- * if these have none, so that operands and results follow from how many there are: gradients that
- * do not exist are handed through. */
+/* Returns one step backwards as a body of while_loop_grad or associative_scan_grad.  It takes
+ * gradients for all results of `body`, and returns gradients for its first n_values inputs even if
+ * an input has none, so that operands and results follow from their numbers alone: a gradient that
+ * does not exist is passed through. */
 static GmGraph *
 step_back (const GmGraph *body, uint32_t n_values, GError **error)
 {
@@ -465,7 +470,8 @@ differentiate_while (const Call *c, GmValueId *result)
 
 /* -- scan -------------------------------------------------------------------------------------- */
 
-/* Returns the body of a scan whose stacks are what was carried into each step. */
+/* Returns the body of a scan whose stacked results are the values that were carried into each step
+ * of h. */
 static GmGraph *
 noting_body (const GmHigher *h, GError **error)
 {
@@ -483,9 +489,9 @@ noting_body (const GmHigher *h, GError **error)
   return NULL;
 }
 
-/* Returns one step back of a scan.  Carried: gradients of the carried values, sums of the gradients
- * of args; mapped: the mapped operands, what was carried into the step, gradients of what the step
- * returned; args. */
+/* Returns one step backwards of the scan h.  Carried: gradients of the carried values, and sums of
+ * the gradients of args.  Mapped: the mapped operands, the values carried into the step, and
+ * gradients of the results that the step stacked.  The rest: args. */
 static GmGraph *
 scan_back (const GmHigher *h, GError **error)
 {

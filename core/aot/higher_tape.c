@@ -30,7 +30,8 @@ call_free (void *state)
   g_free (c);
 }
 
-/* Returns the call as a graph of its own: its operands are inputs, its results outputs. */
+/* Returns the call as a new graph of its own, whose inputs are the operands and whose outputs are
+ * the results. */
 static GmGraph *
 alone (const Call *c, GError **error)
 {
@@ -53,8 +54,8 @@ alone (const Call *c, GError **error)
   return g_steal_pointer (&g);
 }
 
-/* Returns the gradient as a graph over the operands and those gradients that arrived; which[i]: the
- * output that is the gradient of operand i, or GM_NO_ID. */
+/* Returns the gradient of the call as a new graph over the operands and the gradients that arrived.
+ * which[i]: number of the output that is the gradient of operand i, or GM_NO_ID. */
 static GmGraph *
 gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error)
 {
@@ -83,8 +84,9 @@ gradient (const Call *c, GmTensor *const *grads, uint32_t *which, GError **error
   return gm_graph_simplify (to, GM_SIMPLIFY_DEAD, NULL);
 }
 
-/* Runs one node of such a graph, with history if gradients are on.  made: gets the results of a
- * call, so that its other nodes need not run it again. */
+/* Returns a new reference to the result of node n of g, recorded on the tape if gradients are on.
+ * made: gets new references to all results of the call that n belongs to, so that its other nodes
+ * need not run the call again. */
 static GmTensor *
 run_node (const GmGraph *g, const GmNode *n, GmTensor *const *values, GmTensor **made,
           GError **error)
@@ -125,7 +127,7 @@ is_functional (const GmHigher *h)
   return true;
 }
 
-/* Returns the row with functional bodies, where it stands in a graph as recorded. */
+/* Returns h with functional bodies, for a row of a graph as it was recorded; NULL on error. */
 static GmHigher *
 functional (const GmHigher *h, GError **error)
 {
@@ -137,7 +139,7 @@ functional (const GmHigher *h, GError **error)
   return gm_higher_prepare (g, true, error) ? gm_higher_ref (g->highers->pdata[0]) : NULL;
 }
 
-/* Calls a function of the host's as it is. */
+/* Calls the host function h and fills `out` with new references to its results. */
 static bool
 call_host (const GmGraph *g, const GmHigher *h, const GmNode *n, GmTensor *const *in,
            GmTensor **out, GError **error)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef struct {
-  int64_t when; /* time in eager: large first */
+  int64_t when; /* eager runs nodes with large times first */
   uint32_t i;
 } Turn;
 

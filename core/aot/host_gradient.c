@@ -33,7 +33,7 @@ unref_all (GmTensor **t, uint32_t n)
     g_clear_pointer (&t[i], gm_tensor_unref);
 }
 
-/* Returns aliases of the operands without history. */
+/* Returns new aliases of the n operands, without history, in an array that the caller frees. */
 static GmTensor **
 aliases_of (GmTensor *const *in, uint32_t n)
 {
@@ -52,7 +52,7 @@ new_ticket (const GmHigher *h, GError **error)
   return gm_tensor_new_zeros (&h->results[h->n_results - 1], error);
 }
 
-/* Replaces results by aliases without their history. */
+/* Replaces the n results by aliases without history. */
 static void
 detach_all (GmTensor **out, uint32_t n)
 {
@@ -83,7 +83,7 @@ run_plain (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out
 
 /* -- With a gradient --------------------------------------------------------------------------- */
 
-/* The history of a call, for its backward. */
+/* The history of a call of a host function, kept for its backward. */
 typedef struct {
   GmCompanion companion;
   uint32_t n_in, n_out;
@@ -126,7 +126,8 @@ check_history (const GmHigher *h, GmTensor *const *out, GError **error)
   return true;
 }
 
-/* Refuses a history that reaches other leaves than the operands': their gradients would be lost. */
+/* Refuses a call whose history reaches other leaves than `leaves`: their gradients would be
+ * lost. */
 static bool
 check_leaves (const GmHigher *h, GmTensor *const *leaves, uint32_t n_in, GmTensor *const *out,
               GError **error)
@@ -233,9 +234,9 @@ walk_history (const Note *note, GmTensor *const *grads, GmTensor *const *begun, 
   return true;
 }
 
-/* Computes the gradients of a call for its operands; grads: per result, NULL where there is none;
- * begun: per operand, the begin of its sum, NULL for nothing.  gradients: per operand, new
- * references, NULL for none. */
+/* Computes the gradients of a call for its operands.  grads: per result, NULL if none arrived;
+ * begun: per operand, the sum so far of its gradient, to which terms are added, or NULL. gradients:
+ * per operand, a new reference, or NULL. */
 static bool
 walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, bool create_graph,
            GmTensor **gradients, GError **error)
@@ -253,8 +254,8 @@ walk_note (const Note *note, GmTensor *const *grads, GmTensor *const *begun, boo
   return good;
 }
 
-/* Runs the call's gradient.  in: the ticket, then the gradients of the results that `given` names,
- * then the sums of the operands that `begun` names. */
+/* Runs the gradient of a call as a host call.  in: the ticket, then the gradients of the results
+ * that `given` of h names, then the sums so far of the operands that `begun` of h names. */
 static bool
 run_gradient (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error)
 {
@@ -352,8 +353,8 @@ add_call (GmGraph *to, GmHigher *h, const GArray *in, uint32_t dim, uint32_t row
                             (int) in->len, &a, where, error);
 }
 
-/* True if the gradient of operand k goes on with the sum that exists already: eager adds term by
- * term. */
+/* True if the host call continues the existing sum of the gradient of operand k: eager adds the
+ * terms one by one, not their sum. */
 bool
 gm_host_call_goes_on (const GmHigher *h, const GmNode *n, uint32_t k, GmVal *const grad)
 {
@@ -408,7 +409,8 @@ gm_host_call_differentiate (const GmGraph *g, const GmNode *n, GmGraph *to,
 
 /* -- Hooks ------------------------------------------------------------------------------------- */
 
-/* Runs a hook over memory of its own, as the hook may change its argument in place, or keep it. */
+/* Calls a hook on a copy of the gradient, since the hook may change its argument in place or keep
+ * it. */
 static bool
 run_hook (const GmHigher *h, GmTensor *const *in, uint32_t n_in, GmTensor **out, GError **error)
 {
@@ -509,10 +511,10 @@ gm_gradient_hook_register (const GmHigher *hook, GmTensor *t)
 }
 
 typedef struct {
-  GmHigher *h; /* of the function's call, with its ticket (both owned); or NULL */
+  GmHigher *h; /* of a call of a function, with its ticket (both owned); NULL: `note` is used */
   GmTensor *ticket;
-  Note *note;    /* else: of the gradients of a call; owned */
-  GmTensor **in; /* owned: the tensors that the note's leaves stand for, NULL where no gradient
+  Note *note;    /* of a computation of gradients, which is itself differentiated; owned */
+  GmTensor **in; /* owned: the tensors that leaves of the note stand for; NULL where no gradient
                   * flows */
   uint32_t n_in;
 } Call;
@@ -533,8 +535,8 @@ call_free (void *state)
 
 static void attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq);
 
-/* Returns an alias without history that stands for t; if a gradient may flow to t, the alias is a
- * leaf, and t the call's k-th operand. */
+/* Returns an alias of t, without t's history, for use as an operand.  If a gradient may flow to t,
+ * the alias is a leaf, and t becomes c->in[k]. */
 static GmTensor *
 stand_for (Call *c, GmTensor *t, uint32_t k)
 {
@@ -549,7 +551,8 @@ stand_for (Call *c, GmTensor *t, uint32_t k)
   return own;
 }
 
-/* Does what walk_note does, and gives the gradients a history that goes on in the tape's. */
+/* Computes the same gradients as walk_note, and records them on the tape, so that they can be
+ * differentiated: `before` and `note` are the call whose gradients they are. */
 static bool
 walk_again (const Call *before, const Note *note, GmTensor *const *grads, GmTensor *const *begun,
             GmTensor **gradients, GError **error)
@@ -614,7 +617,8 @@ static const GmAgFunction function = { .name = "HostCallBackward",
                                        .backward = call_backward,
                                        .release = call_free };
 
-/* Attaches a node that owns the call; seq: its sequence number on the tape, 0 for the next. */
+/* Attaches a node that owns the call c to the tape, with sequence number `seq` (0: the next), and
+ * gives its n_out results `out` that history. */
 static void
 attach_call (Call *c, GmTensor **out, uint32_t n_out, uint64_t seq)
 {

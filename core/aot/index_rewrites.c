@@ -34,10 +34,10 @@ typedef struct {
   GmGraphBuilder b; /* makes the new graph */
   const GmGraph *g;
   GmValueId *map;
-  bool *output;  /* per value of g: it is an output, so it is in memory */
-  bool *late;    /* per value: made of gradients */
-  bool *read;    /* per value: a value made of gradients reads it */
-  uint32_t left; /* number of nodes that may still be made for the gather at hand */
+  bool *output;  /* per value of g: it is an output, which is in memory in any case */
+  bool *late;    /* per value of g: it depends on a gradient, so the backward computes it */
+  bool *read;    /* per value of g: a late value reads it */
+  uint32_t left; /* number of nodes that the rewrite of the present gather may still make */
 } Pick;
 
 /* -- Conditions -------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ is_pointwise (const GmNode *n)
          && (gm_ops[n->op].family == GM_FAMILY_POINTWISE || gm_ops[n->op].family == GM_FAMILY_CAST);
 }
 
-/* True if the sizes are known to be equal: a rewrite adds no guard. */
+/* True if sizes a and b are known to be equal without a guard: a rewrite must not add one. */
 static bool
 same_size (const GmGraph *g, int64_t a, int64_t b)
 {
@@ -73,8 +73,8 @@ same_shape (const GmGraph *g, const GmMeta *a, const GmMeta *b)
   return a->ndim == b->ndim && same_sizes (g, a->sizes, b->sizes, a->ndim);
 }
 
-/* True if n, which reads positions, takes one element of each row of `whole`, whose rows are not
- * short. */
+/* True if n, which picks or writes elements by index, does so for one element of each row of
+ * `whole`, and these rows are not short. */
 static bool
 takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
 {
@@ -90,9 +90,9 @@ takes_one (const GmGraph *g, const GmNode *n, const GmMeta *whole)
   return gm_size_is_symbolic (length) || length >= SHORT_ROW;
 }
 
-/* True if v, computed at fewer points, would make a backward read a tensor that it does not read as
- * recorded, and that the caller may write to meanwhile: an input or a result.  left: number of
- * nodes that may be visited; when they are used up, the answer is true. */
+/* True if computing v at fewer points would make a backward read a tensor that it does not read as
+ * recorded and that the caller may write to before: an input or a result.  *left: number of nodes
+ * that may be visited; when it is used up, the answer is true. */
 static bool
 reads_what_is_not_ours (const Pick *p, GmValueId v, uint32_t *left)
 {
@@ -116,7 +116,7 @@ sinks (const Pick *p, const GmNode *n)
          && !(p->late[n->in[0]] && reads_what_is_not_ours (p, n->in[0], &left));
 }
 
-/* Returns the positions behind reshapes. */
+/* Returns the value of which v, an index, is a reshape. */
 static GmValueId
 positions (const GmGraph *g, GmValueId v)
 {
@@ -126,8 +126,8 @@ positions (const GmGraph *g, GmValueId v)
   return v;
 }
 
-/* True if a node before `end` checks the positions: a gradient's gather checks too late for the
- * function itself. */
+/* True if a node before `end` checks that the elements of `index` are within `length`: the gather
+ * of a gradient would check too late, after the function itself has used them. */
 static bool
 is_checked (const GmGraph *g, GmValueId index, int64_t length, uint32_t end)
 {
@@ -163,7 +163,7 @@ is_one_hot (const Pick *p, const GmNode *n)
                         gm_graph_value (p->g, n->out)->node);
 }
 
-/* The terms of a sum: slices among zeros, by where they begin. */
+/* The terms of a sum, each of which is a slice among zeros, sorted by start. */
 typedef struct {
   const GmNode *of[MOST_SLICES];
   uint32_t n;
@@ -176,8 +176,8 @@ is_slice (const GmGraph *g, const GmNode *n)
          && !gm_size_is_symbolic (n->attrs->start) && !gm_size_is_symbolic (n->attrs->stop);
 }
 
-/* Collects the slices of a sum.  depth: number of additions that may still follow; more are no sum
- * of so many slices. */
+/* Collects the slices of the sum v into s; false if v is no such sum.  depth: number of additions
+ * that may still be nested. */
 static bool
 collect_slices (const GmGraph *g, GmValueId v, Slices *s, int depth)
 {
@@ -194,7 +194,8 @@ collect_slices (const GmGraph *g, GmValueId v, Slices *s, int depth)
   return true;
 }
 
-/* True if the slices follow one another without gap or overlap, and make up all of n's result. */
+/* True if the slices in s follow one another without gap or overlap, and cover all of n's
+ * result. */
 static bool
 is_sum_of_slices (const Pick *p, const GmNode *n, Slices *s)
 {
@@ -224,7 +225,8 @@ mapped (const Pick *p, GmValueId v)
   return gm_val_from_id (p->map[v]);
 }
 
-/* True if v, an operand of a value of shape `whole`, has the same element all along a row. */
+/* True if v, an operand that broadcasts to the shape of `whole`, has equal elements all along
+ * dimension `dim`. */
 static bool
 is_of_rows (const GmMeta *v, const GmMeta *whole, int dim)
 {
@@ -233,8 +235,8 @@ is_of_rows (const GmMeta *v, const GmMeta *whole, int dim)
   return own < 0 || v->sizes[own] == 1;
 }
 
-/* Returns the elements of v that `gather` would take, v being of that shape; the result's shape
- * broadcasts to the index's. */
+/* Returns the elements of v that `gather` would pick, if v had the shape of gather's operand; the
+ * shape of the result broadcasts to that of the index. */
 static GmVal
 pick (Pick *p, GmValueId v, const GmNode *gather)
 {
@@ -309,7 +311,7 @@ joined (Pick *p, const GmNode *n, const Slices *s)
   return gm_b_op (b, GM_OP_cat, part, (int) s->n, &at);
 }
 
-/* True if v may stand for n's result: the caller may see its strides. */
+/* True if v may replace the result of n: same type, and same strides, which the caller may see. */
 static bool
 is_like (Pick *p, GmValueId v, const GmNode *n)
 {
@@ -388,7 +390,7 @@ build (Pick *p, GmArena *arena, GError **error)
   return to;
 }
 
-/* Marks as late what depends on an input from `first_tangent` on. */
+/* Marks as late all values that depend on an input from `first_tangent` on. */
 static void
 find_late (Pick *p, uint32_t first_tangent)
 {

@@ -28,7 +28,7 @@ accumulate (Join *j, GmValueId v, GmVal g)
   j->grad[v] = j->grad[v] ? gm_b (&j->b.base, add, j->grad[v], g) : g;
 }
 
-/* Sends the gradient of n's result on to its operands. */
+/* Adds the gradients of n's operands, computed from that of n's result, to their sums. */
 static void
 differentiate_node (Join *j, const GmGraph *g, const GmNode *n)
 {
@@ -62,7 +62,7 @@ differentiate_node (Join *j, const GmGraph *g, const GmNode *n)
       accumulate (j, n->in[i], result[i]);
 }
 
-/* Does the same for a function that brings its gradient: i is the first of its nodes. */
+/* Adds the gradients of the arguments of a custom function to their sums; i is its first node. */
 static void
 differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
 {
@@ -80,7 +80,8 @@ differentiate_custom (Join *j, const GmGraph *g, uint32_t i)
       accumulate (j, n->in[1 + k], result[k]);
 }
 
-/* Does the same for a call of graphs. */
+/* Adds the gradients of the operands of a call of an operator with bodies to their sums; i is its
+ * first node. */
 static void
 differentiate_higher (Join *j, const GmGraph *g, uint32_t i)
 {
@@ -98,7 +99,7 @@ differentiate_higher (Join *j, const GmGraph *g, uint32_t i)
     }
 }
 
-/* Runs the hooks on what has arrived at v. */
+/* Replaces the gradient of v, which is complete, by what its hooks return. */
 static void
 run_hooks (Join *j, const GmGraph *g, GmValueId v)
 {
@@ -113,8 +114,8 @@ run_hooks (Join *j, const GmGraph *g, GmValueId v)
   }
 }
 
-/* Runs the hooks on the results of node i, at which all gradients have arrived: the results of one
- * call are complete together, with its first node. */
+/* Runs the hooks on the results of node i, whose gradients are complete.  All results of a call are
+ * complete when its first node is reached. */
 static void
 run_hooks_on (Join *j, const GmGraph *g, uint32_t i)
 {
@@ -128,8 +129,9 @@ run_hooks_on (Join *j, const GmGraph *g, uint32_t i)
   }
 }
 
-/* Adds one tangent per output that requires grad; a value that is output twice gets two, and their
- * sum.  arrived: their metas, or NULL: those of the outputs. */
+/* Adds an input, a tangent, for each output that requires grad; a value that is output twice gets
+ * two, and their sum as its gradient.  arrived: the metas of the tangents, NULL: those of the
+ * outputs. */
 static void
 add_tangents (Join *j, const GmGraph *g, const GmMeta *arrived, GmArena *arena, GmJoint *joint)
 {
@@ -177,7 +179,7 @@ add_gradients (const Join *j, const GmGraph *g, GmArena *arena, GmJoint *joint)
 
 /* -- Functions that bring their gradient ------------------------------------------------------- */
 
-/* Marks, from values at which a gradient arrives, those to which it goes on. */
+/* Marks, from values of g at which a gradient arrives, all values that it flows to. */
 static void
 spread (const GmGraph *g, bool *reached)
 {
@@ -189,8 +191,8 @@ spread (const GmGraph *g, bool *reached)
   }
 }
 
-/* Refuses functions that bring their gradient where an output without a gradient reaches them: a
- * row of the op table makes zeros of zeros, but what a program's own gradient makes of zeros is
+/* Refuses custom functions that are reached by an output at which no gradient arrives: a gradient
+ * of the op table makes zeros of zeros, but the result of the program's own gradient for zeros is
  * unknown. */
 static bool
 check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
@@ -222,8 +224,8 @@ check_customs (const GmGraph *g, const GmJoint *joint, GError **error)
   return true;
 }
 
-/* Makes the joint graph.  alone: some gradients may arrive and others not.  arrived:
- * add_tangents'. */
+/* Makes the joint graph of g.  alone: gradients may arrive at some outputs and not at others.
+ * arrived: as in add_tangents. */
 static bool
 join (const GmGraph *g, bool alone, const GmMeta *arrived, GmArena *arena, GmJoint *joint,
       GError **error)

@@ -23,8 +23,8 @@ gm_layer_facts_new (GmArena *arena, uint32_t n_inputs, uint32_t n_outputs)
   return f;
 }
 
-/* Returns the input that v's memory belongs to, or GM_NO_ID; *is_view: v is not the whole input, as
- * it came. */
+/* Returns the number of the input that owns the memory of v, or GM_NO_ID.  Sets *is_view to true
+ * unless v is the whole input, unchanged. */
 static uint32_t
 input_under (const GmGraph *g, GmValueId v, bool *is_view)
 {
@@ -87,8 +87,8 @@ gm_layer_facts_derive (const GmGraph *g, GmArena *arena)
 
 /* -- Comparing --------------------------------------------------------------------------------- */
 
-/* True if the types are the same, as far as the facts about g's sizes say; the stride of a
- * dimension of size 1 is never used. */
+/* True if the types are equal as far as the facts about g's sizes tell; the stride of a dimension
+ * of size 1 is never compared. */
 static bool
 same_type (const GmGraph *g, const GmMeta *a, const GmMeta *b)
 {

@@ -13,10 +13,11 @@ typedef struct {
   GmArena *arena;
   GmLayers *layers;
   const GmGraph *at; /* the result of the last layer */
-  GmGraph *owned;    /* at, unless that is the caller's graph */
+  GmGraph *owned;    /* the same as `at`, unless that is the caller's graph; freed with the next
+                      * step */
 } Way;
 
-/* Makes the layer's result the start of the next layer. */
+/* Makes `next`, the result of a layer, the graph that the next layer reads; false if it is NULL. */
 static bool
 go_on (Way *w, GmGraph *next)
 {
@@ -61,7 +62,8 @@ run_alias (Way *w, GError **error)
   return go_on (w, next);
 }
 
-/* Renumbers facts that were found behind dedupe by the caller's inputs. */
+/* Renumbers, from index `from` on, facts about inputs of the graph behind dedupe, as the caller's
+ * inputs. */
 static void
 number_as_caller (const GmLayers *l, GArray *overlaps, guint from)
 {
@@ -109,8 +111,9 @@ run_bases (Way *w, bool differentiate, GArray *overlaps, GError **error)
   return go_on (w, next);
 }
 
-/* Refuses views that were taken with gradients off and are taken again after the call: such a view
- * gets a history when its base gets another history; a view that is taken again does not. */
+/* Refuses views that were taken with gradients off and are taken again after the call: eager gives
+ * such a view a history when its base gets a new history, but a view that is taken again gets
+ * none. */
 static bool
 check_quiet_views (const Way *w, GError **error)
 {
@@ -184,8 +187,8 @@ note_inputs (const GmGraph *g, GmArena *arena, GmLayers *l)
   l->n_outputs = g->outputs->len;
 }
 
-/* Refuses host calls whose results have symbolic sizes: the metas are recorded once and compared
- * with each result, as numbers.  The same holds for a hook's argument. */
+/* Refuses host calls and gradient hooks with symbolic sizes: their recorded metas are compared, as
+ * numbers, with each result or argument. */
 static bool
 check_host_calls (const GmGraph *g, GError **error)
 {

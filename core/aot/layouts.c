@@ -103,7 +103,8 @@ find (const GmPlan *p, GmTensor *const *grads)
   return NULL;
 }
 
-/* Reads the answers off the joint graph. */
+/* Stores in l, for each gradient of p, its meta in the joint graph j, and the tangent that it is,
+ * if it is one. */
 static void
 note_given (const GmPlan *p, const GmJoint *j, Layouts *l)
 {
@@ -150,8 +151,8 @@ work_out (GmPlan *p, GmTensor *const *grads)
   return l;
 }
 
-/* Returns the elements of t, which repeat where `want` has a stride of 0, laid out as `want` says.
- * A new reference. */
+/* Returns a new reference to a tensor with the elements of t in the layout of `want`; where `want`
+ * has a stride of 0, they repeat.  NULL: *error. */
 static GmTensor *
 laid_out (GmTensor *t, const GmMeta *want, GError **error)
 {

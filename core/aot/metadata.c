@@ -19,7 +19,7 @@
 
 typedef struct {
   uint32_t node; /* set_ */
-  bool within;   /* the object stays in its memory, so that the change advances its version */
+  bool within;   /* the object keeps its storage, so the change advances the version */
 } Change;
 
 typedef struct {
@@ -28,10 +28,11 @@ typedef struct {
   GmValueId *map; /* per value of g */
   bool *changes;  /* per object of g */
   bool *moved;    /* per object of g: it has other memory by now */
-  bool *behind;   /* per view of g: it was taken of a view whose base had moved; that view is its
-                   * base in eager */
-  GArray *sets;   /* Change: the changes that matter, in order */
-  GArray *lost;   /* GmValueId of `out`: memory in which changes are not made, once each */
+  bool *behind;   /* per view of g: it was taken of a view whose base had other memory by then,
+                   * so that in eager that view is its base */
+  GArray *sets;   /* Change: the changes that the caller can see, in order */
+  GArray *lost;   /* GmValueId of `out`, each once: memory whose version was advanced by changes
+                   * that are not made again after the call */
 } Rewrite;
 
 bool
@@ -43,7 +44,7 @@ gm_metadata_applies (const GmGraph *g)
   return false;
 }
 
-/* Returns the object; of inputs that are one tensor, the first. */
+/* Returns the object that v is; of inputs that are known to be one tensor, the first such input. */
 static GmValueId
 object_of (const GmGraph *g, GmValueId v)
 {
@@ -61,8 +62,8 @@ input_index (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* Returns the object whose memory v uses in the new graph; of inputs that are one tensor, the
- * first. */
+/* Returns the object of the new graph whose memory v uses; of inputs that are known to be one
+ * tensor, the first such input. */
 static GmValueId
 memory_of (const Rewrite *r, GmValueId v)
 {
@@ -76,8 +77,8 @@ memory_of (const Rewrite *r, GmValueId v)
   return a && a->same != GM_NO_ID ? r->map[a->same] : root;
 }
 
-/* Returns the first input that lies in the same storage as input v of g; *distance: how far before
- * v it begins. */
+/* Returns the first input in the same storage as input v of g.  *distance: number of elements from
+ * its first element to that of v. */
 static GmValueId
 storage_of (const GmGraph *g, GmValueId v, int64_t *distance)
 {
@@ -99,8 +100,8 @@ storage_of (const GmGraph *g, GmValueId v, int64_t *distance)
   return first;
 }
 
-/* True if the object of n stays in its storage; if that depends on where inputs lie, an overlap is
- * noted. */
+/* True if n leaves its object in the same storage.  If that depends on where inputs lie, appends
+ * the fact that it rests on. */
 static bool
 stays_within (const Rewrite *r, const GmNode *n, GArray *overlaps)
 {
@@ -117,8 +118,8 @@ stays_within (const Rewrite *r, const GmNode *n, GArray *overlaps)
   return same;
 }
 
-/* True if other memory would come with a history of its own, which a later write through another
- * name would not change: no graph says that. */
+/* True if n, a set_ to other memory, would bring a history along: a later write through another
+ * name of that memory would not change this history, which no graph can express. */
 static bool
 takes_history_along (const Rewrite *r, const GmNode *n)
 {
@@ -126,8 +127,8 @@ takes_history_along (const Rewrite *r, const GmNode *n)
          && memory_of (r, n->in[0]) != memory_of (r, n->in[1]);
 }
 
-/* Notes the memory of n's object if the object is not changed after the call: the memory's version
- * must advance nevertheless. */
+/* Notes the memory of n's object, which is not changed after the call, as memory whose version must
+ * advance. */
 static void
 lose (Rewrite *r, const GmNode *n)
 {
@@ -135,8 +136,8 @@ lose (Rewrite *r, const GmNode *n)
   g_array_append_val (r->lost, memory);
 }
 
-/* Finds the place of v's first element in its storage, from the root of v or the first input of
- * that storage on.  False: that depends on sizes that are no numbers. */
+/* Sets *offset to the position of v's first element, from the beginning of its root or of the first
+ * input in its storage.  False if it depends on sizes that are no numbers. */
 static bool
 find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
 {
@@ -164,9 +165,9 @@ find_offset (const Rewrite *r, GmValueId v, int64_t *offset)
   return true;
 }
 
-/* True if the tensor keeps all of its elements within its own memory, or the plain program fails
- * (core/autograd/inplace_metadata.c).  Where the tensor is not used afterwards, no other check
- * would notice. */
+/* True if the changed tensor keeps all of its elements within its own memory; else the plain
+ * program fails (core/autograd/inplace_metadata.c).  Checked here because later checks do not see a
+ * tensor that is not used any more. */
 static bool
 keeps_elements (const Rewrite *r, const GmNode *n)
 {
@@ -181,8 +182,8 @@ keeps_elements (const Rewrite *r, const GmNode *n)
          && gm_meta_extent (dst) == gm_meta_extent (src);
 }
 
-/* Returns the tensor that operand v of g is a view of, if that has taken other memory since the
- * view was taken, or GM_NO_ID.  A name that set_ gave is a tensor of its own here. */
+/* Returns the tensor that operand v of g is a view of, if set_ gave it other memory after the view
+ * was taken; else GM_NO_ID.  A tensor that set_ returns counts as a tensor of its own. */
 static GmValueId
 left_behind_by (const Rewrite *r, GmValueId v)
 {
@@ -203,8 +204,9 @@ left_behind_by (const Rewrite *r, GmValueId v)
   return a && a->base != GM_NO_ID && r->moved[a->base] ? a->base : GM_NO_ID;
 }
 
-/* Refuses to read a view whose base has other memory: a view finds its history by where it lies in
- * its base, so only the plain program knows what a write does to its gradients. */
+/* Refuses to read a view with a gradient whose base has been given other memory: a view finds its
+ * history by its place in the base, so only the plain program knows what a write does to its
+ * gradients. */
 static bool
 check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
 {
@@ -220,8 +222,8 @@ check_left_behind (const Rewrite *r, const GmNode *n, GError **error)
   return true;
 }
 
-/* True if the tensor that the object of n becomes is visible elsewhere: under this or another name
- * it is an input, an output, or read by another node. */
+/* True if the tensor that n's object becomes is visible otherwise: it, or an alias of it, is an
+ * input, an output, or read by another node. */
 static bool
 is_seen_apart (const Rewrite *r, const GmNode *n)
 {
@@ -263,7 +265,7 @@ alias_of (const GmGraph *g, uint32_t input)
 }
 
 /* True if input i, which has a history, is another tensor in the memory of `input` and so may be a
- * view of it: the base of a view whose gradient is awaited is unknown (overlap.c). */
+ * view of it: a view with a hook on its gradient does not tell its base (overlap.c). */
 static bool
 may_be_view (const GmGraph *g, uint32_t i, uint32_t input)
 {
@@ -276,7 +278,7 @@ may_be_view (const GmGraph *g, uint32_t i, uint32_t input)
              || (a->shares != GM_NO_ID && a->shares == b->shares));
 }
 
-/* True if the object of n is no view, so that its views get another history with it. */
+/* True if the object of n is no view: views of it get a new history along with it. */
 static bool
 is_base (const Rewrite *r, const GmNode *n)
 {
@@ -289,7 +291,7 @@ is_base (const Rewrite *r, const GmNode *n)
                  && !alias_of (r->g, input)->has_base_meta));
 }
 
-/* True if the object, a base, has views other than the view that it becomes. */
+/* True if the object of n, a base, has views besides the view that it becomes. */
 static bool
 has_views (const Rewrite *r, const GmNode *n)
 {
@@ -323,8 +325,8 @@ is_two_with_histories (const Rewrite *r, const GmNode *n)
              || (base && has_views (r, n)));
 }
 
-/* Marks a view that was taken to become the tensor itself, with all of its elements: a write to it
- * is no write to a view. */
+/* Tags the view that n's object becomes, with all of its elements, as the object itself: a write to
+ * it is not a write to a view. */
 static void
 mark_itself (Rewrite *r, const GmNode *n)
 {
@@ -425,7 +427,7 @@ rewrite_values (Rewrite *r, GArray *overlaps, GError **error)
   return true;
 }
 
-/* Returns the base of a view of v: a detached tensor is a base of its own. */
+/* Returns the base that eager gives a view of v; a detached tensor is a base of its own. */
 static GmValueId
 base_of (const Rewrite *r, GmValueId v)
 {
@@ -444,9 +446,9 @@ base_of (const Rewrite *r, GmValueId v)
              : r->map[object_of (r->g, g_array_index (r->g->inputs, GmValueId, input))];
 }
 
-/* Refuses views of an object that has taken other memory, or has become a view of another tensor:
- * their base is that object, or its base, and they would get the other tensor.  Views are taken
- * again before objects change: a view of a view whose base had moved would get that base. */
+/* Refuses views of an object that has been given other memory, or has become a view of another
+ * tensor: they would be taken again of that tensor, because views are taken before objects
+ * change. */
 static bool
 check_views_of_moved (const Rewrite *r, GError **error)
 {
@@ -475,7 +477,8 @@ check_views_of_moved (const Rewrite *r, GError **error)
   return true;
 }
 
-/* Makes each changed object an output as it was: its identity matters, the shim does the rest. */
+/* Makes each changed object an output as it was before: the caller has to get this very object,
+ * which the shim then changes. */
 static void
 add_outer_outputs (Rewrite *r)
 {
@@ -497,7 +500,7 @@ output_of (const GmGraph *g, GmValueId object)
   return GM_NO_ID;
 }
 
-/* Adds the changes that the caller can see: those of inputs and outputs. */
+/* Appends the changes that the caller can see, those of inputs and outputs, to `layer`. */
 static void
 add_renamed (Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
 {
@@ -542,8 +545,8 @@ add_touched (const Rewrite *r, GmArena *arena, GmMetadataLayer *layer)
   layer->touched = touched;
 }
 
-/* Notes that the changed inputs are distinct from others: a second name of the same tensor would
- * have to change with it. */
+/* Appends the facts that each changed input is another tensor than all others: a second name of the
+ * same tensor would have to change with it. */
 static void
 note_distinct (const GmGraph *g, const GmMetadataLayer *layer, GArray *overlaps)
 {

@@ -22,7 +22,7 @@ typedef struct {
   uint32_t *first; /* per node: index of its first arc in `arcs`; one more at the end */
   uint32_t *arcs;  /* sorted by node */
   uint32_t *to;    /* per arc; arc ^ 1 is the same arc backwards */
-  uint64_t *room;  /* per arc: how much more it can carry */
+  uint64_t *room;  /* per arc: its residual capacity */
   uint32_t *layer, *next, *queue, *path;
 } Flow;
 
@@ -89,7 +89,8 @@ flow_clear (Flow *f)
   g_free (f->path);
 }
 
-/* Computes distances from `start` over arcs that have room; backwards: to `start`. */
+/* Computes each node's distance from `start` over arcs with residual capacity; backwards: to
+ * `start`. */
 static void
 find_layers (Flow *f, uint32_t start, bool backwards)
 {
@@ -110,8 +111,8 @@ find_layers (Flow *f, uint32_t start, bool backwards)
   }
 }
 
-/* Pushes as much as the arcs of f->path, `length` of them, can carry; returns the length up to the
- * first arc that is full now. */
+/* Pushes flow along the `length` arcs of f->path, as much as they can carry, and adds it to *total.
+ * Returns the number of arcs before the first arc that is full now. */
 static uint32_t
 push (Flow *f, uint32_t length, uint64_t *total)
 {
@@ -131,8 +132,9 @@ push (Flow *f, uint32_t length, uint64_t *total)
   return keep;
 }
 
-/* Pushes all that the layers at hand let through.  Depth first; f->next[v] is the arc to try next,
- * so that a dead end is entered once.  Stops when nothing finite holds it back. */
+/* Pushes all flow that the present layers let through, depth first, and adds it to *total.
+ * f->next[v] is the arc to try next, so that a dead end is entered once.  Stops if a path has no
+ * arc of finite capacity. */
 static void
 fill_layers (Flow *f, uint64_t *total)
 {

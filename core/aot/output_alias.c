@@ -34,7 +34,8 @@ typedef struct {
 /* Slots of replays are numbered after the roots, whose number is known at the end only. */
 #define REPLAY 0x80000000u
 
-/* True if the caller can reach the root from the output `v` with its history. */
+/* True if the output `v` has a history through which the caller can reach the root of its views: no
+ * detach and no view without a history lies between. */
 static bool
 is_attached (const GmGraph *g, GmValueId v)
 {
@@ -47,7 +48,7 @@ is_attached (const GmGraph *g, GmValueId v)
   return true;
 }
 
-/* Gives the object's root a slot; the views on the way to it are needed. */
+/* Gives the object's root a slot, and marks the views on the way to it as needed. */
 static void
 need (Rewrite *r, GmValueId object)
 {
@@ -59,8 +60,8 @@ need (Rewrite *r, GmValueId object)
   g_array_append_val (r->roots, object);
 }
 
-/* True if the gradient of the view goes on: then its place in the order of reads has a number, and
- * its history may be made inside. */
+/* True if a gradient of the view `object` flows on to its base, so that the view has a place in the
+ * order of reads, and its history may be made inside of the function. */
 static bool
 has_history (const Rewrite *r, GmValueId object)
 {
@@ -81,8 +82,8 @@ count_writes (const GmGraph *g, GmValueId object)
   return n;
 }
 
-/* Adds the views in the order in which the program took them: gradients that meet are summed in the
- * order of their histories. */
+/* Appends a replay for each needed view, in the order in which the program took them: gradients are
+ * added in the order of their histories. */
 static void
 add_replays (Rewrite *r)
 {
@@ -186,8 +187,8 @@ gm_output_alias (const GmGraph *g, GmArena *arena, GmAliasLayer *layer, GError *
 
 /* -- Expected facts about the result ----------------------------------------------------------- */
 
-/* Foretells the outputs: the roots that are no inputs, whose memory is new, then the views whose
- * history is made inside. */
+/* Predicts the outputs: roots that are no inputs, in new memory, then views whose history is made
+ * inside of the function. */
 GmFacts *
 gm_output_alias_expect (const GmGraph *g, const GmAliasLayer *l, GmArena *arena)
 {
@@ -219,16 +220,17 @@ gm_output_alias_expect (const GmGraph *g, const GmAliasLayer *l, GmArena *arena)
 
 /* -- Run time ---------------------------------------------------------------------------------- */
 
-/* True if the view's history is made here, by taking it: neither inside of the function, nor by a
- * later refresh. */
+/* True if taking the view again, here, makes its history: it is made neither inside of the
+ * function, nor by a later refresh. */
 static bool
 is_recorded (const GmReplay *r, const GmHistories *h)
 {
   return !h->node || r->history == GM_NO_ID || (h->of[r->history] < 0 && !h->late[r->history]);
 }
 
-/* Fills recorded, per replay.  Taking a view with its history refreshes its base, which may come
- * too early: eager makes late histories in the order of refreshes. */
+/* Sets recorded, per replay, to true if it is taken with a history.  Taking a view with its history
+ * refreshes its base, which may be too soon: eager makes postponed histories in the order of
+ * refreshes. */
 static void
 find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
 {
@@ -246,7 +248,7 @@ find_recorded (const GmAliasLayer *l, const GmHistories *h, bool *recorded)
     }
 }
 
-/* Gives t's new history the sequence number that it has where the function makes it. */
+/* Gives t's new history the sequence number that it has where the function takes the view. */
 static void
 place (const GmHistories *h, uint32_t history, GmTensor *t)
 {
@@ -254,7 +256,7 @@ place (const GmHistories *h, uint32_t history, GmTensor *t)
     gm_autograd_place_within (t, h->node, h->first + h->every * h->places[history]);
 }
 
-/* Refreshes the views before number `end` of the order. */
+/* Refreshes the views numbered below `end` in the order of reads. */
 static void
 look_until (const GmHistories *h, uint32_t end)
 {
@@ -276,7 +278,8 @@ gm_histories_look (const GmHistories *h)
   look_until (h, h->n);
 }
 
-/* Refreshes, before a view is taken of `of` with a history, what the program read before. */
+/* Refreshes, before a view is taken, with a history, of the tensor `of`, all views that the program
+ * read before. */
 static void
 look_before (const GmHistories *h, const GmReplay *r, const GmTensor *of)
 {

@@ -93,8 +93,9 @@ gm_overlap_text (const GmOverlap *o)
 
 /* -- Facts about real inputs ------------------------------------------------------------------- */
 
-/* Returns input i's relation to those before it, and to its base.  A view whose gradient is awaited
- * gets no base: a hook on it would miss a gradient that goes to the base at once. */
+/* Returns how the memory of input i relates to the inputs before it, and to its base.  No base is
+ * stated for a view with a hook on its gradient: the hook would miss gradients that go to the base
+ * directly. */
 static GmGraphAlias
 relation (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {
@@ -134,7 +135,8 @@ look_at (const GmGraph *g, uint32_t i)
   return gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->look.nth;
 }
 
-/* Returns the place of a view's history among those of the views that are inputs, by age. */
+/* Returns the position of view i's history, by age, among the histories of the views that are
+ * inputs. */
 static uint32_t
 age (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {

@@ -29,11 +29,11 @@
 
 typedef struct {
   GmCut cut;
-  GmValueId *fmap;    /* per value: in the forward graph */
-  GmValueId *bmap;    /* per value: in the backward graph, or GM_NO_ID */
-  uint32_t *saved_as; /* per SAVED value: its number among them */
+  GmValueId *fmap;    /* per value: its id in the forward graph */
+  GmValueId *bmap;    /* per value: its id in the backward graph, or GM_NO_ID */
+  uint32_t *saved_as; /* per SAVED value: its number among the saved values */
   GArray *stack;      /* GmValueId: values still to be computed */
-  GArray *again;      /* GmValueId: computed again for the node at hand, in order */
+  GArray *again;      /* GmValueId: values that are recomputed for the present node, in order */
   GmParts *parts;
   GmGradSource *sources;           /* parts->sources, while they are written */
   const GmFunctionalLayer *writes; /* NULL: none */
@@ -47,7 +47,7 @@ output_of (const GmCut *c, uint32_t i)
 
 /* -- Marking ----------------------------------------------------------------------------------- */
 
-/* Marks everything that FORWARD values are made from. */
+/* Sets FORWARD on everything that FORWARD values are computed from. */
 static void
 spread_forward (GmCut *c)
 {
@@ -78,7 +78,7 @@ mark_tangents (GmCut *c)
   }
 }
 
-/* Marks WANTED values.  Nodes that no gradient needs are gone, so every TANGENT node runs in the
+/* Sets WANTED.  Nodes that no gradient needs have been removed, so every TANGENT node runs in the
  * backward. */
 static void
 mark_wanted (GmCut *c)
@@ -96,8 +96,8 @@ mark_wanted (GmCut *c)
   }
 }
 
-/* Marks values that must not be run again, or must not be left out, as the forward's wherever no
- * tangent is in them. */
+/* Sets `flags` on values that must not be computed twice, or must not be left out, unless they
+ * depend on a tangent: the forward computes them. */
 static void
 mark_effects (GmCut *c, uint8_t flags)
 {
@@ -220,15 +220,16 @@ build_forward (Build *b, GError **error)
   return true;
 }
 
-/* True for an output with the contents of a write: in the plain program it is separate from what
- * was saved, so a later write does not disturb that. */
+/* True if the output holds the contents of a write: in the plain program it is separate from the
+ * saved tensor, so a later write to the output does not change what was saved. */
 static bool
 is_written_output (const GmFunctionalLayer *w, uint32_t output)
 {
   return w && w->n_writes && output < w->n_outer && w->n_writes[output] > 0;
 }
 
-/* Makes v an output of the forward, unless it is one, and the next input of the backward. */
+/* Makes v an output of the forward, unless it is an output already, and the next input of the
+ * backward, called `name`; appends it to `saved`. */
 static bool
 save (Build *b, GmValueId v, const char *name, GmSavedValue *saved, GError **error)
 {
@@ -278,7 +279,8 @@ add_saved (Build *b, GError **error)
   return true;
 }
 
-/* Returns, per value of the joint graph, as it came, its number among the saved values. */
+/* Returns, per value of the joint graph as it was before simplification (map: its id now), its
+ * number among the saved values, or GM_NO_ID. */
 static const uint32_t *
 find_places (const Build *b, const GmValueId *map)
 {
@@ -310,7 +312,8 @@ add_tangents (Build *b)
   }
 }
 
-/* Pushes what n reads and the backward does not have yet; returns true if there was any. */
+/* Pushes the operands of n that the backward does not have yet onto b->stack; returns true if there
+ * were any. */
 static bool
 push_missing (Build *b, const GmNode *n)
 {
@@ -324,7 +327,7 @@ push_missing (Build *b, const GmNode *n)
   return b->stack->len > before;
 }
 
-/* Computes v in the backward, and before it what it needs. */
+/* Appends v to the backward, after all values that it needs and that are not there yet. */
 static bool
 compute (Build *b, GmValueId v, GError **error)
 {
@@ -360,10 +363,10 @@ reads (const GmGraph *g, const GmNode *n, GmValueId v)
   return false;
 }
 
-/* Forgets operands of a matrix product: it needs them in memory, but not the values that these were
- * computed from.  Such a value would stay there for its next reader, so it is computed once more
- * for that.  Values that are small, or more than an elementwise operation, are kept; so are tagged
- * ones. */
+/* Forgets the operands of a matrix product after it has read them.  The product needs them in
+ * memory, and a value with a later reader would have to stay there; it is recomputed for that
+ * reader instead.  Values that are small, or are no elementwise operation, are kept, and so are
+ * tagged values. */
 static void
 forget (Build *b, const GmNode *reader)
 {
@@ -407,8 +410,8 @@ add_gradient (Build *b, uint32_t i, GError **error)
   return gm_cut_add_output (to, b->bmap[v], GM_OUTPUT_GRAD, error);
 }
 
-/* Outputs gradients as soon as they are computed.  A gradient that is a view is copied, so that its
- * base need not stay until the end. */
+/* Makes v, as soon as it is computed, an output for each gradient that it is.  A gradient that is a
+ * view is copied, so that its base need not stay in memory until the end. */
 static bool
 add_gradients_of (Build *b, GmValueId v, GError **error)
 {
@@ -420,8 +423,8 @@ add_gradients_of (Build *b, GmValueId v, GError **error)
   return true;
 }
 
-/* Adds the gradients that no node of the backward makes: tangents, and gradients that depend on
- * none. */
+/* Adds the gradients that no node of the backward computes: tangents that pass through, and
+ * gradients that depend on no tangent. */
 static bool
 add_other_gradients (Build *b, GError **error)
 {
@@ -473,7 +476,7 @@ check_options (const GmPartitionOptions *o, GError **error)
   return false;
 }
 
-/* Marks what the function itself computes, apart from its gradient. */
+/* Sets PLAIN on the values that the function itself computes, without those of its gradient. */
 static void
 mark_plain (GmCut *c, const GmValueId *map)
 {
@@ -497,8 +500,8 @@ unfolded_reads (const GmJoint *joint, const uint32_t *places)
   return gm_unfold_reads (&u);
 }
 
-/* Keeps the results of the host's functions that an unfolded backward (unfold_history.c) may read:
- * they are not run again for that. */
+/* Saves results of host functions that an unfolded backward (unfold_history.c) may read: host
+ * functions are not called again for that. */
 static void
 keep_effects (GmCut *c, const GmValueId *map)
 {
@@ -523,8 +526,8 @@ keep_effects (GmCut *c, const GmValueId *map)
   spread_forward (c);
 }
 
-/* Finds values that plain gradients read and that must stay distinct from equal outputs: the caller
- * may write to the outputs before the backward runs. */
+/* Returns, per value, true if plain gradients read it and it must not be merged with equal outputs:
+ * the caller may write to the outputs before the backward runs.  The caller frees the array. */
 static bool *
 find_apart (const GmJoint *joint)
 {
@@ -540,9 +543,9 @@ find_apart (const GmJoint *joint)
   return apart;
 }
 
-/* Keeps values that plain gradients read, and the forward computes, though the compiled backward
- * does without them: namely if they would have to be recomputed from tensors that the caller may
- * write to before an unfolded backward (unfold_history.c).  apart: find_apart's. */
+/* Saves values that plain gradients read and the forward computes, though the compiled backward
+ * does not need them, if they would have to be recomputed from tensors that the caller may write to
+ * before an unfolded backward (unfold_history.c).  apart: the result of find_apart. */
 static void
 keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const GmValueId *map)
 {
@@ -575,8 +578,8 @@ keep_frail (GmCut *c, const GmFunctionalLayer *writes, const bool *apart, const 
   }
 }
 
-/* Cuts the graph.  also: inputs of the function that are saved even if the backward does not read
- * them. */
+/* Cuts the joint graph into `parts`.  also: per input of the function, true if it is saved even if
+ * the backward does not read it. */
 static bool
 cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOptions *options,
      const bool *also, GmArena *arena, GmParts *parts, GError **error)
@@ -636,8 +639,8 @@ cut (const GmJoint *joint, const GmFunctionalLayer *writes, const GmPartitionOpt
   return false;
 }
 
-/* Finds inputs that are overwritten and were not saved, but that an unfolded backward
- * (unfold_history.c) reads: later they are not available any more. */
+/* Sets lost, per input, to true if it is overwritten, not saved, and read by an unfolded backward
+ * (unfold_history.c): then it would be lost.  Returns true if there is such an input. */
 static bool
 find_lost (const GmJoint *joint, const GmFunctionalLayer *writes, const GmParts *parts, bool *lost)
 {

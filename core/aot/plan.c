@@ -47,8 +47,8 @@ is_direct (const GmPlan *p)
 
 #define KEEP(array, n) gm_arena_copy (p->arena, (array), sizeof *(array) * (size_t) (n))
 
-/* Copies the overlaps of the recorded graph's inputs, renumbered as the caller's: the generator's
- * state shares memory with nothing. */
+/* Copies the facts about overlaps, renumbered from the recorded graph's inputs to those that
+ * callers pass: the generator's state shares memory with no input. */
 static void
 copy_overlaps (GmPlan *p, const GmLayers *from)
 {
@@ -66,7 +66,7 @@ copy_overlaps (GmPlan *p, const GmLayers *from)
   p->layers.n_overlaps = n;
 }
 
-/* Finds the tangent of each history of the layers. */
+/* Sets p->histories: per history of the layers, the number of its tangent, or -1. */
 static void
 find_histories (GmPlan *p, const GmJoint *joint)
 {
@@ -117,8 +117,8 @@ copy_layers (GmPlan *p, const GmLayers *from)
   copy_overlaps (p, from);
 }
 
-/* Finds the node of the functional graph, whose steps ascend, before which the program first reads
- * each input. */
+/* Sets p->looks: per input that the program reads, the node of g, the functional graph, before
+ * which it is first read. */
 static void
 find_looks (GmPlan *p, const GmLayers *from, const GmGraph *g)
 {
@@ -147,7 +147,8 @@ shares_grads (const GmPlan *p)
   return n != p->n_backward;
 }
 
-/* Returns, per value of g, true if a value at which gradients arrive was made of it. */
+/* Returns, per value of g, true if a value at which gradients arrive was computed from it.  The
+ * caller frees the array. */
 static bool *
 find_read (const GmGraph *g, const GmJoint *joint)
 {
@@ -165,8 +166,8 @@ find_read (const GmGraph *g, const GmJoint *joint)
   return read;
 }
 
-/* True if a plain backward uses nothing up.  A write's history is used up, even if it keeps nothing
- * (inplace.c). */
+/* True if a plain backward can be repeated, because no operation in it has saved values to use up.
+ * A write's history is used up, even if it saves nothing (inplace.c). */
 static bool
 keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
 {
@@ -188,8 +189,7 @@ keeps_nothing (const GmGraph *g, const GmJoint *joint, const bool *read)
   return true;
 }
 
-/* True if a hook waits for the gradient of v, or of a view that v was taken of, up to the object
- * with the memory. */
+/* True if there is a gradient hook on v, or on a view that v was taken of, up to the root. */
 static bool
 is_hooked (const GmGraph *g, GmValueId v)
 {
@@ -210,9 +210,10 @@ hold (GmPlan *p, GmSavedValue *saved, uint32_t *places, GmValueId v, GmSavedValu
   saved[p->n_held++] = where;
 }
 
-/* Holds values that gradients read, according to the rows of the op table, where the compiled
- * backward does without them: results, if these gradients read them directly, as the plain program
- * keeps them, but for a checkpoint's; and inputs, from which the rest can be recomputed. */
+/* Adds to the values that a call holds those that plain gradients read, according to the op table,
+ * and the compiled backward does not: results, if these gradients read them directly, as the plain
+ * program keeps them (but not those of a checkpoint); and inputs, from which the rest can be
+ * recomputed. */
 static void
 hold_what_is_there (GmPlan *p, uint32_t *places)
 {
@@ -247,8 +248,8 @@ hold_what_is_there (GmPlan *p, uint32_t *places)
   }
 }
 
-/* Finds early views: inputs that are merged with their base are views that were taken before the
- * call, so the nodes that take them in the graph get the numbers of that time, before other reads
+/* Finds the early views: inputs that are merged with their base and were views before the call.
+ * The nodes that take them in the graph get the sequence numbers of that time, ahead of other reads
  * of the base. */
 static void
 find_early (GmPlan *p)
@@ -278,8 +279,8 @@ find_early (GmPlan *p)
   p->unfold.early = p->n_early ? early : NULL;
 }
 
-/* True if the plan's sizes are symbols.  Views that are taken again are of inputs and outputs, so
- * they need no test of their own. */
+/* True if sizes of the plan are symbols.  Views that are taken again depend on inputs and outputs,
+ * so their attributes need no test. */
 static bool
 is_sized (const GmPlanSpec *s)
 {

@@ -17,8 +17,8 @@
  */
 #include "core/aot/plan_private.h"
 
-/* The inputs of a call: the recorded graph's, and those of each layer further in, borrowed but for
- * `owned`, the bases. */
+/* The inputs of a call: those of the recorded graph, and those of each layer further in; borrowed,
+ * except for `owned`, the bases. */
 typedef struct {
   GmTensor *const *recorded, **single, **inner;
   int n_owned;
@@ -58,8 +58,8 @@ leave_all (const GmPlan *p, const Inputs *in, GmTensor *const *out, const GmHist
              || gm_metadata_leave (&l->metadata, in->recorded, results, outputs, error));
 }
 
-/* Does, after the forward: writes, views, shapes.  The mode of the call may differ from that of the
- * statements, which the layers know where it matters. */
+/* Runs the layers' part after the forward: writes, views, changes of shape, into `outputs`.  The
+ * grad mode of the call may differ from that of single statements, which the layers know. */
 static bool
 leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory *h, uint64_t first,
               GmTensor **outputs, GError **error)
@@ -84,7 +84,8 @@ leave_layers (const GmPlan *p, const Inputs *in, GmTensor *const *out, GmHistory
   return ok;
 }
 
-/* Does, after the forward: histories, and the layers' part. */
+/* Completes a call after the forward: gives the forward's outputs `out` their history, then runs
+ * the layers' part into `outputs`. */
 static bool
 end (GmPlan *p, const Inputs *in, GmTensor *const *out, GmTensor **outputs, GError **error)
 {
@@ -122,7 +123,7 @@ allocate_forward (const GmPlan *p, GmTensor *const *inner, GmTensor **out, GErro
   return true;
 }
 
-/* Runs the function from the recorded graph's inputs to the caller's outputs. */
+/* Runs the function on the recorded graph's inputs; outputs: new references for the caller. */
 static bool
 run (GmPlan *p, GmTensor *const *recorded, GmTensor **outputs, GError **error)
 {
@@ -163,8 +164,9 @@ run_direct (GmPlan *p, GmTensor *const *in, GmTensor **outputs, GError **error)
   return ok;
 }
 
-/* Inserts the generator's state, from which `draws` draws are taken, into the inputs; 0: taken
- * later, when the number is known. */
+/* Returns the generator's state, of which `draws` draws are taken (0: they are taken when the
+ * number is known), and fills `in` with the caller's inputs and that state.  A new reference, NULL
+ * on error. */
 static GmTensor *
 enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor **in,
               GError **error)
@@ -182,7 +184,7 @@ enter_random (const GmPlan *p, int64_t draws, GmTensor *const *inputs, GmTensor 
   return t;
 }
 
-/* Sets the generator back to `state`, as if nothing had been drawn. */
+/* Sets the generator back to `state`, so that nothing has been drawn. */
 static void
 undo_random (const GmTensor *state)
 {
@@ -246,7 +248,8 @@ gm_plan_begun_clear (GmPlanBegun *b, bool keep_state)
     g_clear_pointer (&b->state, gm_tensor_unref);
 }
 
-/* Fills `in` with the recorded graph's inputs, the drawn state among them. */
+/* Fills `in` with the recorded graph's inputs: the caller's, and the generator's state in b;
+ * borrowed. */
 static void
 with_state (const GmPlan *p, GmTensor *const *inputs, const GmPlanBegun *b, GmTensor **in)
 {

@@ -17,16 +17,17 @@
 struct GmHistory {
   GmPlan *plan;
   GmAgNode *node; /* owns this history */
-  bool spent;     /* memory of saved tensors was lent */
-  bool used;      /* a backward that keeps no graph has come through */
-  bool *walked;   /* per node of the graph: the last backward came there; NULL: to all nodes that it
-                   * reaches */
-  uint64_t seq;   /* the first of the sequence numbers that the operations, and the looks at inputs,
-                   * would have, were they recorded one by one */
+  bool spent;     /* the memory of saved tensors was donated to results, so they cannot be read
+                   * again */
+  bool used;      /* a backward without retain_graph has passed */
+  bool *walked;   /* per node of the graph: the last backward has used it up; NULL: all nodes
+                   * that it reaches */
+  uint64_t seq;   /* the first of the sequence numbers that the refreshes of inputs and the
+                   * operations would have if they were recorded one by one */
   GmSaved saved[];
 };
 
-/* Comes from the free lists of tensors' headers, unless it is larger than this. */
+/* Histories up to this size come from the free lists of tensor headers. */
 enum { MAX_BLOCK = 4096 };
 
 static size_t
@@ -36,7 +37,7 @@ history_bytes (const GmPlan *p)
          + sizeof (uint64_t) * (size_t) p->n_early;
 }
 
-/* Returns, per early view, its sequence number. */
+/* Returns the array in h with the sequence number of each early view; borrowed. */
 static uint64_t *
 early_numbers (const GmHistory *h)
 {
@@ -61,8 +62,8 @@ history_free (void *data)
     g_free (h);
 }
 
-/* True if the compiled backward can read all that was saved as unpacked: the result of a hook can't
- * be laid out with gaps, nor so that it repeats, so tensors that hooks pack have to be dense. */
+/* True if unpacked tensors can have the layout that the compiled backward reads: hooks return dense
+ * tensors, so all tensors that they pack must be dense. */
 static bool
 is_as_saved (const GmHistory *h)
 {
@@ -78,7 +79,8 @@ is_as_saved (const GmHistory *h)
   return true;
 }
 
-/* True if the compiled backward would differ from the plain one (unfold_history.c). */
+/* True if the backward has to be unfolded (unfold_history.c), because the compiled one would return
+ * something else than the plain one for these gradients. */
 static bool
 needs_unfolding (const GmHistory *h, const GmAgNode *n, GmTensor *const *grads, bool create_graph)
 {
@@ -105,8 +107,9 @@ check_versions (const GmHistory *h, GError **error)
   return true;
 }
 
-/* Returns the gradient of an output at which none arrived: zeros, and negative ones, because x + -0
- * is x for every x, -0 included, so that a sum has the bits that it has without the gradient. */
+/* Returns the gradient of an output at which none arrived: negative zeros of the meta `want`,
+ * because x + -0 is x for every x, -0 included, so that a sum has the same bits as without that
+ * gradient.  A new reference. */
 static GmTensor *
 no_gradient (const GmMeta *want, GError **error)
 {
@@ -118,8 +121,8 @@ no_gradient (const GmMeta *want, GError **error)
   return t;
 }
 
-/* Returns the gradient as the compiled backward expects it: not NULL, and laid out like the
- * output.  A new reference. */
+/* Returns a new reference to the gradient g in the form that the compiled backward reads: zeros for
+ * NULL, and in the layout of `want`. */
 static GmTensor *
 tangent (const GmMeta *want, GmTensor *g, GError **error)
 {
@@ -161,7 +164,7 @@ allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTenso
   return true;
 }
 
-/* True if output i lies in the memory of a saved tensor. */
+/* True if output i lies in the memory of a saved tensor, which it was given. */
 static bool
 is_lent (const GmHistory *h, GmTensor *const *out, int i)
 {
@@ -243,7 +246,8 @@ drop_unpacked (const GmHistory *h, GmTensor **in, int n)
       gm_tensor_unref (in[i]);
 }
 
-/* Returns what unpack made, laid out as the compiled backward expects it. */
+/* Returns what unpack returns for s, copied to the layout of `want` if it differs; a new
+ * reference. */
 static GmTensor *
 unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
 {
@@ -265,7 +269,8 @@ unpack_as (const GmSaved *s, const GmMeta *want, GError **error)
   return fit;
 }
 
-/* Fills `in` with the saved tensors, borrowed but for those that were packed. */
+/* Fills `in` with the saved tensors: borrowed, except for those that were packed, which are new
+ * references. */
 static bool
 take_saved (const GmHistory *h, GmTensor **in, GError **error)
 {
@@ -282,8 +287,8 @@ take_saved (const GmHistory *h, GmTensor **in, GError **error)
   return true;
 }
 
-/* Runs the unfolded backward, on what hooks in the graphs unpack; without gradients, returns the
- * nodes that it would walk. */
+/* Runs the unfolded backward on the saved values that unpack nodes of the graph (p->restore)
+ * compute from `kept`.  grads NULL: only makes the nodes that it would walk, into `result`. */
 static bool
 unfold_from (const GmHistory *h, const GmUnfold *u, GmAgNode *n, const GmSaved *kept,
              GmTensor *const *grads, GmTensor **result, bool create, GError **error)
@@ -329,8 +334,8 @@ unfold_noting (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **res
   return ok;
 }
 
-/* Unfolds the backward and walks it operation by operation.  Where that fails, the operations that
- * had run have used up what they saved, and another backward does not come through them. */
+/* Unfolds the backward and walks it operation by operation.  If the walk fails, operations that ran
+ * have used up their saved values, and a later backward cannot pass them. */
 static bool
 unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bool create,
         GError **error)
@@ -365,8 +370,8 @@ take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError *
   return true;
 }
 
-/* Notes which nodes the plain backward would reach, where that is less than the compiled one
- * does. */
+/* Notes which nodes of the graph the plain backward reaches, if it reaches fewer than the compiled
+ * backward does. */
 static void
 note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
 {
@@ -495,8 +500,8 @@ compiled_number (const void *data, uint32_t nr)
   return node == GM_NO_ID ? h->seq : gm_unfold_number (&p->unfold, early_numbers (h), h->seq, node);
 }
 
-/* Keeps nodes that another backward may come to: those that save nothing, and those that this
- * backward did not come to. */
+/* Drops what the backward has used up.  Nodes that a later backward may pass keep their values:
+ * those that save nothing, and those that this backward has not reached. */
 static GmAgLeft
 compiled_spend (GmAgNode *n, void *data)
 {

@@ -11,8 +11,8 @@
 #include "core/base/yield.h"
 #include "core/aot/unfold_history.h"
 
-/* The result of work that is done once, under the lock: a thread that reads `done` as true may read
- * all that was written. */
+/* The state of work that is done once, under the lock.  A thread that reads `done` as true, with
+ * acquire order, may read all that the work has written. */
 typedef struct {
   GmYieldLock lock;
   bool done; /* atomic */
@@ -29,34 +29,37 @@ struct GmPlan {
   GmLayers layers; /* overlaps numbered as callers pass inputs */
   GmPlanRandom random;
   GmPlanExec exec;
-  GmPlanFirst *first; /* the work of the first backward; NULL: none.  Shared with the plans that are
-                       * made of this plan */
+  GmPlanFirst *first; /* the work of the first backward; NULL: none.  Shared with the plans
+                       * that are made of this plan */
   bool direct;        /* the caller's outputs are the forward's first outputs, one to one */
   int n_inputs;       /* of the recorded graph: includes the generator's state */
   int n_inner;        /* of the forward */
   int n_function;     /* outputs of the function (user outputs and mutations) */
   int n_forward;      /* outputs of the forward: the function's, then saved values */
   int n_saved, n_tangents, n_grads, n_backward;
-  int n_watched; /* of a history: n_saved, then results and inputs that plain gradients read and
-                  * this backward does not */
-  int n_held;    /* n_watched, then inputs from which values that plain gradients read are computed
-                  * again */
+  int n_watched; /* number of `saved` whose versions a backward checks: n_saved, then results
+                  * and inputs that plain gradients read and the compiled backward does not */
+  int n_held;    /* number of `saved`: n_watched, then inputs from which values that plain
+                  * gradients read are recomputed */
   const GmPlanLook *looks; /* unfold.n_looks, of the recorded graph's inputs */
-  int n_early;             /* of a history: number of sequence numbers of views among the inputs */
-  const uint32_t *early;   /* n_early: numbers of these inputs, as the bases are made of them */
-  uint64_t reaches_back;   /* gradients, by bit, to which such views contribute */
+  int n_early;             /* number of inputs that are early views: taken before the call,
+                            * merged with their base; a history keeps the sequence number of
+                            * each */
+  const uint32_t *early;   /* n_early: the numbers of these views, among the inputs that bases
+                            * are made of */
+  uint64_t reaches_back;   /* gradients, by bit, to which early views contribute */
   int n_joint_tangents;
-  GmGraph *restore;  /* owned: that of GmParts.  Set if hooks are in the graphs, and none is called;
-                      * NULL: they are not */
-  bool shares_grads; /* an output of the backward is the gradient of several inputs */
+  GmGraph *restore;  /* owned: `restore` of GmParts, set if saved-tensor hooks are nodes of the
+                      * graphs and are not called; else NULL */
+  bool shares_grads; /* an output of the backward is the gradient of more than one input */
   const GmMeta *forward_metas, *backward_metas; /* of the outputs */
   const GmMeta *tangent_metas;                  /* n_tangents */
   const GmMeta *saved_metas;                    /* n_saved */
   const uint32_t *written_in; /* donate.c: per output of the forward, the inner input whose new
                                * contents it is and whose memory it may get at once, or GM_NO_ID;
                                * NULL: none */
-  const uint32_t *lenders;    /* donate.c: per output of the backward, the input whose memory it may
-                               * get, or GM_NO_ID; NULL: none */
+  const uint32_t *lenders;    /* donate.c: per output of the backward, the input whose memory it
+                               * may get, or GM_NO_ID; NULL: no output may */
   const GmSavedValue *saved;  /* n_held */
   const uint32_t *tangents;
   const int *histories; /* per history of the layers: its tangent, or -1 */
@@ -66,22 +69,24 @@ struct GmPlan {
   const uint32_t *n_terms;                 /* per gradient */
   const uint32_t *hook_order, *grad_order; /* numbers of tangents and of gradients in the order of
                                             * eager's nodes; NULL: ascending */
-  bool keeps_nothing;   /* no operation on the way of gradients reads anything but gradients: a
-                         * plain backward uses nothing up */
-  bool has_hooks;       /* hooks on gradients inside run in the backward */
-  bool calls_program;   /* hooks of this kind, or histories of functions that are nodes, which
-                         * may have such hooks */
-  uint64_t read_inside; /* tangents, by bit, of values that the function reads itself */
-  uint64_t hooked;      /* tangents, by bit, that arrive at a hook before they arrive at the base
-                         * of their tensor */
-  bool reads_strides;   /* the program's own gradients fail for some strides of arriving
-                         * gradients: gm_custom_reads_strides */
+  bool keeps_nothing;   /* no operation that gradients pass reads anything but gradients: a
+                         * plain backward can be repeated */
+  bool has_hooks;       /* the backward calls hooks on gradients of values inside of the
+                         * function */
+  bool calls_program;   /* the backward calls such hooks, or host functions that keep a history,
+                         * which may have hooks */
+  uint64_t read_inside; /* tangents, by bit, of values that the function itself reads, too */
+  uint64_t hooked;      /* tangents, by bit, that reach a hook before they reach the base of
+                         * their tensor */
+  bool reads_strides;   /* the program's own gradients fail for some strides of the arriving
+                         * gradients: see gm_custom_reads_strides */
   bool lays_out;        /* the backward's code returns gradients with other strides than the
-                         * plain backward: layouts.c */
-  GPtrArray *layouts;   /* layouts.c's; NULL: none yet */
-  GmGraph *graph;       /* owned; NULL: the compiled backward is the only one */
-  GmGraph *backward;    /* owned: the graph that the compiled backward was made of, where it has
-                         * hooks; else NULL */
+                         * plain backward does: layouts.c */
+  GPtrArray *layouts;   /* the cache of layouts.c; NULL: empty */
+  GmGraph *graph;       /* owned: the functional graph, from which the history is unfolded;
+                         * NULL: the compiled backward is the only one */
+  GmGraph *backward;    /* owned: the graph of the compiled backward, if it calls hooks; else
+                         * NULL */
   uint64_t id;          /* unique, but shared by plans made of one plan for other sizes */
   GmUnfold unfold;
   /* plan_sized.c.  sizes: metas and attributes are expressions of these; NULL: all are numbers.
@@ -92,7 +97,8 @@ struct GmPlan {
   const int64_t *symbols;
 };
 
-/* Returns the functional graph for the numbers of a plan that is `of` another. */
+/* Returns a new graph that the caller frees: the functional graph of p, which was made from a plan
+ * of symbols (p->of), with numbers for sizes. */
 GmGraph *gm_plan_graph_now (const GmPlan *p, GError **error);
 
 static inline bool
@@ -104,7 +110,8 @@ gm_plan_execute (const GmPlan *p, int role, GmTensor *const *in, int n_in, GmTen
   return p->exec.run (p->exec.data, role, in, n_in, out, n_out, error);
 }
 
-/* Does the same for tensors that fit: they were guarded, allocated or laid out for this plan. */
+/* Runs the code of `role`, as gm_plan_execute, on tensors that are known to fit: guarded, allocated
+ * or laid out for this plan. */
 static inline bool
 gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
                        GmTensor *const *out, int n_out, GError **error)
@@ -114,18 +121,19 @@ gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
   return gm_plan_execute (p, role, in, n_in, out, n_out, error);
 }
 
-/* layouts.c.  True if the backward's code returns other strides than the joint graph, for gradients
- * that are laid out as it reads them. */
+/* layouts.c.  True if the backward's code returns other strides than the joint graph says, for
+ * gradients that are laid out as the code reads them. */
 bool gm_layouts_differ (const GmPlan *p, const GmJoint *joint);
 /* True if the gradients that arrived are laid out as the compiled backward reads them. */
 bool gm_layouts_are_planned (const GmPlan *p, GmTensor *const *grads);
-/* Replaces the gradients that the compiled backward returned by gradients laid out as the plain
- * backward would lay them out, for arriving layouts that were not planned.  Replaced gradients are
- * released.  False and an error if there is no memory: the results are whole nevertheless. */
+/* Replaces gradients in `result`, returned by the compiled backward, whose strides are not those
+ * that the plain backward would return for the layouts of `grads`, the arriving gradients.
+ * Replaced gradients are released.  False and *error set if there is no memory: `result` is
+ * complete nevertheless, with other strides. */
 bool gm_layouts_give (GmPlan *p, GmTensor *const *grads, GmTensor **result, GError **error);
 
-/* plan_history.c: called before the backward runs or is asked about: compiles it, and finds which
- * inputs lend memory to which outputs. */
+/* plan_history.c: does the work of the first backward, once: compiles the backward's code, and
+ * decides which of its inputs may give their memory to which outputs. */
 bool gm_plan_first_backward (GmPlan *p, GError **error);
 
 static inline bool
@@ -135,32 +143,36 @@ gm_plan_prepare (GmPlan *p, GError **error)
          || gm_plan_first_backward (p, error);
 }
 
-/* plan_program.c: returns the compiled backward over these inputs (steals the references), of a
- * plan that has p->backward, as a program.  NULL: none, *error may be set. */
+/* plan_program.c: returns the compiled backward of p, which has p->backward, over the inputs `in`
+ * (their references are stolen), as a program, and appends the bytes that identify its graph to
+ * `structure`.  NULL: there is no such program, or *error is set. */
 GmAgProgram *gm_plan_program (GmPlan *p, GmTensor *const *in, GByteArray *structure,
                               GError **error);
 
-/* donate.c.  plan: finds which inputs lend memory to which outputs in the forward, as the last
- * step; plan_backward: in the backward, once there is code that can be asked.  take: returns a new
- * tensor in the memory of t, if these are all references to t and no other tensor shares its
- * memory; else NULL. */
+/* donate.c.  gm_donate_plan decides, as the last step of making p, which inputs of the forward are
+ * written where they lie; gm_donate_plan_backward decides, once the backward's code exists, which
+ * of its inputs give their memory to which outputs.  gm_donate_take returns a new tensor in the
+ * memory of t, if the `refs` references are all that t has and no other tensor shares its memory;
+ * else NULL. */
 void gm_donate_plan (GmPlan *p, const GmGraph *forward);
 void gm_donate_plan_backward (GmPlan *p);
 GmTensor *gm_donate_take (GmTensor *t, int refs);
-/* Returns a new tensor in the memory of input t, for t's new contents, if a write here and now
- * needs no history; else NULL. */
+/* Returns a new tensor in the memory of input t, to which t's new contents may be written, if such
+ * a write needs no history and t is not read-only; else NULL. */
 GmTensor *gm_donate_place (GmTensor *t, bool no_grad);
 
 /* The values that one call keeps for its backward: the state of the node that stands for the
  * function. */
 typedef struct GmHistory GmHistory;
 
-/* Gives the outputs that have a tangent their history.  recorded: the recorded graph's inputs,
- * single: the inputs that bases are made of, in: with these bases.  The
- * caller notes versions, after the writes. */
+/* Makes the tape's node for a call, with the values saved for its backward, and gives the outputs
+ * that have a tangent that history.  recorded: the recorded graph's inputs; single: the inputs that
+ * bases are made of; in: the forward's inputs, bases among them; out: the forward's outputs.  The
+ * versions of saved values are noted by gm_history_end, after the writes. */
 GmHistory *gm_history_attach (GmPlan *p, GmTensor *const *recorded, GmTensor *const *single,
                               GmTensor *const *in, GmTensor *const *out);
-/* Packs what the forward saved with the hooks, in order. */
+/* Calls pack of the saved-tensor hooks for the values that the forward saved, in their order. False
+ * with *error set if a hook fails. */
 bool gm_history_pack (GmHistory *h, GError **error);
 /* Places the histories made by the looks before a call without such a node.  Returns the sequence
  * number that its first operation would have; 0: not needed. */
@@ -168,10 +180,10 @@ uint64_t gm_plan_place_looks (const GmPlan *p, GmTensor *const *recorded);
 /* Ends a call: if it went well, the writes are done and histories are given.  h belongs to the
  * tensors then, if it still exists. */
 void gm_history_end (GmHistory *h, bool ok);
-/* Returns the node that stands for the call. */
+/* Returns the tape's node for the call; borrowed. */
 GmAgNode *gm_history_node (GmHistory *h);
-/* Returns the sequence number that the first operation would have, were the operations recorded one
- * by one; 0: unknown. */
+/* Returns the sequence number that the function's first operation would have if its operations were
+ * recorded by themselves; 0: unknown. */
 uint64_t gm_history_first (const GmHistory *h);
 
 bool gm_plan_check_overlaps (const GmPlan *p, GmTensor *const *inputs, int code, GError **error);

@@ -20,8 +20,9 @@ typedef struct {
   const GmGraph *g;
   GmGraph *numbers;  /* owned: g for numbers, where g is made for symbols */
   GPtrArray *inputs; /* owned GmTensor: base.in */
-  GPtrArray *hooks;  /* GmHookProgram, per host call in the order of nodes */
-  GArray *first;     /* uint32_t: the first input that the hook reads */
+  GPtrArray *hooks;  /* GmHookProgram, per host call, in the order of the nodes */
+  GArray *first;     /* uint32_t, per host call: the number of the first input that its hook's
+                      * program reads */
   GmMeta *results;
 } Program;
 
@@ -47,7 +48,8 @@ program_free (GmAgProgram *base)
 
 /* -- Emitting ---------------------------------------------------------------------------------- */
 
-/* Emits hook k with memory of its own, and checks that it returns the stated meta. */
+/* Appends the program of hook k to b, applied to a copy of `grad`, whose memory the hook may write
+ * to, and checks that the result has the meta `want`.  Returns the result. */
 static GmVal
 emit_hook (const Program *p, uint32_t k, GmBuilder *b, GmVal grad, const GmMeta *want,
            const GmVal *in)
@@ -122,7 +124,8 @@ take_hook (Program *p, const GmNode *n, GByteArray *structure)
   return true;
 }
 
-/* Takes the nodes.  False: not all of them can be expressed in a builder. */
+/* Checks that a builder can express all nodes, makes the programs of their hooks, and appends the
+ * bytes that identify them to `structure`.  False if it cannot. */
 static bool
 take_nodes (Program *p, GByteArray *structure)
 {

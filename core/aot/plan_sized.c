@@ -11,7 +11,7 @@
 typedef struct {
   const GmSizes *sizes;
   const int64_t *symbols;
-  int64_t *values; /* by row of the expressions */
+  int64_t *values; /* per row of the expressions: its value */
   bool *known;
   GmArena *arena;
   GError **error;
@@ -46,8 +46,8 @@ fill_size (const Filler *f, int64_t *size)
   return true;
 }
 
-/* Returns the metas filled in.  A stride of row-major order is 1 in the plain program, too, where a
- * size is 0. */
+/* Returns the n metas with numbers for sizes, in the plan's arena.  A stride of row-major order is
+ * at least 1 where a size is 0, as in the plain program. */
 static const GmMeta *
 fill_metas (const Filler *f, const GmMeta *metas, uint32_t n)
 {

@@ -21,10 +21,10 @@ look (Search *s, GmValueId v, uint32_t at)
   s->inputs[s->n++] = s->place[v];
 }
 
-/* Notes the reads by node `at` that refresh a view.  A node that ran with gradients off refreshes
- * nothing; a write refreshes the tensor that it has written to.  A cast to integers refreshes
- * nothing, as its result has no history: a recorder casts values that it has detached where
- * gradients are off. */
+/* Notes the inputs that node `at` refreshes by reading them.  A node that ran with gradients off
+ * refreshes nothing; a write refreshes the tensor that it has written to.  A cast to integers
+ * refreshes nothing, as its result has no history: where gradients are off, recorded casts are of
+ * detached values. */
 static void
 look_at_operands (Search *s, uint32_t at)
 {

@@ -19,26 +19,30 @@ typedef struct {
   uint32_t n;
   uint32_t *inputs; /* owned: numbers of the inputs that are read, in the order of their first
                      * reads */
-  uint32_t *at;     /* owned: the node of that read; one node reads all its operands before it has a
-                     * history itself */
+  uint32_t *at;     /* owned: the node of that read; one node reads all its operands before it
+                     * has a history itself */
 } GmReadOrder;
 
-/* Finds the first reads.  g: as it was recorded, dead nodes included. */
+/* Finds the first refreshing read of each input of g, a graph as it was recorded, with dead nodes.
+ * notes: n_notes reads that the recorder noted and that no node shows.  The caller clears the
+ * result. */
 GmReadOrder gm_read_order_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes);
 void gm_read_order_clear (GmReadOrder *looks);
-/* Notes in g, as it was recorded, which read of each input is the first. */
+/* Stores in g, as it was recorded, the number of each input's first read among these, and its
+ * node. */
 void gm_read_order_note (GmGraph *g, const GmReadOrder *looks);
-/* Does the same for g's nodes, unless looks were noted. */
+/* Stores in g the first reads by g's own nodes, unless reads have been stored before. */
 void gm_read_order_note_nodes (GmGraph *g);
-/* True if read `a` of input i comes before read `b` of input k.  GM_NO_ID comes after all others,
- * in the order of inputs. */
+/* True if the read numbered `a` of input i comes before the read numbered `b` of input k.  Inputs
+ * with GM_NO_ID, which are not read, come last, in ascending order. */
 static inline bool
 gm_read_order_before (uint32_t a, uint32_t i, uint32_t b, uint32_t k)
 {
   return a != b ? a < b : i < k;
 }
-/* Refreshes, before a call, the views among its inputs in the program's order.  False, with nothing
- * done, if a view would have to get its history in the middle. */
+/* Refreshes, before a call, stale views among its inputs in the order in which the program reads
+ * them.  False, with nothing done, if a view would have to be refreshed between two reads of its
+ * base. */
 bool gm_read_order_take (const GmReadOrder *looks, GmTensor *const *inputs);
 
 #endif

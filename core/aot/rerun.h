@@ -6,26 +6,28 @@
 
 #include "core/tensor/tensor.h"
 
-/* One run of a compiled backward on this thread.  Zeroed before it begins. */
+/* The results of host functions in one run of a compiled backward on this thread, so that the plain
+ * backward need not call them again.  Zeroed before it begins. */
 typedef struct GmRerun GmRerun;
 struct GmRerun {
   GmRerun *around;
-  GArray *calls; /* NULL: none yet */
-  bool again;    /* the plain backward runs, and gets the noted results */
+  GArray *calls; /* NULL: no calls were noted */
+  bool again;    /* the plain backward runs, and takes the noted results */
 };
 
-/* Begins and ends the span in which this thread notes in *r the results of the program's
- * functions. */
+/* gm_rerun_begin starts noting results of host functions on this thread in *r; gm_rerun_end
+ * stops. */
 void gm_rerun_begin (GmRerun *r);
 void gm_rerun_end (GmRerun *r);
-/* True if the run ended because the last of these functions failed. */
+/* True if the last noted call has failed, and so ended the run. */
 bool gm_rerun_has_failed (const GmRerun *r);
 
-/* Notes that a function has been called for `of`, and returned n results (borrowed, NULL where
- * there is none), or the error, which is copied; error NULL: it has not failed. */
+/* Notes that the host function `of` has been called and has returned n results (borrowed, NULL
+ * where there is none); or, if error is not NULL, that it has failed (the error is copied). */
 void gm_rerun_note (const void *of, GmTensor *const *results, uint32_t n, const GError *error);
-/* True if a call for `of` is noted that was not taken before; takes the first: results are what it
- * returned, new references, or *ok is false and the error is set. */
+/* True if a call of the host function `of` is noted and not taken yet; then takes the oldest such
+ * call: fills `results` with new references to what it returned, or sets *ok to false and *error to
+ * its error. */
 bool gm_rerun_take (const void *of, GmTensor **results, uint32_t n, bool *ok, GError **error);
 
 #endif

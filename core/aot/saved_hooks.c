@@ -24,11 +24,11 @@
 
 #include <string.h>
 
-/* One saved tensor. */
+/* One saved tensor, and the bodies of its hooks. */
 typedef struct {
   GmGraph *pack, *unpack; /* NULL: the hooks do not see the tensor */
-  uint32_t first;         /* its first input of the new backward */
-  bool *baked;            /* per output of pack: made again in the backward */
+  uint32_t first;         /* number of its first input of the new backward */
+  bool *baked;            /* per output of pack: it is recomputed in the backward, not saved */
 } Hooked;
 
 typedef struct {
@@ -39,7 +39,8 @@ typedef struct {
   Hooked *hooked;  /* per old saved tensor */
   GArray *saved;   /* GmSavedValue: the new saved values */
   GmValueId *bmap; /* per value of the old backward: in the new one */
-  bool called;     /* hooks->trace gave no bodies: nothing is inlined */
+  bool called;     /* hooks->trace returned no bodies: nothing is inlined, hooks are called at
+                    * each run */
 } Inline;
 
 static GmValueId
@@ -105,7 +106,8 @@ fits (const GmMeta *saved, const GmGraph *pack, const GmGraph *unpack, GError **
   return refuse (error, saved, what);
 }
 
-/* Makes *g functional; steals *g. */
+/* Replaces *g by a functional graph of the same outputs, allocated in `arena`; frees the old
+ * one. */
 static bool
 make_functional (GmGraph **g, GmArena *arena, GError **error)
 {
@@ -151,7 +153,7 @@ trace (Inline *in, Hooked *h, GmMeta saved, GError **error)
   return true;
 }
 
-/* Finds the values of pack that are computed from its input. */
+/* Returns, per value of pack, true if it depends on pack's input.  In the arena. */
 static bool *
 find_readers (const GmGraph *pack, GmArena *arena)
 {
@@ -166,7 +168,8 @@ find_readers (const GmGraph *pack, GmArena *arena)
   return reads;
 }
 
-/* Adds the nodes of g to `to`, but for those of `except` (NULL: all). */
+/* Appends the nodes of g to `to`, except those whose results are true in `except` (per value; NULL:
+ * none is excepted).  map: as in gm_copy_nodes. */
 static bool
 add_nodes (GmGraph *to, const GmGraph *g, GmValueId *map, const bool *except, GError **error)
 {
@@ -183,7 +186,8 @@ add_nodes (GmGraph *to, const GmGraph *g, GmValueId *map, const bool *except, GE
 
 /* -- The forward ------------------------------------------------------------------------------- */
 
-/* Adds one more saved value; `old`: its id in the old backward, or GM_NO_ID. */
+/* Appends s to the saved values; `old`: the id in the old backward of the input that it replaces,
+ * or GM_NO_ID. */
 static void
 carry (Inline *in, GmSavedValue s, GmValueId old)
 {
@@ -197,7 +201,8 @@ carry (Inline *in, GmSavedValue s, GmValueId old)
   g_array_append_val (in->saved, s);
 }
 
-/* Saves the tensor s as it is. */
+/* Appends the tensor s, which is value v of the forward, to the saved values as it is, without
+ * hooks. */
 static void
 carry_plain (Inline *in, GmSavedValue s, GmValueId v, GmValueId old)
 {
@@ -265,8 +270,8 @@ build_forward (Inline *in, GError **error)
 
 /* -- The backward ------------------------------------------------------------------------------ */
 
-/* Makes the i-th saved tensor again from the saved values, in `to`, the backward or `restore`.
- * GM_NO_ID: *error is set. */
+/* Appends unpack of the i-th saved tensor to `to`, the backward or `restore`.  Returns its result;
+ * GM_NO_ID with *error set on failure. */
 static GmValueId
 unpack_one (Inline *in, GmGraph *to, uint32_t i, GError **error)
 {
@@ -309,8 +314,8 @@ build_backward (Inline *in, GError **error)
   return true;
 }
 
-/* Builds the graph that restores saved values for a backward that is not the compiled one: see
- * plan.c. */
+/* Builds the graph `restore` of GmParts, which computes the values that would be saved without
+ * hooks: a backward that is unfolded reads them. */
 static bool
 build_restore (Inline *in, GError **error)
 {
@@ -329,7 +334,8 @@ build_restore (Inline *in, GError **error)
 
 /* -- Together ---------------------------------------------------------------------------------- */
 
-/* Renumbers the gradients that are tangents among the backward's inputs. */
+/* Returns the gradients' sources, where those that are tangents have their number among the new
+ * backward's inputs. */
 static const GmGradSource *
 shifted_sources (const Inline *in)
 {
@@ -395,7 +401,8 @@ gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *part
 
 /* -- Bodies that are graphs -------------------------------------------------------------------- */
 
-/* Returns g over inputs of these metas, each node inferred again, with the current sizes. */
+/* Returns a copy of g over inputs of these metas, in `arena`, each node inferred again, with the
+ * thread's current sizes. */
 static GmGraph *
 retrace (const GmGraph *g, const GmMeta *inputs, GmArena *arena, GError **error)
 {

@@ -15,11 +15,12 @@ typedef enum {
   GM_HOOKED_ALL,
 } GmHookedFilter;
 
-/* Makes both bodies for a saved tensor of that meta; called once for each tensor that they see.
- * pack: one input, the tensor; its outputs are unpack's inputs, and unpack has one output.  The
- * caller frees both.  Where the meta's sizes are expressions, they are of the thread's current
- * sizes, and so are the bodies'; assumptions about these become facts there.
- * True with *pack and *unpack NULL: the hooks cannot be bodies, and are called at each run. */
+/* Records pack and unpack as graphs (bodies) for a saved tensor with the meta `saved`; called once
+ * for each tensor that the hooks are to see.  pack has one input, the tensor; its outputs are the
+ * inputs of unpack, which has one output.  The caller frees both.  Where sizes of the meta are
+ * expressions, they and those of the bodies are of the thread's current sizes, and assumptions
+ * about them become facts there.  True with *pack and *unpack NULL: the hooks cannot be recorded,
+ * and are called at each run. */
 typedef bool (*GmTraceHooks) (void *data, const GmMeta *saved, GmArena *arena, GmGraph **pack,
                               GmGraph **unpack, GError **error);
 
@@ -30,18 +31,19 @@ typedef struct {
   const bool *is_static; /* per input of the forward, for NO_STATIC; NULL: none is */
 } GmInlineHooks;
 
-/* Adds pack to the forward's end and unpack to the backward's beginning.  Function outputs and
- * gradients stay as they were; a value that pack returns without reading its tensor is made again
- * in the backward and not saved.  Hooks that are called leave parts as they were, without an error.
- * Errors leave parts as they were: GM_ERROR_UNSUPPORTED for a hook
- * that changes its input, GM_ERROR_VALUE for hooks that do not fit each other or the tensor. */
+/* Appends pack to the forward and puts unpack before the backward, for each saved tensor that the
+ * hooks see.  Outputs of the function and gradients stay as they were; a value that pack returns
+ * without reading its tensor is recomputed in the backward and not saved.  If the hooks cannot be
+ * recorded, `parts` stays as it was and the result is true.  Errors leave `parts` as it was:
+ * GM_ERROR_UNSUPPORTED for a hook that changes its input, GM_ERROR_VALUE for hooks that do not fit
+ * each other or the tensor. */
 bool gm_saved_hooks_inline (const GmInlineHooks *hooks, GmArena *arena, GmParts *parts,
                             GError **error);
 
-/* A GmTraceHooks for bodies that are graphs over a stand-in (data: GmHookGraphs): each node is
- * inferred again for the tensor that is really saved, whose sizes may be expressions.  A symbolic
- * size of the stand-in is the size that the real tensor has there; facts about it must hold for
- * that. */
+/* A GmTraceHooks (data: GmHookGraphs) for hooks that have been recorded for a stand-in: each node
+ * is inferred again for the tensor that is really saved, whose sizes may be expressions.  A symbol
+ * of the stand-in's sizes becomes the size that the real tensor has there; facts about the symbol
+ * must hold for that size. */
 typedef struct {
   const GmGraph *pack, *unpack;
 } GmHookGraphs;

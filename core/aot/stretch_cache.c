@@ -19,13 +19,14 @@ enum { WORTH_IT = 2 }; /* operations */
 typedef struct {
   gatomicrefcount refs;
   GBytes *structure, *shape;
-  uint64_t hash; /* of both */
+  uint64_t hash; /* of structure and shape together */
   GmPlan *plan;  /* NULL: operation by operation, because of `why` */
   char *why;
-  uint32_t n_alike; /* number of entries of its structure, itself included, when it was made */
+  uint32_t n_alike; /* number of entries with the same structure, this one included, when it was
+                     * made */
   uint32_t n_outputs, n_steps, n_inputs;
   uint32_t *outputs; /* per output of the stretch: output of the plan, or GM_NO_ID */
-  bool *ran;         /* per step */
+  bool *ran;         /* per step of the stretch: it ran */
   GmMeta *inputs;
 } Entry;
 
@@ -101,7 +102,7 @@ entry_unref (void *data)
   g_free (e);
 }
 
-/* Returns an entry that compares equal to that of such a stretch; its bytes are the stretch's. */
+/* Returns a key that compares equal to the entry of the stretch s; borrows its bytes from s. */
 static Entry
 key_of (const GmStretch *s)
 {
@@ -178,7 +179,8 @@ note_where (GmBuilder *b, const char *name)
   ((GmGraphBuilder *) b)->where = name; /* interned, or a constant */
 }
 
-/* Returns what differs from an earlier stretch of the same operations; NULL: there was none. */
+/* Returns, as text that the caller frees, the difference between s and the last stretch of the same
+ * operations; NULL: there was none. */
 static char *
 why_again (GmStretchCache *t, Entry *e, const GmStretch *s)
 {
@@ -226,7 +228,7 @@ entry_new (const GmStretch *s, const Entry *key)
   return e;
 }
 
-/* Returns the stretch as a graph, and notes its outputs. */
+/* Returns the stretch s as a new graph, and notes its outputs in e. */
 static GmGraph *
 capture (const GmStretch *s, Entry *e, GError **error)
 {
@@ -254,7 +256,7 @@ capture (const GmStretch *s, Entry *e, GError **error)
   return ok ? g_steal_pointer (&g) : NULL;
 }
 
-/* Makes an entry and adds it to the table.  NULL: *error. */
+/* Makes an entry for s and adds it to the table.  Returns the entry, borrowed; NULL: *error. */
 static Entry *
 entry_make (GmStretchCache *t, const GmStretch *s, const Entry *key, GError **error)
 {
@@ -289,8 +291,8 @@ entry_make (GmStretchCache *t, const GmStretch *s, const Entry *key, GError **er
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Returns the entry, or NULL; *full: there is none, and there are as many of its operations as
- * there may be. */
+/* Returns the entry of the stretch s, NULL if there is none.  *full: there is none, and the limit
+ * of entries for its operations is reached. */
 static Entry *
 find (GmStretchCache *t, GmStretch *s, bool *full, GError **error)
 {

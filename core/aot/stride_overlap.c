@@ -21,7 +21,8 @@ enum { MAX_STEPS = 100000 };
 
 typedef struct {
   Dim terms[2 * GM_MAX_DIMS];
-  int64_t reach[2 * GM_MAX_DIMS + 1]; /* of the terms from k on */
+  int64_t reach[2 * GM_MAX_DIMS + 1]; /* reach[k]: the largest sum that the terms from k on can
+                                       * make */
   int n, steps;
 } Search;
 

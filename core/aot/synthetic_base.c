@@ -39,8 +39,8 @@ find_used (Rewrite *r)
     r->used[g_array_index (g->outputs, GmGraphOutput, i).value] = true;
 }
 
-/* Returns the name of a base: that of the tensor that it is, if that is passed, else that of its
- * first member. */
+/* Returns the name of base c: that of the input that it is, if it is passed, else that of its first
+ * member. */
 static const char *
 base_name (const GmBasePlan *p, uint32_t c)
 {
@@ -99,8 +99,8 @@ add_inputs (Rewrite *r)
                              .outer = outer };
 }
 
-/* Returns the inputs, sorted by when their history was made; where that is unknown, in the order in
- * which they are passed. */
+/* Returns the numbers of the inputs, sorted by the time when their history was made; where that is
+ * unknown, in the order in which they are passed.  The caller frees the array. */
 static uint32_t *
 by_age (const GmBasePlan *p)
 {
@@ -162,8 +162,9 @@ add_outputs (Rewrite *r)
   r->layer->in_pieces = in_pieces;
 }
 
-/* Adds the histories of the outer graph; then those of each base of which pieces are written, and
- * of the inputs that are views of a base, where the function makes them. */
+/* Adds the outputs that are histories: those of the outer graph; then, where the function makes
+ * them, those of each base of which pieces are written, and of the inputs that are views of a
+ * base. */
 static void
 add_histories (Rewrite *r)
 {
@@ -217,7 +218,7 @@ gm_synthetic_base (const GmGraph *g, const GmBasePlan *p, GmArena *arena, GmBase
 
 /* -- Expected facts about the result ----------------------------------------------------------- */
 
-/* Foretells: bases are written and never become other tensors; all else is as it was. */
+/* Predicts that bases are written and become no other tensors; all else is as before. */
 GmFacts *
 gm_synthetic_base_expect (const GmGraph *g, const GmBaseLayer *l, GmArena *arena)
 {

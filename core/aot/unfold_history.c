@@ -28,14 +28,15 @@ typedef struct {
   const GmUnfold *u;
   const GmGraph *g;
   const GmSaved *kept;
-  bool *reached;     /* per value: gradients arrive there */
-  bool *needed;      /* per value: its elements are read */
+  bool *reached;     /* per value: a gradient arrives there */
+  bool *needed;      /* per value: its elements are read, so it has to be computed */
   bool *source;      /* per value: others are recomputed from it */
-  GmTensor **values; /* owned */
-  GmTensor **tape;   /* owned: with history */
-  GmTensor **leaves; /* owned: per input of the graph, the leaf that the plain tape keeps as itself;
-                      * else NULL */
-  const char **lost; /* per value whose elements are read: why they are lost; NULL: they are not */
+  GmTensor **values; /* owned: per value, its elements, NULL: not needed, or lost */
+  GmTensor **tape;   /* owned: per value, the tensor on the tape, with its history */
+  GmTensor **leaves; /* owned: per input of the graph, the leaf that the plain tape keeps as
+                      * itself; else NULL */
+  const char **lost; /* per value whose elements are read: the reason why they cannot be
+                      * recomputed; NULL: they can */
   GStringChunk *why; /* owned: these texts */
 } Unfold;
 
@@ -53,7 +54,7 @@ flows (const GmGraph *g, const GmNode *n, uint32_t i)
   return gm_graph_meta (g, n->in[i])->requires_grad && gm_op_is_differentiable (n->op, (int) i);
 }
 
-/* Marks, from values at which gradients arrive, those to which they go on. */
+/* Marks, from values of g at which a gradient arrives, all values that it flows to. */
 static void
 spread (const GmGraph *g, bool *reached)
 {
@@ -87,7 +88,8 @@ gm_unfold_can_fill (const GmUnfold *u, GmTensor *const *grads)
 
 /* -- Walks that ask for some gradients --------------------------------------------------------- */
 
-/* Returns, per value, true if its gradient goes on to something that the walk asks for. */
+/* Returns, per value, true if its gradient flows to a gradient that the walk asks for.  The caller
+ * frees the array. */
 static bool *
 find_leading (const GmUnfold *u, const GmAgNode *node)
 {
@@ -161,11 +163,11 @@ reads (const GmGraph *g, const GmNode *n, uint32_t i)
   return n->op == GM_OP_custom ? i == 0 : !replaces || i == 1;
 }
 
-/* The values that node k's gradient reads, if it runs. */
+/* The values that the gradient of node k reads, if it runs. */
 typedef struct {
   uint32_t saves;   /* operands, by bit, and GM_SAVES_OUT: as gm_op_saves says */
   uint32_t from;    /* and all operands from this one on */
-  GmValueId ticket; /* where it was noted, or GM_NO_ID */
+  GmValueId ticket; /* of a host call: the ticket, where its history is found, or GM_NO_ID */
 } GradientReads;
 
 static GradientReads
@@ -219,7 +221,7 @@ mark_needed (Unfold *w)
   }
 }
 
-/* Returns why node k's gradient can't be computed; NULL: it can. */
+/* Returns the reason why the gradient of node k can't be computed; NULL: it can.  Borrowed. */
 static const char *
 why_lost (const Unfold *w, uint32_t k)
 {
@@ -249,15 +251,15 @@ gm_unfold_reads (const GmUnfold *u)
   return needed;
 }
 
-/* Returns the input that gradient i belongs to. */
+/* Returns the input of the graph that gradient i belongs to. */
 static GmValueId
 value_of_grad (const GmUnfold *u, uint32_t i)
 {
   return g_array_index (u->g->inputs, GmValueId, u->grads[i].i);
 }
 
-/* Returns the leaf that gradient i goes to, borrowed, if it was kept; NULL: it was not, or hooks
- * packed it. */
+/* Returns the leaf that gradient i goes to, borrowed, if the call kept it as itself; NULL: it was
+ * not kept, or hooks packed it. */
 static GmTensor *
 kept_leaf (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept, uint32_t i)
 {
@@ -285,7 +287,7 @@ gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept)
   return false;
 }
 
-/* Marks v as lost; steals `why`. */
+/* Marks v as a value that cannot be computed again, with the reason `why`, which it steals. */
 static void
 lose (Unfold *w, GmValueId v, GError *why)
 {
@@ -324,7 +326,8 @@ take_kept (Unfold *w, GmValueId v, GError **error)
   return true;
 }
 
-/* Computes all results of a call that are needed, with the first of them. */
+/* Computes all needed results of a call when the first of them is asked for; n is one of its
+ * nodes. */
 static bool
 compute_higher (Unfold *w, const GmNode *n, GmTensor *const *in, GError **error)
 {
@@ -383,7 +386,8 @@ compute (Unfold *w, const GmNode *n, GError **error)
   return w->values[n->out] != NULL;
 }
 
-/* Computes all needed values that are not lost.  False: a hook refused, or an operation failed. */
+/* Computes all needed values that can be recomputed, and marks the others as lost.  False with
+ * *error set if a hook or an operation fails. */
 static bool
 compute_needed (Unfold *w, GError **error)
 {
@@ -415,7 +419,8 @@ keep_nothing (void *owner, void *data, size_t bytes)
   (void) owner, (void) data, (void) bytes;
 }
 
-/* Returns v with its elements if they are read, else without memory; no history yet. */
+/* Returns a new tensor for v, with its elements if they are needed, else without memory, and with
+ * no history yet. */
 static GmTensor *
 tensor_of (const Unfold *w, GmValueId v)
 {
@@ -449,7 +454,8 @@ number_of (const Unfold *w, uint64_t seq, uint32_t k)
   return gm_unfold_number (w->u, w->u->numbers, seq, k);
 }
 
-/* Records all results of the function whose first node is k, at once. */
+/* Records the custom function whose first node is k, with all of its results, as one node of the
+ * tape. */
 static void
 record_custom (Unfold *w, uint32_t k, uint64_t seq)
 {
@@ -483,7 +489,7 @@ record_custom (Unfold *w, uint32_t k, uint64_t seq)
                     number_of (w, seq, k));
 }
 
-/* Records a call of graphs, whose first node is k, as one node of the tape. */
+/* Records the call of an operator with bodies whose first node is k as one node of the tape. */
 static void
 record_higher (Unfold *w, uint32_t k, uint64_t seq)
 {
@@ -526,7 +532,7 @@ find_leaves (Unfold *w, GmAgNode *node)
   }
 }
 
-/* Records an operation, which is node k. */
+/* Records the operation of node k on the tape. */
 static void
 record_op (Unfold *w, uint32_t k, uint64_t seq)
 {
@@ -549,8 +555,8 @@ record_op (Unfold *w, uint32_t k, uint64_t seq)
                                w->kept[w->u->places[n->in[i]]].version);
 }
 
-/* Records node k, and the other results of the same function or call, as lost: their gradient is
- * refused. */
+/* Records node k, and the other results of the same function or call, with a node of the tape that
+ * refuses its backward because of `why`. */
 static void
 record_lost (Unfold *w, uint32_t k, uint64_t seq, const char *why)
 {
@@ -620,7 +626,7 @@ record (Unfold *w, GmAgNode *node, uint64_t seq)
   }
 }
 
-/* Notes which nodes have used up what they saved, after a walk that failed. */
+/* Stores in *used_up which nodes have used up their saved values, after a walk that failed. */
 static void
 note_used_up (const Unfold *w)
 {
@@ -662,10 +668,11 @@ give_roots (const Unfold *w, GmTensor **roots)
   }
 }
 
-/* Unfolds node, the history of a call.  kept: what the call saved.  seq: the sequence number of the
- * call.  of: per tangent, true if its output's nodes are made.  grads: per tangent, its gradient,
- * to walk the new nodes with (create: recorded; stay: they can be walked again) into result; NULL:
- * nothing is walked, and roots are returned.  *made: the values were computed. */
+/* Makes the nodes of a call on the tape, and walks them.  node: the call's node; kept: the values
+ * that the call saved; seq: its first sequence number.  of: per tangent, true if the nodes of its
+ * output are made.  grads: per tangent, the gradient to walk the nodes with (create: recorded;
+ * stay: they can be walked again) into `result`; NULL: nothing is walked, and `roots` is filled.
+ * *made: the values were computed. */
 static bool
 unfold (const GmUnfold *u, GmAgNode *node, const GmSaved *kept, uint64_t seq,
         GmTensor *const *grads, const bool *of, bool create, bool stay, GmTensor **result,
