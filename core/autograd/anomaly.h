@@ -13,10 +13,10 @@
 
 extern bool gm_anomaly_on, gm_anomaly_checks_nan;
 
-/* The front end's functions.  where: returns a line on what is being recorded, then the way there;
- * the caller frees; NULL if unknown.  has_nan: false with an error if it could not check.  tell:
- * reports that a node failed, before its error is raised; where may be NULL; false with an
- * error. */
+/* Functions of the front end.  where: returns text on the operation that is being recorded, and the
+ * call stack that leads to it; the caller frees; NULL if unknown.  has_nan: true if t has a NaN;
+ * false with *error set if it could not check.  tell: reports that a node failed, before its error
+ * is raised; `where` may be NULL; false with *error set on failure. */
 typedef struct {
   char *(*where) (void);
   bool (*has_nan) (GmTensor *t, GError **error);
@@ -24,15 +24,17 @@ typedef struct {
 } GmAnomalyHost;
 extern GmAnomalyHost gm_anomaly_host;
 
-/* The function that is being unfolded: nodes recorded meanwhile get its place in the forward.
- * NULL: none is. */
+/* The function that is being unfolded on this thread: nodes recorded meanwhile get its place in the
+ * forward.  NULL: none is being unfolded. */
 extern GM_THREAD const GmAgNode *gm_anomaly_parted;
-extern GM_THREAD const GError *gm_anomaly_told; /* error of the running walks that was told already:
-                                                 * one walk may pass on the error of a walk inside
-                                                 * of it */
-void gm_anomaly_note (GmAgNode *n);             /* n is being recorded */
-/* Checks what n's backward returned; false: it may not go on.  ok: the backward succeeded.  results
- * may have NULLs. */
+extern GM_THREAD const GError *gm_anomaly_told; /* the error of a running walk that was reported
+                                                 * already, so that a walk around it, which
+                                                 * passes the error on, does not report it
+                                                 * again */
+void gm_anomaly_note (GmAgNode *n);             /* Stores in n, which is being recorded, where
+                                                 * the forward is. */
+/* Checks the gradients that n's backward returned (entries of `results` may be NULL) for NaN, and
+ * reports a failure.  ok: the backward succeeded.  False with *error set if the walk must stop. */
 bool gm_anomaly_look (const GmAgNode *n, GmTensor *const *results, bool ok, GError **error);
 
 #endif

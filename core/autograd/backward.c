@@ -42,7 +42,7 @@ gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n, boo
   return ok;
 }
 
-/* Adds the gradient g that arrived at an input that is no leaf to its grad. */
+/* Adds the gradient g, which has arrived at an input that is no leaf, to the input's grad. */
 static bool
 keep_gradient (GmTensor *input, GmTensor *g, GError **error)
 {
@@ -109,7 +109,7 @@ gm_autograd_hook_inside (GmAgNode *n, uint64_t outputs)
   n->hooked = outputs;
 }
 
-/* Lends the hooks on n's output nr to the node that makes it: n still owns them. */
+/* Adds the hooks on n's output nr to the node `to` that makes this output; n still owns them. */
 static void
 lend_hooks (const GmAgNode *n, uint32_t nr, GmEdge to)
 {
@@ -126,7 +126,7 @@ lend_hooks (const GmAgNode *n, uint32_t nr, GmEdge to)
   }
 }
 
-/* Moves these hooks for good, and the retain_grad () of tensors with them. */
+/* Moves the hooks on n's output nr, and the tensors that retain its gradient, to the node `to`. */
 static void
 move_waiting (GmAgNode *n, uint32_t nr, GmEdge to)
 {
@@ -162,8 +162,8 @@ move_waiting (GmAgNode *n, uint32_t nr, GmEdge to)
   }
 }
 
-/* Makes `to` the maker of n's output nr for good: a second backward sums there what comes through
- * either node. */
+/* Makes `to` the node that makes n's output nr from now on: in a later backward, gradients that
+ * come along edges to either node are summed there. */
 static void
 stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
 {
@@ -175,8 +175,8 @@ stay_apart (GmAgNode *n, uint32_t nr, GmEdge to)
   to.node->front = n;
 }
 
-/* Hands g, the gradient of n's output nr, which may be NULL, to the capture and the retain_grad ()
- * that wait for it. */
+/* Hands g, the gradient of n's output nr, which may be NULL, to the captures and the tensors with
+ * retain_grad () that wait for it. */
 static bool
 serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
 {
@@ -188,7 +188,8 @@ serve_awaited (GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
   return !outer->accumulate || gm_walk_keep_retained (at.node, at.nr, g, error);
 }
 
-/* Returns the node that makes `root`, if n was unfolded into that node; else an empty edge. */
+/* Returns the node that `root` is a result of, borrowed, if it is one that n was unfolded to; else
+ * an empty edge. */
 static GmEdge
 made_here (const GmAgNode *n, const GmTensor *root)
 {
@@ -199,9 +200,10 @@ made_here (const GmAgNode *n, const GmTensor *root)
   return here ? (GmEdge){ ag->node, ag->nr } : (GmEdge){ NULL, 0 };
 }
 
-/* True if hooks on n's results have to run between those of other nodes: a hook gets a gradient
- * that n itself goes on with; or there are leaves' hooks, too, which run as soon as their gradients
- * are complete; or a stretch runs n together with all that waits for it. */
+/* True if hooks on n's results have to run between the nodes that n stands for: a hook gets a
+ * gradient that other inner nodes contribute to; or leaves have hooks, too, which run as soon as
+ * their gradients are complete; or a stretch would run n together with the readers of its
+ * results. */
 static bool
 has_turns_inside (const GmAgNode *n)
 {
@@ -211,7 +213,7 @@ has_turns_inside (const GmAgNode *n)
   return inside || (n->hooks->len && (gm_stretch_runner_now || gm_autograd_leaf_waits (n)));
 }
 
-/* True if other nodes may deliver between two gradients that n sends to one place. */
+/* True if other nodes may deliver gradients between two that n sends to the same place. */
 static bool
 is_read_beside (const GmAgNode *n)
 {
@@ -233,7 +235,8 @@ gm_autograd_reach_back (GmAgNode *n, uint64_t edges)
   n->reaches_back = edges;
 }
 
-/* True if a user has left hooks or metadata with n, which its parts would not have. */
+/* True if users have left hooks or metadata with n: the nodes that n stands for would not have
+ * them. */
 static bool
 has_company (const GmAgNode *n)
 {
@@ -280,7 +283,7 @@ gm_walk_edge_to (GmTensor *t, bool asks)
   return e;
 }
 
-/* True if the walk captures the gradient of n's output k, or a tensor retains it. */
+/* True if the outer walk captures the gradient of n's output k, or a tensor retains it. */
 static bool
 is_output_awaited (const GmAgNode *n, uint32_t k)
 {
@@ -290,7 +293,7 @@ is_output_awaited (const GmAgNode *n, uint32_t k)
   return is;
 }
 
-/* Makes w go no further than e; wanted: its gradient is asked for. */
+/* Makes the walk w end at e.  wanted: the gradient that arrives there is asked for. */
 static void
 end_at (GmWalk *w, GmEdge e, bool wanted)
 {
@@ -300,9 +303,9 @@ end_at (GmWalk *w, GmEdge e, bool wanted)
   s->leads |= (uint64_t) wanted << MIN (e.nr, 63);
 }
 
-/* Captures what n's edges lead to, each place once, then n's outputs, if something waits for their
- * gradients inside: returns true then.  Where the outer walk asks for some gradients only, this
- * walk does, too. */
+/* Captures the gradients that go along n's edges, each place once; then, if something waits inside
+ * for the gradients of n's outputs, those, and returns true.  If the outer walk asks for some
+ * gradients only, w does, too. */
 static bool
 capture_ends (GmWalk *w, GmAgNode *n, GmTensor *const *roots, bool stay)
 {

@@ -84,8 +84,8 @@ add_input (GmStretch *s, GmTensor *t, GmStretchOrigin origin)
   put_meta (s->shape, &t->meta);
 }
 
-/* Returns the number of the slot's first gradient; like: the meta of what arrives there, if nothing
- * is there yet. */
+/* Returns the number, in the stretch, of the gradient of the slot's first output.  like: the meta
+ * of the gradient that is about to arrive there, if none has. */
 static uint32_t
 place_of (GmStretch *s, GmSlot *slot, const GmMeta *like)
 {
@@ -181,7 +181,8 @@ describe (GmStretch *s, const GmAgNode *n)
     put_meta (s->shape, &n->extra->in[i]);
 }
 
-/* Notes for the node behind edge i that the edge has delivered, with a gradient or without. */
+/* Notes that edge i of n has delivered, with a gradient or without, to the node that it leads
+ * to. */
 static void
 tell_edge (GmStretch *s, const GmAgNode *n, uint32_t i, const GmMeta *like)
 {
@@ -220,7 +221,7 @@ drop_inputs (GmStretch *s, uint32_t from)
   g_array_set_size (s->origins, from);
 }
 
-/* The lengths of all arrays, for go_back. */
+/* The lengths of all arrays at one moment, to which go_back returns. */
 typedef struct {
   uint32_t structure, shape, inputs, hooks;
 } Mark;
@@ -240,8 +241,7 @@ go_back (GmStretch *s, Mark m)
   drop_hooks (s, m.hooks);
 }
 
-/* True if something besides the step's node reads what has arrived there: a capture or
- * retain_grad (). */
+/* True if the gradients at the slot are read by a capture or by retain_grad (), beside its node. */
 static bool
 is_watched (const GmStretch *s, const GmSlot *slot)
 {
@@ -249,9 +249,9 @@ is_watched (const GmStretch *s, const GmSlot *slot)
          || (s->w->accumulate && slot->node->retained && slot->node->retained->len > 0);
 }
 
-/* Returns a function's backward as a program, if it can be one and nothing reads its gradients
- * before it runs; else NULL.  The program depends on all gradients that have arrived so far, so the
- * function must be the first step of a stretch. */
+/* Returns the backward of the slot's function as a program, owned by s, if it has one and nothing
+ * reads its gradients before it runs; else NULL.  The program depends on all gradients that have
+ * arrived so far, so the function must be the first step of a stretch. */
 static const GmAgProgram *
 find_program (GmStretch *s, GmSlot *slot)
 {
@@ -297,8 +297,8 @@ take_function (GmStretch *s, GmSlot *slot)
   return true;
 }
 
-/* True if t lies in a leaf's gradient that the stretch adds to: t will have been changed by the
- * time that its reader runs. */
+/* True if t shares memory with the gradient of a leaf that the stretch adds to: t will have changed
+ * when a step reads it. */
 static bool
 is_summed (const GmStretch *s, const GmTensor *t)
 {
@@ -311,7 +311,8 @@ is_summed (const GmStretch *s, const GmTensor *t)
   return false;
 }
 
-/* Takes the hooks at a slot as programs.  False: a hook is no program, and nothing has changed. */
+/* Takes the hooks at a slot into the stretch, as programs.  False, with nothing changed, if a hook
+ * has no program. */
 static bool
 take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
 {
@@ -357,8 +358,8 @@ take_hooks (GmStretch *s, const GmSlot *slot, Step *step)
   return true;
 }
 
-/* Runs code of the program's that has to run before the operation can: only at the start of a
- * stretch.  False: it failed, or the operation can't run. */
+/* Runs the user's code that has to run before the operation: hooks and regions.  Allowed only at
+ * the start of a stretch.  False: it failed (s->error), or the operation can't run. */
 static bool
 prepare (GmStretch *s, GmSlot *slot, bool hooks_are_inside)
 {
@@ -372,8 +373,8 @@ prepare (GmStretch *s, GmSlot *slot, bool hooks_are_inside)
   return !n->released && (!n->region || gm_region_give (n, &s->error));
 }
 
-/* Makes the step at the top of the heap part of the stretch; false if it cannot be, or with
- * s->error. */
+/* Takes the step at the top of the heap into the stretch.  False if it can't be taken, with
+ * s->error set if it failed. */
 static bool
 take_operation (GmStretch *s, GmSlot *slot)
 {
@@ -500,8 +501,8 @@ gm_stretch_shape (const GmStretch *s)
 
 /* -- In the walk ------------------------------------------------------------------------------- */
 
-/* Puts the stretch's gradients in place: gradients that belong to the stretch alone are freed, the
- * others go to their slots. */
+/* Distributes the results: gradients that only the stretch reads are freed, the others go to their
+ * slots. */
 static void
 put_gradients (GmStretch *s, GmTensor **out)
 {
@@ -537,8 +538,7 @@ finish_step (GmStretch *s, const Step *step, bool ran, GError **error)
   return ok;
 }
 
-/* True if the walk may go back to before the stretch: an operation has failed, and no code of the
- * program's has been called. */
+/* True if the stretch may be undone: an operation has failed, and no user code has been called. */
 static bool
 may_undo (const GmStretch *s, const GError *error)
 {
@@ -557,9 +557,9 @@ by_arrival (gconstpointer a, gconstpointer b)
   return (x->arrived > y->arrived) - (x->arrived < y->arrived);
 }
 
-/* Undoes a stretch of which nothing has been delivered: what was ready before it is ready again,
- * and the walk goes on node by node.  So the operation fails again, with its own text, after all
- * that comes before it. */
+/* Undoes a stretch whose results have not been delivered: the slots that were ready before are
+ * ready again, and the walk goes on node by node.  So the operation fails again, with its own error
+ * text, after all that comes before it. */
 static void
 undo (GmStretch *s)
 {

@@ -13,7 +13,7 @@ typedef GmStretchStep Step;
 typedef GmStretchHook Hook;
 typedef GmStretchPlace Place;
 
-/* Applies the programs of the step's hooks to *grad, the gradient that has arrived there. */
+/* Applies the programs of the step's hooks to *grad, the gradient that arrives at the step. */
 static void
 emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs, GmVal *grad)
 {
@@ -29,7 +29,7 @@ emit_hooks (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inp
   }
 }
 
-/* Applies the hooks, for an executing builder, by calling them. */
+/* Calls the step's hooks on *grad; for an executing builder. */
 static void
 call_hooks (const Step *step, GmBuilder *b, GmVal *grad)
 {
@@ -40,8 +40,8 @@ call_hooks (const Step *step, GmBuilder *b, GmVal *grad)
   gm_tensor_unref (g);
 }
 
-/* Adds a gradient, which may be NULL, to that of the slot that edge i of the step's node leads to;
- * values: per gradient of the stretch. */
+/* Adds `gradient`, which may be NULL, to the sum at the slot that edge i of the step's node leads
+ * to. values: per gradient of the stretch. */
 static void
 send (const GmStretch *s, const Step *step, uint32_t i, GmBuilder *b, GmVal gradient, GmVal *values)
 {
@@ -54,7 +54,7 @@ send (const GmStretch *s, const Step *step, uint32_t i, GmBuilder *b, GmVal grad
   *sum = *sum ? gm_b (b, add, *sum, gradient) : gradient;
 }
 
-/* Sends the gradient of the step's node on through the gradient of its op. */
+/* Computes the gradients of the operands of the step's operator, and adds them to `values`. */
 static void
 emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs,
                 GmVal *values)
@@ -89,7 +89,7 @@ emit_operation (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal 
     send (s, step, i, b, result[i], values);
 }
 
-/* Computes a function's results, for an executing builder, by calling its backward. */
+/* Calls the backward of the step's function for its results; for an executing builder. */
 static void
 call_function (const Step *step, GmBuilder *b, GmVal *result)
 {
@@ -105,7 +105,7 @@ call_function (const Step *step, GmBuilder *b, GmVal *result)
   }
 }
 
-/* Sends a function's results on to its edges. */
+/* Computes the results of the step's function, and adds them to `values`. */
 static void
 emit_function (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *inputs,
                GmVal *values)
@@ -123,7 +123,7 @@ emit_function (const GmStretch *s, const Step *step, GmBuilder *b, const GmVal *
   }
 }
 
-/* Fills `values`, per gradient of the stretch, with the gradients that were there before. */
+/* Fills `values`, per gradient of the stretch, with the gradients that had arrived before it. */
 static void
 take_arrived (const GmStretch *s, const GmVal *in, GmVal *values)
 {

@@ -10,31 +10,35 @@
 
 typedef struct {
   GmSlot *slot;
-  bool runs;      /* an operation; else the step is only arrived at */
-  uint32_t saved; /* of an operation: index, among the inputs, of the first tensor that it saved */
+  bool runs;      /* true: its node runs as part of the stretch; false: gradients only arrive at
+                   * it */
+  uint32_t saved; /* of a step that runs: number, among the inputs, of the first tensor that its
+                   * node saved */
   uint32_t first_hook, n_hooks;
-  const GmAgProgram *program; /* of a function: its backward; owned by the stretch */
+  const GmAgProgram *program; /* of a function's node: its backward; owned by the stretch */
 } GmStretchStep;
 
-/* A hook that is part of the stretch. */
+/* A hook whose program is part of the stretch. */
 typedef struct {
   GmHookProgram *program; /* owned */
-  uint32_t captured;      /* index, among the inputs, of the first tensor that it reads */
+  uint32_t captured;      /* number, among the inputs, of the first tensor that it reads */
 } GmStretchHook;
 
-/* A slot whose gradients the stretch reads or adds to. */
+/* A slot of the walk whose gradients the stretch reads or adds to. */
 typedef struct {
   GmSlot *slot;
   uint32_t first;   /* number of its first gradient */
-  uint32_t arrived; /* index, among the inputs, of the first gradient that was there before */
-  bool inside;      /* an operation of the stretch, whose arriving gradients nothing else reads */
-  GmMeta like;      /* dtype and shape of what arrives; the layout may differ */
+  uint32_t arrived; /* number, among the inputs, of the first gradient that had arrived before
+                     * the stretch */
+  bool inside;      /* its node runs in the stretch, and nothing else reads its gradients */
+  GmMeta like;      /* dtype and shape of the gradient that arrives; its layout may differ */
 } GmStretchPlace;
 
 typedef struct {
-  bool owned;    /* unpacked, or made here; else another owner holds it until the results are in
+  bool owned;    /* the stretch holds a reference, because the tensor was unpacked or made here;
+                  * false: borrowed from an owner that keeps it until the results are in
                   * place */
-  bool gradient; /* else it was saved */
+  bool gradient; /* true: a gradient that has arrived; false: a saved tensor */
 } GmStretchOrigin;
 
 struct GmStretch {
@@ -46,15 +50,15 @@ struct GmStretch {
   GArray *hooks;       /* GmStretchHook */
   GPtrArray *programs; /* GmAgProgram */
   GByteArray *structure, *shape;
-  bool calls_hooks; /* instead of running their programs */
+  bool calls_hooks; /* hooks are called, their programs are not run */
   uint32_t n_operations, n_gradients;
-  GError *error; /* of the step that would have come next */
+  GError *error; /* of the step that could not be taken, which ends the stretch */
 };
 
 #define GM_STRETCH_STEP(s, i) (&g_array_index ((s)->steps, GmStretchStep, (i)))
 #define GM_STRETCH_PLACE(s, slot) (&g_array_index ((s)->places, GmStretchPlace, (slot)->place - 1))
 
-/* True if the slot's node, or something behind it, was asked for. */
+/* True if a gradient was asked for at the slot's node, or behind it. */
 static inline bool
 gm_stretch_is_wanted (const GmSlot *slot)
 {

@@ -24,12 +24,13 @@ typedef struct {
   uint8_t op;
   uint8_t dropped; /* bit i: saved_in[i]; bit GM_NODE_INLINE: saved_out */
   GmSaved saved[GM_NODE_INLINE + 1];
-  const GmAgFunction *fn; /* of a function's node, else NULL */
-  void *state;            /* its state in the second run */
+  const GmAgFunction *fn; /* of a function's node; else NULL */
+  void *state;            /* the state of the function's node that was recorded in the second
+                           * run */
   uint32_t n_in;
 } Place;
 
-/* An argument: the object, and an alias of what it was. */
+/* An argument of the region, and an alias that keeps what the argument was. */
 typedef struct {
   GmTensor *t, *was;
   uint32_t version;
@@ -47,10 +48,11 @@ struct GmRegion {
   GArray *watched;    /* Watched: tensors that the second run will read */
   uint32_t n_filled;  /* in the second run: number of nodes recorded so far */
   bool filling, filled;
-  const char *differs; /* in the second run: name of the first operation that differs, or NULL */
+  const char *differs; /* name of the first operation of the second run that differs from the
+                        * first run; NULL: none does */
   GmRegion *outer;     /* while open or filling */
-  GmSavedHooks *hooks; /* the thread's hooks before open: saved-tensor hooks further out see nothing
-                        * of the region */
+  GmSavedHooks *hooks; /* the thread's hooks before open: saved-tensor hooks from outside see
+                        * nothing of the region */
 };
 
 GM_THREAD GmRegion *gm_region_now;
@@ -144,7 +146,7 @@ saved_of (GmAgNode *n, int i)
   return i < GM_NODE_INLINE ? &n->saved_in[i] : &n->saved_out;
 }
 
-/* True if the second run makes input i of n again. */
+/* True if the second run recomputes input i of n, so that it need not be kept. */
 static bool
 may_drop (const GmRegion *r, const GmAgNode *n, int i)
 {

@@ -51,8 +51,8 @@ eager_meta (GmBuilder *base, GmVal v)
 {
   GmTensor *t = gm_tensor_from_val (v);
   if (G_UNLIKELY (t->base && !t->meta.requires_grad) && gm_grad_enabled ())
-    gm_tensor_requires_grad (t); /* refreshes it: its memory may have got a history through another
-                                  * tensor */
+    gm_tensor_requires_grad (t); /* refreshes it: its memory may have got a history through
+                                  * another tensor */
   return &t->meta;
 }
 
@@ -66,7 +66,8 @@ eager_into (GmBuilder *base, GmVal dst, GmOp op, const GmVal *in, int n_in, cons
   return ok ? dst : NULL;
 }
 
-/* The state is {seed, first draw}, so the attribute's offset is always 0 here. */
+/* Draws n_elements random numbers from the process's generator, and returns the state that makes
+ * them, {seed, number of the first draw}.  Sets *offset to 0: the state begins at these numbers. */
 static GmVal
 eager_random (GmBuilder *base, uint64_t n_elements, int64_t *offset)
 {
@@ -120,8 +121,8 @@ eager_offset (GmBuilder *base, GmVal v)
   return gm_tensor_from_val (v)->offset;
 }
 
-/* Returns the base of v if both have one history, else NULL; with gradients off, the tensor over
- * all of v's memory. */
+/* Returns a tensor that v is a view of, and sets *offset: its base, if both have one history, else
+ * NULL; with gradients off, a tensor over all of v's memory. */
 static GmVal
 eager_around (GmBuilder *base, GmVal v, int64_t *offset)
 {

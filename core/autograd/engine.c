@@ -105,8 +105,8 @@ gm_walk_pop (Walk *w)
 
 /* -- First pass: counting the edges ------------------------------------------------------------ */
 
-/* Visits the nodes depth first from `root`; the way back is in the slots.  A node is needed if an
- * edge of it leads to a needed or captured node. */
+/* Visits all nodes behind `root`, depth first; slots remember the way back.  A node is marked as
+ * needed if an edge of it leads to a needed or captured node. */
 static void
 visit (Walk *w, GmAgNode *root)
 {
@@ -146,7 +146,8 @@ visit (Walk *w, GmAgNode *root)
   }
 }
 
-/* Begins the sum with what has arrived in the walk around this one. */
+/* Moves the gradient that has arrived at output nr of s in the walk around this one to s: the sum
+ * begins with it. */
 static void
 take_arrived (Walk *w, Slot *s, uint32_t nr)
 {
@@ -158,16 +159,15 @@ take_arrived (Walk *w, Slot *s, uint32_t nr)
     *to = g_steal_pointer (from);
 }
 
-/* Marks the captured nodes before the first pass, so that a path that reaches them finds the
- * mark. */
+/* Marks the captured nodes, before the first pass, which finds the marks. */
 static void
 mark_captured (Walk *w)
 {
   for (int i = 0; i < w->n_captures; i++) {
     GmAgNode *n = w->captures[i].node;
     const GmEdge *at = n->apart && !w->through ? &n->apart[w->captures[i].nr] : NULL;
-    if (at && at->node) { /* unfolded for another root meanwhile; n, which is pinned, keeps the node
-                           * alive */
+    if (at && at->node) { /* unfolded for another root meanwhile; n, which is pinned, keeps the
+                           * node alive */
       n = w->captures[i].node = at->node;
       w->captures[i].nr = at->nr;
     }
@@ -190,8 +190,8 @@ is_only_owner (const GmTensor *t)
          && !t->wrapper && !t->storage->release;
 }
 
-/* Returns, for a view that is all that is left of a result of the same memory, that memory as a
- * tensor of its own, and steals *g; else NULL. */
+/* Returns the memory of *g as a tensor of its own, and steals *g, if *g is a view of all of a
+ * result to which there are no other references; else NULL. */
 static GmTensor *
 own_memory (GmTensor **g)
 {
@@ -209,7 +209,7 @@ own_memory (GmTensor **g)
   return alone;
 }
 
-/* Sets *sum to *sum + g, both owned. */
+/* Sets *sum to *sum + g.  Both references are stolen; *sum is a new one. */
 static bool
 add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
 {
@@ -230,7 +230,8 @@ add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
   return *sum != NULL;
 }
 
-/* Steals g (NULL: no gradient flows). */
+/* Adds the gradient g (NULL: none flows) to the sum at e, and makes its node ready if it waits for
+ * no other edge.  Steals g. */
 static bool
 deliver (Walk *w, GmEdge e, GmTensor *g, GError **error)
 {
@@ -276,7 +277,7 @@ check_version (const GmAgNode *n, const GmSaved *s, int input, GError **error)
   return false;
 }
 
-/* Makes the builder own t until the gradient is computed. */
+/* Returns t as a value that the builder owns until the gradient is computed.  Steals t. */
 static GmVal
 keep_for (GmEagerBuilder *b, GmTensor *t)
 {
@@ -304,8 +305,8 @@ gm_walk_with_history (GmTensor *t, GmEdge edge)
   return alias;
 }
 
-/* Returns a saved tensor as the forward saw it: with the history of that time, whatever happened to
- * the tensor since.  NULL: nothing is saved, or *error is set. */
+/* Returns a saved tensor as a value of b, with the history `edge` that it had when it was saved if
+ * `create`, whatever happened to the tensor since.  NULL: nothing is saved, or *error is set. */
 static GmVal
 unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **error)
 {
@@ -325,8 +326,8 @@ unpack (GmEagerBuilder *b, const GmSaved *s, GmEdge edge, bool create, GError **
   return keep_for (b, gm_alias_with_edge (t, edge));
 }
 
-/* Moves a gradient to the CPU if the input was a number of the CPU that was used with tensors of a
- * device.  A new reference. */
+/* Returns a new reference to g, on the device of `input`: a number on the CPU that was used with
+ * tensors of another device gets its gradient on the CPU. */
 static GmTensor *
 arrive_at (const GmMeta *input, GmTensor *g, GError **error)
 {
@@ -401,9 +402,8 @@ run_op (Walk *w, GmAgNode *n, GmTensor *grad, GmTensor **result, GError **error)
   return ok;
 }
 
-/* Copies a leaf's gradient into the leaf's layout, so that an optimiser's loop over both is one
- * run.
- */
+/* Returns a copy of g, a leaf's gradient, in the layout of the leaf, so that an optimiser's loop
+ * over both is contiguous.  NULL: *error. */
 static GmTensor *
 copy_as (GmTensor *g, const GmMeta *like, GError **error)
 {
@@ -423,9 +423,8 @@ same_layout (const GmMeta *a, const GmMeta *b)
   return memcmp (a->strides, b->strides, sizeof *a->strides * a->ndim) == 0 && gm_meta_is_dense (a);
 }
 
-/* Casts an arriving gradient to the dtype of the leaf's present gradient, as any write in place
- * would do it: a leaf whose dtype was changed through .data may have a gradient of the old dtype,
- * which stays as it is. */
+/* Casts *g, an arriving gradient, to the dtype of the leaf's present grad, as any write in place
+ * would: if the leaf's dtype was changed through .data, its grad keeps the old dtype. */
 static bool
 cast_to (GmTensor **g, uint8_t dtype, GError **error)
 {
@@ -438,8 +437,8 @@ cast_to (GmTensor **g, uint8_t dtype, GError **error)
   return true;
 }
 
-/* Makes *g the leaf's gradient, or adds it to that.  The first gradient is stolen (*g is NULL then)
- * if nothing else refers to it. */
+/* Makes *g the leaf's grad, or adds *g to it.  Steals *g (which becomes NULL) if it becomes the
+ * grad and has no other references. */
 static bool
 accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
 {
@@ -475,7 +474,8 @@ accumulate (Walk *w, GmTensor *leaf, GmTensor **g, GError **error)
   return true;
 }
 
-/* Hands g, which may be NULL, to the tensors that retain the gradient of n's output nr. */
+/* Adds g, which may be NULL, to the grad of the tensors that retain the gradient of n's output
+ * nr. */
 bool
 gm_walk_keep_retained (const GmAgNode *n, uint32_t nr, GmTensor *g, GError **error)
 {
@@ -502,7 +502,8 @@ gm_autograd_is_last (const GmAgNode *n)
          && !n->retained && !(n->user && gm_node_is_hooked (n));
 }
 
-/* Does all that happens to a gradient before its node runs: hooks, retain_grad (), captures. */
+/* Serves all that waits for the gradients at s before its node runs: hooks, retain_grad () and
+ * captures. */
 bool
 gm_walk_arrive (Walk *w, Slot *s, GError **error)
 {
@@ -545,7 +546,8 @@ run_leaf (Walk *w, GmAgNode *n, GmTensor *leaf, Slot *s, bool hooked, GError **e
          && (!hooked || gm_node_run_after (n, NULL, &given, error));
 }
 
-/* Copies what has arrived at s, for hooks that read it after it is freed: new references. */
+/* Returns an array of new references to the gradients at s, for hooks that read them after the slot
+ * is cleared.  The caller frees the array. */
 static GmTensor **
 copy_arrived (Slot *s, uint32_t n)
 {
@@ -557,7 +559,7 @@ copy_arrived (Slot *s, uint32_t n)
   return all;
 }
 
-/* True if hooks, captures or retain_grad () read what has arrived at s, or change it. */
+/* True if hooks, captures or retain_grad () read or change the gradients at s. */
 static inline bool
 is_watched (const Slot *s)
 {
@@ -567,9 +569,9 @@ is_watched (const Slot *s)
              && n->saved_in[0].t->autograd->hooks);
 }
 
-/* Hands out gradients after n, which stands for many operations, has failed in one of them, with
- * *error: leaves whose gradient was complete before that get it.  Steals `result`.  If a leaf's own
- * hook fails in its turn, *error is that failure: it would have come before the operation. */
+/* Delivers to leaves, after n, which stands for many operations, has failed in one of them with
+ * *error, the gradients that were complete before.  Steals `result`.  If a leaf's hook fails,
+ * *error becomes that failure: it would have come before that of the operation. */
 static void
 give_to_leaves (Walk *w, GmAgNode *n, const uint32_t *order, GmTensor **result, GError **error)
 {

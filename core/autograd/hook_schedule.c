@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* Returns the order of n's hooks, or of its results; NULL: ascending, also for a function whose
- * state a region has dropped. */
+/* Returns the order in which n's hooks run or, with `results`, its results are delivered; owned by
+ * n's state.  NULL: ascending, also for a function whose state a region has dropped. */
 const uint32_t *
 gm_walk_order_of (const GmAgNode *n, bool results)
 {
@@ -28,7 +28,8 @@ is_inside (const GmAgNode *n, uint32_t nr)
   return n->inside >> MIN (nr, 63) & 1;
 }
 
-/* True if something waits for the gradient of an output that is whole inside of n alone. */
+/* True if a hook, retain_grad () or capture waits for the gradient of an output of n to which nodes
+ * inside of n contribute. */
 static bool
 is_awaited (const GmAgNode *n, const GmSlot *s)
 {
@@ -42,8 +43,9 @@ is_awaited (const GmAgNode *n, const GmSlot *s)
   return is;
 }
 
-/* False where a walk through another function ends, and where the node is refused and its gradient
- * is not captured: there it is a node like any other. */
+/* True if something waits for a gradient that is complete only inside of s's node.  False where a
+ * walk through another function ends, and where the node is used up and its gradient is not
+ * captured: there the node is like any other. */
 bool
 gm_walk_waits_inside (const GmWalk *w, const GmSlot *s)
 {

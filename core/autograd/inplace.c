@@ -17,15 +17,15 @@
 
 /* -- Views as positions ------------------------------------------------------------------------ */
 
-/* The state of two backwards: of "base with the view's elements replaced" and of "the view's
- * elements of base". */
+/* The state of two functions: "base with the view's elements replaced", and "the view's elements of
+ * base". */
 typedef struct {
   gatomicrefcount refs;
   GmMeta base, view;
-  GmTensor *positions; /* i64[n]: element k of the view is element positions[k] of the base, both in
-                          row-major order */
-  GmTensor *sources;   /* i64[N]: for each element of the base, itself, or N + k where the view's
-                          element k replaces it */
+  GmTensor *positions; /* i64[n]: element k of the view is element positions[k] of the base,
+                        * both in row-major order */
+  GmTensor *sources;   /* i64[N]: for each element of the base, itself, or N + k where the
+                        * view's element k replaces it */
 } Selection;
 
 static void
@@ -39,7 +39,7 @@ selection_unref (void *state)
   g_free (s);
 }
 
-/* Steps `at` to the next element of `m` in row-major order. */
+/* Advances the index `at` to the next element of `m` in row-major order. */
 static void
 step (const GmMeta *m, int64_t *at)
 {
@@ -66,7 +66,7 @@ new_positions (int64_t n, GError **error)
   return gm_tensor_new (&m, error);
 }
 
-/* Moves the gradient to the device of the forward's tensors. */
+/* Moves *t to `device`; replaces the reference.  False with *error set on failure. */
 static bool
 move_to (GmTensor **t, int device, GError **error)
 {
@@ -76,8 +76,9 @@ move_to (GmTensor **t, int device, GError **error)
   return *t != NULL;
 }
 
-/* Makes the selection.  Positions go by way of addresses: a base is dense if gramme made it, but
- * memory from outside may have gaps. */
+/* Returns the selection of `view` from `base`, NULL with *error set if the view reaches outside.
+ * Elements are matched by address: a base is dense if gramme made it, but memory from outside may
+ * have gaps. */
 static Selection *
 selection_new (GmTensor *base, GmTensor *view, GError **error)
 {
@@ -123,7 +124,8 @@ selection_new (GmTensor *base, GmTensor *view, GError **error)
   return s;
 }
 
-/* Moves the builder's values into new references. */
+/* Sets result[i] to a new reference to values[i], and clears the builder.  False with *error set,
+ * and no results, if the builder has failed. */
 static bool
 finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **error)
 {
@@ -157,7 +159,8 @@ zeros_of (const GmMeta *like, const GmTensor *beside, GError **error)
   return gm_tensor_new_zeros (&m, error);
 }
 
-/* Returns t's elements at `places`, in a tensor shaped like `like`; no history. */
+/* Returns a new tensor with the elements of t at `places`, of the shape of `like`, without
+ * history. */
 static GmTensor *
 pick (GmTensor *t, GmTensor *places, const GmMeta *like, GError **error)
 {
@@ -174,7 +177,8 @@ pick (GmTensor *t, GmTensor *places, const GmMeta *like, GError **error)
   return result;
 }
 
-/* Returns `outside` and `inside` one after the other, flat; no history. */
+/* Returns a new flat tensor with the elements of `outside`, then those of `inside`, without
+ * history. */
 static GmTensor *
 both (GmTensor *outside, GmTensor *inside, GError **error)
 {
@@ -192,8 +196,8 @@ both (GmTensor *outside, GmTensor *inside, GError **error)
 
 static const GmAgFunction selecting, replacing;
 
-/* Gives `out`, which was made with gradients off, its history; create: false if it is to have
- * none. */
+/* Gives `out`, which was computed with gradients off, the history fn (in ...), if `create` and an
+ * input requires grad.  Returns out. */
 static GmTensor *
 with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const *in, int n_in,
            bool create)
@@ -206,7 +210,7 @@ with_node (GmTensor *out, const GmAgFunction *fn, Selection *s, GmTensor *const 
   return out;
 }
 
-/* Returns the elements of `base` under the view. */
+/* Returns the elements of `base` under the view as a new tensor, recorded if `create`. */
 static GmTensor *
 select_from (Selection *s, GmTensor *base, bool create, GError **error)
 {
@@ -216,7 +220,8 @@ select_from (Selection *s, GmTensor *base, bool create, GError **error)
   return with_node (out, &selecting, s, &base, 1, create);
 }
 
-/* Returns `outside`, with the elements under the view taken from `inside`. */
+/* Returns a new tensor, recorded if `create`: `outside`, with the elements under the view taken
+ * from `inside`. */
 static GmTensor *
 replace (Selection *s, GmTensor *outside, GmTensor *inside, bool create, GError **error)
 {
@@ -256,7 +261,7 @@ select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
   return nothing && (result[0] = replace (s, nothing, grads[0], create_graph, error));
 }
 
-/* Keeps all: a view's history saves positions, no elements. */
+/* Keeps all for another backward: a view's history saves positions, no elements. */
 static GmAgLeft
 spend_nothing (GmAgNode *n, void *state)
 {
@@ -268,8 +273,8 @@ static const GmAgFunction replacing = { "CopySlices", replace_backward, selectio
 static const GmAgFunction selecting = { "AsStridedBackward0", select_backward, selection_unref,
                                         .spend = spend_nothing };
 
-/* The same as select_backward, for a view with several elements in one place: their gradients are
- * added. */
+/* Computes what select_backward does, for a view with several elements in one place, whose
+ * gradients are added. */
 static bool
 gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                  bool create_graph, GError **error)
@@ -369,7 +374,8 @@ gm_is_view_made_late (const GmAgNode *n)
   return n->kind == GM_NODE_FUNCTION && (n->fn == &selecting || n->fn == &as_overlapping_view);
 }
 
-/* Rewrites the base's history, after the base's elements under `view` have become `contents`. */
+/* Gives the base of `view` a new history, after the base's elements under the view have become
+ * `contents`.  False with *error set on failure. */
 static bool
 rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
 {
@@ -389,7 +395,8 @@ rewrite_base (GmTensor *view, GmTensor *contents, GError **error)
 
 /* -- The write --------------------------------------------------------------------------------- */
 
-/* one: all elements get the same value, so that several elements in one place do no harm. */
+/* True if dst's memory may be written; else *error is set.  one: all elements get the same value,
+ * so several elements in one place do no harm. */
 static bool
 check_writable (GmTensor *dst, bool one, GError **error)
 {
@@ -437,8 +444,8 @@ gm_check_leaf (GmTensor *dst, GError **error)
   return true;
 }
 
-/* Refuses a recorded write to a view that was taken with gradients off: the write would have to
- * become part of the base's history, in which the view takes no part. */
+/* True unless dst is a view that was taken with gradients off: a recorded write to it would have to
+ * change the base's history, which such a view is no part of.  Else *error is set. */
 static bool
 check_apart (const GmTensor *dst, GError **error)
 {
@@ -476,8 +483,8 @@ is_alias (const GmTensor *a, const GmTensor *b)
          && gm_meta_same_layout (&a->meta, &b->meta);
 }
 
-/* Copies src's values (any dtype, broadcast) into dst's memory; no history.  A copy of dst to
- * itself counts as a write, too. */
+/* Copies src's elements (any dtype, broadcast) into dst's memory, without history.  A copy of dst
+ * to itself advances the version, too. */
 static bool
 copy_values (GmTensor *dst, GmTensor *src, GError **error)
 {
@@ -493,7 +500,7 @@ copy_values (GmTensor *dst, GmTensor *src, GError **error)
   return done != NULL;
 }
 
-/* True if op can write into dst while it reads its inputs. */
+/* True if op can write its results into dst while it reads its inputs. */
 static bool
 can_run_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmMeta *result)
 {
@@ -522,10 +529,9 @@ write_plain (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttr
   return contents && copy_values (dst, contents, error);
 }
 
-/* Prepares the inputs of a recorded write.  An input that shares the destination's memory is
- * replaced by an alias, so that the new history does not hold the tensor that holds it; and the
- * destination's old value, if the gradient reads it, by a copy, as it is about to be
- * overwritten. */
+/* Fills `out` with new references to the inputs of a recorded write.  An input that shares dst's
+ * memory is replaced by an alias, so that the new history does not own the tensor that owns it; and
+ * dst's old value, if the gradient reads it, by a copy, as it is about to be overwritten. */
 static bool
 shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor **out,
                GError **error)
@@ -553,8 +559,8 @@ shield_inputs (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, GmTensor *
   return true;
 }
 
-/* Returns op (in ...), recorded, in dst's dtype and shape: the contents that dst is going to
- * have. */
+/* Returns the contents that dst is going to have: a new reference to the result of op (in ...),
+ * recorded, in dst's dtype and shape. */
 static GmTensor *
 contents_new (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
               GError **error)
@@ -624,9 +630,9 @@ slice_of (GmTensor *t, int dim, int64_t i, GError **error)
   return gm_autograd_op (GM_OP_slice, &t, 1, &at, error);
 }
 
-/* Fills all of dst, several of whose elements share one place, with src's element.  Of a dimension
- * that repeats (stride 0) only the first slice is written; windows that overlap are written slice
- * by slice, as a slice does not overlap itself. */
+/* Fills dst, several of whose elements share one place, with the only element of src.  Of a
+ * dimension that repeats (stride 0) only the first slice is written; windows that overlap are
+ * written slice by slice, as a slice does not overlap itself. */
 static bool
 fill_slices (GmTensor *dst, GmTensor *src, GError **error)
 {

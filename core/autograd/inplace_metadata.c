@@ -19,9 +19,9 @@ fail (GError **error, const char *what)
   return false;
 }
 
-/* True if dst's views stay inside of it: they find their elements by where they lie in dst.  Else a
- * view that is not inside of dst any more keeps its history until dst is written to
- * (gm_view_refresh), and is not written to together with dst. */
+/* True if views of dst stay inside of it when it becomes src: they find their elements by their
+ * place in dst.  Otherwise a view that is no longer inside of dst keeps its history until dst is
+ * written to (gm_view_refresh), and a write to dst does not change that view. */
 static bool
 keeps_elements (const GmTensor *dst, const GmTensor *src)
 {
@@ -56,7 +56,8 @@ check (GmTensor *dst, GmTensor *src, GError **error)
 
 /* -- Views that stay behind -------------------------------------------------------------------- */
 
-/* Notes that dst leaves its memory: views of it that are not stale keep their history. */
+/* Notes in dst, a base, that it is given other memory at its present epoch: views that are not
+ * stale keep their history. */
 static void
 note_left (GmTensor *dst)
 {
@@ -105,7 +106,8 @@ gm_view_lose_place (GmTensor *view)
                     "written to since; take the view again");
 }
 
-/* Notes that t has taken other elements of its own memory; its views may be outside of it. */
+/* Notes in t, a base, that it has been moved within its own memory, so that its views may be
+ * outside of it. */
 static void
 note_reshaped (GmTensor *t)
 {

@@ -14,7 +14,7 @@ enum { MAX_SPARE = 4096 };
 
 typedef struct {
   GmAgNode *nodes, *dead;
-  GmAutograd *records; /* linked through `node` */
+  GmAutograd *records; /* the free list, linked through `node` */
   int n_nodes, n_records;
   bool freeing, registered;
 } Pool;

@@ -9,8 +9,8 @@
  */
 #include "core/autograd/node.h"
 
-/* Returns the function's node in place of the inner node e, if the function was unfolded after a
- * user had got its node. */
+/* Returns the edge that users are shown for e: to the function's node in place of a node that it
+ * was unfolded to, if a user holds the function's node. */
 static GmEdge
 shown (GmEdge e)
 {
@@ -41,7 +41,7 @@ gm_node_text (const GmAgNode *n)
   return gm_node_name (n);
 }
 
-/* True unless no gradient ever goes to input i, as to an index or a mask: users do not see such
+/* True unless input i never gets a gradient, such as an index or a mask: users do not see such
  * inputs. */
 static bool
 is_seen (const GmAgNode *n, uint32_t i)
@@ -211,7 +211,7 @@ gm_node_is_hooked (const GmAgNode *n)
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Runs the hooks that stood in the list at the start and still do. */
+/* Runs the hooks that were in the list at the start, except those that were removed meanwhile. */
 static bool
 run (GArray *list, GmTensor **changed, uint32_t n, GmTensor *const *others, uint32_t n_others,
      GError **error)

@@ -12,8 +12,8 @@
 
 enum { FEW = 16 };
 
-/* Marks the leaf that each edge leads to.  False if an edge leads to no leaf, or to a leaf that is
- * watched or was marked before. */
+/* Sets the slot of each leaf that an edge of n leads to, to `mark`; *n_marked: number of edges
+ * done. False if an edge leads to no leaf, or to a leaf that has hooks or was marked before. */
 static bool
 mark_leaves (const GmAgNode *n, GmSlot *mark, uint32_t *n_marked)
 {
@@ -52,7 +52,8 @@ gm_walk_is_one_node (const GmAgNode *n)
   return plain && n->n_in <= FEW && n->n_out <= FEW && has_leaves_of_its_own (n);
 }
 
-/* Adds the results to their leaves; steals `result`. */
+/* Adds the results to the grad of their leaves, in the order of delivery; steals the references in
+ * `result`. */
 static bool
 give_to_leaves (GmWalk *w, const GmAgNode *n, const uint32_t *order, GmTensor **result,
                 GError **error)

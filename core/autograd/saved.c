@@ -14,7 +14,7 @@ struct GmSavedHooks {
   uint32_t refs; /* atomic: one for the stack, one per packed tensor */
   const GmSavedHooksType *type;
   void *data;
-  GmSavedHooks *outer; /* while on the stack */
+  GmSavedHooks *outer; /* the next pair on the stack, while this pair is on it */
 };
 
 struct GmPacked {

@@ -33,7 +33,7 @@ gm_grad_set_enabled (bool on)
 
 /* -- Recording --------------------------------------------------------------------------------- */
 
-/* True for a view whose base was rewritten after the view's own history was made. */
+/* True for a view whose base's history was rewritten after the view's own history was made. */
 static inline bool
 is_stale (const GmTensor *t)
 {
@@ -93,9 +93,9 @@ needs_extra (GmOp op, GmTensor *const *in, int n_in, const GmMeta *out, uint32_t
   return false;
 }
 
-/* Returns what a node keeps of an input: the leaf itself, whose history never changes, else an
- * alias.  A result that is overwritten later by something made of it would otherwise hold the node
- * that holds it; and an alias keeps its shape when the tensor changes its own. */
+/* Returns a new reference to what a node saves of an input: the leaf itself, whose history never
+ * changes, else an alias.  If t is overwritten later by a result that depends on it, the alias
+ * avoids a cycle of references; and it keeps its shape when t changes its own. */
 static GmTensor *
 saved_input (GmTensor *t)
 {
@@ -103,7 +103,7 @@ saved_input (GmTensor *t)
   return is_leaf ? gm_tensor_ref (t) : gm_tensor_new_alias (t);
 }
 
-/* Hands what n saved to the hooks. */
+/* Packs what n saved with the saved-tensor hooks.  False with *error set if a hook fails. */
 static bool
 pack_all (GmAgNode *n, GError **error)
 {
@@ -179,8 +179,8 @@ gm_autograd_record_leaf (GmTensor *out, uint32_t i, GmTensor *t, uint32_t versio
   n->saved_in[i].version = version;
 }
 
-/* Notes for a result of a view op that was not recorded to which history of its base it belongs,
- * and that it takes no part in that if gradients were off. */
+/* Notes in the result of a view op that was not recorded which epoch of its base it belongs to and,
+ * if gradients were off, that it has no part in the base's history. */
 static void
 note_unrecorded (GmTensor *view, const GmTensor *of)
 {
@@ -377,8 +377,8 @@ gm_tensor_version (const GmTensor *t)
   return *gm_tensor_writes (t);
 }
 
-/* True if the view, whose base requires grad by now, lies in the base for certain: then its next
- * refresh gives it a history. */
+/* True if the view, whose base requires grad by now, is certain to lie inside of the base, so that
+ * its next refresh gives it a history. */
 static bool
 lies_in_base (const GmTensor *t)
 {
@@ -424,7 +424,8 @@ gm_tensor_history_number (const GmTensor *t)
   return gm_tensor_is_leaf (t) ? 0 : t->autograd->node->seq + 1;
 }
 
-/* Returns "IndexSelectBackward0" for "index_select". */
+/* Returns the name of the op's node as torch shows it: "IndexSelectBackward0" for
+ * "index_select". */
 static const char *
 op_backward_name (GmOp op)
 {
@@ -467,8 +468,8 @@ gm_tensor_grad_fn_name (const GmTensor *t)
 
 /* -- Hooks ------------------------------------------------------------------------------------- */
 
-/* Returns the list for a hook on t: a leaf's hooks hang on the leaf, others on the node, as they
- * must run even if the tensor is freed by then. */
+/* Returns the list that a hook on t belongs to: a leaf's own list, else that of the node, because
+ * hooks must run even if the tensor is freed. */
 static GArray **
 hooks_of (GmTensor *t)
 {
@@ -476,10 +477,10 @@ hooks_of (GmTensor *t)
   return ag->node ? &ag->node->hooks : &ag->hooks;
 }
 
-/* The list that each hook is in: the tensor's history may be another one when a hook is removed. */
+/* The list that each hook is in: the tensor may have another history when the hook is removed. */
 static struct {
   GMutex lock;
-  GHashTable *lists; /* id, as a pointer: GArray */
+  GHashTable *lists; /* id, as a pointer -> GArray */
 } places;
 
 GArray *
@@ -566,8 +567,8 @@ gm_autograd_leaf_waits (const GmAgNode *n)
   return false;
 }
 
-/* True if more than `known` references lead to n, which makes a view: what arrives there is summed
- * before it goes on to the base. */
+/* True if more references than the `known` ones lead to n, which makes a view: gradients that
+ * arrive at n are summed before they go on to the base. */
 static bool
 is_shared (const GmAgNode *n, uint32_t known)
 {
@@ -581,7 +582,7 @@ is_view_node (const GmAgNode *n)
   return n->kind == GM_NODE_OP && gm_ops[n->op].family == GM_FAMILY_MOVEMENT;
 }
 
-/* True if an edge leads to n from something other than the view that the search came from. */
+/* True if an edge leads to n that does not come from the view at which the search began. */
 static bool
 is_read_by_others (const GmAgNode *n)
 {
@@ -590,8 +591,8 @@ is_read_by_others (const GmAgNode *n)
                 > __atomic_load_n (&n->holders, __ATOMIC_RELAXED) + 1;
 }
 
-/* True if something waits on the way from `at`, a view's node, through the nodes of the views that
- * it was taken of, to its base's node. */
+/* True if a hook, retain_grad () or another reader needs a gradient on the way from `at`, a view's
+ * node, through the nodes of the views that it was taken of, to the base's node. */
 static bool
 is_awaited_before (GmEdge at, const GmAutograd *base)
 {
