@@ -123,7 +123,8 @@ add_object (GChecksum *sum, const char *path, const void *address)
   return s.found;
 }
 
-/* Adds the instruction set extensions of the processor, but not its model or serial number. */
+/* Adds the processor's instruction set extensions to the digest, but not its model or serial
+ * number. */
 static void
 add_processor (GChecksum *sum)
 {

@@ -23,7 +23,7 @@ typedef struct {
 
 void gm_artefacts_init (GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance);
 
-/* One request while the cache handles it. */
+/* The state of the disk cache for one compile request, from lookup to store. */
 typedef struct GmArtefact GmArtefact;
 
 /* Returns the cache's state for one request, which the caller frees.  NULL: this request is not to
@@ -31,9 +31,9 @@ typedef struct GmArtefact GmArtefact;
  * the key. */
 GmArtefact *gm_artefact_new (const GmArtefacts *a, const GmPlugin *p, GrammeBackend *instance,
                              const GrammeCompileRequest *request, const char *salt);
-/* Loads the code from the cache.  GRAMME_OK: *out is the executable.  GRAMME_NOT_FOUND: the cache
- * has no code for this request, or none that can be used.  Any other code is what the plugin's
- * `read` returned. */
+/* Loads the code for the request from the cache.  GRAMME_OK: *out is the executable, owned by the
+ * caller.  GRAMME_NOT_FOUND: the cache has no code for this request, or none that can be used.  Any
+ * other code is the answer of the plugin's `read`, with `status` set. */
 int32_t gm_artefact_load (GmArtefact *f, GrammeExecutable **out, GrammeStatus *status);
 /* Stores the executable that was compiled after a miss, and counts the miss.  Failing to store is
  * no error. */
@@ -41,7 +41,7 @@ void gm_artefact_save (GmArtefact *f, GrammeExecutable *e);
 void gm_artefact_free (GmArtefact *f); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmArtefact, gm_artefact_free)
 
-/* Counts since the process began. */
+/* Numbers of hits, misses and so on since the process began. */
 typedef struct {
   uint64_t hits, misses, stored, refused, bypassed;
 } GmArtefactCounts;

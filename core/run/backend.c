@@ -151,7 +151,7 @@ gm_backend_compiles (void)
 
 /* -- Options ----------------------------------------------------------------------------------- */
 
-/* "key=value" rows as the plugin gets them: pointers into copies that the array owns. */
+/* "key=value" options as the plugin gets them: pointers into copies, which are owned here. */
 typedef struct {
   GArray *rows;      /* GrammeOption */
   GPtrArray *copies; /* char */
@@ -199,10 +199,11 @@ gm_backend_check_options (const GmBackend *b, const char *const *options, GError
 /* -- The graphs of a request ------------------------------------------------------------------- */
 
 typedef struct {
-  const GmGraph *graph; /* the caller's */
-  GmGraph inner;        /* the same with the outputs that code must compute; shares all else */
-  GmRequestPart part;   /* of the inner one */
-  GmVerdict *verdicts;  /* by node; NULL: asking the plugin failed */
+  const GmGraph *graph; /* the caller's graph */
+  GmGraph inner;        /* the same graph with only those outputs that code must compute; shares
+                         * all else */
+  GmRequestPart part;   /* the image of the inner graph */
+  GmVerdict *verdicts;  /* per node; NULL: asking the plugin failed */
 } Part;
 
 static void
@@ -223,7 +224,7 @@ find_input (const GmGraph *g, GmValueId v)
   return GM_NO_ID;
 }
 
-/* Splits the outputs: those that are inputs or repeat an earlier output are copied by the host; the
+/* Divides the outputs: the host copies those that are inputs or repeat an earlier output, the
  * plugin computes the others. */
 static void
 split_outputs (Part *p, GmExecRole *r)
@@ -322,8 +323,8 @@ is_higher (const Part *p, uint32_t node)
   return gm_op_is_higher (gm_graph_node (&p->inner, node)->op);
 }
 
-/* Asks the plugin about each node.  Returns NULL, or why the plugin cannot be asked; the caller
- * frees. */
+/* Asks the plugin about each node of the request.  Returns NULL, or the reason why the plugin
+ * cannot be asked, which the caller frees. */
 static char *
 ask (GmBackend *b, Request *q, GmExec *e)
 {
@@ -350,7 +351,7 @@ ask (GmBackend *b, Request *q, GmExec *e)
   return NULL;
 }
 
-/* Summary of the verdicts: how many nodes that compute something the plugin takes and refuses, and
+/* A summary of the verdicts: the numbers of computing nodes that the plugin takes and refuses, and
  * the first node that it refuses. */
 typedef struct {
   uint32_t n_yes, n_no, role, node; /* role, node: of the first NO */
@@ -383,7 +384,8 @@ sum_up (const Request *q, const GmExec *e)
   return a;
 }
 
-/* Returns a text such as "forward node 3, tanh at train.py:12: it does not know this operator". */
+/* Returns a text on the first refused node, such as "forward node 3, tanh at train.py:12: it does
+ * not know this operator"; the caller frees it. */
 static char *
 first_no (const Request *q, const GmExec *e, const Answer *a)
 {
@@ -404,7 +406,8 @@ note_fallback (GmExec *e, char *reason, const char *what, bool loud)
     gm_log (GM_LOG_GRAPH_BREAKS, "back end %s: %s; %s in eager", e->backend->name, reason, what);
 }
 
-/* Makes the host's eager executor run the graphs of the request.  reason: owned from here on. */
+/* Makes the host's eager executor run all graphs of the request.  reason: owned from here on; loud:
+ * it is logged as a graph break. */
 static bool
 fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
 {

@@ -12,18 +12,21 @@
 
 #include "core/graph/graph.h"
 
-typedef struct GmBackend GmBackend; /* a plugin that was loaded and opened; process lifetime */
-/* A compiled graph, perhaps with its backward (but see compiled_pair.h); immutable, reference
- * counted. */
+typedef struct GmBackend GmBackend; /* a plugin that was loaded and opened; lives as long as the
+                                     * process */
+/* A compiled graph, perhaps with its backward (but see compiled_pair.h); immutable, with a
+ * reference count. */
 typedef struct GmExec GmExec;
 
 /* Returns the back end `name` (a plugin's name or id), which is loaded on first use.  Borrowed;
- * process lifetime.  Errors: GM_ERROR_VALUE lists the near and the installed names, or says why the
- * file is refused; GM_ERROR_BACKEND if the plugin could not be started.  Thread: any. */
+ * lives as long as the process.  Fails with GM_ERROR_VALUE, which lists similar and installed names
+ * or says why the file is refused, or with GM_ERROR_BACKEND if the plugin could not be started.
+ * Thread: any. */
 GmBackend *gm_backend_get (const char *name, GError **error);
 const char *gm_backend_name (const GmBackend *b);
 
-/* Checks "key=value" options (NULL: none) against the manifest.  Error: GM_ERROR_VALUE. */
+/* True if the "key=value" options (NULL: none) are allowed by the manifest; else sets
+ * GM_ERROR_VALUE. */
 bool gm_backend_check_options (const GmBackend *b, const char *const *options, GError **error);
 
 /* Compiles one or two graphs and returns a new reference.  Both graphs are functional and borrowed
@@ -35,14 +38,15 @@ GmExec *gm_backend_compile (GmBackend *b, const GmGraph *forward, const GmGraph 
 
 /* Settings of a compilation.  All pointers are borrowed for the call. */
 typedef struct {
-  /* NULL, or an atomic int that becomes 1 when the result is not wanted any more; the compilation
-   * then fails with an error */
+  /* NULL, or an atomic int that becomes 1 when the result is not wanted any more: the compilation
+   * then fails with an error. */
   const int *stop;
-  /* Fail, with an error that is not shown to the user, unless the code is in the cache on disk. */
+  /* True: the compilation fails, with an error that is not shown to the user, unless the code is in
+   * the cache on disk. */
   bool cached_only;
-  /* Not NULL: neither read the cache on disk nor store there, for this reason. */
+  /* NULL, or the reason why the cache on disk is neither read nor written. */
   const char *no_cache;
-  /* NULL, or a further text that distinguishes the code: part of the cache's key */
+  /* NULL, or a text that becomes part of the cache's key, to distinguish the code. */
   const char *cache_salt;
 } GmCompileHow;
 GmExec *gm_backend_compile_how (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
@@ -60,8 +64,8 @@ enum { GM_EXEC_FORWARD = 0, GM_EXEC_BACKWARD = 1 };
 bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *const *out,
                   int n_out, GError **error);
 
-/* gm_exec_run for a caller who knows that all tensors fit, because the caller made the outputs and
- * checked the inputs.  symbols: NULL, or as in gm_exec_run_sized. */
+/* Runs a graph as gm_exec_run, for a caller who knows that all tensors fit, because the caller made
+ * the outputs and checked the inputs.  symbols: NULL, or as in gm_exec_run_sized. */
 bool gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                         GmTensor *const *out, int n_out, GError **error);
 
@@ -74,8 +78,8 @@ typedef enum { GM_RUN_FAILED, GM_RUN_DONE, GM_RUN_UNABLE } GmRunAt;
 GmRunAt gm_exec_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error);
 bool gm_exec_runs_at (GmExec *e); /* true if gm_exec_run_at can run the exec now */
 
-/* gm_exec_run with `symbols`: the value of each symbol of the forward graph, by number.  Needed for
- * a backward whose inputs do not determine all of its symbols. */
+/* Runs a graph as gm_exec_run, with the value of each symbol of the forward graph, by number.
+ * Needed for a backward whose inputs do not determine all of its symbols. */
 bool gm_exec_run_sized (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                         GmTensor *const *out, int n_out, GError **error);
 
@@ -102,7 +106,7 @@ char *gm_exec_text (GmExec *e, const char *kind, GError **error);
 /* Returns a text of the given kind about the back end itself, such as "about": a few lines on what
  * the back end found on this machine.  NULL: there is none.  The caller frees. */
 char *gm_backend_text (GmBackend *b, const char *kind);
-/* Bytes that a run takes from gm_alloc and leaves for the next run. */
+/* Number of bytes that a run takes from gm_alloc and leaves for the next run. */
 uint64_t gm_exec_workspace_bytes (const GmExec *e, int role);
 /* Number of graphs compiled since the process began.  A backward in the request of its forward is
  * not counted; code from the cache on disk, and graphs that the host runs, are.  A graph with

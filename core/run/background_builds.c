@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nice value of build threads: a tenth of the processor time of the threads that the user waits
- * for. */
+/* The nice value of build threads: with it they get a tenth of the processor time of the threads
+ * that the user waits for. */
 #define NICE 10
 #define EXIT_WAIT_US 2000000 /* time to wait at exit for builds that were told to stop */
 
@@ -132,8 +132,8 @@ thread_main (void *unused)
   return NULL;
 }
 
-/* Starts a build thread, with all signals blocked: they are for the program's own threads.  The
- * caller holds the lock. */
+/* Starts a build thread, with all signals blocked: they must interrupt the program's own threads.
+ * The caller holds the lock. */
 static void
 start_thread (void)
 {

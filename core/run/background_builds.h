@@ -17,8 +17,8 @@
 
 typedef struct GmBuild GmBuild;
 
-/* Makes the result of a build.  stop: atomic; becomes 1 when the result is not wanted any more.
- * Returns true if the result was made. */
+/* Does the work of a build, on a build thread.  stop: atomic; becomes 1 when the result is not
+ * wanted any more.  Returns true if the result was made. */
 typedef bool (*GmBuildWork) (void *data, const int *stop);
 
 /* Starts a build of `data`, which is owned by the build and freed by `release`, on any thread, when

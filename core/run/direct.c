@@ -15,15 +15,15 @@ struct GmExecDirect {
   const GmGraph *host; /* borrowed, like `call` and `h` */
   const GmHigher *h;
   const GmNode *call;
-  uint32_t n_before;     /* number of nodes that make operands: the first nodes of the graph */
+  uint32_t n_before;     /* number of nodes before the call, which make its operands */
   uint32_t n_out, *from; /* by result: the output of the graph that it is, or GM_NO_ID */
   GmExecScan *scan;
   /* By input of the body: true if it is row-major; NULL where `scan` runs. */
   bool *plain[GM_HIGHER_MAX_BODIES];
 };
 
-/* Number of nodes before the call, which are views of inputs and numbers.  GM_NO_ID: the graph is
- * not a single call whose results are its outputs. */
+/* Returns the number of nodes before the call, which are views of inputs and numbers; GM_NO_ID: the
+ * graph is not a single call whose results are its outputs. */
 static uint32_t
 count_before (const GmGraph *g)
 {
@@ -64,8 +64,9 @@ is_plain (const GmMeta *m)
   return memcmp (rows.strides, m->strides, sizeof rows.strides) == 0;
 }
 
-/* Returns an array with true for each input of a body that is row-major; the caller frees.  NULL:
- * some result is not row-major, and would have to be copied, since the results of the call are. */
+/* Returns an array, per input of the body g, that is true if the input is row-major; the caller
+ * frees it.  NULL: a result of the body is not row-major, but results of the call are, so that it
+ * would have to be copied. */
 static bool *
 plain_inputs (const GmGraph *g)
 {
@@ -137,8 +138,8 @@ gm_direct_needs_bodies (const GmExecDirect *d)
   return !d || !d->scan;
 }
 
-/* Returns memory for a result that the graph does not use, since the body writes it
- * nevertheless. */
+/* Returns a new tensor for result i of the body g, which the outer graph does not use: the body
+ * writes it nevertheless. */
 static GmTensor *
 unwanted (const GmGraph *g, uint32_t i, const int64_t *symbols, GError **error)
 {
@@ -184,7 +185,7 @@ run_body (const GmExecDirect *d, uint32_t b, GmExec *e, const int64_t *symbols, 
   return good;
 }
 
-/* Runs the nodes before the call.  values: by id; new references are added. */
+/* Runs the nodes before the call.  values: by id; their results are added, as new references. */
 static bool
 make_operands (const GmExecDirect *d, const int64_t *symbols, GmTensor **values, GError **error)
 {

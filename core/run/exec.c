@@ -50,7 +50,7 @@ fail_count (const GmExec *e, int role, int n_in, int n_out, GError **error)
   return false;
 }
 
-/* Sets an error for the first tensor that does not fit.  Returns false. */
+/* Sets an error that names the first tensor of a run that does not fit.  Returns false. */
 G_GNUC_NO_INLINE static bool
 fail_fit (const GmExec *e, const GmExecRole *r, int role, GmTensor *const *in, GmTensor *const *out,
           GError **error)
@@ -93,7 +93,7 @@ block_give (GmExecRole *r, void *block)
     gm_free (block, r->block_bytes);
 }
 
-/* Checks the tensors unless known_to_fit, and calls the plugin. */
+/* Checks the tensors, unless known_to_fit, and calls the plugin's run of the role. */
 __attribute__ ((always_inline)) static inline bool
 run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool known_to_fit,
             GError **error)
@@ -140,7 +140,8 @@ run_plugin (GmExec *e, int role, GmTensor *const *in, GmTensor *const *out, bool
 
 /* -- The host's own ---------------------------------------------------------------------------- */
 
-/* Runs the whole graph node by node, then copies the results into the caller's memory. */
+/* Runs the whole graph of r node by node on the host, then copies the results into the caller's
+ * memory. */
 static bool
 run_eager (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GError **error)
 {
@@ -164,7 +165,8 @@ run_copies (const GmExecRole *r, GmTensor *const *in, GmTensor *const *out, GErr
   return true;
 }
 
-/* Passes the caller's tensors for the inner outputs, in their order. */
+/* Runs a split role, whose outputs are the inner ones: passes the caller's tensors for these, in
+ * their order. */
 bool
 gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in,
                    GmTensor *const *out, GError **error)

@@ -22,8 +22,8 @@ struct GmBackend {
   bool is_auto; /* not a plugin, but the combination of two: tiers.h */
 };
 
-/* An output that no code needs to compute: an input of the graph, or the same value as an earlier
- * output. */
+/* An output that no code computes, because it is an input of the graph or the same value as an
+ * earlier output: the host copies it. */
 typedef struct {
   uint32_t out, from;
   bool from_input;
@@ -34,40 +34,43 @@ typedef struct GmExecSized GmExecSized; /* sized.h */
 typedef struct GmTiers GmTiers;         /* tiers.h */
 
 /* The place of a node, and the reason for it. */
-/* INSIDE: computed wherever its result is read */
+/* INSIDE: computed by each region that reads its result */
 enum { GM_PLACE_INSIDE, GM_PLACE_PLUGIN, GM_PLACE_HOST };
 typedef struct {
   /* region: number of the plugin's region, counted over both roles; GM_NO_ID: none */
   uint32_t where, region;
-  /* NULL, or why the host runs the node; owned by the manifest, the exec or `owned` */
+  /* NULL, or the reason why the host runs the node; owned by the manifest, the exec or `owned` */
   const char *why;
 } GmExecPlace;
 typedef struct {
   GmExecPlace *rows; /* by node of the graph */
   char **names;      /* by node: "exp at train.py:12" */
-  GPtrArray *owned;  /* char: reasons that are owned here; NULL: none */
+  GPtrArray *owned;  /* char: the reasons that this struct owns; NULL: none */
   uint32_t n;
 } GmExecPlaces;
 
 /* One graph of a request, ready to run.  Immutable but for `spare`. */
 typedef struct {
   bool present;
-  /* The backward of some function, for messages; it may have been compiled by itself, as a
-   * forward. */
+  /* The graph is the backward of a function; used in messages.  Such a graph may have been compiled
+   * by itself, as a forward. */
   bool is_backward;
   uint32_t n_in, n_out;
   GmMeta *metas;    /* n_in, then n_out */
-  uint32_t n_inner; /* outputs that the executable writes */
-  uint32_t *inner;  /* their numbers among the n_out outputs */
-  /* The tensors that the executable gets, without the data: n_in, then n_inner; points into metas.
-   * NULL: nothing is run. */
+  uint32_t n_inner; /* number of outputs that the executable writes: the inner outputs */
+  uint32_t *inner;  /* the numbers of the inner outputs among the n_out outputs */
+  /* Descriptions, without data, of the tensors that the executable gets: n_in, then n_inner; they
+   * point into metas.  NULL: nothing is run. */
   GrammeTensor *known;
-  GArray *copies; /* GmExecCopy */
-  GmGraph *eager; /* not NULL: the host runs this graph itself; its outputs are the inner ones */
-  GmExecSplit *split;  /* not NULL: the plugin runs parts of it; its outputs are the inner ones */
+  GArray *copies;      /* GmExecCopy */
+  GmGraph *eager;      /* not NULL: the host runs this graph, whose outputs are the inner ones,
+                        * itself */
+  GmExecSplit *split;  /* not NULL: the plugin runs parts of this graph, whose outputs are the
+                        * inner ones */
   GmExecPlaces places; /* of the inner graph's nodes */
   size_t workspace_bytes,
-      block_bytes; /* block: the workspace, then tensors if the stack has no room for them */
+      block_bytes; /* size of the block that a run needs: the workspace, then descriptions of
+                    * tensors if the stack has no room for them */
   void *spare;     /* atomic: a block for the next run, or NULL while a run has it */
 } GmExecRole;
 
@@ -77,10 +80,10 @@ struct GmExec {
   GrammeExecutable *executable; /* NULL if nothing was given to the plugin */
   GMutex run_lock;              /* used only if the plugin does not say run-concurrent */
   GmExecRole roles[2];
-  GmExecSized *sized; /* not NULL: sizes are symbolic; each run determines their values */
+  GmExecSized *sized; /* not NULL: sizes are symbolic, and each run determines their values */
   char *fallback_reason;
   double compile_ms;
-  /* Not NULL: two other execs run; of this struct only the names and times above are used. */
+  /* Not NULL: this exec stands for two others, one of which runs; it has only names and times. */
   GmTiers *tiers;
 };
 
@@ -90,19 +93,19 @@ gm_exec_role_name (const GmExec *e, int role)
   return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "backward" : "forward";
 }
 
-/* The `doing` argument of gm_status_to_error for a run. */
+/* Returns the phrase for the `doing` argument of gm_status_to_error, for a run of `role`. */
 static inline const char *
 gm_exec_run_name (const GmExec *e, int role)
 {
   return role == GM_EXEC_BACKWARD || e->roles[role].is_backward ? "run of the backward" : "run";
 }
 
-/* Bytes of memory that a run leaves for the next run, at most.  A larger block costs little
+/* The largest block, in bytes, that a run leaves for the next run.  A larger block costs little
  * compared with the run that needs it, and keeping it would take memory from other code: a
  * backward's block from the forward. */
 #define GM_EXEC_KEPT_BYTES ((size_t) 64 * 1024)
 
-/* Number of tensors of a run that are described on the stack, at most. */
+/* The largest number of tensors of a run that are described on the stack. */
 #define GM_EXEC_STACK_TENSORS 32
 
 G_STATIC_ASSERT (offsetof (GmMeta, sizes) == sizeof (uint64_t));
@@ -152,9 +155,9 @@ gm_exec_describe (GrammeTensor *out, const GmTensor *t)
   out->data = gm_tensor_data (t);
 }
 
-/* True if all tensors of a run have the layouts of the metas, inputs first, then outputs; with
- * known_to_fit that is not checked.  Describes the tensors that the executable gets, in the form of
- * `known`.  described: has room for n_in and n_inner, or is NULL. */
+/* Fills `described`, which has room for n_in and n_inner tensors or is NULL, with descriptions of
+ * the tensors that the executable gets, made from `known`.  Returns true if all tensors have the
+ * layouts of `metas` (inputs, then outputs), or known_to_fit, which skips the comparison. */
 __attribute__ ((always_inline)) static inline bool
 gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *known,
               GmTensor *const *in, GmTensor *const *out, GrammeTensor *described, bool known_to_fit)
@@ -202,7 +205,7 @@ gm_exec_call_unlocked (const GmExec *e, GrammeExecutable *code, const GrammeRunA
   return result;
 }
 
-/* Calls the plugin's run, under the lock if the plugin needs that. */
+/* Calls the plugin's run, under the exec's lock if the plugin can't run concurrently. */
 static inline int32_t
 gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, GrammeStatus *status)
 {
@@ -214,8 +217,8 @@ gm_exec_call (GmExec *e, GrammeExecutable *code, const GrammeRunArgs *args, Gram
   return result;
 }
 
-/* Runs a role that is split.  symbols: values of its graph's symbols, or NULL: its sizes are
- * numbers. */
+/* Runs a role that is split between plugin and host.  symbols: values of its graph's symbols; NULL:
+ * its sizes are numbers. */
 bool gm_exec_run_split (GmExec *e, const GmExecRole *r, const int64_t *symbols, GmTensor *const *in,
                         GmTensor *const *out, GError **error);
 

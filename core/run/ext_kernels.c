@@ -20,18 +20,20 @@
 #include "core/graph/graph.h"
 #include "core/tiles/tiles.h"
 
-/* Number of operands and result of nearly all ops; `cat` of many operands allocates. */
+/* The number of tensors on the stack: enough for the operands and the result of nearly all ops;
+ * `cat` of many operands allocates. */
 #define STACK_TENSORS 8
 
 struct GrammeKernel {
   GmOp op;
   uint32_t n_in;
-  uint32_t right; /* matmul: the value whose memory the second operand is, plus 1; else 0 */
+  uint32_t right; /* of matmul: 1 + the number of the value that owns the second operand's
+                   * memory; else 0 */
   bool has_attrs, symbolic, symbolic_attrs;
-  /* atomic: for a symbolic kernel, its copy with the numbers of the run before; NULL while a run
-   * uses it */
+  /* atomic: of a symbolic kernel, a copy of it with the numbers of the last run; NULL while a run
+   * uses that copy */
   GrammeKernel *numbers;
-  /* At most one of these two is set.  If so, the op is this tile over n contiguous elements. */
+  /* At most one of the next two is set: the op is then this tile, over n contiguous elements. */
   GmTilePointwise tile;
   GmTileCast cast;
   size_t n;
@@ -39,7 +41,7 @@ struct GrammeKernel {
   GmMeta metas[]; /* n_in, then the result's */
 };
 
-/* A tensor whose memory is the caller's. */
+/* The header of a tensor whose memory is the caller's. */
 typedef struct {
   GmTensor tensor;
   GmStorage storage;
@@ -58,7 +60,7 @@ decode_dtype (uint32_t triple, uint8_t *out)
   return true;
 }
 
-/* Converts a stored size of the image into a size of core/sym. */
+/* Converts a size as the image stores it into a size of core/sym, a number or a row. */
 static int64_t
 decode_size (GrammeKernel *k, int64_t stored, bool may_be_row)
 {
@@ -85,8 +87,8 @@ decode_meta (GrammeKernel *k, const GrammeImage *image, uint32_t value, GmMeta *
   return true;
 }
 
-/* True if the value lies where kernels run, which is on the CPU.  The begin of a view is the same
- * on all devices. */
+/* True if the value is on the CPU, where kernels run.  The start of a view is the same on all
+ * devices. */
 static bool
 is_here (const GrammeImage *image, uint32_t value)
 {
@@ -138,7 +140,7 @@ decode_attr (GrammeKernel *k, const GrammeImage *image, const GrammeAttr *a)
   return false;
 }
 
-/* Returns the value that a value is a view of, or itself. */
+/* Returns the value that owns the memory of a value: the root of its views. */
 static uint32_t
 root_of (const GrammeImage *image, uint32_t value)
 {
@@ -180,8 +182,8 @@ decode (const GrammeImage *image, uint32_t node, GrammeKernel **out, GrammeStatu
   return GRAMME_OK;
 }
 
-/* Checks that the image's result is what the op gives.  This is the one check that a run does not
- * repeat. */
+/* Checks that the result's meta in the image is the one that the op infers.  A run does not repeat
+ * this check. */
 static int32_t
 check_result (const GrammeKernel *k, int32_t node, GrammeStatus *status)
 {
@@ -200,8 +202,8 @@ check_result (const GrammeKernel *k, int32_t node, GrammeStatus *status)
   return GRAMME_OK;
 }
 
-/* Finds the tile for an elementwise op whose operands have the layout of the result, without
- * gaps. */
+/* Sets the tile of k, if k is an elementwise op whose operands all have the layout of the result,
+ * without gaps. */
 static void
 find_tile (GrammeKernel *k)
 {
@@ -372,8 +374,8 @@ attrs_now (GmAttrs *a, const int64_t *sizes)
     a->value2.i = size_now (a->value2.i, sizes);
 }
 
-/* Writes the numbers of k's sizes into `now`.  Returns false if `now` has the same numbers
- * already. */
+/* Computes the numbers of k's sizes in the copy `now`.  Returns false if `now` had the same numbers
+ * before. */
 static bool
 take_numbers (const GrammeKernel *k, const int64_t *sizes, GrammeKernel *now)
 {
@@ -431,7 +433,7 @@ kernels_run_sized (GrammeKernel *k, void *const *data, const int64_t *sizes, Gra
 
 /* -- Unprepared -------------------------------------------------------------------------------- */
 
-/* Replaces the image's strides in *meta by those of the tensor. */
+/* Replaces the strides in *meta, from the image, by those of the tensor t. */
 static bool
 take_tensor (GmMeta *meta, const GrammeTensor *t)
 {
@@ -457,7 +459,8 @@ kernels_run_node (void *ctx, const GrammeImage *image, uint32_t node, const Gram
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                           "%s has symbolic sizes: prepare it and use run_sized",
                           gm_ops[k->op].name);
-  k->tile = NULL; /* the tiles were found for the image's strides, but the tensors have their own */
+  k->tile = NULL; /* the tiles were found for the image's strides, but the tensors have their
+                   * own */
   k->cast = NULL;
   if (n_in != k->n_in)
     return gm_status_set (status, GRAMME_INVALID, (int32_t) node,

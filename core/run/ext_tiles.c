@@ -62,8 +62,8 @@ tile_name (char *name, const char *kind, const char *op, const char *from, const
               *op ? "_" : "", op, *from ? "_" : "", from, *dtype ? "_" : "", dtype);
 }
 
-/* Function pointers of both types.  A union instead of casts lets gcc check each member's type
- * against tiles.h. */
+/* A function pointer, of its own type and of the plugin's type.  Unlike a cast, the union lets gcc
+ * check each member's type against tiles.h. */
 typedef union {
   GrammeTilePointwise pointwise;
   GrammeTileCast cast;

@@ -10,7 +10,7 @@
 
 #include "core/plugin/loader.h"
 
-/* Watches a plugin that is about to be opened: if its manifest names a device other than the CPU,
+/* Registers a plugin that is about to be opened: if its manifest names a device other than the CPU,
  * children of this process will not call it.  Thread: any. */
 void gm_forked_watch (GmPlugin *p);
 /* True, with GM_ERROR_BACKEND, if p was opened before a fork and this process is the child. */

@@ -24,7 +24,8 @@ static GmBackend *driver;
 static const GrammeMemory *memory;
 static const GrammeStream *streams;
 static GrammeDeviceInfo info; /* description of the device */
-/* True after gm_gpu_reset_peak: the plugin's own peak is that of the whole process. */
+/* True after gm_gpu_reset_peak: the peak is counted here, as the plugin's own peak is that of the
+ * whole process. */
 static bool peak_is_ours;
 static uint64_t peak;
 
@@ -123,7 +124,7 @@ static const GmDevice cuda = {
   .synchronize = cuda_synchronize,
 };
 
-/* True if the back end drives a device that the machine has now; else appends the reason to
+/* True if the back end b drives a device that this machine has now; else appends the reason to
  * `why`. */
 static bool
 try_driver (GmBackend *b, GString *why)
@@ -243,8 +244,8 @@ gm_gpu_capability (int out[2], GError **error)
 
 /* -- Streams ----------------------------------------------------------------------------------- */
 
-/* Checks a call of the extension: fails in the child of a fork, or if the plugin is older than the
- * function (`there` is false). */
+/* True if a function of the extension may be called.  False with an error in the child of a fork,
+ * or if the plugin is older than the function (`there` is false). */
 static bool
 may_call (bool there, GrammeStatus *status, GError **error)
 {

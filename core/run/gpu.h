@@ -9,28 +9,31 @@
 
 #include "core/base/error.h"
 
-/* Sets count to the bytes in use, the bytes cached for later, and the peak of the bytes in use;
- * zeros before the first use.  Thread: any. */
+/* Sets count[] to the bytes in use, the bytes cached for later, and the peak of the bytes in use;
+ * to zeros before the first use of the GPU.  Thread: any. */
 void gm_gpu_memory (uint64_t count[3]);
 /* Restarts the peak of gm_gpu_memory, which from now on is updated when tensors are made. */
 void gm_gpu_reset_peak (void);
 bool gm_gpu_is_open (void);
-/* The model's name, its bytes of memory and its compute capability.  Call gm_device_get before. */
+/* Returns the model's name.  The next two functions return its bytes of memory and set its compute
+ * capability.  gm_device_get must have succeeded before. */
 const char *gm_gpu_full_name (void);
 uint64_t gm_gpu_total_memory (void);
 bool gm_gpu_capability (int out[2], GError **error);
 
 /* -- Streams and events, after gm_device_get --------------------------------------------------- */
 
-/* Handles are those of the device's driver.  A stream that is NULL is the calling thread's current
- * stream, to which all its work goes: allocations, copies, single ops, compiled functions. */
+/* Returns a new stream.  Streams and events are handles of the device's driver.  A stream that is
+ * NULL is the calling thread's current stream, to which all its work goes: allocations, copies,
+ * single ops, compiled functions. */
 void *gm_gpu_stream_new (GError **error);
 void gm_gpu_stream_free (void *stream);
-/* own: the device's default stream, which is current at first */
+/* Returns this thread's current stream; own: the device's default stream, which is current at
+ * first. */
 void *gm_gpu_stream_current (bool own);
 bool gm_gpu_stream_use (void *stream, GError **error); /* NULL: the device's default stream */
 bool gm_gpu_stream_synchronize (void *stream, GError **error);
-/* done: all work of the stream has finished */
+/* Sets *done to whether all work of the stream has finished. */
 bool gm_gpu_stream_query (void *stream, bool *done, GError **error);
 /* Returns an event that fires when the stream has finished all work queued so far. */
 void *gm_gpu_event_new (void *stream, GError **error);

@@ -23,7 +23,7 @@ add_counted (GString *text, const char *name, unsigned n, bool first)
     g_string_append_printf (text, " (%u)", n);
 }
 
-/* Adds the nodes of a region, in their order; equal neighbours are counted. */
+/* Appends the names of the region's nodes, in their order; equal neighbours are counted. */
 static void
 add_region (GString *text, const GmExecPlaces *p, uint32_t region)
 {

@@ -20,7 +20,7 @@
   32 /* warnings of one plugin in one process, at most: a loop must not fill the terminal */
 
 typedef struct {
-  GrammeHost table; /* first member: `ctx` is a pointer to the whole struct */
+  GrammeHost table; /* first member, so that a pointer to the table is a pointer to the struct */
   const char *id;
   int warnings;
 } Host;
@@ -118,8 +118,8 @@ gm_host_wait (GmCompileJob *job, bool (*step) (void *data), void *data)
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* Allocates with a wider alignment than gm_alloc.  The block's own address is stored in the word
- * before the returned address. */
+/* Returns `bytes` of memory at an alignment that gm_alloc may not have.  The address of the block
+ * from gm_alloc is stored in the word before the returned address. */
 static void *
 host_alloc (void *ctx, size_t bytes, size_t align)
 {

@@ -11,7 +11,8 @@
 
 #include "plugin-api/gramme-ext.h"
 
-/* Messages of one compile.  The plugin passes it to `diag` and `progress` as their job. */
+/* The messages of one compile.  Plugins get its address as their job, and pass it to `diag` and
+ * `progress`. */
 typedef struct {
   GMutex lock; /* a plugin may compile on several threads */
   GString *diagnostics;
@@ -23,16 +24,16 @@ typedef struct {
 void gm_compile_job_init (GmCompileJob *job);
 void gm_compile_job_clear (GmCompileJob *job);
 
-/* Returns the table for the plugin of this id.  The id is kept, so it must be static or of process
- * lifetime.  The table lives until the process ends. */
+/* Returns the table of host functions for the plugin of this id, which lives as long as the
+ * process.  The id is not copied: it must live as long. */
 const GrammeHost *gm_host_new (const char *plugin_id);
 
 /* Calls step (data), which waits for a short time, until it returns true; other threads can run
  * Python code meanwhile (core/base/yield.h).  False: the compile is to stop. */
 bool gm_host_wait (GmCompileJob *job, bool (*step) (void *data), void *data);
 
-/* Tables of the extensions, each defined in a file of its own.  NULL if this machine does not
- * support the extension. */
+/* Returns the table of an extension, as the next three functions do, each defined in a file of its
+ * own; NULL if this machine does not support the extension. */
 const GrammeKernels *gm_host_kernels (void);
 const GrammeTiles *gm_host_tiles (void);
 const GrammeSource *gm_host_source (void);

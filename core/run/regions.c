@@ -22,8 +22,8 @@ enum { HOST = 1, PLUGIN = 2, OUTPUT = 4 };
 typedef struct {
   bool host;
   uint32_t cluster;
-  uint64_t before; /* open items that come before this one */
-  uint64_t bit;    /* its own while it is open, or 0 */
+  uint64_t before; /* the open items that must run before this one, by bit */
+  uint64_t bit;    /* its own bit while it is open, else 0 */
   GArray *nodes;   /* uint32_t: the item's nodes */
   GArray *reads;   /* uint32_t: items that it reads, some more than once */
 } Item;
@@ -31,21 +31,22 @@ typedef struct {
 typedef struct {
   const GmGraph *g;
   const GmVerdict *verdicts;
-  uint8_t *needed;   /* by node: HOST, PLUGIN, OUTPUT: the kinds of its readers */
-  uint32_t *item_of; /* by node, or GM_REGION_NONE */
+  uint8_t *needed;   /* per node: HOST, PLUGIN, OUTPUT: the kinds of its readers */
+  uint32_t *item_of; /* per node: its item, or GM_REGION_NONE */
   GArray *items;     /* Item */
-  uint32_t open[64]; /* items by bit, or GM_REGION_NONE */
+  uint32_t open[64]; /* per bit: the open item, or GM_REGION_NONE */
   unsigned next_bit;
   GArray *reads; /* scratch: the items that a node reads */
-  /* Item of the last node that has effects: the next such node comes after it ... */
+  /* The item of the last node with effects: the next such node has to come after this item ... */
   uint32_t last;
-  /* ... and after all nodes from this node on that may fail: a function of the program must not be
-   * called after an error */
+  /* ... and after all nodes from this one on that may fail, because a host function must not be
+   * called after an error. */
   uint32_t since;
 
   GmRegions *out;
   uint32_t *slot_of; /* by value, or GM_NO_ID */
-  GmValueId *local;  /* by value: its id in the graph that is being built, valid if stamp says so */
+  GmValueId *local;  /* per value: its id in the graph that is being built, valid where `stamp`
+                      * is `now` */
   uint32_t *stamp;
   uint32_t now;
 } Cutter;
@@ -54,15 +55,15 @@ typedef struct {
 
 /* -- Who reads what ---------------------------------------------------------------------------- */
 
-/* True for views and constants, which belong to the items that read them. */
+/* True for views and constants, which belong to no item: each reader computes them. */
 static bool
 is_shared (const GmNode *n)
 {
   return n->op == GM_OP_constant || gm_ops[n->op].family == GM_FAMILY_MOVEMENT;
 }
 
-/* True if readers of this kind compute a shared node themselves.  A view that the plugin does not
- * know is made by the host. */
+/* True if readers of the kind `host` (else the plugin) compute the node themselves: views and
+ * constants, except views that the plugin does not support, which the host makes. */
 static bool
 is_inside (const Cutter *c, uint32_t node, bool host)
 {
@@ -77,8 +78,8 @@ has_item (const Cutter *c, uint32_t node)
   return (c->needed[node] & OUTPUT) || ((c->needed[node] & PLUGIN) && !c->verdicts[node].yes);
 }
 
-/* True if the host computes the node.  A shared node that has an item is the host's, where a view
- * is free. */
+/* True if the host computes the node.  A view or constant that needs an item of its own is the
+ * host's, where a view costs nothing. */
 static bool
 is_host (const Cutter *c, uint32_t node)
 {
@@ -158,7 +159,8 @@ open_item (Cutter *c, bool host, uint32_t cluster)
   return c->open[b] = c->items->len - 1;
 }
 
-/* Returns the newest item that the node may join, or a new item. */
+/* Returns the newest open item that the node whose reads are in c->reads may join, or a new
+ * item. */
 static uint32_t
 choose_item (Cutter *c, bool host, uint32_t cluster)
 {
@@ -171,7 +173,7 @@ choose_item (Cutter *c, bool host, uint32_t cluster)
   return open_item (c, host, cluster);
 }
 
-/* Adds the items that must precede a node with effects. */
+/* Appends to c->reads the items that must run before `node`, which has effects. */
 static void
 add_order (Cutter *c, uint32_t node)
 {
@@ -216,7 +218,7 @@ place (Cutter *c, uint32_t node)
     c->last = at;
 }
 
-/* Appends item i to the order, after all items that it reads. */
+/* Appends item i to `order`, after all items that it reads, directly or not. */
 static void
 order_from (Cutter *c, uint32_t i, GArray *order, bool *done)
 {
@@ -267,8 +269,8 @@ add_node (Cutter *c, GmRegion *r, uint32_t node)
   set_local (c, n->out, id);
 }
 
-/* Returns the id of the value in r's graph.  Computes the value there or adds it as an input,
- * unless the graph has it already. */
+/* Returns the id of value v in the graph of region r.  Appends what computes it to that graph, or
+ * an input for it, unless it is there. */
 static GmValueId
 take (Cutter *c, GmRegion *r, GmValueId v)
 {
@@ -298,8 +300,8 @@ region_free (void *p)
   g_free (r);
 }
 
-/* Copies the nodes of an item in their order, so that all operands in the same region exist
- * already. */
+/* Appends the item's nodes to the graph of a new region, in their order, in which operands come
+ * first. */
 static void
 build_region (Cutter *c, const Item *item, GmValueId *own)
 {

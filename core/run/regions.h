@@ -15,22 +15,24 @@
 typedef struct {
   bool host;
   bool has_effects; /* runs even if its results are not read */
-  uint32_t cluster; /* the plugin's number; 0 for the host */
-  GmGraph *graph;   /* of its own arena; outputs are never inputs, and no value twice */
-  /* uint32_t: nodes of the whole graph that this region computes for all others */
+  uint32_t cluster; /* the cluster that the plugin assigned to its nodes; 0 for the host */
+  GmGraph *graph;   /* allocated in its own arena; its outputs are never inputs, and no value is
+                     * output twice */
+  /* uint32_t: the nodes of the whole graph that this region computes, on behalf of all regions */
   GArray *nodes;
-  GArray *ins, *outs; /* uint32_t: slots of the graph's inputs and outputs */
+  GArray *ins, *outs; /* uint32_t: the slots of the inputs, and of the outputs, of `graph` */
 } GmRegion;
 
-/* A node without a region: computed by each region that reads it. */
+/* The region of a node that belongs to no region, but is computed by each region that reads it. */
 #define GM_REGION_NONE UINT32_MAX
 
 typedef struct {
   GPtrArray *regions;  /* GmRegion */
-  uint32_t n_slots;    /* the graph's inputs first, in their order */
+  uint32_t n_slots;    /* number of slots; those of the graph's inputs come first, in their
+                        * order */
   GArray *metas;       /* GmMeta, by slot */
   uint32_t *outputs;   /* by output of the graph: its slot */
-  uint32_t *region_of; /* by node */
+  uint32_t *region_of; /* per node: the number of its region, or GM_REGION_NONE */
 } GmRegions;
 
 /* Cuts a graph into regions.  verdicts: one per node.  The graph is functional and borrowed; each

@@ -75,8 +75,8 @@ wait_step (void *data)
   return done || w->code != GRAMME_OK;
 }
 
-/* Returns the extension of a plugin whose compile returns before the code is ready, if this host
- * waits for the code; else NULL. */
+/* Returns the `wait` extension of a plugin whose compile may return before the code is ready, if
+ * this host is to wait for the code; else NULL. */
 static const GrammeWait *
 waiting_of (const GmBackend *b)
 {
@@ -87,8 +87,8 @@ waiting_of (const GmBackend *b)
   return w && GRAMME_HAS_FN (w, GrammeWait, wait) ? w : NULL;
 }
 
-/* Waits until the code is ready.  Signals are handled and other threads can run Python code here,
- * which is not so in a run. */
+/* Waits until the code of e is ready, while signals are handled and other threads can run Python
+ * code; neither is possible in a run.  Returns the plugin's answer. */
 static int32_t
 wait_for_code (const GmRequest *q, GrammeExecutable *e, GrammeStatus *status)
 {
@@ -98,8 +98,8 @@ wait_for_code (const GmRequest *q, GrammeExecutable *e, GrammeStatus *status)
   return w.code;
 }
 
-/* Returns the plugin's options; the caller frees the rows.  An option called `wait` tells the
- * plugin to wait itself, which this host does instead. */
+/* Returns the *n options for the plugin; the caller frees the array.  Without the option `wait`,
+ * which tells the plugin to wait for the code: the host waits instead. */
 static GrammeOption *
 options_of (const GmRequest *q, uint32_t *n)
 {
@@ -152,7 +152,8 @@ call (const GmRequest *q, const GrammeCompileRequest *request, GrammeExecutable 
   return code;
 }
 
-/* Returns the device of a graph: another device than the CPU if any value is there. */
+/* Returns the device that the graph needs: that of any value that is not on the CPU, else the
+ * CPU. */
 static int32_t
 device_of (const GmGraph *g)
 {

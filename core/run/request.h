@@ -8,7 +8,7 @@
 #include "core/run/exec.h"
 #include "core/run/plugin_host.h"
 
-/* A graph of a request.  Zeroed: none. */
+/* A graph of a request, with its image.  Zeroed: no graph. */
 typedef struct {
   const GmGraph *graph; /* borrowed */
   GmImage *image;
@@ -23,16 +23,18 @@ typedef struct {
   GmBackend *backend;
   GmRequestPart *parts[2];        /* by role; the second may be NULL */
   const GArray *options;          /* GrammeOption */
-  const char *const *option_list; /* the same in the caller's form, for the graphs of bodies */
+  const char *const *option_list; /* the same options as "key=value" strings, for compiling the
+                                   * graphs of bodies */
   GmCompileJob *job;
   uint32_t region, n_regions; /* (0, 1): the whole graph */
   const GmCompileHow *how;    /* NULL: default settings, without the cache on disk */
 } GmRequest;
 
-/* Sends the request and returns the plugin's answer; *out is NULL unless that is GRAMME_OK. */
+/* Sends the request to the plugin and returns its answer.  *out is the executable for GRAMME_OK,
+ * else NULL; `status` has the message. */
 int32_t gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *status);
 
-/* True if the host does the work itself after this answer. */
+/* True if the host runs the graph itself after this answer of the plugin. */
 static inline bool
 gm_request_falls_back (int32_t code)
 {

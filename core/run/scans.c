@@ -19,7 +19,7 @@
 
 #include "core/sym/sym.h"
 
-/* A body, compiled. */
+/* Compiled code for a body, on blocks of slices. */
 typedef struct {
   GmExec *exec;
   /* n_symbols: symbols of the body; the symbols of the steps follow them.  block: the symbol for
@@ -36,8 +36,8 @@ struct GmExecScan {
 
 #define MAX_STEPS 3
 
-/* Compiles g (steals it; may be NULL).  False without an error: there is no code for g that can run
- * on addresses (gm_exec_run_at). */
+/* Compiles g, which it consumes and which may be NULL, into *c.  False without *error: the code for
+ * g cannot run on plain addresses (gm_exec_run_at). */
 static bool
 compile (Code *c, GmGraph *g, const GmGraph *body, const GmRequest *q, GError **error)
 {
@@ -123,16 +123,18 @@ gm_scan_free (GmExecScan *s)
 
 typedef struct {
   const GmExecScan *s;
-  int64_t *symbols;  /* values of the symbols of the surrounding graph, with room for more */
-  size_t *row_bytes; /* bytes of a slice, by operand */
-  char **memory;     /* unused rest of the memory for pairs, by operand */
-  GPtrArray *levels; /* char *, m for each level: the pairs; NULL: not needed */
-  void **data;       /* addresses for one run */
+  int64_t *symbols;  /* the values of the surrounding graph's symbols, with room for those of a
+                      * body */
+  size_t *row_bytes; /* per operand: bytes of a slice */
+  char **memory;     /* per operand: the unused rest of the memory for pairs */
+  GPtrArray *levels; /* char *, m per level: the pairs, kept for the gradient; NULL: not needed */
+  void **data;       /* addresses of the tensors of one run */
   void *const *args;
   GError **error;
 } Run;
 
-/* Runs the code on blocks of `count` slices, whose addresses are in r->data. */
+/* Runs the code on blocks of `count` slices, whose addresses are in r->data, with the given steps
+ * between slices. */
 static GmRunAt
 run_code (const Run *r, const Code *c, int64_t count, int n_steps, const int64_t *steps)
 {
@@ -162,7 +164,8 @@ put_operands (const Run *r, char *const *first, char *const *second)
   return n;
 }
 
-/* Combines blocks of `count` slices: `first` with `second`, the result in `to`. */
+/* Combines the `count` slices of `first`, at distance first_step, with those of `second`, and
+ * writes them to `to`, at distance to_step.  wanted: per result. */
 static GmRunAt
 combine (const Run *r, const Code *c, char *const *first, int64_t first_step, char *const *second,
          char *const *to, int64_t to_step, int64_t count, const bool *wanted)
@@ -187,7 +190,7 @@ moved (const Run *r, char *const *from, int64_t slices, char **to)
   return to;
 }
 
-/* Takes memory for some slices of each operand. */
+/* Sets `out`, per operand, to unused memory for `slices` slices. */
 static void
 take_memory (const Run *r, int64_t slices, char **out)
 {
@@ -195,7 +198,8 @@ take_memory (const Run *r, int64_t slices, char **out)
   moved (r, out, slices, r->memory);
 }
 
-/* Computes the prefixes of n neighbours, and writes them to each step'th slice of `to`. */
+/* Computes the prefixes of the n slices `xs` that lie side by side, and writes them to every
+ * step'th slice of `to`. */
 static GmRunAt
 prefixes (Run *r, char *const *xs, int64_t n, char *const *to, int64_t step)
 {
@@ -227,8 +231,8 @@ put_slice (const Run *r, char *const *from, int64_t from_slice, char *const *to,
             from[i] + (size_t) from_slice * r->row_bytes[i], r->row_bytes[i]);
 }
 
-/* Computes the gradients `to` of n neighbours xs from g, the gradients of their prefixes; ys: the
- * prefixes, at each step'th slice. */
+/* Computes `to`, the gradients of the n slices xs that lie side by side, from g, the gradients of
+ * their prefixes.  ys: the prefixes, at every step'th slice. */
 static GmRunAt
 back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64_t step,
       char *const *g, char *const *to)
@@ -273,7 +277,7 @@ back (Run *r, uint32_t level, char *const *xs, int64_t n, char *const *ys, int64
   return run_code (r, &s->back_pairs, half, 0, NULL);
 }
 
-/* Converts the operands to the layout that the code reads: t[i] is a new reference. */
+/* Sets t[i] to a new reference to operand i in the layout that the code reads. */
 static bool
 lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint32_t n_in,
          GmTensor **t, GError **error)

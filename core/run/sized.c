@@ -20,12 +20,12 @@
 
 #define ALIGN 64u
 
-/* Everything that follows from one set of symbols. */
+/* A set of numbers: all that follows from one set of values of the symbols. */
 typedef struct {
   size_t bytes, workspace_bytes;
-  int64_t *symbols, *values; /* values: by row of the image */
+  int64_t *symbols, *values; /* values: of each row of the image */
   GmMeta *metas;             /* metas with these numbers: inputs, then outputs */
-  /* The tensors that the executable gets, without the data; points into metas. */
+  /* Descriptions, without data, of the tensors that the executable gets; they point into metas. */
   GrammeTensor *known;
   bool kept;
 } Numbers;
@@ -40,21 +40,23 @@ typedef union {
 } Block;
 
 typedef struct {
-  const GmGraph *graph; /* has the names and expressions */
+  const GmGraph *graph; /* owned; has the names and expressions of the sizes */
   const GmSymbolSource *sources;
   uint32_t n_symbols;
-  const uint32_t *from_forward; /* by symbol: its number in the forward graph, or GM_NO_ID */
-  GrammeSize *rows;             /* the image's rows; a symbol's value is its number */
+  const uint32_t *from_forward; /* per symbol of the role: its number in the forward graph, or
+                                 * GM_NO_ID */
+  GrammeSize *rows;             /* the rows of the image's sizes; a row that is a symbol has its
+                                 * number as value */
   uint32_t n_rows;
-  GmMeta *metas; /* like the role's, with rows of the image in the place of the graph's */
-  /* All of these are atomic. */
-  Numbers *now;                    /* numbers of the run before, if they are kept */
+  GmMeta *metas; /* the metas of the role, with sizes as rows of the image, not of the graph */
+  /* The fields from here on are atomic. */
+  Numbers *now;                    /* the numbers of the last run, if they are kept */
   Numbers *kept[GM_SIZED_NUMBERS]; /* immutable; filled from the first on, under the lock */
   Numbers *spare;                  /* NULL while a run uses it */
   Block *block;                    /* NULL while a run uses it */
 } Role;
 
-/* An exec for one set of numbers. */
+/* A specialised exec, for one set of numbers. */
 typedef struct {
   int64_t *symbols;
   GmExec *exec;
@@ -64,7 +66,7 @@ typedef struct {
 struct GmExecSized {
   GmArena *arena;
   Role roles[2];
-  GmBackend *backend; /* not NULL: the graphs are specialised */
+  GmBackend *backend; /* not NULL: each run uses a specialised exec, made by this back end */
   char **options, *why;
   GMutex lock; /* protects the fields below */
   GArray *entries;
@@ -121,7 +123,7 @@ gm_sized_graph (const GmExecSized *s, int role)
   return s->roles[role].graph;
 }
 
-/* Converts a row of the graph's expressions into a row of the image. */
+/* Converts a size in terms of the graph's rows into a size in terms of the image's rows. */
 static int64_t
 image_row (const GmImage *image, int64_t size)
 {
@@ -242,8 +244,8 @@ is_said (const Role *r, int64_t size)
          || (is_said (r, gm_size_from_row (row->a)) && is_said (r, gm_size_from_row (row->b)));
 }
 
-/* Checks the facts on which the shapes of the graph rest.  Not needed for given symbols, which the
- * caller has checked by guards. */
+/* Checks the facts about sizes that the graph relies on, as far as inputs determine them.  Not
+ * called for symbols that the caller passes, which guards have checked. */
 static bool
 check_facts (const Role *r, const int64_t *symbols, GError **error)
 {
@@ -270,8 +272,9 @@ check_facts (const Role *r, const int64_t *symbols, GError **error)
   return true;
 }
 
-/* Determines the symbols, by number of the role's graph.  A symbol that no input determines is 0,
- * if no size needs it. */
+/* Fills `symbols`, by number of the role's graph, from `given` (by number of the forward graph, or
+ * NULL) and from the tensors.  A symbol that nothing determines is 0; an error if a size needs
+ * it. */
 static bool
 bind (const GmExec *e, const Role *r, const int64_t *given, GmTensor *const *in, int64_t *symbols,
       GError **error)
@@ -385,7 +388,8 @@ numbers_set (Numbers *n, const Role *r, const GmExecRole *x, const int64_t *symb
     gm_exec_describe_meta (&n->known[x->n_in + i], &n->metas[x->n_in + x->inner[i]]);
 }
 
-/* Releases numbers that a run has used.  n: may be NULL. */
+/* Releases the numbers n (may be NULL) after a run: unless they are kept, they become the spare
+ * numbers for a later run, or are freed if there are spare ones. */
 static void
 numbers_give (Role *r, Numbers *n)
 {
@@ -396,7 +400,7 @@ numbers_give (Role *r, Numbers *n)
     gm_free (n, n->bytes);
 }
 
-/* Returns kept numbers for these symbols, or NULL. */
+/* Returns the kept numbers for these symbols, borrowed; NULL: none are kept. */
 static Numbers *
 numbers_find (const Role *r, const int64_t *symbols)
 {
@@ -408,7 +412,8 @@ numbers_find (const Role *r, const int64_t *symbols)
   return NULL;
 }
 
-/* Keeps n, if there is room.  Another thread may keep equal numbers. */
+/* Adds n to the kept numbers, if there is room; another thread may keep equal numbers at the same
+ * time. */
 static void
 numbers_keep (GmExecSized *s, Role *r, Numbers *n)
 {
@@ -445,7 +450,8 @@ ask_workspace (GmExec *e, int role, const int64_t *values, size_t *bytes, GError
   return false;
 }
 
-/* Returns numbers for these symbols, to be released with numbers_give. */
+/* Returns the numbers for these symbols, kept or newly computed; numbers_give releases them. NULL:
+ * *error. */
 static Numbers *
 numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, GError **error)
 {
@@ -471,8 +477,8 @@ numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, 
   return n;
 }
 
-/* Returns a workspace, which is the one of the run before if that is large enough; NULL: no
- * memory. */
+/* Returns a workspace of that size: that of the last run, if it is large enough, or a new one;
+ * NULL: *error. */
 static inline Block *
 block_take (const GmExec *e, Role *r, size_t workspace_bytes, GError **error)
 {
@@ -504,7 +510,7 @@ block_give (Role *r, Block *block)
 
 /* -- Checks ------------------------------------------------------------------------------------ */
 
-/* True if the tensor fits.  *odd: set if a stride differs where that does not matter. */
+/* True if the tensor fits m.  Sets *odd if a stride differs in a dimension of one element. */
 static inline bool
 fits (const GmTensor *t, const GmMeta *m, bool *odd)
 {
@@ -608,7 +614,8 @@ compile_numbers (GmExecSized *s, const int64_t *symbols, GError **error)
                              error);
 }
 
-/* Returns the exec for these symbols of the forward graph: a new reference. */
+/* Returns a new reference to the specialised exec for these symbols of the forward graph, which is
+ * compiled if there is none. */
 static GmExec *
 exec_for (GmExecSized *s, const int64_t *symbols, GError **error)
 {
@@ -631,7 +638,8 @@ exec_for (GmExecSized *s, const int64_t *symbols, GError **error)
   return other ? other : exec;
 }
 
-/* Returns a tensor of the same elements with the strides of m. */
+/* Returns a new reference to an alias of t with the strides of m, which differ only in dimensions
+ * of one element. */
 static GmTensor *
 as_said (GmTensor *t, const GmMeta *m)
 {
@@ -659,7 +667,8 @@ run_numbers (GmExec *exec, int role, bool odd, GmTensor *const *in, GmTensor *co
   return good;
 }
 
-/* Computes the forward graph's symbols, as far as those of a role determine them. */
+/* Fills `forward`, by symbol of the forward graph: from `given` or, as far as they determine them,
+ * from the symbols of a role. */
 static void
 symbols_of_forward (const GmExecSized *s, int role, const int64_t *given, const int64_t *symbols,
                     int64_t *forward)
@@ -687,7 +696,7 @@ run_specialised (GmExec *e, int role, const int64_t *given, const int64_t *symbo
 
 /* -- Running ----------------------------------------------------------------------------------- */
 
-/* Calls the plugin.  tensors: descriptions. */
+/* Calls the plugin's run with these descriptions of tensors, for the numbers n. */
 __attribute__ ((always_inline)) static inline bool
 call (GmExec *e, int role, const Numbers *n, const GrammeTensor *tensors, GError **error)
 {
@@ -738,7 +747,8 @@ run_plugin (GmExec *e, int role, const Numbers *n, bool odd, GmTensor *const *in
   return call (e, role, n, tensors, error);
 }
 
-/* Runs with tensors whose layouts differ from those of the run before. */
+/* Runs with tensors whose layouts differ from those of the last run: determines their numbers
+ * first. */
 G_GNUC_NO_INLINE static bool
 run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTensor *const *out,
           GError **error)
@@ -764,7 +774,7 @@ run_anew (GmExec *e, int role, const int64_t *given, GmTensor *const *in, GmTens
   return good;
 }
 
-/* True if the given symbols are those of the run before. */
+/* True if the given symbols are those of n, the numbers of the last run. */
 static inline bool
 is_given (const Numbers *n, const Role *r, const int64_t *given)
 {

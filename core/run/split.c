@@ -18,22 +18,27 @@
 #include "core/plugin/status.h"
 
 typedef struct {
-  GrammeExecutable *code; /* the plugin's region, if sizes are numbers */
-  GmExec *exec;           /* the plugin's region, if sizes are symbolic */
-  GmGraph *host;          /* else the graph that the host interprets */
-  /* Bodies of the host's graph, GM_HIGHER_MAX_BODIES by row; NULL: it calls no graphs. */
+  GrammeExecutable *code; /* code of a plugin's region whose sizes are numbers, or NULL */
+  GmExec *exec;           /* exec of a plugin's region whose sizes are symbolic, or NULL */
+  GmGraph *host;          /* the graph of a region that the host interprets, or NULL */
+  /* The execs of the bodies that the host's graph calls, GM_HIGHER_MAX_BODIES per row of its table;
+   * NULL: it calls no bodies. */
   GmExec **bodies;
-  uint32_t n_bodies;            /* number of rows here, since the graph's shared table may grow */
-  GmExecDirect *direct;         /* the host's graph as one call; NULL: it is not a single call */
+  uint32_t n_bodies;            /* length of `bodies`: the graph's shared table may have more
+                                 * rows by now */
+  GmExecDirect *direct;         /* the host's graph as a direct call; NULL: it is of another
+                                 * form */
   uint32_t n_in, n_out, *slots; /* n_in, then n_out */
   size_t workspace_bytes;
 } Step;
 
 struct GmExecSplit {
   Step *steps;
-  uint32_t n_steps, n_in, n_out, n_slots, widest; /* widest: number of tensors of a step, at most */
+  uint32_t n_steps, n_in, n_out, n_slots, widest; /* widest: the largest number of tensors of
+                                                   * one step */
   GmMeta *metas;                                  /* by slot */
-  uint32_t *output_of;                            /* by slot: its output, or GM_NO_ID */
+  uint32_t *output_of;                            /* per slot: the output of the graph that it
+                                                   * is, or GM_NO_ID */
   uint32_t *last_use;                             /* by slot: the last step that reads it */
 };
 
@@ -51,8 +56,8 @@ step_init (Step *step, const GmRegion *r)
     step->slots[step->n_in + i] = g_array_index (r->outs, uint32_t, i);
 }
 
-/* Compiles a region for the plugin.  If the plugin does not support it after all, *demoted is the
- * reason and the host runs it. */
+/* Compiles a region with the plugin.  If the plugin does not support it, *demoted is the reason,
+ * which the caller frees, and the host has to run the region. */
 static int32_t
 compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, GrammeStatus *status,
               GError **error)
@@ -80,7 +85,8 @@ compile_step (Step *step, const GmRegion *r, GmRequest *q, char **demoted, Gramm
   return code;
 }
 
-/* Compiles the bodies that the host's nodes call, for the plugin like any other graph. */
+/* Compiles the bodies that the step's host graph calls, with the same back end as any other
+ * graph. */
 static bool
 compile_bodies (Step *step, const GmRequest *q, GError **error)
 {
@@ -243,7 +249,8 @@ slot_meta (const Run *r, uint32_t slot, GmMeta *out)
          || gm_graph_meta_now (r->sized, &r->s->metas[slot], r->symbols, out, r->error);
 }
 
-/* Makes the memory for a slot, which is the caller's if the slot is an output. */
+/* Makes the tensor of a slot: the caller's memory if the slot is an output, else new memory.  False
+ * with an error if there is none. */
 static bool
 make_slot (const Run *r, uint32_t slot)
 {
@@ -256,7 +263,8 @@ make_slot (const Run *r, uint32_t slot)
   return r->slots[slot] != NULL;
 }
 
-/* Runs a body of a row of the step's graph. */
+/* Runs a body of h, a call in the host graph of a step (`data`), with its exec.  out: new
+ * references. */
 static bool
 run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, GmTensor *const *in,
           GmTensor **out, GError **error)
@@ -282,7 +290,7 @@ run_body (void *data, const GmHigher *h, uint32_t body, const int64_t *symbols, 
   return good;
 }
 
-/* Runs a call of graphs that writes its results into their final memory. */
+/* Runs the step's host graph as a direct call, which writes the results into their final memory. */
 static GmRunAt
 run_direct (const Run *r, const Step *step)
 {

@@ -9,14 +9,16 @@
 #include "core/ops/ops.h"
 #include "core/plugin/status.h"
 
-/* Rows behind the plugin's: a plugin that writes out of bounds most likely writes here. */
+/* The number of rows behind the plugin's that must stay as they are: a plugin that writes out of
+ * bounds most likely writes here. */
 #define GUARD_ROWS 64
 #define PATTERN 0x5a
 #define SIZED_MINOR 1 /* first minor whose headers say that attributes may be symbolic */
 
 /* -- Operators by minor ------------------------------------------------------------------------ */
 
-/* Versions of ops by code, in each minor that was released; a row for each table, oldest first. */
+/* The version of each op, by code, in each minor that was released; one row per minor, oldest
+ * first. */
 static const uint8_t released[][GM_N_OPS] = {
   {
 #define OP(name, code, version) [code] = version,

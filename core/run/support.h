@@ -11,14 +11,15 @@
 #include "core/graph/image.h"
 #include "core/plugin/loader.h"
 
-/* Returns the first minor of the ABI in which this version of this op could be sent.  Nodes are
- * withheld from plugins that were built against an older minor. */
+/* Returns the first minor version of the ABI that has this version of this op.  Nodes are withheld
+ * from plugins that were built against an older minor. */
 uint32_t gm_op_minor (uint32_t op, uint32_t version);
 
 typedef struct {
   bool yes;
-  uint32_t cluster; /* if yes */
-  uint32_t reason;  /* if not: GRAMME_REASON_... or the plugin's own */
+  uint32_t cluster; /* of a node that is supported */
+  uint32_t reason;  /* of a node that is not supported: GRAMME_REASON_... or a reason of the
+                     * plugin's own */
 } GmVerdict;
 
 typedef enum {
@@ -27,9 +28,9 @@ typedef enum {
   GM_SUPPORT_FAILED,  /* the plugin returned an error */
 } GmSupportCode;
 
-/* Asks the plugin.  *verdicts: one per node of the image, which the caller frees, or NULL with
- * *why, the caller's too, where the result is not GM_SUPPORT_TOLD.  op_minor: gm_op_minor, or a
- * test's. */
+/* Asks the plugin about the nodes of the image.  For GM_SUPPORT_TOLD, *verdicts is an array, one
+ * per node, which the caller frees; for any other result it is NULL and *why is the reason, which
+ * the caller frees.  op_minor: gm_op_minor, or a substitute in tests. */
 GmSupportCode gm_support_ask (const GmPlugin *plugin, GrammeBackend *instance,
                               const GrammeImage *image,
                               uint32_t (*op_minor) (uint32_t op, uint32_t version),

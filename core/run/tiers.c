@@ -26,7 +26,7 @@
 
 struct GmTiers {
   gatomicrefcount refs; /* held by the exec and by the build */
-  GmExec *first;        /* atomic; NULL once it is not needed any more */
+  GmExec *first;        /* atomic; NULL once no call needs it any more */
   GmExec *better;       /* atomic; set once */
   uint32_t inside;      /* atomic: number of calls that may be running `first` */
   uint32_t calls, after;
@@ -35,7 +35,8 @@ struct GmTiers {
   char **options;     /* options of `then` */
   char *no_cache, *cache_salt;
   GmBuild *build; /* atomic */
-  GArray *shared; /* Shared: results of gm_exec_may_share before the build began; NULL: none */
+  GArray *shared; /* Shared: pairs that gm_exec_may_share allowed before the build began; NULL:
+                   * none */
 };
 
 typedef struct {
@@ -48,7 +49,8 @@ typedef struct {
 typedef struct {
   const char *name;
   bool first;
-  bool out; /* atomic: the back end is missing, or does not work */
+  bool out; /* atomic: not used in this process, because the back end is missing or does not
+             * work */
 } Tier;
 
 static Tier table[] = {
@@ -67,7 +69,7 @@ static const struct {
 
 enum { FIRST_TIER, THEN_TIER, DEVICE_TIER, N_TIERS };
 
-/* Logs the reason once, and removes the row for the rest of the process. */
+/* Marks the tier as not usable for the rest of the process, and logs the reason once. */
 static void
 rule_out (Tier *tier, const char *why)
 {
@@ -92,8 +94,8 @@ is_exact (const GmBackend *b, GError **error)
   return false;
 }
 
-/* Returns the back end that the user chose, or else the table's.  NULL without an error: there is
- * none. */
+/* Returns the back end that the user chose by name, else the first usable one of the table, whose
+ * row is *row.  Borrowed.  NULL: no such back end, or *error is set. */
 static GmBackend *
 choose (bool first, const char *named, Tier **row, GError **error)
 {
@@ -156,7 +158,7 @@ take_own (Choice *c, const GmManifest *m, const char *key, const char *value, GE
   return true;
 }
 
-/* Reads GRAMME_AUTO="then=none,after=5": defaults of the options. */
+/* Reads the defaults of the options from GRAMME_AUTO, which looks like "then=none,after=5". */
 static bool
 read_environment (Choice *c, const GmManifest *m, GError **error)
 {
@@ -196,8 +198,8 @@ read_own (Choice *c, const GmBackend *b, const char *const *options, GError **er
   return true;
 }
 
-/* Assigns an option: "cc.wait=true" to the tier of that name, "wait=true" to each tier that has
- * such an option. */
+/* Appends an option to the tiers that it is for: "cc.wait=true" to the tier `cc`, "wait=true" to
+ * each tier that has an option `wait`.  True if there is such a tier. */
 static bool
 take (Choice *c, GmBackend *const tiers[N_TIERS], const char *option, const char *key)
 {
@@ -217,7 +219,8 @@ take (Choice *c, GmBackend *const tiers[N_TIERS], const char *option, const char
   return taken;
 }
 
-/* Assigns all options.  A device's back end is loaded only for an option that no other tier has. */
+/* Distributes the options over the tiers, and checks them.  A device's back end is loaded only for
+ * an option that no other tier has. */
 static bool
 hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GError **error)
 {
@@ -253,7 +256,8 @@ hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GErr
   return true;
 }
 
-/* Reads the options and chooses the back ends; all but the first may be NULL. */
+/* Reads the options into c and chooses the back ends `tiers`; all but the first may be NULL.  rows:
+ * the rows of the table that they come from. */
 static bool
 read_options (Choice *c, const GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2],
               const char *const *options, GError **error)
@@ -316,14 +320,14 @@ gm_tiers_free (GmTiers *t)
 
 /* -- The background ---------------------------------------------------------------------------- */
 
-/* Frees the first code.  The caller guarantees that no call is inside, or will be. */
+/* Frees the code of the first tier.  The caller guarantees that no call runs it, or will. */
 static void
 free_first (GmTiers *t)
 {
   gm_exec_unref (__atomic_exchange_n (&t->first, NULL, __ATOMIC_ACQ_REL));
 }
 
-/* Makes further calls run `better`; steals the reference. */
+/* Makes calls run `better` from now on; steals the reference. */
 static void
 put (GmTiers *t, GmExec *better)
 {
@@ -332,8 +336,9 @@ put (GmTiers *t, GmExec *better)
     free_first (t);
 }
 
-/* Counts a failure for the table's only THEN row, `cc`: a missing compiler would fail for each
- * function. */
+/* Counts a failed build of `then` and logs the reason `why` (NULL: a build has succeeded, so that
+ * failures do not count any more).  After MANY_FAILURES in a row the tier is not used any more: a
+ * missing compiler would fail for each function. */
 static void
 note_failure (const GmBackend *then, const char *first, const char *why)
 {
@@ -367,7 +372,8 @@ compile_better (GmTiers *t, const int *stop, GError **error)
                                  (const char *const *) t->options, &how, error);
 }
 
-/* True if `better` confirms every result of gm_exec_may_share that the first code has given. */
+/* True if `better` allows every pair of an input and an output for which gm_exec_may_share was true
+ * before. */
 static bool
 keeps_promises (const GmTiers *t, GmExec *better)
 {
@@ -493,8 +499,8 @@ gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out)
 
 /* -- Compiling --------------------------------------------------------------------------------- */
 
-/* Compiles with the first back end.  If the table chose it and it does not work here, tries the
- * next row. */
+/* Compiles the graphs with the first tier.  If the table chose it and it does not work here, tries
+ * the table's next row.  Returns a new reference, or NULL with *error set. */
 static GmExec *
 compile_first (GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2], Choice *c,
                const GmGraph *forward, const GmGraph *backward, const char *const *options,
@@ -529,7 +535,8 @@ keep_graph (const GmGraph *g)
   return copy;
 }
 
-/* Makes an exec with the names and times of the first. */
+/* Makes the executable that stands for all tiers; it reports the fallback reason and compile times
+ * of the first tier. */
 static GmExec *
 wrap (GmBackend *b, GmTiers *t)
 {
@@ -543,8 +550,8 @@ wrap (GmBackend *b, GmTiers *t)
   return e;
 }
 
-/* Returns the back end for a device that the graph has values on; NULL: all values are on the CPU,
- * or no back end is installed for the device. */
+/* Returns the back end for the device that values of the graph are on, borrowed; NULL: all values
+ * are on the CPU, or no back end is installed for that device. */
 static GmBackend *
 device_tier (const GmGraph *g)
 {

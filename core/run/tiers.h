@@ -16,16 +16,18 @@ GmExec *gm_tiers_compile (GmBackend *b, const GmGraph *forward, const GmGraph *b
                           const char *const *options, const GmCompileHow *how, GError **error);
 bool gm_tiers_check_options (const GmBackend *b, const char *const *options, GError **error);
 
-/* Returns the exec that has replaced the first one, or NULL.  Borrowed. */
+/* Returns the exec of the second back end if it has replaced the first one's, else NULL.
+ * Borrowed. */
 GmExec *gm_tiers_better (const GmTiers *t);
-/* gm_exec_run_sized for such an exec; symbols: may be NULL. */
+/* Runs a role as gm_exec_run_sized, with the code of the current tier; symbols: may be NULL. */
 bool gm_tiers_run (GmTiers *t, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                    GmTensor *const *out, int n_out, GError **error);
-/* gm_exec_run_at for such an exec. */
+/* Runs the forward as gm_exec_run_at, with the code of the current tier. */
 GmRunAt gm_tiers_run_at (GmTiers *t, const int64_t *symbols, void *const *data, GError **error);
-/* gm_exec_may_share for such an exec.  The result also binds the code that runs later. */
+/* True if all code that may run from now on allows that input `in` and output `out` share memory:
+ * see gm_exec_may_share. */
 bool gm_tiers_may_share (GmTiers *t, int role, uint32_t in, uint32_t out);
-/* Returns the exec whose code runs now, which stays valid until gm_tiers_leave.  Neither function
+/* Returns the exec whose code is current; it stays valid until gm_tiers_leave.  Neither function
  * waits. */
 GmExec *gm_tiers_enter (GmTiers *t);
 void gm_tiers_leave (GmTiers *t);

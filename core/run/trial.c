@@ -28,7 +28,7 @@ static const char *const graphs[] = {
 static const float numbers[2][N_ELEMS] = { { 1, -2, 0.5f, 3, -0.25f, 7 },
                                            { 2, 3, -4, 0.125f, 1, -1 } };
 
-/* A buffer between two zones. */
+/* A buffer between two zones that must stay unchanged. */
 typedef struct {
   char *block;
   size_t bytes;
@@ -133,7 +133,8 @@ run (const GmBackend *b, GrammeExecutable *e, const GmGraph *g, size_t workspace
   return good;
 }
 
-/* Compiles and runs one graph.  False without a refusal: the plugin does not take this graph. */
+/* Compiles and runs one graph, and compares the result.  False with a refusal in *why if the plugin
+ * misbehaves; false without a refusal if it does not take this graph. */
 static bool
 try_graph (GmBackend *b, const GmGraph *g, GmRefused *why)
 {
