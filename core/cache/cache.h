@@ -35,9 +35,9 @@ typedef struct {
 typedef enum {
   GM_CACHE_FOUND,
   GM_CACHE_ABSENT,
-  GM_CACHE_REFUSED, /* there was an entry that must not be used, for the reason *why, and it is
-                     * removed */
-  GM_CACHE_OFF      /* *why, unless the user wants it so */
+  GM_CACHE_REFUSED, /* there was an entry that must not be used, for the reason *why; it has
+                     * been removed */
+  GM_CACHE_OFF      /* the cache is off, for the reason *why; NULL if the user wants it so */
 } GmCacheResult;
 
 typedef struct {
@@ -46,22 +46,23 @@ typedef struct {
   size_t bytes;
 } GmCacheEntry;
 
-/* Finds an entry, which counts as used then.  *why: NULL, or for g_free. */
+/* Finds an entry, and counts this as a use of the entry.  FOUND: the caller clears *out.  *why:
+ * NULL, or a text for g_free. */
 GmCacheResult gm_cache_find (const GmCacheKey *key, GmCacheEntry *out, char **why);
 void gm_cache_entry_clear (GmCacheEntry *e);
 
-/* Stores an entry.  label: text for listings.  False and *why: not stored, which does no harm.
- * Evicts entries beyond the limit. */
+/* Stores an entry, and evicts entries beyond the limit.  label: text for listings.  False and *why
+ * if it was not stored, which does no harm. */
 bool gm_cache_store (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
                      char **why);
 
-/* Stores an entry, as gm_cache_store does, that can be made again if it is lost: does not wait
- * for the disk, and evicts nothing, so it is cheap.  After a power failure there may be a damaged
- * entry, which is refused. */
+/* Stores an entry that can be made again if it is lost, otherwise as gm_cache_store.  Cheap: does
+ * not wait for the disk, and evicts nothing.  After a power failure the entry may be damaged, and
+ * is refused then. */
 bool gm_cache_store_hint (const GmCacheKey *key, const char *label, const void *data, size_t bytes,
                           char **why);
 
-/* True if entries would be stored and found.  Makes the folder. */
+/* True if entries would be stored and found; else *why is the reason.  Makes the folder. */
 bool gm_cache_is_on (char **why);
 
 /* -- For people -------------------------------------------------------------------------------- */
@@ -76,8 +77,9 @@ typedef struct {
 
 /* Returns the folder's path; the caller frees. */
 char *gm_cache_path (void);
-/* Returns all entries, the most recently used first; their bytes are checked if `check`.  NULL and
- * *why: off.  The caller frees the rows with gm_cache_rows_free. */
+/* Returns an array of all *n entries, the most recently used first; with `check` their bytes are
+ * checked.  NULL and *why if the cache is off.  The caller frees the array with
+ * gm_cache_rows_free. */
 GmCacheRow *gm_cache_list (bool check, size_t *n, char **why);
 void gm_cache_rows_free (GmCacheRow *rows, size_t n);
 /* Removes entries, temporary files and the secret.  Returns the number of entries, with *why if

@@ -22,7 +22,7 @@ typedef struct {
   uint8_t key[GM_CACHE_KEY_BYTES];
   char label[GM_CACHE_LABEL_BYTES];
   uint8_t reserved_too[40];
-  uint8_t mac[32]; /* HMAC-SHA-256 of all bytes before it, then of the payload */
+  uint8_t mac[32]; /* HMAC-SHA-256 of all header bytes before it, then of the payload */
 } Header;
 G_STATIC_ASSERT (sizeof (Header) == 192 && sizeof (Header) % 64 == 0);
 

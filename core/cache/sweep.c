@@ -25,7 +25,8 @@ typedef struct {
   struct timespec used;
 } Item;
 
-/* Returns the entries, unsorted; calls `others` for each other name. */
+/* Returns the entries, unsorted, which the caller frees; calls `others` for each file that is no
+ * entry. */
 static GArray *
 scan (int folder, void (*others) (int folder, const char *name, const struct stat *st))
 {

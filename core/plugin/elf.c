@@ -153,9 +153,9 @@ open_elf (Elf *e, int fd, GmRefused *why)
 
 /* -- The dynamic section ----------------------------------------------------------------------- */
 
-/* Checks that each address maps to one place in the file, so that this code reads the same bytes as
- * the loader.  The loader maps whole pages, a later segment over an earlier one, so segments may
- * not share pages. */
+/* Refuses a file unless each address maps to one place in the file, so that this code reads the
+ * same bytes as the loader.  The loader maps whole pages, a later segment over an earlier one, so
+ * segments may not share pages. */
 static bool
 check_mapping (const Elf *e, GmRefused *why)
 {
@@ -176,8 +176,8 @@ check_mapping (const Elf *e, GmRefused *why)
   return true;
 }
 
-/* Converts an address into an offset in the file.  False if the bytes at the address are not all in
- * one segment of the file. */
+/* Converts an address into an offset in the file.  False if not all of the bytes at the address lie
+ * in one segment of the file. */
 static bool
 file_offset (const Elf *e, uint64_t address, uint64_t bytes, uint64_t *offset)
 {
@@ -191,7 +191,7 @@ file_offset (const Elf *e, uint64_t address, uint64_t bytes, uint64_t *offset)
   return false;
 }
 
-/* Returns the text of an entry, which the caller frees, or NULL and *why. */
+/* Returns the text at offset `at` of the string table, which the caller frees, or NULL and *why. */
 static char *
 read_text (const Elf *e, uint64_t strings, uint64_t at, GmRefused *why)
 {
@@ -209,8 +209,8 @@ read_text (const Elf *e, uint64_t strings, uint64_t at, GmRefused *why)
   return NULL;
 }
 
-/* Returns the length of "$ORIGIN" or "${ORIGIN}" at the beginning of path if the end or a '/'
- * follows, else 0. */
+/* Returns the length of "$ORIGIN" or "${ORIGIN}" at the beginning of `path`, if the path ends there
+ * or a '/' follows; else 0. */
 size_t
 gm_elf_origin_length (const char *path)
 {
@@ -258,7 +258,7 @@ take_library (const char *name, GmElfNeeds *needs, GmRefused *why)
   return true;
 }
 
-/* True if the loader loads the file that such an entry names. */
+/* True if an entry with this tag names a file that the loader loads. */
 static bool
 names_a_library (int64_t tag)
 {
@@ -373,8 +373,9 @@ gm_elf_check (int fd, GmRefused *why)
 
 /* -- The note ---------------------------------------------------------------------------------- */
 
-/* Returns the manifest from the notes of a segment, or NULL.  A note is three words (bytes of name,
- * bytes of text, type), then the name and the text, each padded to 4 bytes. */
+/* Returns the manifest from the notes of the segment p, which the caller frees, or NULL.  A note is
+ * three words (bytes of name, bytes of text, type), then the name and the text, each padded to 4
+ * bytes. */
 static char *
 note_in_segment (const Elf *e, const Elf64_Phdr *p, GmRefused *why)
 {

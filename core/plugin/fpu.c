@@ -10,8 +10,8 @@
 #include "core/plugin/quarantine.h"
 #include "core/plugin/trust.h"
 
-/* Records the refusal, so that later processes refuse the plugin, with this reason, until its file
- * changes. */
+/* Records the refusal in the quarantine, so that later processes refuse the plugin, with this
+ * reason, until its file changes. */
 static void
 note (const GmPlugin *p, const GmRefused *found)
 {
@@ -28,7 +28,7 @@ note (const GmPlugin *p, const GmRefused *found)
   gm_quarantine_note (canonical, &key, found);
 }
 
-/* True the first time for a plugin. */
+/* True when called for a plugin for the first time. */
 static bool
 is_first (const GmPlugin *p)
 {

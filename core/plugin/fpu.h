@@ -50,8 +50,9 @@ gm_fpu_is_standard (void)
   return (denormal + denormal == least) & (one + half != one) & (one + quarter == one);
 }
 
-/* Like gm_fpu_get, but MXCSR is 0 where the mode is the standard one: on AMD processors, reading
- * the register waits for all pending computations, which takes ten times as long as six sums. */
+/* Returns what gm_fpu_get returns, but with an MXCSR of 0 where the mode is the standard one: on
+ * AMD processors, reading the register waits for all pending computations, which takes ten times as
+ * long as six sums. */
 static inline GmFpuControl
 gm_fpu_look (void)
 {
@@ -62,7 +63,8 @@ gm_fpu_look (void)
   return c;
 }
 
-/* Returns the full mode for `before`, a result of gm_fpu_look. */
+/* Returns the complete mode for `before`, a result of gm_fpu_look: MXCSR is filled in where it is
+ * 0. */
 static inline GmFpuControl
 gm_fpu_exact (GmFpuControl before)
 {
@@ -99,9 +101,10 @@ gm_fpu_equal (GmFpuControl a, GmFpuControl b)
 }
 
 struct GmPlugin;
-/* Restores the mode `before`, a result of gm_fpu_look.  The first time for a plugin, warns and
- * records it as refused: this process continues to use it, since its results are right again, and
- * later processes do not.  when: "in a run".  Thread: any. */
+/* Restores the mode `before`, a result of gm_fpu_look, after a plugin has changed it.  The first
+ * time for a plugin, warns and records the plugin as refused: this process continues to use it,
+ * since its results are right again, and later processes do not.  when: such as "in a run".
+ * Thread: any. */
 void gm_fpu_restore (const struct GmPlugin *p, GmFpuControl before, const char *when);
 
 #endif

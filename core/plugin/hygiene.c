@@ -33,7 +33,7 @@
 
 extern char **environ;
 
-/* clock: the clock of the timer, or a clock that is never behind it. */
+/* The timers.  clock: the clock that the timer uses, or a clock that is never behind it. */
 static const struct {
   int which;
   clockid_t clock;
@@ -67,7 +67,7 @@ struct GmSnapshot {
   long attributes[MAX_ATTRIBUTES];
   int folder_fd; /* the folder to return to; -1: none */
   unsigned umask;
-  /* Only with `alone`: */
+  /* The fields from here on are used only with `alone`. */
   GPtrArray *environment; /* char: sorted */
   GArray *descriptors;    /* Descriptor, by number */
   unsigned threads;
@@ -312,8 +312,8 @@ get_group (void)
   return getegid ();
 }
 
-/* Bytes of the process that are locked in RAM.  Maps a page first, since a mode exists in which all
- * new pages are locked. */
+/* Returns the bytes of the process that are locked in RAM.  Maps a page first, since a mode exists
+ * in which all new pages are locked. */
 static long
 get_locked_memory (void)
 {
@@ -328,7 +328,7 @@ get_locked_memory (void)
   return kilobytes;
 }
 
-/* Number of timers made by timer_create, or 0 where the kernel does not tell. */
+/* Returns the number of timers made by timer_create, or 0 where the kernel does not tell. */
 static long
 get_timers (void)
 {
@@ -342,7 +342,7 @@ get_timers (void)
   return n;
 }
 
-/* Numbers that the system keeps for a thread or, with `alone`, for a process.  put: NULL, or a
+/* The numbers that the system keeps for a thread or, with `alone`, for a process.  put: NULL, or a
  * function that restores the number as far as possible. */
 static const struct {
   const char *what;

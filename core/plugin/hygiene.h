@@ -13,16 +13,16 @@
 
 typedef struct GmSnapshot GmSnapshot;
 
-/* Records the state of the process.  alone: no other thread does anything meanwhile, so
+/* Returns a new record of the process's state.  alone: no other thread does anything meanwhile, so
  * descriptors, threads, environment and mappings are recorded, too; in a program with other threads
  * it would be unknown which code changed them. */
 GmSnapshot *gm_snapshot_new (bool alone);
 void gm_snapshot_free (GmSnapshot *s); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmSnapshot, gm_snapshot_free)
 
-/* Compares the state with that of now, and restores what can be restored (floating-point mode,
- * handlers, mask, locale, folder, umask, limits, attributes).  Refuses if anything had changed;
- * `when` ends the sentence: "when it was loaded". */
+/* True if the state of the process still is that of `before`.  Else restores as much as possible
+ * (floating-point mode, handlers, mask, locale, folder, umask, limits, attributes) and sets *why;
+ * `when` ends its sentence: "when it was loaded". */
 bool gm_snapshot_check (const GmSnapshot *before, const char *when, GmRefused *why);
 
 #endif

@@ -28,8 +28,8 @@
 #define OWN_SANITIZERS 0u
 #endif
 
-/* All plugins that were loaded, also those whose negotiation failed: their code may hold the host's
- * table. */
+/* All plugins that were loaded, including those whose negotiation failed: their code may hold the
+ * host's table. */
 static GSList *loaded;
 
 /* -- Negotiation ------------------------------------------------------------------------------- */
@@ -113,7 +113,8 @@ gm_loader_negotiate (GmPlugin *p, void *handle, GmRefused *why)
 
 /* -- Loading ----------------------------------------------------------------------------------- */
 
-/* Reads the manifest, the canonical path and the key of a file, before any of its code runs. */
+/* Returns the manifest of a file, which the caller frees, and sets its canonical path and its key,
+ * before any of its code runs; NULL and *why on failure. */
 static GmManifest *
 read_manifest (const char *file, char **canonical, GmFileKey *key, GmRefused *why)
 {
@@ -127,7 +128,8 @@ read_manifest (const char *file, char **canonical, GmFileKey *key, GmRefused *wh
   return text ? gm_manifest_parse (text, NULL, why) : NULL;
 }
 
-/* Loads the file and negotiates.  alone: see gm_snapshot_new. */
+/* Loads the file and negotiates; owns m.  alone: as in gm_snapshot_new.  NULL and *why on
+ * failure. */
 static GmPlugin *
 load (const char *canonical, GmManifest *m, bool alone, GmRefused *why)
 {

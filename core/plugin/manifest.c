@@ -68,7 +68,7 @@ is_word (const char *s)
   return true;
 }
 
-/* Refuses a text that is not a word, and frees it (*s becomes NULL). */
+/* True if *s is a word; else sets *why, and frees *s, which becomes NULL. */
 static bool
 keep_word (char **s, const char *key, GmRefused *why)
 {
@@ -160,8 +160,8 @@ parse_version (GKeyFile *f, GmManifest *m, GmRefused *why)
   return true;
 }
 
-/* Refuses a plugin without any known device.  One known device suffices: a later gramme may know
- * the others. */
+/* True if the plugin names a known device; else *why is set.  One known device suffices: a later
+ * gramme may know the others. */
 static bool
 check_devices (const GmManifest *m, GmRefused *why)
 {

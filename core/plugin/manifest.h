@@ -17,7 +17,7 @@ typedef struct {
   char **values;               /* CHOICE: the values that may be given */
   GmOptionType type;
   int64_t min, max; /* INT */
-  bool no_code;     /* changes-code=false: compiled code is the same with every value */
+  bool no_code;     /* changes-code=false: the option does not change compiled code */
 } GmPluginOption;
 
 typedef struct {
@@ -30,19 +30,21 @@ typedef struct {
   bool bit_exact;
 } GmManifest;
 
-/* Parses a manifest; steals text.  NULL and *why: MANIFEST, ABI or HOST_MINOR.  A manifest whose
- * version does not fit is still returned in *partial, unless that is NULL, for listings. */
+/* Parses a manifest; steals text.  NULL and *why (MANIFEST, ABI or HOST_MINOR) on failure.  A
+ * manifest whose version does not fit is still returned in *partial, unless that is NULL, for
+ * listings. */
 GmManifest *gm_manifest_parse (char *text, GmManifest **partial, GmRefused *why);
 void gm_manifest_free (GmManifest *m); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmManifest, gm_manifest_free)
 
 bool gm_manifest_has_flag (const GmManifest *m, const char *flag);
 const GmPluginOption *gm_manifest_option (const GmManifest *m, const char *key);
-/* Returns the text for the reason of a NO: a standard reason's, or the plugin's own. */
+/* Returns the text for `reason`, which a plugin gives when it does not support a node: that of a
+ * standard reason, or the plugin's own.  Borrowed. */
 const char *gm_manifest_reason (const GmManifest *m, uint32_t reason);
 
-/* Checks an option against the manifest.  GM_ERROR_VALUE names the key, similar keys, and the
- * values that are allowed. */
+/* True if the manifest allows the option; else sets GM_ERROR_VALUE, which names the key, similar
+ * keys, and the allowed values. */
 bool gm_manifest_check_option (const GmManifest *m, const char *key, const char *value,
                                GError **error);
 

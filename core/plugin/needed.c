@@ -31,8 +31,8 @@ static const char *const system_folders[] = { "/lib64",
 #endif
 };
 
-/* The names of folders for particular processors: "glibc-hwcaps" holds any, older loaders know
- * these. */
+/* The names of folders for particular processors.  "glibc-hwcaps" may contain any; older loaders
+ * know these. */
 static const char *const processors[] = { "tls",      "haswell", "avx512_1",
                                           "xeon_phi", "x86_64",  "atomics" };
 
@@ -40,7 +40,7 @@ typedef struct {
   /* char: libraries found, named as the loader names them, with a first letter for their origin:
    * OWN, SYSTEM */
   GPtrArray *files;
-  /* char: these libraries, names already searched for, and folders already checked */
+  /* char: the files in `files`, names already searched for, and folders already checked */
   GHashTable *known;
   GPtrArray *own; /* char: the folders of LD_LIBRARY_PATH, then of the run paths read so far */
   GString *found; /* text whose digest is returned */
@@ -50,13 +50,13 @@ typedef struct {
 } Walk;
 
 #define OWN 'o' /* found by a run path or by an absolute path: checked like the plugin itself */
-/* Found through settings of the administrator: a group may write there, too, as for the libraries
- * of all programs. */
+/* The origin of a library that was found through settings of the administrator: a group may write
+ * there, too, as for the libraries of all programs. */
 #define SYSTEM 's'
 
 /* -- The loader's cache ------------------------------------------------------------------------ */
 
-/* The cache file of ldconfig (glibc, sysdeps/generic/dl-cache.h): a header, rows, and then the
+/* The header of ldconfig's cache file (glibc, sysdeps/generic/dl-cache.h): rows follow, then the
  * texts to which the rows point. */
 typedef struct {
   char magic[20];
@@ -77,7 +77,7 @@ cache_text (const char *cache, gsize n, uint32_t at)
   return at < n && memchr (cache + at, 0, n - at) ? cache + at : NULL;
 }
 
-/* Adds the paths that the cache has for a name. */
+/* Appends the paths that the loader's cache has for `name`. */
 static void
 look_into_cache (const Walk *w, const char *name, GPtrArray *paths)
 {
@@ -138,7 +138,8 @@ check_folder (Walk *w, char whose, const char *of, const char *folder)
   return good;
 }
 
-/* Adds the paths of the library in the folder and in its subfolders for particular processors. */
+/* Appends the paths of the library `name` in the folder and in its subfolders for particular
+ * processors. */
 static void
 look_into (const char *folder, const char *name, int depth, GPtrArray *paths)
 {
@@ -161,7 +162,7 @@ look_into (const char *folder, const char *name, int depth, GPtrArray *paths)
   }
 }
 
-/* Replaces $ORIGIN in the path by the folder of the file `of`.  The caller frees. */
+/* Returns the path with $ORIGIN replaced by the folder of the file `of`.  The caller frees. */
 static char *
 with_origin (const char *of, const char *path)
 {
@@ -211,7 +212,7 @@ find_name (Walk *w, char whose, const char *name)
     g_string_append_printf (w->found, "%s -\n", name);
 }
 
-/* Finds the libraries that a file needs.  of: the path of that file. */
+/* Adds the libraries that a file needs to the walk.  whose: the file's origin; of: its path. */
 static bool
 find_needs (Walk *w, char whose, const GmElfNeeds *needs, const char *of)
 {
@@ -232,14 +233,14 @@ find_needs (Walk *w, char whose, const GmElfNeeds *needs, const char *of)
   return true;
 }
 
-/* A library that passed the checks. */
+/* The result for a library that passed the checks. */
 typedef struct {
   char *line; /* its line in the text whose digest is made */
   GmElfNeeds needs;
 } Judged;
 
-/* The system's libraries by path, each checked once per process: checking them for every plugin
- * would take as long as all the rest of a scan. */
+/* Protects the results for the system's libraries, by path.  Each is checked once per process:
+ * checking them for every plugin would take as long as all the rest of a scan. */
 static GMutex judged_lock;
 static GHashTable *judged; /* path -> Judged, process lifetime */
 
@@ -265,7 +266,8 @@ line_of (const char *path, int fd)
                           (long) st.st_ctim.tv_sec, (long) st.st_ctim.tv_nsec);
 }
 
-/* Checks a library.  NULL and *why: it must not be loaded. */
+/* Checks a library, and returns the result, which the caller frees.  NULL and *why: it must not be
+ * loaded. */
 static Judged *
 judge (char whose, const char *path, GmRefused *why)
 {
@@ -301,8 +303,8 @@ find_judged (const char *path)
   return j;
 }
 
-/* Keeps the result for `path`; steals `fresh`.  Returns the result that is kept, which may be
- * another thread's. */
+/* Keeps the result for `path`; steals `fresh`.  Returns the result that is kept, borrowed, which
+ * may be another thread's. */
 static const Judged *
 keep_judged (const char *path, Judged *fresh)
 {

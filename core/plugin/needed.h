@@ -16,8 +16,8 @@
 #include "core/plugin/elf.h"
 
 /* Checks all libraries that the file open at fd needs, directly or not; canonical: its path without
- * links.  False and *why: NEEDED, or the row of elf.h for an error in the plugin's own headers.
- * *digest changes when one of the libraries is replaced, removed or added. */
+ * links.  False and *why (NEEDED, or a row for an error in the plugin's own headers) if one must
+ * not be loaded.  *digest changes when one of the libraries is replaced, removed or added. */
 bool gm_needed_check (int fd, const char *canonical, uint64_t *digest, GmRefused *why);
 
 #endif

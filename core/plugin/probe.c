@@ -34,7 +34,7 @@
 #define REPORT_BYTES 4096
 #define TOKEN_BYTES 32
 
-/* Limit on data only, since reserving addresses costs nothing. */
+/* The limit on data only: reserving addresses costs nothing. */
 #define MEMORY_BYTES ((rlim_t) 2 << 30)
 #define FILE_BYTES ((rlim_t) 16 << 20)
 #define MAX_FILES 256
@@ -82,8 +82,8 @@ report (const char *token, const GmRefused *why)
 
 /* -- The process between ----------------------------------------------------------------------- */
 
-/* Ends all children of this process.  Their own children are reparented to this process, and ended
- * in the next round. */
+/* Kills all children of this process.  Their own children then become children of this process, and
+ * are killed in the next round. */
 static void
 end_children (void)
 {
@@ -104,9 +104,9 @@ end_children (void)
   }
 }
 
-/* Makes this process the subreaper, which ends processes that a plugin starts and that leave their
- * group and parent.  Returns in a child, and this process exits with the child's status.  SIGTERM:
- * the time is over. */
+/* Forks, and returns in the child only (in this process, if the fork fails).  The parent becomes a
+ * subreaper, which kills processes that a plugin starts and that leave their group and parent, and
+ * exits with the child's status.  SIGTERM tells it that the time is over. */
 static void
 stand_between (void)
 {
@@ -176,7 +176,7 @@ typedef struct {
   int status; /* of waitpid */
 } Probe;
 
-/* The caller frees. */
+/* Returns the path of the program that runs the trial; the caller frees. */
 static char *
 program (void)
 {
@@ -229,7 +229,7 @@ start (Probe *p, const char *file, const char *token)
   return false;
 }
 
-/* Appends output of the plugin, of which only the end is kept. */
+/* Appends n bytes to the output of the plugin, of which only the end is kept. */
 static void
 take_output (Probe *p, const char *bytes, size_t n)
 {
@@ -242,7 +242,7 @@ take_output (Probe *p, const char *bytes, size_t n)
   p->n_output += n;
 }
 
-/* Reads from a pipe.  Returns false at its end. */
+/* Reads what is there from the pipe fd of the probe.  False at its end. */
 static bool
 read_some (Probe *p, int fd)
 {
@@ -270,8 +270,9 @@ deadline_ms (void)
   return ms > 0 ? ms : DEADLINE_MS;
 }
 
-/* Other threads have their turn meanwhile; a signal's handler runs every now and then.  True if the
- * caller is to stop, once. */
+/* True, once, if the interrupt function, which is asked every ASK_US, says that the caller has to
+ * stop.  Other threads can run Python code between these questions; *left: the result of
+ * gm_yield_leave. */
 static bool
 is_stopped (Probe *p, void **left, gint64 *asked)
 {
@@ -285,8 +286,8 @@ is_stopped (Probe *p, void **left, gint64 *asked)
   return p->stopped;
 }
 
-/* Until the process has ended or its time is over.  Children of its own may keep the pipes open, so
- * their end is not waited for. */
+/* Waits until the process has ended or its time is over.  Does not wait for the end of the pipes,
+ * which children of that process may keep open. */
 static void
 wait_for (Probe *p)
 {

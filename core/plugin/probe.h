@@ -11,11 +11,13 @@
 
 #include "core/plugin/quarantine.h"
 
-/* BAD: *why says what happened.  NOT: there is no process to try it in, or, with
- * GM_REFUSAL_STOPPED in *why, a signal's handler has raised meanwhile: nothing is known then. */
+/* Tries the plugin in a process of its own.  BAD: *why says what happened.  NOT: there is no such
+ * process or, with GM_REFUSAL_STOPPED in *why, a signal's handler has raised an error meanwhile:
+ * nothing is known about the plugin then. */
 GmTried gm_probe (const char *canonical, GmRefused *why);
 
-/* Runs in the process that tries a plugin (`gramme probe FILE TOKEN`).  Never returns. */
+/* Runs the trial, in the process that was made for it (`gramme probe FILE TOKEN`).  Never
+ * returns. */
 _Noreturn void gm_probe_main (const char *file, const char *token);
 
 #endif

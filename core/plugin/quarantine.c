@@ -31,7 +31,8 @@ static __thread char *output;
 
 /* -- The file ---------------------------------------------------------------------------------- */
 
-/* Returns the folder for the file; the caller frees.  GM_STATE is for build trees and tests. */
+/* Returns the folder for the key file; the caller frees.  GM_STATE sets it in build trees and
+ * tests. */
 static char *
 state_folder (void)
 {
@@ -86,8 +87,8 @@ read_file (void)
   return f;
 }
 
-/* Returns the parsed file, which is parsed again only when it has changed.  The caller holds the
- * lock. */
+/* Returns the parsed key file, borrowed, which is parsed again only when it has changed.  The
+ * caller holds the lock. */
 static GKeyFile *
 known_file (void)
 {
@@ -127,8 +128,8 @@ write_file (GKeyFile *f)
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
-/* Returns a group's name for the path, which the caller frees.  A group's name may contain neither
- * ']' nor control characters, but a path may. */
+/* Returns the name of the key file's group for the path, which the caller frees.  Unlike a path, a
+ * group's name may contain neither ']' nor control characters. */
 static char *
 group_of (const char *canonical)
 {
@@ -174,7 +175,7 @@ installed_text (void)
                           (long) st.st_mtim.tv_nsec);
 }
 
-/* True if the cause of a recorded refusal may have gone. */
+/* True if the cause of a recorded refusal may have gone, so that the file has to be tried again. */
 static bool
 may_be_over (GKeyFile *f, const char *group, GmCause cause)
 {

@@ -23,18 +23,20 @@ void gm_file_key_of (int fd, uint64_t libraries, GmFileKey *key);
 
 typedef enum { GM_TRIED_NOT, GM_TRIED_GOOD, GM_TRIED_BAD } GmTried;
 
-/* Looks up a file.  canonical: a path without links.  BAD: *why is set. */
+/* Returns the recorded result of trying the file; NOT if there is none.  canonical: a path without
+ * links.  BAD: *why is set. */
 GmTried gm_quarantine_find (const char *canonical, const GmFileKey *key, GmRefused *why);
 /* Records the result for a file: refused if why->code is set, else good. */
 void gm_quarantine_note (const char *canonical, const GmFileKey *key, const GmRefused *why);
-/* Forgets the result for the file.  False: there was none. */
+/* Removes the result for the file.  False: there was none. */
 bool gm_quarantine_forget (const char *canonical);
-/* Returns when the file was tried ("2026-11-22 03:45:12"), NULL if never, and what it printed, NULL
- * if nothing. The caller frees both. */
+/* Sets *when to the time when the file was tried ("2026-11-22 03:45:12"), NULL if never, and
+ * *output to what it printed, NULL if nothing.  The caller frees both. */
 void gm_quarantine_details (const char *canonical, char **when, char **output);
-/* Sets the output of a plugin's trial, which the next gm_quarantine_note of this thread stores. */
+/* Sets the output of a plugin's trial, which the next gm_quarantine_note of this thread stores with
+ * its result. */
 void gm_quarantine_set_output (const char *text);
-/* Returns the path of the file, for messages; the caller frees.  NULL: there is none. */
+/* Returns the path of the key file, for messages; the caller frees.  NULL: there is none. */
 char *gm_quarantine_path (void);
 
 #endif

@@ -92,7 +92,8 @@ info_free (void *p)
   gm_plugin_info_free (p);
 }
 
-/* Returns the manifest of a refused file, if it can be read at all, for listings only. */
+/* Returns the manifest of a refused file, for listings only; NULL if it cannot be read.  The caller
+ * frees. */
 static GmManifest *
 read_for_show (const char *file)
 {
@@ -152,8 +153,8 @@ gm_registry_examine (const char *file)
   return info;
 }
 
-/* Marks duplicates: the first file with an id wins, and a name shared by two ids selects neither of
- * them. */
+/* Refuses duplicates: of the files with one id, all but the first; of files with one name but
+ * different ids, all, as they have to be asked for by their ids. */
 static void
 settle (GPtrArray *plugins)
 {
@@ -182,7 +183,7 @@ by_string (const void *a, const void *b)
   return strcmp (*(char *const *) a, *(char *const *) b);
 }
 
-/* Returns the entry of the back end `auto`, which is not a plugin. */
+/* Returns a new entry for the back end `auto`, which is not a plugin. */
 static GmPluginInfo *
 auto_info (void)
 {
@@ -251,8 +252,8 @@ answers_to (const GmPluginInfo *info, const char *name)
          || (info->manifest && info->manifest->id && strcmp (info->manifest->id, name) == 0);
 }
 
-/* Returns the folders searched, and why an existing folder cannot be read: a process out of
- * descriptors finds nothing.  The caller frees. */
+/* Returns a text with the folders that were searched, and the reason if an existing folder cannot
+ * be read: a process without free descriptors finds nothing.  The caller frees. */
 static char *
 searched_text (void)
 {

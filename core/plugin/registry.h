@@ -30,22 +30,23 @@ typedef struct {
   GmRefused refused;    /* code NONE: the plugin may be loaded */
 } GmPluginInfo;
 
-/* All plugin files, in search order.  Free with g_ptr_array_unref.  Thread: any. */
+/* Returns all plugin files (GmPluginInfo), in search order.  Free with g_ptr_array_unref.  Thread:
+ * any. */
 GPtrArray *gm_registry_scan (void);
 /* Returns the folders that a scan reads, NULL-terminated; the caller frees. */
 char **gm_registry_folders (void);
 
 /* Returns the plugin for a name or id: an entry of `plugins`, borrowed.  A name with a '/' is an
- * absolute path, which is examined first and added to `plugins`.  NULL and GM_ERROR_VALUE: there is
- * no such back end (lists the near and the installed names), the plugin is refused (says why), or
- * two ids have this name. */
+ * absolute path, which is examined first and added to `plugins`.  NULL and GM_ERROR_VALUE if there
+ * is no such back end (the error lists similar and installed names), if the plugin is refused (the
+ * error says why), or if two ids have this name. */
 const GmPluginInfo *gm_registry_find (GPtrArray *plugins, const char *name, GError **error);
-/* Examines a file without running any of its code; the caller frees. */
+/* Returns the facts about a file, found without running any of its code; the caller frees. */
 GmPluginInfo *gm_registry_examine (const char *file);
 void gm_plugin_info_free (GmPluginInfo *info); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmPluginInfo, gm_plugin_info_free)
 
-/* Remembers, for later scans of this process, that loading this file failed. */
+/* Records, for later scans of this process, that loading this file failed. */
 void gm_registry_note_failure (const char *file, const GmRefused *why);
 
 #endif

@@ -10,8 +10,8 @@
 
 #include "core/plugin/elf.h"
 
-/* Returns the text, which the caller frees, or NULL and *why.  fd: the plugin, open; canonical: its
- * path. */
+/* Returns the manifest's text, which the caller frees; NULL and *why on failure.  fd: the plugin,
+ * open; canonical: its path. */
 char *gm_manifest_read (int fd, const char *canonical, GmRefused *why);
 
 #endif

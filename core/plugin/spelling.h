@@ -8,10 +8,11 @@
 
 #include <glib.h>
 
-/* Number of insertions, deletions, replacements and swaps of neighbours that turn a into b. */
+/* Returns the number of insertions, deletions, replacements and swaps of neighbours that turn a
+ * into b. */
 unsigned gm_spelling_distance (const char *a, const char *b);
-/* Returns " (did you mean \"tcc\" or \"cc\"?)", nearest first, or "".  names: NULL-terminated.  The
- * caller frees. */
+/* Returns a text such as " (did you mean \"tcc\" or \"cc\"?)", with the nearest names first, or ""
+ * if no name is near.  names: NULL-terminated.  The caller frees. */
 char *gm_spelling_text (const char *name, const char *const *names);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "plugin-api/gramme-plugin.h"
 
-/* Clears *s before a call of a plugin: the head and message[0], not the whole half kilobyte. */
+/* Clears *s before a call of a plugin: its head and message[0], not all 512 bytes. */
 static inline void
 gm_status_clear (GrammeStatus *s)
 {
@@ -19,10 +19,10 @@ gm_status_clear (GrammeStatus *s)
   s->message[0] = 0;
 }
 
-/* Fills *s (NULL is fine) within its struct_size; returns code. */
+/* Fills *s (NULL is fine) within its struct_size.  Returns `code`. */
 int32_t gm_status_set (GrammeStatus *s, int32_t code, int32_t node, const char *format, ...)
     G_GNUC_PRINTF (4, 5);
-/* Fills *s from an error of ours, which is freed; returns the code. */
+/* Fills *s from `error`, which is freed.  Returns the status code. */
 int32_t gm_status_take_error (GrammeStatus *s, GError *error);
 
 /* Sets *error for a failed call of a plugin: "back end "tcc": <doing>: <message>".  code: the

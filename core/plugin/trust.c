@@ -18,15 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* GM_SECURE is for tests; it can only take away. */
+/* GM_SECURE, for tests, can only take rights away. */
 bool
 gm_trust_is_secure_mode (void)
 {
   return getauxval (AT_SECURE) != 0 || getenv ("GM_SECURE") != NULL;
 }
 
-/* True if gid is the owner's own group, without other members: writing by the group is writing by
- * the owner. */
+/* True if gid is the owner's own group, without other members, so that its right to write gives
+ * nothing to other users. */
 static bool
 is_private_group (gid_t gid, uid_t owner)
 {
@@ -50,7 +50,8 @@ owner_is_trusted (uid_t uid)
   return uid == 0 || (uid == geteuid () && !gm_trust_is_secure_mode ());
 }
 
-/* True if other users may write.  vouched: below GRAMME_PLUGIN_TRUST. */
+/* True if other users may write to the file.  vouched: it is below a folder of
+ * GRAMME_PLUGIN_TRUST. */
 static bool
 others_may_write (const struct stat *st, bool vouched)
 {
@@ -68,8 +69,8 @@ lies_in (const char *path, const char *folder)
   return strncmp (path, folder, n) == 0 && (path[n] == '/' || path[n] == 0 || n == 1);
 }
 
-/* Returns the folder of GRAMME_PLUGIN_TRUST that contains `real`, without links, or NULL.  The
- * caller frees. */
+/* Returns the folder of GRAMME_PLUGIN_TRUST that contains `real`, without links; NULL if there is
+ * none.  The caller frees. */
 static char *
 vouched_folder (const char *real)
 {
@@ -84,7 +85,8 @@ vouched_folder (const char *real)
   return NULL;
 }
 
-/* Checks the folders from `first`, the lowest, up to `vouched` or the root. */
+/* True if the folders from `first`, the lowest, up to `vouched` or the root are trusted; else *why
+ * is set. */
 static bool
 check_folders (const char *first, const char *vouched, GmRefused *why)
 {

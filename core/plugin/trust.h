@@ -21,16 +21,16 @@
 /* True if the process runs with privileges that its caller lacks. */
 bool gm_trust_is_secure_mode (void);
 
-/* Opens the file and checks owner, mode, parents, ELF headers, and the same of the libraries that
+/* Opens the file after checking owner, mode, parents, ELF headers, and those of the libraries that
  * it needs (needed.h).  Returns a descriptor that the caller closes, or -1 and *why.  *canonical:
  * the absolute path without links, which is the path to load (NULL if there is none); the caller
- * frees it.  *libraries, unless NULL: gm_needed_check's digest. */
+ * frees it.  *libraries, unless NULL: the digest of gm_needed_check. */
 int gm_trust_open (const char *path, char **canonical, uint64_t *libraries, GmRefused *why);
-/* gm_trust_open without the ELF headers and libraries. */
+/* Opens the file as gm_trust_open does, without checking ELF headers and libraries. */
 int gm_trust_open_plain (const char *path, char **canonical, GmRefused *why);
 
-/* Checks owner, mode and parents of the file open at fd, or a folder and its parents; real: a path
- * without links.  of_system: a group may write, too.  False and *why if a check fails. */
+/* True if the owner, mode and parents of the file or folder open at fd are trusted; else false and
+ * *why.  real: its path without links.  of_system: a group may write, too. */
 bool gm_trust_check_file (int fd, const char *real, bool of_system, GmRefused *why);
 bool gm_trust_check_folder (const char *real, bool of_system, GmRefused *why);
 
