@@ -36,17 +36,17 @@ enum {
   BACKWARD = 1 << 9,
   SAVED = 1 << 10,   /* values that the forward hands to the backward */
   EXECS = 1 << 11,   /* the back end's code */
-  PLAN = 1 << 12,    /* the call, inputs to outputs */
+  PLAN = 1 << 12,    /* the call, from inputs to outputs */
   GUARDED = 1 << 13, /* the entry in the code object's cache */
 };
 #define RECORDED (GRAPH | GUARDS | EFFECTS | RESIDUAL)
 #define PARTS (FORWARD | BACKWARD | SAVED)
 
-/* How a stage treats its graphs. */
+/* The ways in which a stage treats its graphs. */
 enum {
   ASKS_SIZES = 1 << 0, /* fails if an answer about sizes was a guess */
-  FUNCTIONAL = 1 << 1, /* they have no views of inputs and no in-place writes */
-  CUT = 1 << 2,        /* they are the parts of a cut: their outputs are verified, too */
+  FUNCTIONAL = 1 << 1, /* its graphs have no views of inputs and no in-place writes */
+  CUT = 1 << 2,        /* its graphs are the parts of a cut, whose outputs are verified, too */
 };
 
 typedef struct {
@@ -56,7 +56,8 @@ typedef struct {
   uint32_t reads, writes;
   size_t graphs[2]; /* offsets in GmCompile of the graphs that the stage makes; 0: none */
   uint32_t how;     /* ASKS_SIZES ... */
-  char *(*text) (const GmCompile *c, char letter); /* the result, if it is no graph; or NULL */
+  char *(*text) (const GmCompile *c, char letter); /* returns the result as text, if it is no
+                                                    * graph, for the caller to free; or NULL */
   int log; /* GmLogChannel that also shows the stage's result, or -1 */
 } GmStage;
 
@@ -118,8 +119,8 @@ record (GmCompile *c, GError **error)
 }
 
 /* Removes dead code only.  Folding views would lose tensors that the caller may hold
- * (output_alias.c), merging equal nodes would change the order in which gradients are summed
- * (join.c): both are for partition.c, when gradients are complete. */
+ * (output_alias.c), and merging equal nodes would change the order in which gradients are summed
+ * (join.c): partition.c does both, when gradients are complete. */
 static bool
 simplify (GmCompile *c, GError **error)
 {
@@ -142,8 +143,9 @@ join (GmCompile *c, GError **error)
   return gm_join (c->functionalize.graph, c->arena, &c->join, error);
 }
 
-/* Returns, per input of the forward, true for a module's input of the recorded graph.  A graph of
- * no program knows no modules: there the value is true for a leaf that requires grad. */
+/* Returns, per input of the forward, true if it is a parameter or buffer of a module.  For a graph
+ * that no program recorded, where modules are unknown: true if it is a leaf that requires grad.  In
+ * c's arena. */
 static const bool *
 find_static (const GmCompile *c)
 {
@@ -178,8 +180,8 @@ partition (GmCompile *c, GError **error)
   return gm_saved_hooks_inline (&hooks, c->arena, &c->partition, error);
 }
 
-/* Makes the code.  A part without outputs (a function that only takes views, a backward that only
- * passes on) needs none. */
+/* Makes the code of the back end and the plan.  A part without outputs (a function that only takes
+ * views, a backward that only passes gradients on) needs no code. */
 static bool
 lower (GmCompile *c, GError **error)
 {
@@ -230,7 +232,7 @@ find_stage (char letter)
 
 /* -- Inspecting a stage's work ----------------------------------------------------------------- */
 
-/* Collects the graphs that the stage wrote; returns their number. */
+/* Sets `graphs` to the graphs that the stage wrote; returns their number. */
 static int
 graphs_of (const GmCompile *c, const GmStage *s, const GmGraph *graphs[2])
 {
@@ -300,8 +302,8 @@ dump (const GmCompile *c, const GmStage *s)
 
 void (*gm_compile_tamper) (char letter, GmGraph *g);
 
-/* Checks the stage's graphs.  A graph that does not verify is a fault of the stage that wrote it: a
- * bug, so no error for the caller. */
+/* Verifies the graphs that the stage wrote, and aborts if one is wrong: that is a bug of the stage,
+ * not an error of the caller's. */
 static void
 verify (const GmCompile *c, const GmStage *s)
 {
@@ -325,7 +327,8 @@ verify (const GmCompile *c, const GmStage *s)
   }
 }
 
-/* Returns the sizes that the graphs of a compilation share; NULL: all sizes are numbers. */
+/* Returns the sizes that the graphs of the compilation share, borrowed; NULL: all sizes are
+ * numbers. */
 static GmSizes *
 sizes_of (const GmCompile *c)
 {
@@ -339,8 +342,8 @@ sizes_of (const GmCompile *c)
 
 /* -- The loop ---------------------------------------------------------------------------------- */
 
-/* Runs a stage with the sizes of the graph, if they are no numbers.  An answer that had to be
- * guessed fails the stage: no result may depend on it. */
+/* Runs a stage, with the sizes of the graph as the thread's current sizes if they are symbolic. The
+ * stage fails if an answer about sizes had to be guessed: no result may depend on a guess. */
 static bool
 run_stage (GmCompile *c, const GmStage *s, GError **error)
 {

@@ -24,8 +24,8 @@ typedef enum {
   GM_DYNAMIC_OPTION_FALSE
 } GmDynamicOption;
 
-/* A stage's function.  False and *error: the world failed.  "This cannot be traced" is no failure:
- * set c->stopped and return true. */
+/* A stage's function.  False and *error: the stage failed.  Code that cannot be traced is no
+ * failure: the function sets c->stopped and returns true. */
 typedef bool (*GmStageFn) (GmCompile *c, GError **error);
 
 #define GM_N_STAGES 8
@@ -36,39 +36,40 @@ struct GmCompile {
 
   struct { /* set by the caller that starts the compilation */
     GmBackend *backend;
-    /* Instead of `backend`: makes the plan's executable from both graphs, either of which may be
-     * NULL; at_once: makes the backward's code now, not when it is first run. */
+    /* NULL, or replaces `backend`: makes the plan's executable from both graphs, either of which
+     * may be NULL.  at_once: makes the backward's code now, not when it is first run. */
     bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward,
                        bool at_once, GmPlanExec *out, GError **error);
     const void *make_exec_data;
-    const char *const *options; /* borrowed: "key=value", NULL at the end; or NULL */
-    uint8_t dynamic;            /* private: the host option, as GmDynamicOption */
-    bool at_once;               /* the backward is compiled with the forward; a host option, too */
-    bool differentiate;         /* inputs that require grad get gradients */
+    const char *const *options;   /* borrowed: "key=value", NULL at the end; or NULL */
+    uint8_t dynamic;              /* private: the host option `dynamic`, a GmDynamicOption */
+    bool at_once;                 /* the backward is compiled with the forward; set by a host
+                                   * option, too */
+    bool differentiate;           /* inputs that require grad get gradients */
     GmPartitionOptions partition; /* host options set it, too: see compile_options.c */
     GmTraceHooks trace_hooks;     /* saved-tensor hooks that become part of the graphs; or NULL */
     void *trace_hooks_data;
-    GmHookedFilter hooked; /* a host option, too */
-    const bool *of_module; /* per input of the recorded graph: true for a parameter or buffer, which
-                            * no_static leaves as it is; NULL: unknown */
+    GmHookedFilter hooked;       /* set by a host option, too */
+    const bool *of_module;       /* per input of the recorded graph: true for a parameter or buffer,
+                                  * which no_static leaves as it is; NULL: unknown */
     char *no_cache, *cache_salt; /* owned; see GmCompileHow */
-    char **for_backend;          /* private: those of `options` that the back end gets */
+    char **for_backend;          /* private: the `options` that are the back end's */
   } ask;
-  struct { /* r, or the caller */
+  struct { /* set by stage r, or by the caller */
     GmGraph *graph;
     GmPlanRandom random;
   } record;
-  struct { /* s */
+  struct { /* set by stage s */
     GmGraph *graph;
   } simplify;
-  struct { /* f */
+  struct { /* set by stage f */
     GmLayers layers;
     GmGraph *graph;
   } functionalize;
-  GmJoint join;           /* j */
-  GmParts partition;      /* p */
-  struct {                /* l */
-    GmCompiledPair *pair; /* owned by the plan; NULL: there is no code, or it is make_exec's */
+  GmJoint join;           /* set by stage j */
+  GmParts partition;      /* set by stage p */
+  struct {                /* set by stage l */
+    GmCompiledPair *pair; /* owned by the plan; NULL: there is no code, or make_exec made it */
     GmPlan *plan;
   } lower;
 
@@ -82,35 +83,36 @@ GmCompile *gm_compile_new (void);
 void gm_compile_free (GmCompile *c); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmCompile, gm_compile_free)
 
-/* Enters with a graph (steals it, its arena included): the compilation starts at stage s, or
- * later. */
+/* Sets the recorded graph (steals it, its arena included), so that the compilation may start at
+ * stage s or later. */
 void gm_compile_set_graph (GmCompile *c, GmGraph *g);
 
 /* Runs the stages from letter `from` to letter `to`, both included, unless a break stops them
  * before.  False on an error. */
 bool gm_compile_run (GmCompile *c, char from, char to, GError **error);
 
-/* Marks stages whose work a front end does by itself: the stages after them may run. */
+/* Marks the stages `from` to `to`, whose work a front end does by itself, as done: the stages after
+ * them may run. */
 void gm_compile_skip (GmCompile *c, char from, char to);
 
-/* Returns the result of stage `letter`, in the text that gm_graph_parse reads where it is a graph.
- * NULL: there is none.  Caller frees. */
+/* Returns the result of stage `letter` as text; a graph in the form that gm_graph_parse reads.
+ * NULL: there is no result.  The caller frees. */
 char *gm_compile_text (const GmCompile *c, char letter);
 
-/* Sets the stages d, r, a, and the function that prints them for dumps (NULL: none).  Called once,
- * when the Python extension is loaded. */
+/* Sets the functions of the stages d, r and a, and the function that prints their results for dumps
+ * (NULL: none).  Called once, when the Python extension is loaded. */
 void gm_compile_set_frontend (const GmStageFn fns[3],
                               char *(*text) (const GmCompile *c, char letter));
 
-/* For tests: gets each graph that stage `letter` wrote before it is verified (in debug builds, and
- * with GM_STRESS), to break it.  NULL: unset. */
+/* Called, in tests, with each graph that stage `letter` wrote, before the graph is verified (in
+ * debug builds, and with GM_STRESS), so that a test can break it.  NULL: unset. */
 extern void (*gm_compile_tamper) (char letter, GmGraph *g);
 
-/* Writes the letters of all stages, in their order, and a 0.  of_graphs: of those alone that make
- * graphs of graphs, which `gramme opt` runs on a graph in text. */
+/* Writes the letters of all stages, in their order, and a 0.  of_graphs: only those of stages that
+ * make graphs of graphs, which `gramme opt` runs on a graph in text. */
 void gm_compile_letters (bool of_graphs, char letters[GM_N_STAGES + 1]);
 
-/* Returns the milliseconds of the stage in this compilation, 0 if it did not run. */
+/* Returns the milliseconds that the stage took in this compilation, 0 if it did not run. */
 double gm_compile_stage_ms (const GmCompile *c, char letter);
 
 #endif

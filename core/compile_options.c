@@ -24,7 +24,7 @@ take_partition (GmCompile *c, const char *value)
   return false;
 }
 
-/* memory-budget selects the min-cut partitioner. */
+/* Sets the memory budget, and selects the min-cut partitioner. */
 static bool
 take_budget (GmCompile *c, const char *value)
 {
@@ -68,7 +68,8 @@ take_backward (GmCompile *c, const char *value)
   return c->ask.at_once || strcmp (value, "lazy") == 0;
 }
 
-/* Checks the value alone: the front end reads the limit before it compiles anything. */
+/* Checks the value but stores nothing: the front end reads the limit before it compiles
+ * anything. */
 static bool
 take_limit (GmCompile *c, const char *value)
 {
@@ -77,7 +78,7 @@ take_limit (GmCompile *c, const char *value)
   return g_ascii_strtoll (value, &end, 10) >= 1 && *end == 0;
 }
 
-/* The options of the host.  `take` writes the value into c->ask; false: the value is none of
+/* The options of the host.  `take` stores the value in c->ask; false: the value is none of
  * `values`. */
 static const struct {
   const char *key;

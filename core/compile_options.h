@@ -6,8 +6,9 @@
 
 #include "core/compile.h"
 
-/* Reads c->ask.options: sets what the host's options say, and c->ask.for_backend to the others.
- * False, GM_ERROR_VALUE: an option of the host has a value that it cannot have. */
+/* Reads c->ask.options: sets the fields of c->ask that belong to the host's options, and
+ * c->ask.for_backend to the other options.  GM_ERROR_VALUE: a host option has a value that is not
+ * allowed. */
 bool gm_compile_options_read (GmCompile *c, GError **error);
 
 /* Returns the value of the last option of the list with this key, or NULL; borrowed from the list.

@@ -10,18 +10,19 @@
 
 struct GmCompiledPair {
   gatomicrefcount refs;
-  GmExec *forward, *backward; /* backward: atomic, set once; the same as forward, if that has both
+  GmExec *forward, *backward; /* backward: atomic, set once; equal to forward if that has both
                                * roles */
-  int back_role;              /* of `backward` */
-  GmGraph *graph;             /* of the backward while it is not compiled, else NULL */
-  uint32_t n_nodes;           /* of it */
+  int back_role;              /* the role of `backward` that is the function's backward */
+  GmGraph *graph;             /* owned: the backward while it is not compiled, else NULL */
+  uint32_t n_nodes;           /* number of nodes of `graph` */
   GmBackend *backend;
   char **options, *no_cache, *cache_salt;
 };
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* Returns the backward as a graph that can be called by itself. */
+/* Returns the backward as a new graph, with sizes of its own, that can be compiled and called by
+ * itself. */
 static GmGraph *
 alone (const GmGraph *backward)
 {

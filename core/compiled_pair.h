@@ -14,24 +14,26 @@
 
 #include "core/compile.h"
 
-/* Makes a pair for c's back end, by c's options.  forward: NULL if there is none, or another owner
- * has its code.  backward: copied; NULL: there is none.  Returns a new reference. */
+/* Makes a pair for c's back end, with c's options, and returns a new reference; NULL: *error.  The
+ * forward is compiled now (NULL: there is none, or another owner has its code); the backward (NULL:
+ * there is none) is copied for later, or compiled now with backward=at-once. */
 GmCompiledPair *gm_compiled_pair_new (const GmCompile *c, const GmGraph *forward,
                                       const GmGraph *backward, GError **error);
 GmCompiledPair *gm_compiled_pair_ref (GmCompiledPair *p);
 void gm_compiled_pair_unref (GmCompiledPair *p); /* NULL is fine */
 
-/* Makes the backward's code, if it does not exist.  After an error, which says that it is the
- * backward's, the call may be repeated. */
+/* Makes the backward's code, if it does not exist yet.  False with *error, which says that it is
+ * about the backward; the call may be repeated then. */
 bool gm_compiled_pair_prepare (GmCompiledPair *p, GError **error);
-/* Returns the executable that runs a role, as *its_role of it; NULL: there is none, or not yet.
- * Borrowed. */
+/* Returns the executable that runs `role` of the function, borrowed, and sets *its_role to that
+ * executable's role; NULL: there is none, or none yet. */
 GmExec *gm_compiled_pair_exec (const GmCompiledPair *p, int role, int *its_role);
 
-/* Returns a plan's executable for the pair; steals p. */
+/* Returns the executable of a plan that runs the pair; steals p. */
 GmPlanExec gm_compiled_pair_plan_exec (GmCompiledPair *p);
 
-/* Return the same as those of GmExec, for both. */
+/* Returns the fallback reason of the forward, or else that of the backward; borrowed; NULL: none.
+ * The next function returns the texts of gm_exec_places_text for both. */
 const char *gm_compiled_pair_fallback_reason (const GmCompiledPair *p);
 char *gm_compiled_pair_places_text (const GmCompiledPair *p, bool every);
 

@@ -15,23 +15,26 @@
 #include "core/graph/higher.h"
 
 typedef struct {
-  GmGraph *graph; /* the metas' sizes are expressions of its symbols */
-  GmExec *exec;   /* NULL: the stage makes nothing */
+  GmGraph *graph; /* the sizes of its metas are expressions of its symbols */
+  GmExec *exec;   /* NULL: the stage computes nothing */
   GArray *in;     /* uint32_t: slots */
   GArray *counts; /* Count */
-  uint32_t first; /* slot of its first result; of the last stage: outputs */
+  uint32_t first; /* the slot of its first result; the last stage: that of the forward's
+                   * outputs */
 } Stage;
 
-/* A symbol whose value is result `result` of a stage. */
+/* A symbol whose value is the element of result `result` of a stage. */
 typedef struct {
   uint32_t result, symbol;
 } Count;
 
 typedef struct {
   GPtrArray *stages;    /* Stage */
-  GmCompiledPair *pair; /* the last stage that makes results, and the backward */
+  GmCompiledPair *pair; /* the code of the last stage, if it computes anything, and of the
+                         * backward */
   uint32_t n_in, n_made;
-  uint32_t *made; /* per output of the forward: its slot, counted from n_in, or GM_NO_ID */
+  uint32_t *made; /* per output of the forward: the number, counted from n_in, of the slot that
+                   * an earlier stage fills with it, or GM_NO_ID */
 } Chain;
 
 static void
@@ -62,10 +65,12 @@ typedef struct {
   GmCompile *c;
   const GmGraph *g; /* the forward */
   Chain *chain;
-  uint32_t *slot;   /* by value, or GM_NO_ID */
-  bool *known;      /* by symbol */
-  bool *computable; /* by value */
-  uint32_t *output; /* by symbol: the forward's output that has its value, or GM_NO_ID */
+  uint32_t *slot;   /* per value: its slot, or GM_NO_ID */
+  bool *known;      /* per symbol: an earlier stage determines it */
+  bool *computable; /* per value: the sizes that it needs are known, so the next stage can
+                     * compute it */
+  uint32_t *output; /* per symbol: the number of the forward's output that is its value, or
+                     * GM_NO_ID */
 } Cut;
 
 static bool
@@ -111,7 +116,8 @@ find_computable (const Cut *x)
   }
 }
 
-/* Marks what must be computed for the values that are marked. */
+/* Sets `needed` for all values that the needed values are computed from, up to those that have a
+ * slot. */
 static void
 mark_needed (const Cut *x, bool *needed)
 {
@@ -124,7 +130,8 @@ mark_needed (const Cut *x, bool *needed)
   }
 }
 
-/* Hands on a value that a later stage reads; for a view, the value that it is a view of. */
+/* Sets `out` for the value that a stage has to pass on so that a later stage can read v: v itself
+ * or, for a view, the value that it is a view of. */
 static void
 hand_on (const Cut *x, GmValueId v, bool *out)
 {
@@ -153,7 +160,8 @@ copy_node (const Cut *x, GmGraph *to, const GmNode *n, const GmValueId *map)
   return v;
 }
 
-/* Returns the needed nodes as a graph; it has no outputs yet. */
+/* Returns a new stage, owned by the chain, that computes the needed values; it has no outputs yet.
+ * map: filled with the ids of values in its graph. */
 static Stage *
 stage_new (const Cut *x, const bool *needed, GmValueId *map)
 {
@@ -188,7 +196,8 @@ stage_new (const Cut *x, const bool *needed, GmValueId *map)
   return s;
 }
 
-/* Adds a stage that ends where further symbols become known; *more: there were some. */
+/* Adds a stage that computes all further symbols that can be computed now.  *more: there were some.
+ * Fails if symbols are unknown but none can be computed. */
 static bool
 add_counts (Cut *x, bool *more, GError **error)
 {
@@ -261,7 +270,8 @@ add_rest (Cut *x)
                            GM_OUTPUT_USER);
 }
 
-/* Returns the output of the forward with the element that is output `k` of the recorded graph. */
+/* Returns the number of the forward's output that is output `k` of the recorded graph, before views
+ * are taken again; GM_NO_ID: there is none. */
 static uint32_t
 forward_output (const GmCompile *c, uint32_t k)
 {
@@ -332,7 +342,8 @@ run_stage (const Stage *s, const int64_t *symbols, GmTensor *const *slots, GmTen
                                (int) s->graph->outputs->len, error);
 }
 
-/* Runs all stages but the last. */
+/* Runs all stages but the last, and sets the symbols that they compute: `begin` of a plan's
+ * executable. */
 static bool
 begin (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GError **error)
 {
@@ -357,7 +368,7 @@ begin (void *data, int64_t *symbols, GmTensor *const *in, GmTensor **made, GErro
 }
 
 /* Runs the last stage, or the backward.  in: the forward's inputs, then the tensors that `begin`
- * made; out: the outputs that it did not make. */
+ * made; out: the outputs that `begin` did not make. */
 static bool
 run_sized (void *data, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
            GmTensor *const *out, int n_out, GError **error)
@@ -378,7 +389,8 @@ prepare (void *data, GError **error)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-/* Compiles the stages.  The last stage may only hand on what others made. */
+/* Compiles the stages and the backward.  The last stage needs no code if earlier stages made all
+ * outputs. */
 static bool
 compile_stages (const GmCompile *c, Chain *chain, const GmGraph *backward, GError **error)
 {

@@ -10,8 +10,9 @@
 
 #include "core/compile.h"
 
-/* Makes an executable, owned by the caller, of c's parts, for c's back end.  GM_ERROR_UNSUPPORTED:
- * a size cannot be computed before the tensors that have it, or nodes may not be moved. */
+/* Makes, from c's parts, an executable with c's back end, owned by the caller.  Fails with
+ * GM_ERROR_UNSUPPORTED if a size cannot be computed before the tensors that have it, or if nodes
+ * may not be moved. */
 bool gm_data_dependent_exec (GmCompile *c, GmPlanExec *out, GError **error);
 
 #endif

@@ -50,7 +50,8 @@ SAME (IO);
 SAME (NO_BACKEND);
 #undef SAME
 
-/* True if `tensors` has n tensors: the arrays that a program fills have no gaps. */
+/* True if none of the n entries of `tensors` is NULL; else *error names the first that is, as one
+ * of `what`. */
 static bool
 check_tensors (GrammeTensorObject *const *tensors, int n, const char *what, GError **error)
 {
@@ -82,7 +83,7 @@ gramme_list_backends (void)
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
-/* True if graph text writes the name as it is. */
+/* True if `s` is a valid name: letters, digits and '_', not beginning with a digit. */
 static bool
 is_name (const char *s)
 {
@@ -115,7 +116,8 @@ gramme_graph_free (GrammeGraph *g)
   g_free (g);
 }
 
-/* Makes the row-major meta of a dtype and sizes from outside. */
+/* Sets *out to the row-major meta for a dtype and sizes that a program passed.  False with *error
+ * if they are not valid. */
 static bool
 make_meta (const char *dtype, int ndim, const int64_t *sizes, GmMeta *out, GError **error)
 {
@@ -340,7 +342,7 @@ gramme_graph_describe_inputs (GrammeGraph *g, GrammeTensorObject *const *inputs,
 
 /* -- Functions --------------------------------------------------------------------------------- */
 
-/* Copies the graph into its own arena, for the compilation. */
+/* Returns a copy of the graph in `arena`, for the compilation, with inputs, nodes and outputs. */
 static GmGraph *
 copy_graph (const GmGraph *g, GmArena *arena, GError **error)
 {
@@ -438,8 +440,8 @@ gramme_function_run (GrammeFunction *f, GrammeTensorObject *const *inputs, int n
          && gm_plan_run (f->plan, in, n_inputs, (GmTensor **) outputs, error);
 }
 
-/* Copies *g into the strides of `like`, where these leave no gaps: so a C loop can walk over
- * both at once. */
+/* Replaces *g by a copy in the layout of `like`, if that has no gaps and differs, so that a C loop
+ * can walk over both at once. */
 static bool
 lay_out (GmTensor **g, const GmMeta *like, GError **error)
 {

@@ -20,29 +20,30 @@ typedef struct {
 
 struct GmPlanCache {
   GmGraph *graph;                /* owned; as recorded */
-  const GmSymbolSource *sources; /* by symbol */
-  int64_t *fixed;                /* by symbol: its value if no input has it */
+  const GmSymbolSource *sources; /* per symbol: the input and dimension that it is read from */
+  int64_t *fixed;                /* per symbol: its value if no input has it */
   uint32_t n_symbols;
-  bool counts;  /* data says what some symbols are */
-  GArray *open; /* uint32_t: facts that each call checks, because they are about sizes that data
-                 * says */
+  bool counts;  /* some symbols get their values from data */
+  GArray *open; /* uint32_t: facts that each call checks, because they are about symbols that
+                 * get their values from data */
   GmBackend *backend;
   bool (*make_exec) (const void *data, const GmGraph *forward, const GmGraph *backward,
                      bool at_once, GmPlanExec *out, GError **error);
   const void *make_exec_data;
   char **options;
   bool differentiate;
-  GmTraceHooks trace_hooks; /* with their data, owned by the owner of the plans; NULL: none */
+  GmTraceHooks trace_hooks; /* with their data, owned by the owner of the cache; NULL: none */
   void *trace_hooks_data;
   char *no_cache, *cache_salt;
   GmPlanRandom random;
-  GmPlan *first;    /* the first form: its assumptions about memory are guarded */
+  GmPlan *first;    /* the first form, whose assumptions about memory are guarded */
   GPtrArray *forms; /* GmPlan */
-  GString *made;    /* a line for each form: its assumptions beyond the recording */
-  GPtrArray *kept;  /* Kept */
-  Kept *latest;     /* the first of them */
-  uint32_t running; /* calls, one inside of another: each may have any plan of `kept` */
-  GPtrArray *gone;  /* Kept: left `kept` while calls ran */
+  GString *made;    /* a line for each form: its assumptions beyond those of the recording */
+  GPtrArray *kept;  /* Kept: plans of numbers, the latest first */
+  Kept *latest;     /* the first entry of `kept` */
+  uint32_t running; /* number of calls, one inside of another, that may be running plans of
+                     * `kept` */
+  GPtrArray *gone;  /* Kept: plans that were removed from `kept` while calls ran */
 };
 
 static void
@@ -52,7 +53,8 @@ kept_free (void *data)
   g_free (data);
 }
 
-/* True if the graph has facts about its inputs' memory: then the places in it depend on sizes. */
+/* True if inputs of the graph are known to share memory: then facts about where they lie depend on
+ * sizes. */
 static bool
 shares_memory (const GmGraph *g)
 {
@@ -110,7 +112,8 @@ compile_new (const GmPlanCache *p, GmGraph *g)
   return c;
 }
 
-/* Compiles with symbols, of which these values are the example. */
+/* Compiles the graph with symbolic sizes, with `symbols` as their example values.  The caller frees
+ * the result; NULL: *error. */
 static GmCompile *
 compile_symbols (const GmPlanCache *p, const int64_t *symbols, GError **error)
 {
@@ -131,7 +134,8 @@ compile_numbers (const GmPlanCache *p, const int64_t *symbols, GError **error)
   return c && gm_compile_run (c, 's', 'l', error) ? g_steal_pointer (&c) : NULL;
 }
 
-/* Returns the form's plan for these sizes.  NULL, without an error: it does not fit them. */
+/* Returns a plan of numbers for these sizes, made from the form; a new reference.  NULL, without an
+ * error, if the form does not fit them. */
 static GmPlan *
 plan_of (GmPlan *form, const int64_t *symbols)
 {
@@ -150,7 +154,8 @@ plan_of_forms (GmPlanCache *p, const int64_t *symbols)
   return plan;
 }
 
-/* Notes the assumptions of a form about sizes that the recording left open. */
+/* Appends a line to p->made: the assumptions of a new form about sizes that the recording left
+ * open. */
 static void
 note_form (GmPlanCache *p, const GmSizes *s)
 {
@@ -163,8 +168,9 @@ note_form (GmPlanCache *p, const GmSizes *s)
   g_string_append_c (p->made, '\n');
 }
 
-/* Makes a plan for sizes that no form fits.  A graph that cannot go through the stages with symbols
- * goes with numbers. */
+/* Makes a plan for sizes that no form fits, by running the stages: with symbols, which gives a new
+ * form or, if a stage cannot do that, with numbers.  Returns a new reference, and the compilation
+ * in *out (if not NULL). */
 static GmPlan *
 plan_new (GmPlanCache *p, const int64_t *symbols, GmCompile **out, GError **error)
 {
@@ -260,8 +266,8 @@ all_hold (const GmPlanCache *p, const int64_t *symbols, uint32_t *first)
   return true;
 }
 
-/* Checks the program's promises about numbers that data says, for these values; else an error says
- * which does not hold. */
+/* True if the facts about numbers from data, which the program has promised, hold for these values;
+ * else *error names a fact that does not. */
 static bool
 check_facts (const GmPlanCache *p, const int64_t *symbols, GError **error)
 {
@@ -274,7 +280,8 @@ check_facts (const GmPlanCache *p, const int64_t *symbols, GError **error)
   return false;
 }
 
-/* Makes up an example before any call: values for which all facts hold, away from 0 and 1. */
+/* Sets the symbols that get their values from data, before any call, to example values for which
+ * all facts hold, preferably not 0 or 1. */
 static void
 guess (const GmPlanCache *p, int64_t *symbols)
 {
@@ -311,7 +318,7 @@ keep (GmPlanCache *p, const int64_t *symbols, GmPlan *plan)
   return plan;
 }
 
-/* Returns the symbol's value as far as the inputs say it. */
+/* Returns the value of the symbol, read from the inputs; its fixed value if no input has it. */
 static inline int64_t
 symbol_now (const GmPlanCache *p, GmTensor *const *inputs, uint32_t symbol)
 {
@@ -323,7 +330,7 @@ symbol_now (const GmPlanCache *p, GmTensor *const *inputs, uint32_t symbol)
   return from->is_stride ? m->strides[from->dim] : m->sizes[from->dim];
 }
 
-/* True if the sizes are those of the call before. */
+/* True if the sizes of the inputs are those of the last call. */
 static inline bool
 is_latest (const GmPlanCache *p, GmTensor *const *inputs)
 {
@@ -384,7 +391,8 @@ get (GmPlanCache *p, const int64_t *now, GError **error)
   return keep_checked (p, now, plan, error);
 }
 
-/* Returns the plan, of the form that began the call, that goes on with it. */
+/* Returns the plan of numbers, made from the form that began the call, that finishes the call; a
+ * new reference. */
 static GmPlan *
 get_begun (GmPlanCache *p, GmPlan *form, const int64_t *now, GError **error)
 {
@@ -395,7 +403,8 @@ get_begun (GmPlanCache *p, GmPlan *form, const int64_t *now, GError **error)
   return plan ? keep_checked (p, now, plan, error) : NULL;
 }
 
-/* Begins a call in which data says some symbols: forms begin until one fits the values found. */
+/* Begins a call in which data determines some symbols: forms begin it, one after the other, until a
+ * form fits the values found.  Returns its plan of numbers, with the state of the call in b. */
 static GmPlan *
 begin (GmPlanCache *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError **error)
 {
@@ -432,7 +441,8 @@ gm_plan_cache_n_outputs (const GmPlanCache *p)
   return p->graph->outputs->len - p->graph->sizes->counts->len;
 }
 
-/* Runs such a call.  The outputs that say how large a tensor is are the last ones. */
+/* Runs a call in which data determines some symbols.  The last outputs of the plan are those
+ * symbols' values, which the caller does not get. */
 static bool
 run_counted (GmPlanCache *p, GmTensor *const *inputs, int64_t *now, GmTensor **outputs,
              GError **error)

@@ -276,8 +276,7 @@ typedef struct {
 } GmBaseHistory;
 
 typedef struct {
-  uint32_t n_outer, n_inner, n_bases;  /* inputs: bases, then the others, in order of
-                                        * appearance */
+  uint32_t n_outer, n_inner, n_bases;  /* inputs: bases, then the others, in order of appearance */
   uint32_t n_outputs, n_pieces;        /* inner outputs are the outer ones, then one per piece */
   uint32_t n_histories, first_history; /* n_histories: the outer ones, then those of this
                                         * layer, from first_history on */

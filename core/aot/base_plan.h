@@ -18,8 +18,7 @@ typedef struct {
 typedef struct {
   bool whole; /* several members that overlap are written: all of it is copied back */
   GmBaseKind kind;
-  uint32_t input;   /* CALLER: the base is that input; OF: that input's base; RAW: the first
-                     * member */
+  uint32_t input; /* CALLER: the base is that input; OF: that input's base; RAW: the first member */
   int64_t position; /* of the base's first element, in the group */
   GmMeta meta;
 } GmBaseChoice;

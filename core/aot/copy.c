@@ -54,8 +54,7 @@ gm_copy_values (GmGraph *to, const GmGraph *from, GError **error)
     if (copy == GM_NO_ID)
       return false;
     g_assert (copy == id);
-    gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been
-                                                                    * off */
+    gm_graph_meta (to, id)->requires_grad = v->meta.requires_grad; /* gradients may have been off */
   }
   gm_graph_carry_aliases (to, from, NULL);
   return true;

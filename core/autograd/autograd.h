@@ -272,8 +272,7 @@ bool gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, con
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data,
                              void (*destroy) (void *data));
-bool gm_tensor_remove_hook (uint64_t id); /* on whatever history it is by now; false: it is
-                                           * gone */
+bool gm_tensor_remove_hook (uint64_t id); /* on whatever history it is by now; false: it is gone */
 /* A hook that is called with a leaf after its gradient was added up (post_hooks.c); false on
  * failure. */
 typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);

@@ -459,8 +459,7 @@ kernels_run_node (void *ctx, const GrammeImage *image, uint32_t node, const Gram
     return gm_status_set (status, GRAMME_UNSUPPORTED, (int32_t) node,
                           "%s has symbolic sizes: prepare it and use run_sized",
                           gm_ops[k->op].name);
-  k->tile = NULL; /* the tiles were found for the image's strides, but the tensors have their
-                   * own */
+  k->tile = NULL; /* the tiles were found for the image's strides, but the tensors have their own */
   k->cast = NULL;
   if (n_in != k->n_in)
     return gm_status_set (status, GRAMME_INVALID, (int32_t) node,
