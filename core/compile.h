@@ -87,8 +87,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmCompile, gm_compile_free)
  * stage s or later. */
 void gm_compile_set_graph (GmCompile *c, GmGraph *g);
 
-/* Runs the stages from letter `from` to letter `to`, both included, unless a break stops them
- * before.  False on an error. */
+/* Runs the stages from letter `from` to letter `to`, both included, unless c->stopped is set by a
+ * stage that cannot trace the code.  False with *error set if a stage fails. */
 bool gm_compile_run (GmCompile *c, char from, char to, GError **error);
 
 /* Marks the stages `from` to `to`, whose work a front end does by itself, as done: the stages after

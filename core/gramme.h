@@ -76,21 +76,21 @@ GrammeGraph *gramme_graph_new (const char *name);
 void gramme_graph_free (GrammeGraph *g); /* NULL is fine */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeGraph, gramme_graph_free)
 
-/* Adds an input of a fixed, row-major shape.  name: unique in the graph; copied.
- * requires_grad: its gradient is wanted (floating dtypes only; ignored for others).  Inputs are
- * passed to the compiled function in the order of these calls.
- * Errors: the name is none, or there already; no such dtype; sizes. */
+/* Adds an input of a fixed, row-major shape, and returns its value.  name: unique in the graph;
+ * copied.  requires_grad: its gradient is wanted (ignored for dtypes that are not floating). Inputs
+ * are passed to the compiled function in the order of these calls.  Errors: the name is not valid,
+ * or taken; no such dtype; sizes out of range. */
 GrammeValueId gramme_graph_add_input (GrammeGraph *g, const char *name, const char *dtype, int ndim,
                                       const int64_t *sizes, gboolean requires_grad, GError **error);
-/* Adds an operator: `op` is a name of gramme-ops.def, `in` n_in earlier values (NULL if n_in is
- * 0), attributes the op's attributes as graph text writes them ("dims=[1] keepdim=true"), or
- * NULL if it has none.  Operands need one dtype: there is no promotion here, add a `cast`.
- * Shapes broadcast.
- * Errors: no such op or attribute; an attribute is missing; shapes or dtypes do not fit, both
- * named. */
+/* Adds an operator and returns its result.  op: a name of gramme-ops.def; in: n_in earlier values
+ * (NULL if n_in is 0); attributes: the op's attributes as graph text writes them ("dims=[1]
+ * keepdim=true"), or NULL if it has none.  Operands need one dtype: there is no promotion here, add
+ * a `cast`.  Shapes broadcast.  Errors: no such op or attribute; an attribute is missing; shapes or
+ * dtypes do not fit, both named. */
 GrammeValueId gramme_graph_add_op (GrammeGraph *g, const char *op, const GrammeValueId *in,
                                    int n_in, const char *attributes, GError **error);
-/* Makes v the next output.  An output may be an input, a view of one, or given out twice. */
+/* Appends v to the outputs.  An output may be an input or a view of an input, and a value may be
+ * output twice. */
 gboolean gramme_graph_add_output (GrammeGraph *g, GrammeValueId v, GError **error);
 
 /* Declares that the graph is for tensors whose memory lies as that of `inputs` does, one per input
@@ -124,7 +124,8 @@ const char *gramme_tensor_dtype (const GrammeTensorObject *t); /* static */
 int gramme_tensor_ndim (const GrammeTensorObject *t);
 const int64_t *gramme_tensor_sizes (const GrammeTensorObject *t);   /* borrowed, ndim of them */
 const int64_t *gramme_tensor_strides (const GrammeTensorObject *t); /* likewise; in elements */
-/* Asks for gradients with respect to t.  Errors: not a floating dtype; t is the result of a run. */
+/* Declares whether gradients with respect to t are wanted.  Errors: not a floating dtype; t is the
+ * result of a run. */
 gboolean gramme_tensor_set_requires_grad (GrammeTensorObject *t, gboolean on, GError **error);
 
 /* -- Functions --------------------------------------------------------------------------------- */
@@ -143,7 +144,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GrammeFunction, gramme_function_unref)
 
 int gramme_function_n_inputs (const GrammeFunction *f);
 int gramme_function_n_outputs (const GrammeFunction *f);
-/* the back end's work included, but for a backward that is not compiled yet */
+/* Returns the milliseconds that compiling f took, the back end's work included, without a backward
+ * that is not compiled yet. */
 double gramme_function_compile_ms (const GrammeFunction *f);
 
 /* Runs f.  inputs: n_inputs tensors of the graph's dtypes, shapes and strides.  outputs: room

@@ -89,8 +89,8 @@ bool gm_stride_overlap (const GmMeta *a, const GmMeta *b, int64_t distance);
 
 /* -- Values that are the same memory (views.c) ------------------------------------------------- */
 
-/* Returns the tensor object that `v` is: the result of an in-place write is its first operand,
- * every other value is itself. */
+/* Returns the tensor object that `v` stands for: an in-place write returns its first operand, so
+ * such a result stands for the same object as the operand; every other value stands for itself. */
 GmValueId gm_views_object (const GmGraph *g, GmValueId v);
 /* Returns the object that `v` is directly a view of (not the root), or GM_NO_ID if `v` owns its
  * memory. */
@@ -498,9 +498,9 @@ typedef struct {
 } GmJoint;
 
 bool gm_join (const GmGraph *functional, GmArena *arena, GmJoint *joint, GError **error);
-/* Makes the joint graph for arriving gradients of these metas, one per output that requires grad;
- * dtype GM_N_DTYPES: no gradient arrives there.  The metas of the graph's results are those of the
- * gradients for such layouts. */
+/* Makes the joint graph for arriving gradients with the metas `arrived`, one per output that
+ * requires grad (dtype GM_N_DTYPES: none arrives there), which determine the metas of the gradients
+ * that the graph returns. */
 bool gm_join_arrived (const GmGraph *functional, const GmMeta *arrived, GmArena *arena,
                       GmJoint *joint, GError **error);
 /* Makes the joint graph of a body of cond or of a similar operator: gradients arrive at all
@@ -509,13 +509,13 @@ bool gm_join_body (const GmGraph *functional, GmArena *arena, GmJoint *joint, GE
 
 /* -- Forward and backward (partition.c) -------------------------------------------------------- */
 
-/* A value that the backward gets from the forward: input `index` as it is, or output `index` of the
- * forward graph. */
+/* A value that the forward saves for the backward: its input `index`, as it is, or its output
+ * `index`. */
 typedef struct {
   bool is_input;
   uint32_t index;
 } GmSavedValue;
-/* A gradient: input `index` of the backward as it is (a tangent that passes through), or output
+/* The place of a gradient: input `index` of the backward (a tangent that passes through), or output
  * `index` of the backward. */
 typedef struct {
   bool is_input;
@@ -538,10 +538,11 @@ typedef struct {
                                 * no hooks */
 } GmParts;
 
-/* DEFAULT saves what the backward reads and recomputes nothing that costs arithmetic.  MIN_CUT
- * saves the values of least weight and recomputes the rest, if that is cheap; a memory budget below
- * 1 drops the values, among those to save, that are cheapest to recompute, down to nothing but
- * inputs at 0.  BY_DEVICE: MIN_CUT on a GPU, where kernels wait for memory, else DEFAULT. */
+/* The choice of what to save.  DEFAULT saves what the backward reads and recomputes nothing that
+ * costs arithmetic.  MIN_CUT saves the values of least weight and recomputes the rest, if that is
+ * cheap; a memory budget below 1 drops those of the saved values that are cheapest to recompute,
+ * and at 0 saves nothing but inputs.  BY_DEVICE is MIN_CUT on a GPU, where kernels wait for memory,
+ * else DEFAULT. */
 typedef enum { GM_PARTITION_BY_DEVICE, GM_PARTITION_DEFAULT, GM_PARTITION_MIN_CUT } GmPartitionMode;
 typedef struct {
   GmPartitionMode mode;

@@ -30,7 +30,7 @@ struct GmBasePlan {
   GmBaseChoice *bases;   /* in the order of their first members */
 };
 
-/* Returns input number `input` of the graph; GM_NO_ID for a number that is none. */
+/* Returns the value that is input number `input` of the graph. */
 static inline GmValueId
 gm_base_value (const GmGraph *g, uint32_t input)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * donate.c -- gives memory that a call has read for the last time to a result.
  *
- * Which inputs may lend to which outputs is decided with the plan, or with the backward's code: an
- * input of the code and an output of one layout, of which the back end says that it has read the
- * input before it writes the output, and that the plan does not pass on as it is.  Whether that
- * input belongs to the plan alone is known at the call: one reference to the tensor, one to its
- * memory, and no other way to make a reference.  What a function writes to its input lies in that
- * input's memory from the start, where the back end says the same of the two.
- * Invariant: lent memory is never read again; every possible reader (a backward that is kept, hooks
- * that saw the gradient, a view, Python) holds a reference, or sets a flag.
+ * The pairs of an input and an output that may share memory are chosen when the plan, or the
+ * backward's code, is made: both have one layout, the back end says that it reads the input before
+ * it writes the output, and the plan does not return the input itself.  A call then tests if the
+ * input belongs to the plan alone: one reference to the tensor, one to its memory, and no other way
+ * to make a reference.  The new contents of an input that the function writes to are written
+ * directly into that input's memory, if the back end says the same of the two.
+ * Invariant: donated memory is never read again; every possible reader (a backward that is kept,
+ * hooks that saw the gradient, a view, Python) holds a reference, or sets a flag.
  */
 #include "core/aot/plan_private.h"
 
-/* Smaller blocks come from free lists that are faster than all tests here. */
+/* The least size of memory that is donated: smaller blocks come from free lists that are faster
+ * than the tests here. */
 enum { LEAST_BYTES = 4096 };
 
 /* Chooses, for each output of `role`, an input whose memory it may reuse (GM_NO_ID: none); returns

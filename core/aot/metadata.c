@@ -310,10 +310,10 @@ has_views (const Rewrite *r, const GmNode *n)
   return false;
 }
 
-/* True if, after set_, two tensors that share memory would each have a history of their own while
- * that memory is written to.  Plain execution makes the history of whichever is refreshed first,
- * and adds gradients in that order, whereas the graph has one value for both.  True also if the
- * tensor has views, which plain execution gives the tensor's new history. */
+/* True if, after the set_ node n, two tensors that share memory would each have a history of their
+ * own while that memory is written to.  Plain execution makes the history of whichever tensor is
+ * refreshed first, and adds gradients in that order, whereas the graph has one value for both.
+ * True also if the object of n has views, to which plain execution gives its new history. */
 static bool
 is_two_with_histories (const Rewrite *r, const GmNode *n)
 {

@@ -27,9 +27,10 @@ typedef struct {
   const GmCutEdge *edges;
 } GmCutProblem;
 
-/* Fills cut (per value: save it) and *weight (the sum).  Of several cuts of one weight it chooses
- * the cut nearest to the wanted values, so that the least is made again; that cut is unique,
- * whatever the order of the edges.  False: there is no legal set. */
+/* Finds a legal set of saved values of least weight.  Sets cut, per value, to true if it is saved,
+ * and *weight to the sum of their weights.  Among sets of one weight it chooses the one nearest to
+ * the wanted values, so that the least is recomputed; that set is unique, whatever the order of the
+ * edges.  False: there is no legal set. */
 bool gm_cut_solve (const GmCutProblem *p, bool *cut, uint64_t *weight);
 
 #endif

@@ -31,7 +31,8 @@ typedef struct {
   bool *needed;      /* per value: a view that is taken again */
 } Rewrite;
 
-/* Slots of replays are numbered after the roots, whose number is known at the end only. */
+/* Added to the slot numbers of replays while the number of roots, which come first, is not
+ * known. */
 #define REPLAY 0x80000000u
 
 /* True if the output `v` has a history through which the caller can reach the root of its views: no
@@ -68,7 +69,7 @@ has_history (const Rewrite *r, GmValueId object)
   return gm_graph_meta (r->g, object)->requires_grad && is_attached (r->g, object);
 }
 
-/* Returns how often the function writes to the x.data `object`, or to a view of it. */
+/* Returns the number of writes by the function to the x.data `object`, or to a view of it. */
 static uint32_t
 count_writes (const GmGraph *g, GmValueId object)
 {

@@ -59,10 +59,10 @@ gm_cut_is_free (const GmNode *n)
   return gm_ops[n->op].family == GM_FAMILY_MOVEMENT || gm_ops[n->op].family == GM_FAMILY_CREATE;
 }
 
-/* The factor of bytes from which on a value is small beside another. */
+/* A value is small beside another one if it has at most 1 / GM_CUT_SMALL of its bytes. */
 enum { GM_CUT_SMALL = 4 };
 
-/* Returns the bytes that a back end would allocate for v. */
+/* Returns the number of bytes that a back end would allocate for v. */
 uint64_t gm_cut_bytes (const GmGraph *g, GmValueId v);
 
 /* True if values are chosen by mode DEFAULT, not by the minimum cut: values that are cheap to

@@ -14,8 +14,8 @@
 
 typedef struct GmPlan GmPlan;
 
-/* The code that a back end made.  run: role 0 is the forward, 1 the backward; outputs are allocated
- * by the caller; false with *error set. */
+/* The code that a back end made, as functions over `data`.  run: runs role 0, the forward, or role
+ * 1, the backward, into outputs that the caller has allocated; false with *error set on failure. */
 typedef struct {
   void *data;
   bool (*run) (void *data, int role, GmTensor *const *in, int n_in, GmTensor *const *out, int n_out,
@@ -117,13 +117,13 @@ const GmOverlap *gm_plan_overlaps (const GmPlan *p, uint32_t *n);
 bool gm_plan_check (const GmPlan *p, GmTensor *const *inputs, int n, GError **error);
 
 /* Runs the function on `inputs` (borrowed), which gm_plan_check would accept; of its checks only
- * overlaps are checked again.  outputs[i]: new references, in the order of the recorded outputs;
- * NULL all of them on error.  Inputs that the function writes to have been written to, and inputs
- * that it gives another shape have that shape.  Where views among them are stale, the caller has
- * refreshed them before in the program's order (read_order.h: gm_read_order_take).  A plan with a
- * backward ties its outputs into autograd; backward through it works once, or more often with
- * retain_graph, and fails with GM_ERROR_RUNTIME if a saved tensor was changed in place. Errors: the
- * back end's; GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
+ * that of overlaps is repeated.  outputs[i]: new references, in the order of the recorded outputs;
+ * all NULL on error.  Inputs that the function writes to are written, and inputs that it gives
+ * another shape get that shape.  If inputs are stale views, the caller has refreshed them in the
+ * program's order (read_order.h: gm_read_order_take).  If the plan has a backward, outputs get it
+ * as their history; a backward through it works once, or more often with retain_graph, and fails
+ * with GM_ERROR_RUNTIME if a saved tensor was changed in place.  Errors: the back end's;
+ * GM_ERROR_MEMORY; GM_ERROR_RUNTIME where the plain program would refuse a write;
  * GM_ERROR_UNSUPPORTED if inputs overlap otherwise than the function was compiled for. */
 bool gm_plan_run (GmPlan *p, GmTensor *const *inputs, int n, GmTensor **outputs, GError **error);
 

@@ -191,7 +191,8 @@ undo_random (const GmTensor *state)
   gm_random_set_state (gm_tensor_data (state));
 }
 
-/* Advances the generator by as much as the graph says. */
+/* Advances the generator, whose state before was {seed, first}, by as many draws as the graph's
+ * output for its new state says. */
 static void
 leave_random (const GmPlan *p, int64_t first, GmTensor *const *outputs)
 {
@@ -276,7 +277,7 @@ gm_plan_begin (GmPlan *p, GmTensor *const *inputs, int64_t *symbols, GmPlanBegun
   return ok;
 }
 
-/* Runs the rest of the forward; out: all its outputs, new references. */
+/* Finishes a forward that exec.begin has begun (b); out: new references to all of its outputs. */
 static bool
 run_rest (const GmPlan *p, GmTensor *const *inner, const GmPlanBegun *b, GmTensor **out,
           GError **error)

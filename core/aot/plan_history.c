@@ -138,8 +138,8 @@ tangent (const GmMeta *want, GmTensor *g, GError **error)
   return t;
 }
 
-/* Allocates the backward's outputs: in the memory of inputs that are read for the last time, or
- * fresh. */
+/* Fills `out` with tensors for the backward's outputs: in the memory of saved values and gradients
+ * that are read for the last time, or in new memory.  False with *error set if there is none. */
 static bool
 allocate_backward (GmHistory *h, const GmAgNode *n, GmTensor *const *in, GmTensor *const *grads,
                    GmTensor **out, GError **error)
@@ -352,8 +352,8 @@ unfold (GmHistory *h, GmAgNode *n, GmTensor *const *grads, GmTensor **result, bo
   return ok;
 }
 
-/* Fills `in` with the inputs of the compiled backward: the saved tensors, borrowed but for those
- * that were packed, and the tangents, owned. */
+/* Fills `in` with the inputs of the compiled backward: the saved tensors (borrowed, except for
+ * those that were packed), and the tangents (new references).  False with *error set on failure. */
 static bool
 take_inputs (const GmHistory *h, GmTensor *const *grads, GmTensor **in, GError **error)
 {
@@ -383,10 +383,10 @@ note_walk (GmHistory *h, const GmAgNode *n, GmTensor *const *grads)
     h->walked = gm_unfold_walked (&h->plan->unfold, n, grads);
 }
 
-/* True if the plain backward may run where the compiled one has failed: no saved value is used up,
- * and the program's functions need not be called again.  A failed operation fails again, with its
- * own text, after all that comes before it; a backward that failed for lack of memory may
- * succeed. */
+/* True if the plain backward may run after the compiled one has failed with `error`: no saved value
+ * is used up, and host functions need not be called again.  An operation that failed then fails
+ * again, with its own error text, after all that comes before it; a backward that failed for lack
+ * of memory may succeed. */
 static bool
 may_run_plainly (const GmHistory *h, const GmRerun *calls, const GError *error)
 {

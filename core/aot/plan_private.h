@@ -124,7 +124,8 @@ gm_plan_execute_known (const GmPlan *p, int role, GmTensor *const *in, int n_in,
 /* layouts.c.  True if the backward's code returns other strides than the joint graph says, for
  * gradients that are laid out as the code reads them. */
 bool gm_layouts_differ (const GmPlan *p, const GmJoint *joint);
-/* True if the gradients that arrived are laid out as the compiled backward reads them. */
+/* True if `grads`, the arriving gradients, have the layouts that the compiled backward reads, so
+ * that it can run on them without copies. */
 bool gm_layouts_are_planned (const GmPlan *p, GmTensor *const *grads);
 /* Replaces gradients in `result`, returned by the compiled backward, whose strides are not those
  * that the plain backward would return for the layouts of `grads`, the arriving gradients.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plan_sized.c -- a plan whose sizes are symbols, and the plans of numbers that are made of it.
  *
- * A call depends on sizes only in metas and in attributes of views, so a plan for one set of
- * numbers is a copy with these filled in: no stage of the compilation runs again, and the code is
- * the same, which gets the symbols' values at each run.  The graph for an unfolded backward is
- * settled for the numbers when that backward runs.
+ * A call depends on sizes only in metas and in attributes of views.  So a plan for one set of
+ * numbers is a copy in which these are numbers: no stage of the compilation runs again, and the
+ * code is the same, which is given the symbols' values at each run.  The graph for an unfolded
+ * backward is specialised to the numbers when that backward runs.
  */
 #include "core/aot/plan_private.h"
 

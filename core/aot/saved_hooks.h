@@ -8,7 +8,7 @@
 
 #include "core/aot/aot.h"
 
-/* The saved tensors that the hooks see. */
+/* The saved tensors that saved-tensor hooks are called for. */
 typedef enum {
   GM_HOOKED_DONATED,   /* tensors that the user cannot see: no inputs, no outputs of the function */
   GM_HOOKED_NO_STATIC, /* all but inputs that are leaves and require grad: parameters */

@@ -47,7 +47,8 @@ void gm_stretch_cache_reset (GmStretchCache *t);
  * borrowed, which the caller enters again later; both must stay alive until then. */
 GmStretchCache *gm_stretch_cache_enter (GmStretchCache *t);
 bool gm_stretch_cache_entered (void); /* on this thread */
-/* Returns the counts of the process since the last reset. */
+/* Returns the numbers of captured stretches, hits and so on in this process since the last
+ * reset. */
 GmStretchCacheCounts gm_stretch_cache_counts (void);
 void gm_stretch_cache_counts_reset (void);
 /* Calls fn (data, reason, n) for each reason why a stretch was recompiled or ran operation by

@@ -28,7 +28,7 @@ typedef struct GmAgProgram {
   void (*free) (struct GmAgProgram *p);
 } GmAgProgram;
 
-/* The state in which a backward that keeps no graph leaves a function's node. */
+/* The state of a function's node after a backward without retain_graph. */
 typedef enum {
   GM_AG_USED_UP, /* nothing is left: another backward fails */
   GM_AG_PARTS,   /* some of the nodes that it stands for are left: it has to be unfolded before
@@ -250,10 +250,11 @@ bool gm_autograd_cut_off (GmTensor *t, GError **error);
 /* True if gm_tensor_requires_grad (t) would be true, but does not refresh t: a stale view stays
  * stale. */
 bool gm_tensor_would_require_grad (const GmTensor *t);
-/* Returns a number that is larger the later t's history was made; 0 if t has none or is a leaf,
- * UINT64_MAX if the next refresh makes the history. */
+/* Returns a number by which tensors can be sorted by the age of their histories: the larger, the
+ * later t's history was made; 0 if t has none or is a leaf, UINT64_MAX if its next refresh makes
+ * it. */
 uint64_t gm_tensor_history_number (const GmTensor *t);
-/* Returns the name of the grad_fn as torch shows it ("MulBackward0"), NULL for leaves. */
+/* Returns the name of t's grad_fn as torch shows it ("MulBackward0"), borrowed; NULL for leaves. */
 const char *gm_tensor_grad_fn_name (const GmTensor *t);
 uint32_t gm_tensor_version (const GmTensor *t);
 /* Sets the error that t, named `which` ("input 0", or NULL), was changed in place since it had
@@ -262,19 +263,20 @@ void gm_fail_changed (const char *who, const char *which, const GmTensor *t, uin
                       GError **error);
 /* Returns the versions of n tensors, for gm_unchanged; the caller frees. */
 uint32_t *gm_versions (GmTensor *const *t, uint32_t n);
-/* True if the tensors still have these versions; else the error of gm_fail_changed is set. */
+/* True if the n tensors still have these versions; else sets the error of gm_fail_changed. */
 bool gm_unchanged (GmTensor *const *t, const uint32_t *versions, uint32_t n, const char *who,
                    GError **error);
 
-/* A hook on the gradient of t: gets the gradient (borrowed), returns NULL (keep it) or a new
- * reference that replaces it; *error on failure.  Hooks run in order of registration, before
- * accumulation for leaves.  Returns an id for removal. */
+/* A hook on the gradient of a tensor.  Gets the gradient (borrowed) and returns NULL (the gradient
+ * stays) or a new reference to its replacement; sets *error on failure.  Hooks run in the order of
+ * registration, on leaves before the gradient is added to grad.  gm_tensor_add_hook returns an id
+ * for removal. */
 typedef GmTensor *(*GmTensorHook) (void *data, GmTensor *grad, GError **error);
 uint64_t gm_tensor_add_hook (GmTensor *t, GmTensorHook hook, void *data,
                              void (*destroy) (void *data));
 bool gm_tensor_remove_hook (uint64_t id); /* on whatever history it is by now; false: it is gone */
-/* A hook that is called with a leaf after its gradient was added up (post_hooks.c); false on
- * failure. */
+/* A hook that is called with a leaf after a gradient was added to its grad (post_hooks.c); false
+ * with *error set on failure. */
 typedef bool (*GmTensorPostHook) (void *data, GmTensor *leaf, GError **error);
 uint64_t gm_tensor_add_post_hook (GmTensor *leaf, GmTensorPostHook hook, void *data,
                                   void (*destroy) (void *data));
@@ -310,8 +312,8 @@ gm_saved_hooks_top (void)
 }
 /* Returns the data of the innermost pair if it is of this type, else NULL. */
 const void *gm_saved_hooks_top_of (const GmSavedHooksType *type);
-/* Makes each later push fail with this text; NULL: pushes succeed again.  Returns the former
- * text. */
+/* Makes each later gm_saved_hooks_push fail with the text `why`; NULL: pushes succeed again.
+ * Returns the former text, borrowed. */
 const char *gm_saved_hooks_refuse (const char *why);
 
 typedef struct GmPacked GmPacked;
@@ -323,10 +325,11 @@ typedef struct {
   uint32_t version; /* of t when it was saved */
   bool is_packed;
 } GmSaved;
-/* Packs s's tensor with the innermost hooks, if there are any. */
+/* Packs the tensor in s with the innermost pair of hooks, if there is one.  False with *error set
+ * if the hook fails. */
 bool gm_saved_pack (GmSaved *s, GError **error);
-/* Returns a new reference to the tensor, unpacked if need be; NULL: *error is set.  s must not be
- * empty. */
+/* Returns a new reference to the tensor in s, which is not empty; unpacks it if it was packed.
+ * NULL: *error is set. */
 GmTensor *gm_saved_get (const GmSaved *s, GError **error);
 void gm_saved_clear (GmSaved *s);
 
@@ -340,7 +343,7 @@ typedef struct GmRegion GmRegion;
  * properly nested) keep no intermediate results for the backward: `run` recomputes them, with the
  * random generator's state at the time of open.  Owns `data`. */
 GmRegion *gm_region_new (GmRegionRun run, void *data, void (*destroy) (void *data));
-/* Declares that `run` reads t: changing t in place before the backward is an error. */
+/* Declares that the region's `run` reads t: a backward fails if t was changed in place before. */
 void gm_region_watch (GmRegion *r, GmTensor *t);
 void gm_region_open (GmRegion *r);
 void gm_region_close (GmRegion *r);
@@ -359,7 +362,8 @@ bool gm_autograd_backward (GmTensor *const *roots, GmTensor *const *grads, int n
 bool gm_autograd_backward_to (GmTensor *const *roots, GmTensor *const *grads, int n,
                               GmTensor *const *inputs, int n_inputs, bool retain_graph,
                               bool create_graph, GError **error);
-/* Called at the end of the backward that is running on this thread; false on failure. */
+/* A function that a hook queues, to be called at the end of the backward that is running on this
+ * thread; false with *error set on failure. */
 typedef bool (*GmFinalCallback) (void *data, GError **error);
 bool gm_autograd_queue_callback (GmFinalCallback fn, void *data, void (*destroy) (void *data),
                                  GError **error);

@@ -140,8 +140,8 @@ finish (GmEagerBuilder *b, GmVal *values, int n, GmTensor **result, GError **err
 
 /* -- Selecting and replacing ------------------------------------------------------------------- */
 
-/* Both functions are linear, and the gradient of each is made of the other, so gradients of
- * gradients are selections and replacements again: index_select's own gradient would add zeros,
+/* Selecting and replacing are linear, and the gradient of each consists of the other, so gradients
+ * of gradients are selections and replacements again: index_select's own gradient would add zeros,
  * which makes 0 of -0. */
 
 static Selection *
@@ -232,8 +232,8 @@ replace (Selection *s, GmTensor *outside, GmTensor *inside, bool create, GError 
   return with_node (out, &replacing, s, (GmTensor *const[]){ outside, inside }, 2, create);
 }
 
-/* Backward of `replace`.  Edges: what is outside of the view (the base's old history), what is
- * inside (the new contents'). */
+/* Computes the gradients of `replace`.  Edge 0: the elements outside of the view (the base's old
+ * history); edge 1: those inside (the history of the new contents). */
 static bool
 replace_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                   bool create_graph, GError **error)
@@ -251,7 +251,7 @@ replace_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **r
   return true;
 }
 
-/* Backward of `select_from`.  Edge: the base. */
+/* Computes the gradient of `select_from`.  Its only edge leads to the base. */
 static bool
 select_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                  bool create_graph, GError **error)
@@ -296,8 +296,8 @@ gather_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **re
 static const GmAgFunction as_overlapping_view = { "AsStridedBackward0", gather_backward,
                                                   selection_unref, .spend = spend_nothing };
 
-/* Backward of an overwritten destination.  Edge: the destination as it was; its gradient is
- * zero. */
+/* Computes the gradient of a tensor that was overwritten as a whole: zeros, for the history that it
+ * had before. */
 static bool
 overwritten_backward (GmAgNode *n, void *state, GmTensor *const *grads, GmTensor **result,
                       bool create_graph, GError **error)

@@ -36,7 +36,7 @@ pool_drain (void *data)
                  .n_records = MAX_SPARE }; /* later frees go straight to the system */
 }
 
-/* Drains the pool when a thread that used it ends; GLib calls it. */
+/* The key whose destructor, which GLib calls when a thread ends, frees that thread's free lists. */
 static GPrivate pool_owner = G_PRIVATE_INIT (pool_drain);
 
 static void

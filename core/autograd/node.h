@@ -96,7 +96,7 @@ struct GmAgNode {
   GmAgNode *next; /* in the free list, or in the list of nodes that wait to be freed */
 };
 
-/* The autograd fields of one tensor. */
+/* The autograd fields of one tensor, made when the first of them is needed. */
 struct GmAutograd {
   GmAgNode *node;     /* owned; NULL for leaves */
   uint32_t nr;        /* the tensor is this output of `node` */

@@ -41,7 +41,7 @@ typedef bool (*GmNodeHook) (void *data, GmTensor **changed, uint32_t n, GmTensor
 uint64_t gm_node_add_hook (GmAgNode *n, bool before, GmNodeHook hook, void *data,
                            void (*destroy) (void *data));
 bool gm_node_remove_hook (GmAgNode *n, bool before, uint64_t id);
-/* Fields that the front end keeps with a node it shows to users. */
+/* Fields that the front end keeps with a node that it shows to users. */
 typedef struct {
   void *object;   /* borrowed: the front end's object for the node, while that object lives */
   void *metadata; /* owned through drop_metadata */

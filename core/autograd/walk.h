@@ -140,8 +140,8 @@ bool gm_walk_waits_inside (const GmWalk *w, const GmSlot *s);
 const uint32_t *gm_walk_order_of (const GmAgNode *n, bool results);
 /* Runs the hooks on the gradients that have arrived at s, unless they have run. */
 bool gm_walk_greet (GmWalk *w, GmSlot *s, GError **error);
-/* Adds *g to the leaf's gradient, then runs the leaf's post hooks; *g is NULL afterwards if it was
- * stolen. */
+/* Adds *g to the leaf's grad, then runs the leaf's post hooks.  *g is NULL afterwards if it became
+ * the grad itself.  False with *error set on failure. */
 bool gm_walk_run_leaf (GmWalk *w, GmTensor *leaf, GmTensor **g, GError **error);
 /* Returns a new reference to the gradient that a walk begins with at root number i: grad, cast to
  * the root's dtype, or ones for NULL.  NULL: *error. */

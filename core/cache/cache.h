@@ -82,8 +82,8 @@ char *gm_cache_path (void);
  * gm_cache_rows_free. */
 GmCacheRow *gm_cache_list (bool check, size_t *n, char **why);
 void gm_cache_rows_free (GmCacheRow *rows, size_t n);
-/* Removes entries, temporary files and the secret.  Returns the number of entries, with *why if
- * some remain; -1 and *why: off. */
+/* Removes all entries, temporary files and the secret.  Returns the number of entries removed, with
+ * *why if some remain; -1 with *why if the cache is off. */
 int64_t gm_cache_clear (char **why);
 
 #endif

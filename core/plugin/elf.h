@@ -32,8 +32,8 @@ extern const char *const gm_refusal_remedies[GM_N_REFUSALS];
 extern const char *const gm_refusal_names[GM_N_REFUSALS];
 extern const GmCause gm_refusal_causes[GM_N_REFUSALS];
 
-/* The reason why a file is refused: the row, and a whole sentence without the file's name.  Zeroed:
- * not refused. */
+/* The reason why a file is refused: the row of refusals.def, and a whole sentence without the
+ * file's name.  Zeroed: not refused. */
 typedef struct {
   GmRefusal code;
   char *text; /* owned */
@@ -48,7 +48,7 @@ void gm_refused_clear (GmRefused *r);
  * stack, relocations, run paths and the names of needed libraries.  Else false and *why. */
 bool gm_elf_check (int fd, GmRefused *why);
 
-/* The entries of a dynamic section that make the loader load other files. */
+/* The entries of a file's dynamic section that make the loader load other files. */
 typedef struct {
   GPtrArray *libraries; /* char: names or paths, unchanged from the file */
   /* char: folders of all run paths; absolute, or beginning with $ORIGIN or ${ORIGIN} */

@@ -15,7 +15,8 @@
 
 #include "plugin-api/gramme-plugin.h"
 
-/* MXCSR without its sticky flags, and the x87 control word (0 where there is none). */
+/* A floating-point mode: MXCSR without its sticky flags, and the x87 control word (0 where there is
+ * none). */
 typedef struct {
   uint32_t mxcsr;
   uint16_t x87;

@@ -18,7 +18,7 @@
 
 #include "core/plugin/elf.h"
 
-/* True if the process runs with privileges that its caller lacks. */
+/* True if the process runs with privileges that its caller lacks (setuid and the like). */
 bool gm_trust_is_secure_mode (void);
 
 /* Opens the file after checking owner, mode, parents, ELF headers, and those of the libraries that

@@ -26,8 +26,8 @@ static uint64_t n_fallbacks, n_compiles; /* atomic */
 
 /* -- Getting one by name ----------------------------------------------------------------------- */
 
-/* Held while a plugin is loaded, so that [load] calls are serialised.  A GmYieldLock: the program's
- * other threads can run Python code while a plugin is tried. */
+/* The lock under which plugins are loaded, so that [load] calls are serialised.  A GmYieldLock: the
+ * program's other threads can run Python code while a plugin is tried. */
 static GmYieldLock loading;
 static GMutex backends_lock;
 static GPtrArray *backends; /* GmBackend, process lifetime */
@@ -433,8 +433,8 @@ fall_back (GmExec *e, const Request *q, char *reason, bool loud, GError **error)
   return true;
 }
 
-/* Sets the bytes of workspace and of the block that a run of each role needs besides the caller's
- * tensors. */
+/* Sets, for each role, the size of the plugin's workspace and of the block that a run needs besides
+ * the caller's tensors.  Returns the plugin's answer. */
 static int32_t
 measure (GmBackend *b, GmExec *e, GrammeStatus *status)
 {

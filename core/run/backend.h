@@ -29,8 +29,8 @@ const char *gm_backend_name (const GmBackend *b);
  * GM_ERROR_VALUE. */
 bool gm_backend_check_options (const GmBackend *b, const char *const *options, GError **error);
 
-/* Compiles one or two graphs and returns a new reference.  Both graphs are functional and borrowed
- * for the call; backward may be NULL.  options: NULL, or a NULL-terminated list.  Errors:
+/* Compiles a forward and, unless it is NULL, a backward, and returns a new reference.  Both graphs
+ * are functional and borrowed for the call.  options: NULL, or a NULL-terminated list.  Errors:
  * GM_ERROR_VALUE (options), GM_ERROR_MEMORY, GM_ERROR_BACKEND (the plugin's message).  Thread:
  * any. */
 GmExec *gm_backend_compile (GmBackend *b, const GmGraph *forward, const GmGraph *backward,
@@ -69,11 +69,11 @@ bool gm_exec_run (GmExec *e, int role, GmTensor *const *in, int n_in, GmTensor *
 bool gm_exec_run_known (GmExec *e, int role, const int64_t *symbols, GmTensor *const *in, int n_in,
                         GmTensor *const *out, int n_out, GError **error);
 
-/* Runs a forward with symbolic sizes that is one piece of a plugin's code, without any tensors.
- * data: the address of the first element of each input, then of each output.  The caller guarantees
- * that they have the layouts that the graph states for these symbols, and that the graph's facts
- * hold.  GM_RUN_UNABLE: the exec is not of this kind now (see gm_exec_runs_at), and nothing was
- * run. */
+/* The result of gm_exec_run_at, which runs a forward with symbolic sizes that is one piece of a
+ * plugin's code, without any tensors.  data: the address of the first element of each input, then
+ * of each output.  The caller guarantees that they have the layouts that the graph states for these
+ * symbols, and that the graph's facts hold.  GM_RUN_UNABLE: the exec is not of this kind now (see
+ * gm_exec_runs_at), and nothing was run. */
 typedef enum { GM_RUN_FAILED, GM_RUN_DONE, GM_RUN_UNABLE } GmRunAt;
 GmRunAt gm_exec_run_at (GmExec *e, const int64_t *symbols, void *const *data, GError **error);
 bool gm_exec_runs_at (GmExec *e); /* true if gm_exec_run_at can run the exec now */
@@ -92,8 +92,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GmExec, gm_exec_unref)
  * returned true may be used in one run.  Must be called before the second run of the exec. */
 bool gm_exec_may_share (GmExec *e, int role, uint32_t in, uint32_t out);
 
-/* Returns NULL, or the reason why the host's eager executor runs the graph or, first of several, a
- * part of it.  Borrowed. */
+/* Returns the reason why the host's eager executor runs the graph or a part of it (the first, if
+ * there are several); NULL: it runs none.  Borrowed. */
 const char *gm_exec_fallback_reason (const GmExec *e);
 double gm_exec_compile_ms (const GmExec *e);
 const char *gm_exec_backend_name (const GmExec *e);

@@ -49,7 +49,7 @@ typedef struct {
   uint32_t n;
 } GmExecPlaces;
 
-/* One graph of a request, ready to run.  Immutable but for `spare`. */
+/* A graph of a request (a role), ready to run.  Immutable but for `spare`. */
 typedef struct {
   bool present;
   /* The graph is the backward of a function; used in messages.  Such a graph may have been compiled
@@ -129,8 +129,8 @@ gm_exec_fits (const GmTensor *t, const GmMeta *m)
   return differ == 0;
 }
 
-/* Describes a tensor of this meta for the plugin, without its data.  The description points into
- * m. */
+/* Fills *out with the description of a tensor of this meta for the plugin, without its data.  The
+ * description points into m. */
 static inline void
 gm_exec_describe_meta (GrammeTensor *out, const GmMeta *m)
 {
@@ -147,7 +147,8 @@ gm_exec_describe_meta (GrammeTensor *out, const GmMeta *m)
   out->byte_offset = 0;
 }
 
-/* Describes the caller's tensor for the plugin.  The description points into t. */
+/* Fills *out with the description of the caller's tensor for the plugin.  The description points
+ * into t. */
 static inline void
 gm_exec_describe (GrammeTensor *out, const GmTensor *t)
 {
@@ -184,7 +185,7 @@ gm_exec_take (const GmExecRole *r, const GmMeta *metas, const GrammeTensor *know
   return true;
 }
 
-/* Copies the elements of a tensor into the memory of another tensor of its shape. */
+/* Copies the elements of `from` into the memory of `to`, which has its shape. */
 static inline bool
 gm_exec_copy (GmTensor *from, GmTensor *to, GError **error)
 {

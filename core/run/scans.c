@@ -295,9 +295,9 @@ lay_out (const GmExecScan *s, const int64_t *symbols, GmTensor *const *in, uint3
   return true;
 }
 
-/* Number of slices of memory needed besides the operands and the results.  Each level of pairs has
- * half as many slices as the level before.  The gradient needs three more such sets, and the
- * prefixes, with one slice more a level. */
+/* Returns the number of slices of memory needed besides the operands and the results.  Each level
+ * of pairs has half as many slices as the level before.  The gradient needs three more such sets
+ * and, unless they are `given`, the prefixes, with one slice more per level. */
 static int64_t
 slices_needed (const GmExecScan *s, int64_t n, bool given)
 {

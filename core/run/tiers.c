@@ -20,7 +20,7 @@
 #include "core/run/background_builds.h"
 #include "core/base/yield.h"
 
-/* Failures in a row, without a success, after which the second back end is not used in this
+/* The number of failures in a row after which the second back end is not used any more in this
  * process. */
 #define MANY_FAILURES 3
 

@@ -16,7 +16,8 @@
 #define N_ELEMS 6
 #define TOLERANCE 1e-3f /* tolerance for a plugin that does not promise equal bits */
 
-/* Ordered from most to fewest ops: the first graph that is wholly supported is run. */
+/* The graphs to try, from most to fewest ops: the first graph that the plugin supports as a whole
+ * is run. */
 static const char *const graphs[] = {
   "trial (%x: f32[2, 3], %y: f32[2, 3]) -> (%2) {\n %0 = mul %x %y\n %1 = add %0 %x\n %2 = neg "
   "%1\n}",
