@@ -443,8 +443,8 @@ int gm_custom_result_of (const GmGraph *g, const GmNode *n, uint32_t k);
 GmTensor *gm_custom_run (const GmGraph *g, const GmNode *n, GmTensor *const *in, GmTensor **given);
 
 /* Returns the graph without MUTATE nodes.  `differentiate` false: nothing requires grad any more.
- * `elsewhere`: per input, true if another layer outputs its new contents; NULL for none. Fails with
- * GM_ERROR_UNSUPPORTED, naming the line, for a write that has no functional form: through an
+ * `elsewhere`: per input, true if another layer outputs its new contents; NULL for none.  Fails
+ * with GM_ERROR_UNSUPPORTED, naming the line, for a write that has no functional form: through an
  * expand; to a constant; or through a detach or with gradients off, to a tensor that takes part in
  * the gradient and is no input, or is read afterwards. */
 GmGraph *gm_functionalize (const GmGraph *g, bool differentiate, const bool *elsewhere,

@@ -87,7 +87,7 @@ GmTensor *gm_autograd_op (GmOp op, GmTensor *const *in, int n_in, const GmAttrs 
                           GError **error);
 /* Overwrites dst's elements with op (in ...), with torch's rules: a leaf that requires grad is
  * refused while grad mode is on, a write to a view rewrites its base's history.  Advances the
- * version. Uses no temporary tensor where it can.  False with *error set on failure. */
+ * version.  Uses no temporary tensor where it can.  False with *error set on failure. */
 bool gm_autograd_into (GmTensor *dst, GmOp op, GmTensor *const *in, int n_in, const GmAttrs *attrs,
                        GError **error);
 /* Overwrites dst's elements with those of src, a result without other references, and gives dst the

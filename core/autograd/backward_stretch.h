@@ -17,7 +17,7 @@ typedef struct GmStretch GmStretch;
 
 /* Runs the steps of s.  Sets out[k], for output k, to a new reference, or leaves NULL where no
  * gradient arrives or the leaf's present gradient stays; sets ran[i] if a gradient arrived at step
- * i. Both arrays are zeroed before.  False: *error is set, and `out` is unchanged. */
+ * i.  Both arrays are zeroed before.  False: *error is set, and `out` is unchanged. */
 typedef bool (*GmStretchRun) (void *data, GmStretch *s, GmTensor **out, bool *ran, GError **error);
 /* A hook on a gradient that is a program over the gradient alone.  Counted: `free` is called when
  * the last reference is dropped. */

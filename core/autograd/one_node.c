@@ -13,7 +13,7 @@
 enum { FEW = 16 };
 
 /* Sets the slot of each leaf that an edge of n leads to, to `mark`; *n_marked: number of edges
- * done. False if an edge leads to no leaf, or to a leaf that has hooks or was marked before. */
+ * done.  False if an edge leads to no leaf, or to a leaf that has hooks or was marked before. */
 static bool
 mark_leaves (const GmAgNode *n, GmSlot *mark, uint32_t *n_marked)
 {

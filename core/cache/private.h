@@ -20,7 +20,8 @@
 int gm_cache_open (bool make, uint8_t secret[GM_CACHE_SECRET_BYTES], char **why);
 
 /* Opens a file of the folder, which must be a regular file of the user's, writable by no other
- * user. Returns a descriptor that the caller closes, or -1: *why, NULL if there is no such file. */
+ * user.  Returns a descriptor that the caller closes, or -1: *why, NULL if there is no such file.
+ */
 int gm_cache_open_file (int folder, const char *name, struct stat *st, char **why);
 /* Returns the `bytes` bytes of a file, to be freed with free (); NULL: *why. */
 void *gm_cache_read_file (int fd, size_t bytes, char **why);

@@ -450,7 +450,7 @@ ask_workspace (GmExec *e, int role, const int64_t *values, size_t *bytes, GError
   return false;
 }
 
-/* Returns the numbers for these symbols, kept or newly computed; numbers_give releases them. NULL:
+/* Returns the numbers for these symbols, kept or newly computed; numbers_give releases them.  NULL:
  * *error. */
 static Numbers *
 numbers_for (GmExec *e, int role, const int64_t *given, const int64_t *symbols, GError **error)
