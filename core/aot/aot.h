@@ -77,8 +77,8 @@ void gm_overlap_add (GArray *overlaps, GmOverlapKind kind, GmOuterInput a, GmOut
                      int64_t offset, const GmMeta *base);
 
 /* Stores in g all that is known about the memory of its inputs (one tensor per input, NULL:
- * unknown), and so assumes it from then on.  Notes the order of the first reads of g's nodes,
- * unless an order was noted before (read_order.h). */
+ * unknown), so that the compilation relies on it.  Also stores the order of the first reads of
+ * inputs by g's nodes, unless an order was stored before (read_order.h). */
 void gm_overlap_describe (GmGraph *g, GmTensor *const *inputs);
 
 /* -- Strided views as geometry (stride_overlap.c) ---------------------------------------------- */
@@ -337,9 +337,9 @@ typedef struct {
                                 * none */
 } GmFunctionalLayer;
 
-/* custom_gradient.c: custom functions, which come with a gradient of their own.  True if node i, a
- * `custom` node, is where the gradient of its function is computed (the function's first node), and
- * a gradient has been accumulated for one of its results. */
+/* custom_gradient.c: custom functions, which define their own gradient (autograd.Function).  True
+ * if node i is the first `custom` node of its function, where join computes that gradient, and a
+ * gradient has been accumulated for a result of the function. */
 bool gm_custom_is_next (const GmGraph *g, uint32_t i, GmVal *const grad);
 /* True if the gradients that belong to custom functions of g fail for some strides of the gradients
  * that they are given. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * custom_gradient.c -- the gradient of a function that brings its own.
  *
- * In eager such a function is one node, made when its forward is over; its backward runs when all
- * gradients of its results have arrived.  Here that point is the first of its nodes, coming from
- * behind: all readers of a result stand after it.  The gradient is evaluated in two places: by
- * join.c, as nodes of the joint graph; and by a node of the tape, where a compiled function's
- * history is unfolded (unfold_history.c).
+ * In eager such a function is one node of the tape, made when its forward is over; its backward
+ * runs when all gradients of its results have arrived.  Here that point is the first of its nodes,
+ * as nodes are visited backwards: all readers of a result come after it.  The gradient is evaluated
+ * in two places: by join.c, as nodes of the joint graph; and by a node of the tape, where a
+ * compiled function's history is unfolded (unfold_history.c).
  */
 #include "core/aot/aot.h"
 

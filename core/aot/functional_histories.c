@@ -2,10 +2,10 @@
  * functional_histories.c -- the histories that the caller's tensors have after a function that
  * writes in place.
  *
- * A base that was written to has a new history, and so have its views, after their next refresh.
- * Where gradients that arrive at such a tensor meet others inside of the function, its history is
- * an output of the new graph; else it is made after the call, as eager makes it: never, at a later
- * refresh, or at once, where the function has refreshed the view.
+ * A base that was written to has a new history, and so have its views, after their next refresh. If
+ * gradients that arrive at such a tensor from outside are added to gradients from inside of the
+ * function, its history is an output of the new graph; else it is made after the call, as eager
+ * makes it: never, at a later refresh, or at once, if the function has refreshed the view.
  */
 #include "core/aot/functional_private.h"
 

@@ -28,10 +28,11 @@ typedef struct {
  * result. */
 GmReadOrder gm_read_order_find (const GmGraph *g, const GmGraphLook *notes, uint32_t n_notes);
 void gm_read_order_clear (GmReadOrder *looks);
-/* Stores in g, as it was recorded, the number of each input's first read among these, and its
- * node. */
+/* Stores in g, for each input that `looks` lists, its number in that order and the node of its
+ * first read.  g: the graph as it was recorded. */
 void gm_read_order_note (GmGraph *g, const GmReadOrder *looks);
-/* Stores in g the first reads by g's own nodes, unless reads have been stored before. */
+/* Stores in g the order of the first reads by g's own nodes, unless an order has been stored
+ * before. */
 void gm_read_order_note_nodes (GmGraph *g);
 /* True if the read numbered `a` of input i comes before the read numbered `b` of input k.  Inputs
  * with GM_NO_ID, which are not read, come last, in ascending order. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * unfold_history.c -- a compiled function's history, unfolded into that of the plain function.
  *
- * A compiled backward computes one thing: all gradients from all tangents, each summed from
- * nothing.  Eager's history can do more: be differentiated itself, go on with a sum that was begun
- * outside of the function, leave out nodes that no gradient arrives at.  For these a call's nodes
- * are made after all, one per operation of the functional graph that gradients reach, with the
+ * A compiled backward computes all gradients from all tangents, each as a sum that starts from
+ * nothing.  Eager's history can do more: be differentiated itself, continue a sum that was begun
+ * outside of the function, leave out nodes that no gradient reaches.  In these cases the nodes of a
+ * call are made after all, one per operation of the functional graph that gradients reach, with the
  * sequence numbers that they would have had, and the engine walks them.
  *
  * The plain tape keeps a leaf itself, so a node reads it where it is when the backward runs;

@@ -2,10 +2,10 @@
  * backward_stretch.h -- a stretch of a walk: steps of the engine that follow each other, to be done
  * as one.
  *
- * While a runner is set on this thread, the engine does not take one node after the other: it
- * collects the steps up to the next one that only it can do (user code: a hook, a Function; a
- * compiled function; a region that runs again; a saved tensor that was changed, which is an error),
- * hands them to the runner, and puts what comes out where the steps would have put it.
+ * While a runner is set on this thread, the engine does not run one node after the other: it
+ * collects steps up to the next step that only the engine can do (user code: a hook, a Function; a
+ * compiled function; a region of a checkpoint; a saved tensor that was changed, which is an error),
+ * passes them to the runner, and puts the resulting gradients where the steps would have put them.
  */
 #ifndef GM_AUTOGRAD_BACKWARD_STRETCH_H
 #define GM_AUTOGRAD_BACKWARD_STRETCH_H

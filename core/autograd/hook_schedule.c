@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hook_schedule.c -- when hooks on gradients run.
  *
- * Hooks on a node's gradient run just before the node.  Where one node stands for many, the hooks
- * on each of its results have a turn of their own in the walk, where the node that makes that
- * result would have run: between those of other nodes.  Not under compiled autograd, and not where
- * a hook waits for a gradient that is whole inside of the function alone: all of the function's
- * hooks are then served inside of it, and those on other nodes cannot come between them.
+ * Hooks on a node's gradient run just before the node.  If one node stands for many, the hooks on
+ * each of its results have a turn of their own in the walk, at the sequence number of the node that
+ * makes that result, between the hooks of other nodes.  Not under compiled autograd, and not if a
+ * hook waits for a gradient that is complete only inside of the function: then all of the
+ * function's hooks are served inside of it, and those on other nodes cannot come between them.
  */
 #include "core/autograd/backward_stretch.h"
 #include "core/autograd/walk.h"

@@ -2,9 +2,9 @@
  * needed_nodes.c -- walks for some gradients only: which nodes lead to these, and which are left
  * out.
  *
- * A node is needed if something that was asked for lies behind it.  Where one node stands for many,
- * that holds for some of its results alone: nodes that have read only the others are not on the
- * way, so they do not run, and nothing waits for them.
+ * A node is needed if a gradient that was asked for lies behind it.  If one node stands for many,
+ * this may hold for some of its results only: nodes that have read only the other results do not
+ * contribute, so they do not run, and no node waits for them.
  */
 #include "core/autograd/walk.h"
 
