@@ -135,8 +135,8 @@ look_at (const GmGraph *g, uint32_t i)
   return gm_graph_value (g, g_array_index (g->inputs, GmValueId, i))->look.nth;
 }
 
-/* Returns the position of view i's history, by age, among the histories of the views that are
- * inputs. */
+/* Returns 1 + the position of view i's history, by age, among the histories of the views that are
+ * inputs; 0: input i is no view with a history. */
 static uint32_t
 age (const GmGraph *g, GmTensor *const *t, uint32_t i)
 {

@@ -10,7 +10,7 @@
 #include "core/aot/rerun.h"
 
 typedef struct {
-  const void *of;     /* the host function; NULL: the call has been taken */
+  const void *of;     /* identifies the function; NULL: the call has been taken */
   GmTensor **results; /* owned */
   uint32_t n;
   GError *error; /* owned */
