@@ -8,15 +8,17 @@
 #include "core/aot/layer_facts.h"
 
 typedef struct {
-  uint32_t group;   /* the same for inputs of one storage; GM_NO_ID: unknown */
-  int64_t position; /* of the first element, in elements after that of the group's first input */
-  bool written, gets_grad; /* gets_grad: a value that requires grad is written to it */
-  bool rewrites;           /* writes to it go into the history of its base */
-  uint32_t base;           /* number of its component among the merged ones, or GM_NO_ID */
+  uint32_t group;   /* number of the group of inputs that share a storage; GM_NO_ID: unknown */
+  int64_t position; /* of the input's first element, counted from that of the group's first
+                     * input */
+  bool written, gets_grad; /* written: the function writes to the input; gets_grad: a value that
+                            * requires grad is written to it */
+  bool rewrites;           /* writes to the input change the history of its base */
+  uint32_t base;           /* number of the base that the input becomes a view of, or GM_NO_ID */
 } GmBaseMember;
 
 typedef struct {
-  bool whole; /* several members that overlap are written: all of it is copied back */
+  bool whole; /* members that overlap are written, so all of the base is copied back */
   GmBaseKind kind;
   uint32_t input; /* CALLER: the base is that input; OF: that input's base; RAW: the first member */
   int64_t position; /* of the base's first element, in the group */

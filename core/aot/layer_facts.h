@@ -9,15 +9,16 @@
 
 typedef struct {
   GmMeta meta;
-  bool data;  /* its elements are written */
-  bool shape; /* it becomes another tensor */
+  bool data;  /* elements of the input are written */
+  bool shape; /* the input becomes another tensor */
 } GmInputFact;
 
 typedef struct {
   GmMeta meta;
   GmOutputKind kind;
-  bool of_input, is_view; /* the owner of its memory */
-  uint32_t input;         /* of_input: the number of that input */
+  bool of_input, is_view; /* of_input: an input owns the output's memory; is_view: the output is
+                           * a view of the owner */
+  uint32_t input;         /* of_input: the number of the input */
 } GmOutputFact;
 
 typedef struct {

@@ -27,7 +27,7 @@ typedef struct {
   GmGraph *out;
   GmValueId *map; /* per value of g */
   bool *changes;  /* per object of g */
-  bool *moved;    /* per object of g: it has other memory by now */
+  bool *moved;    /* per object of g: set_ has given it other memory */
   bool *behind;   /* per view of g: it was taken of a view whose base had other memory by then,
                    * so that in eager that view is its base */
   GArray *sets;   /* Change: the changes that the caller can see, in order */

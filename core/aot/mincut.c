@@ -19,8 +19,9 @@
 
 typedef struct {
   uint32_t n_nodes, n_arcs, source, sink;
-  uint32_t *first; /* per node: index of its first arc in `arcs`; one more at the end */
-  uint32_t *arcs;  /* sorted by node */
+  uint32_t *first; /* per node: index of its first arc in `arcs`; the last entry is the number
+                    * of arcs */
+  uint32_t *arcs;  /* arcs, sorted by the node that they leave */
   uint32_t *to;    /* per arc; arc ^ 1 is the same arc backwards */
   uint64_t *room;  /* per arc: its residual capacity */
   uint32_t *layer, *next, *queue, *path;

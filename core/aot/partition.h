@@ -17,14 +17,15 @@
 #include "core/aot/mincut.h"
 
 enum {
-  GM_CUT_FORWARD = 1,  /* the function's outputs need it, or it is saved: the forward computes it */
-  GM_CUT_TANGENT = 2,  /* computed from a tangent: the backward alone can compute it */
+  GM_CUT_FORWARD = 1,  /* the forward computes it: the function's outputs need the value, or it
+                        * is saved */
+  GM_CUT_TANGENT = 2,  /* computed from a tangent: only the backward can compute it */
   GM_CUT_WANTED = 4,   /* not TANGENT, and read by a TANGENT value, or a gradient itself */
-  GM_CUT_BACKWARD = 8, /* in the backward graph: an input of it, or computed there */
+  GM_CUT_BACKWARD = 8, /* an input of the backward graph, or computed there */
   GM_CUT_SAVED = 16,   /* BACKWARD, and an input of the backward graph */
   GM_CUT_OUTPUT = 32,  /* an output of the function, or of the same memory as one */
-  GM_CUT_WRITTEN = 64, /* an input that is overwritten: saving it takes a copy */
-  GM_CUT_PLAIN = 128,  /* the plain program computes it, even if no output depends on it */
+  GM_CUT_WRITTEN = 64, /* an input that is overwritten: saving it needs a copy */
+  GM_CUT_PLAIN = 128,  /* the plain program computes the value, even if no output depends on it */
 };
 
 typedef struct {

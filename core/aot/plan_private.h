@@ -62,7 +62,7 @@ struct GmPlan {
                                * may get, or GM_NO_ID; NULL: no output may */
   const GmSavedValue *saved;  /* n_held */
   const uint32_t *tangents;
-  const int *histories; /* per history of the layers: its tangent, or -1 */
+  const int *histories; /* per history of the layers: the number of its tangent, or -1 */
   const GmGradSource *sources;
   const GmInnerOutput *tangent_of;
   const GmInnerInput *grad_of;
@@ -89,9 +89,9 @@ struct GmPlan {
                          * NULL */
   uint64_t id;          /* unique, but shared by plans made of one plan for other sizes */
   GmUnfold unfold;
-  /* plan_sized.c.  sizes: metas and attributes are expressions of these; NULL: all are numbers.
-   * of: the plan that this plan is made of, for these values of its symbols; it owns what the two
-   * share. */
+  /* plan_sized.c.  sizes: metas and attributes are expressions of these sizes; NULL: all are
+   * numbers. of: the plan of symbols that this plan was made from, for the values `symbols`; it
+   * owns the parts that the two share. */
   GmSizes *sizes;
   GmPlan *of;
   const int64_t *symbols;
