@@ -391,8 +391,8 @@ get (GmPlanCache *p, const int64_t *now, GError **error)
   return keep_checked (p, now, plan, error);
 }
 
-/* Returns the plan of numbers, made from the form that began the call, that finishes the call; a
- * new reference. */
+/* Returns the plan of numbers, made from the form that began the call, that finishes the call;
+ * borrowed from the kept plans.  NULL without an error: the form does not fit. */
 static GmPlan *
 get_begun (GmPlanCache *p, GmPlan *form, const int64_t *now, GError **error)
 {
@@ -404,7 +404,8 @@ get_begun (GmPlanCache *p, GmPlan *form, const int64_t *now, GError **error)
 }
 
 /* Begins a call in which data determines some symbols: forms begin it, one after the other, until a
- * form fits the values found.  Returns its plan of numbers, with the state of the call in b. */
+ * form fits the values found.  Returns its plan of numbers, borrowed from the kept plans, with the
+ * state of the call in b; NULL: *error. */
 static GmPlan *
 begin (GmPlanCache *p, GmTensor *const *inputs, int64_t *now, GmPlanBegun *b, GError **error)
 {

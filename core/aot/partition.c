@@ -280,7 +280,7 @@ add_saved (Build *b, GError **error)
 }
 
 /* Returns, per value of the joint graph as it was before simplification (map: its id now), its
- * number among the saved values, or GM_NO_ID. */
+ * number among the saved values, or GM_NO_ID.  In the arena. */
 static const uint32_t *
 find_places (const Build *b, const GmValueId *map)
 {

@@ -209,7 +209,8 @@ own_memory (GmTensor **g)
   return alone;
 }
 
-/* Sets *sum to *sum + g.  Both references are stolen; *sum is a new one. */
+/* Adds g to *sum, in place if nothing else refers to *sum, and steals g; a *sum of NULL becomes g.
+ * *sum is owned by the caller.  False with *error set on failure. */
 static bool
 add_gradient (Walk *w, GmTensor **sum, GmTensor *g, GError **error)
 {
