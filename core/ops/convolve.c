@@ -108,19 +108,23 @@ images_of_round (int64_t images, size_t bytes)
 
 #define TURNED 16 /* channels that are turned together, on both sides */
 
-static void
-copy_taps (const Convolution *c, const GmAxis *axes, const char *from, char *to)
-{
-  for (int64_t i = 0; i < axes[0].taps; i++)
-    for (int64_t j = 0; j < axes[1].taps; j++) {
-      int64_t line =
-          ((axes[0].tap + i * axes[0].tap_by) * c->w.kernel[1] + axes[1].tap + j * axes[1].tap_by)
-          * c->w.kernel[2];
-      for (int64_t l = 0; l < axes[2].taps; l++, to += c->elem)
-        gm_copy_few (to, from + (size_t) (line + axes[2].tap + l * axes[2].tap_by) * c->elem,
-                     c->elem);
-    }
-}
+/* Copies the taps of one channel that meet in a phase. */
+#define COPY_TAPS(T)                                                                               \
+  static void copy_taps_##T (const Convolution *c, const GmAxis *a, const T *from, T *to)          \
+  {                                                                                                \
+    for (int64_t i = 0; i < a[0].taps; i++)                                                        \
+      for (int64_t j = 0; j < a[1].taps; j++) {                                                    \
+        const T *line =                                                                            \
+            from                                                                                   \
+            + ((a[0].tap + i * a[0].tap_by) * c->w.kernel[1] + a[1].tap + j * a[1].tap_by)         \
+                  * c->w.kernel[2]                                                                 \
+            + a[2].tap;                                                                            \
+        for (int64_t l = 0; l < a[2].taps; l++)                                                    \
+          *to++ = line[l * a[2].tap_by];                                                           \
+      }                                                                                            \
+  }
+COPY_TAPS (float)
+COPY_TAPS (double)
 
 /* Writes, of a group's row-major weight [o, c / groups, kernel ...], the taps that meet in a phase
  * of each channel of the input: [c][o][taps], for channels from `first` to `end`. */
@@ -143,8 +147,10 @@ turn_weight (const Convolution *c, int64_t group, const GmAxis *axes, int64_t fi
         char *to = turned + (size_t) ((x * c->y_channels + y) * taps) * c->elem;
         if (taps == kernel)
           gm_copy_few (to, from, (size_t) kernel * c->elem);
+        else if (c->elem == sizeof (float))
+          copy_taps_float (c, axes, (const float *) from, (float *) to);
         else
-          copy_taps (c, axes, from, to);
+          copy_taps_double (c, axes, (const double *) from, (double *) to);
       }
 }
 

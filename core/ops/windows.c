@@ -113,9 +113,13 @@ copied_elements (const GmAxis *axes, int64_t channels, int64_t *line, int64_t *p
                  int64_t *all)
 {
   *line = axes[2].step * ((axes[2].covered - 1) / axes[2].step + 1);
-  return !__builtin_mul_overflow (*line, axes[1].covered, per_channel)
-         && !__builtin_mul_overflow (*per_channel, axes[0].covered, per_channel)
-         && !__builtin_mul_overflow (*per_channel, channels, all) && *all < INT64_MAX / 16;
+  if (__builtin_mul_overflow (*line, axes[1].covered, per_channel)
+      || __builtin_mul_overflow (*per_channel, axes[0].covered, per_channel)
+      || *per_channel > INT64_MAX / 16)
+    return false;
+  if (*per_channel % 512 == 0) /* channels that fight for one set of the cache */
+    *per_channel += 16;
+  return !__builtin_mul_overflow (*per_channel, channels, all) && *all < INT64_MAX / 16;
 }
 
 /* Prepares a source of images with `copied` channels, whose copy has no contents yet. */

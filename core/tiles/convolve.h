@@ -21,7 +21,7 @@
 
 enum {
   GM_PANEL = 48,        /* columns that are gathered at once, at most */
-  GM_PANEL_DEPTH = 256, /* rows that are gathered at once, at most */
+  GM_PANEL_DEPTH = 288, /* rows that are gathered at once, at most */
   GM_PANEL_BLOCK =
       1 << 16,          /* elements of the result that are made at once; a panel of it at least */
   GM_WINDOW_SLACK = 64, /* elements behind a source that may be read */

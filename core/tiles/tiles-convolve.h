@@ -20,10 +20,11 @@
 
 /* -- Rows times a panel ------------------------------------------------------------------------ */
 
-/* Computes c (rows x n vectors) = or += a (rows x depth) b (depth x n vectors). */
+/* Computes c (rows x n vectors) = or += a (rows x depth) b (depth x n vectors), where row k of b
+ * begins at places[k], or is one of rows that follow one another (NULL). */
 GM_INLINE void
-GM_N (product) (const int rows, const int n, int64_t depth, const ELEM *a, int64_t lda, const ELEM *b, int64_t ldb, ELEM *c,
-                int64_t ldc, bool more)
+GM_N (product) (const int rows, const int n, int64_t depth, const ELEM *a, int64_t lda,
+                const ELEM *b, const int64_t *places, ELEM *c, int64_t ldc, bool more)
 {
   VEC sum[ROWS][3];
   GM_UNROLL for (int r = 0; r < rows; r++)
@@ -31,8 +32,9 @@ GM_N (product) (const int rows, const int n, int64_t depth, const ELEM *a, int64
       sum[r][j] = more ? GM_N (load) (c + r * ldc + j * LANES) : (VEC){ 0 };
   for (int64_t k = 0; k < depth; k++) {
     VEC x[3];
+    const ELEM *row = b + (places ? places[k] : k * n * LANES);
     GM_UNROLL for (int j = 0; j < n; j++)
-      x[j] = GM_N (load) (b + k * ldb + j * LANES);
+      x[j] = GM_N (load) (row + j * LANES);
     GM_UNROLL for (int r = 0; r < rows; r++) {
       VEC y = GM_N (splat) (a[r * lda + k]);
       GM_UNROLL for (int j = 0; j < n; j++)
@@ -68,10 +70,23 @@ static void
 GM_N (product_rows) (int64_t rows, int n, int64_t depth, const ELEM *a, int64_t lda, const ELEM *b, ELEM *c, int64_t ldc, bool more)
 {
   for (int64_t r = 0, take; r < rows; r += take) {
-#define BODY(rows_, n_) GM_N (product) (rows_, n_, depth, a + r * lda, lda, b, (n_) * LANES, c + r * ldc, ldc, more)
+#define BODY(rows_, n_) \
+  GM_N (product) (rows_, n_, depth, a + r * lda, lda, b, NULL, c + r * ldc, ldc, more)
     BY_ROWS (BODY, rows - r, n, take);
 #undef BODY
   }
+}
+
+/* Multiplies a panel of three vectors that is read where it is. */
+static void
+GM_N (product_there) (int64_t rows, int64_t depth, const ELEM *a, int64_t lda, const ELEM *b,
+                      const int64_t *places, ELEM *c, int64_t ldc, bool more)
+{
+  int64_t r = 0;
+  for (; r + ROWS <= rows; r += ROWS)
+    GM_N (product) (ROWS, 3, depth, a + r * lda, lda, b, places, c + r * ldc, ldc, more);
+  for (; r < rows; r++)
+    GM_N (product) (1, 3, depth, a + r * lda, lda, b, places, c + r * ldc, ldc, more);
 }
 
 /* -- Gathering a panel ------------------------------------------------------------------------- */
@@ -86,14 +101,17 @@ static int
 GM_N (find_runs) (const GmCorrelation *c, int64_t first, int64_t n, GM_N (Run) *runs)
 {
   const GmWindows *w = &c->windows;
-  int64_t x = first % w->size[2], line = first / w->size[2], plane = line / w->size[1], image = plane / w->size[0];
+  int64_t x = first % w->size[2], line = first / w->size[2], plane = line / w->size[1],
+          image = plane / w->size[0];
   int k = 0;
   line %= w->size[1];
   plane %= w->size[0];
   for (int64_t to = 0; to < n;) {
     int64_t take = w->size[2] - x < n - to ? w->size[2] - x : n - to;
-    runs[k++] = (GM_N (Run)){ image * w->image_step + plane * w->step[0] + line * w->step[1] + x, to, take,
-                              image * c->out_image + plane * c->out_step[0] + line * c->out_step[1] + x * c->out_step[2] };
+    int64_t at = image * w->image_step + plane * w->step[0] + line * w->step[1] + x,
+            out = image * c->out_image + plane * c->out_step[0] + line * c->out_step[1]
+                  + x * c->out_step[2];
+    runs[k++] = (GM_N (Run)){ at, to, take, out };
     to += take;
     x = 0;
     if (++line == w->size[1]) {
@@ -352,16 +370,22 @@ typedef struct {
 } GM_N (Panel);
 
 #define MOST_PANELS 8
+/* The number of rows up to which a panel of one line of a copy is read where it is: to gather it
+ * would take more time than the products with it save. */
+#define ROWS_THERE 64
 
 static void
-GM_N (begin_panel) (const GmCorrelation *c, int64_t first, bool dense, ELEM *block, GM_N (Panel) *panel)
+GM_N (begin_panel) (const GmCorrelation *c, int64_t first, bool dense, ELEM *block,
+                    GM_N (Panel) *panel)
 {
   const GmWindows *w = &c->windows;
-  int64_t columns = c->to - first < PANEL ? c->to - first : PANEL, windows = w->size[0] * w->size[1] * w->size[2];
+  int64_t columns = c->to - first < PANEL ? c->to - first : PANEL,
+          windows = w->size[0] * w->size[1] * w->size[2];
   int n = (int) ((columns + LANES - 1) / LANES);
   panel->n = n;
   panel->n_runs = GM_N (find_runs) (c, first, columns, panel->runs);
-  panel->direct = dense && columns == n * LANES && first / windows == (first + columns - 1) / windows;
+  panel->direct = dense && columns == n * LANES
+                  && first / windows == (first + columns - 1) / windows;
   panel->to = panel->direct ? (ELEM *) c->out + panel->runs[0].out : block;
   panel->ldc = panel->direct ? c->out_row : n * LANES;
 }
@@ -382,8 +406,8 @@ GM_N (put_panel) (const GmCorrelation *c, const GM_N (Panel) *panel)
     }
 }
 
-/* Where the depth is more than one piece, several panels are made together, so that a piece of `a`
- * is in the cache for all but the first of them. */
+/* Several panels are made together if the depth is more than one piece, so that a piece of `a` is
+ * in the cache for all but the first of them. */
 static void
 GM_N (correlate) (const GmCorrelation *c)
 {
@@ -391,18 +415,28 @@ GM_N (correlate) (const GmCorrelation *c)
   GM_N (Panel) panels[MOST_PANELS];
   bool dense = c->out_step[2] == 1 && (w->size[1] == 1 || c->out_step[1] == w->size[2])
                && (w->size[0] == 1 || c->out_step[0] == w->size[1] * w->size[2]);
-  int64_t fit = GM_PANEL_BLOCK / (c->rows * PANEL), at_once = fit < 1 || w->depth <= GM_PANEL_DEPTH ? 1 : fit < MOST_PANELS ? fit : MOST_PANELS;
+  int64_t fit = GM_PANEL_BLOCK / (c->rows * PANEL), at_once = fit < MOST_PANELS ? fit : MOST_PANELS;
+  if (at_once < 1 || w->depth <= GM_PANEL_DEPTH)
+    at_once = 1;
   ELEM *gathered = c->scratch, *block = gathered + GM_PANEL * GM_PANEL_DEPTH + GM_WINDOW_SLACK;
   for (int64_t p = c->from; p < c->to; p += at_once * PANEL) {
     int64_t k = 0;
     int n_panels = 0;
     for (; n_panels < at_once && p + n_panels * PANEL < c->to; n_panels++)
-      GM_N (begin_panel) (c, p + n_panels * PANEL, dense, block + n_panels * PANEL * c->rows, &panels[n_panels]);
+      GM_N (begin_panel) (c, p + n_panels * PANEL, dense, block + n_panels * PANEL * c->rows,
+                          &panels[n_panels]);
     do {
       int64_t depth = w->depth - k < GM_PANEL_DEPTH ? w->depth - k : GM_PANEL_DEPTH;
+      const ELEM *a = (const ELEM *) c->a + k, *source = w->source;
       for (int i = 0; i < n_panels; i++) {
-        GM_N (gather_panel) (w, panels[i].runs, panels[i].n_runs, k, k + depth, gathered, panels[i].n * LANES);
-        GM_N (product_rows) (c->rows, panels[i].n, depth, (const ELEM *) c->a + k, w->depth, gathered, panels[i].to, panels[i].ldc, k > 0);
+        const GM_N (Panel) *to = &panels[i];
+        if (c->rows <= ROWS_THERE && to->runs[0].n == PANEL && !w->tight) {
+          GM_N (product_there) (c->rows, depth, a, w->depth, source + to->runs[0].at,
+                                w->places + k, to->to, to->ldc, k > 0);
+          continue;
+        }
+        GM_N (gather_panel) (w, to->runs, to->n_runs, k, k + depth, gathered, to->n * LANES);
+        GM_N (product_rows) (c->rows, to->n, depth, a, w->depth, gathered, to->to, to->ldc, k > 0);
       }
       k += depth;
     } while (k < w->depth);
@@ -430,7 +464,8 @@ GM_N (find_stretches) (const GmWindows *w, int64_t first, int64_t n, GM_N (Stret
   int k = 0;
   for (; n > 0; line++, x = 0, k++) {
     int64_t take = w->size[2] - x < n ? w->size[2] - x : n, l = line % lines;
-    stretches[k].at = line / lines * w->image_step + l / w->size[1] * w->step[0] + l % w->size[1] * w->step[1] + x;
+    stretches[k].at = line / lines * w->image_step + l / w->size[1] * w->step[0]
+                      + l % w->size[1] * w->step[1] + x;
     stretches[k].n = take;
     stretches[k].last = l == lines - 1 && x + take == w->size[2];
     n -= take;
@@ -438,10 +473,12 @@ GM_N (find_stretches) (const GmWindows *w, int64_t first, int64_t n, GM_N (Stret
   return k;
 }
 
-/* resumed: the first stretch goes on with the chains; open: the last one leaves them to the next. */
+/* Weighs some places.  resumed: the first stretch goes on with the chains; open: the last stretch
+ * leaves them to the next block. */
 GM_INLINE void
-GM_N (weigh_rows) (const int rows, const int n, const GmWindows *w, const GM_N (Stretch) *stretches, int n_stretches, int64_t k,
-                   const ELEM *g, ELEM *sums, ELEM *chains, bool resumed, bool open)
+GM_N (weigh_rows) (const int rows, const int n, const GmWindows *w,
+                   const GM_N (Stretch) *stretches, int n_stretches, int64_t k, const ELEM *g,
+                   ELEM *sums, ELEM *chains, bool resumed, bool open)
 {
   VEC sum[ROWS][3];
   GM_UNROLL for (int r = 0; r < rows; r++)
@@ -488,7 +525,8 @@ GM_N (weigh) (const GmWindows *w, const void *pg, int64_t columns, void *psums, 
     const ELEM *g = (const ELEM *) pg + p * PANEL;
     bool resumed = p % windows != 0, open = end % windows != 0;
     for (int64_t k = 0, take; k < w->depth; k += take) {
-#define BODY(rows_, n_) GM_N (weigh_rows) (rows_, n_, w, stretches, n_stretches, k, g, sums, chains, resumed, open)
+#define BODY(rows_, n_) \
+  GM_N (weigh_rows) (rows_, n_, w, stretches, n_stretches, k, g, sums, chains, resumed, open)
       BY_ROWS (BODY, w->depth - k, n, take);
 #undef BODY
     }
@@ -671,6 +709,7 @@ static const GmConvolveTiles GM_N (convolve) = {
 #undef BY_ROWS
 #undef CHAIN_VECTORS
 #undef MOST_PANELS
+#undef ROWS_THERE
 #undef WEIGHED
 #undef ROLL
 #undef ROLL_VECTORS

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch is convolved as its images are, one by one, to the bit, by any number of threads: results, gradients of inputs and of weights."""
+"""A batch is convolved as its images are, one by one, to the bit, by any number of threads.
+
+Results, gradients of inputs and gradients of weights are compared.
+"""
 
 import pytest
 
@@ -18,7 +21,11 @@ CASES = {
     "groups": ((5, 60, 9, 11), (28, 15, 3, 3), dict(padding=1, groups=4)),
     "two channels in a group": ((4, 24, 9, 11), (24, 2, 3, 3), dict(padding=1, groups=12)),
     "each channel alone": ((5, 70, 12, 9), (70, 1, 3, 3), dict(padding=1, groups=70)),
-    "each channel alone, two apart": ((5, 70, 12, 9), (70, 1, 3, 3), dict(stride=2, padding=1, groups=70)),
+    "each channel alone, two apart": (
+        (5, 70, 12, 9),
+        (70, 1, 3, 3),
+        dict(stride=2, padding=1, groups=70),
+    ),
     "each channel alone, five places": ((2, 70, 12, 9), (70, 1, 5, 5), dict(padding=2, groups=70)),
     "dilated": ((3, 20, 15, 16), (25, 20, 3, 2), dict(dilation=(2, 3))),
     "planes": ((3, 9, 5, 6, 7), (25, 9, 2, 3, 2), dict(padding=1)),
