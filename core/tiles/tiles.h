@@ -102,8 +102,8 @@ typedef struct {
   GmTileFold (*fold) (int op, int dtype);
   GmTileFoldColumns (*fold_columns) (int op, int dtype);
   GmTileArgFold (*arg_fold) (int op, int dtype);
-  /* As fold and fold_columns, with accumulators of f64: for sums of f32, whose blocks are added up
-   * in f64. NULL for all other rows. */
+  /* Return what fold and fold_columns do, with accumulators of f64: for sums of f32, whose blocks
+   * are added up in f64. NULL for all other rows. */
   GmTileFold (*fold_wide) (int op, int dtype);
   GmTileFoldColumns (*fold_columns_wide) (int op, int dtype);
   /* Return the tiles of cumsum and cumprod; scan_line is NULL for f16 and bf16. */
