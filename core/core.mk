@@ -489,6 +489,7 @@ EXTENSION_SOURCES = \
   core/bytecode/decode.c \
   core/objects/cached_function.c \
   core/capture/trace_host.c \
+  core/objects/death.c \
   core/objects/dict_find.c \
   core/objects/dict_version.c \
   core/capture/entry_draws.c \
@@ -551,6 +552,7 @@ EXTENSION_SOURCES = \
   core/bytecode/decode.h \
   core/objects/cached_function.h \
   core/capture/trace_host.h \
+  core/objects/death.h \
   core/objects/dict_find.h \
   core/objects/dict_version.h \
   core/capture/entry_draws.h \

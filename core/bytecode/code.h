@@ -114,4 +114,8 @@ typedef struct {
   uint32_t stack_size;
 } GmResidual;
 
+/* True if the instructions from `insn` on only end the clean-up of a handler, and then raise the
+ * exception on the stack again. */
+bool gm_code_raises_again (const GmCode *code, uint32_t insn);
+
 #endif

@@ -68,3 +68,26 @@ gm_code_text (const GmCode *code)
   }
   return g_string_free (s, FALSE);
 }
+
+bool
+gm_code_raises_again (const GmCode *code, uint32_t insn)
+{
+  for (; insn < code->n_insns; insn++)
+    switch (code->insns[insn].op) {
+    case GM_INSN_RERAISE:
+      return true;
+    case GM_INSN_COPY:
+    case GM_INSN_SWAP:
+    case GM_INSN_POP_TOP:
+    case GM_INSN_POP_EXCEPT:
+    case GM_INSN_LOAD_CONST:
+    case GM_INSN_STORE_FAST:
+    case GM_INSN_DELETE_FAST:
+    case GM_INSN_STORE_DEREF:
+    case GM_INSN_DELETE_DEREF:
+      break;
+    default:
+      return false;
+    }
+  return false;
+}

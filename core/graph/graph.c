@@ -355,3 +355,21 @@ gm_graph_cut (GmGraph *g, const GmGraphMark *m)
   if (g->sizes)
     gm_sizes_truncate (g->sizes, m->sizes);
 }
+
+bool
+gm_graph_computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
+{
+  uint32_t x = gm_graph_value (g, a)->node, y = gm_graph_value (g, b)->node;
+  if (a == b)
+    return true;
+  if (x == GM_NO_ID || y == GM_NO_ID || depth == 0)
+    return false;
+  const GmNode *n = gm_graph_node (g, x), *m = gm_graph_node (g, y);
+  bool same = n->op == m->op && n->n_in == m->n_in && !gm_op_is_higher (n->op)
+              && gm_ops[n->op].family != GM_FAMILY_MUTATE
+              && (n->attrs == m->attrs
+                  || (n->attrs && m->attrs && !memcmp (n->attrs, m->attrs, sizeof *n->attrs)));
+  for (uint32_t k = 0; same && k < n->n_in; k++)
+    same = gm_graph_computes_same (g, n->in[k], m->in[k], depth - 1);
+  return same;
+}

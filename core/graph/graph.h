@@ -361,4 +361,9 @@ uint64_t gm_graph_hash (const GmGraph *g);
 bool gm_graph_interpret (const GmGraph *g, GmTensor *const *inputs, GmTensor **outputs,
                          GError **error);
 
+/* True if the values a and b have the same elements, because the same operations have computed them
+ * from the same operands; reads back `depth` nodes. Right only while nothing was written in place.
+ */
+bool gm_graph_computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth);
+
 #endif

@@ -21,109 +21,13 @@
 #include "core/trace/attrs.h"
 #include "core/trace/exception.h"
 #include "core/guard/guard.h"
+#include "core/objects/death.h"
 #include "core/trace/iterator.h"
-
-/* -- Deaths that the program could notice ---------------------------------- */
-
-#define MAX_HELD 1000 /* maximal number of objects below a dropped object that are read */
-
-/* A walk over what a dropped object holds. */
-typedef struct {
-  uint32_t n;      /* number of objects that the walk has read */
-  GHashTable *met; /* PyObject -> number of references to it that the walk has met; or NULL */
-} Dropped;
-
-static bool dies (PyObject *o, bool sole, Dropped *d);
-
-static bool
-is_suspended (PyObject *generator)
-{
-  PyObject *frame = PyObject_GetAttrString (generator, "gi_frame");
-  bool suspended = frame != Py_None;
-  if (frame == NULL)
-    PyErr_Clear ();
-  Py_XDECREF (frame);
-  return suspended;
-}
-
-/* True if a weak reference of the program's refers to `o`; weak references that guards hold do not
- * count. */
-static bool
-is_referenced_weakly (PyObject *o)
-{
-  if (!PyType_SUPPORTS_WEAKREFS (Py_TYPE (o)))
-    return false;
-  const PyWeakReference *w = *(PyWeakReference **) PyObject_GET_WEAKREFS_LISTPTR (o);
-  for (; w; w = w->wr_next)
-    if (w->wr_callback == NULL || !gm_guards_own_callback (w->wr_callback))
-      return true;
-  return false;
-}
-
-/* True for Python's own containers and iterators. */
-static bool
-is_container (PyObject *o)
-{
-  if (PyList_CheckExact (o) || PyTuple_CheckExact (o) || PyDict_CheckExact (o)
-      || PyAnySet_CheckExact (o))
-    return true;
-  return (Py_TYPE (o)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && Py_TYPE (o)->tp_iternext;
-}
-
-typedef struct {
-  Dropped *d;
-  bool container; /* the object is a container: its contents count as dropped with it, whatever
-                     their reference counts */
-} Visit;
-
-/* True if all references to `o` come from objects that are dropped. Each call counts one more
- * reference of the walk: several functions that share a variable, say, hold its cell together. */
-static bool
-is_last (Dropped *d, PyObject *o)
-{
-  Py_ssize_t n = Py_REFCNT (o);
-  if (n == 1 || n > MAX_HELD || !PyObject_IS_GC (o))
-    return n == 1;
-  if (d->met == NULL)
-    d->met = g_hash_table_new (NULL, NULL);
-  uintptr_t met = 1 + (uintptr_t) g_hash_table_lookup (d->met, o);
-  g_hash_table_insert (d->met, o, (gpointer) met);
-  return met == (uintptr_t) n;
-}
-
-static int
-visit (PyObject *o, void *data)
-{
-  const Visit *v = data;
-  bool sole = !PyType_Check (o) && !PyModule_Check (o) && is_last (v->d, o);
-  return (v->container || sole) && !PyType_Check (o) && !PyModule_Check (o) && dies (o, sole, v->d);
-}
-
-/* True if dropping a reference to `o` could run code of the user's, or let the program find a weak
- * reference dead. sole: it may be the last reference. */
-static bool
-dies (PyObject *o, bool sole, Dropped *d)
-{
-  PyTypeObject *type = Py_TYPE (o);
-  if (++d->n > MAX_HELD)
-    return false;
-  if (PyGen_CheckExact (o))
-    return is_suspended (o);
-  if (type->tp_finalize || type->tp_del || (sole && is_referenced_weakly (o)))
-    return true;
-  Visit v = { d, is_container (o) };
-  if ((!v.container && !sole) || !type->tp_traverse || !PyObject_IS_GC (o))
-    return false;
-  return type->tp_traverse (o, visit, &v) != 0;
-}
 
 static bool
 is_seen_to_die (PyObject *o, bool sole)
 {
-  Dropped d = { 0 };
-  bool seen = dies (o, sole, &d);
-  g_clear_pointer (&d.met, g_hash_table_unref);
-  return seen;
+  return gm_death_is_seen (o, sole, gm_guards_own_callback);
 }
 
 /* -- Containers that exist ------------------------------------------------- */
@@ -180,15 +84,16 @@ struct GmLifetime {
 typedef struct {
   GHashTable *own;
   PyObject *argument;
-  Dropped d;
+  GmDeathWalk d;
 } Owner;
 
 static int
 note_own (PyObject *o, void *data)
 {
   Owner *w = data;
-  bool sole = o == w->argument || (!PyType_Check (o) && !PyModule_Check (o) && is_last (&w->d, o));
-  if (sole && PyObject_IS_GC (o) && g_hash_table_size (w->own) < MAX_HELD
+  bool sole =
+      o == w->argument || (!PyType_Check (o) && !PyModule_Check (o) && gm_death_is_last (&w->d, o));
+  if (sole && PyObject_IS_GC (o) && g_hash_table_size (w->own) < GM_DEATH_MOST
       && g_hash_table_insert (w->own, o, w->argument) && Py_TYPE (o)->tp_traverse)
     Py_TYPE (o)->tp_traverse (o, note_own, data);
   return 0;
@@ -199,7 +104,7 @@ note_all_own (GmLifetime *l, PyObject *argument)
 {
   Owner w = { l->own, argument, { 0 } };
   note_own (argument, &w);
-  g_clear_pointer (&w.d.met, g_hash_table_unref);
+  gm_death_walk_clear (&w.d);
 }
 
 void
@@ -389,7 +294,7 @@ check_step (GmRecorder *r)
     if (is_at_home (r, m) || g_hash_table_contains (w.real, m->o))
       continue;
     n++;
-    container |= is_container (m->o);
+    container |= gm_death_is_container (m->o);
   }
   reach_clear (&w);
   if (n == 0)

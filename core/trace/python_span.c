@@ -117,31 +117,6 @@ typedef struct {
   GArray *work, *exits; /* GmSpanExit */
 } Span;
 
-/* True if the instructions from `insn` on only end the clean-up of a handler, and then raise the
- * exception on the stack again. */
-static bool
-raises_again (const GmCode *code, uint32_t insn)
-{
-  for (; insn < code->n_insns; insn++)
-    switch (code->insns[insn].op) {
-    case GM_INSN_RERAISE:
-      return true;
-    case GM_INSN_COPY:
-    case GM_INSN_SWAP:
-    case GM_INSN_POP_TOP:
-    case GM_INSN_POP_EXCEPT:
-    case GM_INSN_LOAD_CONST:
-    case GM_INSN_STORE_FAST:
-    case GM_INSN_DELETE_FAST:
-    case GM_INSN_STORE_DEREF:
-    case GM_INSN_DELETE_DEREF:
-      break;
-    default:
-      return false;
-    }
-  return false;
-}
-
 static bool
 is_exit (const Span *s, uint32_t from, uint32_t insn, GmStackShape stack)
 {
@@ -149,7 +124,8 @@ is_exit (const Span *s, uint32_t from, uint32_t insn, GmStackShape stack)
   uint32_t handler = next_handler (s->code, insn);
   if (insns[insn].line < 0 || insns[insn].line == insns[from].line || stack.depth > s->start->depth
       || stack.depth > 63 || stack.unbound != lowest (s->start->unbound, stack.depth)
-      || gm_liveness_handling (gm_liveness_get (s->code), insn) || raises_again (s->code, insn))
+      || gm_liveness_handling (gm_liveness_get (s->code), insn)
+      || gm_code_raises_again (s->code, insn))
     return false;
   return s->leave ? !is_guarded (s->code, insn)
                   : !handler || covers (s->code, handler, s->start->insn);

@@ -86,26 +86,6 @@ gm_size_keep (GmRecorder *r, uint32_t first)
   }
 }
 
-/* True if values a and b of the graph have the same elements, because the same operations have
- * computed them from the same operands; reads back `depth` nodes. */
-static bool
-computes_same (const GmGraph *g, GmValueId a, GmValueId b, int depth)
-{
-  uint32_t x = gm_graph_value (g, a)->node, y = gm_graph_value (g, b)->node;
-  if (a == b)
-    return true;
-  if (x == GM_NO_ID || y == GM_NO_ID || depth == 0)
-    return false;
-  const GmNode *n = gm_graph_node (g, x), *m = gm_graph_node (g, y);
-  bool same = n->op == m->op && n->n_in == m->n_in && !gm_op_is_higher (n->op)
-              && gm_ops[n->op].family != GM_FAMILY_MUTATE
-              && (n->attrs == m->attrs
-                  || (n->attrs && m->attrs && !memcmp (n->attrs, m->attrs, sizeof *n->attrs)));
-  for (uint32_t k = 0; same && k < n->n_in; k++)
-    same = computes_same (g, n->in[k], m->in[k], depth - 1);
-  return same;
-}
-
 /* Returns the symbol of an earlier value of the graph that computes the same as v; -1: there is
  * none, or a value was written in place. */
 static int64_t
@@ -114,7 +94,7 @@ counted_before (GmRecorder *r, GmValueId v)
   GmSizes *s = r->graph->sizes;
   for (uint32_t i = 0; s && r->mutated->len == 0 && i < gm_sym_n_symbols (s->sym); i++) {
     GmValueId old = g_array_index (r->symbols, Symbol, i).counted;
-    if (old != GM_NO_ID && computes_same (r->graph, old, v, 16))
+    if (old != GM_NO_ID && gm_graph_computes_same (r->graph, old, v, 16))
       return gm_sizes_nth_symbol (s, i);
   }
   return -1;
